@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use haul_e2e::{Haul, Remote, Run, Sandbox, compare, hidden_or_partial, listing, within};
 use haul_engine::checksum::sum_of;
-use haul_engine::spec::Algorithm;
+use haul_engine::job::spec::Algorithm;
 use haul_proto::checksum::hex;
 use rustix::process::Signal;
 

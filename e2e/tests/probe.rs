@@ -104,8 +104,10 @@ fn what_it_recommends_is_saved_and_taken_by_the_next_copy() {
     assert!(run.stdout.contains("[host.\"127.0.0.1\"]"), "{}", run.account());
     let saved = String::from_utf8(contents(&sandbox.path(users))).unwrap();
     assert!(saved.starts_with(mine) && saved.contains("cipher = \"aes-128-gcm\""), "{saved}");
-    sandbox.file("source", "some");
-    let copy = remote.haul(&sandbox).args(["--json", "source"]).arg(remote.at(&target)).run().succeeds().summary();
+    // Long enough for all streams to be connected.
+    sandbox.file("source", vec![7; 2_000_000]);
+    let copy =
+        remote.haul(&sandbox).args(["--json", "-x", "4m", "source"]).arg(remote.at(&target)).run().succeeds().summary();
     assert_eq!((copy["cipher"].as_str(), copy["streams"].as_u64()), (Some("aes-128-gcm"), Some(3)), "{copy}");
 
     let local = sandbox.haul(QUICK).args(["--save", "target"]).run().ends(2);

@@ -11,6 +11,7 @@ mod dist;
 mod documents;
 mod elf;
 mod fuzz;
+mod imports;
 mod lab;
 mod package;
 mod report;
@@ -61,6 +62,12 @@ const CHORES: &[Chore] = &[
         arguments: "diagnose|probe [OPTIONS]",
         about: "makes each limit of a copy, and compares haul's verdict with it; or probes, copies, and compares; `cargo xtask lab probe --help`",
         start: lab::main,
+    },
+    Chore {
+        name: "imports",
+        arguments: "[--graph[=MODULE]] [--list]",
+        about: "modules that import each other in a circle; --graph: what each imports, the ground first; --list: every import",
+        start: imports::main,
     },
     Chore {
         name: "soak",

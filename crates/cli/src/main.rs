@@ -27,7 +27,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     // Where it cannot be done, it stays as it was typed: SECURITY.md says so.
-    let _ = haul_engine::os::arguments::overwrite(&words, args::served::secret_in);
+    let _ = haul_engine::sys::arguments::overwrite(&words, args::served::secret_in);
     let mut words = words.into_iter();
     let program = words.next().unwrap_or_default();
     ExitCode::from(commands::run(&program, words.collect()))

@@ -1,6 +1,6 @@
 //! What the options say of how data connections are made.
 
-use haul_engine::spec::{Callback, Family, Network};
+use haul_engine::job::spec::{Callback, Family, Network};
 use haul_proto::path::escape;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -92,7 +92,7 @@ pub fn ports(values: &Values) -> Result<Option<(u16, u16)>, UsageError> {
 #[cfg(test)]
 mod tests {
     use crate::resolve::tests::{good, plan_of};
-    use haul_engine::spec::{Callback, Family};
+    use haul_engine::job::spec::{Callback, Family};
 
     #[test]
     fn an_address_to_call_back_may_have_a_port() {

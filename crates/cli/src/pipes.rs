@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_engine::spec::{Host, Location, Piped};
+use haul_engine::job::spec::{Host, Location, Piped};
 
 use crate::args::UsageError;
 use crate::args::operand::parse_operand;

@@ -20,12 +20,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_engine::bootstrap::served_label;
-use haul_engine::policy::Rule;
-use haul_engine::spec::{
+use haul_engine::job::spec::{
     Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, LeaveOut, Location, Login, Method, NULL_TARGET, Options,
     Policy, Retries, SILENCE_MIN, Symlinks, Verify, is_null,
 };
+use haul_engine::launch::served_label;
+use haul_engine::policy::Rule;
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::path::escape;
 use haul_proto::wire::limits::{CONGESTION_MAX, RATE_MIN};

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use haul_engine::spec::{Host, Location, Pass, PrivateKey, PublicKey, Secret};
+use haul_engine::job::spec::{Host, Location, Pass, PrivateKey, PublicKey, Secret};
 use haul_proto::path::escape;
 
 use crate::args::UsageError;

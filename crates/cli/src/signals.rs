@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use haul_engine::cancel::Cancel;
-use haul_engine::error::GO_ON;
-use haul_engine::os::signals::ignore_hangup;
-use haul_engine::rate::RateHandle;
+use haul_engine::job::error::GO_ON;
+use haul_engine::job::rate::RateHandle;
+use haul_engine::sys::cancel::Cancel;
+use haul_engine::sys::signals::ignore_hangup;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::SigId;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};

@@ -27,7 +27,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use haul_engine::serve::{Access, Credential, Directory, Known, PrivateKey, PublicKey, ServePolicy};
+use haul_engine::job::credentials::{Known, PrivateKey, PublicKey};
+use haul_engine::serve::{Credential, Directory};
+use haul_engine::worker::client_limits::{Access, ServePolicy};
 use haul_proto::path::escape;
 use haul_proto::wire::limits::RATE_MIN;
 use haul_proto::wire::serve::is_directory_name;

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::fs::{Dir, Filter, Links, Look, Patterns};
-use crate::spec::Filters;
+use crate::job::spec::Filters;
 
 /// What becomes of a path, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +114,7 @@ fn reason(decision: Decision, filters: &Filters, parent: &Path, found: &[Vec<Pat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{FilterList, Limits};
+    use crate::job::spec::{FilterList, Limits};
 
     #[test]
     fn the_rule_that_decides_is_named_with_its_place() {

@@ -1,58 +1,42 @@
 //! The library under haul: moves data between machines, sealed and verified.
 //!
-//! It never prints, reads the environment or exits: [`copy::run`] takes a [`spec::Job`], tells an
-//! [`event::Observer`] what happens, and returns a [`event::Summary`] or an [`error::Error`]. [`worker::run`] is
+//! It never prints, reads the environment or exits: [`controller::run`] takes a [`job::spec::Job`], tells an
+//! [`job::event::Observer`] what happens, and returns a [`job::event::Summary`] or an [`job::error::Error`]. [`worker::run`] is
 //! what a process at either end does. The map is in `docs/ARCHITECTURE.md`.
 
 #![deny(unsafe_code)]
 
-pub mod audit;
-pub mod bootstrap;
-pub mod cancel;
-pub mod checksum;
-pub mod codec;
-pub mod copy;
-mod crossing;
-mod delta_tally;
-pub mod error;
-pub mod event;
-pub mod explain;
-pub mod fs;
-mod lanes;
-mod lifeline;
-mod link;
-mod list;
-mod load;
-pub mod measure;
-mod mending;
-mod network;
-pub mod os;
-mod pace;
-mod packing;
-pub mod partials;
+// The rooms, the ground first: each imports only from those above it in this list. `cargo xtask imports` holds that.
+pub mod sys;
+
+pub mod job;
 pub mod policy;
-pub mod probe;
-mod program;
-pub mod rate;
-mod report;
-mod run;
-pub mod scratch;
-pub mod serve;
-mod shown;
-mod signal;
-mod silence;
-mod slowest;
+
+pub mod fs;
+pub mod metrics;
+
+mod io;
+mod net;
+
+mod receiver;
 mod source;
-pub mod spec;
-mod stages;
-pub mod steering;
-mod storage;
-mod stream;
-pub use stream::aead;
+
+pub mod worker;
+
+pub mod launch;
+
+pub mod controller;
+
+pub mod partials;
+pub mod probe;
+pub mod serve;
 pub mod survey;
-mod sync_tally;
-mod target;
+
+pub mod explain;
+pub mod scratch;
+
 #[cfg(test)]
 mod testing;
-mod tuning;
-pub mod worker;
+
+pub use io::{checksum, codec};
+pub use net::stream::aead;

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use haul_proto::path::escape;
 
-use crate::bootstrap;
-use crate::spec::{Access, Host, Location};
+use crate::job::spec::{Access, Host, Location};
+use crate::launch;
+use crate::sys::child::spawn_with;
 
 /// What the names begin with; 16 hexadecimal digits follow.
 const PREFIX: &str = "haul-sweep-";
@@ -50,12 +51,11 @@ impl Scratch {
     }
 
     fn remove_there(&self, user: Option<&str>, name: &str, access: &Access) -> Result<(), String> {
-        let mut words = bootstrap::ssh_words(user, name, access).map_err(|error| error.to_string())?;
+        let mut words = launch::ssh_words(user, name, access).map_err(|error| error.to_string())?;
         words.push(REMOVE.into());
         let mut ssh = Command::new("ssh");
         let said = |error: io::Error| format!("ssh: {error}");
-        let (mut guard, mut stdin, _) =
-            bootstrap::spawn_with(ssh.args(words), std::process::Stdio::null()).map_err(said)?;
+        let (mut guard, mut stdin, _) = spawn_with(ssh.args(words), std::process::Stdio::null()).map_err(said)?;
         let line = [self.0.path.as_os_str().as_bytes(), b"\n"].concat();
         // An ssh that is gone says why by itself.
         let _ = stdin.write_all(&line);

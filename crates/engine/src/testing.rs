@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::worker::lock;
+use crate::sys::sync::lock;
 
 /// Of a session with one stream.
 pub fn settings() -> SessionSettings {

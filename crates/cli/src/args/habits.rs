@@ -5,7 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use haul_engine::spec::Algorithm;
+use haul_engine::job::spec::Algorithm;
 use haul_proto::path::escape;
 
 use super::UsageError;

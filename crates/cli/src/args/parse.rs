@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::serve::Terms;
-use haul_engine::spec::Host;
+use haul_engine::job::spec::Host;
+use haul_engine::worker::client_limits::Terms;
 use haul_proto::path::escape;
 
 use super::nearest::nearest;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::spec::{Host, Location, Pass, PublicKey, Secret};
+use haul_engine::job::spec::{Host, Location, Pass, PublicKey, Secret};
 use haul_proto::path::escape;
 use haul_proto::wire::serve::is_directory_name;
 

@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use haul_engine::fs::describe;
 use haul_engine::partials::Removal;
+use haul_engine::sys::describe::describe;
 
 use super::places::visit;
 use crate::args::values::Values;

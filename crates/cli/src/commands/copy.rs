@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use haul_engine::cancel::Cancel;
-use haul_engine::error::{Error, Outcome};
-use haul_engine::event::{Event, Observer};
-use haul_engine::spec::{Against, Algorithm, Checksum, Job, Options, Piped};
-use haul_engine::steering::Steering;
+use haul_engine::job::error::{Error, Outcome};
+use haul_engine::job::event::{Event, Observer};
+use haul_engine::job::runtime_control::Steering;
+use haul_engine::job::spec::{Against, Algorithm, Checksum, Job, Options, Piped};
+use haul_engine::sys::cancel::Cancel;
 use haul_proto::path::escape;
 
 use super::explain;
@@ -53,7 +53,8 @@ pub fn perform(mut plan: Plan, cancel: &Cancel, steering: &Steering, watch: &Wat
     let mut show = show::new(&plan.display, &title(&plan.job), &plan.job.target.path, steering)?;
     plan.notes.iter().for_each(|note| show.event(&Event::Notice(note.clone())));
     let mut audience = Audience { show, writers, manifest, report };
-    let outcome = watch.during(|| haul_engine::copy::run(plan.job, super::program(), cancel, steering, &mut audience));
+    let outcome =
+        watch.during(|| haul_engine::controller::run(plan.job, super::program(), cancel, steering, &mut audience));
     Ok(audience.close(match watch.time_is_up() {
         Some(text) => outcome.map_err(|_| Error::Broken(text)),
         None if cancel.is_cancelled() => interrupted(outcome),

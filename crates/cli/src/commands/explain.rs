@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use haul_engine::explain::{Explained, Reason, explain};
-use haul_engine::spec::{Filters, Host, Job};
+use haul_engine::job::spec::{Filters, Host, Job};
 use haul_proto::filter::Limit;
 use haul_proto::path::escape;
 

@@ -19,8 +19,8 @@ pub mod worker;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use haul_engine::bootstrap::own_executable;
-use haul_engine::spec::Program;
+use haul_engine::job::own_executable::own_executable;
+use haul_engine::job::spec::Program;
 
 use crate::args::Dialect;
 use crate::args::parse::{Command, parse};
@@ -31,7 +31,7 @@ use crate::show;
 
 /// Does what the words after the program's name ask for; `program` is that name.
 pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
-    haul_engine::os::secrecy::forbid_tracing();
+    haul_engine::sys::secrecy::forbid_tracing();
     let dialect = Dialect::of(program);
     let exists = |name: &OsStr| std::fs::symlink_metadata(name).is_ok();
     let with_files = |values, hosts: &Hosts| crate::config::complete(values, hosts).map_err(anyhow::Error::from);

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use haul_engine::fs::describe;
+use haul_engine::job::spec::{Host, Location};
 use haul_engine::partials::{About, Partial, find};
-use haul_engine::spec::{Host, Location};
+use haul_engine::sys::describe::describe;
 use haul_proto::path::escape;
 
 use crate::args::UsageError;

@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use haul_engine::cancel::Cancel;
-use haul_engine::error::Error;
+use haul_engine::job::error::Error;
+use haul_engine::job::rate::RateHandle;
+use haul_engine::job::spec::Host;
 use haul_engine::probe::{AtEnd, Listener, Part, Probe, Sample};
-use haul_engine::rate::RateHandle;
-use haul_engine::spec::Host;
+use haul_engine::sys::cancel::Cancel;
 use haul_proto::forecast::Forecast;
 use jiff::Zoned;
 

@@ -9,11 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use haul_engine::audit::Destination;
-use haul_engine::serve::{
-    Access, Credential, Directory, Known, Offer, Pass, PrivateKey, Reloaded, Secret, ServePolicy, Served, Server,
-    Until, sandbox,
-};
+use haul_engine::job::credentials::{Known, Pass, PrivateKey, Secret};
+use haul_engine::policy::audit::Destination;
+use haul_engine::serve::{Credential, Directory, Offer, Reloaded, Served, Server, Until};
+use haul_engine::worker::client_limits::{Access, ServePolicy, sandbox};
 use haul_proto::path::escape;
 use haul_proto::wire::limits::RATE_MIN;
 use haul_proto::wire::sandbox::Confinement;
@@ -116,7 +115,7 @@ impl Hangup {
         let caught = Arc::new(AtomicBool::new(false));
         match has_file {
             true => drop(signal_hook::flag::register(SIGHUP, Arc::clone(&caught))?),
-            false => drop(haul_engine::os::signals::ignore_hangup()?),
+            false => drop(haul_engine::sys::signals::ignore_hangup()?),
         }
         Ok(Self(caught))
     }
@@ -236,7 +235,7 @@ fn announce(bound: Option<IpAddr>, port: u16, pass: &Pass) -> anyhow::Result<()>
 
 /// One that others may know this machine by: of the fastest interface, IPv4 before IPv6.
 fn own_address() -> IpAddr {
-    let all = haul_engine::os::interfaces::addresses();
+    let all = haul_engine::sys::interfaces::addresses();
     let known = all.iter().filter(|local| !is_link_local(&local.address));
     let best = known.max_by_key(|local| (local.address.is_ipv4(), local.mbit_per_s));
     best.map_or(IpAddr::from([127, 0, 0, 1]), |local| local.address)

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use haul_engine::cancel::Cancel;
-use haul_engine::error::Error;
-use haul_engine::fs::describe;
-use haul_engine::rate::RateHandle;
-use haul_engine::spec::{Host, Symlinks};
+use haul_engine::job::error::Error;
+use haul_engine::job::rate::RateHandle;
+use haul_engine::job::spec::{Host, Symlinks};
 use haul_engine::survey::{self, Ask, Survey};
+use haul_engine::sys::cancel::Cancel;
+use haul_engine::sys::describe::describe;
 use haul_proto::path::escape;
 use jiff::Zoned;
 

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use haul_engine::cancel::Cancel;
-use haul_engine::steering::Steering;
+use haul_engine::job::runtime_control::Steering;
+use haul_engine::sys::cancel::Cancel;
 
 use crate::args::values::Values;
 use crate::exit::Exit;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Error, Result};
-use haul_engine::measure::{Primitive, primitives};
+use haul_engine::worker::measure::{Primitive, primitives};
 
 use super::print;
 use crate::args::help::VERSION;

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use haul_engine::audit::{Audit, Client, Destination};
-use haul_engine::bootstrap;
+use haul_engine::job::account::Account;
+use haul_engine::job::credentials::Pass;
+use haul_engine::launch;
+use haul_engine::policy::audit::{Audit, Client, Destination};
 use haul_engine::policy::{self, HostPolicy};
-use haul_engine::serve::{Account, Pass, Terms};
+use haul_engine::worker::client_limits::Terms;
 use haul_engine::worker::{Ended, Environment, Handed};
 
 use crate::args::parse::Worker;
@@ -24,10 +26,10 @@ const PASS_MAX: usize = 512;
 pub fn run(what: &Worker) -> u8 {
     match what {
         Worker::Identify => {
-            super::print(&format!("{}\n", bootstrap::worker_identify_line().trim_end()));
+            super::print(&format!("{}\n", haul_engine::job::hello::worker_identify_line().trim_end()));
             Exit::Done.number()
         }
-        Worker::Verify(hex) => match bootstrap::verify_own_executable(&super::program().executable, hex) {
+        Worker::Verify(hex) => match launch::verify_own_executable(&super::program().executable, hex) {
             true => Exit::Done.number(),
             false => Exit::Failed.number(),
         },
@@ -140,7 +142,7 @@ fn environment(served: Option<Terms>, host: Host) -> Environment {
         state_dir: state_dir(),
         policy: host.policy,
         audit: host.audit,
-        is_deployed: std::env::current_exe().is_ok_and(|path| bootstrap::is_deployed(&path)),
+        is_deployed: std::env::current_exe().is_ok_and(|path| launch::is_deployed(&path)),
         umask: umask(),
         served,
         allowance: None,

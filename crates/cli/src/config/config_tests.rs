@@ -63,7 +63,7 @@ fn a_flag_of_a_file_can_be_taken_back() {
     ];
     let of = |line| {
         let job = good(line, &file).job;
-        (job.options.preserve, job.options.cipher == haul_engine::spec::Cipher::AuthenticateOnly)
+        (job.options.preserve, job.options.cipher == haul_engine::job::spec::Cipher::AuthenticateOnly)
     };
     assert_eq!(of("a b"), (true, true));
     assert_eq!(of("a db1:b"), (false, false));
@@ -84,7 +84,7 @@ fn what_cannot_stand_beside_what_goes_before_it_is_left_out() {
     assert_eq!(plan.display.verbosity, 0);
     // What can, stays.
     let plan = good("-y data a b", &file);
-    assert_eq!(plan.job.options.verify, haul_engine::spec::Verify::Disk);
+    assert_eq!(plan.job.options.verify, haul_engine::job::spec::Verify::Disk);
 }
 
 #[test]

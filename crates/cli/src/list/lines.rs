@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_engine::spec::{Host, Line, Lines, Location};
+use haul_engine::job::spec::{Host, Line, Lines, Location};
 use haul_proto::wire::limits::PATH_MAX;
 
 use super::text::{Got, Text};

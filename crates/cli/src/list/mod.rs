@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_engine::fs::describe;
-use haul_engine::spec::{Host, Line, Lines, List, Location};
+use haul_engine::job::spec::{Host, Line, Lines, List, Location};
+use haul_engine::sys::describe::describe;
 use haul_proto::path::escape;
 
 use self::lines::{Reader, Written};

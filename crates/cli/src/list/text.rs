@@ -1,7 +1,7 @@
 //! What a list is read from. It may have to be read again, from its beginning, when a job is begun again: so what is no
 //! file goes, as it comes, into one that has no name.
 
-use haul_engine::fs::describe;
+use haul_engine::sys::describe::describe;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;

@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haul_engine::event::Event;
-use haul_engine::spec::{Algorithm, Expected};
+use haul_engine::job::event::Event;
+use haul_engine::job::spec::{Algorithm, Expected};
 use haul_proto::path::escape;
 use haul_proto::wire::limits::EXPECTED_LINES_MAX;
 

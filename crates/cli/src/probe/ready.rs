@@ -1,6 +1,6 @@
 //! Whether hosts are ready: what would keep transfers from starting, or from being fast, as far as a probe can see it.
 
-use haul_engine::event::Way;
+use haul_engine::job::event::Way;
 use haul_engine::probe::AtEnd;
 
 use crate::show::text::harmless;

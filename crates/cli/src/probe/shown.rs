@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_engine::event::{Limit, Way};
+use haul_engine::job::event::{Limit, Way};
 use haul_engine::probe::{AtEnd, Part, Sample};
 use haul_proto::forecast::Forecast;
 

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use haul_engine::checksum::sum_of;
-use haul_engine::spec::Algorithm;
+use haul_engine::job::spec::Algorithm;
 use haul_proto::path::disturbs;
 
 use super::document::{Block, Document, Table};

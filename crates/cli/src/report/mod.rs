@@ -18,9 +18,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-use haul_engine::error::Outcome;
-use haul_engine::event::{Event, Observer};
-use haul_engine::spec::{Host, Job, Location};
+use haul_engine::job::error::Outcome;
+use haul_engine::job::event::{Event, Observer};
+use haul_engine::job::spec::{Host, Job, Location};
 use haul_proto::path::escape;
 use jiff::Zoned;
 
@@ -152,8 +152,8 @@ fn named(place: &Location) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_engine::error::Error;
-    use haul_engine::spec::{Access, Options};
+    use haul_engine::job::error::Error;
+    use haul_engine::job::spec::{Access, Options};
 
     fn job() -> Job {
         let remote = Host::Remote { user: Some("ann".into()), name: "db1".into() };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_engine::event::{Event, Limit, Progress, Sockets};
+use haul_engine::job::event::{Event, Limit, Progress, Sockets};
 
 use super::track::{Additive, Sample, Track};
 
@@ -179,8 +179,8 @@ impl Series {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use haul_engine::event::{Now, StreamFigures, Way};
-    use haul_engine::spec::Cipher;
+    use haul_engine::job::event::{Now, StreamFigures, Way};
+    use haul_engine::job::spec::Cipher;
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)

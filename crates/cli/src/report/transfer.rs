@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use haul_engine::error::Outcome;
-use haul_engine::event::{SlowFile, Summary};
+use haul_engine::job::error::Outcome;
+use haul_engine::job::event::{SlowFile, Summary};
 use haul_proto::path::escape;
 use serde_json::Value;
 
@@ -224,7 +224,7 @@ fn flatten(name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
 mod tests {
     use super::super::{html, markdown, series};
     use super::*;
-    use haul_engine::error::Error;
+    use haul_engine::job::error::Error;
 
     fn made(outcome: &Outcome) -> Document {
         let series = series::tests::steady(10);

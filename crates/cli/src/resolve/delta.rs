@@ -1,6 +1,6 @@
 //! `--delta` and `--inplace`: what becomes of old files that are replaced.
 
-use haul_engine::spec::{Delta, DeltaRules};
+use haul_engine::job::spec::{Delta, DeltaRules};
 
 use super::contradiction;
 use crate::args::UsageError;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::spec::{Host, InTheWay, Location, Modes};
+use haul_engine::job::spec::{Host, InTheWay, Location, Modes};
 use haul_proto::path::escape;
 use haul_proto::wire::limits::{FRAME_MAX, FRAME_MIN, RATE_MIN, UNDER_WAY_MAX};
 

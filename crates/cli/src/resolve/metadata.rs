@@ -1,6 +1,6 @@
 //! What is kept of files besides bytes and times: each by its option, or all of it.
 
-use haul_engine::spec::{Holes, Kept};
+use haul_engine::job::spec::{Holes, Kept};
 
 use crate::args::UsageError;
 use crate::args::values::Values;

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_engine::spec::{Host, Job, Location, NULL_TARGET, Options, Policy, Retries, is_null, names_null};
+use haul_engine::job::spec::{Host, Job, Location, NULL_TARGET, Options, Policy, Retries, is_null, names_null};
 use haul_proto::path::escape;
 
 use super::{Ends, Mode, Settings, check_hosts, ends, settings as of_copy};
@@ -41,7 +41,7 @@ pub fn sweep(
         shown = (display.mode, time_limit);
         let options = measured(options, &sources, &target, values);
         // A run that was begun again is no measurement.
-        let access = haul_engine::spec::Access { retries: Retries::NEVER, ..access };
+        let access = haul_engine::job::spec::Access { retries: Retries::NEVER, ..access };
         let target = Location {
             path: if is_null(&target.path) { NULL_TARGET.into() } else { target.path.clone() },
             ..target.clone()

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use haul_engine::spec::{Delete, Equal, Host, InTheWay, Location, Options, SyncRules, names_null};
+use haul_engine::job::spec::{Delete, Equal, Host, InTheWay, Location, Options, SyncRules, names_null};
 use haul_proto::path::escape;
 use haul_proto::wire::limits::{LINK_DESTS_MAX, PATH_MAX};
 

@@ -1,6 +1,6 @@
 //! What a sync comes to, the same options in a copy, and what cannot stand together.
 
-use haul_engine::spec::Kept;
+use haul_engine::job::spec::Kept;
 
 use super::super::tests::{good, plan_of};
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use haul_engine::spec::{Job, Options};
+use haul_engine::job::spec::{Job, Options};
 
 use super::{
     CPUS_END, Digests, Ends, Mode, Plan, access, cache, check_hosts, display, ends, filters, frame, metadata, owners,
@@ -41,7 +41,7 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
         progress_every: progress_every(values, &display)?,
         // Nothing is begun that could be gone on with, and nothing written that a disk could be waited for.
         resume: false,
-        fsync: haul_engine::spec::Fsync::None,
+        fsync: haul_engine::job::spec::Fsync::None,
         ..defaults
     };
     let job = Job { sources, list, target, options, access: access(values, stderr_is_terminal)? };
@@ -88,10 +88,10 @@ mod tests {
     fn what_is_kept_is_compared_by_the_options_that_keep_it() {
         let of = |words: &[&str]| planned(words).unwrap().job.options;
         let none = of(&["a", "b"]);
-        assert!(!none.preserve && !none.recursive && none.kept == haul_engine::spec::Kept::default());
+        assert!(!none.preserve && !none.recursive && none.kept == haul_engine::job::spec::Kept::default());
         let all = of(&["--archive", "--devices", "--specials", "--numeric-ids", "a", "b"]);
         assert!(all.preserve && all.recursive && !all.owners.by_name);
-        assert_eq!(all.kept, haul_engine::spec::Kept { devices: true, specials: true, ..metadata::ALL });
+        assert_eq!(all.kept, haul_engine::job::spec::Kept { devices: true, specials: true, ..metadata::ALL });
         assert!(planned(&["--chown", "me", "a", "b"]).is_err(), "without -p, owners are not compared");
     }
 }

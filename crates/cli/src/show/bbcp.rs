@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use haul_engine::error::Outcome;
-use haul_engine::event::{Event, Observer, Progress};
+use haul_engine::job::error::Outcome;
+use haul_engine::job::event::{Event, Observer, Progress};
 use haul_proto::path::escape;
 
 use super::Show;
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(shown(silent, &Ok(example())), "bbcp: db1: run7/b: no space left\n      free some\n");
         let wordy = shown(Style { ends: true, ..silent }, &Ok(example()));
         assert!(wordy.ends_with("\n12408 files copied at effectively 1.1 GB/s\n"), "{wordy}");
-        let error = haul_engine::error::Error::Connect("db1: no".into());
+        let error = haul_engine::job::error::Error::Connect("db1: no".into());
         assert!(shown(silent, &Err(error)).ends_with("bbcp: db1: no\n"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use haul_engine::event::{Device, Difference, End, Node, What};
+use haul_engine::job::event::{Device, Difference, End, Node, What};
 use haul_proto::path::escape;
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use haul_engine::error::Outcome;
-use haul_engine::event::{Event, Observer, Way};
+use haul_engine::job::error::Outcome;
+use haul_engine::job::event::{Event, Observer, Way};
 
 use super::items::{self, Tally};
 use super::text::{Text, harmless};
@@ -205,9 +205,9 @@ pub mod tests {
     use super::super::summary::tests::example;
     use super::super::text::tests::Paper;
     use super::*;
-    use haul_engine::error::Error;
-    use haul_engine::event::{Change, Item, Progress, What};
-    use haul_engine::spec::Cipher;
+    use haul_engine::job::error::Error;
+    use haul_engine::job::event::{Change, Item, Progress, What};
+    use haul_engine::job::spec::Cipher;
 
     fn moved() -> Event {
         let (path, other) = (bare("10.2.0.1:1", "10.2.0.2:2"), bare("10.1.0.1:3", "10.1.0.2:4"));
@@ -339,7 +339,7 @@ pub mod tests {
             receiver_limited_us: 430_000,
             buffer_limited_us: 0,
         };
-        let outcome = Ok(haul_engine::event::Summary { path, ..example() });
+        let outcome = Ok(haul_engine::job::event::Summary { path, ..example() });
         let said = |level| said(level, &outcome);
         let line = "path        50.4 ms there and back; 123,456 segments, 12 sent again; held back 43 % of the time by the \
                     target's window, 0 % by the source's buffers\n";
@@ -361,7 +361,7 @@ pub mod tests {
 
     #[test]
     fn a_dry_run_ends_with_what_would_be_done() {
-        let dry = haul_engine::event::Summary { is_dry: true, ..example() };
+        let dry = haul_engine::job::event::Summary { is_dry: true, ..example() };
         let shown = said(Level::Normal, &Ok(dry));
         let first = "\ndry run: 1 would be removed; nothing was changed, looked through in 4 min 44 s\n";
         assert!(shown.contains(first), "{shown}");

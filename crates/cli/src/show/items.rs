@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_engine::event::{Change, Item, Reasons, What};
+use haul_engine::job::event::{Change, Item, Reasons, What};
 use haul_proto::path::escape;
 use serde_json::Value;
 

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use haul_engine::error::Outcome;
-use haul_engine::event::{
+use haul_engine::job::error::Outcome;
+use haul_engine::job::event::{
     Comparison, Compression, Event, Observer, Path, Progress, ReadBack, Sandbox, SlowFile, Summary, Way,
 };
-use haul_engine::spec::DeltaFigures;
+use haul_engine::job::spec::DeltaFigures;
 use haul_proto::checksum::hex;
 use haul_proto::path::disturbs;
 use haul_proto::wire::report::PathFigures;
@@ -361,8 +361,8 @@ mod tests {
     use super::super::text::Text;
     use super::super::text::tests::Paper;
     use super::*;
-    use haul_engine::error::Error;
-    use haul_engine::event::SyncFigures;
+    use haul_engine::job::error::Error;
+    use haul_engine::job::event::SyncFigures;
 
     fn run(outcome: &Outcome) -> (String, String) {
         let (out, err) = (Paper::default(), Paper::default());

@@ -1,6 +1,6 @@
 //! Where both ends' time went, as JSON.
 
-use haul_engine::event::{Load, Stage, StreamFigures};
+use haul_engine::job::event::{Load, Stage, StreamFigures};
 use serde_json::{Map, Value, json};
 
 /// Of source and target, with their streams.

@@ -25,9 +25,9 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use haul_engine::error::Outcome;
-use haul_engine::event::Observer;
-use haul_engine::steering::Steering;
+use haul_engine::job::error::Outcome;
+use haul_engine::job::event::Observer;
+use haul_engine::job::runtime_control::Steering;
 use haul_proto::path::escape;
 
 use crate::args::Dialect;

@@ -1,6 +1,6 @@
 //! A path between two hosts, for people. Addresses and interfaces are what a worker said: they disturb no terminal.
 
-use haul_engine::event::Path;
+use haul_engine::job::event::Path;
 
 use super::text::harmless;
 

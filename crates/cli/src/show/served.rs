@@ -1,6 +1,7 @@
 //! What a server logs: a line for each client that comes and goes, for people or as JSON.
 
-use haul_engine::serve::{Account, Did, Served};
+use haul_engine::job::account::{Account, Did};
+use haul_engine::serve::Served;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The summary: what was copied, how fast, how it travelled.
 
-use haul_engine::event::{Comparison, Confinement, ReadBack, Sandbox, Summary, SyncFigures, Way};
-use haul_engine::spec::Cipher;
+use haul_engine::job::event::{Comparison, Confinement, ReadBack, Sandbox, Summary, SyncFigures, Way};
+use haul_engine::job::spec::Cipher;
 
 use super::text::{harmless, within};
 use super::units::{bytes_per_s, count, counted, duration, files, limit, rate, size};
@@ -249,8 +249,8 @@ fn way(summary: &Summary) -> String {
 pub mod tests {
     use std::time::Duration;
 
-    use haul_engine::event::{Compression, Path, SlowFile};
-    use haul_engine::spec::Method;
+    use haul_engine::job::event::{Compression, Path, SlowFile};
+    use haul_engine::job::spec::Method;
     use haul_proto::wire::report::PathFigures;
 
     use super::super::paths::tests::bare;

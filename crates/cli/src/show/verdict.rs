@@ -1,6 +1,6 @@
 //! What limited a job, in words and as JSON.
 
-use haul_engine::event::{Advised, Detail, Fact, Limit, Now, Unit, Verdict};
+use haul_engine::job::event::{Advised, Detail, Fact, Limit, Now, Unit, Verdict};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -136,7 +136,7 @@ fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use haul_engine::event::{Candidate, Figure};
+    use haul_engine::job::event::{Candidate, Figure};
 
     /// What the documentation shows.
     pub fn example() -> Verdict {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use haul_engine::event::{Summary, Way};
-use haul_engine::spec::{Host, Job, is_null, names_null};
+use haul_engine::job::event::{Summary, Way};
+use haul_engine::job::spec::{Host, Job, is_null, names_null};
 use serde_json::{Map, Value, json};
 
 use super::setting::{COUNT, DIMENSIONS, Setting};
@@ -209,7 +209,7 @@ pub fn flattery(job: &Job, way: Option<&Way>, runs: &[Run]) -> Vec<String> {
     let figures: Vec<&Figures> = runs.iter().filter_map(|run| run.result.as_ref().ok()).collect();
     let any = |is: &dyn Fn(&Figures) -> bool| figures.iter().any(|figures| is(figures));
     let reads = job.sources.iter().any(|source| !names_null(source.path.as_os_str()));
-    let writes = !is_null(&job.target.path) && job.target.path.as_os_str() != haul_engine::spec::NULL_TARGET;
+    let writes = !is_null(&job.target.path) && job.target.path.as_os_str() != haul_engine::job::spec::NULL_TARGET;
     let mut said = Vec::new();
     if reads && any(&|run| run.source_direct_bytes < run.bytes / 2.0) {
         said.push("the source was read through its page cache: after the first run it may have come from memory; -u s reads the disk");
@@ -238,7 +238,7 @@ pub fn flattery(job: &Job, way: Option<&Way>, runs: &[Run]) -> Vec<String> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use haul_engine::spec::{Access, Location, Options};
+    use haul_engine::job::spec::{Access, Location, Options};
 
     /// A run with a setting and a rate.
     pub fn run(round: u32, window: &str, streams: &str, bytes_per_s: f64) -> Run {

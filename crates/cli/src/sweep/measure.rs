@@ -2,11 +2,11 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use haul_engine::cancel::Cancel;
-use haul_engine::event::{Event, Observer, Way};
+use haul_engine::job::event::{Event, Observer, Way};
+use haul_engine::job::runtime_control::Steering;
+use haul_engine::job::spec::{Job, Location, NULL_TARGET, Program, is_null};
 use haul_engine::scratch::Scratch;
-use haul_engine::spec::{Job, Location, NULL_TARGET, Program, is_null};
-use haul_engine::steering::Steering;
+use haul_engine::sys::cancel::Cancel;
 use haul_proto::path::escape;
 
 use super::figures::{Figures, Run};
@@ -50,9 +50,9 @@ impl Bench<'_> {
             return Measured { run: Some(run), way: None, leftover: None };
         };
         let mut witness = Witness { begun: Instant::now(), series: Series::default(), failure: None };
-        let outcome = self
-            .watch
-            .during(|| haul_engine::copy::run(job.clone(), self.program.clone(), cancel, self.steering, &mut witness));
+        let outcome = self.watch.during(|| {
+            haul_engine::controller::run(job.clone(), self.program.clone(), cancel, self.steering, &mut witness)
+        });
         let leftover = scratch.and_then(|scratch| scratch.remove(&job.access).err());
         witness.series.end();
         let way = outcome.as_ref().ok().map(|summary| summary.way.clone());
@@ -106,7 +106,7 @@ impl Observer for Witness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_engine::spec::{Access, Host, Options};
+    use haul_engine::job::spec::{Access, Host, Options};
 
     fn job(target: &str) -> Job {
         let here = |path: &str| Location { host: Host::Local, path: path.into() };

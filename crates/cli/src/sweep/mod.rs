@@ -12,9 +12,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use haul_engine::cancel::Cancel;
-use haul_engine::event::Way;
-use haul_engine::spec::Job;
+use haul_engine::job::event::Way;
+use haul_engine::job::spec::Job;
+use haul_engine::sys::cancel::Cancel;
 
 use self::figures::{Run, flattery};
 use self::journal::{Header, Journal};

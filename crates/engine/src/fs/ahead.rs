@@ -15,7 +15,7 @@ use super::WalkOptions;
 use super::errand::{Errand, Job, Slot, Ticket};
 use super::helper::{Held, help};
 use super::waits::Waits;
-use crate::cancel::Cancel;
+use crate::sys::cancel::Cancel;
 
 /// How many threads: as many requests as a disk or a server likes to have at a time.
 pub(super) const HELPERS: usize = 16;

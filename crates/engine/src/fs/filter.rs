@@ -12,7 +12,7 @@ use rustix::fs::FileType;
 use super::Dir;
 use super::listing::Piece;
 use super::meta::{Links, Look};
-use crate::spec::Symlinks;
+use crate::job::spec::Symlinks;
 
 /// The filters of a walk.
 #[derive(Debug)]
@@ -43,7 +43,10 @@ impl Filter {
         let mut found = Vec::new();
         for (name, number) in self.files.iter().zip(0..) {
             let text = read(dir, name).map_err(|error| {
-                io::Error::new(error.kind(), format!("its filters cannot be read: {name}: {}", super::describe(&error)))
+                io::Error::new(
+                    error.kind(),
+                    format!("its filters cannot be read: {name}: {}", crate::sys::describe::describe(&error)),
+                )
             })?;
             found.extend(text.map(|text| (number, text)));
         }

@@ -7,8 +7,8 @@ use std::os::unix::fs::symlink;
 
 use super::testing::{KEEP, in_time, make_dir, write_file};
 use super::{Ahead, Dir, Filter, Found, WalkOptions, Walker};
-use crate::cancel::Cancel;
-use crate::spec::Symlinks;
+use crate::job::spec::Symlinks;
+use crate::sys::cancel::Cancel;
 
 const OPTIONS: WalkOptions = WalkOptions { is_filtered: true, ..KEEP };
 

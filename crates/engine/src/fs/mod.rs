@@ -7,7 +7,6 @@
 
 mod ahead;
 pub mod attributes;
-mod describe;
 mod dir;
 mod errand;
 mod fd_cache;
@@ -32,7 +31,6 @@ pub(crate) mod testing;
 mod walk_tests;
 
 pub use ahead::Ahead;
-pub use describe::describe;
 pub use dir::{Access, Dir};
 pub use fd_cache::{FdCache, MAX_OPEN_DIRECTORIES};
 pub use filter::{Filter, Patterns, rules_of};

@@ -7,7 +7,7 @@ use rustix::fs::{FileType, readlinkat};
 
 use super::Dir;
 use super::meta::{Links, Look};
-use crate::spec::Symlinks;
+use crate::job::spec::Symlinks;
 
 /// What a listed name calls for.
 pub(super) enum Step {

@@ -9,8 +9,8 @@ use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use super::{Ahead, Dir, Found, Nodes, WalkOptions, Walker};
-use crate::cancel::Cancel;
-use crate::spec::Symlinks;
+use crate::job::spec::Symlinks;
+use crate::sys::cancel::Cancel;
 
 /// Everything, links as links.
 pub const KEEP: WalkOptions = WalkOptions {

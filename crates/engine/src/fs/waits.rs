@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::os::usage;
+use crate::sys::usage;
 
 /// A lookup in memory takes a microsecond or two; one that takes as long as this waited for something.
 const SLOW: Duration = Duration::from_micros(20);

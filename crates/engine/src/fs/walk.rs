@@ -25,7 +25,7 @@ use super::help::Help;
 use super::listing::{Known, Listed, ListingBuffer, Piece, Rest};
 use super::meta::{Identity, Links, Look};
 use super::seen::{Seen, Step};
-use crate::spec::Symlinks;
+use crate::job::spec::Symlinks;
 
 /// What a walk does with what it finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +133,7 @@ pub enum Found {
     Failed {
         /// From the root down. Bytes, not text.
         path: Vec<u8>,
-        /// Why; [`super::describe`] has the words.
+        /// Why; [`crate::sys::describe::describe`] has the words.
         error: io::Error,
     },
 }

@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use super::testing::{KEEP, both, eager, in_time, make_dir, name, rename, without_capabilities, write_file};
 use super::waits::Waits;
 use super::*;
-use crate::cancel::Cancel;
-use crate::spec::Symlinks;
+use crate::job::spec::Symlinks;
+use crate::sys::cancel::Cancel;
 
 const FOLLOW: WalkOptions = WalkOptions {
     recursive: true,

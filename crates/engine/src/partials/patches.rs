@@ -11,10 +11,10 @@ use std::os::fd::OwnedFd;
 
 use super::{Partial, Removal, State, impatient, unlink};
 use crate::fs::{Dir, Identity, Links, Look, each_name};
-use crate::target::in_place::{patch_name, read_header};
-use crate::target::journal::Leaf;
-use crate::target::rivals::Rival;
-use crate::target::temporary::{Denied, lock_file};
+use crate::receiver::in_place::{patch_name, read_header};
+use crate::receiver::journal::Leaf;
+use crate::receiver::rivals::Rival;
+use crate::receiver::temporary::{Denied, lock_file};
 
 /// The files that patches in one directory are for: that which was looked at last.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Part, Probe};
-use crate::spec::{Access, CacheUse, DirectIo, Fsync, Host, Job, Location, NULL_TARGET, Options, Policy, Retries};
+use crate::job::spec::{Access, CacheUse, DirectIo, Fsync, Host, Job, Location, NULL_TARGET, Options, Policy, Retries};
 
 /// More than any part lasts.
 const ENDLESS: u64 = 1 << 40;

@@ -12,14 +12,14 @@ use std::time::Duration;
 use haul_proto::forecast::{Forecast, Parts, Ways, Whole, forecast};
 
 use self::sample::Bounds;
-use crate::cancel::Cancel;
-use crate::copy::bench::Benches;
-use crate::error::Error;
-use crate::event::{Event, Observer};
-use crate::spec::{Access, Host, Location, Options, Program};
+use crate::controller::bench::Benches;
+use crate::job::error::Error;
+use crate::job::event::{Event, Observer};
+use crate::job::spec::{Access, Host, Location, Options, Program};
+use crate::sys::cancel::Cancel;
 
 pub use self::sample::Sample;
-pub use crate::copy::bench::AtEnd;
+pub use crate::controller::bench::AtEnd;
 
 /// How long each kind of computing is measured.
 const COMPUTE: Duration = Duration::from_millis(250);

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cancel::Cancel;
-use crate::copy;
-use crate::error::Error;
-use crate::event::{Event, Limit, Observer, Progress, Sockets, Summary, Verdict, Way};
-use crate::spec::{Job, Program};
-use crate::steering::Steering;
+use crate::controller;
+use crate::job::error::Error;
+use crate::job::event::{Event, Limit, Observer, Progress, Sockets, Summary, Verdict, Way};
+use crate::job::runtime_control::Steering;
+use crate::job::spec::{Job, Program};
+use crate::sys::cancel::Cancel;
 
 /// How far a part goes.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +60,7 @@ pub fn take(job: Job, program: &Program, cancel: &Cancel, bounds: Bounds) -> Res
         way: Way::None,
         failure: None,
     };
-    let outcome = copy::run(job, program.clone(), &own, &Steering::new(), &mut witness);
+    let outcome = controller::run(job, program.clone(), &own, &Steering::new(), &mut witness);
     match outcome {
         _ if cancel.is_cancelled() => Err(Error::Interrupted),
         _ if let Some(failure) = witness.failure.take() => Err(Error::Failed(failure)),

@@ -9,11 +9,11 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use super::bounded::Bounded;
-use super::pass::Pass;
 use super::proof::as_client;
 use super::relay::relay;
 use super::tls;
-use crate::stream::handshake::jitter;
+use crate::job::credentials::Pass;
+use crate::sys::random::jitter;
 
 /// How long one address may take to be connected to.
 const CONNECT: Duration = Duration::from_secs(10);

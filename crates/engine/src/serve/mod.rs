@@ -9,23 +9,14 @@
 //! - `terms`: what a served worker is held to; `hold`: which Requests follow from it; `account`: what it did; `allowance`: what
 //!   all of a directory's clients may still bring.
 
-mod account;
-mod allowance;
 mod bounded;
 mod dial;
-mod hold;
-mod pass;
 mod proof;
 mod relay;
 mod server;
 mod session;
 mod strangers;
-pub mod terms;
 mod tls;
 
-pub use account::{Account, Did, What};
-pub use allowance::Allowance;
 pub use dial::dial;
-pub use pass::{Known, Pass, PrivateKey, PublicKey, Secret};
 pub use server::{Credential, Directory, Log, Offer, Reloaded, Served, Server, Until};
-pub use terms::{Access, ServePolicy, Terms, sandbox};

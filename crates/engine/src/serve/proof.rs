@@ -14,7 +14,7 @@ use rustls::{ClientConnection, ConnectionCommon, ServerConnection, SideData, Str
 use std::io::{self, Read, Write};
 
 use super::bounded::Bounded;
-use super::pass::{Known, Pass, PrivateKey, Secret};
+use crate::job::credentials::{Known, Pass, PrivateKey, Secret};
 
 type Exported = [u8; EXPORTED_LEN];
 

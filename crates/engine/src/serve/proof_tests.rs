@@ -1,7 +1,7 @@
 use super::super::tls;
 use super::*;
+use crate::net::stream::seal::vectors::check;
 use crate::serve::dial::has_ended;
-use crate::stream::seal::vectors::check;
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use crate::silence::poll_all;
+use crate::net::idle_timeout::poll_all;
 
 /// How often it is looked whether it is to stop.
 const TICK: Duration = Duration::from_millis(100);

@@ -11,16 +11,19 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::allowance::Allowances;
 use super::session::{Limits, Sessions, serve};
 use super::strangers::Strangers;
-use super::{Access, Account, Known, PrivateKey, PublicKey, ServePolicy, tls};
-use crate::audit::Destination;
-use crate::spec::Program;
-use crate::stream::accept::{Place, bind, pause_after};
-use crate::stream::preauth::{CROWDED_OUT, PendingConnections};
-use crate::stream::socket::SocketSettings;
-use crate::worker::lock;
+use super::tls;
+use crate::job::account::Account;
+use crate::job::allowance::Allowances;
+use crate::job::credentials::{Known, PrivateKey, PublicKey};
+use crate::job::spec::Program;
+use crate::net::stream::accept::{Place, bind, pause_after};
+use crate::net::stream::preauth::{CROWDED_OUT, PendingConnections};
+use crate::net::stream::socket::SocketSettings;
+use crate::policy::audit::Destination;
+use crate::sys::sync::lock;
+use crate::worker::client_limits::{Access, ServePolicy};
 
 /// How often it is looked whether the clients have ended.
 const POLL: Duration = Duration::from_millis(20);

@@ -15,11 +15,15 @@ use super::bounded::Bounded;
 use super::proof::{answer, as_server};
 use super::relay::relay;
 use super::server::{Directory, Offer, Served, Shared};
-use super::{Account, Allowance, Known, Terms, tls};
-use crate::bootstrap::{Spawned, spawn};
-use crate::os::handed::hand_over;
-use crate::stream::preauth::PendingPlace;
-use crate::worker::lock;
+use super::tls;
+use crate::job::account::Account;
+use crate::job::allowance::Allowance;
+use crate::job::credentials::Known;
+use crate::net::stream::preauth::PendingPlace;
+use crate::sys::child::{Spawned, spawn};
+use crate::sys::handed::hand_over;
+use crate::sys::sync::lock;
+use crate::worker::client_limits::Terms;
 
 /// How long a worker whose client is gone may take to tidy up.
 const TIDY: Duration = Duration::from_secs(10);
@@ -139,7 +143,7 @@ pub(super) fn serve(shared: &Shared, socket: &TcpStream, peer: SocketAddr, pendi
     let began = Instant::now();
     let is_over = || shared.hang_up.load(Ordering::Relaxed) || session.is_revoked.load(Ordering::Relaxed);
     let client = client_name(known, peer);
-    let worked = shared.allowances.of(directory).and_then(|allowance| {
+    let worked = shared.allowances.of(&directory.name, directory.size, directory.files).and_then(|allowance| {
         work(offer, directory, allowance.as_deref(), client, &mut Connection::from(connection), socket, is_over)
     });
     let (status, mut account) = match worked {

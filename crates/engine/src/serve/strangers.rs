@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::worker::lock;
+use crate::sys::sync::lock;
 
 /// One is told in this time at most; the others are counted.
 const EVERY: Duration = Duration::from_secs(1);

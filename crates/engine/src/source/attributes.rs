@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Source;
 use super::item::Item;
+use crate::fs::Dir;
 use crate::fs::attributes::{is_wanted, read};
-use crate::fs::{Dir, describe};
+use crate::sys::describe::describe;
 
 /// What has flags that are not kept.
 #[derive(Default)]

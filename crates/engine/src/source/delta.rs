@@ -7,8 +7,8 @@ use haul_proto::integrity::{Digest, FrameLen};
 use haul_proto::plan::Basis;
 use std::io;
 
-use crate::storage::calls::read_at;
-use crate::storage::file::Opened;
+use crate::io::storage::calls::read_at;
+use crate::io::storage::file::Opened;
 
 /// What is known of the old file, for the frames of one piece in their order.
 pub enum Old<'k> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::Source;
 use super::item::{Item, Trouble};
-use crate::storage::file::Opened;
-use crate::storage::read::Reader;
+use crate::io::storage::file::Opened;
+use crate::io::storage::read::Reader;
 
 /// What the walk reads with, once it has to.
 #[derive(Default)]

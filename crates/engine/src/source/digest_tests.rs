@@ -10,9 +10,9 @@ use std::sync::Arc;
 use super::super::tests::{make_file, offers, request};
 use super::*;
 use crate::fs::testing::{in_time, without_capabilities};
-use crate::link::LinkWriter;
+use crate::metrics::control_channel::LinkWriter;
+use crate::metrics::reporter::Reporter;
 use crate::policy::HostPolicy;
-use crate::report::Reporter;
 
 fn telling(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
     let mut request = SourceRequest { tell_digests: true, ..request(operands, LinkRule::Keep) };

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::item::{Item, Trouble};
 use crate::fs::Look;
-use crate::program::Program;
-use crate::storage::PIPE_BYTES;
-use crate::storage::calls::{read_at, read_on};
-use crate::worker::lock;
+use crate::io::program::Program;
+use crate::io::storage::PIPE_BYTES;
+use crate::io::storage::calls::{read_at, read_on};
+use crate::sys::sync::lock;
 
 /// How often a file that grows is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -1,7 +1,7 @@
 //! A pipe's frames, whatever the lengths of the pieces in which it gives them.
 
 use super::*;
-use crate::storage::calls::write_on;
+use crate::io::storage::calls::write_on;
 use std::io::{Seek, SeekFrom, Write};
 use std::thread;
 

@@ -13,19 +13,20 @@ use std::sync::atomic::Ordering;
 use super::Source;
 use super::feed::Portion;
 use super::item::{Item, Trouble};
-use super::send::{Outlet, SendError};
-use crate::report::add;
-use crate::stages::during;
-use crate::storage::read::Reader;
-use crate::stream::record::Record;
+use crate::io::frame_buffer::Record;
+use crate::io::storage::read::Reader;
+use crate::metrics::reporter::add;
+use crate::metrics::stage_timer::during;
+use crate::net::stream::StreamError;
+use crate::net::stream::frame_sink::FrameSink;
 
 /// Reads and sends the next frame of a flow.
 pub(super) fn send_next(
     source: &Source,
     next: &FlowFrame<Item>,
     reader: &mut Reader,
-    outlet: &mut impl Outlet,
-) -> Result<(), SendError> {
+    outlet: &mut impl FrameSink,
+) -> Result<(), StreamError> {
     source.audit_begin(&next.handle)?;
     // Reading may take as long as it likes.
     outlet.settle()?;
@@ -68,8 +69,8 @@ pub(super) fn send_kept(
     source: &Source,
     kept: &FlowFrame<Item>,
     reader: &mut Reader,
-    outlet: &mut impl Outlet,
-) -> Result<(), SendError> {
+    outlet: &mut impl FrameSink,
+) -> Result<(), StreamError> {
     let mut record = reader.buffer();
     let frame = source.request.settings.frame;
     match kept.handle.feed().kept(&kept.handle, frame, kept.index, record.room_mut()) {
@@ -89,9 +90,9 @@ fn put(
     of: &FlowFrame<Item>,
     record: Record,
     is_only: bool,
-    outlet: &mut impl Outlet,
+    outlet: &mut impl FrameSink,
     is_first_time: bool,
-) -> Result<Record, SendError> {
+) -> Result<Record, StreamError> {
     let settings = &source.request.settings;
     let check = frame_check(record.payload());
     let value = match settings.blake3 {

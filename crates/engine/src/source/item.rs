@@ -11,12 +11,13 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::feed::{Feed, Spring};
 use super::removal::Removable;
-use crate::checksum::Sum;
-use crate::fs::{Dir, Links, Look, describe};
-use crate::shown::below;
-use crate::storage::Access;
-use crate::storage::file::Opened;
-use crate::storage::null;
+use crate::fs::{Dir, Links, Look};
+use crate::io::checksum::Sum;
+use crate::io::storage::Access;
+use crate::io::storage::file::Opened;
+use crate::job::display_path::below;
+use crate::job::null;
+use crate::sys::describe::describe;
 
 /// An entry that was offered.
 pub struct Item {

@@ -9,7 +9,7 @@ use std::sync::MutexGuard;
 
 use super::{Source, State};
 use crate::fs::{Found, Patterns};
-use crate::report::Reporter;
+use crate::metrics::reporter::Reporter;
 
 /// Most messages for the target that wait to be sent when another one about what is left out is added: of entries, the
 /// window bounds them, and of these nothing else.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::removal::Proof;
 use crate::fs::{Identity, Look};
-use crate::report::Reporter;
+use crate::metrics::reporter::Reporter;
 
 /// Said once, where there are more such files than can be remembered.
 const TOO_MANY: &str = "there are more files with several names than can be remembered: names of further ones are copied as files of their own";
@@ -80,9 +80,9 @@ mod tests {
     use super::*;
     use crate::fs::testing::{name, write_file};
     use crate::fs::{Dir, Links};
-    use crate::link::LinkWriter;
+    use crate::metrics::control_channel::LinkWriter;
+    use crate::sys::sync::lock;
     use crate::testing::Said;
-    use crate::worker::lock;
 
     #[test]
     fn a_file_is_remembered_until_its_last_name() {

@@ -6,7 +6,7 @@ use haul_proto::wire::listed::Paths;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use crate::worker::lock;
+use crate::sys::sync::lock;
 
 /// Batches that were told and not walked yet.
 pub struct Listed {

@@ -52,25 +52,27 @@ use self::listed::Listed;
 use self::operand::Root;
 use self::owners::Owners;
 use self::removal::Removals;
-use crate::audit::Action;
-use crate::cancel::Cancel;
 use crate::fs::{Filter, Identity, Look};
-use crate::os::confine::{Bounds, Rights};
-use crate::pace::Pace;
+use crate::io::storage::policy::Policy;
+use crate::job::account::{Did, What};
+use crate::metrics::reporter::Reporter;
+use crate::metrics::reporter::add;
+use crate::metrics::stage_timer::during;
+use crate::net::rate_limiter::Pace;
+use crate::net::stream::Stream;
+use crate::net::stream::compress::Compressing;
 use crate::policy::HostPolicy;
-use crate::report::Reporter;
-use crate::report::add;
-use crate::serve::{Did, What};
-use crate::signal::Signal;
-use crate::stages::during;
-use crate::storage::policy::Policy;
-use crate::stream::Stream;
-use crate::stream::compress::Compressing;
+use crate::policy::audit::Action;
+use crate::sys::cancel::Cancel;
+use crate::sys::confine::{Bounds, Rights};
+use crate::sys::notify::Signal;
 
 pub use self::item::CHANGED;
 pub use self::operand::origin;
-pub use self::send::{NO_VALUE, Outlet, SendError};
+pub use self::send::NO_VALUE;
 use self::send::{Nowhere, ReadFrames};
+use crate::net::stream::StreamError;
+use crate::net::stream::frame_sink::FrameSink;
 
 /// The source's end of a job.
 pub struct Source {
@@ -297,7 +299,7 @@ impl Source {
     }
 
     /// Contents of a file begin to leave.
-    fn audit_begin(&self, item: &Item) -> Result<(), SendError> {
+    fn audit_begin(&self, item: &Item) -> Result<(), StreamError> {
         if !self.reporter.is_audited() || self.request.compare || !item.begin_audit() {
             return Ok(());
         }
@@ -333,12 +335,12 @@ impl Source {
     }
 
     /// Reads what the target has, too, and compares, until everything is settled. `id` is that of no other thread.
-    pub fn run_comparison(&self, id: StreamId) -> Result<(), SendError> {
+    pub fn run_comparison(&self, id: StreamId) -> Result<(), StreamError> {
         send::run(self, id, &mut Nowhere)
     }
 
     /// Carries one stream: reads what is needed and hands it to `outlet`, until everything is settled.
-    pub fn run_stream(&self, id: StreamId, outlet: &mut impl Outlet) -> Result<(), SendError> {
+    pub fn run_stream(&self, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
         send::run(self, id, outlet)
     }
 
@@ -438,7 +440,7 @@ impl Source {
 
     /// The next work for a stream, at most `frames_max` frames; `None` when everything is settled, or the job was
     /// stopped. An error when the stream was given up.
-    fn wait_for_work(&self, id: StreamId, frames_max: u64) -> Result<Option<Work<Item>>, SendError> {
+    fn wait_for_work(&self, id: StreamId, frames_max: u64) -> Result<Option<Work<Item>>, StreamError> {
         let since = Instant::now();
         let mut state = self.lock();
         loop {

@@ -15,16 +15,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::feed::Spring;
-use crate::bootstrap::End;
-use crate::fs::{Access, Dir, FdCache, Identity, Links, Look, MAX_OPEN_DIRECTORIES, Seen, describe, lookup};
-use crate::os::confine::{Bounds, Rights};
-use crate::os::machine;
+use crate::fs::{Access, Dir, FdCache, Identity, Links, Look, MAX_OPEN_DIRECTORIES, Seen, lookup};
+use crate::io::program::Program;
+use crate::job::End;
+use crate::job::display_path::own_name;
+use crate::job::null;
+use crate::job::spec::Symlinks;
+use crate::metrics::reporter::Reporter;
 use crate::policy::{HostPolicy, Rule};
-use crate::program::Program;
-use crate::report::Reporter;
-use crate::shown::own_name;
-use crate::spec::Symlinks;
-use crate::storage::null;
+use crate::sys::confine::{Bounds, Rights};
+use crate::sys::describe::describe;
+use crate::sys::machine;
 
 /// An operand that can be copied.
 pub struct Root {

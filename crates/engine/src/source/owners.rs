@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 
 use super::Source;
-use crate::os::accounts::Accounts;
-use crate::worker::lock;
+use crate::sys::accounts::Accounts;
+use crate::sys::sync::lock;
 
 /// Who has a name, and who was told.
 pub struct Owners {

@@ -9,11 +9,13 @@ use haul_proto::wire::load::Stage;
 
 use super::Source;
 use super::item::{Item, Trouble};
-use super::send::{NO_VALUE, Outlet, SendError};
-use crate::audit::Action;
-use crate::stages::during;
-use crate::storage::calls::read_at;
-use crate::storage::read::Reader;
+use super::send::NO_VALUE;
+use crate::io::storage::calls::read_at;
+use crate::io::storage::read::Reader;
+use crate::metrics::stage_timer::during;
+use crate::net::stream::StreamError;
+use crate::net::stream::frame_sink::FrameSink;
+use crate::policy::audit::Action;
 
 /// How often a small file that changes while it is read is read again.
 const READS_MAX: usize = 3;
@@ -23,8 +25,8 @@ pub(super) fn send(
     source: &Source,
     files: &[SmallFile<Item>],
     reader: &mut Reader,
-    outlet: &mut impl Outlet,
-) -> Result<(), SendError> {
+    outlet: &mut impl FrameSink,
+) -> Result<(), StreamError> {
     let frame = source.request.settings.frame;
     let mut packed = Vec::with_capacity(files.len());
     let mut used = 0;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::fs::{Look, lookup};
-use crate::shown::own_name;
+use crate::job::display_path::own_name;
 
 /// Directories between the base and operands.
 pub struct Parents {

@@ -15,10 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::item::{Item, Place};
 use super::{Source, State, operand};
-use crate::audit::Action;
-use crate::fs::{Identity, Links, Look, describe};
-use crate::os::confine::{Bounds, Rights};
-use crate::report::add;
+use crate::fs::{Identity, Links, Look};
+use crate::metrics::reporter::add;
+use crate::policy::audit::Action;
+use crate::sys::confine::{Bounds, Rights};
+use crate::sys::describe::describe;
 
 /// Most files that the thread takes at once.
 const BATCH_MAX: usize = 64;

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use super::super::tests::{NUMBER, bytes, make_file, needs, offers, request};
 use super::*;
 use crate::fs::testing::{in_time, without_capabilities};
-use crate::link::LinkWriter;
-use crate::os::confine::Network;
-use crate::os::confine::tests::{confined, is_denied};
+use crate::metrics::control_channel::LinkWriter;
+use crate::metrics::reporter::Reporter;
 use crate::policy::HostPolicy;
-use crate::report::Reporter;
+use crate::sys::confine::Network;
+use crate::sys::confine::tests::{confined, is_denied};
 use haul_proto::wire::listed::Paths;
 
 fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {

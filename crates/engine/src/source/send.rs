@@ -11,7 +11,6 @@ use haul_proto::wire::frame::{DataFrame, DeltaFrame, Trailer};
 use haul_proto::wire::kept::Holes;
 use haul_proto::wire::load::Stage;
 use haul_proto::wire::report::WorkerMessage;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,60 +18,39 @@ use super::Source;
 use super::delta::Old;
 use super::item::{Item, Trouble};
 use super::{flow, pack};
-use crate::pace::Pace;
-use crate::report::add;
-use crate::stages::during;
-use crate::storage::Method;
-use crate::storage::file::Opened;
-use crate::storage::holes::map_of_zeros;
-use crate::storage::read::Reader;
-use crate::stream::StreamError;
-use crate::stream::record::Record;
+use crate::io::frame_buffer::Record;
+use crate::io::storage::Method;
+use crate::io::storage::file::Opened;
+use crate::io::storage::holes::map_of_zeros;
+use crate::io::storage::read::Reader;
+use crate::metrics::reporter::add;
+use crate::metrics::stage_timer::during;
+use crate::net::rate_limiter::Pace;
+use crate::net::stream::StreamError;
+use crate::net::stream::frame_sink::FrameSink;
 
 /// Stands for a value that nobody asks for, of bytes that nobody read.
 pub const NO_VALUE: Digest = [0; 32];
 
-/// Where frames go: into a socket, or straight to a target in the same process.
-pub trait Outlet {
-    /// Hands over a record with its trailer, at the set pace. Returns a record that is free: this one or another.
-    fn put(&mut self, record: Record, trailer: &Trailer, pace: &Pace) -> Result<Record, SendError>;
-    /// The stream is about to wait for work: what was put is not to wait for what will be.
-    fn settle(&mut self) -> Result<(), SendError>;
-    /// Whether what was handed over may yet be lost, so that what cannot be read again has to be kept.
-    fn may_lose(&self) -> bool {
-        true
-    }
-    /// Has the target share the blocks of these frames of a file of `size` bytes instead of copying them. `false` where
-    /// that cannot be: then they are to be read and put.
-    fn share(&mut self, _file: &Opened, _entry: EntryId, _size: u64, _frames: Range<u64>) -> Result<bool, SendError> {
-        Ok(false)
-    }
-    /// Nothing more will come.
-    fn end(&mut self, record: Record) -> Result<(), SendError>;
-}
-
 /// Nothing goes anywhere: in a job that only compares.
 pub struct Nowhere;
 
-impl Outlet for Nowhere {
-    fn put(&mut self, _: Record, _: &Trailer, _: &Pace) -> Result<Record, SendError> {
+impl FrameSink for Nowhere {
+    fn put(&mut self, _: Record, _: &Trailer, _: &Pace) -> Result<Record, StreamError> {
         Err(ProtocolFault::Unasked("a frame where none is sent").into())
     }
 
-    fn settle(&mut self) -> Result<(), SendError> {
+    fn settle(&mut self) -> Result<(), StreamError> {
         Ok(())
     }
 
-    fn end(&mut self, _: Record) -> Result<(), SendError> {
+    fn end(&mut self, _: Record) -> Result<(), StreamError> {
         Ok(())
     }
 }
 
-/// Why a stream could not go on.
-pub type SendError = StreamError;
-
 /// Carries one stream until everything is settled. One that breaks leaves its work to others.
-pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl Outlet) -> Result<(), SendError> {
+pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
     let frame_bytes = source.request.settings.frame.bytes();
     let fills_holes = source.request.kept.holes == Holes::Fill;
     let reader = Reader::new(frame_bytes, source.policy.depth(frame_bytes)).filling_holes(fills_holes);
@@ -88,7 +66,7 @@ pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl Outlet) -> Re
 }
 
 /// What the stream is at is in `now`.
-fn carry(sender: &mut Sender<'_, impl Outlet>, now: &mut Option<Begun>) -> Result<(), SendError> {
+fn carry(sender: &mut Sender<'_, impl FrameSink>, now: &mut Option<Begun>) -> Result<(), StreamError> {
     while let Some(work) = sender.next_work()? {
         match &*now.insert(work) {
             Begun::Frames(piece, file, known) => sender.send_piece(piece, file, known)?,
@@ -166,9 +144,9 @@ impl Begun {
     }
 }
 
-impl<O: Outlet> Sender<'_, O> {
+impl<O: FrameSink> Sender<'_, O> {
     /// The next work: what was begun ahead, else what there is now, else after a wait for which nothing is kept back.
-    fn next_work(&mut self) -> Result<Option<Begun>, SendError> {
+    fn next_work(&mut self) -> Result<Option<Begun>, StreamError> {
         loop {
             if let Some(begun) = self.ahead.take() {
                 return Ok((!self.source.is_over()).then_some(begun));
@@ -190,7 +168,7 @@ impl<O: Outlet> Sender<'_, O> {
     }
 
     /// Takes the next work before this piece is sent, where the disk would have nothing to do otherwise.
-    fn look_ahead(&mut self) -> Result<(), SendError> {
+    fn look_ahead(&mut self) -> Result<(), StreamError> {
         if self.ahead.is_none()
             && self.reader.wants_another()
             && let Some(work) = self.source.work_at_hand(self.id, self.stride.frames_max())
@@ -202,7 +180,7 @@ impl<O: Outlet> Sender<'_, O> {
 
     /// Begins with what was taken. `None` where nothing is left to be done: the file cannot be read, or shares its
     /// blocks with the target's.
-    fn begin(&mut self, work: Work<Item>) -> Result<Option<Begun>, SendError> {
+    fn begin(&mut self, work: Work<Item>) -> Result<Option<Begun>, StreamError> {
         let (piece, known) = match work {
             Work::Pack(files) => return Ok(Some(Begun::Pack(files))),
             Work::Next(next) => return Ok(Some(Begun::Next(next))),
@@ -237,7 +215,7 @@ impl<O: Outlet> Sender<'_, O> {
     }
 
     /// Sends the piece that is the reader's first, without what the target holds.
-    fn send_piece(&mut self, piece: &Piece<Item>, file: &Opened, known: &Known) -> Result<(), SendError> {
+    fn send_piece(&mut self, piece: &Piece<Item>, file: &Opened, known: &Known) -> Result<(), StreamError> {
         let since = Instant::now();
         match self.send_frames(piece, file, known)? {
             Ok((values, same)) => {
@@ -265,7 +243,7 @@ impl<O: Outlet> Sender<'_, O> {
         piece: &Piece<Item>,
         file: &Opened,
         known: &Known,
-    ) -> Result<Result<Sent, Trouble>, SendError> {
+    ) -> Result<Result<Sent, Trouble>, StreamError> {
         let source = self.source;
         let settings = &source.request.settings;
         let frame = settings.frame;
@@ -320,7 +298,7 @@ impl<O: Outlet> Sender<'_, O> {
     }
 
     /// Hands over bytes that are not in a buffer of the reader's.
-    fn put_bytes(&mut self, bytes: &[u8], trailer: &Trailer) -> Result<(), SendError> {
+    fn put_bytes(&mut self, bytes: &[u8], trailer: &Trailer) -> Result<(), StreamError> {
         let mut record = self.reader.buffer();
         record.set_payload_len(bytes.len());
         record.payload_mut().copy_from_slice(bytes);

@@ -10,8 +10,8 @@ use std::io;
 
 use super::Source;
 use super::item::{Item, Trouble};
-use crate::checksum::{Sum, sum_of, verdict};
-use crate::storage::calls::read_at;
+use crate::io::checksum::{Sum, sum_of, verdict};
+use crate::io::storage::calls::read_at;
 
 /// What to do about a file that is not what it was to be.
 const REMEDY: &str = "it is not copied; look for what has changed it, or for the value that belongs to it";

@@ -20,13 +20,13 @@ use std::time::Duration;
 use super::*;
 use crate::fs::testing::{in_time, without_capabilities};
 use crate::fs::{Look, MAX_OPEN_DIRECTORIES};
-use crate::link::LinkWriter;
-use crate::os::confine::Network;
-use crate::os::confine::tests::{confined, is_denied};
+use crate::io::frame_buffer::Record;
+use crate::io::storage::Access;
+use crate::io::storage::file::Opened;
+use crate::metrics::control_channel::LinkWriter;
 use crate::policy::HostPolicy;
-use crate::storage::Access;
-use crate::storage::file::Opened;
-use crate::stream::record::Record;
+use crate::sys::confine::Network;
+use crate::sys::confine::tests::{confined, is_denied};
 use crate::testing::source_request;
 
 pub(super) const NUMBER: JobNumber = JobNumber(1);
@@ -288,8 +288,8 @@ struct Stopping<'s> {
     frames: Vec<u64>,
 }
 
-impl Outlet for Stopping<'_> {
-    fn put(&mut self, record: Record, trailer: &Trailer, _: &Pace) -> Result<Record, SendError> {
+impl FrameSink for Stopping<'_> {
+    fn put(&mut self, record: Record, trailer: &Trailer, _: &Pace) -> Result<Record, StreamError> {
         let Trailer::Data(frame) = trailer else { panic!("{trailer:?}") };
         self.frames.push(frame.offset / u64::from(FrameLen::DEFAULT.get()));
         if self.frames.len() as u64 == self.at {
@@ -298,11 +298,11 @@ impl Outlet for Stopping<'_> {
         Ok(record)
     }
 
-    fn settle(&mut self) -> Result<(), SendError> {
+    fn settle(&mut self) -> Result<(), StreamError> {
         Ok(())
     }
 
-    fn end(&mut self, _: Record) -> Result<(), SendError> {
+    fn end(&mut self, _: Record) -> Result<(), StreamError> {
         Ok(())
     }
 }

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use super::catalog::{Catalog, FileId, Opener};
 use super::tally::Sum;
 use super::top::Top;
-use crate::cancel::Cancel;
 use crate::fs::{Identity, Links};
-use crate::os::machine::cores;
-use crate::storage::calls::read_at;
+use crate::io::storage::calls::read_at;
+use crate::sys::cancel::Cancel;
+use crate::sys::machine::cores;
 
 /// Bytes at the beginning of a file that are compared before the whole.
 const HEAD: u64 = 64 << 10;

@@ -17,13 +17,14 @@ use super::there::Beside;
 use super::top::Top;
 use super::tree::Node;
 use super::{Ask, Listener, Progress, Stage, Survey, duplicates};
-use crate::cancel::Cancel;
-use crate::error::Error;
 use crate::fs::{Access, Ahead, Dir, FdCache, Filter, Found, Links, Look, MAX_OPEN_DIRECTORIES};
-use crate::fs::{Nodes, WalkOptions, Walker, describe};
-use crate::shown::{below, own_name};
-use crate::spec::{Symlinks, names_null};
-use crate::storage::extents::Extents;
+use crate::fs::{Nodes, WalkOptions, Walker};
+use crate::io::storage::extents::Extents;
+use crate::job::display_path::{below, own_name};
+use crate::job::error::Error;
+use crate::job::spec::{Symlinks, names_null};
+use crate::sys::cancel::Cancel;
+use crate::sys::describe::describe;
 
 /// Files and directories that are named of the biggest.
 const BIGGEST: usize = 20;

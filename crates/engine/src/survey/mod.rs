@@ -20,10 +20,10 @@ mod tree;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cancel::Cancel;
-use crate::error::Error;
 use crate::fs::Filter;
-use crate::spec::{Filters, Symlinks};
+use crate::job::error::Error;
+use crate::job::spec::{Filters, Symlinks};
+use crate::sys::cancel::Cancel;
 
 pub use self::duplicates::{Duplicates, Set};
 pub use self::kinds::Kind;

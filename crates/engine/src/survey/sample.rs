@@ -10,11 +10,11 @@ use haul_proto::compression::{LEVEL_DEFAULT, Method};
 use haul_proto::integrity::FrameLen;
 use haul_proto::path::Name;
 
-use crate::cancel::Cancel;
-use crate::codec::Packer;
 use crate::fs::{Dir, Links};
-use crate::storage::calls::read_at;
-use crate::storage::extents::Extents;
+use crate::io::codec::Packer;
+use crate::io::storage::calls::read_at;
+use crate::io::storage::extents::Extents;
+use crate::sys::cancel::Cancel;
 
 /// Bytes that are picked. So many frames are read at most: 64 MiB.
 const PICKS: usize = 128;

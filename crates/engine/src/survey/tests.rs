@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::*;
-use crate::spec::FilterList;
+use crate::job::spec::FilterList;
 
 fn ask(paths: &[PathBuf]) -> Ask {
     Ask {

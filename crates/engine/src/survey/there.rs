@@ -12,11 +12,12 @@ use rustix::io::Errno;
 
 use super::Ask;
 use super::tally::Sum;
-use crate::error::Error;
-use crate::fs::{Dir, Identity, Links, Look, describe};
-use crate::shown::own_name;
+use crate::fs::{Dir, Identity, Links, Look};
+use crate::job::display_path::own_name;
+use crate::job::error::Error;
+use crate::receiver::made_by;
 use crate::source::origin;
-use crate::target::made_by;
+use crate::sys::describe::describe;
 
 /// What is at the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Context, anyhow, bail};
-use haul_engine::cancel::Cancel;
+use haul_engine::sys::cancel::Cancel;
 
 /// What is under a root, by its path from there: the digest of a file, nothing for a directory.
 type Tree = BTreeMap<PathBuf, Option<blake3::Hash>>;

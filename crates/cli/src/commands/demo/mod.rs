@@ -9,9 +9,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use haul_engine::cancel::Cancel;
-use haul_engine::spec::{Host, Job, Location};
-use haul_engine::steering::Steering;
+use haul_engine::job::runtime_control::Steering;
+use haul_engine::job::spec::{Host, Job, Location};
+use haul_engine::sys::cancel::Cancel;
 
 use super::copy::perform;
 use crate::args::UsageError;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use haul_engine::event::{Event, Progress, Way};
+use haul_engine::job::event::{Event, Progress, Way};
 
 use super::keys::Key;
 use super::lanes::Lanes;

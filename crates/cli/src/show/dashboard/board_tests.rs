@@ -1,5 +1,5 @@
-use haul_engine::event::{Path, SlowFile, StreamFigures, StreamWay, Work};
-use haul_engine::spec::Cipher;
+use haul_engine::job::event::{Path, SlowFile, StreamFigures, StreamWay, Work};
+use haul_engine::job::spec::Cipher;
 
 use super::*;
 use crate::show::verdict::tests::example;

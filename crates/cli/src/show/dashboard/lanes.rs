@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use haul_engine::event::{Progress, StreamFigures};
+use haul_engine::job::event::{Progress, StreamFigures};
 
 /// The streams as they are now.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl Lanes {
                 .collect();
             (self.told, self.at) = (progress.per_stream.clone(), now);
         }
-        let way = |way: &haul_engine::event::StreamWay| {
+        let way = |way: &haul_engine::job::event::StreamWay| {
             let figures = self.told.iter().find(|figures| figures.stream == u64::from(way.stream))?;
             Some(Row {
                 stream: figures.stream,
@@ -80,7 +80,7 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_engine::event::{StreamWay, Work};
+    use haul_engine::job::event::{StreamWay, Work};
 
     fn progress(megabytes: u64, streams: &[u16]) -> Progress {
         let of = |stream: u64| StreamFigures {

@@ -23,9 +23,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use haul_engine::error::Outcome;
-use haul_engine::event::{Event, Observer};
-use haul_engine::steering::Steering;
+use haul_engine::job::error::Outcome;
+use haul_engine::job::event::{Event, Observer};
+use haul_engine::job::runtime_control::Steering;
 use ratatui_core::terminal::Terminal;
 use rustix::process::{Signal, getpid, kill_process};
 

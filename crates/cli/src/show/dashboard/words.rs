@@ -1,6 +1,6 @@
 //! What the dashboard says, as text. What quotes another machine is made harmless here.
 
-use haul_engine::event::{Limit, Progress, SlowFile, Way};
+use haul_engine::job::event::{Limit, Progress, SlowFile, Way};
 use haul_proto::path::escape;
 use std::time::Duration;
 

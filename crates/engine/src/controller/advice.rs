@@ -1,0 +1,112 @@
+//! Advice in words: what `diagnose` found that could be done, with the command that does it.
+
+use haul_proto::advice::{WindowAdvice, WindowEnd};
+use haul_proto::diagnose::advice::{Advice, End, Terms, advise};
+use haul_proto::diagnose::{Case, Verdict};
+use haul_proto::wire::report::Final;
+
+use super::workers::{Role, Workers};
+use crate::job::event::{Advised, Compression, Path, Way};
+use crate::job::spec::{Cipher, Fsync, Job, Verify};
+
+/// What could be done, in words. `source` is the source's last word, and `way` how its data travelled.
+pub fn advice(job: &Job, workers: &Workers, verdict: &Verdict, case: &Case, source: &Final, way: &Way) -> Vec<Advised> {
+    let terms = terms(job, workers, source, way);
+    let say = |advice: &Advice| Speaker { workers, way }.say(*advice);
+    advise(verdict, case, &terms).iter().map(say).collect()
+}
+
+fn terms(job: &Job, workers: &Workers, source: &Final, way: &Way) -> Terms {
+    let options = &job.options;
+    let has_aes = [Role::Source, Role::Target].iter().all(|role| workers.hello(*role).aes);
+    let ratio = source.compression.map(|method| Compression::new(method, &source.counters).ratio);
+    Terms {
+        streams: options.streams,
+        compression: options.compression,
+        ratio: ratio.unwrap_or(1.0),
+        slow_cipher: has_aes && options.cipher == Cipher::ChaCha20Poly1305 && !workers.is_one(),
+        own_windows: options.window_bytes.is_some(),
+        windows: [Role::Source, Role::Target].map(|role| workers.hello(role).windows),
+        path: source.path,
+        own_congestion: options.congestion.is_some(),
+        waits_for_disk: options.fsync != Fsync::None && options.verify != Verify::Disk,
+        hashes_twice: options.verify == Verify::Memory,
+        faster_mbit_per_s: faster(workers, way),
+    }
+}
+
+/// The fastest link between the two hosts, as far as their systems say how fast they are, if it is faster than the one
+/// that was used.
+fn faster(workers: &Workers, way: &Way) -> u32 {
+    let Way::Tcp { path: Path { mbit_per_s: Some(used), .. }, .. } = way else { return 0 };
+    let [source, target] = [Role::Source, Role::Target].map(|role| &workers.hello(role).addresses);
+    let links = source.iter().flat_map(|near| target.iter().map(move |far| (near, far)));
+    let speeds =
+        links.filter(|(near, far)| near.shares_subnet(far)).map(|(near, far)| near.mbit_per_s.min(far.mbit_per_s));
+    speeds.max().filter(|fastest| fastest > used).unwrap_or(0)
+}
+
+struct Speaker<'w> {
+    workers: &'w Workers,
+    way: &'w Way,
+}
+
+impl Speaker<'_> {
+    fn say(&self, advice: Advice) -> Advised {
+        let host = |end| self.workers.label(if end == End::Source { Role::Source } else { Role::Target });
+        let option = |text: &str, command: String| Advised { text: text.to_owned(), command: Some(command) };
+        let plain = |text: String| Advised { text, command: None };
+        match advice {
+            Advice::Window(window) => self.window(window),
+            Advice::OwnWindows => plain("the kernel's own windows can be larger: leave out -w".to_owned()),
+            Advice::Streams { streams } => option("more streams at once", format!("-s {streams}")),
+            Advice::Incompressible => option("this data is incompressible", "-c off".to_owned()),
+            Advice::LighterCompression => option("a compression that takes less time", "-c lz4".to_owned()),
+            Advice::Compress => option("compression, which is off", "-c auto".to_owned()),
+            Advice::Cipher => option("a cipher that both processors have instructions for", "--cipher auto".to_owned()),
+            Advice::Congestion => option(
+                "a congestion control that does not take every loss for congestion (modprobe tcp_bbr, where the source's kernel has it not loaded)",
+                "--congestion bbr".to_owned(),
+            ),
+            Advice::RaiseRate => plain("the limit is the one that was set: raise it, or leave out -x".to_owned()),
+            Advice::KeepBelow { bytes_per_s } => {
+                option("what is sent faster than this is dropped on the way", format!("-x {bytes_per_s}"))
+            }
+            Advice::NoSync => option(
+                "not to wait until files are on the disk; a power cut may cost some then",
+                "--fsync none".to_owned(),
+            ),
+            Advice::HashOnce => plain("the target need not hash what it writes: leave out --verify=memory".to_owned()),
+            Advice::Interface { mbit_per_s } => {
+                option(&format!("there is a faster link, of {mbit_per_s} Mbit/s"), "--paths best".to_owned())
+            }
+            Advice::Quota { end } => {
+                plain(format!("{}: the quota of haul's control group is what limits (cpu.max)", host(end)))
+            }
+            Advice::Others { end } => plain(format!("{}: other programs have most of the processors", host(end))),
+            Advice::SpreadInterrupts => {
+                let interface = match self.way {
+                    Way::Tcp { path: Path { interface: Some(interface), .. }, .. } => interface.as_str(),
+                    _ => "INTERFACE",
+                };
+                let command = format!("ethtool -L {interface} combined N");
+                option("one processor is full of interrupts: spread them over several", command)
+            }
+        }
+    }
+
+    fn window(&self, advice: WindowAdvice) -> Advised {
+        let WindowAdvice { end, percent, now_bytes, wanted_bytes } = advice;
+        let (role, window, setting) = match end {
+            WindowEnd::TargetReceives => (Role::Target, "receive", "tcp_rmem='4096 131072"),
+            WindowEnd::SourceSends => (Role::Source, "send", "tcp_wmem='4096 16384"),
+        };
+        Advised {
+            text: format!(
+                "{}: TCP's {window} window, at most {now_bytes} bytes, held the streams back {percent} % of the time",
+                self.workers.label(role)
+            ),
+            command: Some(format!("sysctl -w net.ipv4.{setting} {wanted_bytes}'")),
+        }
+    }
+}

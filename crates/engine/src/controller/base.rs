@@ -1,0 +1,127 @@
+//! `-d`: sources that are relative to a base, and whose paths are made anew below the target. Decided from what the user
+//! typed; an end is only told.
+
+use haul_proto::path::{Name, escape};
+use haul_proto::wire::request::Operand;
+use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+use crate::job::error::Error;
+use crate::job::spec::{Job, Location};
+
+/// Where a source is, as its host is told.
+pub fn whole_path(base: Option<&Path>, source: &Location) -> Vec<u8> {
+    match base {
+        // `join` would drop the `.` at the end that stands for a directory's contents.
+        Some(base) if source.path.is_relative() => {
+            crate::job::display_path::below(base.as_os_str().as_bytes(), bytes(source))
+        }
+        _ => bytes(source).to_vec(),
+    }
+}
+
+/// For each source the directories below the target that it goes into; nothing where there is no base.
+pub fn ways_below(job: &Job) -> Result<Vec<Vec<Name>>, Error> {
+    match &job.options.base {
+        Some(_) => job.sources.iter().map(way_below).collect(),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The directories below the target that a source goes into where there is a base.
+pub fn way_below(source: &Location) -> Result<Vec<Name>, Error> {
+    let path = bytes(source);
+    if source.path.is_absolute() {
+        return Ok(Vec::new());
+    }
+    let no_way = || {
+        let shown = escape(path);
+        Error::Usage(format!(
+            "{shown} leads out of the base (-d), and cannot be made anew below the target\nname it without .."
+        ))
+    };
+    let own_name = crate::job::display_path::own_name(&source.path).is_some();
+    let components = Path::new(&source.path).components();
+    let mut names = Vec::new();
+    for component in components.filter(|component| *component != Component::CurDir) {
+        let Component::Normal(name) = component else { return Err(no_way()) };
+        names.push(Name::new(name.as_bytes()).map_err(|_| no_way())?);
+    }
+    if own_name {
+        names.pop();
+    }
+    Ok(names)
+}
+
+/// Two operands of one name would end up in one place.
+pub fn refuse_twins(operands: &[Operand], below: &[Vec<Name>]) -> Result<(), Error> {
+    let way = |number: usize| below.get(number).map_or(&[][..], |names| names);
+    let mut seen = HashSet::new();
+    let mut named =
+        operands.iter().enumerate().filter_map(|(number, operand)| Some((way(number), operand.name.as_ref()?)));
+    match named.find(|place| !seen.insert(*place)) {
+        None => Ok(()),
+        Some((_, name)) => Err(Error::Usage(format!(
+            "two sources are called '{name}', and would become one at the target\ncopy them one after the other, to different directories"
+        ))),
+    }
+}
+
+fn bytes(source: &Location) -> &[u8] {
+    source.path.as_os_str().as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::spec::{Access, Host, Options};
+
+    fn job(base: Option<&str>, sources: &[&str]) -> Job {
+        let at = |path: &str| Location { host: Host::Local, path: path.into() };
+        let options = Options { base: base.map(Into::into), ..Options::default() };
+        Job {
+            sources: sources.iter().map(|path| at(path)).collect(),
+            list: None,
+            target: at("t"),
+            options,
+            access: Access::default(),
+        }
+    }
+
+    fn ways(base: Option<&str>, sources: &[&str]) -> Vec<String> {
+        let shown = |names: &Vec<Name>| names.iter().map(Name::to_string).collect::<Vec<_>>().join("/");
+        ways_below(&job(base, sources)).unwrap().iter().map(shown).collect()
+    }
+
+    #[test]
+    fn a_relative_source_goes_below_and_an_absolute_one_as_ever() {
+        let sources = ["a", "a/b/c", "./a//b/", "a/b/.", "/x/y", "."];
+        assert_eq!(ways(Some("/base"), &sources), ["", "a/b", "a", "a/b", "", ""]);
+        assert!(ways(None, &sources).is_empty());
+        let job = job(Some("/base"), &sources);
+        let paths: Vec<_> = job.sources.iter().map(|source| whole_path(job.options.base.as_deref(), source)).collect();
+        let expected = ["/base/a", "/base/a/b/c", "/base/./a//b/", "/base/a/b/.", "/x/y", "/base/."];
+        assert_eq!(paths, expected.map(|path| path.as_bytes().to_vec()));
+    }
+
+    #[test]
+    fn nothing_leads_out_of_the_base() {
+        for source in ["../x", "a/../b", "..", "a/.."] {
+            assert!(matches!(ways_below(&job(Some("/base"), &[source])), Err(Error::Usage(_))), "{source}");
+        }
+    }
+
+    #[test]
+    fn two_operands_of_one_name_are_refused_unless_they_go_to_different_places() {
+        let operand =
+            |name: &str| Operand { name: Name::new(name.as_bytes()).ok(), directory: false, device: 0, inode: 0 };
+        let operands = |names: &[&str]| names.iter().map(|name| operand(name)).collect::<Vec<_>>();
+        assert!(refuse_twins(&operands(&["a", "b"]), &[]).is_ok());
+        assert!(matches!(refuse_twins(&operands(&["a", "b", "a"]), &[]), Err(Error::Usage(_))));
+        assert!(refuse_twins(&operands(&["", ""]), &[]).is_ok(), "contents have no name");
+        let way = |name: &str| vec![Name::new(name.as_bytes()).unwrap()];
+        assert!(refuse_twins(&operands(&["a", "a"]), &[way("x"), way("y")]).is_ok());
+        assert!(refuse_twins(&operands(&["a", "a"]), &[way("x"), way("x")]).is_err());
+    }
+}

@@ -1,0 +1,107 @@
+//! Workers that measure, each at one end of a job: asked once, and kept until all is measured, since what they have made goes
+//! when they do.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use haul_proto::wire::measure::{MeasureRequest, Measured};
+use haul_proto::wire::report::{Hello, WorkerMessage};
+use haul_proto::wire::request::ControllerMessage;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use super::reports::Reports;
+use super::settings::{suite, workers_silence_ms};
+use super::workers::{Role, Workers};
+use crate::job::error::Error;
+use crate::job::event::Observer;
+use crate::job::spec::{Job, Program, names_null};
+use crate::sys::cancel::Cancel;
+
+/// Both ends of a job, which is not carried out.
+pub struct Benches<'a> {
+    job: &'a Job,
+    workers: Workers,
+    cancel: &'a Cancel,
+}
+
+/// What was measured at an end.
+#[derive(Debug, Clone)]
+pub struct AtEnd {
+    /// The host, as the user named it.
+    pub label: String,
+    /// What its worker said of itself.
+    pub hello: Hello,
+    /// What it measured.
+    pub measured: Measured,
+    /// How far its clock is ahead of this one, in microseconds; up to the time that its answer took too little.
+    pub clock_ahead_us: i64,
+}
+
+impl<'a> Benches<'a> {
+    /// Starts what the job would start.
+    pub fn start(
+        job: &'a Job,
+        program: &Program,
+        cancel: &'a Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        super::check(job)?;
+        Ok(Self { job, workers: Workers::start(job, program, cancel, observer)?, cancel })
+    }
+
+    /// Measures source and target, one after the other, since they may be one machine; where they are one worker, once.
+    pub fn measure(&mut self, compute: Duration) -> Result<[AtEnd; 2], Error> {
+        let (path, source) = (self.job.target.path.clone(), self.job.sources.first().map(|source| source.path.clone()));
+        let source = source.filter(|path| !names_null(path.as_os_str()));
+        if self.workers.is_one() {
+            let both = self.measure_one(Role::Source, Some(&path), source.as_deref(), compute)?;
+            return Ok([both.clone(), both]);
+        }
+        let source = self.measure_one(Role::Source, None, source.as_deref(), compute)?;
+        Ok([source, self.measure_one(Role::Target, Some(&path), None, compute)?])
+    }
+
+    fn measure_one(
+        &mut self,
+        role: Role,
+        path: Option<&Path>,
+        cold: Option<&Path>,
+        compute: Duration,
+    ) -> Result<AtEnd, Error> {
+        let bytes = |path: Option<&Path>| path.map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
+        let request = MeasureRequest {
+            path: bytes(path),
+            cold: bytes(cold),
+            compute_ms: u32::try_from(compute.as_millis()).unwrap_or(u32::MAX),
+            suite: suite(self.job.options.cipher, &self.workers),
+            silence_ms: workers_silence_ms(self.job.access.silence),
+        };
+        self.workers.send(role, &ControllerMessage::Measure(request))?;
+        let (from, message) = self.workers.receive(self.cancel, None, false)?;
+        let mut reports = Reports::of_measurements(self.job, self.workers.is_one());
+        reports.take(from, &message, || self.workers.label(from))?;
+        match (from, message) {
+            (from, WorkerMessage::Measured(measured)) if from == role => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let now_us = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
+                let clock_us = i64::try_from(measured.clock_us).unwrap_or(i64::MAX);
+                Ok(AtEnd {
+                    label: self.workers.label(role),
+                    hello: self.workers.hello(role).clone(),
+                    measured: *measured,
+                    clock_ahead_us: clock_us.saturating_sub(now_us),
+                })
+            }
+            (from, WorkerMessage::Refused { text, .. } | WorkerMessage::Fatal { text, .. }) => {
+                Err(Error::Failed(self.workers.with_host(from, &text)))
+            }
+            (from, _) => Err(Error::Failed(self.workers.with_host(from, "haul there answered out of turn"))),
+        }
+    }
+
+    /// Ends them, and with them what they have made.
+    pub fn close(&mut self) {
+        self.workers.close_and_wait();
+    }
+}

@@ -1,0 +1,200 @@
+//! Tells both ends what a list names, batch by batch, while the job runs: the target where each source goes, then the
+//! source its path. So nobody but the controller says what is called how at the target.
+//!
+//! The thread that reads the list waits for the list, for the links, and for the target to have passed by what it was
+//! told before. Nobody waits for it.
+
+use haul_proto::path::Name;
+use haul_proto::wire::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, LISTED_BATCHES_AHEAD, PATH_MAX};
+use haul_proto::wire::link::Channel;
+use haul_proto::wire::listed::{Paths, Place, Places};
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::ControllerMessage;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::base::{way_below, whole_path};
+use super::twins::Twins;
+use super::workers::{Outlet, Role, Workers};
+use crate::job::display_path::own_name;
+use crate::job::error::Error;
+use crate::job::spec::{Line, Lines, List, Location};
+use crate::metrics::control_channel::LinkWriter;
+use crate::sys::sync::lock;
+
+/// How often a thread that waits for a list looks whether the job is over.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// A batch with so many bytes of paths is full: one more path, and what is told besides, fit as well.
+const FULL: usize = LISTED_BATCH_BYTES / 2;
+
+/// A list on its way to the ends. Ends when this is dropped.
+pub struct Feeding(Arc<Window>);
+
+/// The batches that were told and not passed by.
+#[derive(Default)]
+struct Window {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    ahead: usize,
+    stopped: bool,
+}
+
+impl Feeding {
+    /// Begins with the list's first line, in a thread of its own.
+    pub fn start(list: &List, base: Option<&Path>, workers: &Workers) -> Result<Self, Error> {
+        let window = Arc::new(Window::default());
+        let feeder = Feeder {
+            lines: (list.open)(),
+            base: base.map(Path::to_owned),
+            source: workers.writer(Role::Source),
+            target: workers.writer(Role::Target),
+            outlet: workers.outlet(),
+            window: Arc::clone(&window),
+            twins: Twins::default(),
+            next: 0,
+        };
+        let spawned = thread::Builder::new().name("haul-list".into()).spawn(move || {
+            let _ = feeder.feed();
+        });
+        spawned.map_err(|error| Error::Failed(format!("no thread could be started: {error}")))?;
+        Ok(Self(window))
+    }
+
+    /// A batch was passed by at the target; `false` if none could be.
+    pub fn passed(&self) -> bool {
+        let mut state = lock(&self.0.state);
+        let Some(ahead) = state.ahead.checked_sub(1) else { return false };
+        state.ahead = ahead;
+        self.0.changed.notify_all();
+        true
+    }
+}
+
+impl Drop for Feeding {
+    fn drop(&mut self) {
+        lock(&self.0.state).stopped = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Window {
+    /// Waits until one more batch may be told; `None` when the job is over.
+    fn enter(&self) -> Option<()> {
+        let mut state = lock(&self.state);
+        while state.ahead >= LISTED_BATCHES_AHEAD && !state.stopped {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.ahead += 1;
+        (!state.stopped).then_some(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        lock(&self.state).stopped
+    }
+}
+
+struct Feeder {
+    lines: Box<dyn Lines>,
+    base: Option<PathBuf>,
+    source: LinkWriter,
+    target: LinkWriter,
+    outlet: Outlet,
+    window: Arc<Window>,
+    twins: Twins,
+    /// The number of the next source.
+    next: u32,
+}
+
+/// The methods return `None` when the job is over: an end that is gone is noticed where it is listened to.
+impl Feeder {
+    fn feed(mut self) -> Option<()> {
+        loop {
+            let (paths, places) = self.gather()?;
+            self.window.enter()?;
+            let last = paths.last;
+            self.next = self.next.saturating_add(u32::try_from(paths.paths.len()).unwrap_or(u32::MAX));
+            tell(&self.target, &ControllerMessage::ListedPlaces(places))?;
+            tell(&self.source, &ControllerMessage::ListedPaths(paths))?;
+            if last {
+                return Some(());
+            }
+        }
+    }
+
+    /// As many sources as the list has at hand, one at least unless it has ended.
+    fn gather(&mut self) -> Option<(Paths, Places)> {
+        let most = LISTED_BATCH_MAX.min((u32::MAX - self.next) as usize);
+        let mut paths = Paths { first: self.next, paths: Vec::new(), last: false };
+        let mut places = Places { first: self.next, places: Vec::new() };
+        let mut bytes = 0;
+        while !paths.last && bytes < FULL && paths.paths.len() < most.max(1) {
+            let patience = if paths.paths.is_empty() { PATIENCE } else { Duration::ZERO };
+            match self.lines.next(patience) {
+                Line::Source(_) if most == 0 => {
+                    self.complain(Vec::new(), "a list has at most 4,294,967,295 lines")?;
+                    paths.last = true;
+                }
+                Line::Source(source) => match self.place(&source) {
+                    Ok((path, place)) => {
+                        bytes += path.len();
+                        paths.paths.push(path);
+                        places.places.push(place);
+                    }
+                    Err(text) => self.complain(source.path.as_os_str().as_bytes().to_vec(), &text)?,
+                },
+                Line::Bad(line, text) => self.complain(line, &text)?,
+                Line::NotYet if self.window.is_stopped() => return None,
+                Line::NotYet if paths.paths.is_empty() => {}
+                Line::NotYet => break,
+                Line::End(error) => {
+                    paths.last = true;
+                    if let Some(text) = error {
+                        self.complain(Vec::new(), &text)?;
+                    }
+                }
+            }
+        }
+        Some((paths, places))
+    }
+
+    /// The path of a source for its own end, and where it goes at the other.
+    fn place(&mut self, source: &Location) -> Result<(Vec<u8>, Place), String> {
+        let below = match &self.base {
+            None => Vec::new(),
+            Some(_) if source.path.is_absolute() => {
+                return Err(
+                    "with a base (-d), a list names what is below it alone\nwrite the path from the base on".into()
+                );
+            }
+            Some(_) => way_below(source).map_err(|error| error.to_string())?,
+        };
+        let name = own_name(&source.path).map(|name| Name::new(name.as_bytes())).transpose();
+        let name = name.map_err(|error| error.to_string())?;
+        let path = whole_path(self.base.as_deref(), source);
+        if path.len() > PATH_MAX {
+            return Err("this is longer than any path".into());
+        }
+        let place = Place { below, name };
+        match self.twins.is_new(&place) {
+            true => Ok((path, place)),
+            false => Err("an earlier line leads to the same name at the target\nwith a base (-d), paths are made anew there; or copy it by itself, to another directory".into()),
+        }
+    }
+
+    /// Reports a line as the source would: it is one of those that were asked for and cannot be copied.
+    fn complain(&self, path: Vec<u8>, text: &str) -> Option<()> {
+        let text = format!("{}: {text}", self.lines.position());
+        self.outlet.say(Role::Source, WorkerMessage::FileFailed { path, text }).then_some(())
+    }
+}
+
+fn tell(link: &LinkWriter, message: &ControllerMessage) -> Option<()> {
+    link.send(Channel::Controller, &message.encode()).ok()
+}

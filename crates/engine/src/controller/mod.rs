@@ -1,0 +1,831 @@
+//! The controller: starts a worker for each end, gives each its Request, finds a way between them, and tells the
+//! caller what happens. It is never an end itself.
+//!
+//! What is here is one attempt; `repeat` makes as many as it takes.
+
+mod advice;
+mod base;
+pub mod bench;
+mod feeding;
+mod held;
+mod inbox;
+mod limit;
+mod reached;
+mod repeat;
+mod reports;
+mod retry;
+mod routes;
+mod scope;
+mod settings;
+mod told;
+mod totals;
+mod twins;
+mod way;
+mod wishes;
+mod workers;
+
+use haul_proto::diagnose::pauses::Pauses;
+use haul_proto::diagnose::watch::Watch;
+use haul_proto::diagnose::{Case, Verdict, diagnose};
+use haul_proto::need::InTheWay;
+use haul_proto::path::Name;
+use haul_proto::wire::limits::EXPECTED_PIECE_MAX;
+use haul_proto::wire::listed::ListedKinds;
+use haul_proto::wire::load::{Load, StreamFigures};
+use haul_proto::wire::owners::OwnerRules;
+use haul_proto::wire::pipe::Pipe;
+use haul_proto::wire::report::{Counters, Final, WorkerMessage};
+use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
+use haul_proto::wire::rules::Rules;
+use haul_proto::wire::sandbox::Sandbox;
+use haul_proto::wire::slow::SlowFile;
+use haul_proto::wire::storage::StorageRequest;
+use haul_proto::wire::sync::{Delete, Equal, SyncFigures, SyncRules};
+use haul_proto::wire::work::Work;
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+use self::base::{refuse_twins, ways_below, whole_path};
+use self::feeding::Feeding;
+use self::held::Held;
+use self::reports::Reports;
+use self::routes::{Direction, directions, shown};
+use self::settings::{links, session_settings, suite_name};
+use self::way::Listening;
+use self::wishes::{Wish, Wishes};
+use self::workers::{Role, Workers};
+use crate::job::End;
+use crate::job::display_path::own_name;
+use crate::job::error::{Error, GO_ON, Outcome};
+use crate::job::event::{Advised, Comparison, Compression, Event, Observer, Progress, Summary, Way};
+use crate::job::spec::{Against, Checksum, DeltaFigures, DeltaRules, Fsync, Job, Location, Piped, Program, Verify};
+use crate::sys::cancel::Cancel;
+
+pub use self::repeat::run;
+
+/// What came of one attempt.
+struct Attempt {
+    outcome: Outcome,
+    /// The last counters of source and target.
+    ends: [Counters; 2],
+    /// What else was told to have come of it.
+    sync: SyncFigures,
+    /// The one operand, a directory, was to become a directory that did not exist.
+    new_tree: bool,
+    /// Deltas that gave another value than the source said, those of earlier attempts included.
+    wrong_deltas: u32,
+    /// Notices of source and target, those of earlier attempts included.
+    notices: [u64; 2],
+}
+
+impl Attempt {
+    /// It could not begin.
+    fn failed(error: Error) -> Self {
+        let (ends, sync) = ([Counters::default(); 2], SyncFigures::default());
+        Self { outcome: Err(error), ends, sync, new_tree: false, wrong_deltas: 0, notices: [0; 2] }
+    }
+}
+
+/// What earlier attempts of a job have done.
+#[derive(Debug, Clone, Copy, Default)]
+struct Earlier {
+    /// One of them had begun, and broke.
+    was_under_way: bool,
+    /// One of them began the tree that the one operand, a directory, becomes.
+    own_tree: bool,
+    /// Deltas that gave another value than the source said.
+    wrong_deltas: u32,
+    /// Notices of source and target.
+    notices: [u64; 2],
+}
+
+/// Carries a job out, once.
+fn attempt(
+    job: &Job,
+    program: &Program,
+    cancel: &Cancel,
+    wishes: &mut Wishes,
+    observer: &mut dyn Observer,
+    earlier: Earlier,
+) -> Attempt {
+    let begun = Instant::now();
+    let workers = match Workers::start(job, program, cancel, observer) {
+        Ok(workers) => workers,
+        Err(error) => return Attempt::failed(error),
+    };
+    let mut copy = Copy {
+        job,
+        reports: Reports::new(job, workers.is_one()),
+        workers,
+        cancel,
+        observer,
+        failed: 0,
+        left_out: 0,
+        ends: [Counters::default(); 2],
+        loads: Loads::default(),
+        slowest: Vec::new(),
+        delta: None,
+        sync: SyncFigures::default(),
+        work: Work::default(),
+        watch: Watch::default(),
+        pauses: Pauses::default(),
+        streams_max: 0,
+        blake3: false,
+        finals: HashMap::new(),
+        sandboxes: [None, None],
+        listening: Listening::default(),
+        directions: Vec::new(),
+        connector: None,
+        way: Way::None,
+        held: Held::new(),
+        notices: earlier.notices,
+        streams: 0,
+        wishes,
+        earlier,
+        new_tree: false,
+        feeding: None,
+    };
+    let outcome = copy.carry_out(begun);
+    copy.held.release(copy.observer);
+    copy.sum_up_notices();
+    if matches!(outcome, Err(Error::Interrupted)) {
+        let verdict = diagnose(&copy.case());
+        copy.observer.event(&Event::Stopped(verdict));
+    }
+    match &outcome {
+        Ok(_) => copy.workers.close(),
+        Err(_) => copy.workers.cancel(),
+    }
+    let wrong_deltas = copy.delta.map_or(0, |figures| u32::try_from(figures.wrong).unwrap_or(u32::MAX));
+    let (new_tree, notices) = (copy.new_tree, copy.notices);
+    Attempt { outcome, ends: copy.ends, sync: copy.sync, new_tree, wrong_deltas, notices }
+}
+
+fn check(job: &Job) -> Result<(), Error> {
+    if job.sources.is_empty() == job.list.is_none() {
+        return Err(Error::Usage("sources are named, or listed: one of the two".into()));
+    }
+    let sync = &job.options.sync;
+    if job.options.remove_source_files && (sync.deletes() || sync.replaces_trees) {
+        return Err(Error::Usage("a job that removes source files cannot remove extraneous files".into()));
+    }
+    if job.sources.iter().any(|source| source.host != *job.source_host()) {
+        return Err(Error::Usage("the sources are on several hosts\nname sources of one host at a time".into()));
+    }
+    Ok(())
+}
+
+/// Where both ends' time goes, as they say.
+#[derive(Default)]
+struct Loads {
+    /// Of source and target, the latest.
+    latest: [Load; 2],
+    /// What their streams did, as they say at the end.
+    streams: [Vec<StreamFigures>; 2],
+}
+
+impl Loads {
+    /// A worker that is both ends tells it once.
+    fn tell(&mut self, role: Role, load: Load, is_one: bool) {
+        self.latest[role.index()] = load;
+        if is_one {
+            self.latest[role.other().index()] = load;
+        }
+    }
+}
+
+struct Copy<'a> {
+    job: &'a Job,
+    workers: Workers,
+    /// Checks what they report.
+    reports: Reports,
+    cancel: &'a Cancel,
+    observer: &'a mut dyn Observer,
+    failed: u64,
+    left_out: u64,
+    /// The latest counters of source and target.
+    ends: [Counters; 2],
+    /// Where their time goes.
+    loads: Loads,
+    /// The files that took longest, as the target says.
+    slowest: Vec<SlowFile>,
+    delta: Option<DeltaFigures>,
+    sync: SyncFigures,
+    /// What the source is at, as it says.
+    work: Work,
+    watch: Watch,
+    pauses: Pauses,
+    /// The last words of those that have finished.
+    finals: HashMap<Role, Final>,
+    /// How far source and target have confined themselves, once they have said so.
+    sandboxes: [Option<Sandbox>; 2],
+    listening: Listening,
+    /// In which directions data connections may be made: those that were not tried yet.
+    directions: Vec<Direction>,
+    /// The end that made them.
+    connector: Option<Role>,
+    /// How the data travels, once that is known.
+    way: Way,
+    /// What waits until the way is known.
+    held: Held,
+    /// Notices of source and target, those of earlier attempts included.
+    notices: [u64; 2],
+    /// How many streams there are at first.
+    streams: u16,
+    /// How many there may be.
+    streams_max: u16,
+    /// The session has BLAKE3.
+    blake3: bool,
+    wishes: &'a mut Wishes,
+    earlier: Earlier,
+    /// It is begun by this one.
+    new_tree: bool,
+    /// Tells the ends what a list names.
+    feeding: Option<Feeding>,
+}
+
+/// Said where it is not known what is at the target alone.
+const NOTHING_REMOVED: &str =
+    "a source cannot be read, so nothing is removed at the target; --ignore-errors removes it all the same";
+
+/// Most notices of a worker that are shown, over all attempts. A change of the path counts as one.
+const NOTICES_MAX: u64 = 1000;
+
+impl Copy<'_> {
+    fn carry_out(&mut self, begun: Instant) -> Outcome {
+        let settings = session_settings(self.job, &self.workers)?;
+        self.wishes.limit.allow([Role::Source, Role::Target].map(|role| self.workers.hello(role).rate_bytes_per_s));
+        (self.streams, self.streams_max) = (settings.streams, settings.streams_max);
+        self.blake3 = settings.blake3;
+        if !self.workers.is_one() {
+            self.directions = directions(self.job, &self.workers)?;
+        }
+        let base = self.job.options.base.as_deref();
+        let source = SourceRequest {
+            settings: settings.clone(),
+            operands: self.job.sources.iter().map(|source| whole_path(base, source)).collect(),
+            listed: self.job.list.is_some(),
+            base: base.map(|base| base.as_os_str().as_bytes().to_vec()),
+            recursive: self.job.options.recursive,
+            links: links(self.job.options.symlinks, self.job.options.sync.into),
+            leave_out: self.job.options.leave_out,
+            kept: self.job.options.kept,
+            filters: self.job.options.filters.clone(),
+            tell_left_out: self.job.options.compare || self.job.options.sync.replaces_trees,
+            storage: StorageRequest {
+                direct: self.job.options.direct_source,
+                cache: self.job.options.cache,
+                under_way: self.job.options.source_under_way,
+            },
+            rate_bytes_per_s: self.wishes.limit.bytes_per_s().unwrap_or(0),
+            compression: self.job.options.compression,
+            pipe: pipe(self.job.options.source_pipe.as_ref()),
+            compare: self.job.options.compare,
+            tell_digests: self.job.options.sync.equal == Equal::Digest,
+            tell_owners: self.job.options.preserve && self.job.options.owners != OwnerRules::default(),
+            remove_files: self.job.options.remove_source_files && !self.job.options.sync.is_dry,
+        };
+        self.workers.send(Role::Source, &ControllerMessage::Source(source))?;
+        way::listen_early(self, Role::Source)?;
+        let (operands, origin) = self.expect(|role, message| match (role, message) {
+            (Role::Source, WorkerMessage::SourceReady { operands, origin }) => Ok((operands, origin)),
+            (_, other) => Err(other),
+        })?;
+        self.check_operands(&operands)?;
+        if self.job.list.is_none() && operands.iter().all(Option::is_none) {
+            return Ok(self.nothing_to_do(begun));
+        }
+        let is_missing = operands.iter().any(Option::is_none);
+        let operands = numbered(operands);
+        let below = ways_below(self.job)?;
+        refuse_twins(&operands, &below)?;
+        self.reports.set_operands(&operands, &below);
+        let options = &self.job.options;
+        let target = TargetRequest {
+            settings: settings.clone(),
+            path: self.job.target.path.as_os_str().as_bytes().to_vec(),
+            operands,
+            listed: match (&self.job.list, options.recursive) {
+                (None, _) => ListedKinds::No,
+                (Some(_), false) => ListedKinds::Files,
+                (Some(_), true) => ListedKinds::Trees,
+            },
+            source_boot: self.workers.hello(Role::Source).boot,
+            origin,
+            again: self.earlier.was_under_way,
+            own_tree: self.earlier.own_tree,
+            make_directory: options.make_directory,
+            preserve: options.preserve,
+            owners: options.owners.clone(),
+            kept: options.kept,
+            verify: options.verify,
+            digest_existing: options.digest_existing,
+            filters: options.filters.clone(),
+            rules: Rules {
+                in_the_way: self.rule_for_what_exists(),
+                modes: options.modes,
+                check_space: options.check_space,
+                below,
+            },
+            storage: StorageRequest {
+                direct: options.direct_target,
+                cache: options.cache,
+                under_way: options.target_under_way,
+            },
+            resume: options.resume,
+            keep_partial: options.resume && options.keep_partial,
+            journal_dir: options.journal_dir.iter().flat_map(|dir| dir.as_os_str().as_bytes().to_vec()).collect(),
+            fsync: match (options.fsync, options.verify) {
+                // What is read back has to be on the disk.
+                (Fsync::None, Verify::Disk) => Fsync::Data,
+                (fsync, _) => fsync,
+            },
+            delta: if options.compare { DeltaRules::default() } else { self.delta_rules() },
+            sync: self.sync_rules(is_missing),
+            pipe: pipe(options.target_pipe.as_ref()),
+            compare: options.compare.then(|| links(options.symlinks, false)),
+        };
+        self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
+        self.send_expected()?;
+        let one = self.workers.is_one();
+        // The target begins before the source: what the source offers at once must not reach it earlier.
+        if !one {
+            self.workers.send(Role::Target, &ControllerMessage::Begin { skip: None })?;
+            way::listen_early(self, Role::Target)?;
+        }
+        let (boot, landing, new_tree) = self.expect(|role, message| match message {
+            WorkerMessage::TargetReady { boot, device, inode, new_tree } if one || role == Role::Target => {
+                Ok((boot, (device, inode), new_tree))
+            }
+            other => Err(other),
+        })?;
+        self.new_tree = new_tree;
+        let skip = (boot == self.workers.hello(Role::Source).boot).then_some(landing);
+        // Offers and answers go through the links, while connections are being made.
+        self.workers.send(Role::Source, &ControllerMessage::Begin { skip })?;
+        self.steer();
+        self.feeding = self.job.list.as_ref().map(|list| Feeding::start(list, base, &self.workers)).transpose()?;
+        let (way, streams) = way::find(self)?;
+        self.way = way.clone();
+        let cipher = suite_name(settings.suite);
+        if way != Way::None {
+            self.observer.event(&Event::Connected { way, streams, cipher });
+        }
+        self.held.release(self.observer);
+        let finals = self.await_ends()?;
+        let way = std::mem::take(&mut self.way);
+        let cipher = matches!(way, Way::Tcp { .. } | Way::Ssh { .. }).then_some(cipher);
+        Ok(self.summary(begun, finals, way, cipher))
+    }
+
+    /// Tells the target what files are held against.
+    fn send_expected(&mut self) -> Result<(), Error> {
+        let Some(Checksum { against: Against::Lines(lines), .. }) = &self.job.options.checksum else { return Ok(()) };
+        for piece in lines.pieces(EXPECTED_PIECE_MAX / lines.record_bytes()) {
+            self.workers.send(Role::Target, &ControllerMessage::Expected(piece.to_vec()))?;
+        }
+        Ok(())
+    }
+
+    /// What an earlier attempt of this job has made is there and the same, and nothing to report.
+    fn rule_for_what_exists(&self) -> InTheWay {
+        match self.job.options.in_the_way {
+            InTheWay::ReportEqual if self.earlier.was_under_way => InTheWay::Report,
+            rule => rule,
+        }
+    }
+
+    /// Wrong deltas count for the whole job, in however many attempts.
+    fn delta_rules(&self) -> DeltaRules {
+        DeltaRules { wrong_before: self.earlier.wrong_deltas, ..self.job.options.delta }
+    }
+
+    /// Where a source is missing, what it would have had is not there alone.
+    fn sync_rules(&mut self, is_missing: bool) -> SyncRules {
+        let mut rules = self.job.options.sync.clone();
+        rules.source_removes = self.job.options.remove_source_files && !rules.is_dry;
+        if is_missing && rules.deletes() && !rules.delete_despite_errors {
+            rules.delete = Delete::No;
+            self.tell(Event::Notice(NOTHING_REMOVED.into()));
+        }
+        rules
+    }
+
+    /// A source may only offer what was asked for: under its own name, and a directory only with `-r`. Names are made
+    /// here from what the user typed; a host that answers with others is not to choose what appears at the target.
+    fn check_operands(&self, operands: &[Option<Operand>]) -> Result<(), Error> {
+        let is_pipe = matches!(self.job.options.source_pipe, Some(Piped::Standard(_) | Piped::Named));
+        let missing = operands.iter().filter(|operand| operand.is_none()).count() as u64;
+        if missing > self.failed + self.left_out {
+            let text = "haul there does not say what is wrong with what it cannot copy";
+            return Err(Error::Failed(self.workers.with_host(Role::Source, text)));
+        }
+        if are_as_asked(operands, &self.job.sources, self.job.options.recursive, is_pipe) {
+            return Ok(());
+        }
+        let text = "it answered with something other than what was asked for";
+        Err(Error::Failed(self.workers.with_host(Role::Source, text)))
+    }
+
+    /// Waits for a message that `take` accepts; handles or refuses all others.
+    fn expect<T>(&mut self, take: impl Fn(Role, WorkerMessage) -> Result<T, WorkerMessage>) -> Result<T, Error> {
+        loop {
+            let (role, message) = self.receive(false)?;
+            match take(role, message) {
+                Ok(taken) => return Ok(taken),
+                Err(other) => self.observe(role, other, false)?,
+            }
+        }
+    }
+
+    fn receive(&mut self, begun: bool) -> Result<(Role, WorkerMessage), Error> {
+        loop {
+            let (role, message) = self.workers.receive(self.cancel, Some(&self.finals), begun)?;
+            if self.reports.take(role, &message, || self.workers.label(role))? {
+                return Ok((role, message));
+            }
+        }
+    }
+
+    /// Whether both ends have done all they had to.
+    fn is_over(&self) -> bool {
+        [Role::Source, Role::Target].iter().all(|role| self.finals.contains_key(role))
+    }
+
+    /// The copy itself: events until both ends have finished.
+    fn await_ends(&mut self) -> Result<[Final; 2], Error> {
+        let every = self.job.options.progress_every.max(Duration::from_millis(10));
+        let mut last_shown = Instant::now();
+        while !self.is_over() {
+            let (role, message) = self.receive(true)?;
+            self.observe(role, message, true)?;
+            self.steer();
+            // Before the source has said what it found, a figure of what is done would be out of nothing.
+            let known = self.ends[0].files_found > 0 || self.ends[0].walk_complete;
+            if known && last_shown.elapsed() >= every {
+                last_shown = Instant::now();
+                self.show_progress();
+            }
+        }
+        self.show_progress();
+        Ok([Role::Source, Role::Target].map(|role| self.finals.get(&role).copied().unwrap_or_default()))
+    }
+
+    /// An end did all it had to. A worker that is both ends speaks for the source first.
+    fn finished(&mut self, role: Role, last: Final) -> Result<(), Error> {
+        let again = self.finals.contains_key(&role);
+        let role = if again { Role::Target } else { role };
+        if again && (!self.workers.is_one() || self.finals.contains_key(&role)) {
+            return Err(Error::Failed(self.workers.with_host(role, "it finished twice")));
+        }
+        self.ends[role.index()] = last.counters;
+        self.finals.insert(role, last);
+        match self.is_over() {
+            true => self.reports.check_end(&self.ends, Role::BOTH.map(|role| self.workers.label(role))),
+            false => Ok(()),
+        }
+    }
+
+    /// Tells the observer, or holds it back as long as the way is not known: that is told first.
+    fn tell(&mut self, event: Event) {
+        self.held.pass(event, self.observer);
+    }
+
+    /// Counts a notice of a worker; whether it is shown.
+    fn shows_notice(&mut self, role: Role) -> bool {
+        let count = &mut self.notices[role.index()];
+        *count = count.saturating_add(1);
+        *count <= NOTICES_MAX
+    }
+
+    /// Says how many notices of each worker were not shown.
+    fn sum_up_notices(&mut self) {
+        for role in Role::BOTH {
+            let earlier = self.earlier.notices[role.index()].max(NOTICES_MAX);
+            let hidden = self.notices[role.index()].saturating_sub(earlier);
+            if hidden > 0 {
+                let text = format!("{}: {hidden} more notices, which are not shown", self.workers.label(role));
+                self.tell(Event::Notice(text));
+            }
+        }
+    }
+
+    /// Passes on to the source what the caller wants.
+    fn steer(&mut self) {
+        // A source that is gone is noticed where it is listened to.
+        if let Some(bytes_per_s) = self.wishes.limit.look(self.ends[1].bytes_written) {
+            let _ = self.workers.send(Role::Source, &ControllerMessage::Rate(bytes_per_s.unwrap_or(0)));
+            self.tell(Event::RateLimit { bytes_per_s });
+        }
+        for wish in self.wishes.look() {
+            let _ = self.workers.send(Role::Source, &wish.message());
+            match wish {
+                Wish::Pause(is_paused) => {
+                    let case = self.whole_case();
+                    self.pauses.set(is_paused, &case);
+                    self.tell(Event::Pause { is_paused });
+                }
+                Wish::Streams(wanted) => self.tell(Event::Streams { wanted: wanted.min(self.streams_max.max(1)) }),
+            }
+        }
+    }
+
+    /// The source has its data take these paths from now on.
+    fn takes(&mut self, in_use: Vec<(String, String)>, because: String) {
+        let (Some(connector), Way::Tcp { path, others, .. }) = (self.connector, &mut self.way) else { return };
+        let mut paths = in_use.into_iter().map(|(from, to)| shown(&self.workers, connector, from, to));
+        let Some(first) = paths.next() else { return };
+        let now = (first, paths.collect());
+        if (&*path, &*others) == (&now.0, &now.1) {
+            return;
+        }
+        (*path, *others) = now;
+        let way = self.way.clone();
+        if !self.shows_notice(Role::Source) {
+            return;
+        }
+        self.tell(Event::Moved { way, because: Some(because).filter(|because| !because.is_empty()) });
+    }
+
+    fn observe(&mut self, role: Role, message: WorkerMessage, begun: bool) -> Result<(), Error> {
+        let Err(message) = self.listening.answered(role, message) else { return Ok(()) };
+        let host = || self.workers.label(role);
+        match message {
+            WorkerMessage::Counters(counters) => {
+                // Of one worker that is both ends, each reporter counts what the other does not.
+                let role = if self.workers.is_one() && counters.files_found == 0 { Role::Target } else { role };
+                self.ends[role.index()] = *counters;
+            }
+            WorkerMessage::Passed { .. }
+                if (role == Role::Target || self.workers.is_one())
+                    && self.feeding.as_ref().is_some_and(Feeding::passed) => {}
+            WorkerMessage::Load(load) => {
+                let is_one = self.workers.is_one();
+                self.loads.tell(role, *load, is_one);
+                let ends = if is_one { vec![0, 1] } else { vec![role.index()] };
+                let case = self.whole_case();
+                self.pauses.told(ends, &case);
+                if !self.pauses.is_open() {
+                    self.watch.tell(&self.case());
+                }
+            }
+            WorkerMessage::Work(work) if role == Role::Source => self.work = *work,
+            WorkerMessage::Streams(streams) => self.loads.streams[role.index()] = streams,
+            WorkerMessage::Slowest(files) => self.slowest = files,
+            WorkerMessage::Delta(figures) if role == Role::Target || self.workers.is_one() => {
+                self.delta = Some(figures)
+            }
+            WorkerMessage::Synced(figures) => self.sync = self.sync.later(figures),
+            WorkerMessage::Item { path, item } => self.tell(Event::Item { path, item }),
+            WorkerMessage::Finished(last) => self.finished(role, *last)?,
+            WorkerMessage::Confined(sandbox) => {
+                if self.workers.is_one() {
+                    self.sandboxes[role.other().index()] = Some(sandbox.clone());
+                }
+                self.sandboxes[role.index()] = Some(sandbox);
+            }
+            WorkerMessage::Paths { in_use, because } if role == Role::Source => self.takes(in_use, because),
+            WorkerMessage::FileDone { path, size, copied, digest } => {
+                self.tell(Event::FileDone { path, size, copied, digest });
+            }
+            WorkerMessage::Checksum { path, digest } => {
+                let asked = self.job.options.checksum.as_ref().map(|checksum| checksum.algorithm);
+                if let Some(algorithm) = asked {
+                    self.tell(Event::Checksum { path, algorithm, digest });
+                }
+            }
+            WorkerMessage::Resumed { path, size, held, damaged, compared } => {
+                self.tell(Event::Resumed { path, size, held, damaged, compared });
+            }
+            WorkerMessage::FileFailed { path, text } => {
+                self.failed += 1;
+                let host = host();
+                self.tell(Event::FileFailed { path, host, message: text });
+            }
+            WorkerMessage::Skipped { path, text } => {
+                self.left_out += 1;
+                self.tell(Event::Skipped { path, reason: text });
+            }
+            WorkerMessage::Differs { path, differences } => {
+                let host = host();
+                self.tell(Event::Differs { path, host, differences });
+            }
+            WorkerMessage::Notice { text } => {
+                let text = format!("{}: {text}", host());
+                if self.shows_notice(role) {
+                    self.tell(Event::Notice(text));
+                }
+            }
+            WorkerMessage::Refused { usage, text } => {
+                let text = self.workers.with_host(role, &text);
+                return Err(if usage { Error::Usage(text) } else { Error::Failed(text) });
+            }
+            WorkerMessage::Fatal { fault: true, text } => {
+                // Another attempt would give whoever broke the protocol another try.
+                return Err(Error::Failed(self.workers.with_host(role, &text)));
+            }
+            WorkerMessage::Fatal { text, .. } | WorkerMessage::CannotConnect { text } => {
+                let text = self.workers.explain(role, &text, begun);
+                return Err(if begun { Error::Broken(format!("{text}\n{GO_ON}")) } else { Error::Connect(text) });
+            }
+            other => {
+                let text = format!("haul there sent {} out of turn", other.rule().name);
+                return Err(Error::Failed(self.workers.with_host(role, &text)));
+            }
+        }
+        Ok(())
+    }
+
+    fn show_progress(&mut self) {
+        let [source, target] = &self.ends;
+        let progress = Progress {
+            files_found: source.files_found,
+            bytes_found: source.bytes_found,
+            walk_complete: source.walk_complete,
+            files_settled: [
+                target.files_copied,
+                target.files_skipped,
+                target.files_compared,
+                target.failed,
+                source.failed,
+            ]
+            .into_iter()
+            .fold(0, u64::saturating_add),
+            bytes_written: target.bytes_written,
+            bytes_skipped: target.bytes_skipped,
+            bytes_compared: source.bytes_compared,
+            streams: streams(source),
+            streams_max: self.streams_max,
+            limited_by: self.watch.now().filter(|_| !self.wishes.is_paused()),
+            verdict: self.watch.verdict().cloned(),
+            is_paused: self.wishes.is_paused(),
+            rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
+            work: self.work.clone(),
+            slowest: self.slowest.clone(),
+            sockets: self.loads.latest[Role::Source.index()].sockets,
+            per_stream: self.loads.streams[Role::Source.index()].clone(),
+        };
+        self.observer.event(&Event::Progress(Box::new(progress)));
+    }
+
+    fn summary(
+        &self,
+        begun: Instant,
+        [source, target]: [Final; 2],
+        way: Way,
+        cipher: Option<crate::job::spec::Cipher>,
+    ) -> Summary {
+        let all = source.counters.plus(&target.counters);
+        let [source_sandbox, target_sandbox] = self.sandboxes.clone();
+        let is_copy = !self.job.options.compare && !matches!(way, Way::None);
+        let verdict = is_copy.then(|| diagnose(&self.case()));
+        let advice = verdict.iter().flat_map(|verdict| self.advice(verdict, &source, &way)).collect();
+        Summary {
+            files_copied: all.files_copied,
+            files_skipped: all.files_skipped,
+            failed: self.failed,
+            directories: all.directories,
+            symlinks: all.symlinks,
+            left_out: self.left_out,
+            filtered: all.filtered,
+            bytes: all.bytes_written,
+            bytes_skipped: all.bytes_skipped,
+            elapsed: begun.elapsed(),
+            paused: self.wishes.paused_for(),
+            restarts: 0,
+            way,
+            streams: streams(&source.counters),
+            cipher,
+            blake3: self.blake3,
+            advice,
+            verdict,
+            loads: self.loads.latest,
+            streams_at: self.loads.streams.clone(),
+            slowest: self.slowest.clone(),
+            delta: self.delta.filter(|figures| figures.files > 0),
+            sync: self.sync,
+            is_dry: self.job.options.sync.is_dry,
+            path: source.path,
+            rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
+            frames_resent: all.frames_resent,
+            bytes_on_wire: all.bytes_on_wire,
+            compression: source.compression.map(|method| Compression::new(method, &source.counters)),
+            source_cpu: Duration::from_micros(source.cpu_us),
+            target_cpu: Duration::from_micros(target.cpu_us),
+            source_system: Duration::from_micros(source.system_us),
+            target_system: Duration::from_micros(target.system_us),
+            source_peak_bytes: source.peak_bytes,
+            target_peak_bytes: target.peak_bytes,
+            source_direct_bytes: source.direct_bytes,
+            target_direct_bytes: target.direct_bytes,
+            cloned_bytes: target.cloned_bytes,
+            durable: target.durable,
+            read_back: (self.job.options.verify == Verify::Disk).then_some(target.read_back),
+            source_sandbox,
+            target_sandbox,
+            comparison: self.job.options.compare.then_some(Comparison {
+                files: all.files_compared,
+                bytes: all.bytes_compared,
+                differences: all.differences,
+            }),
+        }
+    }
+
+    /// What happened so far, without pauses.
+    fn case(&self) -> Case {
+        self.pauses.without(&self.whole_case())
+    }
+
+    /// What happened so far.
+    fn whole_case(&self) -> Case {
+        let [_, target] = &self.ends;
+        Case {
+            source: self.loads.latest[0],
+            target: self.loads.latest[1],
+            is_one_worker: self.workers.is_one(),
+            is_one_machine: self.workers.hello(Role::Source).boot == self.workers.hello(Role::Target).boot,
+            is_within_host: matches!(&self.way, Way::Tcp { path, .. } if path.is_within_host()),
+            bytes: target.bytes_written,
+            files: target.files_copied,
+            rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
+        }
+    }
+
+    fn advice(&self, verdict: &Verdict, source: &Final, way: &Way) -> Vec<Advised> {
+        advice::advice(self.job, &self.workers, verdict, &self.case(), source, way)
+    }
+
+    fn nothing_to_do(&self, begun: Instant) -> Summary {
+        self.summary(begun, [Final::default(); 2], Way::None, None)
+    }
+}
+
+/// What the source says of the number of its streams.
+fn streams(source: &Counters) -> u16 {
+    u16::try_from(source.streams).unwrap_or(u16::MAX)
+}
+
+fn pipe(piped: Option<&Piped>) -> Pipe {
+    match piped {
+        None => Pipe::No,
+        Some(Piped::Standard(_)) => Pipe::Standard,
+        Some(Piped::Named) => Pipe::Named,
+        Some(Piped::Growing(quiet)) => Pipe::Growing(u32::try_from(quiet.as_secs()).unwrap_or(u32::MAX)),
+    }
+}
+
+/// Whether a source's operands are those that were typed. What comes out of a pipe has no name.
+fn are_as_asked(operands: &[Option<Operand>], typed: &[Location], recursive: bool, is_pipe: bool) -> bool {
+    let is_as_asked = |operand: &Operand, typed: &Location| {
+        let name = own_name(&typed.path).filter(|_| !is_pipe).map(OsStrExt::as_bytes);
+        operand.name.as_ref().map(Name::as_bytes) == name && (recursive && !is_pipe || !operand.directory)
+    };
+    operands.len() == typed.len()
+        && operands.iter().zip(typed).all(|(operand, typed)| operand.as_ref().is_none_or(|it| is_as_asked(it, typed)))
+}
+
+/// Operands keep their numbers; one that cannot be copied is never offered.
+fn numbered(operands: Vec<Option<Operand>>) -> Vec<Operand> {
+    let missing = || Operand { name: None, directory: false, device: 0, inode: 0 };
+    operands.into_iter().map(|operand| operand.unwrap_or_else(missing)).collect()
+}
+
+/// The end of a copy that a role stands for.
+fn end_of(role: Role) -> End {
+    match role {
+        Role::Source => End::Source,
+        Role::Target => End::Target,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operand(name: &str, directory: bool) -> Option<Operand> {
+        Some(Operand { name: Name::new(name.as_bytes()).ok(), directory, device: 1, inode: 2 })
+    }
+
+    fn typed(paths: &[&str]) -> Vec<Location> {
+        use crate::job::spec::Host;
+        paths.iter().map(|path| Location { host: Host::Local, path: path.into() }).collect()
+    }
+
+    #[test]
+    fn a_source_does_not_choose_names() {
+        let asked = |operands: &[Option<Operand>], paths: &[&str], recursive| {
+            are_as_asked(operands, &typed(paths), recursive, false)
+        };
+        assert!(asked(&[operand("f", false), None], &["d/f", "gone"], false));
+        assert!(asked(&[operand("d", true)], &["/x/d/"], true));
+        assert!(asked(&[operand("", true)], &["d/."], true));
+        assert!(!asked(&[operand(".profile", false)], &["d/f"], false), "another name");
+        assert!(!asked(&[operand("", true)], &["d/f"], true), "contents where a name was typed");
+        assert!(!asked(&[operand("f", true)], &["d/f"], false), "a directory that was not asked for");
+        assert!(!asked(&[operand("f", false), operand("f", false)], &["d/f"], false), "one more");
+        assert!(!asked(&[], &["d/f"], false), "one fewer");
+        let piped = |name| are_as_asked(&[operand(name, false)], &typed(&["-"]), true, true);
+        assert!(piped("") && !piped("-"), "what comes out of a pipe has no name");
+    }
+}

@@ -1,0 +1,107 @@
+//! At which addresses an end may be connected to: those at which this machine itself reached it, and what it says of its own
+//! interfaces, but never this machine, and no names that it says.
+
+use haul_proto::candidates::may_lead_elsewhere;
+use std::net::IpAddr;
+
+use crate::job::spec::Host;
+
+/// What is known of a host that was reached.
+#[derive(Debug, Clone, Copy)]
+pub struct Contact<'a> {
+    /// As the user typed it.
+    pub host: &'a Host,
+    /// Where this machine's connection to it leads, if that is seen: ssh may go through another host, or share a connection.
+    pub peer: Option<IpAddr>,
+    /// The address that its end of the connection had, as it says itself.
+    pub reported: Option<&'a str>,
+}
+
+impl Contact<'_> {
+    /// Whether it was reached over loopback, or asked for by a loopback address or name.
+    pub fn is_here(&self) -> bool {
+        let is_typed = |name: &str| {
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            name == "localhost"
+                || name.ends_with(".localhost")
+                || literal(&name).is_some_and(|typed| typed.is_loopback())
+        };
+        match self.host {
+            Host::Local => true,
+            Host::Remote { name, .. } | Host::Served { name, .. } => {
+                is_typed(name) || self.peer.is_some_and(|peer| peer.to_canonical().is_loopback())
+            }
+        }
+    }
+
+    /// The addresses at which a remote host was reached, the likeliest first. `resolve` looks the typed name up, which is
+    /// done only where nothing else is known. Where the end that connects is on another machine, `connector_is_here` is
+    /// false, and loopback would be that machine.
+    pub fn addresses(&self, connector_is_here: bool, resolve: impl FnOnce(&str) -> Vec<IpAddr>) -> Vec<IpAddr> {
+        let (Host::Remote { name, .. } | Host::Served { name, .. }) = self.host else { return Vec::new() };
+        let loopback = self.is_here() && connector_is_here;
+        let may_be_used = |address: &IpAddr| may_lead_elsewhere(address) || loopback && address.is_loopback();
+        if let Some(own) = self.peer.map(|peer| peer.to_canonical()).or_else(|| literal(name)) {
+            // A scope is the connection's own: it is lost here, and no path without it leads there.
+            return [own].into_iter().filter(may_be_used).collect();
+        }
+        match self.reported {
+            Some(reported) => literal(reported).into_iter().filter(may_be_used).collect(),
+            None => resolve(name).into_iter().map(|found| found.to_canonical()).filter(may_be_used).collect(),
+        }
+    }
+
+    /// Whether this machine itself knows that address of the host.
+    pub fn is_seen(&self, address: &IpAddr) -> bool {
+        let typed = match self.host {
+            Host::Remote { name, .. } | Host::Served { name, .. } => literal(name),
+            Host::Local => None,
+        };
+        [self.peer.map(|peer| peer.to_canonical()), typed].into_iter().flatten().any(|own| own == *address)
+    }
+}
+
+fn literal(text: &str) -> Option<IpAddr> {
+    text.parse::<IpAddr>().ok().map(|address| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(name: &str, peer: Option<&str>, reported: Option<&str>, here: bool, found: &[&str]) -> Vec<String> {
+        let host = Host::Remote { user: None, name: name.into() };
+        let contact = Contact { host: &host, peer: peer.map(|peer| peer.parse().unwrap()), reported };
+        let resolve = |_: &str| found.iter().map(|text| text.parse().unwrap()).collect();
+        contact.addresses(here, resolve).iter().map(IpAddr::to_string).collect()
+    }
+
+    #[test]
+    fn what_this_machine_sees_goes_before_what_the_host_says() {
+        assert_eq!(addresses("far", Some("192.0.2.7"), Some("198.51.100.1"), true, &[]), ["192.0.2.7"]);
+        assert_eq!(addresses("192.0.2.7", None, Some("198.51.100.1"), true, &[]), ["192.0.2.7"]);
+        assert_eq!(addresses("far", Some("::ffff:192.0.2.7"), None, true, &[]), ["192.0.2.7"]);
+        assert_eq!(addresses("far", None, Some("198.51.100.1"), true, &["192.0.2.7"]), ["198.51.100.1"]);
+        assert_eq!(addresses("far", None, None, true, &["192.0.2.7", "2001:db8::7"]), ["192.0.2.7", "2001:db8::7"]);
+    }
+
+    #[test]
+    fn loopback_is_this_machine_and_only_where_that_was_meant() {
+        let none = Vec::<String>::new();
+        for reported in
+            ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "localhost", "evil.example", ""]
+        {
+            assert_eq!(addresses("far", None, Some(reported), true, &[]), none, "{reported}");
+        }
+        assert_eq!(addresses("far", None, None, true, &["127.0.0.1", "::1"]), none, "a name that leads here");
+        assert_eq!(addresses("far", Some("127.0.0.1"), Some("198.51.100.1"), true, &[]), ["127.0.0.1"], "as ssh does");
+        for typed in ["localhost", "LOCALHOST.", "box.localhost"] {
+            assert_eq!(addresses(typed, None, Some("127.0.0.1"), true, &[]), ["127.0.0.1"], "{typed}");
+            assert_eq!(addresses(typed, None, None, true, &["::1"]), ["::1"], "{typed}");
+        }
+        for typed in ["127.0.0.1", "::1", "127.3.2.1"] {
+            assert_eq!(addresses(typed, None, Some("198.51.100.1"), true, &[]), [typed]);
+            assert_eq!(addresses(typed, None, None, false, &[]), none, "to another machine that is another one");
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! A job is as many attempts as it takes: where a connection is lost, it is begun again, from new workers to a new secret.
+//! What is whole at the target is skipped then, as in any rerun.
+
+use haul_proto::wire::limits::WRONG_DELTAS_MAX;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::retry::{Next, Retry};
+use super::told::Told;
+use super::totals::Totals;
+use super::wishes::Wishes;
+use super::{Attempt, Earlier, attempt, check};
+use crate::job::error::{Error, GO_ON, Outcome};
+use crate::job::event::{Event, Observer, Summary};
+use crate::job::runtime_control::Steering;
+use crate::job::spec::{Delete, Host, Job, Options, Piped, Program, SyncRules};
+use crate::sys::cancel::Cancel;
+
+/// How often the caller's wish to stop is looked at during a pause.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
+
+/// Runs a job to its end, in as many attempts as that takes. Blocks; `cancel` ends it within a second, `steering` changes
+/// its rate and the number of its streams, and pauses it.
+///
+/// # Errors
+/// See [`Error`]. Single files that fail are events, counted in the summary.
+pub fn run(job: Job, program: Program, cancel: &Cancel, steering: &Steering, observer: &mut dyn Observer) -> Outcome {
+    if !job.options.delete_first {
+        return run_all(job, &program, cancel, steering, observer);
+    }
+    let sync = SyncRules { delete: Delete::Only, ..job.options.sync.clone() };
+    let removing = Job { options: Options { sync, ..job.options.clone() }, ..job.clone() };
+    let removed = run_all(removing, &program, cancel, steering, observer)?;
+    let removed_before = removed.sync.removed;
+    let sync = SyncRules { delete: Delete::No, removed_before, ..job.options.sync };
+    let copying = Job { options: Options { sync, ..job.options }, ..job };
+    let copied = run_all(copying, &program, cancel, steering, observer)?;
+    Ok(Summary {
+        failed: copied.failed + removed.failed,
+        sync: copied.sync.plus(removed.sync),
+        elapsed: copied.elapsed + removed.elapsed,
+        paused: copied.paused + removed.paused,
+        ..copied
+    })
+}
+
+fn run_all(
+    mut job: Job,
+    program: &Program,
+    cancel: &Cancel,
+    steering: &Steering,
+    observer: &mut dyn Observer,
+) -> Outcome {
+    let begun = Instant::now();
+    check(&job)?;
+    let mut retry = Retry::new(job.access.retries);
+    let mut wishes = Wishes::new(job.options.rate_bytes_per_s, steering);
+    let mut totals = Totals::default();
+    let mut told = Told::new(observer);
+    let mut earlier = Earlier::default();
+    loop {
+        let Attempt { outcome, ends, sync, new_tree, wrong_deltas, notices } =
+            attempt(&job, program, cancel, &mut wishes, &mut told, earlier);
+        let error = match outcome {
+            Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
+            Err(error) => error,
+        };
+        if is_once(&job) {
+            return Err(of_pipe(error));
+        }
+        let broke = matches!(error, Error::Broken(_));
+        earlier.was_under_way |= broke;
+        earlier.own_tree |= new_tree;
+        earlier.wrong_deltas = earlier.wrong_deltas.max(wrong_deltas).min(WRONG_DELTAS_MAX);
+        earlier.notices = notices;
+        let is_lost = broke || matches!(error, Error::Connect(_));
+        let is_wanted = job.access.retries.from_the_start || earlier.was_under_way && has_connection(&job);
+        if !(is_lost && is_wanted) {
+            return Err(error);
+        }
+        let Some(next) = retry.next(Instant::now(), &ends[0].plus(&ends[1]), broke) else {
+            return Err(given_up(error, earlier.was_under_way, retry.begun()));
+        };
+        totals.add(&ends, sync);
+        // What `--max-delete` allows, it allows once.
+        let removed_before = &mut job.options.sync.removed_before;
+        *removed_before = removed_before.saturating_add(sync.removed);
+        told.event(&again(&error, &next, &job));
+        pause(next.pause, cancel)?;
+        job.access.connect_timeout = Some(next.connect_timeout);
+        wishes.begin_again();
+        told.begin_again();
+    }
+}
+
+/// Whether an end is a pipe that cannot be opened once more.
+fn is_once(job: &Job) -> bool {
+    let may_be_again = |piped: &Piped| matches!(piped, Piped::Growing(_));
+    let ends = [&job.options.source_pipe, &job.options.target_pipe];
+    !ends.into_iter().flatten().all(may_be_again)
+}
+
+/// What has come out of a pipe, or gone into one, cannot be read or taken back: there is nothing to go on with.
+fn of_pipe(error: Error) -> Error {
+    match error {
+        Error::Broken(text) => {
+            let text = text.strip_suffix(GO_ON).unwrap_or(&text).trim_end();
+            Error::Failed(format!("{text}\na pipe cannot be gone on with: begin again from its beginning"))
+        }
+        error => error,
+    }
+}
+
+/// Whether there is another host.
+fn has_connection(job: &Job) -> bool {
+    [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local)
+}
+
+fn again(error: &Error, next: &Next, job: &Job) -> Event {
+    let text = error.to_string();
+    Event::Again {
+        reason: text.lines().next().unwrap_or_default().to_owned(),
+        pause: next.pause,
+        attempt: next.attempt,
+        attempts: job.access.retries.times,
+        left: next.left,
+    }
+}
+
+/// The last error, with what was done about it. A job that was under way can be gone on with, whatever ended the last
+/// attempt.
+fn given_up(error: Error, was_under_way: bool, attempts: u32) -> Error {
+    if attempts == 0 {
+        return error;
+    }
+    let text = error.to_string();
+    let text = text.strip_suffix(GO_ON).unwrap_or(&text).trim_end();
+    let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
+    let text = format!("{text}\nit was begun again {times}, in vain");
+    if was_under_way { Error::Broken(format!("{text}\n{GO_ON}")) } else { Error::Connect(text) }
+}
+
+fn pause(length: Duration, cancel: &Cancel) -> Result<(), Error> {
+    let deadline = Instant::now() + length;
+    loop {
+        if cancel.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        thread::sleep(left.min(CANCEL_POLL));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::spec::{Access, Location, Options, Retries};
+    use haul_proto::path::Name;
+    use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
+    use haul_proto::wire::link::{Channel, encode_header};
+    use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
+    use haul_proto::wire::request::Operand;
+
+    struct Listener(Vec<Event>);
+
+    impl Observer for Listener {
+        fn event(&mut self, event: &Event) {
+            self.0.push(event.clone());
+        }
+    }
+
+    /// Runs a job whose far host cannot be reached.
+    fn unreachable(retries: Retries, cancel: &Cancel) -> (Error, Vec<Event>) {
+        let location = |host, path: &str| Location { host, path: path.into() };
+        let far = Host::Remote { user: None, name: "far".into() };
+        let access = Access { target_command: Some("false".into()), retries, ..Access::default() };
+        let job = Job {
+            sources: vec![location(Host::Local, "source")],
+            list: None,
+            target: location(far, "target"),
+            options: Options::default(),
+            access,
+        };
+        let script = format!("printf '{}'; cat", crate::job::hello::greeting_line().replace('\n', "\\n"));
+        let program = Program { executable: "/bin/sh".into(), worker_arguments: vec!["-c".into(), script.into()] };
+        let mut listener = Listener(Vec::new());
+        (run(job, program, cancel, &Steering::new(), &mut listener).unwrap_err(), listener.0)
+    }
+
+    #[test]
+    fn a_host_that_was_never_reached_is_tried_again_only_where_that_was_asked_for() {
+        let (error, events) = unreachable(Retries::default(), &Cancel::new());
+        assert!(matches!(&error, Error::Connect(_)) && !error.to_string().contains("in vain"), "{error}");
+        assert!(events.is_empty(), "{events:?}");
+        let asked = Retries { times: Some(1), time: None, breaks: None, from_the_start: true };
+        let (error, events) = unreachable(asked, &Cancel::new());
+        assert!(matches!(error, Error::Connect(_)), "{error:?}");
+        assert!(error.to_string().ends_with("\nit was begun again once, in vain"), "{error}");
+        let [Event::Again { reason, attempt: 1, attempts: Some(1), left: None, .. }] = &events[..] else {
+            panic!("{events:?}");
+        };
+        assert!(reason.contains("far") && reason.lines().count() == 1, "{reason}");
+    }
+
+    /// A worker's greeting and Hello.
+    fn greeting() -> Vec<u8> {
+        let hello = WorkerMessage::Hello(Hello {
+            protocol: PROTOCOL_VERSION,
+            features: Features::ALL,
+            cores: 1,
+            aes: true,
+            boot: [7; 16],
+            ssh_connection: None,
+            addresses: Vec::new(),
+            rate_bytes_per_s: 0,
+            windows: Windows::default(),
+            requires_blake3: false,
+        });
+        [crate::job::hello::greeting_line().into_bytes(), frame(&hello)].concat()
+    }
+
+    fn frame(message: &WorkerMessage) -> Vec<u8> {
+        let content = message.encode();
+        [encode_header(Channel::Controller, u32::try_from(content.len()).unwrap()).to_vec(), content].concat()
+    }
+
+    /// Runs a job whose target says this in each attempt, once it has its Request; how it ended, and how often it was
+    /// begun again.
+    fn with_target(message: &WorkerMessage) -> (Error, usize) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            std::fs::write(dir.path().join(name), bytes).unwrap();
+            dir.path().join(name).display().to_string()
+        };
+        let operand = Operand { name: Name::new(b"source").ok(), directory: false, device: 1, inode: 1 };
+        let ready = WorkerMessage::SourceReady { operands: vec![Some(operand)], origin: [0; 32] };
+        let hello = file("hello", &greeting());
+        // So many bytes are a Request, which comes after both ends have said Hello; heartbeats have 6.
+        let says = |name: &str, message: &WorkerMessage| {
+            let message = file(name, &frame(message));
+            format!("cat {hello}; head -c 100 >{0}; cat {message}; cat >{0}", dir.path().join("heard").display())
+        };
+        let script = file("script", says("far", message).as_bytes());
+        let location = |host, path: &str| Location { host, path: path.into() };
+        let retries = Retries { times: Some(1), time: None, breaks: None, from_the_start: true };
+        let access = Access { target_command: Some(format!("/bin/sh {script}")), retries, ..Access::default() };
+        let job = Job {
+            sources: vec![location(Host::Local, "source")],
+            list: None,
+            target: location(Host::Remote { user: None, name: "far".into() }, "target"),
+            options: Options::default(),
+            access,
+        };
+        let arguments = vec!["-c".into(), says("near", &ready).into()];
+        let program = Program { executable: "/bin/sh".into(), worker_arguments: arguments };
+        let mut listener = Listener(Vec::new());
+        let error = run(job, program, &Cancel::new(), &Steering::new(), &mut listener).unwrap_err();
+        let again = listener.0.iter().filter(|event| matches!(event, Event::Again { .. })).count();
+        (error, again)
+    }
+
+    #[test]
+    fn who_breaks_the_protocol_gets_no_other_attempt() {
+        let fatal = |fault| WorkerMessage::Fatal { fault, text: "a message about nothing".into() };
+        let (error, again) = with_target(&fatal(true));
+        assert!(matches!(&error, Error::Failed(text) if text.contains("a message about nothing")), "{error:?}");
+        assert_eq!(again, 0);
+        let (error, again) = with_target(&fatal(false));
+        assert!(matches!(error, Error::Connect(_)), "{error:?}");
+        assert_eq!(again, 1);
+    }
+
+    #[test]
+    fn a_pause_ends_when_the_job_is_cancelled() {
+        let cancel = Cancel::new();
+        let stop = cancel.clone();
+        let stopping = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            stop.cancel();
+        });
+        let began = Instant::now();
+        assert!(matches!(pause(Duration::from_secs(60), &cancel), Err(Error::Interrupted)));
+        assert!(began.elapsed() < Duration::from_secs(5));
+        stopping.join().unwrap();
+    }
+
+    #[test]
+    fn a_job_that_was_under_way_can_be_gone_on_with() {
+        let error = given_up(Error::Connect("far is down\nask there".into()), true, 3);
+        assert!(matches!(error, Error::Broken(_)));
+        assert_eq!(error.to_string(), format!("far is down\nask there\nit was begun again 3 times, in vain\n{GO_ON}"));
+        let broken = given_up(Error::Broken(format!("far was lost\n{GO_ON}")), true, 0);
+        assert_eq!(broken.to_string(), format!("far was lost\n{GO_ON}"));
+    }
+}

@@ -1,0 +1,314 @@
+//! What workers report, checked against what they were asked for: who says it, when, and of what. What is wrong ends the
+//! job, and is not tried again.
+
+use haul_proto::path::Name;
+use haul_proto::wire::authority::{Ends, Phase, Requirement};
+use haul_proto::wire::delta::Delta;
+use haul_proto::wire::limits::{LINKS_MAX, STREAMS_MAX};
+use haul_proto::wire::report::{Counters, WorkerMessage};
+use haul_proto::wire::request::Operand;
+use std::net::SocketAddr;
+
+use super::scope::Scope;
+use super::workers::Role;
+use crate::job::error::Error;
+use crate::job::spec::{Host, Job, Options};
+
+/// Checks the reports of a job's workers.
+pub struct Reports {
+    is_one: bool,
+    requests: Requests,
+    scope: Scope,
+    workers: [State; 2],
+    /// A target's directory may be new.
+    may_be_new: bool,
+    /// The first and the last port that data may be accepted on.
+    ports: (u16, u16),
+}
+
+/// What is known of a worker.
+struct State {
+    phase: Phase,
+    /// How often it was told to Listen, Connect or Tunnel, and has not answered.
+    answers_due: u32,
+    is_confined: bool,
+    finished: u32,
+    files: FileReports,
+}
+
+/// How many reports of single files a worker has sent.
+#[derive(Debug, Clone, Copy, Default)]
+struct FileReports {
+    done: u64,
+    failed: u64,
+    skipped: u64,
+    differing: u64,
+    resumed: u64,
+    checksums: u64,
+}
+
+impl FileReports {
+    fn count(&mut self, message: &WorkerMessage) {
+        let count = match message {
+            WorkerMessage::FileDone { .. } => &mut self.done,
+            WorkerMessage::FileFailed { .. } => &mut self.failed,
+            WorkerMessage::Skipped { .. } => &mut self.skipped,
+            WorkerMessage::Differs { .. } => &mut self.differing,
+            WorkerMessage::Resumed { .. } => &mut self.resumed,
+            WorkerMessage::Checksum { .. } => &mut self.checksums,
+            _ => return,
+        };
+        *count = count.saturating_add(1);
+    }
+}
+
+/// What the Requests ask to be reported.
+struct Requests {
+    files: bool,
+    items: bool,
+    /// The length of a digest, and whether the source computes it.
+    checksum: Option<(usize, bool)>,
+    compares: bool,
+    resumes: bool,
+    deltas: bool,
+    lists: bool,
+    measures: bool,
+}
+
+impl Requests {
+    fn of(job: &Job) -> Self {
+        let options: &Options = &job.options;
+        let delta = options.delta;
+        Self {
+            files: options.report_files,
+            items: options.sync.tells_items,
+            checksum: options.checksum.as_ref().map(|asked| (asked.algorithm.bytes(), asked.at_source)),
+            compares: options.compare,
+            resumes: options.resume,
+            deltas: delta.delta != Delta::Off || delta.in_place || options.sync.detect_renames,
+            lists: job.list.is_some(),
+            measures: false,
+        }
+    }
+
+    fn ask_for(&self, requirement: Requirement, ends: Ends, answers_due: u32) -> bool {
+        match requirement {
+            Requirement::None => true,
+            Requirement::Connection => answers_due > 0,
+            Requirement::Files => self.files,
+            Requirement::Items => self.items,
+            Requirement::Checksum => self
+                .checksum
+                .is_some_and(|(_, at_source)| ends.meet(if at_source { Ends::SOURCE } else { Ends::TARGET })),
+            Requirement::Comparison => self.compares,
+            Requirement::Resumption => self.resumes,
+            Requirement::Delta => self.deltas,
+            Requirement::List => self.lists,
+            Requirement::Measurement => self.measures,
+        }
+    }
+}
+
+impl Reports {
+    /// Of workers that have said Hello.
+    pub fn new(job: &Job, is_one: bool) -> Self {
+        let state = || State {
+            phase: Phase::Preparing,
+            answers_due: 0,
+            is_confined: false,
+            finished: 0,
+            files: FileReports::default(),
+        };
+        Self {
+            is_one,
+            requests: Requests::of(job),
+            scope: Scope::new(job),
+            workers: [state(), state()],
+            may_be_new: false,
+            ports: ports(job),
+        }
+    }
+
+    /// Of workers that measure.
+    pub fn of_measurements(job: &Job, is_one: bool) -> Self {
+        let reports = Self::new(job, is_one);
+        Self { requests: Requests { measures: true, ..reports.requests }, ..reports }
+    }
+
+    /// The source's operands are known, and the directories below the target that each goes into.
+    pub fn set_operands(&mut self, operands: &[Operand], ways: &[Vec<Name>]) {
+        self.may_be_new = matches!(operands, [Operand { directory: true, .. }]);
+        self.scope.set_operands(operands, ways);
+    }
+
+    /// A worker is told to Listen, Connect or Tunnel.
+    pub fn expect_answer(&mut self, role: Role) {
+        let state = &mut self.workers[role.index()];
+        state.answers_due = state.answers_due.saturating_add(1);
+    }
+
+    /// Takes a report. `false` if it comes too late to count. `host` is how the worker is called.
+    ///
+    /// # Errors
+    /// It is a fault.
+    pub fn take(&mut self, role: Role, message: &WorkerMessage, host: impl FnOnce() -> String) -> Result<bool, Error> {
+        let checked = self.check(role, message);
+        let name = message.rule().name;
+        checked.map_err(|why| {
+            Error::Failed(format!(
+                "{}: haul there sent {name}{why}\nthe job is ended: that haul breaks the protocol",
+                host()
+            ))
+        })
+    }
+
+    /// The error is what stands behind the message's name.
+    fn check(&mut self, role: Role, message: &WorkerMessage) -> Result<bool, String> {
+        let ends = match (self.is_one, role) {
+            (true, _) => Ends::BOTH,
+            (false, Role::Source) => Ends::SOURCE,
+            (false, Role::Target) => Ends::TARGET,
+        };
+        let (requests, state) = (&self.requests, &mut self.workers[role.index()]);
+        let phase = state.phase;
+        if !ends.meet(message.rule().ends) {
+            return Err(format!(", which is the {}'s to say", if ends.source { "target" } else { "source" }));
+        }
+        if !message.is_permitted(ends, phase, |requirement| requests.ask_for(requirement, ends, state.answers_due)) {
+            return Err(" unasked, or out of turn".into());
+        }
+        message.check_owner(ends).map_err(|fault| format!(": {fault}"))?;
+        match message {
+            WorkerMessage::SourceReady { .. } if !self.is_one => state.phase = Phase::Working,
+            WorkerMessage::TargetReady { new_tree: true, .. } if !self.may_be_new => {
+                return Err(" for a new directory, and none was asked for".into());
+            }
+            WorkerMessage::TargetReady { .. } => state.phase = Phase::Working,
+            WorkerMessage::Listening { .. } | WorkerMessage::Connected { .. } | WorkerMessage::CannotConnect { .. } => {
+                state.answers_due -= 1;
+            }
+            WorkerMessage::Confined(_) if std::mem::replace(&mut state.is_confined, true) => {
+                return Err(" twice".into());
+            }
+            WorkerMessage::Finished(_) => {
+                state.finished += 1;
+                if state.finished > u32::from(self.is_one) {
+                    state.phase = Phase::Finished;
+                }
+            }
+            _ => {}
+        }
+        state.files.count(message);
+        self.check_contents(role, message)?;
+        // A connection that is made late is closed with the others.
+        let is_late = phase == Phase::Finished;
+        let is_answer = message.rule().requirement == Requirement::Connection;
+        Ok(!is_late || is_answer || matches!(message, WorkerMessage::Notice { .. } | WorkerMessage::Fatal { .. }))
+    }
+
+    fn check_contents(&self, role: Role, message: &WorkerMessage) -> Result<(), String> {
+        let is_known = match message {
+            WorkerMessage::FileDone { path, .. } => self.scope.has_landed(path),
+            WorkerMessage::Slowest(files) => files.iter().all(|file| self.scope.has_landed(&file.path)),
+            WorkerMessage::Checksum { path, digest } => {
+                let (bytes, at_source) = self.requests.checksum.unwrap_or_default();
+                if digest.len() != bytes {
+                    return Err(" of another length than the digest that was asked for".into());
+                }
+                if at_source { self.scope.has_source(path) } else { self.scope.has_landed(path) }
+            }
+            WorkerMessage::Item { path, .. } | WorkerMessage::Differs { path, .. } => self.scope.has_target(path),
+            WorkerMessage::Resumed { size, held, .. } if held > size => {
+                return Err(" of more bytes than the file has".into());
+            }
+            WorkerMessage::Resumed { path, .. } => self.scope.has_target(path),
+            WorkerMessage::FileFailed { path, .. } | WorkerMessage::Skipped { path, .. } => {
+                let is_source = role == Role::Source && self.scope.has_source(path);
+                is_source || (self.is_one || role == Role::Target) && self.scope.has_target(path)
+            }
+            WorkerMessage::Listening { port } if !(self.ports.0..=self.ports.1).contains(port) => {
+                return Err(format!(" for port {port}, where data is not accepted"));
+            }
+            WorkerMessage::Connected { streams, .. } if *streams > STREAMS_MAX => {
+                return Err(" with more streams than there may be".into());
+            }
+            WorkerMessage::Connected { from, to, .. } => return all_are_addresses([from, to]),
+            WorkerMessage::Paths { in_use: paths, .. } => {
+                return all_are_addresses(paths.iter().flat_map(|(from, to)| [from, to]));
+            }
+            WorkerMessage::Work(work) => {
+                return all_are_addresses(work.paths.iter().flat_map(|(own, other)| [own, other]));
+            }
+            WorkerMessage::Counters(counters) if counters.streams > STREAMS_EVERYWHERE => {
+                return Err(" with more streams than there may be".into());
+            }
+            _ => true,
+        };
+        if is_known { Ok(()) } else { Err(" of a path that it was not asked for".into()) }
+    }
+
+    /// Both ends have finished, with these counters: no more files are settled than the source has found, and no more is
+    /// reported than is counted. `hosts` are how source and target are called.
+    pub fn check_end(&self, ends: &[Counters; 2], hosts: [String; 2]) -> Result<(), Error> {
+        let [source, target] = ends;
+        let found = source.files_found;
+        let settled = [target.files_copied, target.files_skipped, target.files_compared];
+        let settled = settled.into_iter().fold(0, u64::saturating_add);
+        let [source_host, target_host] = hosts;
+        if settled > found {
+            let what = format!("counts {settled} files, and the source offered {found}");
+            return Err(unbelievable(&target_host, &what));
+        }
+        // One worker has counters for each end, and reports that are not told apart. A source that changed is offered twice.
+        let twice = found.saturating_mul(2);
+        let of_target = self.workers[Role::Target.index()].files;
+        let of_source = self.workers[Role::Source.index()].files;
+        let checks = [
+            (&target_host, "files", of_target.done, settled),
+            (&target_host, "failures", of_target.failed, target.failed),
+            (&target_host, "differences", of_target.differing, target.differences),
+            (&target_host, "resumed files", of_target.resumed, twice),
+            (&target_host, "checksums", of_target.checksums, twice),
+            (&target_host, "skipped entries", of_target.skipped, target.left_out),
+            (&source_host, "skipped entries", of_source.skipped, source.left_out),
+            (&source_host, "checksums", of_source.checksums, twice),
+        ];
+        match checks.iter().find(|(_, _, reported, counted)| !self.is_one && reported > counted) {
+            None => Ok(()),
+            Some((host, what, reported, counted)) => {
+                Err(unbelievable(host, &format!("reported {reported} {what}, and there are {counted} at most")))
+            }
+        }
+    }
+}
+
+fn unbelievable(host: &str, what: &str) -> Error {
+    Error::Failed(format!("{host}: haul there {what}\nthe summary cannot be believed: compare with `haul verify`"))
+}
+
+/// On each path that is used there may be so many.
+const STREAMS_EVERYWHERE: u64 = STREAMS_MAX as u64 * LINKS_MAX as u64;
+
+/// Where data may be accepted: as the user, or who runs a server, says, and else where a system chooses ports. What listens
+/// on a lower one is no worker.
+fn ports(job: &Job) -> (u16, u16) {
+    let is_served = |host: &Host| matches!(host, Host::Served { .. });
+    let chosen = super::settings::ports(&job.options.network);
+    chosen.unwrap_or(match [job.source_host(), &job.target.host].into_iter().any(is_served) {
+        true => (1, u16::MAX),
+        false => (UNPRIVILEGED_PORT, u16::MAX),
+    })
+}
+
+/// Lower ports are root's.
+const UNPRIVILEGED_PORT: u16 = 1024;
+
+/// A tunnel has none, and a connection that is gone has lost its own.
+fn all_are_addresses<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(), String> {
+    let is_address = |text: &String| text.is_empty() || text.parse::<SocketAddr>().is_ok();
+    if texts.into_iter().all(is_address) { Ok(()) } else { Err(" with what is no address".into()) }
+}
+
+#[cfg(test)]
+#[path = "reports_tests.rs"]
+mod tests;

@@ -1,0 +1,232 @@
+//! The paths that an end may name in its reports: those of its operands, or of the target, and what is below them.
+
+use haul_proto::path::Name;
+use haul_proto::wire::limits::PATH_MAX;
+use haul_proto::wire::request::Operand;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Components, Path};
+
+use super::base::whole_path;
+use crate::job::display_path::below;
+use crate::job::spec::{Host, Job};
+
+/// What the ends of a job may name.
+pub struct Scope {
+    /// What the source was asked for; `None` where a list, or a server, has other names for it.
+    operands: Option<Paths>,
+    /// Where the target lands, as it was typed.
+    target: Vec<u8>,
+    /// The target's reports may name another directory: it follows a link to a file, or is a server's.
+    is_target_elsewhere: bool,
+    landings: Landings,
+}
+
+/// Where files land below the target.
+enum Landings {
+    /// Anywhere: a directory or a list may have anything in it.
+    Anywhere,
+    /// In the target's directory, or as the target: there is one file.
+    One,
+    /// At these paths, or below them.
+    At(Paths),
+}
+
+/// Paths, and how long they are: so a path with many components is not looked up at each of them.
+#[derive(Default)]
+struct Paths {
+    all: HashSet<Vec<u8>>,
+    lengths: HashSet<usize>,
+}
+
+impl FromIterator<Vec<u8>> for Paths {
+    fn from_iter<I: IntoIterator<Item = Vec<u8>>>(paths: I) -> Self {
+        let all: HashSet<_> = paths.into_iter().collect();
+        let lengths = all.iter().map(Vec::len).collect();
+        Self { all, lengths }
+    }
+}
+
+impl Paths {
+    /// Whether this is one of them, or lies below one.
+    fn cover(&self, path: &[u8]) -> bool {
+        self.all.contains(path)
+            || splits(path)
+                .any(|(above, rest)| self.lengths.contains(&above.len()) && self.all.contains(above) && is_below(rest))
+    }
+}
+
+impl Scope {
+    /// Before the source has said what its operands are.
+    pub fn new(job: &Job) -> Self {
+        let base = job.options.base.as_deref();
+        let is_served = |host: &Host| matches!(host, Host::Served { .. });
+        let operands: Paths = job.sources.iter().map(|source| whole_path(base, source)).collect();
+        let target = job.target.path.as_os_str().as_bytes();
+        Self {
+            operands: (job.list.is_none() && !is_served(job.source_host())).then_some(operands),
+            target: if target.is_empty() { b".".to_vec() } else { target.to_vec() },
+            is_target_elsewhere: is_served(&job.target.host),
+            landings: Landings::Anywhere,
+        }
+    }
+
+    /// Once the source's operands are known, and the directories below the target that each goes into. A job with a list
+    /// has none.
+    pub fn set_operands(&mut self, operands: &[Operand], ways: &[Vec<Name>]) {
+        let is_contents = |operand: &Operand| operand.directory && operand.name.is_none();
+        self.landings = match operands {
+            [] | [Operand { directory: true, .. }] => Landings::Anywhere,
+            [_] if ways.iter().all(Vec::is_empty) => {
+                self.is_target_elsewhere = true;
+                Landings::One
+            }
+            _ if operands.iter().any(is_contents) => Landings::Anywhere,
+            _ => Landings::At(
+                operands.iter().enumerate().map(|(number, operand)| landing(ways, number, operand)).collect(),
+            ),
+        };
+    }
+
+    /// Whether the source may report something of this path.
+    pub fn has_source(&self, path: &[u8]) -> bool {
+        let Some(operands) = &self.operands else { return true };
+        is_cut(path) || operands.cover(path)
+    }
+
+    /// Whether the target may say that this is done, a path from its landing down. What goes into a pipe or a device has
+    /// none.
+    pub fn has_landed(&self, path: &[u8]) -> bool {
+        if path.is_empty() || path == self.target || is_cut(path) {
+            return true;
+        }
+        is_below(path)
+            && match &self.landings {
+                Landings::Anywhere => true,
+                Landings::One => !path.contains(&b'/'),
+                Landings::At(paths) => paths.cover(path),
+            }
+    }
+
+    /// Whether the target may report something of this path, as people see it.
+    pub fn has_target(&self, path: &[u8]) -> bool {
+        if is_cut(path) {
+            return true;
+        }
+        let parent = Path::new(OsStr::from_bytes(&self.target)).parent();
+        let is_parent = parent.is_some_and(|parent| parent.as_os_str().as_bytes() == path);
+        let is_elsewhere = self.is_target_elsewhere && components(path).all(|part| part != Component::ParentDir);
+        !path.contains(&0) && (is_parent || is_elsewhere || self.begins_with_target(path))
+    }
+
+    fn begins_with_target(&self, path: &[u8]) -> bool {
+        let mut rest = components(path);
+        components(&self.target).all(|part| rest.next() == Some(part))
+            && rest.all(|part| matches!(part, Component::Normal(_)))
+    }
+}
+
+/// Where an operand lands among several.
+fn landing(ways: &[Vec<Name>], number: usize, operand: &Operand) -> Vec<u8> {
+    let way = ways.get(number).into_iter().flatten();
+    way.chain(&operand.name).fold(Vec::new(), |path, name| below(&path, name.as_bytes()))
+}
+
+fn components(path: &[u8]) -> Components<'_> {
+    Path::new(OsStr::from_bytes(path)).components()
+}
+
+/// A path that was too long begins anywhere.
+fn is_cut(path: &[u8]) -> bool {
+    path.len() >= PATH_MAX
+}
+
+/// Whether each component is a name.
+fn is_below(path: &[u8]) -> bool {
+    path.split(|&byte| byte == b'/').all(|part| Name::new(part).is_ok())
+}
+
+/// The path at each of its slashes that follows a name or is the first: what is above, without the slash and with it, and
+/// what is below.
+fn splits(path: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let at = (0..path.len()).filter(|&at| path[at] == b'/' && !path[..at].ends_with(b"/"));
+    at.flat_map(|at| [(&path[..at], &path[at + 1..]), (&path[..=at], &path[at + 1..])])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::spec::{Access, Location, Options};
+
+    fn scope(sources: &[&str], target: &str, operands: &[(&str, bool)], ways: &[&str]) -> Scope {
+        let at = |path: &str| Location { host: Host::Local, path: path.into() };
+        let job = Job {
+            sources: sources.iter().map(|path| at(path)).collect(),
+            list: None,
+            target: at(target),
+            options: Options::default(),
+            access: Access::default(),
+        };
+        let mut scope = Scope::new(&job);
+        let name = |text: &str| Name::new(text.as_bytes()).ok();
+        let operand =
+            |(text, directory): &(&str, bool)| Operand { name: name(text), directory: *directory, device: 0, inode: 0 };
+        let ways: Vec<Vec<Name>> = ways.iter().map(|way| way.split('/').filter_map(name).collect()).collect();
+        scope.set_operands(&operands.iter().map(operand).collect::<Vec<_>>(), &ways);
+        scope
+    }
+
+    #[test]
+    fn a_source_names_its_operands_and_what_is_below_them() {
+        let scope = scope(&["/data/tree", "a/", "../b"], "t", &[("tree", true), ("a", true), ("b", false)], &[]);
+        for path in ["/data/tree", "/data/tree/x/y", "a/", "a/x", "../b"] {
+            assert!(scope.has_source(path.as_bytes()), "{path}");
+        }
+        for path in
+            ["/etc/passwd", "/data/tree2", "/data/tree/../x", "/data", "a//x", "a/./x", "../c", "b", "", "a/x\0"]
+        {
+            assert!(!scope.has_source(path.as_bytes()), "{path}");
+        }
+        let root = scope_of_root();
+        assert!(root.has_source(b"/etc") && !root.has_source(b"etc"));
+    }
+
+    fn scope_of_root() -> Scope {
+        scope(&["/"], "t", &[("", true)], &[])
+    }
+
+    #[test]
+    fn files_land_where_their_operands_do() {
+        let several = scope(&["x/a", "b"], "t", &[("a", false), ("b", true)], &["x", ""]);
+        for (path, lands) in
+            [("x/a", true), ("b", true), ("b/c", true), ("a", false), ("c", false), ("b/../c", false), ("/b", false)]
+        {
+            assert_eq!(several.has_landed(path.as_bytes()), lands, "{path}");
+        }
+        let tree = scope(&["tree"], "/t", &[("tree", true)], &[]);
+        for (path, lands) in [("tree/x", true), ("x", true), ("/etc/passwd", false), ("../x", false), ("a//b", false)] {
+            assert_eq!(tree.has_landed(path.as_bytes()), lands, "{path}");
+        }
+        let file = scope(&["f"], "/dev/sda", &[("f", false)], &[]);
+        for (path, lands) in [("f", true), ("g", true), ("/dev/sda", true), ("", true), ("etc/passwd", false)] {
+            assert_eq!(file.has_landed(path.as_bytes()), lands, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_target_names_itself_and_what_is_below_it() {
+        for (target, good, bad) in [
+            ("/t", ["/t", "/t/x", "/"], ["/u", "t", "/t/../x"]),
+            ("t/", ["t/x", "t", ""], ["/t", "u", "t/../x"]),
+            ("", [".", "./x", "./x/y"], ["/x", "..", "./../x"]),
+            ("../t", ["../t", "../t/x", ".."], ["../u", "t", "../../t"]),
+        ] {
+            let scope = scope(&["tree"], target, &[("tree", true)], &[]);
+            good.iter().for_each(|path| assert!(scope.has_target(path.as_bytes()), "{target}: {path}"));
+            bad.iter().for_each(|path| assert!(!scope.has_target(path.as_bytes()), "{target}: {path}"));
+        }
+        let file = scope(&["f"], "link", &[("f", false)], &[]);
+        assert!(file.has_target(b"/what/it/leads/to") && !file.has_target(b"/what/../it"));
+    }
+}

@@ -1,0 +1,164 @@
+//! What both ends must agree on, settled once both have said Hello.
+
+use haul_proto::cpus::Cpus;
+use haul_proto::ids::{JobId, JobNumber};
+use haul_proto::integrity::FrameLen;
+use haul_proto::wire::checksum as wire;
+use haul_proto::wire::handshake::Suite;
+use haul_proto::wire::limits::{CPUS_MAX, REKEY_BYTES, STREAMS_MAX};
+use haul_proto::wire::request::{Links, SessionSettings};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use super::workers::{Role, Workers};
+use crate::job::error::Error;
+use crate::job::spec::{Against, Algorithm, Checksum, Cipher, Host, Job, Location, Network, Options, Symlinks, Verify};
+use crate::sys::random::random;
+
+/// Most streams that a job begins with unless more are asked for.
+const STREAMS_BY_DEFAULT_MAX: u16 = 8;
+/// Most streams that a job comes to by itself. Measured: at 50 ms and 0.1 % loss, one cubic stream carries 10 Mbit/s.
+const STREAMS_AUTO_MAX: u16 = 128;
+
+/// Longest time between two reports of a worker, however seldom progress is shown: the rate that is reached is told from them.
+const COUNTERS_EVERY_MAX: Duration = Duration::from_millis(500);
+
+/// The settings of one run of a job.
+pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings, Error> {
+    let no_random = |error| Error::Failed(format!("the kernel gives no random bytes: {error}"));
+    let options = &job.options;
+    let frame = options.frame_bytes.map_or(Ok(FrameLen::DEFAULT), FrameLen::new);
+    let frame = frame.map_err(|_| Error::Usage("a frame is a power of two from 256 KiB to 1 MiB".into()))?;
+    let streams = options.streams.unwrap_or_else(|| streams_by_default(workers));
+    // Within one machine nothing is to be learned from the path.
+    let may_grow = options.streams.is_none() && !workers.is_one();
+    let streams_max = if may_grow { STREAMS_AUTO_MAX.max(streams) } else { streams };
+    if !(1..=STREAMS_MAX).contains(&streams) {
+        return Err(Error::Usage(format!("there are 1 to {STREAMS_MAX} streams, not {streams}")));
+    }
+    Ok(SessionSettings {
+        job: job_id(job),
+        number: JobNumber(1),
+        session: JobId(random().map_err(no_random)?),
+        secret: random().map_err(no_random)?,
+        suite: suite(options.cipher, workers),
+        frame,
+        streams,
+        streams_max,
+        congestion: options.congestion.clone().unwrap_or_default(),
+        window_bytes: options.window_bytes.unwrap_or(0),
+        window_fixed: options.window_fixed,
+        traffic_class: options.traffic_class,
+        rekey_bytes: options.rekey_bytes.unwrap_or(REKEY_BYTES),
+        report_files: options.report_files,
+        blake3: needs_blake3(options, workers),
+        report_every_ms: u32::try_from(options.progress_every.min(COUNTERS_EVERY_MAX).as_millis()).unwrap_or(u32::MAX),
+        cpus: cpus(&options.cpus)?,
+        all_paths: options.network.all_paths,
+        ports: ports(&options.network),
+        silence_ms: workers_silence_ms(job.access.silence),
+        checksum: options.checksum.as_ref().map(checksum),
+    })
+}
+
+/// Whether somebody takes the BLAKE3 of files, or of their frames.
+fn needs_blake3(options: &Options, workers: &Workers) -> bool {
+    options.blake3
+        || options.compare
+        || options.verify != Verify::Wire
+        || options.delta.looks_everywhere()
+        || options.checksum.as_ref().is_some_and(|checksum| checksum.algorithm == Algorithm::Blake3)
+        || Role::BOTH.iter().any(|role| workers.hello(*role).requires_blake3)
+}
+
+/// A worker waits a fifth less for its controller than that waits for it: so where a way is cut, the worker is gone
+/// before the controller begins again.
+pub fn workers_silence_ms(silence: Duration) -> u32 {
+    u32::try_from((silence * 4 / 5).as_millis()).unwrap_or(u32::MAX)
+}
+
+/// As many streams to begin with as the end with fewer cores has, within reason. On a machine with few cores that is not more than
+/// they can feed; and it is never one alone, since one lost packet halves the rate of a stream.
+fn streams_by_default(workers: &Workers) -> u16 {
+    let cores = workers.hello(Role::Source).cores.min(workers.hello(Role::Target).cores);
+    cores.clamp(2, STREAMS_BY_DEFAULT_MAX)
+}
+
+/// How records are sealed between these two.
+pub fn suite(cipher: Cipher, workers: &Workers) -> Suite {
+    let aes = workers.hello(Role::Source).aes && workers.hello(Role::Target).aes;
+    match cipher {
+        Cipher::Auto if aes => Suite::Aes128Gcm,
+        Cipher::Auto | Cipher::ChaCha20Poly1305 => Suite::ChaCha20Poly1305,
+        Cipher::Aes256Gcm => Suite::Aes256Gcm,
+        Cipher::Aes128Gcm => Suite::Aes128Gcm,
+        Cipher::AuthenticateOnly => Suite::AuthenticateOnly,
+    }
+}
+
+/// A suite as the user knows it.
+pub fn suite_name(suite: Suite) -> Cipher {
+    match suite {
+        Suite::Aes256Gcm => Cipher::Aes256Gcm,
+        Suite::Aes128Gcm => Cipher::Aes128Gcm,
+        Suite::ChaCha20Poly1305 => Cipher::ChaCha20Poly1305,
+        Suite::AuthenticateOnly => Cipher::AuthenticateOnly,
+    }
+}
+
+/// The ports that the user chose: a port of `-H` is the one.
+pub(super) fn ports(network: &Network) -> Option<(u16, u16)> {
+    let port = network.callback.as_ref().and_then(|callback| callback.port);
+    port.map(|port| (port, port)).or(network.ports)
+}
+
+fn cpus(numbers: &[u16]) -> Result<Cpus, Error> {
+    let mut cpus = Cpus::default();
+    match numbers.iter().find(|cpu| !cpus.insert(**cpu)) {
+        None => Ok(cpus),
+        Some(cpu) => Err(Error::Usage(format!("there is no CPU {cpu}: numbers are below {CPUS_MAX}"))),
+    }
+}
+
+/// The protocol's word for what becomes of links. A sync keeps the one that is named, as rsync does; a copy follows it,
+/// as cp -r and scp do.
+pub fn links(symlinks: Symlinks, is_sync: bool) -> Links {
+    match symlinks {
+        Symlinks::Keep if is_sync => Links::KeepAll,
+        Symlinks::Keep => Links::Keep,
+        Symlinks::Follow => Links::Follow,
+        Symlinks::Ignore => Links::Ignore,
+    }
+}
+
+fn checksum(asked: &Checksum) -> wire::Checksum {
+    let against = match &asked.against {
+        Against::Nothing => wire::Against::Nothing,
+        Against::Value(value) => wire::Against::Value(value.clone()),
+        Against::Lines(_) => wire::Against::Lines,
+    };
+    wire::Checksum { algorithm: asked.algorithm, at_source: asked.at_source, against }
+}
+
+/// The same for every run of the same copy.
+fn job_id(job: &Job) -> JobId {
+    let mut hasher = blake3::Hasher::new();
+    if let Some(base) = job.options.base.as_ref().map(|base| base.as_os_str().as_bytes()) {
+        hasher.update(&(base.len() as u64).to_le_bytes()).update(base);
+    }
+    let list = job.list.as_ref().map(|list| Location { host: list.host.clone(), path: (&list.name).into() });
+    for Location { host, path } in job.sources.iter().chain(&list).chain([&job.target]) {
+        let host = match host {
+            Host::Local => String::new(),
+            Host::Remote { user, name } => format!("{}@{name}", user.as_deref().unwrap_or_default()),
+            // A server's port is another one each time that it is started for one copy.
+            Host::Served { name, directory, .. } => format!("haul://{name}/{directory}"),
+        };
+        for part in [host.as_bytes(), path.as_os_str().as_bytes()] {
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+        }
+    }
+    let mut id = [0; 16];
+    id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    JobId(id)
+}

@@ -1,0 +1,115 @@
+//! What was told of single files is not told again when the job is begun again.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+
+use crate::job::event::{Event, Observer};
+
+/// Most events that are remembered, by 8 bytes each; of a job with more files, some are told once more.
+const REMEMBERED_MAX: usize = 1 << 20;
+
+/// Passes on to an observer what it has not been told in an earlier attempt.
+pub struct Told<'a> {
+    observer: &'a mut dyn Observer,
+    remembered: HashSet<u64>,
+    hasher: RandomState,
+    again: bool,
+}
+
+impl<'a> Told<'a> {
+    /// In front of `observer`.
+    pub fn new(observer: &'a mut dyn Observer) -> Self {
+        Self { observer, remembered: HashSet::new(), hasher: RandomState::new(), again: false }
+    }
+
+    /// Another attempt begins.
+    pub fn begin_again(&mut self) {
+        self.again = true;
+    }
+
+    /// Remembers an event by what it says; whether it was not.
+    fn remember(&mut self, said: impl std::hash::Hash) -> bool {
+        let hash = self.hasher.hash_one(said);
+        if self.remembered.len() < REMEMBERED_MAX {
+            self.remembered.insert(hash)
+        } else {
+            !self.remembered.contains(&hash)
+        }
+    }
+
+    fn is_new(&mut self, event: &Event) -> bool {
+        match event {
+            Event::FileDone { path, digest, .. } => {
+                let file = self.remember(("file", path));
+                // That a file is there already is no news of one that was copied; another content is.
+                digest.map_or(file, |digest| self.remember(("digest", path, digest)))
+            }
+            Event::Checksum { path, digest, .. } => self.remember(("checksum", path, digest)),
+            Event::FileFailed { path, host, message } => self.remember(("failed", path, host, message)),
+            Event::Differs { path, host, differences } => self.remember(("differs", path, host, differences)),
+            Event::Item { path, .. } => self.remember(("item", path)),
+            Event::Skipped { path, reason } => self.remember(("skipped", path, reason)),
+            Event::Notice(text) => self.remember(("notice", text)),
+            Event::Deployed { .. }
+            | Event::Connected { .. }
+            | Event::Moved { .. }
+            | Event::Again { .. }
+            | Event::Resumed { .. }
+            | Event::Progress(_)
+            | Event::Stopped(_)
+            | Event::RateLimit { .. }
+            | Event::Pause { .. }
+            | Event::Streams { .. } => true,
+        }
+    }
+}
+
+impl Observer for Told<'_> {
+    fn event(&mut self, event: &Event) {
+        if self.is_new(event) || !self.again {
+            self.observer.event(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Listener(Vec<String>);
+
+    impl Observer for Listener {
+        fn event(&mut self, event: &Event) {
+            self.0.push(match event {
+                Event::FileDone { path, digest, .. } => format!("{} {:?}", path[0], digest.map(|digest| digest[0])),
+                Event::Notice(text) => text.clone(),
+                other => format!("{other:?}"),
+            });
+        }
+    }
+
+    #[test]
+    fn a_later_attempt_tells_only_what_is_new() {
+        let file = |name: u8, digest: Option<u8>| Event::FileDone {
+            path: vec![name],
+            size: 1,
+            copied: digest.is_some(),
+            digest: digest.map(|byte| [byte; 32]),
+        };
+        let mut listener = Listener(Vec::new());
+        let mut told = Told::new(&mut listener);
+        let first = [file(1, Some(7)), file(2, None), Event::Notice("a".into()), Event::Notice("a".into())];
+        first.iter().for_each(|event| told.event(event));
+        told.begin_again();
+        let second = [
+            file(1, None),
+            file(2, None),
+            file(3, Some(9)),
+            file(1, Some(7)),
+            file(1, Some(8)),
+            Event::Notice("a".into()),
+        ];
+        second.iter().for_each(|event| told.event(event));
+        assert_eq!(listener.0, ["1 Some(7)", "2 None", "a", "a", "3 Some(9)", "1 Some(8)"]);
+    }
+}

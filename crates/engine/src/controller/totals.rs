@@ -1,0 +1,140 @@
+//! What a job did in all its attempts together, from what each counted.
+//!
+//! A file that one attempt copied is there already for the next. And what an attempt did right before it broke, nobody
+//! heard of. So what was there before the job is told from what could have come from it: a file that is there already
+//! counts as there before if more are there than all that was found, and not there, in the attempts before.
+
+use haul_proto::wire::report::Counters;
+use haul_proto::wire::sync::SyncFigures;
+use std::time::Duration;
+
+use crate::job::event::Summary;
+
+/// Adds attempts up.
+#[derive(Debug, Default)]
+pub struct Totals {
+    files: Before,
+    bytes: Before,
+    frames_resent: u64,
+    bytes_on_wire: u64,
+    sync: SyncFigures,
+}
+
+/// What was at the target before the job, as far as is known.
+#[derive(Debug, Default, Clone, Copy)]
+struct Before {
+    there: u64,
+    /// Of what may be there now, as much as was found.
+    found: u64,
+}
+
+impl Before {
+    /// An attempt found so much, and of it so much was there already.
+    fn note(&mut self, found: u64, there: u64) {
+        let from_this_job = self.found.saturating_sub(self.there);
+        self.there = self.there.max(there.saturating_sub(from_this_job));
+        self.found = self.found.max(found);
+    }
+}
+
+impl Totals {
+    /// An attempt broke with these counters of source and target, and this came of it besides. What is left at the source
+    /// is found again.
+    pub fn add(&mut self, [source, target]: &[Counters; 2], sync: SyncFigures) {
+        self.sync = self.sync.plus(SyncFigures { left_at_source: 0, ..sync });
+        let failed = source.failed.saturating_add(target.failed);
+        self.files.note(source.files_found.saturating_sub(failed), target.files_skipped);
+        self.bytes.note(source.bytes_found, target.bytes_skipped);
+        self.frames_resent = self.frames_resent.saturating_add(target.frames_resent);
+        self.bytes_on_wire = self.bytes_on_wire.saturating_add(source.bytes_on_wire);
+    }
+
+    /// The last attempt's summary, made that of the job, which took `elapsed` and was begun again `restarts` times.
+    pub fn complete(mut self, last: Summary, elapsed: Duration, restarts: u32) -> Summary {
+        self.files.note(0, last.files_skipped);
+        self.bytes.note(0, last.bytes_skipped);
+        let all = |copied: u64, skipped: u64| copied.saturating_add(skipped);
+        Summary {
+            files_copied: all(last.files_copied, last.files_skipped).saturating_sub(self.files.there),
+            files_skipped: self.files.there,
+            bytes: all(last.bytes, last.bytes_skipped).saturating_sub(self.bytes.there),
+            bytes_skipped: self.bytes.there,
+            frames_resent: self.frames_resent.saturating_add(last.frames_resent),
+            bytes_on_wire: self.bytes_on_wire.saturating_add(last.bytes_on_wire),
+            sync: last.sync.plus(self.sync),
+            elapsed,
+            restarts,
+            ..last
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counters of an attempt with files of ten bytes.
+    fn ends(found: u64, copied: u64, there: u64) -> [Counters; 2] {
+        let source =
+            Counters { files_found: found, bytes_found: 10 * found, bytes_on_wire: 11 * copied, ..Counters::default() };
+        let target = Counters {
+            files_copied: copied,
+            bytes_written: 10 * copied,
+            files_skipped: there,
+            bytes_skipped: 10 * there,
+            frames_resent: 1,
+            ..Counters::default()
+        };
+        [source, target]
+    }
+
+    /// Files copied and skipped, after attempts that broke and a last one that did not.
+    fn totals(broken: &[(u64, u64, u64)], copied: u64, there: u64) -> (u64, u64) {
+        let mut totals = Totals::default();
+        broken
+            .iter()
+            .for_each(|&(found, copied, there)| totals.add(&ends(found, copied, there), SyncFigures::default()));
+        let last = Summary {
+            files_copied: copied,
+            files_skipped: there,
+            bytes: 10 * copied,
+            bytes_skipped: 10 * there,
+            ..Summary::default()
+        };
+        let all = totals.complete(last, Duration::from_secs(9), 1);
+        assert_eq!((all.bytes, all.bytes_skipped), (10 * all.files_copied, 10 * all.files_skipped));
+        assert_eq!((all.elapsed, all.restarts), (Duration::from_secs(9), 1));
+        (all.files_copied, all.files_skipped)
+    }
+
+    #[test]
+    fn what_an_earlier_attempt_copied_was_not_there_before() {
+        assert_eq!(totals(&[(100, 40, 0)], 160, 40), (200, 0));
+        assert_eq!(totals(&[(100, 40, 0), (150, 30, 40)], 130, 70), (200, 0));
+        assert_eq!(totals(&[(0, 0, 0)], 200, 0), (200, 0), "it broke before anything was counted");
+    }
+
+    #[test]
+    fn what_it_copied_after_it_was_last_heard_of_was_not_either() {
+        assert_eq!(totals(&[(100, 40, 0)], 105, 95), (200, 0));
+    }
+
+    #[test]
+    fn what_was_there_before_is_told_whenever_it_is_found() {
+        assert_eq!(totals(&[(100, 50, 50)], 100, 100), (150, 50), "in the first attempt");
+        assert_eq!(totals(&[(100, 50, 50)], 50, 150), (100, 100), "also in the second");
+        assert_eq!(totals(&[(0, 0, 0)], 50, 150), (50, 150), "only in the second");
+        assert_eq!(totals(&[], 50, 150), (50, 150), "without any break");
+    }
+
+    #[test]
+    fn work_that_was_done_again_counts_again() {
+        let mut totals = Totals::default();
+        let figures = |removed, left_at_source| SyncFigures { removed, left_at_source, ..SyncFigures::default() };
+        totals.add(&ends(10, 5, 0), figures(7, 3));
+        let last = Summary { frames_resent: 2, bytes_on_wire: 100, sync: figures(2, 4), ..Summary::default() };
+        let all = totals.complete(last, Duration::ZERO, 1);
+        assert_eq!((all.frames_resent, all.bytes_on_wire), (3, 155));
+        assert_eq!(all.sync, figures(9, 4), "what was removed is gone, and what was left is found again");
+    }
+}

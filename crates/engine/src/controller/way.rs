@@ -1,0 +1,192 @@
+//! Finding a way for the data: one end tries all addresses of the other one; if none can be reached, the ends change
+//! places; if that fails too, data goes through ssh itself, unless the user wants something else.
+
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::ControllerMessage;
+use std::net::IpAddr;
+
+use super::Copy;
+use super::routes::{Direction, host, shown};
+use super::workers::Role;
+use crate::job::error::Error;
+use crate::job::event::{Path, Way};
+use crate::job::spec::{Host, Network};
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT_MS: u32 = 3000;
+
+/// Has the end that accepts first listen, if it is `role`, without waiting for its answer: on a long path that saves a
+/// round trip.
+pub fn listen_early(copy: &mut Copy<'_>, role: Role) -> Result<(), Error> {
+    let needs_none = copy.workers.is_one() || copy.job.options.compare;
+    match copy.directions.first() {
+        Some(first) if first.acceptor == role && !first.is_empty() && !needs_none => {
+            let at = first.at;
+            listen(copy, role, at)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn listen(copy: &mut Copy<'_>, role: Role, address: Option<IpAddr>) -> Result<(), Error> {
+    copy.listening = Listening::Asked(role);
+    copy.reports.expect_answer(role);
+    copy.workers.send(role, &ControllerMessage::Listen { address })
+}
+
+/// What is known of an end that was told to listen before its answer was waited for.
+#[derive(Debug, Default)]
+pub enum Listening {
+    /// None was.
+    #[default]
+    No,
+    /// It has not answered.
+    Asked(Role),
+    /// It listens on this port, or cannot.
+    Answered(Role, Result<u16, String>),
+}
+
+impl Listening {
+    /// Takes a worker's message, if it is the answer that is waited for.
+    pub fn answered(&mut self, role: Role, message: WorkerMessage) -> Result<(), WorkerMessage> {
+        let asked = matches!(self, Self::Asked(asked) if *asked == role);
+        let answer = match message {
+            WorkerMessage::Listening { port } if asked => Ok(port),
+            WorkerMessage::CannotConnect { text } if asked => Err(text),
+            other => return Err(other),
+        };
+        *self = Self::Answered(role, answer);
+        Ok(())
+    }
+}
+
+/// Makes the first data connection, and says how; the others follow by themselves. Also, how many there are at first.
+/// [`Way::None`] if everything is settled before there is one, since nothing had to move, and where nothing ever will.
+pub fn find(copy: &mut Copy<'_>) -> Result<(Way, u16), Error> {
+    if copy.job.options.compare {
+        return Ok((Way::None, 0));
+    }
+    if copy.workers.is_one() {
+        let host = match host(copy.job, Role::Source) {
+            Host::Remote { .. } | Host::Served { .. } => Some(copy.workers.label(Role::Source)),
+            Host::Local => None,
+        };
+        return Ok((Way::Local { host }, copy.streams));
+    }
+    match find_between(copy) {
+        Ok(found) => Ok(found),
+        Err(Stop::Over) => Ok((Way::None, 0)),
+        Err(Stop::Error(error)) => Err(error),
+    }
+}
+
+/// Why a way is not looked for any further.
+enum Stop {
+    /// Both ends have finished.
+    Over,
+    /// The job cannot go on.
+    Error(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+fn find_between(copy: &mut Copy<'_>) -> Result<(Way, u16), Stop> {
+    let mut failed: Option<String> = None;
+    for direction in std::mem::take(&mut copy.directions) {
+        match attempt(copy, &direction)? {
+            Ok((path, streams)) => {
+                copy.connector = Some(direction.connector);
+                return Ok((Way::Tcp { path, others: Vec::new(), instead_of: failed }, streams));
+            }
+            Err(why) => {
+                failed = Some(match failed {
+                    None => format!("no connection to {} ({why})", copy.workers.label(direction.acceptor)),
+                    Some(before) => format!("{before}, nor from it ({why})"),
+                });
+            }
+        }
+    }
+    let because = failed.unwrap_or_default();
+    if let Some(option) = wanted(&copy.job.options.network) {
+        let text = format!("{because}\n{option} allows no other way: change it or leave it out");
+        return Err(Error::Connect(text).into());
+    }
+    tunnel(copy)?;
+    Ok((Way::Ssh { because }, copy.streams))
+}
+
+/// What the user gave that rules out a way that leads elsewhere.
+fn wanted(network: &Network) -> Option<String> {
+    let named = [network.callback.as_ref().map(|_| "-H"), network.bind.as_ref().map(|_| "--bind")];
+    let options: Vec<_> = named.into_iter().flatten().chain(network.family.map(|family| family.option())).collect();
+    (!options.is_empty()).then(|| options.join(" and "))
+}
+
+/// Lets one end connect to the other. The inner error says why that cannot be.
+fn attempt(copy: &mut Copy<'_>, direction: &Direction) -> Result<Result<(Path, u16), String>, Stop> {
+    let Direction { connector, acceptor, at, .. } = *direction;
+    if direction.is_empty() {
+        return Ok(Err("no address of it is known that could be used".into()));
+    }
+    let port = match port_of(copy, acceptor, at)? {
+        Ok(port) => port,
+        Err(text) => return Ok(Err(text)),
+    };
+    let routes = direction.routes(port);
+    copy.reports.expect_answer(connector);
+    copy.workers.send(connector, &ControllerMessage::Connect { routes, timeout_ms: CONNECT_TIMEOUT_MS })?;
+    let connected = wait_for(copy, |role, message| match message {
+        WorkerMessage::Connected { from, to, streams } if role == connector => Ok(Ok((from, to, streams))),
+        WorkerMessage::CannotConnect { text } if role == connector => Ok(Err(text)),
+        other => Err(other),
+    })?;
+    Ok(connected.map(|(from, to, streams)| (shown(&copy.workers, connector, from, to), streams)))
+}
+
+/// Where `acceptor` listens; it is told to, unless it was.
+fn port_of(copy: &mut Copy<'_>, acceptor: Role, at: Option<IpAddr>) -> Result<Result<u16, String>, Stop> {
+    if !matches!(copy.listening, Listening::Asked(role) | Listening::Answered(role, _) if role == acceptor) {
+        listen(copy, acceptor, at)?;
+    }
+    loop {
+        match std::mem::take(&mut copy.listening) {
+            Listening::Answered(_, answer) => return Ok(answer),
+            other => copy.listening = other,
+        }
+        let (role, message) = next(copy)?;
+        copy.observe(role, message, false)?;
+    }
+}
+
+/// Waits for a message that `take` accepts, while others are handled.
+fn wait_for<T>(copy: &mut Copy<'_>, take: impl Fn(Role, WorkerMessage) -> Result<T, WorkerMessage>) -> Result<T, Stop> {
+    loop {
+        let (role, message) = next(copy)?;
+        match take(role, message) {
+            Ok(taken) => return Ok(taken),
+            Err(other) => copy.observe(role, other, false)?,
+        }
+    }
+}
+
+fn next(copy: &mut Copy<'_>) -> Result<(Role, WorkerMessage), Stop> {
+    if copy.is_over() { Err(Stop::Over) } else { Ok(copy.receive(false)?) }
+}
+
+fn tunnel(copy: &mut Copy<'_>) -> Result<(), Stop> {
+    for (role, connector) in [(Role::Target, false), (Role::Source, true)] {
+        copy.reports.expect_answer(role);
+        copy.workers.send(role, &ControllerMessage::Tunnel { connector })?;
+    }
+    for _ in 0..2 {
+        wait_for(copy, |_, message| match message {
+            WorkerMessage::Connected { .. } => Ok(()),
+            other => Err(other),
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,631 @@
+//! The controller's workers: started, greeted, listened to, and ended. What they have to say to each other is passed
+//! on unread.
+
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
+use haul_proto::wire::link::Channel;
+use haul_proto::wire::report::{Final, Hello, WorkerMessage};
+use haul_proto::wire::request::ControllerMessage;
+use std::collections::HashMap;
+use std::io::BufReader;
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ChildStdout;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::end_of;
+use super::inbox::{self, Inbox, queue};
+use crate::job::error::{Error, GO_ON};
+use crate::job::event::{Event, Observer};
+use crate::job::spec::{Host, Job, Program};
+use crate::launch::{Standard, Started, start_local, start_remote, start_served};
+use crate::metrics::control_channel::{LinkError, LinkReader, LinkWriter};
+use crate::net::idle_timeout::Heard;
+use crate::sys::cancel::Cancel;
+use crate::sys::child::Guard;
+use crate::sys::sync::lock;
+use crate::worker::runtime::panicked;
+
+/// The name of a thread that starts a worker.
+const START_THREAD: &str = "haul-start";
+/// How often the caller's wish to stop is looked at.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
+/// How long workers may take to clean up after a cancelled job.
+const CANCEL_GRACE: Duration = Duration::from_millis(600);
+/// How long the reason for a broken stream may take to arrive.
+const EXPLAIN_WAIT: Duration = Duration::from_millis(400);
+/// How long a worker may go on when the other one has finished and is gone.
+const FINISH_GRACE: Duration = Duration::from_secs(10);
+/// How long workers may take to end after a finished job.
+const CLOSE_GRACE: Duration = Duration::from_secs(5);
+
+/// An end of the copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Reads.
+    Source,
+    /// Writes.
+    Target,
+}
+
+impl Role {
+    /// Source and target.
+    pub const BOTH: [Self; 2] = [Self::Source, Self::Target];
+
+    /// The other one.
+    pub fn other(self) -> Self {
+        match self {
+            Role::Source => Role::Target,
+            Role::Target => Role::Source,
+        }
+    }
+
+    /// 0 or 1.
+    pub fn index(self) -> usize {
+        match self {
+            Role::Source => 0,
+            Role::Target => 1,
+        }
+    }
+}
+
+/// Both workers, or the one that is both.
+pub struct Workers {
+    /// The source's; the only one where it is both.
+    first: Worker,
+    second: Option<Worker>,
+    inbox: Inbox<(Role, Incoming)>,
+    outlet: inbox::Sender<(Role, Incoming)>,
+    /// One that has finished and ended before it was told to, why, and when.
+    gone: Option<(Role, Option<String>, Instant)>,
+}
+
+/// Puts something among what an end says.
+pub struct Outlet(inbox::Sender<(Role, Incoming)>);
+
+impl Outlet {
+    /// The message of an end. Waits while there are many; `false` when nobody listens any more.
+    pub fn say(&self, role: Role, message: WorkerMessage) -> bool {
+        self.0.send(message.encode().len(), (role, Incoming::Message(message)))
+    }
+}
+
+struct Worker {
+    link: LinkWriter,
+    child: Guard,
+    label: String,
+    peer: Option<IpAddr>,
+    hello: Hello,
+}
+
+enum Incoming {
+    Message(WorkerMessage),
+    Ended(Option<String>),
+    /// It breaks the protocol, and nothing more of it is read.
+    Fault(String),
+}
+
+impl Workers {
+    /// Starts what the job needs, and greets.
+    pub fn start(job: &Job, program: &Program, cancel: &Cancel, observer: &mut dyn Observer) -> Result<Self, Error> {
+        let source_host = job.source_host().clone();
+        let hosts: Vec<(Role, Host)> = match is_for_one(job, &source_host) {
+            true => vec![(Role::Source, source_host)],
+            false => vec![(Role::Source, source_host), (Role::Target, job.target.host.clone())],
+        };
+        let started = start_all(&hosts, job, program, cancel)?;
+        let (sender, inbox) = queue();
+        let mut links = Vec::new();
+        let mut readers = Vec::new();
+        let mut peers = Vec::new();
+        for Greeted { link, from_worker, child, deployed, label, peer } in started {
+            if let Some(path) = deployed {
+                observer.event(&Event::Deployed { host: label.clone(), path });
+            }
+            links.push((link, child, label));
+            peers.push(peer);
+            readers.push(Heard::new(from_worker, job.access.silence));
+        }
+        let writers: Vec<LinkWriter> = links.iter().map(|(link, ..)| link.clone()).collect();
+        for (index, ((role, _), reader)) in hosts.iter().zip(readers).enumerate() {
+            let other = writers.iter().enumerate().find(|(i, _)| *i != index).map(|(_, writer)| writer.clone());
+            let (role, sender) = (*role, sender.clone());
+            let relay = thread::Builder::new().name("haul-relay".into());
+            let spawned = relay.spawn(move || relay_all(role, reader, other.as_ref(), &sender));
+            spawned.map_err(no_thread)?;
+        }
+        let mut hellos = greet(&inbox, &links, cancel)?;
+        let mut workers = links.into_iter().zip(peers).zip(&hosts).map(|(((link, child, label), peer), (role, _))| {
+            let hello = hellos.remove(role).unwrap_or_else(|| unreachable!("greet returns one for each"));
+            Worker { link, child, label, peer, hello }
+        });
+        let first = workers.next().ok_or_else(|| Error::Failed("no worker was started".into()))?;
+        let second = workers.next();
+        Ok(Self { first, second, inbox, outlet: sender, gone: None })
+    }
+
+    /// Whether one worker is both ends.
+    pub fn is_one(&self) -> bool {
+        self.second.is_none()
+    }
+
+    /// What a worker said of itself.
+    pub fn hello(&self, role: Role) -> &Hello {
+        &self.worker(role).hello
+    }
+
+    /// Where the connection to a worker leads, as this machine sees it.
+    pub fn peer(&self, role: Role) -> Option<IpAddr> {
+        self.worker(role).peer
+    }
+
+    /// The host as the user named it.
+    pub fn label(&self, role: Role) -> String {
+        self.worker(role).label.clone()
+    }
+
+    /// A text with its host before it.
+    pub fn with_host(&self, role: Role, text: &str) -> String {
+        format!("{}: {text}", self.worker(role).label)
+    }
+
+    /// Where something can be put among what the ends say.
+    pub fn outlet(&self) -> Outlet {
+        Outlet(self.outlet.clone())
+    }
+
+    /// Where a worker is told something from another thread.
+    pub fn writer(&self, role: Role) -> LinkWriter {
+        self.worker(role).link.clone()
+    }
+
+    /// Tells a worker something.
+    pub fn send(&self, role: Role, message: &ControllerMessage) -> Result<(), Error> {
+        let worker = self.worker(role);
+        let sent = worker.link.send(Channel::Controller, &message.encode());
+        sent.map_err(|error| Error::Connect(format!("the connection to {} failed: {error}", worker.label)))
+    }
+
+    /// The next message of any worker. A worker that has `finished` may end; any other that ends is an error.
+    pub fn receive(
+        &mut self,
+        cancel: &Cancel,
+        finished: Option<&HashMap<Role, Final>>,
+        begun: bool,
+    ) -> Result<(Role, WorkerMessage), Error> {
+        loop {
+            // One that has finished and is gone leaves the other one, which has all it needs, some time.
+            let until = self.gone.as_ref().map(|(_, _, since)| *since + FINISH_GRACE);
+            let Some(next) = next(&self.inbox, until, cancel)? else {
+                let gone = self.gone.take();
+                let (role, reason) = gone.map_or((Role::Source, None), |(role, reason, _)| (role, reason));
+                return Err(self.lost(role, reason, begun));
+            };
+            match next {
+                (role, Incoming::Message(message)) => return Ok((role, message)),
+                (role, Incoming::Ended(reason)) if finished.is_some_and(|finished| finished.contains_key(&role)) => {
+                    self.gone.get_or_insert((role, reason, Instant::now()));
+                }
+                (role, Incoming::Ended(reason)) => return Err(self.lost(role, reason, begun)),
+                (role, Incoming::Fault(text)) => return Err(broken_protocol(&self.label(role), &text)),
+            }
+        }
+    }
+
+    /// A worker cannot go on. Often that is because the other one, or the way to it, is gone: then that is the reason,
+    /// and it is known in a moment.
+    pub fn explain(&mut self, role: Role, text: &str, begun: bool) -> String {
+        let own = match self.is_one() {
+            true => self.with_host(role, text),
+            false => format!("{}, with {} at the other end: {text}", self.label(role), self.label(role.other())),
+        };
+        if !begun || self.is_one() {
+            return own;
+        }
+        let deadline = Instant::now() + EXPLAIN_WAIT;
+        while let Ok((from, incoming)) = self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            if let (Incoming::Ended(reason), true) = (incoming, from != role) {
+                return self.lost_text(from, reason);
+            }
+        }
+        own
+    }
+
+    /// A worker is gone: why, as far as can be told.
+    fn lost(&mut self, role: Role, reason: Option<String>, begun: bool) -> Error {
+        let text = self.lost_text(role, reason);
+        match begun {
+            true => Error::Broken(format!("{text}\n{GO_ON}")),
+            false => Error::Connect(text),
+        }
+    }
+
+    fn lost_text(&mut self, role: Role, reason: Option<String>) -> String {
+        let worker = self.worker_mut(role);
+        let status = worker.child.wait(Duration::from_millis(500)).ok().flatten();
+        let mut text = format!("the connection to {} was lost", worker.label);
+        let mut details = worker.child.stderr_tail();
+        details.extend(reason);
+        if let (Some(status), true) = (status, details.is_empty()) {
+            details.push(format!("it ended with {status}"));
+        }
+        if let Some(last) = details.last() {
+            text = format!("{text}: {last}");
+        }
+        text
+    }
+
+    /// Ends the workers of a job that is finished.
+    pub fn close(&mut self) {
+        self.close_links();
+        for role in self.roles() {
+            self.worker_mut(role).child.close(CLOSE_GRACE);
+        }
+    }
+
+    /// The same of workers that remove at their end what they have made: waits for all of them.
+    pub fn close_and_wait(&mut self) {
+        self.close_links();
+        for role in self.roles() {
+            // One that does not end by itself is ended when it is dropped.
+            let _ = self.worker_mut(role).child.wait(CLOSE_GRACE);
+        }
+    }
+
+    fn close_links(&self) {
+        for role in self.roles() {
+            self.worker(role).link.close();
+        }
+    }
+
+    /// Ends the workers of a job that is not: each removes what it has not finished.
+    pub fn cancel(&mut self) {
+        for role in self.roles() {
+            let link = self.worker(role).link.clone();
+            // A link may be stuck behind data: what is told here must not wait for that.
+            let _ = thread::Builder::new().name("haul-cancel".into()).spawn(move || {
+                let _ = link.send(Channel::Controller, &ControllerMessage::Cancel.encode());
+                link.close();
+            });
+        }
+        let deadline = Instant::now() + CANCEL_GRACE;
+        for role in self.roles() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let ended = matches!(self.worker_mut(role).child.wait(left), Ok(Some(_)));
+            if !ended {
+                self.worker_mut(role).child.end();
+            }
+        }
+    }
+
+    fn roles(&self) -> Vec<Role> {
+        if self.is_one() { vec![Role::Source] } else { vec![Role::Source, Role::Target] }
+    }
+
+    fn worker(&self, role: Role) -> &Worker {
+        match (role, &self.second) {
+            (Role::Target, Some(second)) => second,
+            _ => &self.first,
+        }
+    }
+
+    fn worker_mut(&mut self, role: Role) -> &mut Worker {
+        match (role, &mut self.second) {
+            (Role::Target, Some(second)) => second,
+            _ => &mut self.first,
+        }
+    }
+}
+
+/// Whether one worker can be both ends: on one host, for one account, and started in one way.
+fn is_for_one(job: &Job, source_host: &Host) -> bool {
+    let access = &job.access;
+    let is_started_alike = *source_host == Host::Local || access.source_command == access.target_command;
+    *source_host == job.target.host && is_started_alike && !job.options.sockets
+}
+
+/// A worker that has greeted, and hears that its controller is there: the other one may take its time.
+struct Greeted {
+    link: LinkWriter,
+    from_worker: ChildStdout,
+    child: Guard,
+    deployed: Option<String>,
+    label: String,
+    peer: Option<IpAddr>,
+}
+
+impl Greeted {
+    fn new(started: Started) -> Result<Self, Error> {
+        let Started { to_worker, from_worker, child, deployed, host_label: label, peer, .. } = started;
+        let link = LinkWriter::new(to_worker);
+        link.keep_alive().map_err(no_thread)?;
+        Ok(Self { link, from_worker, child, deployed, label, peer })
+    }
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    Error::Failed(format!("no thread could be started: {error}"))
+}
+
+/// Starts all workers at the same time: ssh takes its time; but one after the other, where somebody may be asked for two
+/// passwords. Where one cannot be started, or the caller wants no more,
+/// none is left when this returns, nor anything that was to start it.
+fn start_all(hosts: &[(Role, Host)], job: &Job, program: &Program, cancel: &Cancel) -> Result<Vec<Greeted>, Error> {
+    let stop = Cancel::new();
+    let (sender, ended) = channel();
+    let turn = Arc::new(Mutex::new(()));
+    let in_turn = job.access.in_turn && hosts.iter().all(|(_, host)| *host != Host::Local);
+    let mut threads = Vec::new();
+    let mut failure = None;
+    for (index, (role, host)) in hosts.iter().enumerate() {
+        let turn = in_turn.then(|| Arc::clone(&turn));
+        match start_one(index, (*role, host), job, program, turn, &stop, &sender) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => failure = Some(error),
+        }
+    }
+    drop(sender);
+    let mut all: Vec<Option<Greeted>> = hosts.iter().map(|_| None).collect();
+    loop {
+        if cancel.is_cancelled() {
+            failure = Some(Error::Interrupted);
+        }
+        if failure.is_some() {
+            stop.cancel();
+        }
+        match ended.recv_timeout(CANCEL_POLL) {
+            Ok((index, Ok(started))) => all[index] = Some(started),
+            Ok((_, Err(error))) => failure = failure.or(Some(error)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let panics: Vec<_> = threads.into_iter().filter_map(|thread| thread.join().err()).collect();
+    match (failure, panics.first()) {
+        (Some(error), _) => Err(error),
+        (None, Some(panic)) => Err(Error::Failed(panicked(START_THREAD, &**panic))),
+        (None, None) => Ok(all.into_iter().flatten().collect()),
+    }
+}
+
+/// Starts a worker in a thread of its own, which waits for its turn if there is one, says what came of it, and then ends.
+fn start_one(
+    index: usize,
+    (role, host): (Role, &Host),
+    job: &Job,
+    program: &Program,
+    turn: Option<Arc<Mutex<()>>>,
+    stop: &Cancel,
+    sender: &Sender<(usize, Result<Greeted, Error>)>,
+) -> Result<thread::JoinHandle<()>, Error> {
+    let access = if role == Role::Target { job.access.of_target() } else { job.access.clone() };
+    let (host, program) = (host.clone(), program.clone());
+    let (stop, sender) = (stop.clone(), sender.clone());
+    let standard = Standard::of(&job.options);
+    let spawned = thread::Builder::new().name(START_THREAD.into()).spawn(move || {
+        let _turn = turn.as_ref().map(|turn| lock(turn));
+        let started = match &host {
+            _ if stop.is_cancelled() => Err(Error::Interrupted),
+            Host::Local => start_local(&program, end_of(role), &standard, &stop),
+            Host::Served { .. } => start_served(&host, end_of(role), &program, &stop),
+            Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program, &stop),
+        };
+        // The one that started it listens until the thread has ended.
+        let _ = sender.send((index, started.and_then(Greeted::new)));
+    });
+    spawned.map_err(no_thread)
+}
+
+/// Every worker's Hello, checked.
+fn greet(
+    inbox: &Inbox<(Role, Incoming)>,
+    links: &[(LinkWriter, Guard, String)],
+    cancel: &Cancel,
+) -> Result<HashMap<Role, Hello>, Error> {
+    let mut hellos = HashMap::new();
+    while hellos.len() < links.len() {
+        let Some((role, incoming)) = next(inbox, None, cancel)? else { continue };
+        let label = &links[role.index().min(links.len() - 1)].2;
+        let Incoming::Message(WorkerMessage::Hello(hello)) = incoming else {
+            return Err(match incoming {
+                Incoming::Fault(text) => broken_protocol(label, &text),
+                Incoming::Message(message) => {
+                    broken_protocol(label, &format!("{} before both ends have said Hello", message.rule().name))
+                }
+                Incoming::Ended(_) => Error::Connect(format!("{label}: haul there ended, or did not say Hello")),
+            });
+        };
+        if hello.protocol != PROTOCOL_VERSION {
+            let text = format!(
+                "{label}: haul there speaks protocol {}, this one {PROTOCOL_VERSION}\nput the same version there, or let haul do it",
+                hello.protocol
+            );
+            return Err(Error::Connect(text));
+        }
+        hello.features.require(Features::ALL).map_err(|fault| Error::Connect(format!("{label}: {fault}")))?;
+        hellos.insert(role, hello);
+    }
+    Ok(hellos)
+}
+
+/// Of a worker that breaks the protocol; the job is not tried again.
+fn broken_protocol(label: &str, text: &str) -> Error {
+    Error::Failed(format!("{label}: haul there broke the protocol: {text}"))
+}
+
+/// What comes next; `None` where nothing has come `until` then.
+fn next(
+    inbox: &Inbox<(Role, Incoming)>,
+    until: Option<Instant>,
+    cancel: &Cancel,
+) -> Result<Option<(Role, Incoming)>, Error> {
+    loop {
+        if cancel.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        match inbox.recv_timeout(CANCEL_POLL) {
+            Ok(incoming) => return Ok(Some(incoming)),
+            Err(RecvTimeoutError::Timeout) if until.is_some_and(|until| Instant::now() > until) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::Failed("both workers are gone".into())),
+        }
+    }
+}
+
+/// Reads all that a worker says: what is for the other worker goes there, the rest to the controller. Waits while
+/// the other worker does not read; nothing else waits for this thread.
+fn relay_all(
+    role: Role,
+    from: Heard<ChildStdout>,
+    other: Option<&LinkWriter>,
+    sender: &inbox::Sender<(Role, Incoming)>,
+) {
+    let relayed = catch_unwind(AssertUnwindSafe(|| relay(role, from, other, sender)));
+    let ended = relayed.unwrap_or_else(|panic| Incoming::Ended(Some(panicked("haul-relay", &*panic))));
+    // Nobody listens any more when the job is over.
+    let _ = sender.send(0, (role, ended));
+}
+
+/// Relays until the worker says no more, or what it may not. Returns which.
+fn relay(
+    role: Role,
+    from: Heard<ChildStdout>,
+    other: Option<&LinkWriter>,
+    sender: &inbox::Sender<(Role, Incoming)>,
+) -> Incoming {
+    let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, from));
+    loop {
+        match reader.next_frame() {
+            Ok(None) => return Incoming::Ended(None),
+            Ok(Some((Channel::Controller, content))) => {
+                let bytes = content.len();
+                let message = match WorkerMessage::decode(content) {
+                    Ok(message) => message,
+                    Err(fault) => return Incoming::Fault(fault.to_string()),
+                };
+                if !sender.send(bytes, (role, Incoming::Message(message))) {
+                    return Incoming::Ended(None);
+                }
+            }
+            Ok(Some((channel, content))) => {
+                // When the other worker is gone, its own end says so.
+                let _ = other.map(|other| other.send(channel, content));
+            }
+            // A link that is cut may end in the middle of a frame.
+            Err(error @ (LinkError::Io(_) | LinkError::Protocol(ProtocolFault::Truncated))) => {
+                return Incoming::Ended(Some(error.to_string()));
+            }
+            Err(LinkError::Protocol(fault)) => return Incoming::Fault(fault.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::spec::{Access, Location, Options};
+    use std::path::Path;
+
+    /// Two hosts that are reached by commands of the user's own.
+    fn job(source: String, target: String) -> (Vec<(Role, Host)>, Job) {
+        let host = |name: &str| Host::Remote { user: None, name: name.into() };
+        let location = |name| Location { host: host(name), path: "x".into() };
+        let access = Access { source_command: Some(source), target_command: Some(target), ..Access::default() };
+        let job = Job {
+            sources: vec![location("a")],
+            list: None,
+            target: location("b"),
+            options: Options::default(),
+            access,
+        };
+        (vec![(Role::Source, host("a")), (Role::Target, host("b"))], job)
+    }
+
+    /// A command that says nothing, as an ssh that waits for a password, and leaves its id in a file.
+    fn silent(file: &Path) -> String {
+        format!("sh -c 'echo $$ >{0}.new; mv {0}.new {0}; exec sleep 20'", file.display())
+    }
+
+    fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !holds() {
+            assert!(Instant::now() < deadline, "{what}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn runs(file: &Path) -> bool {
+        let id = std::fs::read_to_string(file).unwrap().trim().parse().unwrap();
+        rustix::process::test_kill_process(rustix::process::Pid::from_raw(id).unwrap()).is_ok()
+    }
+
+    fn program() -> Program {
+        Program { executable: "/nonexistent".into(), worker_arguments: vec!["worker".into()] }
+    }
+
+    #[test]
+    fn cancelled_while_it_connects_it_leaves_no_ssh() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = ["source", "target"].map(|name| directory.path().join(name));
+        let (hosts, job) = job(silent(&files[0]), silent(&files[1]));
+        let cancel = Cancel::new();
+        let starting = {
+            let cancel = cancel.clone();
+            thread::spawn(move || start_all(&hosts, &job, &program(), &cancel))
+        };
+        eventually("both run", || files.iter().all(|file| file.exists()));
+        cancel.cancel();
+        let begun = Instant::now();
+        assert!(matches!(starting.join().unwrap(), Err(Error::Interrupted)));
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        assert!(!files.iter().any(|file| runs(file)), "something is left");
+    }
+
+    #[test]
+    fn in_turn_only_one_of_them_asks() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = ["source", "target"].map(|name| directory.path().join(name));
+        let (hosts, mut job) = job(silent(&files[0]), silent(&files[1]));
+        job.access.in_turn = true;
+        let cancel = Cancel::new();
+        let starting = {
+            let cancel = cancel.clone();
+            thread::spawn(move || start_all(&hosts, &job, &program(), &cancel))
+        };
+        let there = || files.iter().filter(|file| file.exists()).count();
+        eventually("one runs", || there() > 0);
+        cancel.cancel();
+        assert!(matches!(starting.join().unwrap(), Err(Error::Interrupted)));
+        assert_eq!(there(), 1, "the other one was started, too");
+    }
+
+    #[test]
+    fn one_host_has_one_worker_unless_it_is_to_be_started_in_two_ways() {
+        let (hosts, mut job) = job("x".into(), "y".into());
+        let source_host = &hosts[0].1;
+        assert!(!is_for_one(&job, source_host), "two hosts");
+        job.target.host = source_host.clone();
+        assert!(!is_for_one(&job, source_host), "two ways");
+        job.access.target_command = job.access.source_command.clone();
+        assert!(is_for_one(&job, source_host));
+        (job.target.host, job.access.target_command) = (Host::Local, None);
+        assert!(is_for_one(&job, &Host::Local), "no way leads here");
+        job.options.sockets = true;
+        assert!(!is_for_one(&job, &Host::Local), "sockets were asked for");
+    }
+
+    #[test]
+    fn one_that_cannot_be_started_ends_the_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("source");
+        let failing = format!("sh -c 'until [ -e {} ]; do sleep 0.01; done; exit 7'", file.display());
+        let (hosts, job) = job(silent(&file), failing);
+        let begun = Instant::now();
+        let error = start_all(&hosts, &job, &program(), &Cancel::new()).err().unwrap().to_string();
+        assert!(error.contains("at b: it ended with status 7"), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(5) && !runs(&file), "{:?}", begun.elapsed());
+    }
+}

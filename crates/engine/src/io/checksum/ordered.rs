@@ -1,0 +1,97 @@
+//! Digests that take a file's bytes in their order: MD5, SHA, XXH3. The stream that has the next frame hashes it from its
+//! buffer. What passes early is not kept but read again when it is its turn, by whichever stream comes by then: mostly
+//! from the page cache, and in a bounded share of that stream's time.
+
+use haul_proto::checksum::Algorithm;
+use haul_proto::integrity::FrameLen;
+use haul_proto::ranges::RangeSet;
+use std::io;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use super::{Hasher, ReadFrame, read_frame};
+use crate::sys::sync::lock;
+
+/// Most frames that a stream reads again before it goes on with its own work.
+const CATCH_UP_MAX: usize = 32;
+
+/// A digest of the frames so far.
+pub struct Ordered {
+    algorithm: Algorithm,
+    frame: FrameLen,
+    turn: Mutex<Turn>,
+    /// Frames that can be read again, some of which were hashed. Locked for a change of the set alone.
+    readable: Mutex<RangeSet>,
+}
+
+/// Held by the one stream that hashes.
+struct Turn {
+    /// The frame that is to be hashed next.
+    next: u64,
+    hasher: Hasher,
+}
+
+impl Turn {
+    fn take(&mut self, payload: &[u8]) {
+        self.hasher.update(payload);
+        self.next += 1;
+    }
+}
+
+impl Ordered {
+    /// Of a file in frames of this length.
+    pub fn new(algorithm: Algorithm, frame: FrameLen) -> Self {
+        let turn = Mutex::new(Turn { next: 0, hasher: Hasher::new(algorithm) });
+        Self { algorithm, frame, turn, readable: Mutex::default() }
+    }
+
+    /// Hashes a frame if it is its turn, and nobody else is at it.
+    pub fn take_if_next(&self, index: u64, payload: &[u8]) {
+        if let Some(mut turn) = self.free_turn()
+            && turn.next == index
+        {
+            turn.take(payload);
+        }
+    }
+
+    /// Hashes a frame that comes in its turn, unless it was hashed.
+    pub fn take(&self, index: u64, payload: &[u8]) {
+        let mut turn = lock(&self.turn);
+        if turn.next == index {
+            turn.take(payload);
+        }
+    }
+
+    /// This frame can be read again. Reads and hashes some of those whose turn it is, if nobody else does.
+    pub fn can_read(&self, index: u64, size: u64, read: impl ReadFrame) {
+        lock(&self.readable).insert(index);
+        let Some(mut turn) = self.free_turn() else { return };
+        let mut room = Vec::new();
+        for _ in 0..CATCH_UP_MAX {
+            if !lock(&self.readable).contains(turn.next) {
+                return;
+            }
+            // What cannot be read now shows at the end.
+            let Ok(payload) = read_frame(self.frame, size, turn.next, &mut room, &read) else { return };
+            turn.take(payload);
+        }
+    }
+
+    /// Reads what was not hashed of a file of `size` bytes. Returns its digest.
+    pub fn finish(&self, size: u64, read: impl ReadFrame) -> io::Result<Vec<u8>> {
+        let mut turn = lock(&self.turn);
+        let mut room = Vec::new();
+        while turn.next < self.frame.frames(size) {
+            let payload = read_frame(self.frame, size, turn.next, &mut room, &read)?;
+            turn.take(payload);
+        }
+        Ok(std::mem::replace(&mut turn.hasher, Hasher::new(self.algorithm)).finish())
+    }
+
+    fn free_turn(&self) -> Option<MutexGuard<'_, Turn>> {
+        match self.turn.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The buffer that one record is made in: payload aligned to a page, prefix right before it, trailer and tag behind.
+//!
+//! It is allocated once for each stream. What is read from a file, hashed, sealed and sent, or received, opened
+//! and written, is always this memory: nothing is copied in between.
+
+use haul_proto::codec::Writer;
+use haul_proto::integrity::FrameLen;
+use haul_proto::wire::frame::{PREFIX_LEN, Prefix, TAG_LEN, Trailer};
+use haul_proto::wire::limits::TRAILER_MAX;
+use haul_proto::wire::sparse::{Map, Shape, Sparse, encode_trailer};
+
+/// Alignment of the payload in memory: a page, as direct I/O wants it.
+const ALIGNMENT: usize = 4096;
+
+/// A record in the making, or one that has arrived.
+#[derive(Debug)]
+pub struct Record {
+    bytes: Vec<u8>,
+    /// Where the payload begins.
+    base: usize,
+    payload: usize,
+    trailer: usize,
+    capacity: usize,
+    /// Which of its blocks are data, where some are holes.
+    map: Option<Map>,
+}
+
+impl Record {
+    /// For payloads of up to one full frame.
+    pub fn new(frame: FrameLen) -> Self {
+        Self::with_capacity(frame.bytes())
+    }
+
+    /// For records without a payload.
+    pub fn empty() -> Self {
+        Self::with_capacity(0)
+    }
+
+    /// For payloads of up to `capacity` bytes.
+    pub fn with_capacity(capacity: usize) -> Self {
+        let bytes = vec![0; 2 * ALIGNMENT + capacity + TRAILER_MAX + TAG_LEN];
+        let base = ALIGNMENT + bytes[ALIGNMENT..].as_ptr().align_offset(ALIGNMENT);
+        Self { bytes, base, payload: 0, trailer: 0, capacity, map: None }
+    }
+
+    /// All the room that there is for a payload.
+    pub fn room_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.base..self.base + self.capacity]
+    }
+
+    /// Says how much of the room is payload.
+    ///
+    /// # Panics
+    /// If it is more than there is room for: a programmer's error.
+    pub fn set_payload_len(&mut self, len: usize) {
+        assert!(len <= self.capacity, "a payload beyond its buffer");
+        self.payload = len;
+    }
+
+    /// An empty one of the same size.
+    pub fn fresh(&self) -> Self {
+        Self::with_capacity(self.capacity())
+    }
+
+    /// Another one with the same payload.
+    pub fn copy(&self) -> Self {
+        let mut copy = self.fresh();
+        let payload = self.payload();
+        copy.room_mut()[..payload.len()].copy_from_slice(payload);
+        copy.set_payload_len(payload.len());
+        copy
+    }
+
+    /// The payload.
+    pub fn payload(&self) -> &[u8] {
+        &self.bytes[self.base..self.base + self.payload]
+    }
+
+    /// The payload, to be written.
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.base..self.base + self.payload]
+    }
+
+    /// Bytes that a payload may have.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The trailer, once it was opened.
+    pub fn trailer(&self) -> &[u8] {
+        &self.bytes[self.base + self.payload..][..self.trailer]
+    }
+
+    /// Which blocks of the payload are data; `None`: all of them.
+    pub fn map(&self) -> Option<&Map> {
+        self.map.as_ref()
+    }
+
+    /// Says which blocks of the payload are data. What is in the others is zeros.
+    pub fn set_map(&mut self, map: Option<Map>) {
+        self.map = map;
+    }
+
+    /// Takes the holes out of the payload; `None` where it has none.
+    pub fn squeeze(&mut self) -> Option<Sparse> {
+        let map = self.map.take()?;
+        let plain = self.payload;
+        self.payload = map.squeeze(self.payload_mut());
+        Some(Sparse { map, plain })
+    }
+
+    /// The reverse, at the other end.
+    pub fn spread(&mut self, Sparse { map, plain }: Sparse) {
+        if plain > self.capacity {
+            let squeezed = std::mem::replace(self, Self::with_capacity(plain));
+            self.room_mut()[..squeezed.payload].copy_from_slice(squeezed.payload());
+        }
+        self.payload = plain;
+        map.spread(self.payload_mut());
+        self.map = Some(map);
+    }
+
+    /// Puts a trailer behind the payload and the prefix before it. `shape` says what the payload was, if it was another.
+    pub fn set_trailer(&mut self, shape: &Shape, trailer: &Trailer) {
+        let mut out = Writer::new();
+        encode_trailer(shape, trailer, &mut out);
+        let encoded = out.into_bytes();
+        self.trailer = encoded.len();
+        let prefix = Prefix { payload: self.payload, trailer: self.trailer }.encode();
+        self.bytes[self.base - PREFIX_LEN..self.base].copy_from_slice(&prefix);
+        self.bytes[self.base + self.payload..][..encoded.len()].copy_from_slice(&encoded);
+    }
+
+    /// Takes the lengths of a record that is about to be received; makes room where a peer's frames are longer.
+    pub fn set_lengths(&mut self, prefix: Prefix) {
+        if prefix.payload > self.capacity {
+            *self = Self::with_capacity(prefix.payload);
+        }
+        self.payload = prefix.payload;
+        self.trailer = prefix.trailer;
+        self.map = None;
+        self.bytes[self.base - PREFIX_LEN..self.base].copy_from_slice(&prefix.encode());
+    }
+
+    /// Where payload, trailer and tag are received.
+    pub fn behind_prefix_mut(&mut self) -> &mut [u8] {
+        let len = self.payload + self.trailer + TAG_LEN;
+        &mut self.bytes[self.base..self.base + len]
+    }
+
+    /// The whole record as it travels.
+    pub fn wire(&self) -> &[u8] {
+        &self.bytes[self.base - PREFIX_LEN..self.base + self.payload + self.trailer + TAG_LEN]
+    }
+
+    /// Associated data, sealed part, tag: with the payload in the sealed part.
+    pub(crate) fn encrypted_parts(&mut self) -> (&[u8], &mut [u8], &mut [u8]) {
+        self.parts(0)
+    }
+
+    /// Associated data, sealed part, tag: with the payload in the associated data.
+    pub(crate) fn authenticated_parts(&mut self) -> (&[u8], &mut [u8], &mut [u8]) {
+        self.parts(self.payload)
+    }
+
+    fn parts(&mut self, clear: usize) -> (&[u8], &mut [u8], &mut [u8]) {
+        let sealed = self.payload - clear + self.trailer;
+        let record = &mut self.bytes[self.base - PREFIX_LEN..];
+        let (clear, rest) = record.split_at_mut(PREFIX_LEN + clear);
+        let (sealed, rest) = rest.split_at_mut(sealed);
+        (clear, sealed, &mut rest[..TAG_LEN])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_are_aligned_and_parts_lie_side_by_side() {
+        let mut record = Record::new(FrameLen::DEFAULT);
+        assert_eq!(record.room_mut().as_ptr().align_offset(ALIGNMENT), 0);
+        record.room_mut()[..3].copy_from_slice(b"abc");
+        record.set_payload_len(3);
+        record.set_trailer(&Shape::default(), &Trailer::Finished);
+        assert_eq!((record.payload(), record.trailer()), (&b"abc"[..], &[0u8][..]));
+        assert_eq!(record.wire().len(), PREFIX_LEN + 3 + 1 + TAG_LEN);
+        assert_eq!(record.wire()[PREFIX_LEN..PREFIX_LEN + 3], *b"abc");
+        let (clear, sealed, tag) = record.encrypted_parts();
+        assert_eq!((clear.len(), sealed.len(), tag.len()), (PREFIX_LEN, 4, TAG_LEN));
+        let (clear, sealed, tag) = record.authenticated_parts();
+        assert_eq!((clear.len(), sealed.len(), tag.len()), (PREFIX_LEN + 3, 1, TAG_LEN));
+    }
+}

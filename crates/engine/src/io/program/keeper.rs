@@ -1,0 +1,86 @@
+//! The process between a worker and a program: starts the program in a process group of its own, and ends that group when
+//! the worker is gone. The worker cannot do it: it is confined, and must not signal others.
+//!
+//! Its standard input is the worker's lifeline, on which nothing is ever said; its standard output is the program's end of
+//! the data; its error output is the program's. It ends with the program's status.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use crate::job::End;
+
+/// How long a program may take to end after it was asked to, before it is killed.
+const GRACE: Duration = Duration::from_millis(300);
+/// What a shell adds to a signal's number to make a status of it.
+const SIGNAL_STATUS: i32 = 128;
+
+/// The word that makes haul a keeper.
+pub fn word(end: End) -> &'static str {
+    match end {
+        End::Source => "--keep-source",
+        End::Target => "--keep-target",
+    }
+}
+
+/// Keeps a program for as long as there is a worker, and it is not told to `stop`. Returns its status.
+pub fn keep(end: End, command: &OsStr, stop: &OwnedFd) -> io::Result<u8> {
+    let lifeline = io::stdin();
+    let mut program = start(end, command)?;
+    let pid = Pid::from_child(&program);
+    let ended = pidfd_open(pid, PidfdFlags::empty())?;
+    loop {
+        let mut fds = [
+            PollFd::new(&ended, PollFlags::IN),
+            PollFd::new(&lifeline, PollFlags::IN),
+            PollFd::new(stop, PollFlags::IN),
+        ];
+        // An interrupted call is no event.
+        let _ = poll(&mut fds, None);
+        if !fds[0].revents().is_empty() {
+            return Ok(status_of(program.wait()?));
+        }
+        if fds[1..].iter().any(|fd| !fd.revents().is_empty()) {
+            end_group(&mut program, pid, &ended)?;
+            return Ok(1);
+        }
+    }
+}
+
+fn start(end: End, command: &OsStr) -> io::Result<Child> {
+    let data = io::stdout().as_fd().try_clone_to_owned()?;
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(command).process_group(0);
+    match end {
+        End::Source => shell.stdin(Stdio::null()).stdout(data),
+        // What it has to say besides is for the user, as its errors are.
+        End::Target => shell.stdin(data).stdout(io::stderr().as_fd().try_clone_to_owned()?),
+    };
+    let program = shell.spawn()?;
+    // Nobody but the program has its end of the data, so that both sides notice when it is gone.
+    drop(shell);
+    let nothing = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    Ok(program)
+}
+
+/// Asks, and then kills: the program and all that it has started in its group.
+fn end_group(program: &mut Child, pid: Pid, ended: &OwnedFd) -> io::Result<()> {
+    let _ = kill_process_group(pid, Signal::TERM);
+    let grace = Timespec::try_from(GRACE).ok();
+    let _ = poll(&mut [PollFd::new(ended, PollFlags::IN)], grace.as_ref());
+    // It was not waited for yet, so that its number is nobody else's.
+    let _ = kill_process_group(pid, Signal::KILL);
+    program.wait().map(|_| ())
+}
+
+fn status_of(status: ExitStatus) -> u8 {
+    let number = status.code().unwrap_or_else(|| SIGNAL_STATUS + status.signal().unwrap_or(0));
+    u8::try_from(number).unwrap_or(1)
+}

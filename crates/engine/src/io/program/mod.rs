@@ -1,0 +1,107 @@
+//! A program at an end of a copy: what it says is the source, or it reads what arrives.
+//!
+//! It is started before the worker confines itself, through a keeper ([`keeper`]): a process of haul's own that is not
+//! confined, and ends the program when the worker does, however that ends. [`crate::policy`] may forbid programs.
+
+pub mod keeper;
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::job::End;
+use crate::job::own_executable::{BY_PROC, own_executable};
+use crate::sys::child::{Guard, spawn_with};
+use crate::sys::sync::lock;
+
+/// How often somebody who waits for a program looks whether the job goes on.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long a program that takes no more is given to say why.
+const REASON_WAIT: Duration = Duration::from_secs(1);
+/// How many of its last lines are told of a program that failed.
+const LINES_TOLD: usize = 3;
+
+/// A program that runs, until it ends or this is dropped.
+pub struct Program(Mutex<Option<Kept>>);
+
+struct Kept {
+    /// The keeper ends the program when this is closed: it is dropped before the guard, which waits for the keeper.
+    _lifeline: ChildStdin,
+    guard: Guard,
+}
+
+impl Program {
+    /// Starts it by a line of shell, and returns what its bytes come from or go to.
+    pub fn start(end: End, command: &[u8]) -> io::Result<(Self, OwnedFd)> {
+        let by_proc = Some(PathBuf::from(BY_PROC)).filter(|path| path.exists());
+        let mut keeper = Command::new(by_proc.map_or_else(own_executable, Ok)?);
+        keeper.arg("worker").arg(keeper::word(end)).arg(OsStr::from_bytes(command));
+        let (guard, lifeline, data) = match end {
+            End::Source => {
+                let (guard, lifeline, stdout) = spawn_with(&mut keeper, Stdio::piped())?;
+                let stdout = stdout.ok_or_else(|| io::Error::other("a pipe to the program is missing"))?;
+                (guard, lifeline, OwnedFd::from(stdout))
+            }
+            End::Target => {
+                let (reading, writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+                let (guard, lifeline, _) = spawn_with(&mut keeper, reading.into())?;
+                (guard, lifeline, writing)
+            }
+        };
+        Ok((Self(Mutex::new(Some(Kept { _lifeline: lifeline, guard }))), data))
+    }
+
+    /// Waits for its end for as long as the job goes on. What did not end well is an error, in words.
+    pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), String> {
+        loop {
+            match self.ended_within(LOOK_EVERY) {
+                Some((status, _)) if status.success() => return Ok(()),
+                Some((status, said)) => return Err(words(status, &said)),
+                None if goes_on() => {}
+                None => return Err("the job was stopped".into()),
+            }
+        }
+    }
+
+    /// Why it does not take any more.
+    pub fn why_it_ended(&self) -> Option<String> {
+        let (status, said) = self.ended_within(REASON_WAIT)?;
+        Some(match status.success() {
+            true => "the program ended before it had read everything".to_owned(),
+            false => words(status, &said),
+        })
+    }
+
+    /// Why it ended, if it has, and did not end well.
+    pub fn has_failed(&self) -> Option<String> {
+        let (status, said) = self.ended_within(Duration::ZERO)?;
+        (!status.success()).then(|| words(status, &said))
+    }
+
+    /// Ends it, if it has not ended.
+    pub fn end(&self) {
+        let kept = lock(&self.0).take();
+        drop(kept);
+    }
+
+    fn ended_within(&self, time: Duration) -> Option<(ExitStatus, Vec<String>)> {
+        let mut kept = lock(&self.0);
+        let kept = kept.as_mut()?;
+        let status = kept.guard.wait(time).ok()??;
+        Some((status, kept.guard.stderr_tail()))
+    }
+}
+
+fn words(status: ExitStatus, said: &[String]) -> String {
+    let ended = match status.code() {
+        Some(code) => format!("the program ended with status {code}"),
+        None => format!("the program's keeper ended with {status}"),
+    };
+    let told = said.iter().rev().take(LINES_TOLD).rev().map(|line| format!("it said: {line}"));
+    std::iter::once(ended).chain(told).collect::<Vec<_>>().join("\n")
+}

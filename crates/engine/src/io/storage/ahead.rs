@@ -1,0 +1,285 @@
+//! What a stream reads before it needs it, so that the disk has work while the stream hashes, seals and sends: of the
+//! piece that it is at, and of those that it goes on with.
+//!
+//! Past the page cache some frames are under way at a time. Through it a frame is read when it is needed, and the
+//! kernel is advised of what comes next. Where a disk is set up so that the kernel itself reads far ahead, it is left to
+//! do that: it makes longer requests of it than advice does.
+
+use haul_proto::wire::sparse::Map;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::cache::read_ahead;
+use super::file::Opened;
+use super::policy::Way;
+use super::{ALIGNMENT, Access, Engines, Finished, Method, Request};
+use crate::io::frame_buffer::Record;
+use crate::sys::page_cache::cached_bytes;
+
+/// How far the page cache reads ahead of a stream.
+pub const READ_AHEAD_BYTES: u64 = 16 << 20;
+/// Bytes in one piece of advice. Of more than a disk takes in one request, or than its own reading ahead, the kernel
+/// forgets the rest; every disk that was left as it comes takes this much.
+const ADVICE_BYTES: u64 = 256 << 10;
+
+/// So much of a piece is read without advice, where it is not known how far the kernel reads ahead by itself.
+const LEAD_FOUND_AT: u64 = 2 << 20;
+/// Of so many bytes behind that, most are to be in the page cache or on their way there. By default, the kernel reads 128
+/// KiB ahead.
+const LEAD_BYTES: u64 = 4 << 20;
+
+/// How far the kernel reads ahead by itself, on the device that was read last.
+#[derive(Debug, Clone, Copy)]
+struct Lead {
+    device: u64,
+    is_far: bool,
+}
+
+/// Bytes of a file that are to be read, frame by frame.
+pub struct Piece {
+    /// The file.
+    pub file: Arc<Opened>,
+    /// How it is read.
+    pub way: Way,
+    /// Where it begins.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// Where the next frame that is asked for begins.
+    next: u64,
+    /// As far as this, the page cache was advised to read.
+    advised: u64,
+    /// Frames that were asked for, by the tags of their requests, in order; with what came of them.
+    frames: VecDeque<(u64, Option<Finished<u64>>)>,
+    /// What lies in holes is read as if it were data.
+    fills_holes: bool,
+}
+
+/// The pieces that a stream reads, one after the other.
+pub struct Ahead {
+    frame_bytes: usize,
+    engines: Engines<u64>,
+    free: Vec<Record>,
+    pieces: VecDeque<Piece>,
+    tags: u64,
+    lead: Option<Lead>,
+    /// That of all pieces that are added.
+    pub fills_holes: bool,
+}
+
+impl Piece {
+    /// From `start` to `end`.
+    pub fn new(file: Arc<Opened>, way: Way, start: u64, end: u64) -> Self {
+        Self { file, way, start, end, next: start, advised: start, frames: VecDeque::new(), fills_holes: false }
+    }
+
+    /// Bytes of it that were not asked for.
+    pub fn left(&self) -> u64 {
+        self.end - self.next
+    }
+
+    /// Bytes of the frame at `offset`.
+    pub fn frame_len(&self, offset: u64, frame_bytes: usize) -> usize {
+        usize::try_from(self.end - offset).unwrap_or(usize::MAX).min(frame_bytes)
+    }
+
+    /// Whether it may be read before it is its turn: what is measured is measured alone.
+    fn may_be_early(&self) -> bool {
+        self.way.trial.is_none()
+    }
+
+    /// Asks for its next frame.
+    fn ask(&mut self, engines: &mut Engines<u64>, free: &mut Vec<Record>, frame_bytes: usize, tags: &mut u64) {
+        let mut record = free.pop().unwrap_or_else(|| Record::with_capacity(frame_bytes));
+        let offset = self.next;
+        let frame_len = self.frame_len(offset, frame_bytes);
+        let map = self.file.map_of(offset, frame_len).filter(|_| !self.fills_holes);
+        record.set_map(map);
+        // It is opened for direct I/O only where that is used.
+        let direct = if self.way.method == Method::Direct { self.file.direct() } else { None };
+        let (file, len) = match direct {
+            // The last block is asked for as a whole; the file ends within it.
+            Some(direct) => (direct, frame_len.next_multiple_of(ALIGNMENT)),
+            None => (self.file.fd(), frame_len),
+        };
+        let tag = *tags;
+        *tags += 1;
+        let mut request = Request { access: Access::Read, file: Arc::clone(file), record, len, offset, tag };
+        if map == Some(Map::HOLE) {
+            // What is read in a hole is known.
+            request.record.room_mut()[..frame_len].fill(0);
+            self.frames.push_back((tag, Some(Finished { request, result: Ok(frame_len) })));
+        } else {
+            engines.submit(self.way.method, request);
+            self.frames.push_back((tag, None));
+        }
+        self.next = offset + frame_len as u64;
+    }
+
+    /// Whether it is read as [`Lead`] is about.
+    fn is_led(&self) -> bool {
+        self.is_advised() && self.way.led
+    }
+
+    /// Whether the kernel may be advised of it.
+    fn is_advised(&self) -> bool {
+        self.way.method == Method::Buffered && !self.way.cached
+    }
+
+    /// Whether it is so long that it can be found out of it how far the kernel reads ahead.
+    fn tells_lead(&self) -> bool {
+        self.end - self.start >= LEAD_FOUND_AT + LEAD_BYTES
+    }
+
+    fn advise_to(&mut self, end: u64) {
+        while self.advised < end {
+            let len = ADVICE_BYTES.min(end - self.advised);
+            if !self.file.is_hole(self.advised, len) {
+                read_ahead(&**self.file.fd(), self.advised, len);
+            }
+            self.advised += len;
+        }
+    }
+}
+
+impl Ahead {
+    /// For frames of up to `frame_bytes`, with up to `depth` of them under way past the page cache.
+    pub fn new(frame_bytes: usize, depth: usize) -> Self {
+        let engines = Engines::new(depth);
+        Self {
+            frame_bytes,
+            engines,
+            free: Vec::new(),
+            pieces: VecDeque::new(),
+            tags: 0,
+            lead: None,
+            fills_holes: false,
+        }
+    }
+
+    /// Adds a piece behind those that there are.
+    pub fn add(&mut self, piece: Piece) {
+        self.pieces.push_back(Piece { fills_holes: self.fills_holes, ..piece });
+        self.advise();
+        self.fill();
+    }
+
+    /// The piece that is being read.
+    pub fn first(&self) -> Option<&Piece> {
+        self.pieces.front()
+    }
+
+    /// Whether another piece is to be added: the only one comes from a disk, and what is left of it will soon not keep
+    /// that busy.
+    pub fn wants_another(&self) -> bool {
+        let only = self.pieces.front().filter(|_| self.pieces.len() == 1);
+        only.is_some_and(|piece| !piece.way.cached && piece.may_be_early() && piece.left() < READ_AHEAD_BYTES)
+    }
+
+    /// The next frame of the first piece; `None` behind the last one.
+    pub fn next(&mut self) -> Option<Finished<u64>> {
+        self.advise();
+        let Self { frame_bytes, engines, free, pieces, tags, .. } = self;
+        let first = pieces.front_mut()?;
+        if first.frames.is_empty() && first.left() > 0 {
+            first.ask(engines, free, *frame_bytes, tags);
+        }
+        self.fill();
+        while self.pieces.front()?.frames.front()?.1.is_none() {
+            self.take_one()?;
+        }
+        let (_, finished) = self.pieces.front_mut()?.frames.pop_front()?;
+        self.fill();
+        finished
+    }
+
+    /// Takes the first piece away, read to its end or not. What is under way of it is waited for.
+    pub fn finish(&mut self) -> Option<Piece> {
+        let is_under_way = |piece: &Piece| piece.frames.iter().any(|(_, finished)| finished.is_none());
+        while self.first().is_some_and(is_under_way) && self.take_one().is_some() {}
+        let mut piece = self.pieces.pop_front()?;
+        self.free.extend(piece.frames.drain(..).filter_map(|(_, finished)| Some(finished?.request.record)));
+        Some(piece)
+    }
+
+    /// A buffer that is free.
+    pub fn buffer(&mut self) -> Record {
+        let mut record = self.free.pop().unwrap_or_else(|| Record::with_capacity(self.frame_bytes));
+        record.set_map(None);
+        record
+    }
+
+    /// Takes a buffer back.
+    pub fn give_back(&mut self, record: Record) {
+        self.free.push(record);
+    }
+
+    /// Has the page cache read what comes next.
+    fn advise(&mut self) {
+        self.find_lead();
+        let lead = self.lead;
+        let mut room = READ_AHEAD_BYTES;
+        for (place, piece) in self.pieces.iter_mut().enumerate() {
+            if place > 0 && !piece.may_be_early() {
+                return;
+            }
+            let lead = lead.filter(|lead| lead.device == piece.file.device());
+            let needs_none = piece.is_led() && lead.map_or(piece.tells_lead(), |lead| lead.is_far);
+            if piece.is_advised() && !needs_none {
+                piece.advise_to(piece.end.min(piece.next.saturating_add(room)));
+            }
+            room = room.saturating_sub(piece.left());
+        }
+    }
+
+    /// Looks once for each device, when enough of a piece was read, whether the kernel is well ahead of that.
+    fn find_lead(&mut self) {
+        let Some(piece) = self.pieces.front() else { return };
+        let device = piece.file.device();
+        let is_known = self.lead.is_some_and(|lead| lead.device == device);
+        if !is_known && piece.is_led() && piece.tells_lead() && piece.next - piece.start >= LEAD_FOUND_AT {
+            let ahead = cached_bytes(&**piece.file.fd(), piece.next, LEAD_BYTES);
+            let is_far = ahead.is_some_and(|ahead| ahead >= LEAD_BYTES / 4 * 3);
+            self.lead = Some(Lead { device, is_far });
+        }
+    }
+
+    /// Asks for frames past the page cache until as many as are worth it are under way.
+    fn fill(&mut self) {
+        let Self { frame_bytes, engines, free, pieces, tags, .. } = self;
+        if pieces.iter().all(|piece| piece.way.method == Method::Buffered) {
+            return;
+        }
+        // Without a ring a frame would be waited for.
+        let depth = Some(engines.depth(Method::Direct)).filter(|depth| *depth > 1).unwrap_or(0);
+        let asked: usize = pieces.iter().map(|piece| piece.frames.len()).sum();
+        let mut room = depth.saturating_sub(asked);
+        for (place, piece) in pieces.iter_mut().enumerate() {
+            if place > 0 && !piece.may_be_early() {
+                return;
+            }
+            while piece.left() > 0 {
+                if piece.way.method == Method::Buffered || room == 0 {
+                    return;
+                }
+                piece.ask(engines, free, *frame_bytes, tags);
+                room -= 1;
+            }
+        }
+    }
+
+    /// Waits for one frame, of whatever piece; `None` when none is under way.
+    fn take_one(&mut self) -> Option<()> {
+        let finished = self.engines.finished(true)?;
+        let tag = finished.request.tag;
+        let mut frames = self.pieces.iter_mut().flat_map(|piece| &mut piece.frames);
+        if let Some((_, waits)) = frames.find(|(asked, _)| *asked == tag) {
+            *waits = Some(finished);
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+#[path = "ahead_tests.rs"]
+mod tests;

@@ -1,0 +1,240 @@
+//! What is read before it is needed, and what is not: on a disk, with files that nobody has read.
+
+use rustix::fs::{Advice, fadvise};
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Mutex;
+
+use super::*;
+use crate::fs::testing::in_time;
+use crate::io::storage::cache::{drop_pages, is_cached, write_back, written_back};
+use crate::io::storage::choice::Trial;
+use crate::io::storage::depth;
+use crate::io::storage::read::Reader;
+
+const FRAME: u64 = 256 << 10;
+const MIB: u64 = 1 << 20;
+
+/// A file on a disk, of `len` bytes, of which the page cache has none. `None` where that cannot be had.
+fn cold_file(place: &Path, len: u64) -> Option<Arc<Opened>> {
+    let path = place.join("file");
+    fs::write(&path, vec![7; usize::try_from(len).unwrap()]).unwrap();
+    let file = File::options().write(true).open(&path).unwrap();
+    write_back(&file, 0, len);
+    written_back(&file, 0, len);
+    drop_pages(&file, 0, len);
+    let opened = Opened::new(File::open(&path).unwrap().into(), Access::Read).unwrap();
+    if opened.in_memory() || !is_cached(&file, 0, 0) || is_cached(&file, 0, len) {
+        println!("SKIPPED: no disk here, or the kernel does not tell what is cached");
+        return None;
+    }
+    Some(Arc::new(opened))
+}
+
+/// Runs `check` with such a file.
+fn with_cold_file(len: u64, check: impl Fn(&Arc<Opened>) + Send + 'static) {
+    in_time(move || {
+        // Beside the test's own executable: there is a disk, unlike in /tmp.
+        let beside = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+        let place = tempfile::tempdir_in(beside).unwrap();
+        cold_file(place.path(), len).iter().for_each(&check);
+    });
+}
+
+fn way(method: Method) -> Way {
+    Way { drop: true, led: true, ..Way::by(method) }
+}
+
+fn measured(method: Method) -> Way {
+    Way { trial: Some(Arc::new(Mutex::new(Trial::default()))), ..way(method) }
+}
+
+fn piece(file: &Arc<Opened>, way: Way, start: u64, end: u64) -> Piece {
+    Piece::new(Arc::clone(file), way, start, end)
+}
+
+fn ahead() -> Ahead {
+    let frame_bytes = usize::try_from(FRAME).unwrap();
+    Ahead::new(frame_bytes, depth(frame_bytes))
+}
+
+/// The same for a disk of which it is known whether the kernel reads far ahead by itself.
+fn ahead_of(file: &Opened, is_far: bool) -> Ahead {
+    Ahead { lead: Some(Lead { device: file.device(), is_far }), ..ahead() }
+}
+
+fn is_there(file: &Opened, start: u64, end: u64) -> bool {
+    is_cached(&**file.fd(), start, end - start)
+}
+
+#[test]
+fn the_page_cache_reads_into_the_next_piece_and_not_beyond() {
+    with_cold_file(4 * MIB, |file| {
+        let mut ahead = ahead();
+        ahead.add(piece(file, way(Method::Buffered), 0, MIB));
+        assert!(is_there(file, 0, MIB) && !is_there(file, MIB, 2 * MIB));
+        assert!(ahead.wants_another());
+        ahead.add(piece(file, way(Method::Buffered), MIB, 2 * MIB));
+        assert!(is_there(file, MIB, 2 * MIB), "before anything of the first one is read");
+        assert!(!is_there(file, 2 * MIB, 4 * MIB), "another stream may have that");
+        assert!(!ahead.wants_another(), "one is enough");
+    });
+}
+
+#[test]
+fn advice_goes_as_far_as_it_is_to_go_and_moves_on_with_the_stream() {
+    let len = READ_AHEAD_BYTES + 8 * MIB;
+    with_cold_file(len, move |file| {
+        let mut ahead = ahead_of(file, false);
+        ahead.add(piece(file, way(Method::Buffered), 0, len));
+        assert_eq!(ahead.first().unwrap().advised, READ_AHEAD_BYTES);
+        assert!(!ahead.wants_another(), "there is enough to do");
+        let mut offset = 0;
+        while let Some(finished) = ahead.next() {
+            assert_eq!((finished.request.offset, finished.result.unwrap() as u64), (offset, FRAME));
+            offset += FRAME;
+            assert_eq!(ahead.first().unwrap().advised, len.min(offset - FRAME + READ_AHEAD_BYTES));
+            assert_eq!(ahead.wants_another(), len - offset < READ_AHEAD_BYTES);
+            ahead.give_back(finished.request.record);
+        }
+        assert_eq!(offset, len);
+    });
+}
+
+#[test]
+fn all_pieces_together_are_read_ahead_so_far() {
+    let each = READ_AHEAD_BYTES * 3 / 4;
+    with_cold_file(2 * each, move |file| {
+        let mut ahead = ahead_of(file, false);
+        ahead.add(piece(file, way(Method::Buffered), 0, each));
+        ahead.add(piece(file, way(Method::Buffered), each, 2 * each));
+        let advised: Vec<_> = ahead.pieces.iter().map(|piece| piece.advised).collect();
+        assert_eq!(advised, [each, READ_AHEAD_BYTES]);
+        assert!(!is_there(file, READ_AHEAD_BYTES, 2 * each));
+    });
+}
+
+/// How far the first piece was advised when it has read as much as it takes to find out how far the kernel reads.
+fn advised_once_found(ahead: &mut Ahead) -> u64 {
+    for offset in (0..=LEAD_FOUND_AT).step_by(usize::try_from(FRAME).unwrap()) {
+        assert_eq!(ahead.first().unwrap().advised, 0, "nothing is known at {offset}");
+        let finished = ahead.next().unwrap();
+        ahead.give_back(finished.request.record);
+    }
+    ahead.first().unwrap().advised
+}
+
+#[test]
+fn a_kernel_that_reads_far_ahead_is_left_to_it_and_another_one_is_advised() {
+    let len = LEAD_FOUND_AT + LEAD_BYTES;
+    with_cold_file(len, move |file| {
+        // As if it read nothing ahead.
+        fadvise(&**file.fd(), 0, None, Advice::Random).unwrap();
+        let mut first = ahead();
+        first.add(piece(file, way(Method::Buffered), 0, len));
+        assert_eq!(advised_once_found(&mut first), len);
+        first.finish();
+        first.add(piece(file, way(Method::Buffered), 0, MIB));
+        assert_eq!(first.first().unwrap().advised, MIB, "it is remembered");
+        // As if it had read all of it.
+        crate::io::storage::calls::read_at(&**file.fd(), &mut vec![0; usize::try_from(len).unwrap()], 0).unwrap();
+        let mut second = ahead();
+        second.add(piece(file, way(Method::Buffered), 0, len));
+        assert_eq!(advised_once_found(&mut second), 0);
+        second.finish();
+        second.add(piece(file, way(Method::Buffered), 0, MIB));
+        assert_eq!(second.first().unwrap().advised, 0, "it is remembered");
+    });
+}
+
+#[test]
+fn past_the_page_cache_frames_of_the_next_piece_are_under_way_before_the_first_one_is_read() {
+    with_cold_file(4 * MIB, |file| {
+        let mut ahead = ahead();
+        if file.direct().is_none() || ahead.engines.depth(Method::Direct) < 4 {
+            println!("SKIPPED: no O_DIRECT or no io_uring here");
+            return;
+        }
+        ahead.add(piece(file, way(Method::Direct), 0, 2 * FRAME));
+        ahead.add(piece(file, way(Method::Direct), MIB, 4 * MIB));
+        let asked = |ahead: &Ahead| ahead.pieces.iter().map(|piece| piece.frames.len()).collect::<Vec<_>>();
+        let depth = ahead.engines.depth(Method::Direct);
+        assert_eq!(asked(&ahead), [2, depth - 2]);
+        let mut offsets = Vec::new();
+        for _ in 0..2 {
+            while let Some(finished) = ahead.next() {
+                assert!(asked(&ahead).iter().sum::<usize>() <= depth, "the ring has no room for more");
+                offsets.push(finished.request.offset);
+                ahead.give_back(finished.request.record);
+            }
+            ahead.finish();
+        }
+        assert_eq!(offsets, [0, 1].into_iter().chain(4..16).map(|frame| frame * FRAME).collect::<Vec<_>>());
+        assert!(!is_there(file, 0, 4 * MIB));
+    });
+}
+
+#[test]
+fn what_is_given_up_leaves_the_piece_behind_it_whole() {
+    with_cold_file(4 * MIB, |file| {
+        let mut ahead = ahead();
+        for _ in 0..20 {
+            ahead.add(piece(file, way(Method::Direct), 0, 2 * FRAME));
+            ahead.add(piece(file, way(Method::Direct), 2 * FRAME, 4 * FRAME));
+            ahead.finish();
+            let offsets: Vec<_> = std::iter::from_fn(|| Some(ahead.next()?.request.offset)).collect();
+            assert_eq!(offsets, [2 * FRAME, 3 * FRAME]);
+            ahead.finish();
+            ahead.add(piece(file, way(Method::Direct), 0, 4 * MIB));
+            ahead.finish();
+            assert_eq!(ahead.engines.under_way(), 0, "the next piece has the whole ring");
+        }
+    });
+}
+
+#[test]
+fn what_is_measured_is_read_alone() {
+    with_cold_file(4 * MIB, |file| {
+        for method in [Method::Buffered, Method::Direct] {
+            let mut first = ahead();
+            first.add(piece(file, measured(method), 0, MIB));
+            assert!(!first.wants_another(), "{method:?}");
+            let mut second = ahead();
+            second.add(piece(file, way(Method::Direct), 2 * MIB, 2 * MIB + FRAME));
+            second.add(piece(file, measured(method), 3 * MIB, 4 * MIB));
+            second.next().unwrap();
+            let waits = second.pieces.back().unwrap();
+            assert!(waits.left() == MIB && waits.advised == waits.start, "{method:?} waits for its turn");
+        }
+        assert!(!is_there(file, 3 * MIB, 4 * MIB));
+    });
+}
+
+#[test]
+fn what_is_in_memory_is_not_read_ahead_of() {
+    let place = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = place.path().join("file");
+    fs::write(&path, [1; 100]).unwrap();
+    let file = Arc::new(Opened::new(File::open(&path).unwrap().into(), Access::Read).unwrap());
+    let mut ahead = ahead();
+    ahead.add(piece(&file, Way { cached: true, ..way(Method::Buffered) }, 0, 100));
+    assert!(!ahead.wants_another());
+    assert_eq!(ahead.first().unwrap().advised, 0);
+}
+
+#[test]
+fn a_piece_that_was_read_ahead_is_dropped_behind() {
+    with_cold_file(4 * MIB, |file| {
+        let mut reader = Reader::new(usize::try_from(FRAME).unwrap(), 2);
+        reader.add(Arc::clone(file), way(Method::Buffered), 0, MIB);
+        reader.add(Arc::clone(file), way(Method::Buffered), MIB, 2 * MIB);
+        for (start, end) in [(0, MIB), (MIB, 2 * MIB)] {
+            while let Some(record) = reader.next() {
+                reader.give_back(record.unwrap());
+            }
+            assert!(is_there(file, start, end));
+            reader.end();
+            assert!(!is_there(file, start, end));
+        }
+    });
+}

@@ -1,0 +1,115 @@
+//! What the page cache is told: what to read ahead, what to write back early, what not to keep.
+//!
+//! All of it is advice. Where it is not taken, bytes are read and written all the same, so that errors are ignored.
+
+use rustix::fs::{Advice, fadvise};
+use rustix::system::sysinfo;
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+
+use crate::sys::page_cache::{cached_bytes, finish_write_back, start_write_back};
+
+/// Files of this size, or of this part of the memory, are large: their pages are dropped behind the copy, so that it
+/// does not push out what others work with.
+const LARGE_BYTES: u64 = 1 << 30;
+const LARGE_PART_OF_MEMORY: u64 = 8;
+/// Smaller files are left to the kernel's own write-back.
+pub const WRITE_BACK_FILE_MIN: u64 = 64 << 20;
+/// How far behind the newest byte pages are dropped: so long the disk has to write them, without anyone waiting.
+const DROP_BEHIND_BYTES: u64 = 32 << 20;
+
+/// From which size on a file is large on this machine.
+pub fn large_file_bytes() -> u64 {
+    let info = sysinfo();
+    // It is as wide as the machine's words.
+    #[allow(clippy::useless_conversion)]
+    let units = u64::from(info.totalram);
+    let memory = u64::from(info.mem_unit).saturating_mul(units);
+    LARGE_BYTES.min(memory / LARGE_PART_OF_MEMORY)
+}
+
+/// Whether most of a range is in the page cache; `false` where the system does not tell.
+pub fn is_cached(file: impl AsFd, offset: u64, len: u64) -> bool {
+    cached_bytes(file, offset, len).is_some_and(|cached| cached >= len.div_ceil(2))
+}
+
+/// Begins to read a range.
+pub fn read_ahead(file: impl AsFd, offset: u64, len: u64) {
+    let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::WillNeed);
+}
+
+/// Lets go of a range's pages that are clean.
+pub fn drop_pages(file: impl AsFd, offset: u64, len: u64) {
+    let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
+}
+
+/// Begins to write a range to the disk.
+pub fn write_back(file: impl AsFd, offset: u64, len: u64) {
+    let _ = start_write_back(file, offset, len);
+}
+
+/// Waits until a range is on the disk.
+pub fn written_back(file: impl AsFd, offset: u64, len: u64) {
+    let _ = finish_write_back(file, offset, len);
+}
+
+/// Ranges of a file that were written and whose pages are to be dropped once the disk has them.
+#[derive(Debug, Default)]
+pub struct DropBehind {
+    ranges: VecDeque<(u64, u64)>,
+    bytes: u64,
+}
+
+impl DropBehind {
+    /// A range was written, and its write-back begun. Returns the one that is to be waited for and dropped now, which
+    /// is as far behind that there should be nothing to wait for.
+    pub fn wrote(&mut self, offset: u64, len: u64) -> Option<(u64, u64)> {
+        self.ranges.push_back((offset, len));
+        self.bytes += len;
+        if self.bytes <= DROP_BEHIND_BYTES {
+            return None;
+        }
+        let oldest = self.ranges.pop_front()?;
+        self.bytes -= oldest.1;
+        Some(oldest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn pages_are_dropped_well_behind_and_in_turn() {
+        let (mut behind, len) = (DropBehind::default(), 1 << 20);
+        let dropped: Vec<_> = (0..40).filter_map(|i| behind.wrote(i * len, len)).collect();
+        assert_eq!(dropped, (0..8).map(|i| (i * len, len)).collect::<Vec<_>>());
+        assert_eq!(behind.bytes, DROP_BEHIND_BYTES);
+    }
+
+    #[test]
+    fn dropped_pages_are_gone_and_the_bytes_are_not() {
+        // Beside the test's own executable: there is a disk, unlike in /tmp.
+        let place = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+        let mut file = tempfile::tempfile_in(place).unwrap();
+        file.write_all(&vec![7; 1 << 20]).unwrap();
+        if !is_cached(&file, 0, 1 << 20) {
+            println!("SKIPPED: this kernel does not tell what is cached");
+            return;
+        }
+        write_back(&file, 0, 1 << 20);
+        written_back(&file, 0, 1 << 20);
+        drop_pages(&file, 0, 1 << 20);
+        assert!(!is_cached(&file, 0, 1 << 20));
+        let mut bytes = vec![0; 1 << 20];
+        assert_eq!(crate::io::storage::calls::read_at(&file, &mut bytes, 0).unwrap(), 1 << 20);
+        assert!(bytes.iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn large_is_a_part_of_the_memory() {
+        assert!((1..=LARGE_BYTES).contains(&large_file_bytes()));
+    }
+}

@@ -1,0 +1,319 @@
+//! What every engine does alike, with every kind of descriptor, on a disk and in memory; and what a stream's reader makes
+//! of them. Nothing here depends on which of them is fast.
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
+
+use super::calls::Calls;
+use super::choice::TRIAL_FILE_MIN;
+use super::file::Opened;
+use super::policy::{Policy, Way};
+use super::read::Reader;
+use super::*;
+use crate::fs::testing::in_time;
+use crate::io::storage::ring::Ring;
+
+const FRAME: usize = 256 << 10;
+const DEPTH: usize = 4;
+
+/// A directory on a disk, where there is one: beside the test's own executable. And one in memory.
+fn places() -> [tempfile::TempDir; 2] {
+    let disk = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    [tempfile::tempdir_in(disk).unwrap(), tempfile::tempdir_in("/dev/shm").unwrap()]
+}
+
+/// Calls `check` with every engine that there is, every kind of descriptor that it can have, and a new file.
+fn with_every_engine(check: impl Fn(&mut dyn Storage<u64>, Arc<OwnedFd>, &Path) + Send + 'static) {
+    in_time(move || {
+        for place in places() {
+            for direct in [false, true] {
+                let engines: [Option<Box<dyn Storage<u64>>>; 2] =
+                    [Some(Box::new(Calls::new())), Ring::new(DEPTH).ok().map(|ring| Box::new(ring) as _)];
+                for mut engine in engines.into_iter().flatten() {
+                    let path = place.path().join("file");
+                    let _ = fs::remove_file(&path);
+                    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+                    let direct = if direct { OFlags::DIRECT } else { OFlags::empty() };
+                    match openat(CWD, &path, flags | direct, Mode::from_raw_mode(0o600)) {
+                        Ok(file) => check(&mut *engine, Arc::new(file), &path),
+                        Err(_) => println!("SKIPPED: no O_DIRECT in {}", place.path().display()),
+                    }
+                    assert_eq!(engine.under_way(), 0);
+                }
+            }
+        }
+    });
+}
+
+fn request(access: Access, file: &Arc<OwnedFd>, len: usize, offset: u64, fill: u8) -> Request<u64> {
+    let mut record = Record::with_capacity(FRAME);
+    record.room_mut().fill(fill);
+    record.set_payload_len(len);
+    Request { access, file: Arc::clone(file), record, len, offset, tag: offset }
+}
+
+/// What position a byte has, so that a byte in the wrong place is noticed.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from((at / 7 + at / 4096) % 251).unwrap()).collect()
+}
+
+#[test]
+fn blocks_written_in_any_order_are_read_back() {
+    with_every_engine(|engine, file, path| {
+        for (offset, fill) in [(3, 13), (0, 10), (2, 12), (1, 11)] {
+            engine.submit(request(Access::Write, &file, FRAME, offset * FRAME as u64, fill));
+        }
+        let mut tags = Vec::new();
+        while let Some(Finished { request, result }) = engine.finished(true) {
+            assert_eq!(result.unwrap(), FRAME);
+            tags.push(request.tag);
+        }
+        tags.sort_unstable();
+        assert_eq!(tags, [0, 1, 2, 3].map(|i| i * FRAME as u64));
+        let content = fs::read(path).unwrap();
+        let expected: Vec<u8> = (10..14).flat_map(|fill| vec![fill; FRAME]).collect();
+        assert!(content == expected);
+        for offset in [1, 3, 0, 2] {
+            engine.submit(request(Access::Read, &file, FRAME, offset * FRAME as u64, 0));
+        }
+        while let Some(Finished { mut request, result }) = engine.finished(true) {
+            assert_eq!(result.unwrap(), FRAME);
+            let fill = 10 + u8::try_from(request.tag / FRAME as u64).unwrap();
+            assert!(request.record.room_mut().iter().all(|byte| *byte == fill));
+        }
+    });
+}
+
+#[test]
+fn where_a_file_ends_reading_ends() {
+    with_every_engine(|engine, file, path| {
+        fs::write(path, pattern(10_000)).unwrap();
+        for (offset, there) in [(0, 10_000), (8192, 1808), (12_288, 0), (1 << 20, 0)] {
+            engine.submit(request(Access::Read, &file, 16 << 10, offset, 0));
+            let Finished { mut request, result } = engine.finished(true).unwrap();
+            assert_eq!(result.unwrap(), there, "from {offset}");
+            let from = usize::try_from(offset).unwrap();
+            assert!(there == 0 || request.record.room_mut()[..there] == pattern(10_000)[from..]);
+        }
+    });
+}
+
+#[test]
+fn errors_are_those_of_the_call_and_buffers_come_back() {
+    with_every_engine(|engine, _, path| {
+        let read_only: Arc<OwnedFd> = Arc::new(File::open(path).unwrap().into());
+        let full: Arc<OwnedFd> = Arc::new(File::options().write(true).open("/dev/full").unwrap().into());
+        for (file, errno) in [(read_only, Errno::BADF), (full, Errno::NOSPC)] {
+            engine.submit(request(Access::Write, &file, 4096, 0, 5));
+            let Finished { request, result } = engine.finished(true).unwrap();
+            assert_eq!(Errno::from_io_error(&result.unwrap_err()), Some(errno));
+            assert!(request.record.payload() == [5; 4096]);
+        }
+    });
+}
+
+#[test]
+fn who_does_not_wait_is_woken() {
+    with_every_engine(|engine, file, _| {
+        assert!(engine.finished(true).is_none() && engine.finished(false).is_none(), "nothing is under way");
+        engine.submit(request(Access::Write, &file, FRAME, 0, 1));
+        assert_eq!(engine.under_way(), 1);
+        while engine.finished(false).is_none() {
+            let ready = engine.readiness().expect("what is not finished when it is submitted can be waited for");
+            let mut watched = [rustix::event::PollFd::new(&ready, rustix::event::PollFlags::IN)];
+            rustix::event::poll(&mut watched, None).unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_is_under_way_when_an_engine_is_dropped_is_waited_for() {
+    in_time(|| {
+        let [place, _] = places();
+        let Ok(mut ring) = Ring::new(DEPTH) else { return };
+        let path = place.path().join("file");
+        let file: Arc<OwnedFd> = Arc::new(File::create(&path).unwrap().into());
+        (0..DEPTH as u64).for_each(|i| ring.submit(request(Access::Write, &file, FRAME, i * FRAME as u64, 9)));
+        drop(ring);
+        assert!(fs::read(&path).unwrap() == vec![9; DEPTH * FRAME]);
+    });
+}
+
+fn opened(path: &Path) -> Arc<Opened> {
+    Arc::new(Opened::new(File::open(path).unwrap().into(), Access::Read).unwrap())
+}
+
+fn way(method: Method) -> Way {
+    Way { drop: method == Method::Buffered, ..Way::by(method) }
+}
+
+/// Reads a range as a stream does.
+fn read_all(reader: &mut Reader, path: &Path, method: Method, start: u64, end: u64) -> Vec<u8> {
+    let file = opened(path);
+    // Where there is no O_DIRECT, the page cache does it.
+    reader.add(file, way(method), start, end);
+    let mut content = Vec::new();
+    while let Some(record) = reader.next() {
+        let record = record.unwrap();
+        content.extend_from_slice(record.payload());
+        reader.give_back(record);
+    }
+    reader.end();
+    content
+}
+
+fn file(place: &Path, len: usize) -> PathBuf {
+    let path = place.join(len.to_string());
+    fs::write(&path, pattern(len)).unwrap();
+    path
+}
+
+#[test]
+fn a_reader_reads_files_of_every_odd_size() {
+    in_time(|| {
+        let mut reader = Reader::new(FRAME, depth(FRAME));
+        for place in places() {
+            let near = |at: usize| [at - 1, at, at + 1];
+            let sizes = [near(512), near(4096), near(FRAME), near(FRAME + 4096), near(12 * FRAME)].concat();
+            for len in sizes.into_iter().chain([1]) {
+                let path = file(place.path(), len);
+                for method in [Method::Buffered, Method::Direct] {
+                    let content = read_all(&mut reader, &path, method, 0, len as u64);
+                    assert!(content == pattern(len), "{len} bytes, {method:?}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_reader_says_where_a_file_has_become_shorter() {
+    in_time(|| {
+        let mut reader = Reader::new(FRAME, depth(FRAME));
+        for place in places() {
+            let path = file(place.path(), 5 * FRAME);
+            for (method, left) in [(Method::Buffered, 3 * FRAME + 5000), (Method::Direct, 2 * FRAME + 100)] {
+                let handle = opened(&path);
+                File::options().write(true).open(&path).unwrap().set_len(left as u64).unwrap();
+                reader.add(handle, way(method), 0, 5 * FRAME as u64);
+                let lengths: Vec<_> =
+                    std::iter::from_fn(|| reader.next()).map(|record| record.unwrap().payload().len()).collect();
+                let expected: Vec<_> = (0..5).map(|i| left.saturating_sub(i * FRAME).min(FRAME)).collect();
+                assert_eq!(lengths, expected, "{method:?}");
+                reader.end();
+            }
+        }
+    });
+}
+
+#[test]
+fn what_direct_io_refuses_is_read_through_the_page_cache() {
+    in_time(|| {
+        let mut reader = Reader::new(FRAME, depth(FRAME));
+        for place in places() {
+            let path = file(place.path(), 3 * FRAME);
+            // No frame begins there, and no block.
+            let content = read_all(&mut reader, &path, Method::Direct, 777, 2 * FRAME as u64);
+            assert!(content == pattern(3 * FRAME)[777..2 * FRAME]);
+        }
+    });
+}
+
+#[test]
+fn a_piece_that_is_given_up_disturbs_no_other() {
+    in_time(|| {
+        let [place, _] = places();
+        let (first, second) = (file(place.path(), 12 * FRAME), file(place.path(), 3 * FRAME));
+        fs::write(&second, vec![1; 3 * FRAME]).unwrap();
+        let mut reader = Reader::new(FRAME, depth(FRAME));
+        for _ in 0..20 {
+            reader.add(opened(&first), way(Method::Direct), 0, 12 * FRAME as u64);
+            let record = reader.next().unwrap().unwrap();
+            assert!(record.payload() == &pattern(FRAME)[..]);
+            reader.give_back(record);
+            reader.give_up();
+            assert!(read_all(&mut reader, &second, Method::Direct, 0, 3 * FRAME as u64) == vec![1; 3 * FRAME]);
+        }
+    });
+}
+
+fn policy(direct: DirectIo, cache: CacheUse) -> Policy {
+    Policy::new(StorageRequest { direct, cache, under_way: 0 })
+}
+
+#[test]
+fn so_many_frames_are_under_way_as_are_asked_for() {
+    let under_way = |under_way| {
+        let request = StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way };
+        Policy::new(request).depth(FRAME)
+    };
+    assert_eq!([under_way(0), under_way(1), under_way(64)], [depth(FRAME), 1, 64]);
+}
+
+#[test]
+fn what_is_asked_for_is_done_where_it_can_be() {
+    let [disk, memory] = places();
+    let path = file(disk.path(), 10_000);
+    let (on_disk, in_memory) = (opened(&path), opened(&file(memory.path(), 10_000)));
+    let zeros = opened(Path::new("/dev/zero"));
+    let method = |direct, file: &Opened| policy(direct, CacheUse::Auto).reading(file, 10_000, 0, 10_000).method;
+    assert_eq!(method(DirectIo::Auto, &on_disk), Method::Buffered, "a small file");
+    assert_eq!(method(DirectIo::Never, &on_disk), Method::Buffered);
+    let possible = if on_disk.direct().is_some() { Method::Direct } else { Method::Buffered };
+    assert_eq!(method(DirectIo::Always, &on_disk), possible);
+    assert_eq!(method(DirectIo::Auto, &in_memory), Method::Buffered);
+    assert_eq!(method(DirectIo::Always, &zeros), Method::Buffered, "a device without O_DIRECT");
+    let (_reader, writer) = rustix::pipe::pipe().unwrap();
+    assert!(Opened::new(writer, Access::Write).unwrap().direct().is_none(), "O_DIRECT makes packets of a pipe");
+    let always = policy(DirectIo::Always, CacheUse::Auto);
+    assert!(always.is_refusal_news() && !always.is_refusal_news());
+    assert!(!policy(DirectIo::Auto, CacheUse::Auto).is_refusal_news());
+}
+
+#[test]
+fn large_files_are_tried_on_and_what_is_cached_is_not() {
+    let [disk, _] = places();
+    let path = disk.path().join("large");
+    let large = File::create(&path).unwrap();
+    large.set_len(TRIAL_FILE_MIN).unwrap();
+    let file = opened(&path);
+    if file.in_memory() {
+        println!("SKIPPED: no disk here");
+        return;
+    }
+    let (policy, range) = (policy(DirectIo::Auto, CacheUse::Drop), 8 << 20);
+    let way = policy.reading(&file, TRIAL_FILE_MIN, 0, range);
+    assert!(!way.cached);
+    if file.direct().is_some() {
+        assert!(way.trial.is_some() && way.method == Method::Direct);
+        assert!(policy.reading(&file, TRIAL_FILE_MIN, 0, range).method == Method::Buffered, "its turn");
+    }
+    let mut bytes = vec![0; 8 << 20];
+    File::open(&path).unwrap().read_exact_at(&mut bytes, 0).unwrap();
+    if !cache::is_cached(&**file.fd(), 0, range) {
+        println!("SKIPPED: this kernel does not tell what is cached");
+        return;
+    }
+    let way = policy.reading(&file, TRIAL_FILE_MIN, 0, range);
+    assert!(way.cached && way.trial.is_none() && way.method == Method::Buffered);
+    assert!(!way.drop, "what others had read stays");
+}
+
+#[test]
+fn pages_of_large_files_are_dropped_unless_asked_otherwise() {
+    let [disk, memory] = places();
+    let (on_disk, in_memory) = (opened(&file(disk.path(), 1)), opened(&file(memory.path(), 1)));
+    let large = cache::large_file_bytes();
+    let drop = |cache, file: &Opened, size| policy(DirectIo::Never, cache).writing(file, size, 1).drop;
+    assert!(!on_disk.in_memory() && in_memory.in_memory());
+    assert!(drop(CacheUse::Auto, &on_disk, large) && !drop(CacheUse::Auto, &on_disk, large - 1));
+    assert!(!drop(CacheUse::Keep, &on_disk, large) && drop(CacheUse::Drop, &on_disk, 1));
+    assert!(!drop(CacheUse::Drop, &in_memory, large));
+}

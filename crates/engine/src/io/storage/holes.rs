@@ -1,0 +1,77 @@
+//! Holes that haul makes: blocks of zeros that are not sent, and bytes of a file that take no room. Holes that a file has
+//! are in [`super::extents`].
+
+use haul_proto::wire::sparse::{BLOCK, Map};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::AsFd;
+
+/// The blocks of a frame that are not all zeros; `None`: all of them.
+pub fn map_of_zeros(frame: &[u8]) -> Option<Map> {
+    let mut map = Map::HOLE;
+    let data = frame.chunks(BLOCK).zip(0..).filter(|(block, _)| block.iter().any(|byte| *byte != 0));
+    data.for_each(|(block, at)| map.add(at * BLOCK..at * BLOCK + block.len()));
+    (!map.is_full(frame.len())).then_some(map)
+}
+
+/// Makes sure that zeros are read in these bytes of a file, and that they take no room where that can be.
+pub fn punch(file: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    match fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len) {
+        Ok(()) => Ok(()),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, offset, len),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn write_zeros(file: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
+    let zeros = [0; BLOCK];
+    let end = offset + len;
+    (offset..end).step_by(BLOCK).try_for_each(|at| {
+        let len = usize::try_from(end - at).unwrap_or(BLOCK).min(BLOCK);
+        super::calls::write_at(&file, &zeros[..len], at)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::storage::calls::write_at;
+    use std::os::unix::fs::MetadataExt;
+
+    const FRAME: usize = 64 * BLOCK;
+
+    fn sparse(len: u64, data: &[(u64, usize)]) -> std::fs::File {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(len).unwrap();
+        data.iter().for_each(|(at, len)| write_at(&file, &vec![7; *len], *at).unwrap());
+        file
+    }
+
+    #[test]
+    fn zeros_are_holes_where_that_is_asked_for() {
+        assert_eq!(map_of_zeros(&[0; FRAME]), Some(Map::HOLE));
+        let mut bytes = vec![0; 3 * BLOCK + 1];
+        bytes[BLOCK] = 1;
+        let mut map = Map::HOLE;
+        map.add(BLOCK..2 * BLOCK);
+        assert_eq!(map_of_zeros(&bytes), Some(map));
+        assert_eq!(map_of_zeros(&[1; 5]), None);
+    }
+
+    #[test]
+    fn what_is_punched_is_zeros_and_takes_no_room() {
+        let file = sparse(FRAME as u64, &[(0, FRAME)]);
+        let before = file.metadata().unwrap().blocks();
+        punch(&file, BLOCK as u64, (FRAME - 2 * BLOCK) as u64).unwrap();
+        assert!(file.metadata().unwrap().blocks() < before / 4);
+        write_zeros(&file, 0, 5).unwrap();
+        write_zeros(&file, (FRAME - BLOCK) as u64, 4091).unwrap();
+        let mut bytes = vec![1; FRAME];
+        assert_eq!(crate::io::storage::calls::read_at(&file, &mut bytes, 0).unwrap(), FRAME);
+        let mut expected = vec![0; FRAME];
+        expected[5..BLOCK].fill(7);
+        expected[FRAME - 5..].fill(7);
+        assert!(bytes == expected);
+    }
+}

@@ -1,0 +1,69 @@
+//! Time that a stream's thread spends in storage calls: on the clock, and of the CPU.
+
+use std::time::{Duration, Instant};
+
+use crate::sys::usage::thread_cpu;
+
+/// What a number of bytes cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Bytes.
+    pub bytes: u64,
+    /// On the clock, waiting included.
+    pub elapsed: Duration,
+    /// Of the CPU, by this thread.
+    pub cpu: Duration,
+}
+
+/// Adds up what calls cost, while that is wanted.
+#[derive(Debug, Default)]
+pub struct Meter {
+    cost: Cost,
+    on: bool,
+}
+
+impl Meter {
+    /// Begins anew; with `on` unset, nothing is measured, and asking costs nothing.
+    pub fn reset(&mut self, on: bool) {
+        *self = Self { cost: Cost::default(), on };
+    }
+
+    /// Runs `calls`, and measures it.
+    pub fn time<T>(&mut self, calls: impl FnOnce() -> T) -> T {
+        if !self.on {
+            return calls();
+        }
+        let (begun, cpu) = (Instant::now(), thread_cpu());
+        let result = calls();
+        self.cost.elapsed += begun.elapsed();
+        self.cost.cpu += thread_cpu().saturating_sub(cpu);
+        result
+    }
+
+    /// So many bytes went through.
+    pub fn count(&mut self, bytes: u64) {
+        self.cost.bytes += bytes;
+    }
+
+    /// What it came to.
+    pub fn cost(&self) -> Cost {
+        self.cost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_takes_time_and_no_cpu_and_nothing_is_measured_unasked() {
+        let mut meter = Meter::default();
+        meter.time(|| std::thread::sleep(Duration::from_millis(5)));
+        assert_eq!(meter.cost(), Cost::default());
+        meter.reset(true);
+        meter.time(|| std::thread::sleep(Duration::from_millis(5)));
+        meter.count(3);
+        let cost = meter.cost();
+        assert!(cost.bytes == 3 && cost.elapsed >= Duration::from_millis(5) && cost.cpu < cost.elapsed);
+    }
+}

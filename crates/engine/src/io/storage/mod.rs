@@ -1,0 +1,166 @@
+//! Files' bytes: read and written through the page cache or past it, by one interface with several engines.
+//!
+//! [`Storage`] is the interface: a request carries its buffer in, and has it back when it is finished. [`calls`] makes
+//! plain system calls, [`crate::io::storage::ring`] has several requests under way by io_uring; a stream has one of each
+//! ([`Engines`]). [`read`] reads the frames of a piece, and [`ahead`] keeps the disk at work meanwhile. Which way a file takes is measured ([`choice`]); what the
+//! page cache is told and keeps is [`cache`]'s. What a request is about (frames, proofs, names) is not known here.
+
+pub mod ahead;
+pub mod cache;
+pub mod calls;
+pub mod choice;
+#[cfg(test)]
+mod conformance_tests;
+pub mod extents;
+pub mod file;
+pub mod holes;
+pub mod meter;
+pub mod policy;
+pub mod read;
+pub mod ring;
+
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use self::calls::Calls;
+use crate::io::frame_buffer::Record;
+use crate::io::storage::ring::Ring;
+
+/// What direct I/O is aligned to: offsets, lengths and memory. Every device of today takes it; one that wants more
+/// refuses, and is read and written through the page cache.
+pub const ALIGNMENT: usize = 4096;
+/// What an unprivileged user may give a pipe, unless the administrator says otherwise (pipe(7)).
+pub const PIPE_BYTES: usize = 1 << 20;
+/// Most bytes that a stream has under way past the page cache, where that is two frames or more.
+const UNDER_WAY_BYTES: usize = 3 << 20;
+/// Most requests that a stream has under way.
+const UNDER_WAY_MAX: usize = 8;
+
+/// The way that bytes take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Through the page cache.
+    Buffered,
+    /// Past it (O_DIRECT, open(2)).
+    Direct,
+}
+
+/// What is done to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Its bytes come into the buffer.
+    Read,
+    /// The buffer's bytes go into it.
+    Write,
+}
+
+/// Something to be done to a file.
+pub struct Request<T> {
+    /// What.
+    pub access: Access,
+    /// To which file; it stays open until the request is finished.
+    pub file: Arc<OwnedFd>,
+    /// The buffer; its whole room may be used, from the beginning.
+    pub record: Record,
+    /// Bytes.
+    pub len: usize,
+    /// Where in the file.
+    pub offset: u64,
+    /// What the one who asked knows it by.
+    pub tag: T,
+}
+
+/// A request that is done with, its buffer free again.
+pub struct Finished<T> {
+    /// The request.
+    pub request: Request<T>,
+    /// Bytes read or written, as the system call has it: they may be fewer than were asked for.
+    pub result: io::Result<usize>,
+}
+
+/// An engine. What was submitted finishes in any order.
+pub trait Storage<T> {
+    /// Begins a request. No more than the engine's depth may be under way.
+    fn submit(&mut self, request: Request<T>);
+
+    /// One that is finished; with `wait`, waits for one. `None` when none is under way, or, without `wait`, none is
+    /// finished yet.
+    fn finished(&mut self, wait: bool) -> Option<Finished<T>>;
+
+    /// Submitted, and not returned by [`Self::finished`].
+    fn under_way(&self) -> usize;
+
+    /// Can be read (poll(2)) when something may be finished; `None` where nothing is ever waited for.
+    fn readiness(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// How many frames of `frame_bytes` a stream has under way past the page cache, unless it is told.
+pub fn depth(frame_bytes: usize) -> usize {
+    (UNDER_WAY_BYTES / frame_bytes.max(1)).clamp(2, UNDER_WAY_MAX)
+}
+
+/// A stream's engines. It makes its ring on the stream's own thread, when direct I/O is first asked for.
+pub struct Engines<T> {
+    calls: Calls<T>,
+    ring: Option<io::Result<Ring<T>>>,
+    depth: usize,
+}
+
+impl<T> Engines<T> {
+    /// With up to `depth` requests under way.
+    pub fn new(depth: usize) -> Self {
+        Self { calls: Calls::new(), ring: None, depth }
+    }
+
+    /// How many requests are worth having under way by this method.
+    pub fn depth(&mut self, method: Method) -> usize {
+        match method {
+            Method::Direct if self.ring().is_some() => self.depth,
+            _ => 1,
+        }
+    }
+
+    /// Begins a request.
+    pub fn submit(&mut self, method: Method, request: Request<T>) {
+        match (method, self.ring()) {
+            (Method::Direct, Some(ring)) => ring.submit(request),
+            _ => self.calls.submit(request),
+        }
+    }
+
+    /// One that is finished: see [`Storage::finished`].
+    pub fn finished(&mut self, wait: bool) -> Option<Finished<T>> {
+        self.calls.finished(wait).or_else(|| self.made_ring()?.finished(wait))
+    }
+
+    /// How many are under way.
+    pub fn under_way(&self) -> usize {
+        let ring = self.ring.as_ref().and_then(|ring| ring.as_ref().ok());
+        self.calls.under_way() + ring.map_or(0, Ring::under_way)
+    }
+
+    /// See [`Storage::readiness`].
+    pub fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        self.ring.as_ref()?.as_ref().ok()?.readiness()
+    }
+
+    /// The ring; made when it is first asked for. Where there is none to be had, plain calls do.
+    fn ring(&mut self) -> Option<&mut Ring<T>> {
+        let depth = self.depth;
+        self.ring.get_or_insert_with(|| Ring::new(depth)).as_mut().ok()
+    }
+
+    fn made_ring(&mut self) -> Option<&mut Ring<T>> {
+        self.ring.as_mut()?.as_mut().ok()
+    }
+}
+
+/// Whether an error of direct I/O says that this file, or this kernel, does not have it: then the page cache has to do.
+pub fn is_refusal(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTBLK | Errno::CANCELED | Errno::PERM)
+    )
+}

@@ -1,0 +1,130 @@
+//! A stream's reading: the frames of a piece in their order, each in a buffer of its own. What is read before it is
+//! needed is [`super::ahead`]'s.
+
+use haul_proto::wire::load::Stage;
+use std::io;
+use std::sync::Arc;
+
+use super::ahead::{Ahead, Piece};
+use super::cache::drop_pages;
+use super::calls::read_at;
+use super::file::Opened;
+use super::meter::Meter;
+use super::policy::Way;
+use super::{Finished, Method, is_refusal};
+use crate::io::frame_buffer::Record;
+use crate::metrics::stage_timer::during;
+use crate::sys::sync::lock;
+
+/// Reads for one stream.
+pub struct Reader {
+    frame_bytes: usize,
+    ahead: Ahead,
+    /// What the first piece costs, where that is to be told.
+    meter: Meter,
+    /// Bytes that came past the page cache.
+    direct_bytes: u64,
+}
+
+impl Reader {
+    /// For frames of up to `frame_bytes`, a multiple of [`super::ALIGNMENT`], with up to `depth` of them under way past
+    /// the page cache.
+    pub fn new(frame_bytes: usize, depth: usize) -> Self {
+        Self { frame_bytes, ahead: Ahead::new(frame_bytes, depth), meter: Meter::default(), direct_bytes: 0 }
+    }
+
+    /// The same, which tells nobody of holes if `fills_holes`.
+    pub fn filling_holes(mut self, fills_holes: bool) -> Self {
+        self.ahead.fills_holes = fills_holes;
+        self
+    }
+
+    /// Adds a piece of a file, from `start` to `end`. It is read when those before it were.
+    pub fn add(&mut self, file: Arc<Opened>, way: Way, start: u64, end: u64) {
+        let Self { ahead, meter, .. } = self;
+        if ahead.first().is_none() {
+            meter.reset(way.trial.is_some());
+        }
+        during(Stage::Read, || meter.time(|| ahead.add(Piece::new(file, way, start, end))));
+    }
+
+    /// Whether the next piece is to be added now already, so that the disk has work until it is its turn.
+    pub fn wants_another(&self) -> bool {
+        self.ahead.wants_another()
+    }
+
+    /// The next frame of the first piece; its payload is shorter than the frame where the file ends too early. `None`
+    /// behind the last one.
+    pub fn next(&mut self) -> Option<io::Result<Record>> {
+        during(Stage::Read, || self.read_next())
+    }
+
+    fn read_next(&mut self) -> Option<io::Result<Record>> {
+        let Self { frame_bytes, ahead, meter, direct_bytes } = self;
+        let finished = meter.time(|| ahead.next())?;
+        let piece = ahead.first()?;
+        let len = piece.frame_len(finished.request.offset, *frame_bytes);
+        if let (Method::Direct, Ok(read)) = (piece.way.method, &finished.result) {
+            *direct_bytes += (*read).min(len) as u64;
+        }
+        let read = meter.time(|| whole(piece, finished, len));
+        meter.count(len as u64);
+        Some(read)
+    }
+
+    /// Bytes that came past the page cache since this was last asked.
+    pub fn take_direct_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.direct_bytes)
+    }
+
+    /// Takes a buffer back.
+    pub fn give_back(&mut self, record: Record) {
+        self.ahead.give_back(record);
+    }
+
+    /// A buffer for something else than frames; to be given back.
+    pub fn buffer(&mut self) -> Record {
+        self.ahead.buffer()
+    }
+
+    /// The first piece was read to its end.
+    pub fn end(&mut self) {
+        let Some(Piece { file, way, start, end, .. }) = self.ahead.finish() else { return };
+        if way.drop {
+            during(Stage::Read, || self.meter.time(|| drop_pages(&**file.fd(), start, end - start)));
+        }
+        if let Some(trial) = way.trial {
+            lock(&trial).cost(way.method, self.meter.cost());
+        }
+        self.take_turn();
+    }
+
+    /// What is left of the first piece is not read.
+    pub fn give_up(&mut self) {
+        self.ahead.finish();
+        self.take_turn();
+    }
+
+    /// The piece that is first now is measured if that is wanted.
+    fn take_turn(&mut self) {
+        self.meter.reset(self.ahead.first().is_some_and(|piece| piece.way.trial.is_some()));
+    }
+}
+
+/// Reads through the page cache what a request did not bring: the kernel may read less than it was asked for, and a
+/// file system that opens a file for direct I/O may yet refuse it.
+fn whole(piece: &Piece, finished: Finished<u64>, len: usize) -> io::Result<Record> {
+    let Finished { request, result } = finished;
+    let mut record = request.record;
+    let read = match result {
+        Ok(read) => read.min(len),
+        Err(error) if piece.way.method == Method::Direct && is_refusal(&error) => {
+            piece.way.trial.iter().for_each(|trial| lock(trial).refuse());
+            0
+        }
+        Err(error) => return Err(error),
+    };
+    let rest = read_at(&**piece.file.fd(), &mut record.room_mut()[read..len], request.offset + read as u64)?;
+    record.set_payload_len(read + rest);
+    Ok(record)
+}

@@ -1,0 +1,198 @@
+//! io_uring (io_uring(7)): several reads and writes under way at once from one thread.
+//!
+//! Safe to use from outside: a [`Ring`] owns the buffers and the files of what is under way, and gives a buffer back only
+//! when the kernel is done with it. Where io_uring is not to be had, [`Ring::new`] says so.
+
+use io_uring::{IoUring, opcode, types};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use crate::io::storage::{Access, Finished, Request, Storage};
+
+/// A ring and what is under way in it. It belongs to the thread that made it.
+pub struct Ring<T> {
+    ring: IoUring,
+    slots: Vec<Option<Request<T>>>,
+    /// Finished without the kernel: see [`Self::give_up`].
+    given_up: Vec<Finished<T>>,
+    /// No call is made any more.
+    dead: bool,
+}
+
+impl<T> Ring<T> {
+    /// For up to `depth` requests at a time.
+    ///
+    /// # Errors
+    /// Where the kernel is too old, a sandbox forbids it, or memory is short.
+    pub fn new(depth: usize) -> io::Result<Self> {
+        let entries = u32::try_from(depth).unwrap_or(u32::MAX);
+        // Completions interrupt nobody (Linux 6.0); else anyhow. Deferring them (IORING_SETUP_DEFER_TASKRUN) would be
+        // cheaper still, but who polls such a ring may sleep for ever: seen on Linux 6.18.
+        let tuned = IoUring::builder().setup_single_issuer().setup_coop_taskrun().setup_taskrun_flag().build(entries);
+        let ring = tuned.or_else(|_| IoUring::new(entries))?;
+        let slots = std::iter::repeat_with(|| None).take(depth).collect();
+        Ok(Self { ring, slots, given_up: Vec::new(), dead: false })
+    }
+
+    /// Puts a request into the submission queue. `false` when there is no room, which does not happen: see `submit`.
+    fn push(&mut self, slot: usize) -> bool {
+        let Some(request) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return false };
+        let file = types::Fd(request.file.as_fd().as_raw_fd());
+        let Ok(len) = u32::try_from(request.len) else { return false };
+        let room = request.record.room_mut();
+        // A length beyond the buffer would be a mistake in this program, and never reaches the kernel.
+        assert!(request.len <= room.len(), "a request beyond its buffer");
+        let buffer = room.as_mut_ptr();
+        let entry = match request.access {
+            Access::Read => opcode::Read::new(file, buffer, len).offset(request.offset).build(),
+            Access::Write => opcode::Write::new(file, buffer, len).offset(request.offset).build(),
+        };
+        let entry = entry.user_data(slot as u64);
+        // SAFETY: the buffer is heap memory of the record in `slots[slot]`, at least `len` bytes of it, and the file is
+        // open as long as the request holds it. Nobody touches either before `take` has seen the completion: requests are
+        // reached through `slots` alone. When the ring is dropped or given up while requests are under way, their
+        // buffers are waited for or leaked, never freed.
+        #[allow(unsafe_code)]
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        pushed.is_ok()
+    }
+
+    /// Takes one completion that is there already.
+    fn take(&mut self) -> Option<Finished<T>> {
+        let completion = self.ring.completion().next()?;
+        let slot = usize::try_from(completion.user_data()).ok()?;
+        let request = self.slots.get_mut(slot)?.take()?;
+        let result = match usize::try_from(completion.result()) {
+            Ok(bytes) => Ok(bytes),
+            Err(_) => Err(io::Error::from_raw_os_error(completion.result().saturating_neg())),
+        };
+        Some(Finished { request, result })
+    }
+
+    /// The ring does not answer any more: what is under way fails, and its memory, which the kernel may still use, is
+    /// never used again.
+    fn give_up(&mut self) {
+        self.dead = true;
+        for mut request in self.slots.iter_mut().filter_map(Option::take) {
+            let fresh = match request.access {
+                Access::Read => request.record.fresh(),
+                // The kernel only reads it.
+                Access::Write => request.record.copy(),
+            };
+            std::mem::forget(std::mem::replace(&mut request.record, fresh));
+            self.given_up.push(Finished { request, result: Err(Errno::CANCELED.into()) });
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.slots.iter().flatten().count()
+    }
+}
+
+impl<T> Storage<T> for Ring<T> {
+    fn submit(&mut self, request: Request<T>) {
+        let free = self.slots.iter().position(Option::is_none);
+        let (false, Some(slot)) = (self.dead, free) else {
+            self.given_up.push(Finished { request, result: Err(Errno::CANCELED.into()) });
+            return;
+        };
+        self.slots[slot] = Some(request);
+        // There are as many entries as slots, and each submission empties the queue.
+        if !self.push(slot) || self.ring.submit().is_err_and(|error| !is_passing(&error)) {
+            self.give_up();
+        }
+    }
+
+    fn finished(&mut self, wait: bool) -> Option<Finished<T>> {
+        loop {
+            if let Some(finished) = self.given_up.pop().or_else(|| self.take()) {
+                return Some(finished);
+            }
+            if self.waiting() == 0 {
+                return None;
+            }
+            // The kernel says when it has completions that it has not put into the queue yet.
+            let queue = self.ring.submission();
+            let nothing_to_ask = !wait && queue.is_empty() && !queue.taskrun();
+            drop(queue);
+            if nothing_to_ask {
+                return None;
+            }
+            match self.ring.submit_and_wait(usize::from(wait)) {
+                Ok(_) => {}
+                Err(error) if is_passing(&error) => {}
+                Err(_) => self.give_up(),
+            }
+            if !wait {
+                return self.given_up.pop().or_else(|| self.take());
+            }
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        self.waiting() + self.given_up.len()
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        // SAFETY: the descriptor is the ring's own, and stays open as long as the ring is borrowed.
+        #[allow(unsafe_code)]
+        let fd = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
+        (!self.dead).then_some(fd)
+    }
+}
+
+/// Errors after which the same call may succeed: what was queued stays queued.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INTR | Errno::AGAIN | Errno::BUSY))
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        // The kernel may be writing into the buffers.
+        while self.finished(true).is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::frame_buffer::Record;
+    use haul_proto::integrity::FrameLen;
+    use rustix::pipe::pipe;
+    use std::os::fd::OwnedFd;
+    use std::sync::Arc;
+
+    fn request(file: OwnedFd, access: Access) -> Request<u32> {
+        let mut record = Record::new(FrameLen::DEFAULT);
+        record.room_mut()[..3].copy_from_slice(b"abc");
+        record.set_payload_len(3);
+        Request { access, file: Arc::new(file), record, len: 3, offset: 0, tag: 7 }
+    }
+
+    #[test]
+    fn a_ring_that_is_given_up_returns_every_request_and_no_buffer_that_is_in_use() {
+        let Ok(mut ring) = Ring::new(2) else {
+            println!("SKIPPED: io_uring is not to be had here");
+            return;
+        };
+        // Nothing ever comes out of the pipe: this read is under way for ever.
+        let (reader, _writer) = pipe().unwrap();
+        let read = request(reader, Access::Read);
+        let in_use = read.record.payload().as_ptr();
+        ring.submit(read);
+        assert!(ring.finished(false).is_none());
+        assert_eq!(ring.under_way(), 1);
+        ring.give_up();
+        let finished = ring.finished(true).unwrap();
+        assert_eq!(finished.request.tag, 7);
+        assert_ne!(finished.request.record.payload().as_ptr(), in_use);
+        assert_eq!(Errno::from_io_error(&finished.result.unwrap_err()), Some(Errno::CANCELED));
+        let write = request(tempfile::tempfile().unwrap().into(), Access::Write);
+        ring.submit(write);
+        let finished = ring.finished(true).unwrap();
+        assert!(finished.result.is_err());
+        assert_eq!(finished.request.record.payload(), b"abc");
+        assert_eq!(ring.under_way(), 0);
+    }
+}

@@ -1,0 +1,52 @@
+//! Paths as they were typed, and what is below them.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::job::null;
+
+/// `path` below `base`; `base` alone where `path` is empty, and the reverse.
+pub fn below(base: &[u8], path: &[u8]) -> Vec<u8> {
+    let mut whole = base.to_vec();
+    if !whole.is_empty() && !whole.ends_with(b"/") && !path.is_empty() {
+        whole.push(b'/');
+    }
+    whole.extend_from_slice(path);
+    whole
+}
+
+/// The name that an operand brings along; none for `.`, `..`, `/` and what ends in `/.` or `/..`: these mean
+/// a directory's contents, as they do for cp(1). Zeros ([`null`]) are called `null`.
+pub fn own_name(path: &Path) -> Option<&OsStr> {
+    if null::null_size(path).is_some() {
+        return Some(OsStr::new(null::NAME));
+    }
+    let bytes = path.as_os_str().as_bytes();
+    let last = bytes.rsplit(|&b| b == b'/').find(|part| !part.is_empty())?;
+    if last == b"." || last == b".." { None } else { Some(OsStr::from_bytes(last)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exactly_one_slash_stands_between() {
+        assert_eq!(below(b"a", b"b/c"), b"a/b/c");
+        assert_eq!(below(b"/", b"b"), b"/b");
+        assert_eq!(below(b"a/", b""), b"a/");
+        assert_eq!(below(b"", b"b"), b"b");
+    }
+
+    #[test]
+    fn names_are_what_cp_takes() {
+        let own = |path: &str| own_name(Path::new(path)).map(|name| name.to_str().unwrap().to_owned());
+        assert_eq!(own("/data/run7"), Some("run7".into()));
+        assert_eq!(own("/data/run7///"), Some("run7".into()));
+        assert_eq!((own("null:1g"), own("./null:1g")), (Some("null".into()), Some("null:1g".into())));
+        for contents in ["/", ".", "..", "a/.", "a/..", "./", ""] {
+            assert_eq!(own(contents), None, "{contents}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Why a whole job failed. A file that fails is an event, not an error.
+
+use crate::job::event::Summary;
+
+/// The last line of an error that a rerun goes on from.
+pub const GO_ON: &str = "run the same command again to go on";
+
+/// Ends a job. `Display` says what, where, and what to do next, one a line.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operands or options contradict each other or what is there. Exit status 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The other end could not be reached, started or understood. Exit status 3.
+    #[error("{0}")]
+    Connect(String),
+    /// The caller stopped the job; run it again to go on. Exit status 4.
+    #[error("interrupted; {GO_ON}")]
+    Interrupted,
+    /// The connection broke after the copy had begun; run it again to go on. Exit status 4.
+    #[error("{0}")]
+    Broken(String),
+    /// The job could not do its work at all. Exit status 1.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What a job returns: a summary (whose `failed` may not be 0), or why there is none.
+pub type Outcome = Result<Summary, Error>;

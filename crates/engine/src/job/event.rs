@@ -1,0 +1,413 @@
+//! What a running job tells its caller. The library never prints; whoever runs a job observes these.
+
+pub use haul_proto::diagnose::watch::Now;
+pub use haul_proto::diagnose::{Candidate, Detail, Fact, Figure, Limit, Unit, Verdict};
+pub use haul_proto::manifest::{Device, Node};
+pub use haul_proto::wire::load::{Load, Sockets, Stage, StreamFigures};
+use haul_proto::wire::report::PathFigures;
+pub use haul_proto::wire::report::{Difference, End, ReadBack, What};
+pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
+pub use haul_proto::wire::slow::SlowFile;
+pub use haul_proto::wire::sync::{Change, Item, Reasons, SyncFigures};
+pub use haul_proto::wire::work::{StreamWay, Work};
+use std::time::Duration;
+
+use haul_proto::wire::report::Counters;
+
+use crate::job::spec::{Algorithm, Cipher, DeltaFigures, Method};
+
+impl Event {
+    /// Bytes of its paths and texts, about.
+    pub(crate) fn text_bytes(&self) -> usize {
+        match self {
+            Self::FileDone { path, .. } | Self::Resumed { path, .. } | Self::Item { path, .. } => path.len(),
+            Self::Checksum { path, digest, .. } => path.len() + digest.len(),
+            Self::FileFailed { path, host, message } => path.len() + host.len() + message.len(),
+            Self::Skipped { path, reason } => path.len() + reason.len(),
+            Self::Differs { path, host, differences } => path.len() + host.len() + DIFFERENCE_BYTES * differences.len(),
+            Self::Notice(text) => text.len(),
+            Self::Deployed { .. }
+            | Self::Connected { .. }
+            | Self::Moved { .. }
+            | Self::Again { .. }
+            | Self::Progress(_)
+            | Self::Stopped(_)
+            | Self::RateLimit { .. }
+            | Self::Pause { .. }
+            | Self::Streams { .. } => 0,
+        }
+    }
+}
+
+/// Bytes of a difference at most: names of attributes, ranges.
+const DIFFERENCE_BYTES: usize = 16 << 10;
+
+/// Receives events, in order, from the controller's thread. It must not block for long: the job waits for it.
+pub trait Observer {
+    /// Called for each event.
+    fn event(&mut self, event: &Event);
+}
+
+/// Something that a person, a log or a script may want to know.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// haul was put on a host: shown as one line.
+    Deployed {
+        /// The host, as the user named it.
+        host: String,
+        /// Where it was put, on that host.
+        path: String,
+    },
+    /// The data streams are up.
+    Connected {
+        /// How they run.
+        way: Way,
+        /// How many.
+        streams: u16,
+        /// How they are sealed; never [`Cipher::Auto`].
+        cipher: Cipher,
+    },
+    /// The data takes another path from now on, or more of them.
+    Moved {
+        /// What it takes now.
+        way: Way,
+        /// Why, if it left one.
+        because: Option<String>,
+    },
+    /// A connection was lost. The job is begun again after a pause; what is there already is not copied again.
+    Again {
+        /// What was lost, where, and why; one line.
+        reason: String,
+        /// How long the pause is.
+        pause: Duration,
+        /// How many times it has been begun again, with this one, since it last came further.
+        attempt: u32,
+        /// After how many of them in a row it is given up, if there is such a limit.
+        attempts: Option<u32>,
+        /// After what time it is given up, unless it comes further; if there is such a limit.
+        left: Option<Duration>,
+    },
+    /// Figures so far, of the present attempt; sent every `progress_every` and once at the end.
+    Progress(Box<Progress>),
+    /// A file is whole, verified and under its final name. Only with `report_files`.
+    FileDone {
+        /// Path as the user would name it, from the operand down. Bytes, not text.
+        path: Vec<u8>,
+        /// Bytes.
+        size: u64,
+        /// Whether it was copied; else it was there already, or compared.
+        copied: bool,
+        /// BLAKE3 of the whole file, where that was computed.
+        digest: Option<[u8; 32]>,
+    },
+    /// A digest of a file that was asked for beside BLAKE3. Of what the target has, when it has its name; of what the source
+    /// has, when all of it was read.
+    Checksum {
+        /// Path as the user would name it: at the source, where it is computed there; else from the operand down. Bytes, not
+        /// text.
+        path: Vec<u8>,
+        /// Which.
+        algorithm: Algorithm,
+        /// The digest, as long as that has bytes.
+        digest: Vec<u8>,
+    },
+    /// An earlier run had left a part of this file: it is gone on with.
+    Resumed {
+        /// Path as the user would name it. Bytes, not text.
+        path: Vec<u8>,
+        /// Bytes of the whole file.
+        size: u64,
+        /// Bytes that are there, read again and proven.
+        held: u64,
+        /// Frames that were not what the earlier run had recorded, and are sent again.
+        damaged: u64,
+        /// The source reads them, too, since it may have changed.
+        compared: bool,
+    },
+    /// A file could not be copied. The others go on.
+    FileFailed {
+        /// Path as the user would name it. Bytes, not text.
+        path: Vec<u8>,
+        /// The host where it failed, as the user named it.
+        host: String,
+        /// What happened and, after it, what to do: one line each.
+        message: String,
+    },
+    /// Something is made, changed or removed at the target, or would be. Only where the job's rules ask for that.
+    Item {
+        /// Path at the target, as the user would name it. Bytes, not text.
+        path: Vec<u8>,
+        /// What.
+        item: Item,
+    },
+    /// Something is not the same at both ends. Only in a job that compares.
+    Differs {
+        /// Path at the target, as the user would name it. Bytes, not text.
+        path: Vec<u8>,
+        /// The target's host, as the user named it.
+        host: String,
+        /// How: at least one.
+        differences: Vec<Difference>,
+    },
+    /// Something was left out on purpose (a FIFO, a socket, a device).
+    Skipped {
+        /// Path as the user would name it. Bytes, not text.
+        path: Vec<u8>,
+        /// Why.
+        reason: String,
+    },
+    /// The limit on the rate was changed while the job runs.
+    RateLimit {
+        /// What holds from now on; `None`: nothing.
+        bytes_per_s: Option<u64>,
+    },
+    /// The caller has the job paused, or go on.
+    Pause {
+        /// Whether it is.
+        is_paused: bool,
+    },
+    /// The caller wants another number of streams.
+    Streams {
+        /// How many are in use from now on, as soon as there are so many.
+        wanted: u16,
+    },
+    /// The caller stopped the job: what limited it until then.
+    Stopped(Verdict),
+    /// Anything else worth one line.
+    Notice(String),
+}
+
+/// Figures of a running job.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Progress {
+    /// Files found at the source so far.
+    pub files_found: u64,
+    /// Their bytes.
+    pub bytes_found: u64,
+    /// Whether the source has been walked to its end, so that the two above are totals.
+    pub walk_complete: bool,
+    /// Files that are settled: whole at the target, or there already, or failed.
+    pub files_settled: u64,
+    /// Bytes proven and written at the target in this attempt.
+    pub bytes_written: u64,
+    /// Bytes of files that were there already.
+    pub bytes_skipped: u64,
+    /// Bytes that both ends have read and compared, in a job that only compares.
+    pub bytes_compared: u64,
+    /// Streams in use.
+    pub streams: u16,
+    /// How many there may be.
+    pub streams_max: u16,
+    /// Whether the caller has it paused.
+    pub is_paused: bool,
+    /// The limit on the rate that is set now, bytes a second.
+    pub rate_limit_bytes_per_s: Option<u64>,
+    /// What limits at present; `None` where that is not known, or nothing stands out.
+    pub limited_by: Option<Now>,
+    /// The verdict over the last seconds, without pauses.
+    pub verdict: Option<Verdict>,
+    /// What the source is at.
+    pub work: Work,
+    /// The files that took longest so far, the slowest first.
+    pub slowest: Vec<SlowFile>,
+    /// What the source's kernel says of all its connections so far; all zero without TCP.
+    pub sockets: Sockets,
+    /// What each of them did so far, those that were replaced included; empty without TCP.
+    pub per_stream: Vec<StreamFigures>,
+}
+
+impl Progress {
+    /// Bytes that this attempt has read at both ends: written there, or compared.
+    pub fn moved(&self) -> u64 {
+        self.bytes_written.saturating_add(self.bytes_compared)
+    }
+
+    /// Bytes that nothing is left to be done for.
+    pub fn done(&self) -> u64 {
+        self.moved().saturating_add(self.bytes_skipped)
+    }
+}
+
+/// How data travels.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Way {
+    /// It did not: nothing had to be moved.
+    #[default]
+    None,
+    /// Within one process, no socket.
+    Local {
+        /// The host that it is on, as the user named it; `None` for this one.
+        host: Option<String>,
+    },
+    /// TCP.
+    Tcp {
+        /// The path that the data takes: with `--paths all`, the first of them.
+        path: Path,
+        /// The others, where several are used at once.
+        others: Vec<Path>,
+        /// Why the first choice was not taken, if it was not.
+        instead_of: Option<String>,
+    },
+    /// Through ssh's own connection.
+    Ssh {
+        /// Why no TCP connection could be had.
+        because: String,
+    },
+}
+
+/// A path between two hosts; `from` connected to `to`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Path {
+    /// Address and port of the end that connected.
+    pub from: String,
+    /// Address and port of the end that accepted.
+    pub to: String,
+    /// The interface of the end that connected, where it said which one has that address.
+    pub interface: Option<String>,
+    /// What the systems say of its speed: of both ends' interfaces, the slower one.
+    pub mbit_per_s: Option<u32>,
+}
+
+impl Path {
+    /// Whether both ends have one address.
+    pub fn is_within_host(&self) -> bool {
+        let [from, to] = [&self.from, &self.to].map(|end| end.rsplit_once(':').map(|(address, _)| address));
+        from.is_some() && from == to
+    }
+}
+
+impl Summary {
+    /// Whether it compared, and found differences.
+    pub fn differs(&self) -> bool {
+        self.comparison.is_some_and(|comparison| comparison.differences > 0)
+    }
+}
+
+/// What came of a job that only compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Files of the source that were held against the target's.
+    pub files: u64,
+    /// Bytes that both ends read.
+    pub bytes: u64,
+    /// Entries that are not the same at both ends; each was reported.
+    pub differences: u64,
+}
+
+/// What compression did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Compression {
+    /// How most of what travelled compressed was.
+    pub method: Method,
+    /// Bytes of all contents that were sent, compressed or not, for one byte on the wire.
+    pub ratio: f64,
+}
+
+impl Compression {
+    /// From what a source counted.
+    pub fn new(method: Method, counters: &Counters) -> Self {
+        Self { method, ratio: counters.bytes_carried as f64 / counters.bytes_on_wire.max(1) as f64 }
+    }
+}
+
+/// Something that could be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advised {
+    /// What, and why: one line, with the host as the user named it where it is to be done at one.
+    pub text: String,
+    /// The command or the option that does it, where there is one.
+    pub command: Option<String>,
+}
+
+/// The result of a job that ran to its end.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    /// Files copied in this run.
+    pub files_copied: u64,
+    /// Files that were there already.
+    pub files_skipped: u64,
+    /// Files (and directories and links) that failed; each was reported.
+    pub failed: u64,
+    /// Directories that exist at the target now.
+    pub directories: u64,
+    /// Symbolic links made or found equal.
+    pub symlinks: u64,
+    /// Entries left out on purpose.
+    pub left_out: u64,
+    /// Entries left out by filters, directories with all that is in them as one.
+    pub filtered: u64,
+    /// Bytes written in this run.
+    pub bytes: u64,
+    /// Bytes of files that were there already.
+    pub bytes_skipped: u64,
+    /// From the start of the command to the last acknowledgement.
+    pub elapsed: Duration,
+    /// For how long of it the caller had the job paused.
+    pub paused: Duration,
+    /// How many times the job was begun again after a connection was lost. What follows, other than counts of bytes on
+    /// the wire and of frames, is about the last attempt.
+    pub restarts: u32,
+    /// How data travelled.
+    pub way: Way,
+    /// Streams used.
+    pub streams: u16,
+    /// How they were sealed; never [`Cipher::Auto`]. `None` when no socket was used.
+    pub cipher: Option<Cipher>,
+    /// Whether every file has its BLAKE3 from the source, beside the XXH3 of each frame.
+    pub blake3: bool,
+    /// What the path was like, as the source's kernel saw it; all zero where no TCP was used.
+    pub path: PathFigures,
+    /// What limited it; `None` in a job that only compared.
+    pub verdict: Option<Verdict>,
+    /// Where the time of source and target went; within one process, twice the same.
+    pub loads: [Load; 2],
+    /// What each stream did, as source and target say. Within one process, there is the source's word alone.
+    pub streams_at: [Vec<StreamFigures>; 2],
+    /// The files that took longest, the slowest first.
+    pub slowest: Vec<SlowFile>,
+    /// What came of old files that stood in the way; `None` where nothing did.
+    pub delta: Option<DeltaFigures>,
+    /// What was removed, linked and the like, so that the target became what the sources are.
+    pub sync: SyncFigures,
+    /// Nothing was made, changed or removed: what would have been was told.
+    pub is_dry: bool,
+    /// What could be done so that the next transfer is faster.
+    pub advice: Vec<Advised>,
+    /// The limit on the rate that was set at the end, bytes a second.
+    pub rate_limit_bytes_per_s: Option<u64>,
+    /// Frames sent again because what arrived was not what was sent.
+    pub frames_resent: u64,
+    /// Bytes of the records that the source sent; 0 when no socket was used.
+    pub bytes_on_wire: u64,
+    /// What compression did; `None` where nothing travelled compressed.
+    pub compression: Option<Compression>,
+    /// User plus system seconds of the source's worker.
+    pub source_cpu: Duration,
+    /// User plus system seconds of the target's worker.
+    pub target_cpu: Duration,
+    /// The part of [`Self::source_cpu`] that was the system's.
+    pub source_system: Duration,
+    /// The part of [`Self::target_cpu`] that was the system's.
+    pub target_system: Duration,
+    /// Peak resident memory of the source's worker, bytes.
+    pub source_peak_bytes: u64,
+    /// Peak resident memory of the target's worker, bytes.
+    pub target_peak_bytes: u64,
+    /// Bytes that the source read past the page cache (O_DIRECT).
+    pub source_direct_bytes: u64,
+    /// Bytes that the target wrote past it.
+    pub target_direct_bytes: u64,
+    /// Of [`Self::bytes`], those that were not copied: the files share their blocks with the source's (reflink).
+    pub cloned_bytes: u64,
+    /// Whether all files that were copied in this run are on the target's disk, with their names, so that they outlast a
+    /// loss of power.
+    pub durable: bool,
+    /// Where the target read its files back from, where the disk was to be verified: what it found is what was sent.
+    pub read_back: Option<ReadBack>,
+    /// How far the source's kernel held it to what it was to read; `None` where it did not come to that.
+    pub source_sandbox: Option<Sandbox>,
+    /// How far the target's kernel held it to where it was to write; `None` where it did not come to that.
+    pub target_sandbox: Option<Sandbox>,
+    /// Of a job that only compared, what came of it. Then nothing was copied.
+    pub comparison: Option<Comparison>,
+}

@@ -1,0 +1,47 @@
+//! A list of sources that is read while the job runs, once for each attempt. Who calls the library knows how it is
+//! written; here is what the job has to know.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::job::spec::{Host, Location};
+
+/// A list of sources.
+#[derive(Clone)]
+pub struct List {
+    /// Where it is from, as it is shown.
+    pub name: String,
+    /// The host that all of them are on.
+    pub host: Host,
+    /// Reads it from its beginning.
+    pub open: Arc<dyn Fn() -> Box<dyn Lines> + Send + Sync>,
+}
+
+/// Reads a list.
+pub trait Lines: Send {
+    /// The next line; waits for it no longer than `patience`.
+    fn next(&mut self, patience: Duration) -> Line;
+
+    /// Where the last line stands, to be shown: `line 17 of FILE`.
+    fn position(&self) -> String;
+}
+
+/// What comes next of a list.
+#[derive(Debug)]
+pub enum Line {
+    /// A source.
+    Source(Location),
+    /// What cannot be one: as it was written, and why.
+    Bad(Vec<u8>, String),
+    /// There is nothing yet.
+    NotYet,
+    /// There is no more. Why it cannot be read, where that is not its end.
+    End(Option<String>),
+}
+
+impl fmt::Debug for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("List").field("name", &self.name).field("host", &self.host).finish_non_exhaustive()
+    }
+}

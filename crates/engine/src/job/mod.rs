@@ -1,0 +1,27 @@
+//! What a job is, and what it says: its specification, its events, its errors, and who may run it.
+//!
+//! Values only: nothing here does the work.
+
+pub mod account;
+pub mod allowance;
+pub mod credentials;
+pub mod display_path;
+pub mod error;
+pub mod event;
+pub mod hello;
+pub mod list;
+pub mod network;
+pub mod null;
+pub mod own_executable;
+pub mod rate;
+pub mod runtime_control;
+pub mod spec;
+
+/// The ends of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Where the data is.
+    Source,
+    /// Where it goes.
+    Target,
+}

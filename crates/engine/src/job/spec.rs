@@ -1,0 +1,418 @@
+//! What a job is, in the library's own words: the command line resolves to this, and nothing else does.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haul_proto::wire::limits::SILENCE_MS;
+
+pub use crate::job::credentials::{Pass, PrivateKey, PublicKey, Secret};
+pub use crate::job::list::{Line, Lines, List};
+pub use crate::job::network::{Callback, Family, Network};
+pub use crate::job::null::{NOTHING as NULL_TARGET, is_null, names_null};
+pub use haul_proto::checksum::Algorithm;
+pub use haul_proto::compression::{Method, Policy};
+pub use haul_proto::expected::Expected;
+pub use haul_proto::need::InTheWay;
+pub use haul_proto::wire::delta::{Delta, DeltaFigures, DeltaRules};
+pub use haul_proto::wire::filters::{Filters, Limits, List as FilterList};
+pub use haul_proto::wire::kept::{Holes, Kept};
+pub use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
+pub use haul_proto::wire::rules::{LeaveOut, Modes};
+pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
+pub use haul_proto::wire::sync::{Delete, Equal, SyncRules};
+
+/// One copy: sources, a target, and how. Any of them may be here or elsewhere.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// At least one, unless there is a list; all on one host.
+    pub sources: Vec<Location>,
+    /// Sources that are read from a list, and then are all that there are.
+    pub list: Option<List>,
+    /// Where they go.
+    pub target: Location,
+    /// How they are copied.
+    pub options: Options,
+    /// How remote hosts are reached.
+    pub access: Access,
+}
+
+impl Job {
+    /// The host that all sources are on.
+    pub fn source_host(&self) -> &Host {
+        match (&self.list, self.sources.first()) {
+            (Some(list), _) => &list.host,
+            (None, source) => source.map_or(&Host::Local, |source| &source.host),
+        }
+    }
+}
+
+/// A path on a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// The host.
+    pub host: Host,
+    /// The path there: relative ones start in the working directory here, in the login directory on a remote host.
+    pub path: PathBuf,
+}
+
+/// A host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// This one.
+    Local,
+    /// One that ssh reaches.
+    Remote {
+        /// The account, where one was named.
+        user: Option<String>,
+        /// Name or address as ssh takes it (an IPv6 address without brackets).
+        name: String,
+    },
+    /// One where `haul serve` answers.
+    Served {
+        /// Name or address (an IPv6 address without brackets).
+        name: String,
+        /// Its port.
+        port: u16,
+        /// Which of its directories; empty where it has but one.
+        directory: String,
+        /// What proves that this one may.
+        pass: Pass,
+    },
+}
+
+/// How remote hosts are reached, and for how long.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// `-i`: the identity file (a relative path is relative to the working directory).
+    pub identity: Option<PathBuf>,
+    /// `--ssh-port`.
+    pub port: Option<u16>,
+    /// `--ssh-option`, each as ssh's own `-o` takes it.
+    pub ssh_options: Vec<String>,
+    /// `-4`, `-6`: the only kind of addresses that ssh uses.
+    pub family: Option<Family>,
+    /// `-S`: how to start the remote side when it is the source; %I %U %H %4 are filled in.
+    pub source_command: Option<String>,
+    /// `-T`: the same when it is the target.
+    pub target_command: Option<String>,
+    /// Whether haul may put a copy of itself on a host that has none.
+    pub deploy: bool,
+    /// How to log in at a remote target, where that is not as at a remote source.
+    pub target_login: Option<Login>,
+    /// Somebody may be asked for passwords: where there are two hosts, for one after the other.
+    pub in_turn: bool,
+    /// `--silence`: an end from which nothing is heard for so long is gone. At least [`SILENCE_MIN`].
+    pub silence: Duration,
+    /// How long ssh may take to connect; `None` leaves that to its configuration and to whoever types passwords.
+    pub connect_timeout: Option<Duration>,
+    /// When a job whose connection was lost is begun again.
+    pub retries: Retries,
+}
+
+/// What of [`Access`] is about one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// As [`Access::identity`].
+    pub identity: Option<PathBuf>,
+    /// As [`Access::port`].
+    pub port: Option<u16>,
+    /// As [`Access::ssh_options`].
+    pub ssh_options: Vec<String>,
+    /// As [`Access::deploy`].
+    pub deploy: bool,
+}
+
+impl Access {
+    /// What of it is about one host.
+    pub fn login(&self) -> Login {
+        Login {
+            identity: self.identity.clone(),
+            port: self.port,
+            ssh_options: self.ssh_options.clone(),
+            deploy: self.deploy,
+        }
+    }
+
+    /// What holds for the target.
+    pub fn of_target(&self) -> Self {
+        match self.target_login.clone() {
+            Some(Login { identity, port, ssh_options, deploy }) => {
+                Self { identity, port, ssh_options, deploy, target_login: None, ..self.clone() }
+            }
+            None => self.clone(),
+        }
+    }
+}
+
+/// An end beats three times in this time.
+pub const SILENCE_MIN: Duration = Duration::from_secs(3);
+
+impl Default for Access {
+    fn default() -> Self {
+        Self {
+            identity: None,
+            port: None,
+            ssh_options: Vec::new(),
+            family: None,
+            source_command: None,
+            target_command: None,
+            deploy: false,
+            target_login: None,
+            in_turn: false,
+            silence: Duration::from_millis(SILENCE_MS),
+            connect_timeout: None,
+            retries: Retries::default(),
+        }
+    }
+}
+
+/// When a job whose connection was lost is begun again. Whatever limits there are begin anew whenever an attempt has come
+/// further than all before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retries {
+    /// `--retries`: at most so many times; `None` for no such limit.
+    pub times: Option<u32>,
+    /// `--retry-for`: no longer than this; `None` for no such limit.
+    pub time: Option<Duration>,
+    /// It is given up after so many attempts that were under way and broke without coming further: whatever ends them is
+    /// no lost connection then. `None` for no such limit.
+    pub breaks: Option<u32>,
+    /// Also where a host could not be reached at all, and where there is no connection to another.
+    pub from_the_start: bool,
+}
+
+impl Retries {
+    /// Not at all.
+    pub const NEVER: Self = Self { times: Some(0), time: None, breaks: None, from_the_start: false };
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self { times: None, time: Some(Duration::from_secs(600)), breaks: Some(5), from_the_start: false }
+    }
+}
+
+/// How files are copied.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// `-r`: directories with all that is in them.
+    pub recursive: bool,
+    /// Copy nothing, change nothing: compare what both ends have. Most of the options below mean nothing then.
+    pub compare: bool,
+    /// `-f`, `-O`: what becomes of what exists.
+    pub in_the_way: InTheWay,
+    /// `-p`: keep mode, owner and group (the modification time is always kept).
+    pub preserve: bool,
+    /// `--numeric-ids`, `--usermap`, `--groupmap`, `--chown`: which owner and group that is at the target.
+    pub owners: OwnerRules,
+    /// What becomes of symbolic links below an operand.
+    pub symlinks: Symlinks,
+    /// `-+`, `-^`: what the walk leaves out.
+    pub leave_out: LeaveOut,
+    /// What is kept besides bytes, times, modes and owners.
+    pub kept: Kept,
+    /// `--include`, `--exclude` and the like: what else it leaves out.
+    pub filters: Filters,
+    /// `-m`: permission bits of what is made, unless [`Self::preserve`] says whose they are.
+    pub modes: Modes,
+    /// `-d`: where relative sources are; their paths are made anew below the target. `None`: no base.
+    pub base: Option<PathBuf>,
+    /// `-F` clears it: a file that cannot fit is refused at once.
+    pub check_space: bool,
+    /// `-A`: make the target directory.
+    pub make_directory: bool,
+    /// `-s`: number of streams; `None` lets haul choose, and change it while the job runs.
+    pub streams: Option<u16>,
+    /// `-u`: whether the source reads past the page cache.
+    pub direct_source: DirectIo,
+    /// `-u`: whether the target writes past the page cache.
+    pub direct_target: DirectIo,
+    /// `--cache`: what stays in the page cache.
+    pub cache: CacheUse,
+    /// `-b`: frames that a stream has under way past the page cache at the source; 0 lets haul choose.
+    pub source_under_way: u8,
+    /// `-b +N`: the same at the target.
+    pub target_under_way: u8,
+    /// `--fsync`: what the target waits for before a file counts as copied. Nothing is not enough for [`Verify::Disk`].
+    pub fsync: Fsync,
+    /// `--delta`, `--inplace`: what becomes of old files in the way.
+    pub delta: DeltaRules,
+    /// What the target does besides, so that it becomes what the sources are.
+    pub sync: SyncRules,
+    /// `--delete=before`: what is at the target alone is removed before anything is copied.
+    pub delete_first: bool,
+    /// `--remove-source-files`: a file that was sent, and is proven at the target, is removed at the source.
+    pub remove_source_files: bool,
+    /// `--congestion`: congestion control of the data streams, by the kernel's name; `None` chooses by the path.
+    pub congestion: Option<String>,
+    /// `-w`: socket buffer size in bytes; `None` leaves it to the kernel's auto-tuning.
+    pub window_bytes: Option<u32>,
+    /// `-w =SIZE`, `-U`: no auto-tuning, also where the kernel makes less of it.
+    pub window_fixed: bool,
+    /// `-q`: traffic class of the data streams' packets; 0 for none.
+    pub traffic_class: u8,
+    /// How data connections are made.
+    pub network: Network,
+    /// How the data streams are sealed.
+    pub cipher: Cipher,
+    /// `-c`: what is done to data before that. Within one machine it never is.
+    pub compression: Policy,
+    /// Payload per frame in bytes (a power of two from 256 KiB to 1 MiB); `None` lets haul choose.
+    pub frame_bytes: Option<u32>,
+    /// Whether each finished file is to be reported ([`crate::job::event::Event::FileDone`]).
+    pub report_files: bool,
+    /// Whether the BLAKE3 of each file is computed, and reported with it. It is computed, too, where `verify`, a
+    /// `checksum` or an end's audit log takes it; else frames have their checks alone.
+    pub blake3: bool,
+    /// Whether files that are there already are read at the target, so that they are reported with a digest too.
+    pub digest_existing: bool,
+    /// `--verify`: what the target hashes with BLAKE3, too.
+    pub verify: Verify,
+    /// `--no-resume` clears it: go on with what an earlier run left, and leave what the next one can go on with.
+    pub resume: bool,
+    /// `--no-keep` clears it: what is not whole stays when the job fails.
+    pub keep_partial: bool,
+    /// `-a`: where the target records what is in partial files; `None`: beside them.
+    pub journal_dir: Option<PathBuf>,
+    /// How often progress is reported.
+    pub progress_every: Duration,
+    /// Two workers and loopback sockets even where both ends are local: for the demonstration and for tests.
+    pub sockets: bool,
+    /// `-x`: what all streams together may carry, in bytes a second; `None` for no limit. [`crate::job::rate::RateHandle`] changes it.
+    pub rate_bytes_per_s: Option<u64>,
+    /// `--cpus`: the CPUs that both ends keep to, where they have them; empty for all.
+    pub cpus: Vec<u16>,
+    /// The one source is a pipe.
+    pub source_pipe: Option<Piped>,
+    /// The target is a pipe.
+    pub target_pipe: Option<Piped>,
+    /// `-E`: a digest of each file, beside BLAKE3 ([`crate::job::event::Event::Checksum`]).
+    pub checksum: Option<Checksum>,
+    /// Bytes that one key seals before the next is derived; `None` for the protocol's own limit. For tests.
+    pub rekey_bytes: Option<u64>,
+}
+
+/// A digest of each file that is copied.
+#[derive(Debug, Clone)]
+pub struct Checksum {
+    /// Which.
+    pub algorithm: Algorithm,
+    /// Of what the source reads, and not of what the target writes.
+    pub at_source: bool,
+    /// What it has to be, or the file does not get its name.
+    pub against: Against,
+}
+
+/// What a digest is held against.
+#[derive(Debug, Clone)]
+pub enum Against {
+    /// Nothing: it is told.
+    Nothing,
+    /// This, whatever the file.
+    Value(Vec<u8>),
+    /// The line of the file's name, at the target; of a file without a line, nothing. To be sorted.
+    Lines(Arc<Expected>),
+}
+
+/// An end of a copy that is no file: read or written from its beginning to its end, once.
+#[derive(Debug, Clone)]
+pub enum Piped {
+    /// `-`: the caller's standard input or output. The end has to be on this host.
+    Standard(Arc<OwnedFd>),
+    /// `-N`: a FIFO, or a program that the end's host starts.
+    Named,
+    /// `-R`: a source's file that grows, and is followed until it has not grown for so long.
+    Growing(Duration),
+}
+
+/// What becomes of symbolic links below an operand. An operand that is a link is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Symlinks {
+    /// Recreated as they are.
+    Keep,
+    /// Copied as what they point to.
+    Follow,
+    /// Left out.
+    Ignore,
+}
+
+/// How data streams are sealed. There is no unauthenticated choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cipher {
+    /// AES-128-GCM, or ChaCha20-Poly1305 where one of the ends has no AES in hardware.
+    Auto,
+    /// AES-256-GCM.
+    Aes256Gcm,
+    /// AES-128-GCM.
+    Aes128Gcm,
+    /// ChaCha20-Poly1305.
+    ChaCha20Poly1305,
+    /// `--no-encrypt`: payload in the clear, authenticated (GMAC under AES-256-GCM); names and metadata stay encrypted.
+    AuthenticateOnly,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            recursive: false,
+            compare: false,
+            in_the_way: InTheWay::Report,
+            preserve: false,
+            owners: OwnerRules { by_name: true, ..OwnerRules::default() },
+            symlinks: Symlinks::Keep,
+            leave_out: LeaveOut::default(),
+            kept: Kept::default(),
+            filters: Filters::default(),
+            modes: Modes::default(),
+            base: None,
+            check_space: true,
+            make_directory: false,
+            streams: None,
+            direct_source: DirectIo::Auto,
+            direct_target: DirectIo::Auto,
+            cache: CacheUse::Auto,
+            source_under_way: 0,
+            target_under_way: 0,
+            fsync: Fsync::Full,
+            delta: DeltaRules { delta: Delta::Auto, ..DeltaRules::default() },
+            sync: SyncRules::default(),
+            delete_first: false,
+            remove_source_files: false,
+            congestion: None,
+            window_bytes: None,
+            window_fixed: false,
+            traffic_class: 0,
+            network: Network::default(),
+            cipher: Cipher::Auto,
+            compression: Policy::Auto,
+            frame_bytes: None,
+            report_files: false,
+            blake3: false,
+            digest_existing: false,
+            verify: Verify::Wire,
+            resume: true,
+            keep_partial: true,
+            journal_dir: None,
+            progress_every: Duration::from_millis(200),
+            sockets: false,
+            rate_bytes_per_s: None,
+            cpus: Vec::new(),
+            source_pipe: None,
+            target_pipe: None,
+            checksum: None,
+            rekey_bytes: None,
+        }
+    }
+}
+
+/// The program that workers are started from, and what it may be told.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The running executable: started again for local workers, copied to hosts that have none.
+    pub executable: PathBuf,
+    /// The arguments that make it a worker.
+    pub worker_arguments: Vec<OsString>,
+}

@@ -1,0 +1,173 @@
+//! Listens to a child until it greets. Takes one byte at a time, so that what follows the greeting stays in the pipe.
+
+use std::io::{self, Read};
+use std::process::ChildStdout;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use super::explain::Remains;
+use super::scan::{Line, Scanner};
+use crate::job::hello::Greeting;
+use crate::sys::cancel::Cancel;
+use crate::sys::child::{CANCEL_POLL, Guard, is_ready};
+use crate::sys::prompt::Prompter;
+
+/// A child that logs in is hurried this often in all the time that it has taken so far, or more often.
+const HURRIED_PART: u32 = 64;
+
+/// Shortest time between two hurryings.
+const HURRIED_EVERY_MIN: Duration = Duration::from_millis(2);
+
+/// How long a child that closed its output may take to end, so that its status can be told.
+const END_WAIT: Duration = Duration::from_secs(5);
+
+/// What came of listening.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// One of haul's lines.
+    Line(Line),
+    /// The output ended.
+    Ended,
+    /// More came than any banner prints.
+    TooMuchNoise,
+    /// The deadline passed.
+    TimedOut,
+    /// The caller wants no more of it.
+    Cancelled,
+}
+
+/// A child's output before it greets.
+#[derive(Debug)]
+pub(super) struct Listener {
+    stdout: ChildStdout,
+    scanner: Scanner,
+    deadline: Option<Instant>,
+    cancel: Cancel,
+    /// Until it says something: then it has logged in.
+    hurried: Option<Hurried>,
+}
+
+/// A child that is logging in.
+#[derive(Debug)]
+struct Hurried {
+    prompter: Prompter,
+    since: Instant,
+}
+
+impl Hurried {
+    /// Seldom where it takes long, be it the path or somebody who looks for a password.
+    fn pause(&self) -> Duration {
+        (self.since.elapsed() / HURRIED_PART).clamp(HURRIED_EVERY_MIN, CANCEL_POLL)
+    }
+}
+
+impl Listener {
+    /// Listens to `stdout` until `cancel` is set; without a deadline, as long as it is open: someone may be looking for
+    /// a password.
+    pub(super) fn new(stdout: ChildStdout, deadline: Option<Instant>, cancel: Cancel) -> Self {
+        Self { stdout, scanner: Scanner::default(), deadline, cancel, hurried: None }
+    }
+
+    /// `ssh`, whose output this is, is to lose no time as long as it logs in.
+    pub(super) fn hurry(&mut self, ssh: &Guard) {
+        self.hurried = Prompter::of(ssh.id()).map(|prompter| Hurried { prompter, since: Instant::now() });
+    }
+
+    /// The next line of haul's.
+    pub(super) fn next(&mut self) -> Heard {
+        loop {
+            if let Some(over) = self.wait() {
+                return over;
+            }
+            self.hurried = None;
+            let mut byte = [0];
+            match self.stdout.read(&mut byte) {
+                Ok(0) => return Heard::Ended,
+                Ok(_) => match self.scanner.push(byte[0]) {
+                    Ok(Some(line)) => return Heard::Line(line),
+                    Ok(None) => {}
+                    Err(_) => return Heard::TooMuchNoise,
+                },
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A pipe that cannot be read is as good as one that ended.
+                Err(_) => return Heard::Ended,
+            }
+        }
+    }
+
+    /// The greeting, whatever comes before it; or else why there is none.
+    pub(super) fn greeting(&mut self) -> Result<Greeting, Heard> {
+        loop {
+            match self.next() {
+                Heard::Line(Line::Greeting(greeting)) => return Ok(greeting),
+                Heard::Line(_) => {}
+                other => return Err(other),
+            }
+        }
+    }
+
+    /// The output, right after the last line.
+    pub(super) fn into_stdout(self) -> ChildStdout {
+        self.stdout
+    }
+
+    /// What can be told of a child that failed. Waits for its end, and brings it about if need be.
+    pub(super) fn remains(&self, child: &mut Guard) -> Remains {
+        // Were the wait to fail, the status would be unknown, which is what is told then.
+        let deadline = Instant::now() + END_WAIT;
+        let mut status = None;
+        while status.is_none() && Instant::now() < deadline && !self.cancel.is_cancelled() {
+            status = child.wait(CANCEL_POLL).ok().flatten();
+        }
+        child.end();
+        Remains { status, stderr: child.stderr_tail(), noise: self.scanner.noise() }
+    }
+
+    /// Waits for a byte or the end; else says why it waits no longer.
+    fn wait(&mut self) -> Option<Heard> {
+        loop {
+            if self.cancel.is_cancelled() {
+                return Some(Heard::Cancelled);
+            }
+            let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let pause = self.hurried.as_ref().map_or(CANCEL_POLL, Hurried::pause);
+            if is_ready(&self.stdout, PollFlags::IN, left.map_or(pause, |left| left.min(pause))) {
+                return None;
+            }
+            if left.is_some_and(|left| left.is_zero()) {
+                return Some(Heard::TimedOut);
+            }
+            self.hurried = self.hurried.take().filter(|hurried| hurried.prompter.prompt());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::hello::greeting_line;
+    use crate::sys::child::spawn;
+    use crate::sys::prompt::tests::{connecting, is_prompt};
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::process::Command;
+    use std::thread;
+
+    #[test]
+    fn who_logs_in_is_hurried_until_it_speaks() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let script = connecting(&server, &format!("read -t 20 <&3; printf '{}'; read -t 20", greeting_line()));
+        let spawned = spawn(Command::new("bash").args(["-c", &script])).unwrap();
+        let (mut accepted, _) = server.accept().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let mut listener = Listener::new(spawned.stdout, Some(deadline), Cancel::new());
+        listener.hurry(&spawned.guard);
+        let listening = thread::spawn(move || (listener.greeting().is_ok(), listener.hurried.is_some()));
+        while is_prompt(spawned.guard.id()) != Some(true) {
+            assert!(Instant::now() < deadline, "nobody hurries it");
+        }
+        accepted.write_all(b"you are in\n").unwrap();
+        assert_eq!(listening.join().unwrap(), (true, false));
+    }
+}

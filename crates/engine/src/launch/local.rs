@@ -1,0 +1,195 @@
+//! Starts a worker on this host, as a child process over pipes.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::job::error::Error;
+use crate::job::spec::Program;
+use crate::sys::cancel::Cancel;
+
+use super::Started;
+use super::explain::status_words;
+use super::greet::{Heard, Listener};
+use crate::job::End;
+use crate::job::hello::{Greeting, PROTOCOL};
+use crate::job::own_executable::{BY_PROC, own_executable};
+use crate::job::spec::{Options, Piped};
+use crate::sys::child::spawn;
+use crate::sys::handed::hand_over;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// How this host is called where a host's name is wanted.
+pub(super) const LABEL: &str = "this host";
+
+/// How long a worker on this host may take to greet.
+const GREETING_WAIT: Duration = Duration::from_secs(30);
+
+/// The caller's own standard input and output, where a worker here is to have them.
+#[derive(Debug, Clone, Default)]
+pub struct Standard {
+    input: Option<Arc<OwnedFd>>,
+    output: Option<Arc<OwnedFd>>,
+}
+
+impl Standard {
+    /// As a job wants it.
+    pub fn of(options: &Options) -> Self {
+        let standard = |piped: &Option<Piped>| match piped {
+            Some(Piped::Standard(fd)) => Some(Arc::clone(fd)),
+            Some(Piped::Named | Piped::Growing(_)) | None => None,
+        };
+        Self { input: standard(&options.source_pipe), output: standard(&options.target_pipe) }
+    }
+
+    /// The worker is told by arguments which descriptors these are.
+    fn hand_over(&self, command: &mut Command) -> io::Result<()> {
+        for (word, fd) in [("--input", &self.input), ("--output", &self.output)] {
+            if let Some(fd) = fd {
+                let number = hand_over(command, fd)?;
+                command.arg(format!("{word}={number}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Starts `program` as a worker here, in this process's group. Blocks until it has greeted, at most 30 s, or until
+/// `cancel` is set; whatever the error, the process is gone by then.
+pub fn start_local(program: &Program, end: End, standard: &Standard, cancel: &Cancel) -> Result<Started, Error> {
+    let mut command = Command::new(&program.executable);
+    command.args(&program.worker_arguments);
+    let spawned = standard.hand_over(&mut command).and_then(|()| spawn(&mut command)).map_err(|error| {
+        let path = program.executable.display();
+        if program.executable == Path::new(BY_PROC) && error.kind() == io::ErrorKind::NotFound {
+            let why = own_executable().map_or_else(|error| error.to_string(), |_| error.to_string());
+            return Error::Connect(format!(
+                "no worker can be started on {LABEL}: {why}\nmount /proc, or start haul by its path"
+            ));
+        }
+        Error::Connect(format!(
+            "cannot start {path} as a worker on {LABEL}: {error}\ncheck that it still exists and may be executed"
+        ))
+    })?;
+    let mut child = spawned.guard;
+    let mut listener = Listener::new(spawned.stdout, Some(Instant::now() + GREETING_WAIT), cancel.clone());
+    let why = match listener.greeting() {
+        Ok(greeting) if greeting.protocol == PROTOCOL => {
+            return Ok(Started {
+                peer: None,
+                to_worker: spawned.stdin,
+                from_worker: listener.into_stdout(),
+                child,
+                version: greeting.version,
+                deployed: None,
+                host_label: LABEL.to_owned(),
+            });
+        }
+        Ok(Greeting { version, protocol }) => {
+            return Err(failed(
+                end,
+                program,
+                &format!("it is haul {version} with protocol {protocol}, not {PROTOCOL}"),
+                &[],
+            ));
+        }
+        Err(why) => why,
+    };
+    match why {
+        Heard::Cancelled => Err(Error::Interrupted),
+        Heard::TimedOut => {
+            let why = format!("it said nothing for {} s", GREETING_WAIT.as_secs());
+            child.end();
+            Err(failed(end, program, &why, &child.stderr_tail()))
+        }
+        Heard::Line(_) | Heard::Ended | Heard::TooMuchNoise => {
+            let remains = listener.remains(&mut child);
+            let said: Vec<String> = remains.noise.into_iter().chain(remains.stderr).collect();
+            Err(failed(end, program, &status_words(remains.status), &said))
+        }
+    }
+}
+
+fn failed(end: End, program: &Program, why: &str, said: &[String]) -> Error {
+    let which = match end {
+        End::Source => "source",
+        End::Target => "target",
+    };
+    let mut lines = vec![format!("the {which}'s worker on {LABEL} did not start: {why}")];
+    lines.extend(said.iter().rev().take(3).rev().map(|line| format!("it said: {line}")));
+    lines.push(format!("check that {} is haul and was not replaced meanwhile", program.executable.display()));
+    Error::Connect(lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::job::hello::VERSION;
+
+    /// A "program" that is a shell with the given script.
+    fn program(script: &str) -> Program {
+        let worker_arguments = ["10", "sh", "-c", script].iter().map(Into::into).collect();
+        Program { executable: PathBuf::from("/usr/bin/timeout"), worker_arguments }
+    }
+
+    #[test]
+    fn a_worker_that_greets_can_be_talked_to() {
+        let script = format!("echo noise; printf '\\nHAUL-WORKER 1 {VERSION}\\n\\n\\000binary'; cat");
+        let mut started = start_local(&program(&script), End::Source, &Standard::default(), &Cancel::new()).unwrap();
+        started.to_worker.write_all(b"echoed").unwrap();
+        drop(started.to_worker);
+        let mut all = Vec::new();
+        started.from_worker.read_to_end(&mut all).unwrap();
+        assert_eq!(all, b"\n\0binaryechoed");
+        assert_eq!((started.version.as_str(), started.host_label.as_str()), (VERSION, "this host"));
+        assert!(started.child.wait(Duration::from_secs(5)).unwrap().is_some_and(|status| status.success()));
+    }
+
+    #[test]
+    fn one_that_does_not_says_why() {
+        let error = start_local(
+            &program("echo 'no such option' >&2; exit 7"),
+            End::Target,
+            &Standard::default(),
+            &Cancel::new(),
+        )
+        .unwrap_err()
+        .to_string();
+        assert!(
+            error.starts_with("the target's worker on this host did not start: it ended with status 7\n"),
+            "{error}"
+        );
+        assert!(error.contains("it said: no such option\n"), "{error}");
+        let error = start_local(
+            &program("printf '\\nHAUL-WORKER 9 5.0\\n'; cat"),
+            End::Target,
+            &Standard::default(),
+            &Cancel::new(),
+        )
+        .unwrap_err()
+        .to_string();
+        assert!(error.contains("haul 5.0 with protocol 9, not 1"), "{error}");
+        let missing = Program { executable: "/nonexistent/haul".into(), worker_arguments: Vec::new() };
+        let error = start_local(&missing, End::Source, &Standard::default(), &Cancel::new()).unwrap_err().to_string();
+        assert!(error.starts_with("cannot start /nonexistent/haul as a worker"), "{error}");
+    }
+
+    #[test]
+    fn one_that_is_silent_is_ended_when_the_job_is_cancelled() {
+        let cancel = Cancel::new();
+        let stop = cancel.clone();
+        let stopping = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            stop.cancel();
+        });
+        let begun = Instant::now();
+        let error = start_local(&program("cat"), End::Source, &Standard::default(), &cancel).unwrap_err();
+        assert!(matches!(error, Error::Interrupted) && begun.elapsed() < Duration::from_secs(5), "{error}");
+        stopping.join().unwrap();
+    }
+}

@@ -1,0 +1,262 @@
+//! Starts a worker on another host over one ssh connection, and puts haul there if it must and may.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::process::{ChildStdin, Command};
+use std::time::{Duration, Instant};
+
+use haul_proto::path::escape;
+
+use crate::job::error::Error;
+use crate::job::spec::{Access, Host, Program};
+use crate::sys::cancel::Cancel;
+use crate::sys::prompt::Prompter;
+
+use super::executable::Executable;
+use super::explain::Scene;
+use super::greet::{Heard, Listener};
+use super::scan::Line;
+use super::script::{Placement, Request, plain_arguments, remote_command};
+use super::ssh::{Remote, arguments, own_command, own_words, quoted, scene};
+use super::{Standard, Started, start_local};
+use crate::job::End;
+use crate::job::hello::PROTOCOL;
+use crate::sys::child::{Patient, Spawned, spawn};
+
+/// A worker greets within this many times the time that ssh has to connect, where it has one: somebody may be typing.
+const GREETING_PART: u32 = 5;
+
+/// Starts a worker on `host`. Blocks until it has greeted, however long ssh takes to be given its passwords (unless
+/// `access` bounds that), until ssh ends, or until `cancel` is set; whatever the error, ssh is gone by then.
+///
+/// Without a `-S` or `-T` for this `end`: a haul that is there and is the same as this one is started, else
+/// this one is put there, if `access` allows it. SIGPIPE must be ignored in this process, as Rust's runtime does.
+pub fn start_remote(
+    host: &Host,
+    end: End,
+    access: &Access,
+    program: &Program,
+    cancel: &Cancel,
+) -> Result<Started, Error> {
+    start_through(OsStr::new("ssh"), host, end, access, program, cancel)
+}
+
+/// As [`start_remote`], with another program in place of ssh.
+pub(super) fn start_through(
+    ssh: &OsStr,
+    host: &Host,
+    end: End,
+    access: &Access,
+    program: &Program,
+    cancel: &Cancel,
+) -> Result<Started, Error> {
+    let Host::Remote { user, name } = host else { return start_local(program, end, &Standard::default(), cancel) };
+    let remote = Remote { user: user.as_deref(), name };
+    remote.check()?;
+    let scene = scene(remote, access, end);
+    if let Some(template) = own_command(access, end) {
+        let words = own_words(template, remote, access, end, program)?;
+        return start_own(&words, scene, access, cancel);
+    }
+    let executable = open_executable(program)?;
+    start_scripted(ssh, arguments(remote, access), scene, access, executable, program, cancel)
+}
+
+/// Starts a command of the user's own; nothing is put anywhere.
+fn start_own(words: &[OsString], mut scene: Scene, access: &Access, cancel: &Cancel) -> Result<Started, Error> {
+    let (program, rest) = words.split_first().ok_or_else(|| Error::Usage("the command is empty".into()))?;
+    scene.attempt = quoted(words);
+    let spawned = spawn(Command::new(program).args(rest)).map_err(|error| not_started(program, &error))?;
+    Conversation::new(spawned, scene, None, Forbidden::NotAsked, access, cancel).run()
+}
+
+/// Starts what the script finds or places.
+pub(super) fn start_scripted(
+    ssh: &OsStr,
+    mut arguments: Vec<OsString>,
+    scene: Scene,
+    access: &Access,
+    executable: Executable,
+    program: &Program,
+    cancel: &Cancel,
+) -> Result<Started, Error> {
+    let worker_arguments = plain_arguments(&program.worker_arguments)
+        .ok_or_else(|| Error::Failed("a worker's arguments must be plain words to be used on another host".into()))?;
+    let token = token()?;
+    let placement = executable.system().filter(|_| access.deploy).map(|system| Placement {
+        system,
+        size: executable.size(),
+        token: &token,
+    });
+    let forbidden = match (access.deploy, &placement) {
+        (_, Some(_)) => Forbidden::No,
+        (false, None) => Forbidden::ByUser,
+        (true, None) => Forbidden::NotStatic,
+    };
+    let request = Request { sha256: executable.sha256(), arguments: &worker_arguments, placement };
+    arguments.push(remote_command(&request).into());
+    let mut spawned = spawn(Command::new(ssh).args(&arguments)).map_err(|error| not_started(ssh, &error))?;
+    spawned.guard.is_messenger();
+    let payload = (forbidden == Forbidden::No).then_some(executable);
+    let mut conversation = Conversation::new(spawned, scene, payload, forbidden, access, cancel);
+    conversation.listener.hurry(&conversation.child);
+    conversation.run()
+}
+
+/// Whether haul may be put there, and why not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Forbidden {
+    No,
+    ByUser,
+    NotStatic,
+    NotAsked,
+}
+
+/// What is said until a worker has greeted.
+struct Conversation {
+    listener: Listener,
+    /// How long it may take, where that is bounded.
+    patience: Option<Duration>,
+    to_worker: ChildStdin,
+    child: crate::sys::child::Guard,
+    scene: Scene,
+    payload: Option<Executable>,
+    forbidden: Forbidden,
+    cancel: Cancel,
+    found: String,
+    system: String,
+    deployed: Option<String>,
+}
+
+impl Conversation {
+    fn new(
+        spawned: Spawned,
+        scene: Scene,
+        payload: Option<Executable>,
+        forbidden: Forbidden,
+        access: &Access,
+        cancel: &Cancel,
+    ) -> Self {
+        let patience = access.connect_timeout.map(|timeout| GREETING_PART * timeout);
+        let deadline = patience.map(|patience| Instant::now() + patience);
+        Self {
+            listener: Listener::new(spawned.stdout, deadline, cancel.clone()),
+            patience,
+            cancel: cancel.clone(),
+            to_worker: spawned.stdin,
+            child: spawned.guard,
+            scene,
+            payload,
+            forbidden,
+            found: "none".into(),
+            system: String::new(),
+            deployed: None,
+        }
+    }
+
+    fn run(mut self) -> Result<Started, Error> {
+        loop {
+            match self.listener.next() {
+                Heard::Line(Line::Greeting(greeting)) if greeting.protocol == PROTOCOL => {
+                    return Ok(self.started(greeting.version));
+                }
+                Heard::Line(Line::Greeting(greeting)) => {
+                    return Err(self.scene.other_protocol(&greeting.version, greeting.protocol, PROTOCOL));
+                }
+                Heard::Line(Line::Absent { system, found }) => (self.system, self.found) = (system, found),
+                Heard::Line(Line::Ready) => self.send()?,
+                Heard::Line(Line::Placed(path)) => self.deployed = Some(path),
+                Heard::Line(Line::Cannot { code, detail }) => return Err(self.cannot(&code, &detail)),
+                Heard::Cancelled => return Err(Error::Interrupted),
+                Heard::TooMuchNoise => {
+                    self.child.end();
+                    let remains = self.listener.remains(&mut self.child);
+                    return Err(self.scene.too_much_noise(&remains));
+                }
+                Heard::TimedOut => {
+                    self.child.end();
+                    return Err(self.scene.silent(self.patience.unwrap_or_default()));
+                }
+                Heard::Ended => {
+                    let remains = self.listener.remains(&mut self.child);
+                    return Err(self.scene.ended(&remains));
+                }
+            }
+        }
+    }
+
+    /// Sends the executable. A host that stops reading says why on the other pipe, so only a failure on this side is an error here.
+    fn send(&mut self) -> Result<(), Error> {
+        let Some(mut payload) = self.payload.take() else {
+            return Err(Error::Connect(format!(
+                "{} asked for haul twice, or uninvited\nrun it again",
+                self.scene.host
+            )));
+        };
+        match payload.send(&mut Patient { pipe: &mut self.to_worker, cancel: &self.cancel }) {
+            Err(_) if self.cancel.is_cancelled() => Err(Error::Interrupted),
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Failed(format!(
+                "haul's own executable could not be sent to {}: {error}\nrun it again; it may have been replaced meanwhile",
+                self.scene.host
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn cannot(&self, code: &str, detail: &str) -> Error {
+        if code != "not-allowed" {
+            let detail = if code == "arch" { &self.system } else { detail };
+            return self.scene.cannot(code, detail, &self.found);
+        }
+        let (why, remedy) = match self.forbidden {
+            Forbidden::NotStatic => (
+                "this haul is not a static executable and cannot be put on another host",
+                Some("build it with `cargo xtask dist`"),
+            ),
+            _ => ("--no-deploy forbids putting one there", None),
+        };
+        self.scene.not_allowed(&self.found, why, remedy)
+    }
+
+    fn started(self, version: String) -> Started {
+        Started {
+            peer: Prompter::of(self.child.id()).and_then(|ssh| ssh.peer()),
+            to_worker: self.to_worker,
+            from_worker: self.listener.into_stdout(),
+            child: self.child,
+            version,
+            deployed: self.deployed,
+            host_label: self.scene.host,
+        }
+    }
+}
+
+fn open_executable(program: &Program) -> Result<Executable, Error> {
+    Executable::open(&program.executable).map_err(|error| {
+        let path = escape(program.executable.as_os_str().as_encoded_bytes());
+        Error::Failed(format!(
+            "haul cannot read its own executable {path}: {error}\nrun it again; it may have been replaced meanwhile"
+        ))
+    })
+}
+
+fn not_started(program: &OsStr, error: &io::Error) -> Error {
+    let program = escape(program.as_encoded_bytes());
+    let remedy = match (error.kind(), program.as_str()) {
+        (io::ErrorKind::NotFound, "ssh") => {
+            "install an ssh client (Debian: apt-get install openssh-client), or name one with -S or -T"
+        }
+        (io::ErrorKind::NotFound, _) => "check the name, or give its full path",
+        _ => "check that it may be executed",
+    };
+    Error::Connect(format!("cannot start {program} on this host: {error}\n{remedy}"))
+}
+
+/// 16 random hexadecimal digits.
+fn token() -> Result<String, Error> {
+    let mut bytes = [0; 8];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(8) => Ok(format!("{:016x}", u64::from_ne_bytes(bytes))),
+        _ => Err(Error::Failed("the kernel gives no random bytes on this host".into())),
+    }
+}

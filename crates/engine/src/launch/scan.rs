@@ -1,0 +1,196 @@
+//! Finds haul's own lines among whatever else a login shell prints before a worker speaks.
+//!
+//! Bytes go in one at a time, so that nothing after the greeting is ever taken
+//! from the reader. What is no line of haul is noise: counted, and its end kept
+//! so that it can be shown when the start fails.
+
+use std::collections::VecDeque;
+
+use haul_proto::path::escape;
+
+use crate::job::hello::{Greeting, parse_greeting};
+
+/// How much noise may come before the greeting, in bytes.
+pub(super) const MAX_NOISE: usize = 64 * 1024;
+
+/// How much of the noise is kept, in bytes.
+const KEPT_NOISE: usize = 2 * 1024;
+
+/// Longest line of haul's own that is read, in bytes; what is longer is noise.
+const MAX_LINE: usize = 8 * 1024;
+
+/// A line that means something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Line {
+    /// A worker runs; binary follows.
+    Greeting(Greeting),
+    /// The script found no haul to start. Text as it came, escaped.
+    Absent {
+        /// `uname -s` and `uname -m`.
+        system: String,
+        /// `none`, or `other` and what was found.
+        found: String,
+    },
+    /// The script waits for the executable's bytes.
+    Ready,
+    /// The script gave up. Text escaped.
+    Cannot {
+        /// One of the codes in `script`.
+        code: String,
+        /// What happened; may be empty.
+        detail: String,
+    },
+    /// The executable was put at this path (escaped) and is about to greet.
+    Placed(String),
+}
+
+/// More than [`MAX_NOISE`] bytes came and none of them was a greeting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TooMuchNoise;
+
+/// Takes bytes, gives lines.
+#[derive(Debug, Default)]
+pub(super) struct Scanner {
+    line: Vec<u8>,
+    noise: VecDeque<u8>,
+    noise_bytes: usize,
+}
+
+impl Scanner {
+    /// Takes the next byte. Gives a line when the byte ended one.
+    pub(super) fn push(&mut self, byte: u8) -> Result<Option<Line>, TooMuchNoise> {
+        if byte != b'\n' && self.line.len() < MAX_LINE {
+            self.line.push(byte);
+            return self.within_limit();
+        }
+        if byte == b'\n'
+            && let Some(line) = parse(&self.line)
+        {
+            self.line.clear();
+            return Ok(Some(line));
+        }
+        self.line.push(byte);
+        self.line_is_noise();
+        self.within_limit()
+    }
+
+    /// The end of the noise, escaped line by line, without empty lines.
+    pub(super) fn noise(&self) -> Vec<String> {
+        let bytes: Vec<u8> = self.noise.iter().chain(&self.line).copied().collect();
+        let kept = &bytes[bytes.len().saturating_sub(KEPT_NOISE)..];
+        kept.split(|&b| b == b'\n').map(|line| escape(line.trim_ascii())).filter(|line| !line.is_empty()).collect()
+    }
+
+    fn line_is_noise(&mut self) {
+        self.noise_bytes += self.line.len();
+        self.noise.extend(self.line.drain(..));
+        let surplus = self.noise.len().saturating_sub(KEPT_NOISE);
+        self.noise.drain(..surplus);
+    }
+
+    fn within_limit(&self) -> Result<Option<Line>, TooMuchNoise> {
+        if self.noise_bytes + self.line.len() > MAX_NOISE { Err(TooMuchNoise) } else { Ok(None) }
+    }
+}
+
+/// Reads a line without its line feed.
+fn parse(line: &[u8]) -> Option<Line> {
+    if let Some(greeting) = parse_greeting(line) {
+        return Some(Line::Greeting(greeting));
+    }
+    if let Some(rest) = line.strip_prefix(b"HAUL-ABSENT ") {
+        let text = escape(rest);
+        let mut words = text.splitn(3, ' ');
+        let (system, machine, found) = (words.next()?, words.next()?, words.next()?);
+        return Some(Line::Absent { system: format!("{system} {machine}"), found: found.to_owned() });
+    }
+    if let Some(rest) = line.strip_prefix(b"HAUL-CANNOT ") {
+        let text = escape(rest);
+        let (code, detail) = text.split_once(' ').unwrap_or((&text, ""));
+        return Some(Line::Cannot { code: code.to_owned(), detail: detail.trim().to_owned() });
+    }
+    if let Some(rest) = line.strip_prefix(b"HAUL-PLACED ") {
+        return Some(Line::Placed(escape(rest)));
+    }
+    (line == b"HAUL-READY").then_some(Line::Ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::job::hello::greeting_line;
+
+    /// The lines in `bytes` and how many bytes had been taken at each.
+    fn scan(bytes: &[u8]) -> (Vec<(Line, usize)>, Scanner) {
+        let mut scanner = Scanner::default();
+        let mut lines = Vec::new();
+        for (at, &byte) in bytes.iter().enumerate() {
+            if let Some(line) = scanner.push(byte).expect("not too much noise") {
+                lines.push((line, at + 1));
+            }
+        }
+        (lines, scanner)
+    }
+
+    proptest! {
+        #[test]
+        fn the_greeting_is_found_at_its_exact_end_after_any_noise(noise in proptest::collection::vec(any::<u8>(), 0..20_000)) {
+            let mut bytes = noise.clone();
+            bytes.extend(greeting_line().bytes());
+            let (lines, _) = scan(&bytes);
+            prop_assert_eq!(lines.len(), 1);
+            prop_assert!(matches!(lines[0].0, Line::Greeting(_)));
+            prop_assert_eq!(lines[0].1, bytes.len());
+        }
+
+        #[test]
+        fn noise_made_of_pieces_of_our_own_lines_does_no_harm(
+            pieces in proptest::collection::vec(prop_oneof!["HAUL-", "WORKER ", "1 ", "x", "HAUL-ABSENT", "\r", " "], 0..200),
+        ) {
+            let mut bytes: Vec<u8> = pieces.concat().into_bytes();
+            bytes.extend(greeting_line().bytes());
+            let (lines, _) = scan(&bytes);
+            let last = lines.last().expect("a line");
+            prop_assert!(matches!(&last.0, Line::Greeting(g) if g.protocol == 1));
+            prop_assert_eq!(last.1, bytes.len());
+        }
+    }
+
+    #[test]
+    fn every_line_of_the_script_is_understood() {
+        let text = b"motd\nHAUL-ABSENT Linux aarch64 other /usr/bin/haul haul 0.0.9 protocol 1\n\nHAUL-READY\n\nHAUL-PLACED /home/a b/haul\n\nHAUL-CANNOT no-space  head: \x1b[1m\n\nHAUL-CANNOT noexec\n";
+        let (lines, scanner) = scan(text);
+        let lines: Vec<Line> = lines.into_iter().map(|(line, _)| line).collect();
+        let expected = [
+            Line::Absent { system: "Linux aarch64".into(), found: "other /usr/bin/haul haul 0.0.9 protocol 1".into() },
+            Line::Ready,
+            Line::Placed("/home/a b/haul".into()),
+            Line::Cannot { code: "no-space".into(), detail: "head: \\u{1b}[1m".into() },
+            Line::Cannot { code: "noexec".into(), detail: String::new() },
+        ];
+        assert_eq!(lines, expected);
+        assert_eq!(scanner.noise(), ["motd"]);
+    }
+
+    #[test]
+    fn noise_is_limited_with_and_without_line_feeds() {
+        for text in ["x".repeat(MAX_NOISE), "x\n".repeat(MAX_NOISE / 2)] {
+            let (lines, mut scanner) = scan(text.as_bytes());
+            assert!(lines.is_empty());
+            assert_eq!(scanner.push(b'x'), Err(TooMuchNoise));
+            assert!(scanner.line.len() <= MAX_LINE + 1 && scanner.noise.len() <= KEPT_NOISE);
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_noise_is_kept_and_shown_harmlessly() {
+        let mut text = "first\n".to_owned() + &"-".repeat(3000);
+        text.push_str("\r\n\n  This account is \x07closed.");
+        let (_, scanner) = scan(text.as_bytes());
+        let noise = scanner.noise();
+        assert_eq!(noise.last().map(String::as_str), Some("This account is \\u{7}closed."));
+        assert!(noise.iter().all(|line| line != "first"));
+    }
+}

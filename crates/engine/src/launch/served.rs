@@ -1,0 +1,84 @@
+//! Starts a worker behind `haul serve`: a process of haul's own stands in the place of ssh ([`crate::serve::dial`]).
+//! The secret or the key goes to it over its standard input, before all else.
+
+use std::io::Write;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use haul_proto::path::escape;
+
+use crate::job::error::Error;
+use crate::job::spec::{Host, Program};
+use crate::sys::cancel::Cancel;
+use crate::sys::prompt::Prompter;
+
+use super::Started;
+use super::greet::{Heard, Listener};
+use crate::job::End;
+use crate::job::hello::PROTOCOL;
+use crate::sys::child::spawn;
+
+/// How long it may take from the connection to a worker that greets.
+const GREETING_WAIT: Duration = Duration::from_secs(45);
+
+/// Starts a worker on `host`, which is served. Blocks until it has greeted, at most 45 s, or until `cancel` is set;
+/// whatever the error, no process is left.
+pub fn start_served(host: &Host, end: End, program: &Program, cancel: &Cancel) -> Result<Started, Error> {
+    let Host::Served { name, port, directory, pass } = host else {
+        return Err(Error::Usage(format!("the {} is not served", end_word(end))));
+    };
+    let Some(proof) = pass.line() else {
+        return Err(Error::Usage(format!(
+            "the secret of the {} is missing\ngive it with --secret-file",
+            end_word(end)
+        )));
+    };
+    let label = label(name, *port, directory);
+    let mut command = Command::new(&program.executable);
+    command.args(&program.worker_arguments).args(["--dial", name, &port.to_string(), directory]);
+    let mut spawned =
+        spawn(&mut command).map_err(|error| Error::Failed(format!("{label}: no process could be started: {error}")))?;
+    // One that has ended says why itself.
+    let _ = spawned.stdin.write_all(format!("{}\n", proof).as_bytes());
+    let mut child = spawned.guard;
+    let mut listener = Listener::new(spawned.stdout, Some(Instant::now() + GREETING_WAIT), cancel.clone());
+    match listener.greeting() {
+        Ok(greeting) if greeting.protocol == PROTOCOL => Ok(Started {
+            peer: Prompter::of(child.id()).and_then(|dial| dial.peer()),
+            to_worker: spawned.stdin,
+            from_worker: listener.into_stdout(),
+            child,
+            version: greeting.version,
+            deployed: None,
+            host_label: label,
+        }),
+        Ok(greeting) => Err(Error::Connect(format!(
+            "{label}: haul {} serves there, with protocol {}, and this one speaks {PROTOCOL}\nuse the same version at both ends",
+            greeting.version, greeting.protocol
+        ))),
+        Err(Heard::Cancelled) => Err(Error::Interrupted),
+        Err(Heard::TimedOut) => {
+            child.end();
+            Err(Error::Connect(format!("{label}: nothing was heard for {} s", GREETING_WAIT.as_secs())))
+        }
+        Err(_) => {
+            let remains = listener.remains(&mut child);
+            let said = remains.stderr.join("\n");
+            let said = said.strip_prefix("haul: ").unwrap_or(&said);
+            Err(Error::Connect(format!("{label}: {}", if said.is_empty() { "the connection was lost" } else { said })))
+        }
+    }
+}
+
+/// How a served host is called.
+pub fn label(name: &str, port: u16, directory: &str) -> String {
+    let name = if name.contains(':') { format!("[{name}]") } else { name.to_owned() };
+    escape(format!("haul://{name}:{port}/{directory}").as_bytes())
+}
+
+fn end_word(end: End) -> &'static str {
+    match end {
+        End::Source => "source",
+        End::Target => "target",
+    }
+}

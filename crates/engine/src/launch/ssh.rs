@@ -1,0 +1,277 @@
+//! The command line that reaches a remote host: the system's ssh, or the user's own command. Composes it; starts nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+
+use haul_proto::path::escape;
+
+use crate::job::error::Error;
+use crate::job::spec::{Access, Family, Program};
+
+use super::command::{Values, fill_in, quote};
+use super::explain::Scene;
+use crate::job::End;
+
+/// Where an administrator might put haul; used in what is suggested.
+const EXAMPLE_PATH: &str = "/opt/bin/haul";
+
+/// How many questions of ssh's own stay without an answer before it takes the other host for gone. haul notices as well;
+/// but an ssh that other commands share (ControlMaster) has to notice by itself, or it would be used again.
+const UNANSWERED: u32 = 3;
+
+/// A remote host as ssh wants it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Remote<'a> {
+    /// The account, where one was named.
+    pub user: Option<&'a str>,
+    /// Name or address.
+    pub name: &'a str,
+}
+
+impl Remote<'_> {
+    /// As the user named it.
+    pub(super) fn label(&self) -> String {
+        match self.user {
+            Some(user) => escape(format!("{user}@{}", self.name).as_bytes()),
+            None => escape(self.name.as_bytes()),
+        }
+    }
+
+    /// Refuses what ssh could take for an option.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let odd = |text: &str| text.is_empty() || text.starts_with('-') || text.contains('\0');
+        if odd(self.name) || self.user.is_some_and(odd) {
+            return Err(Error::Usage(format!("{} cannot be a host\nwrite it as host or user@host", self.label())));
+        }
+        Ok(())
+    }
+}
+
+/// The `-S` or `-T` that is for this end.
+pub(super) fn own_command(access: &Access, end: End) -> Option<&str> {
+    match end {
+        End::Source => access.source_command.as_deref(),
+        End::Target => access.target_command.as_deref(),
+    }
+}
+
+/// ssh's arguments up to and with the host; the remote command follows.
+///
+/// No X11, no terminal and no escape character, and an end where the other host is gone without a word; all else is
+/// as ssh's configuration says. Of an option that is given twice ssh takes the first, so the user's own come before.
+pub(super) fn arguments(remote: Remote<'_>, access: &Access) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = ["-x", "-T", "-e", "none"].iter().map(Into::into).collect();
+    arguments.extend(choices(access));
+    arguments.extend(notice_loss(access).into_iter().flat_map(|option| ["-o".into(), option.into()]));
+    if let Some(user) = remote.user {
+        arguments.extend(["-l".into(), user.into()]);
+    }
+    arguments.extend(["--".into(), remote.name.into()]);
+    arguments
+}
+
+/// [`arguments`] for a command that is no worker's.
+pub(crate) fn words(user: Option<&str>, name: &str, access: &Access) -> Result<Vec<OsString>, Error> {
+    let remote = Remote { user, name };
+    remote.check()?;
+    Ok(arguments(remote, access))
+}
+
+fn notice_loss(access: &Access) -> Vec<String> {
+    let every_s = (access.silence / UNANSWERED).as_secs().max(1);
+    let mut options = vec![format!("ServerAliveInterval={every_s}"), format!("ServerAliveCountMax={UNANSWERED}")];
+    options.extend(access.connect_timeout.map(|timeout| format!("ConnectTimeout={}", timeout.as_secs().max(1))));
+    options
+}
+
+/// The words of the user's own command, made a worker.
+pub(super) fn own_words(
+    template: &str,
+    remote: Remote<'_>,
+    access: &Access,
+    end: End,
+    program: &Program,
+) -> Result<Vec<OsString>, Error> {
+    let values = Values {
+        identity: access.identity.as_deref(),
+        user: remote.user,
+        host: remote.name,
+        ipv4_only: access.family == Some(Family::V4),
+    };
+    let mut words = fill_in(template, values, local_user).map_err(|why| {
+        let option = if end == End::Source { "-S" } else { "-T" };
+        Error::Usage(format!("{option} {}: {why}\nwrite it as in {option} {}", quote(template), example(access)))
+    })?;
+    words.extend(program.worker_arguments.iter().cloned());
+    Ok(words)
+}
+
+/// Who is asked where, for messages.
+pub(super) fn scene(remote: Remote<'_>, access: &Access, end: End) -> Scene {
+    let mut attempt = vec![OsString::from("ssh")];
+    attempt.extend(choices(access));
+    attempt.extend(
+        [remote.user.map_or_else(String::new, |user| format!("{user}@")) + remote.name, "true".into()].map(Into::into),
+    );
+    Scene {
+        host: remote.label(),
+        end,
+        attempt: quoted(&attempt),
+        example: example(access),
+        own_command: own_command(access, end).is_some(),
+    }
+}
+
+/// `words` as they can be typed, escaped.
+pub(super) fn quoted(words: &[OsString]) -> String {
+    let shown = |word: &OsString| quote(&escape(OsStr::as_encoded_bytes(word)));
+    words.iter().map(shown).collect::<Vec<_>>().join(" ")
+}
+
+/// The options that the user chose, for ssh.
+fn choices(access: &Access) -> Vec<OsString> {
+    let mut words: Vec<OsString> = access.family.map(|family| family.option().into()).into_iter().collect();
+    if let Some(identity) = &access.identity {
+        words.extend(["-i".into(), identity.clone().into_os_string()]);
+    }
+    if let Some(port) = access.port {
+        words.extend(["-p".into(), port.to_string().into()]);
+    }
+    for option in &access.ssh_options {
+        words.extend(["-o".into(), option.into()]);
+    }
+    words
+}
+
+/// A `-S` or `-T` command, quoted, that does what these choices do with a haul at a given place.
+fn example(access: &Access) -> String {
+    let mut words = vec!["ssh".to_owned()];
+    words.extend(access.identity.as_ref().map(|_| "%I".to_owned()));
+    words.extend(access.port.map(|port| format!("-p {port}")));
+    words.extend(access.ssh_options.iter().map(|option| format!("-o {}", quote(&option.replace('%', "%%")))));
+    words.extend(["%U@%H".to_owned(), EXAMPLE_PATH.to_owned()]);
+    quote(&words.join(" "))
+}
+
+/// The name of the account that runs this, as /etc/passwd has it. Accounts that only a directory service knows have none here.
+fn local_user() -> Option<String> {
+    let id = rustix::process::getuid().as_raw().to_string();
+    let accounts = fs::read_to_string("/etc/passwd").ok()?;
+    accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == id).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn text(words: &[OsString]) -> Vec<&str> {
+        words.iter().map(|word| word.to_str().unwrap()).collect()
+    }
+
+    fn access() -> Access {
+        Access {
+            identity: Some("k/id".into()),
+            port: Some(2222),
+            ssh_options: vec!["ProxyJump=gate".into(), "ControlPath=/x y/%h".into()],
+            ..Access::default()
+        }
+    }
+
+    #[test]
+    fn the_users_choices_become_sshs_arguments() {
+        let remote = Remote { user: Some("ann"), name: "::1" };
+        let expected = [
+            "-x",
+            "-T",
+            "-e",
+            "none",
+            "-i",
+            "k/id",
+            "-p",
+            "2222",
+            "-o",
+            "ProxyJump=gate",
+            "-o",
+            "ControlPath=/x y/%h",
+            "-o",
+            "ServerAliveInterval=4",
+            "-o",
+            "ServerAliveCountMax=3",
+            "-l",
+            "ann",
+            "--",
+            "::1",
+        ];
+        assert_eq!(text(&arguments(remote, &access())), expected);
+        let plain = Remote { user: None, name: "db1" };
+        let alive = ["-o", "ServerAliveInterval=4", "-o", "ServerAliveCountMax=3"];
+        let expected = [&["-x", "-T", "-e", "none"], &alive[..], &["--", "db1"]].concat();
+        assert_eq!(text(&arguments(plain, &Access::default())), expected);
+        let only = Access { family: Some(Family::V6), ..Access::default() };
+        assert_eq!(text(&arguments(plain, &only))[4], "-6");
+        let again = Access { connect_timeout: Some(Duration::from_secs(4)), ..Access::default() };
+        let expected = [&["-x", "-T", "-e", "none"], &alive[..], &["-o", "ConnectTimeout=4"], &["--", "db1"]].concat();
+        assert_eq!(text(&arguments(plain, &again)), expected);
+    }
+
+    #[test]
+    fn an_own_command_is_filled_in_and_made_a_worker() {
+        let target_command = Some("ssh %I %4 %U@%H /opt/bin/haul".into());
+        let access = Access { target_command, family: Some(Family::V4), ..access() };
+        let program = Program { executable: "/x".into(), worker_arguments: vec!["worker".into()] };
+        let remote = Remote { user: Some("ann"), name: "db1" };
+        let template = own_command(&access, End::Target).unwrap();
+        let words = own_words(template, remote, &access, End::Target, &program).unwrap();
+        assert_eq!(text(&words), ["ssh", "-i", "k/id", "-4", "ann@db1", "/opt/bin/haul", "worker"]);
+        assert_eq!(own_command(&access, End::Source), None);
+        let error = own_words("ssh 'x", remote, &access, End::Source, &program).unwrap_err().to_string();
+        assert!(error.starts_with("-S 'ssh '\\''x': a single quote is not closed\n"), "{error}");
+    }
+
+    #[test]
+    fn what_is_suggested_does_the_same() {
+        let suggested = example(&access());
+        let template = &super::super::command::split(&suggested).unwrap()[0];
+        let values = Values {
+            identity: access().identity.as_deref().map(|_| "k/id".as_ref()),
+            user: Some("ann"),
+            host: "db1",
+            ipv4_only: false,
+        };
+        let words = fill_in(template, values, || None).unwrap();
+        let expected = [
+            "ssh",
+            "-i",
+            "k/id",
+            "-p",
+            "2222",
+            "-o",
+            "ProxyJump=gate",
+            "-o",
+            "ControlPath=/x y/%h",
+            "ann@db1",
+            EXAMPLE_PATH,
+        ];
+        assert_eq!(text(&words), expected);
+    }
+
+    #[test]
+    fn what_ssh_could_take_for_an_option_is_no_host() {
+        for (user, name) in [(None, "-oProxyCommand=x"), (Some("-l"), "db1"), (None, ""), (Some(""), "db1")] {
+            assert!(Remote { user, name }.check().is_err(), "{user:?} {name}");
+        }
+        assert!(Remote { user: Some("a-b"), name: "fe80::1%eth0" }.check().is_ok());
+    }
+
+    #[test]
+    fn this_account_has_the_name_that_id_says() {
+        let id = std::process::Command::new("id").arg("-un").output().unwrap();
+        let name = String::from_utf8(id.stdout).unwrap();
+        assert_eq!(local_user().as_deref(), Some(name.trim()));
+    }
+}

@@ -1,0 +1,58 @@
+//! What came of old files in a job, as it is counted at the target.
+
+use haul_proto::wire::delta::DeltaFigures;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::metrics::reporter::add;
+
+/// Bytes of a record beside its payload, about.
+const RECORD_BYTES: usize = 80;
+
+/// What came of old files so far.
+#[derive(Debug, Default)]
+pub struct DeltaTally {
+    files: AtomicU64,
+    bytes: AtomicU64,
+    old_bytes: AtomicU64,
+    told_bytes: AtomicU64,
+    carried_bytes: AtomicU64,
+    wrong: AtomicU64,
+}
+
+impl DeltaTally {
+    /// A file of which an old one had something, or might have, is there.
+    pub fn file(&self, bytes: u64) {
+        add(&self.files, 1);
+        add(&self.bytes, bytes);
+    }
+
+    /// So much was told of old files.
+    pub fn told(&self, bytes: usize) {
+        add(&self.told_bytes, bytes as u64);
+    }
+
+    /// A payload for such a file has come, of which the old one had so much.
+    pub fn carried(&self, payload: usize, old: usize) {
+        add(&self.carried_bytes, (payload + RECORD_BYTES) as u64);
+        add(&self.old_bytes, old as u64);
+    }
+
+    /// So many deltas of the job gave another value than the source said.
+    pub fn wrong(&self, deltas: u32) {
+        self.wrong.store(deltas.into(), Ordering::Relaxed);
+    }
+
+    /// All of it; `None` where there was none.
+    pub fn figures(&self) -> Option<DeltaFigures> {
+        let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let figures = DeltaFigures {
+            files: now(&self.files),
+            bytes: now(&self.bytes),
+            old_bytes: now(&self.old_bytes),
+            told_bytes: now(&self.told_bytes),
+            carried_bytes: now(&self.carried_bytes),
+            wrong: now(&self.wrong),
+        };
+        (figures.files > 0 || figures.wrong > 0).then_some(figures)
+    }
+}

@@ -1,0 +1,307 @@
+//! What a worker tells its controller while it works: counters, and lines about single files.
+
+use haul_proto::compression::Method;
+use haul_proto::integrity::Digest;
+use haul_proto::wire::difference::What;
+use haul_proto::wire::link::Channel;
+use haul_proto::wire::report::{Counters, Difference, Final, PathFigures, ReadBack, WorkerMessage};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::job::display_path::below;
+use crate::metrics::control_channel::LinkWriter;
+use crate::metrics::delta_tally::DeltaTally;
+use crate::metrics::slowest_files::Slowest;
+use crate::metrics::sync_tally::SyncTally;
+use crate::policy::audit::{Action, Audit, Record};
+use crate::sys::usage;
+use crate::sys::usage::Account;
+
+/// Counters that every thread of a worker adds to. Relaxed: nothing is decided by them.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Files found.
+    pub files_found: AtomicU64,
+    /// Their bytes.
+    pub bytes_found: AtomicU64,
+    /// Nothing more will be found.
+    pub walk_complete: AtomicBool,
+    /// Files copied.
+    pub files_copied: AtomicU64,
+    /// Those of them that are on the disk with their names.
+    pub files_durable: AtomicU64,
+    /// Files that were there.
+    pub files_skipped: AtomicU64,
+    /// Directories made or found.
+    pub directories: AtomicU64,
+    /// Links made or found.
+    pub symlinks: AtomicU64,
+    /// Entries that failed.
+    pub failed: AtomicU64,
+    /// Entries left out.
+    pub left_out: AtomicU64,
+    /// Those left out by filters.
+    pub filtered: AtomicU64,
+    /// Bytes written.
+    pub bytes_written: AtomicU64,
+    /// Bytes that were there.
+    pub bytes_skipped: AtomicU64,
+    /// Frames asked for again.
+    pub frames_resent: AtomicU64,
+    /// Bytes that went past the page cache.
+    pub bytes_direct: AtomicU64,
+    /// Bytes whose blocks are shared with the source's.
+    pub bytes_cloned: AtomicU64,
+    /// Bytes that were read back past the page cache.
+    pub read_back_disk: AtomicU64,
+    /// Bytes that were read back, perhaps from a cache.
+    pub read_back_cache: AtomicU64,
+    /// Bytes that were read back from memory.
+    pub read_back_memory: AtomicU64,
+    /// Streams in use.
+    pub streams: AtomicU64,
+    /// Payload bytes sent, before compression.
+    pub bytes_carried: AtomicU64,
+    /// Bytes of the records that carried them.
+    pub bytes_on_wire: AtomicU64,
+    /// Files held against the target's.
+    pub files_compared: AtomicU64,
+    /// Bytes that both ends read and compared.
+    pub bytes_compared: AtomicU64,
+    /// Entries that differ.
+    pub differences: AtomicU64,
+    /// Payload bytes sent compressed, before that, by the index of the method.
+    pub compressed: [AtomicU64; Method::COUNT],
+}
+
+impl Tally {
+    /// The counters as they are now.
+    pub fn counters(&self) -> Counters {
+        let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            files_found: now(&self.files_found),
+            bytes_found: now(&self.bytes_found),
+            walk_complete: self.walk_complete.load(Ordering::Relaxed),
+            files_copied: now(&self.files_copied),
+            files_skipped: now(&self.files_skipped),
+            directories: now(&self.directories),
+            symlinks: now(&self.symlinks),
+            failed: now(&self.failed),
+            left_out: now(&self.left_out),
+            filtered: now(&self.filtered),
+            bytes_written: now(&self.bytes_written),
+            bytes_skipped: now(&self.bytes_skipped),
+            frames_resent: now(&self.frames_resent),
+            streams: now(&self.streams),
+            bytes_carried: now(&self.bytes_carried),
+            bytes_on_wire: now(&self.bytes_on_wire),
+            files_compared: now(&self.files_compared),
+            bytes_compared: now(&self.bytes_compared),
+            differences: now(&self.differences),
+        }
+    }
+
+    fn read_back(&self) -> ReadBack {
+        let [disk_bytes, cache_bytes, memory_bytes] =
+            [&self.read_back_disk, &self.read_back_cache, &self.read_back_memory]
+                .map(|counter| counter.load(Ordering::Relaxed));
+        ReadBack { disk_bytes, cache_bytes, memory_bytes }
+    }
+
+    /// The method that most of what was compressed went through; `None` if nothing did.
+    fn main_method(&self) -> Option<Method> {
+        let bytes = self.compressed.iter().map(|counter| counter.load(Ordering::Relaxed));
+        let (most, index) = bytes.zip(0..).max()?;
+        (most > 0).then(|| Method::from_index(index))
+    }
+}
+
+/// Adds to a counter of a [`Tally`].
+pub fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+/// Reports to the controller. A controller that is gone is noticed where the link is read, so that errors of
+/// writing to it are ignored here.
+pub struct Reporter {
+    link: LinkWriter,
+    /// What has been counted.
+    pub tally: Tally,
+    /// The files that took longest.
+    pub slowest: Slowest,
+    /// What came of old files.
+    pub delta: DeltaTally,
+    /// What else came of the job.
+    pub sync: SyncTally,
+    report_files: bool,
+    account: Account,
+    audit: Option<Arc<Audit>>,
+    /// What paths of files are below, in the audit log.
+    label: OnceLock<Vec<u8>>,
+}
+
+impl Reporter {
+    /// Over the worker's link.
+    pub fn new(link: LinkWriter, report_files: bool) -> Self {
+        Self {
+            link,
+            tally: Tally::default(),
+            slowest: Slowest::default(),
+            delta: DeltaTally::default(),
+            sync: SyncTally::default(),
+            report_files,
+            account: Account::open(),
+            audit: None,
+            label: OnceLock::new(),
+        }
+    }
+
+    /// Has a line of the audit log for each file.
+    pub fn with_audit(self, audit: Option<Arc<Audit>>) -> Self {
+        Self { audit, ..self }
+    }
+
+    /// Whether there is an audit log.
+    pub fn is_audited(&self) -> bool {
+        self.audit.is_some()
+    }
+
+    /// The paths of files are below this, from now on.
+    pub fn set_label(&self, label: &[u8]) {
+        let _ = self.label.set(label.to_vec());
+    }
+
+    /// Writes a line of the audit log, where there is one; where that fails, the job ends. `path` is whole.
+    pub fn audit(
+        &self,
+        action: Action,
+        path: &[u8],
+        bytes: Option<u64>,
+        digest: Option<&Digest>,
+        reason: Option<&str>,
+    ) -> Result<(), String> {
+        let Some(audit) = &self.audit else { return Ok(()) };
+        audit.write(&Record { bytes, digest, reason, ..Record::of(action, path) })
+    }
+
+    /// The same of something that was made, changed or removed. `path` is whole.
+    pub fn audit_change(&self, action: Action, kind: What, path: &[u8]) {
+        if let Some(audit) = &self.audit {
+            // Where that fails, the log ends the job.
+            let _ = audit.write(&Record { kind: Some(kind), ..Record::of(action, path) });
+        }
+    }
+
+    /// Has `end` called once the audit log cannot be written.
+    pub fn on_audit_failure(&self, end: impl Fn(&str) + Send + Sync + 'static) {
+        if let Some(audit) = &self.audit {
+            audit.on_failure(end);
+        }
+    }
+
+    fn audit_file(&self, action: Action, path: &impl Fn() -> Vec<u8>, size: u64, digest: Option<&Digest>) {
+        if self.is_audited() {
+            let path = below(self.label.get().map_or(b"", |label| label), &path());
+            // Where that fails, the log ends the job.
+            let _ = self.audit(action, &path, Some(size), digest, None);
+        }
+    }
+
+    /// Sends a message.
+    pub fn send(&self, message: &WorkerMessage) {
+        let _ = self.link.send(Channel::Controller, &message.encode());
+    }
+
+    /// A file is copied; its BLAKE3, in a session that has it.
+    pub fn file_done(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+        self.audit_file(Action::Received, &path, size, digest.as_ref());
+        add(&self.tally.files_copied, 1);
+        self.file(path, size, true, digest);
+    }
+
+    /// A file was there already.
+    pub fn file_there(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+        self.audit_file(Action::Unchanged, &path, size, digest.as_ref());
+        add(&self.tally.files_skipped, 1);
+        add(&self.tally.bytes_skipped, size);
+        self.file(path, size, false, digest);
+    }
+
+    /// A file was held against the target's; its digest, where what is in both is the same.
+    pub fn file_compared(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+        self.audit_file(Action::Compared, &path, size, digest.as_ref());
+        add(&self.tally.files_compared, 1);
+        if digest.is_some() {
+            self.file(path, size, false, digest);
+        }
+    }
+
+    /// An entry is not the same at both ends.
+    pub fn differs(&self, path: Vec<u8>, differences: Vec<Difference>) {
+        add(&self.tally.differences, 1);
+        let _ = self.audit(Action::Differs, &path, None, None, None);
+        self.send(&WorkerMessage::Differs { path, differences });
+    }
+
+    fn file(&self, path: impl FnOnce() -> Vec<u8>, size: u64, copied: bool, digest: Option<Digest>) {
+        if self.report_files {
+            self.send(&WorkerMessage::FileDone { path: path(), size, copied, digest });
+        }
+    }
+
+    /// An entry failed.
+    pub fn failed(&self, path: Vec<u8>, text: impl Into<String>) {
+        add(&self.tally.failed, 1);
+        let text = text.into();
+        let _ = self.audit(Action::Failed, &path, None, None, Some(&text));
+        self.send(&WorkerMessage::FileFailed { path, text });
+    }
+
+    /// An entry is left out on purpose.
+    pub fn left_out(&self, path: Vec<u8>, reason: &str) {
+        add(&self.tally.left_out, 1);
+        self.send(&WorkerMessage::Skipped { path, text: reason.into() });
+    }
+
+    /// The files that took longest so far, where these are others than were told before.
+    pub fn slowest_so_far(&self) {
+        if let Some(slowest) = self.slowest.news() {
+            self.send(&WorkerMessage::Slowest(slowest));
+        }
+    }
+
+    /// An entry is left out by filters: it is counted, and not told.
+    pub fn filtered(&self) {
+        add(&self.tally.filtered, 1);
+    }
+
+    /// The counters as they are now.
+    pub fn progress(&self) {
+        self.send(&WorkerMessage::Counters(Box::new(self.tally.counters())));
+        self.sync.news().into_iter().for_each(|figures| self.send(&WorkerMessage::Synced(figures)));
+    }
+
+    /// The last word; `path` is what the source's sockets met with.
+    pub fn finished(&self, path: PathFigures) {
+        let counters = self.tally.counters();
+        let files_durable = self.tally.files_durable.load(Ordering::Relaxed);
+        let slowest = self.slowest.all();
+        if !slowest.is_empty() {
+            self.send(&WorkerMessage::Slowest(slowest));
+        }
+        self.delta.figures().into_iter().for_each(|figures| self.send(&WorkerMessage::Delta(figures)));
+        self.sync.figures().into_iter().for_each(|figures| self.send(&WorkerMessage::Synced(figures)));
+        self.send(&WorkerMessage::Finished(Box::new(Final {
+            counters,
+            cpu_us: usage::cpu_us(),
+            system_us: usage::system_us(),
+            peak_bytes: self.account.peak_bytes(),
+            direct_bytes: self.tally.bytes_direct.load(Ordering::Relaxed),
+            cloned_bytes: self.tally.bytes_cloned.load(Ordering::Relaxed),
+            durable: files_durable > 0 && files_durable == counters.files_copied,
+            read_back: self.tally.read_back(),
+            path,
+            compression: self.tally.main_method(),
+        })));
+    }
+}

@@ -1,0 +1,73 @@
+//! The files that took longest, as many as are told of. Of all others nothing is kept.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use haul_proto::wire::limits::SLOWEST_MAX;
+use haul_proto::wire::slow::SlowFile;
+
+use crate::sys::sync::lock;
+use crate::sys::usage::micros;
+
+/// The slowest so far.
+#[derive(Debug, Default)]
+pub struct Slowest {
+    /// What is faster than this is not among them: looked at before the lock is taken.
+    least_us: AtomicU64,
+    files: Mutex<Vec<SlowFile>>,
+    /// They have changed since they were last asked for as news.
+    is_new: AtomicBool,
+}
+
+impl Slowest {
+    /// A file took so long.
+    pub fn tell(&self, took: Duration, size: u64, path: impl FnOnce() -> Vec<u8>) {
+        let took_us = micros(took);
+        if took_us <= self.least_us.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut files = lock(&self.files);
+        let place = files.partition_point(|file| file.took_us >= took_us);
+        files.insert(place, SlowFile { path: path(), size, took_us });
+        files.truncate(SLOWEST_MAX);
+        self.is_new.store(true, Ordering::Relaxed);
+        if let [.., last] = &files[..]
+            && files.len() == SLOWEST_MAX
+        {
+            self.least_us.store(last.took_us, Ordering::Relaxed);
+        }
+    }
+
+    /// All of them, if others have come since this was last asked.
+    pub fn news(&self) -> Option<Vec<SlowFile>> {
+        self.is_new.swap(false, Ordering::Relaxed).then(|| self.all())
+    }
+
+    /// All of them, the slowest first.
+    pub fn all(&self) -> Vec<SlowFile> {
+        lock(&self.files).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_files_the_slowest_stay_in_their_order() {
+        let slowest = Slowest::default();
+        for number in 0..1000u64 {
+            let took = Duration::from_micros(1 + number * 7 % 1000);
+            slowest.tell(took, number, || number.to_string().into_bytes());
+        }
+        let all = slowest.all();
+        let took: Vec<_> = all.iter().map(|file| file.took_us).collect();
+        let most = 1000 - SLOWEST_MAX as u64;
+        assert_eq!(took, (most + 1..=1000).rev().collect::<Vec<_>>());
+        assert!(all.iter().all(|file| file.path == file.size.to_string().as_bytes()));
+        assert_eq!(slowest.news(), Some(all));
+        slowest.tell(Duration::from_micros(most), 0, || panic!("it is not among them"));
+        assert_eq!(slowest.news(), None);
+    }
+}

@@ -1,0 +1,275 @@
+//! What the threads of a job are at, and for how long: one look at the clock whenever one of them goes over to something
+//! else.
+//!
+//! A thread that was entered here ([`Stages::enter`]) tells by [`during`] what it is at, from wherever that is known. In any other thread
+//! that does nothing, so that code which is used by both need not know. How much of a stage is computing, and how much is waiting,
+//! the system tells; that is dear to ask for, and asked for in a part of the time.
+
+use haul_proto::wire::limits::STREAM_FIGURES_MAX;
+use haul_proto::wire::load::{Spent, Stage, StreamFigures};
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use crate::sys::sync::lock;
+use crate::sys::usage::{ThreadId, ThreadUse, cpu_us_of, micros, thread_id, thread_use};
+
+/// Of the time in a stage, one part in so many is looked at for how much of it was computing.
+const LOOKED_PART: u64 = 32;
+
+/// Time in every stage.
+pub type AllSpent = [Spent; Stage::ALL.len()];
+
+/// The threads of a job.
+#[derive(Default)]
+pub struct Stages(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    threads: Vec<Arc<Clock>>,
+    /// What those did that have ended.
+    past: AllSpent,
+    ended: Vec<StreamFigures>,
+}
+
+/// One thread.
+struct Clock {
+    /// The stream that it carries, if it carries one.
+    stream: Option<u16>,
+    thread: ThreadId,
+    begun: Instant,
+    hand: Mutex<Hand>,
+}
+
+struct Hand {
+    stage: Stage,
+    since: Instant,
+    /// What the thread had used at `since`, where it was asked for.
+    used: Option<ThreadUse>,
+    spent: AllSpent,
+}
+
+thread_local! {
+    static OWN: RefCell<Option<Arc<Clock>>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`, which is in this stage but for what says otherwise. A thread beside the streams keeps to stages of its
+/// own.
+pub fn during<T>(stage: Stage, work: impl FnOnce() -> T) -> T {
+    let before = go_over(stage);
+    let result = work();
+    before.map(go_over);
+    result
+}
+
+/// The stage that the calling thread leaves; `None` where nobody counts.
+fn go_over(stage: Stage) -> Option<Stage> {
+    OWN.with_borrow(|own| {
+        let clock = own.as_ref().filter(|clock| clock.stream.is_some() == stage.is_of_stream())?;
+        Some(lock(&clock.hand).go_over(stage))
+    })
+}
+
+impl Hand {
+    fn new(stage: Stage) -> Self {
+        Self { stage, since: Instant::now(), used: None, spent: AllSpent::default() }
+    }
+
+    fn go_over(&mut self, stage: Stage) -> Stage {
+        let now = Instant::now();
+        let wall_us = micros(now.duration_since(self.since));
+        let left = std::mem::replace(&mut self.stage, stage);
+        let spent = &mut self.spent[left as usize];
+        spent.wall_us += wall_us;
+        if let Some(used) = self.used.take() {
+            spent.looked_us += wall_us;
+            spent.computed_us += computed_us(&used, &thread_use(), wall_us);
+        }
+        // By time, and not by number: or, of calls long and short by turns, only the short ones might be looked at.
+        let Spent { wall_us, looked_us, .. } = self.spent[stage as usize];
+        if looked_us * LOOKED_PART <= wall_us {
+            self.used = Some(thread_use());
+        }
+        self.since = now;
+        left
+    }
+}
+
+/// A thread that has waited for nothing has computed all the time, also while others had its processor.
+fn computed_us(before: &ThreadUse, after: &ThreadUse, wall_us: u64) -> u64 {
+    match after.waits == before.waits {
+        true => wall_us,
+        false => micros(after.cpu.saturating_sub(before.cpu)).min(wall_us),
+    }
+}
+
+impl Clock {
+    /// So far, the stage included that the thread is in.
+    fn spent(&self) -> AllSpent {
+        let hand = lock(&self.hand);
+        let mut spent = hand.spent;
+        spent[hand.stage as usize].wall_us += micros(hand.since.elapsed());
+        spent
+    }
+
+    /// Of a thread that has not ended.
+    fn figures(&self, stream: u16, spent: &AllSpent) -> StreamFigures {
+        let of = |stages: &[Stage]| stages.iter().map(|stage| spent[*stage as usize].wall_us).sum();
+        StreamFigures {
+            stream: stream.into(),
+            wall_us: micros(self.begun.elapsed()),
+            cpu_us: cpu_us_of(self.thread),
+            idle_us: of(&[Stage::Idle, Stage::Rest, Stage::Receive]),
+            storage_us: of(&[Stage::Read, Stage::Write, Stage::ReadPipe, Stage::WritePipe, Stage::Room]),
+            send_us: of(&[Stage::Send, Stage::Pace]),
+            ..StreamFigures::default()
+        }
+    }
+}
+
+impl Stages {
+    /// From now on, the calling thread counts, until what is returned is dropped. `stream` is the one that it carries,
+    /// `stage` what it is at where it says nothing else.
+    pub fn enter(&self, stream: Option<u16>, stage: Stage) -> Entered<'_> {
+        let hand = Mutex::new(Hand::new(stage));
+        let clock = Arc::new(Clock { stream, thread: thread_id(), begun: Instant::now(), hand });
+        lock(&self.0).threads.push(Arc::clone(&clock));
+        OWN.set(Some(clock));
+        Entered { stages: self, bound: PhantomData }
+    }
+
+    /// Time of all threads in every stage.
+    pub fn spent(&self) -> AllSpent {
+        let state = lock(&self.0);
+        let mut all = state.past;
+        state.threads.iter().for_each(|clock| add(&mut all, &clock.spent()));
+        all
+    }
+
+    /// How many threads carry streams.
+    pub fn streams(&self) -> u16 {
+        let count = lock(&self.0).threads.iter().filter(|clock| clock.stream.is_some()).count();
+        u16::try_from(count).unwrap_or(u16::MAX)
+    }
+
+    /// What each stream's thread did, those that have ended included as far as there is room for them.
+    pub fn figures(&self) -> Vec<StreamFigures> {
+        let state = lock(&self.0);
+        let there = state.threads.iter();
+        let there = there.filter_map(|clock| Some(clock.figures(clock.stream?, &clock.spent())));
+        let mut all: Vec<_> = state.ended.iter().copied().chain(there).take(STREAM_FIGURES_MAX).collect();
+        all.sort_by_key(|figures| figures.stream);
+        all
+    }
+}
+
+/// A thread that counts.
+pub struct Entered<'s> {
+    stages: &'s Stages,
+    /// It is of the thread that entered.
+    bound: PhantomData<*const ()>,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let Some(clock) = OWN.take() else { return };
+        let stage = lock(&clock.hand).stage;
+        lock(&clock.hand).go_over(stage);
+        let mut state = lock(&self.stages.0);
+        state.threads.retain(|other| !Arc::ptr_eq(other, &clock));
+        let spent = lock(&clock.hand).spent;
+        add(&mut state.past, &spent);
+        if let Some(stream) = clock.stream.filter(|_| state.ended.len() < STREAM_FIGURES_MAX) {
+            let figures = clock.figures(stream, &spent);
+            state.ended.push(figures);
+        }
+    }
+}
+
+fn add(all: &mut AllSpent, more: &AllSpent) {
+    all.iter_mut().zip(more).for_each(|(all, more)| all.add(more));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+    use std::time::Duration;
+
+    const NAP: Duration = Duration::from_millis(20);
+
+    fn wall(spent: &AllSpent, stage: Stage) -> Duration {
+        Duration::from_micros(spent[stage as usize].wall_us)
+    }
+
+    #[test]
+    fn time_goes_to_what_the_thread_is_at_and_back_to_what_it_was_at() {
+        let stages = Stages::default();
+        {
+            let _entered = stages.enter(Some(3), Stage::Prepare);
+            during(Stage::Read, || {
+                thread::sleep(NAP);
+                during(Stage::Open, || thread::sleep(NAP));
+                during(Stage::Walk, || thread::sleep(NAP));
+            });
+            assert_eq!(stages.streams(), 1);
+            let spent = stages.spent();
+            assert!(wall(&spent, Stage::Read) >= 2 * NAP && wall(&spent, Stage::Open) >= NAP, "{spent:?}");
+            assert_eq!(spent[Stage::Walk as usize], Spent::default(), "that is no stage of a stream");
+            let read = spent[Stage::Read as usize];
+            assert!(read.looked_us >= 20_000 && read.computed_us < read.looked_us / 2, "it slept: {read:?}");
+        }
+        let (spent, figures) = (stages.spent(), stages.figures());
+        assert!(wall(&spent, Stage::Read) >= 2 * NAP, "it has ended and counts");
+        assert_eq!((stages.streams(), figures.len(), figures[0].stream), (0, 1, 3));
+        assert!(figures[0].wall_us >= 60_000 && figures[0].storage_us >= 40_000, "{figures:?}");
+    }
+
+    #[test]
+    fn what_a_thread_is_at_counts_while_it_lasts_and_others_do_not_count() {
+        let stages = Stages::default();
+        thread::scope(|scope| {
+            let (leave, told) = std::sync::mpsc::channel::<()>();
+            let stages = &stages;
+            scope.spawn(move || {
+                let _entered = stages.enter(Some(0), Stage::Prepare);
+                during(Stage::Receive, || told.recv().unwrap());
+            });
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while wall(&stages.spent(), Stage::Receive) < NAP {
+                assert!(Instant::now() < deadline, "it does not count");
+                during(Stage::Send, || thread::sleep(Duration::from_millis(1)));
+            }
+            assert_eq!(stages.spent()[Stage::Send as usize], Spent::default());
+            leave.send(()).unwrap();
+        });
+    }
+
+    #[test]
+    fn of_calls_long_and_short_by_turns_both_are_looked_at() {
+        let stages = Stages::default();
+        let _entered = stages.enter(Some(0), Stage::Prepare);
+        for _ in 0..20 {
+            during(Stage::Send, || ());
+            during(Stage::Send, || thread::sleep(Duration::from_millis(2)));
+        }
+        let send = stages.spent()[Stage::Send as usize];
+        assert!(send.looked_us * 40 >= send.wall_us, "{send:?}");
+    }
+
+    #[test]
+    fn a_thread_of_its_own_kind_computes_where_it_computes() {
+        let stages = Stages::default();
+        let _entered = stages.enter(None, Stage::WalkWait);
+        during(Stage::Walk, || {
+            let begun = Instant::now();
+            while begun.elapsed() < NAP {
+                std::hint::black_box(0);
+            }
+        });
+        let walk = stages.spent()[Stage::Walk as usize];
+        assert!(walk.computed_us == walk.looked_us && walk.wall_us >= 20_000, "{walk:?}");
+        assert_eq!((stages.streams(), stages.figures().len()), (0, 0));
+    }
+}

@@ -1,0 +1,48 @@
+//! What else came of a job than copies, as each end counts it.
+
+use haul_proto::wire::sync::SyncFigures;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sys::sync::lock;
+
+/// As [`SyncFigures`], while the job runs.
+#[derive(Debug, Default)]
+pub struct SyncTally {
+    /// Entries removed at the target.
+    pub removed: AtomicU64,
+    /// Entries put into the directory for backups.
+    pub backed_up: AtomicU64,
+    /// Files that became names of an earlier copy's.
+    pub linked: AtomicU64,
+    /// Entries whose metadata alone were changed.
+    pub adjusted: AtomicU64,
+    /// Files and links removed at the source.
+    pub removed_at_source: AtomicU64,
+    /// Those that were to be removed and stay.
+    pub left_at_source: AtomicU64,
+    told: Mutex<SyncFigures>,
+}
+
+impl SyncTally {
+    /// All of it, where something has been added since this was last called.
+    pub fn news(&self) -> Option<SyncFigures> {
+        let figures = self.figures()?;
+        let mut told = lock(&self.told);
+        (std::mem::replace(&mut *told, figures) != figures).then_some(figures)
+    }
+
+    /// All of it; `None` where there was none.
+    pub fn figures(&self) -> Option<SyncFigures> {
+        let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let figures = SyncFigures {
+            removed: now(&self.removed),
+            backed_up: now(&self.backed_up),
+            linked: now(&self.linked),
+            adjusted: now(&self.adjusted),
+            removed_at_source: now(&self.removed_at_source),
+            left_at_source: now(&self.left_at_source),
+        };
+        (figures != SyncFigures::default()).then_some(figures)
+    }
+}

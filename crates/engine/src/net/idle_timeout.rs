@@ -1,0 +1,108 @@
+//! Notices that nothing is heard from the other end of a link any more, though the pipe to it is still open: its machine
+//! is gone, or the way to it, or it was stopped. As long as it is there, it beats ([`crate::metrics::control_channel::LinkWriter`]).
+//!
+//! Silence is counted in short ticks, and only while somebody listens. So a process that was stopped, or a machine that
+//! slept, does not take its own absence for the other's: however long that was, it counts as one tick.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// How long one look lasts.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Waits until one of `fds` is ready.
+///
+/// # Errors
+/// `TimedOut` when none was for `limit`; its text says so.
+pub fn wait_to_hear(fds: &mut [PollFd<'_>], limit: Duration) -> io::Result<()> {
+    let mut silent = Duration::ZERO;
+    while silent < limit {
+        if poll_all(fds, Some(TICK))? > 0 {
+            return Ok(());
+        }
+        silent += TICK;
+    }
+    let text = format!("nothing was heard from it for {} s", limit.as_secs_f64().round());
+    Err(io::Error::new(io::ErrorKind::TimedOut, text))
+}
+
+/// Polls until one is ready or `timeout` has passed. A signal may let it begin anew.
+pub fn poll_all(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    loop {
+        match poll(fds, timeout.as_ref()) {
+            Err(Errno::INTR) => {}
+            polled => return Ok(polled?),
+        }
+    }
+}
+
+/// A pipe that fails when nothing comes out of it for too long.
+pub struct Heard<R> {
+    pipe: R,
+    limit: Duration,
+}
+
+impl<R: Read + AsFd> Heard<R> {
+    /// Listens to `pipe`; silence of `limit` is an error.
+    pub fn new(pipe: R, limit: Duration) -> Self {
+        Self { pipe, limit }
+    }
+}
+
+impl<R: Read + AsFd> Read for Heard<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        wait_to_hear(&mut [PollFd::new(&self.pipe, PollFlags::IN)], self.limit)?;
+        self.pipe.read(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::control_channel::{LinkReader, LinkWriter};
+    use haul_proto::wire::link::Channel;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::time::Instant;
+
+    const LIMIT: Duration = Duration::from_millis(1500);
+
+    #[test]
+    fn silence_is_an_error_and_the_end_is_none() {
+        let (mut here, there) = UnixStream::pair().unwrap();
+        let mut heard = Heard::new(there, LIMIT);
+        here.write_all(b"word").unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(heard.read(&mut buffer).unwrap(), 4);
+        let began = Instant::now();
+        let error = heard.read(&mut buffer).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (io::ErrorKind::TimedOut, "nothing was heard from it for 2 s")
+        );
+        assert!(began.elapsed() >= LIMIT);
+        drop(here);
+        assert_eq!(heard.read(&mut buffer).unwrap(), 0);
+    }
+
+    #[test]
+    fn one_that_beats_is_not_silent_and_its_beats_are_not_read() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let writer = LinkWriter::new(here);
+        writer.keep_alive().unwrap();
+        let mut reader = LinkReader::new(Heard::new(there, LIMIT));
+        let listening = std::thread::spawn(move || {
+            let word = reader.next_frame().unwrap().map(|(channel, content)| (channel, content.to_vec()));
+            (word, reader.next_frame().unwrap().map(|(channel, _)| channel))
+        });
+        // Twice as long as it could be silent.
+        std::thread::sleep(2 * LIMIT);
+        writer.send(Channel::Peer, b"word").unwrap();
+        drop(writer);
+        assert_eq!(listening.join().unwrap(), (Some((Channel::Peer, b"word".to_vec())), None));
+    }
+}

@@ -1,0 +1,9 @@
+//! The network between two workers: encrypted streams, the paths that they take, their number and their rate.
+
+pub mod controller_watchdog;
+pub mod idle_timeout;
+pub mod multipath;
+pub mod packing;
+pub mod rate_limiter;
+pub mod stream;
+pub mod stream_pool;

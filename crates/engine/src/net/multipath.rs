@@ -1,0 +1,286 @@
+//! The paths between two ends: which are used, which of their streams are given up, and when others are made.
+//!
+//! One path is the main one: the one whose stream came first, until another one proves better. Others are used while they
+//! are compared with it, or to the end where that was asked for; a path on which nothing is answered is left for another.
+
+use haul_proto::ids::{PathId, StreamId};
+use haul_proto::mend::{Mender, Seen};
+use haul_proto::paths::{Choice, Judge, Seen as SeenWhole};
+use haul_proto::wire::limits::LINKS_MAX;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::sys::tcp_info::TcpInfo;
+use crate::sys::usage::micros;
+
+/// What is to be done about streams.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Repair {
+    /// These are given up.
+    pub give_up: Vec<StreamId>,
+    /// So many are to be made, on each of these paths.
+    pub make: Vec<(PathId, u16)>,
+    /// There is no way to the other end any more.
+    pub hopeless: bool,
+    /// Another path is the main one from now on; why.
+    pub moved: Option<Moved>,
+}
+
+/// Why another path is used than before.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// It carries so many bytes a second, and the old one so many.
+    Faster(u64, u64),
+    /// Nothing was answered on the old one.
+    Lifeless,
+}
+
+/// What was seen of a path's streams.
+#[derive(Debug, Default)]
+pub struct SeenPath {
+    streams: Vec<Seen>,
+    /// Those whose connection is gone.
+    pub broken: Vec<StreamId>,
+    acknowledged_bytes: u64,
+    busy: Duration,
+}
+
+impl SeenPath {
+    /// Adds a stream whose connection is there.
+    pub fn alive(&mut self, stream: StreamId, info: &TcpInfo) {
+        let &TcpInfo { acknowledged_bytes, is_unanswered: unanswered, .. } = info;
+        self.streams.push(Seen { stream, acknowledged_bytes, unanswered });
+        self.acknowledged_bytes = self.acknowledged_bytes.saturating_add(acknowledged_bytes);
+        self.busy += info.busy;
+    }
+
+    fn whole(&self, path: PathId) -> SeenWhole {
+        SeenWhole {
+            path,
+            streams: u16::try_from(self.streams.len()).unwrap_or(u16::MAX),
+            acknowledged_bytes: self.acknowledged_bytes,
+            busy_us: micros(self.busy),
+        }
+    }
+}
+
+/// All paths of a job.
+#[derive(Debug, Default)]
+pub struct Crossing {
+    /// All paths are used to the end.
+    all: bool,
+    menders: BTreeMap<PathId, Mender>,
+    main: Option<PathId>,
+    /// Only the main one is used.
+    is_settled: bool,
+    judge: Judge,
+}
+
+impl Crossing {
+    /// With the best path, or with all of them.
+    pub fn new(all: bool) -> Self {
+        Self { all, ..Self::default() }
+    }
+
+    /// Whether a stream of this path may come.
+    pub fn takes(&self, path: PathId) -> bool {
+        self.menders.contains_key(&path) || self.menders.len() < LINKS_MAX
+    }
+
+    /// A stream of this path has come; there are so many of them now.
+    pub fn came(&mut self, path: PathId, live: u16) {
+        self.main.get_or_insert(path);
+        self.mender(path).came(live);
+    }
+
+    /// What decides about the streams of this path.
+    pub fn mender(&mut self, path: PathId) -> &mut Mender {
+        self.menders.entry(path).or_default()
+    }
+
+    /// The path that is used where one is.
+    pub fn main(&self) -> Option<PathId> {
+        self.main
+    }
+
+    /// The paths whose streams get work now.
+    pub fn in_use(&self) -> Vec<PathId> {
+        self.menders.keys().copied().filter(|path| !self.is_settled || self.all || Some(*path) == self.main).collect()
+    }
+
+    /// The paths that are used now and not only to be compared.
+    pub fn kept(&self) -> Vec<PathId> {
+        if self.all { self.in_use() } else { self.main.into_iter().collect() }
+    }
+
+    /// Whether streams of more than one have come.
+    pub fn is_several(&self) -> bool {
+        self.menders.len() > 1
+    }
+
+    /// Whether a stream of the main path is missing, or it is not certain yet which path that is.
+    pub fn is_unsettled(&self) -> bool {
+        let is_mending = self.main.and_then(|main| self.menders.get(&main)).is_some_and(Mender::is_mending);
+        is_mending || self.is_several() && !self.is_settled && !self.all
+    }
+
+    /// Takes what was seen of all paths.
+    pub fn look(&mut self, elapsed: Duration, seen: &BTreeMap<PathId, SeenPath>) -> Repair {
+        let elapsed_us = micros(elapsed);
+        let mut repair = Repair::default();
+        let Some(main) = self.main else { return repair };
+        let nothing = SeenPath::default();
+        for (path, mender) in &mut self.menders {
+            let seen = seen.get(path).unwrap_or(&nothing);
+            seen.broken.iter().for_each(|_| mender.gone());
+            let mend = mender.look(elapsed_us, &seen.streams);
+            repair.give_up.extend(seen.broken.iter().chain(&mend.give_up));
+            repair.hopeless |= mend.hopeless && *path == main;
+            if mend.make > 0 {
+                repair.make.push((*path, mend.make));
+            }
+        }
+        self.leave_lifeless(main, seen, &mut repair);
+        self.choose(elapsed_us, seen, &mut repair);
+        let in_use = self.in_use();
+        repair.make.retain(|(path, _)| in_use.contains(path));
+        repair
+    }
+
+    /// Where nothing is answered on one path and another one is alive, that one does its work.
+    fn leave_lifeless(&mut self, main: PathId, seen: &BTreeMap<PathId, SeenPath>, repair: &mut Repair) {
+        let (lifeless, alive): (Vec<PathId>, Vec<PathId>) =
+            self.menders.keys().partition(|path| self.menders.get(path).is_some_and(Mender::is_lifeless));
+        let has_streams = |path: &&PathId| seen.get(path).is_some_and(|seen| !seen.streams.is_empty());
+        let Some(alive) = alive.iter().find(has_streams).copied() else { return };
+        if lifeless.contains(&main) {
+            (self.main, self.is_settled) = (Some(alive), true);
+            (repair.moved, repair.hopeless) = (Some(Moved::Lifeless), false);
+        }
+        for path in lifeless {
+            let streams = seen.get(&path).into_iter().flat_map(|seen| &seen.streams).map(|seen| seen.stream);
+            let streams: Vec<_> = streams.filter(|stream| !repair.give_up.contains(stream)).collect();
+            streams.iter().for_each(|_| self.mender(path).gone());
+            repair.give_up.extend(streams);
+        }
+    }
+
+    /// Settles for one path once it is known which one carries most.
+    fn choose(&mut self, elapsed_us: u64, seen: &BTreeMap<PathId, SeenPath>, repair: &mut Repair) {
+        let Some(main) = self.main.filter(|_| !self.all && !self.is_settled) else { return };
+        let whole: Vec<_> = seen.iter().map(|(path, seen)| seen.whole(*path)).collect();
+        let Some(Choice { path, bytes_per_s }) = self.judge.look(elapsed_us, main, &whole) else { return };
+        self.is_settled = true;
+        if path != main {
+            let of = |path| bytes_per_s.get(&path).copied().unwrap_or(0);
+            self.main = Some(path);
+            repair.moved = Some(Moved::Faster(of(path), of(main)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK: Duration = Duration::from_millis(250);
+
+    /// Two paths with two streams each, looked at again and again.
+    struct Watch {
+        crossing: Crossing,
+        looks: u64,
+    }
+
+    impl Watch {
+        fn new(all: bool) -> Self {
+            let mut crossing = Crossing::new(all);
+            for path in [PathId(4), PathId(2)] {
+                (1..=2).for_each(|live| crossing.came(path, live));
+            }
+            assert_eq!(crossing.main(), Some(PathId(4)), "whose stream came first");
+            Self { crossing, looks: 0 }
+        }
+
+        /// Looks once more at paths that have carried so many MB/s all the time; one that carries none is not answered.
+        fn look(&mut self, mb_per_s: &[(u16, u64)]) -> Repair {
+            self.looks += 1;
+            let seen = mb_per_s.iter().map(|(path, mb_per_s)| {
+                let mut seen = SeenPath::default();
+                for stream in [StreamId(10 * path), StreamId(10 * path + 1)] {
+                    let acknowledged_bytes = mb_per_s * 125_000 * self.looks;
+                    let busy = LOOK * u32::try_from(self.looks).unwrap();
+                    let is_unanswered = *mb_per_s == 0;
+                    seen.alive(stream, &TcpInfo { acknowledged_bytes, busy, is_unanswered, ..TcpInfo::default() });
+                }
+                (PathId(*path), seen)
+            });
+            self.crossing.look(LOOK, &seen.collect())
+        }
+
+        /// Looks until something is to be done.
+        #[track_caller]
+        fn until_something(&mut self, mb_per_s: &[(u16, u64)]) -> Repair {
+            let found = (0..100).map(|_| self.look(mb_per_s)).find(|repair| *repair != Repair::default());
+            found.expect("nothing happens")
+        }
+    }
+
+    #[test]
+    fn both_are_used_until_it_is_known_which_one_carries_more() {
+        let mut watch = Watch::new(false);
+        assert_eq!((watch.crossing.in_use(), watch.crossing.kept()), (vec![PathId(2), PathId(4)], vec![PathId(4)]));
+        assert!(watch.crossing.is_unsettled());
+        let repair = watch.until_something(&[(4, 12), (2, 100)]);
+        let Some(Moved::Faster(of_new, of_old)) = repair.moved else { panic!("{repair:?}") };
+        assert_eq!([of_new / 1_000_000, of_old / 1_000_000], [100, 12]);
+        assert!(repair.give_up.is_empty(), "the old ones rest");
+        assert_eq!((watch.crossing.in_use(), watch.crossing.is_unsettled()), (vec![PathId(2)], false));
+    }
+
+    #[test]
+    fn the_first_one_stays_where_it_is_not_worse() {
+        let mut watch = Watch::new(false);
+        assert!((0..20).all(|_| watch.look(&[(4, 100), (2, 100)]) == Repair::default()));
+        assert_eq!((watch.crossing.in_use(), watch.looks), (vec![PathId(4)], 20));
+    }
+
+    #[test]
+    fn where_all_are_wanted_none_is_left() {
+        let mut watch = Watch::new(true);
+        assert!((0..20).all(|_| watch.look(&[(4, 12), (2, 100)]) == Repair::default()));
+        assert_eq!(watch.crossing.kept(), [PathId(2), PathId(4)]);
+        assert!(!watch.crossing.is_unsettled());
+    }
+
+    #[test]
+    fn a_path_that_is_silent_is_left_for_one_that_is_not() {
+        for all in [false, true] {
+            let mut watch = Watch::new(all);
+            let first = watch.until_something(&[(4, 0), (2, 100)]);
+            // Where they are compared, that is over sooner.
+            assert_eq!(first.moved, Some(if all { Moved::Lifeless } else { Moved::Faster(100_000_000, 0) }));
+            assert_eq!(watch.crossing.main(), Some(PathId(2)));
+            let last = if all { first } else { watch.until_something(&[(4, 0), (2, 100)]) };
+            assert_eq!(last.give_up, [StreamId(40), StreamId(41)]);
+            assert!(!last.hopeless && watch.looks <= 9, "{}", watch.looks);
+        }
+    }
+
+    #[test]
+    fn where_all_are_silent_the_first_one_is_kept() {
+        let mut watch = Watch::new(false);
+        let repair = watch.until_something(&[(4, 0), (2, 0)]);
+        assert_eq!((repair.moved, repair.give_up, watch.crossing.main()), (None, vec![], Some(PathId(4))));
+    }
+
+    #[test]
+    fn there_is_an_end_to_paths() {
+        let mut crossing = Crossing::new(true);
+        for path in 0..LINKS_MAX {
+            let path = PathId(u16::try_from(path).unwrap());
+            assert!(crossing.takes(path));
+            crossing.came(path, 1);
+        }
+        assert!(!crossing.takes(PathId(99)) && crossing.takes(PathId(0)));
+    }
+}

@@ -1,0 +1,338 @@
+//! Accepting the data connections: the end that listens.
+//!
+//! Whoever can reach the port may connect; until a connection has proven itself it gets ten seconds, a fixed few
+//! bytes are read from it, and it cannot delay the others. Where too many come, the oldest goes ([`super::preauth`]).
+
+use haul_proto::ids::StreamId;
+use haul_proto::wire::limits::PENDING_STREAMS_FROM_NETWORK_MAX;
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::handshake::{Credentials, as_acceptor};
+use super::preauth::PendingConnections;
+use super::socket::SocketSettings;
+use super::{Arrivals, Stream, StreamError};
+
+/// Connections that wait for accept(2).
+const BACKLOG: i32 = 256;
+/// The port number that the kernel takes for "any free one".
+const ANY_FREE_PORT: u16 = 0;
+/// How often the listening thread looks whether it is still wanted.
+const POLL: Duration = Duration::from_millis(50);
+/// How long a port that is in use is waited for.
+const PORT_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Where connections are accepted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Place {
+    /// At this address only; `None`: at any of this host.
+    pub address: Option<IpAddr>,
+    /// On the first free one of these ports, from the first to the last; `None`: on one that the system chooses.
+    pub ports: Option<(u16, u16)>,
+}
+
+/// Listens for as long as the streams that arrive are wanted. Returns the port.
+pub fn listen(place: Place, credentials: Credentials, sockets: SocketSettings) -> io::Result<(u16, Arrivals)> {
+    let listener = bind(place, &sockets)?;
+    listener.set_nonblocking(true)?;
+    let port = listener.local_addr()?.port();
+    let unwanted = Arc::new(AtomicBool::new(false));
+    let (sender, proven) = channel();
+    let stop = Arc::clone(&unwanted);
+    let terms = Arc::new((credentials, sockets));
+    std::thread::Builder::new()
+        .name("haul-accept".into())
+        .spawn(move || accept_until(&stop, &listener, &terms, &sender))?;
+    Ok((port, Arrivals { proven, unwanted }))
+}
+
+/// Binds the first free port of those that are wanted. The worker of a job that has just ended may hold one for a moment:
+/// where all are in use, waits up to [`PORT_WAIT_MAX`]. The error is that of the last port.
+pub(crate) fn bind(place: Place, sockets: &SocketSettings) -> io::Result<TcpListener> {
+    let deadline = Instant::now() + PORT_WAIT_MAX;
+    loop {
+        match bind_first_free(place, sockets) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(POLL);
+            }
+            bound => return bound,
+        }
+    }
+}
+
+fn bind_first_free(place: Place, sockets: &SocketSettings) -> io::Result<TcpListener> {
+    let (first, last) = place.ports.unwrap_or((ANY_FREE_PORT, ANY_FREE_PORT));
+    let mut bound = bind_port(place.address, first, sockets);
+    for port in (first..=last).skip(1) {
+        match &bound {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => bound = bind_port(place.address, port, sockets),
+            _ => break,
+        }
+    }
+    bound
+}
+
+/// IPv6 and IPv4 on one port; IPv4 alone where the kernel has no IPv6.
+fn bind_port(address: Option<IpAddr>, port: u16, sockets: &SocketSettings) -> io::Result<TcpListener> {
+    let bind_to = |address: IpAddr| -> io::Result<TcpListener> {
+        let address = SocketAddr::new(address, port);
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        if address.ip() == Ipv6Addr::UNSPECIFIED {
+            socket.set_only_v6(false)?;
+        }
+        if port != ANY_FREE_PORT {
+            // Connections of a job that is over keep their port for a minute otherwise.
+            socket.set_reuse_address(true)?;
+        }
+        sockets.prepare(&socket)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(socket.into())
+    };
+    match address {
+        Some(address) => bind_to(address),
+        None => match bind_to(Ipv6Addr::UNSPECIFIED.into()) {
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => bind_to(Ipv4Addr::UNSPECIFIED.into()),
+            bound => bound,
+        },
+    }
+}
+
+fn accept_until(
+    stop: &AtomicBool,
+    listener: &TcpListener,
+    terms: &Arc<(Credentials, SocketSettings)>,
+    proven: &Sender<(StreamId, Stream)>,
+) {
+    let pending = PendingConnections::new(PENDING_STREAMS_FROM_NETWORK_MAX);
+    while !stop.load(Ordering::Relaxed) {
+        let (socket, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                pause_after(&error, listener);
+                continue;
+            }
+        };
+        if socket.set_nonblocking(false).is_err() {
+            continue;
+        }
+        let Some(place) = pending.admit(&socket, peer.ip()) else { continue };
+        let (terms, proven) = (Arc::clone(terms), proven.clone());
+        // Where no thread can be had, whoever has connected tries again.
+        let _ = std::thread::Builder::new().name("haul-greet".into()).spawn(move || {
+            // Nobody waits any more when the job took another way, or is over.
+            if let Ok(stream) = prove(socket.into(), &terms.0, &terms.1)
+                && place.prove().is_ok()
+            {
+                let _ = proven.send(stream);
+            }
+        });
+    }
+}
+
+fn prove(
+    socket: OwnedFd,
+    credentials: &Credentials,
+    sockets: &SocketSettings,
+) -> Result<(StreamId, Stream), StreamError> {
+    sockets.suit(&socket)?;
+    let (id, stream) = as_acceptor(socket, credentials)?;
+    sockets.suit_path(&*stream.socket);
+    Ok((id, stream))
+}
+
+/// Waits for the next connection, or where that cannot be taken for now (no descriptor is left), for a moment: it is
+/// still there, and asking for it at once would burn a core.
+pub(crate) fn pause_after(error: &io::Error, listener: &TcpListener) {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => wait_for_connection(listener),
+        _ => std::thread::sleep(POLL),
+    }
+}
+
+fn wait_for_connection(listener: &TcpListener) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(POLL.subsec_nanos()) };
+    // Whatever the outcome, the caller tries again.
+    let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::stream::connect::{Connected, Terms};
+    use crate::net::stream::connector::Connector;
+    use crate::net::stream::{Ids, collect};
+    use haul_proto::ids::{JobId, PathId};
+    use haul_proto::wire::handshake::Suite;
+    use haul_proto::wire::route::Route;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::time::Instant;
+
+    fn terms(streams: u16) -> Terms {
+        let (session, secret, suite) = (JobId([1; 16]), [2; 32], Suite::Aes128Gcm);
+        let credentials = Credentials { session, secret, suite, rekey_bytes: 1 << 30 };
+        let (sockets, timeout) = (SocketSettings::default(), Duration::from_secs(3));
+        Terms { credentials, sockets, streams, streams_max: streams, all_paths: false, ids: Ids::default(), timeout }
+    }
+
+    /// Strangers may have taken its place.
+    #[test]
+    fn a_connection_that_is_closed_before_it_is_proven_is_tried_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let routes = [Route::to(listener.local_addr().unwrap().to_string())];
+        let acceptor = std::thread::spawn(move || {
+            (0..3).for_each(|_| drop(listener.accept().unwrap()));
+            let (socket, _) = listener.accept().unwrap();
+            as_acceptor(socket.into(), &terms(1).credentials).is_ok()
+        });
+        let (connector, arrivals) = Connector::new(&routes, &terms(1));
+        connector.open(PathId(0)).unwrap();
+        assert!(acceptor.join().unwrap() && matches!(arrivals.next(Duration::from_secs(5)), Some(Some(_))));
+    }
+
+    fn listening() -> (String, Arrivals) {
+        let (port, arrivals) = listen(Place::default(), terms(1).credentials, SocketSettings::default()).unwrap();
+        (format!("127.0.0.1:{port}"), arrivals)
+    }
+
+    fn connect(addresses: &[String], terms: &Terms) -> Result<Connected, String> {
+        let routes: Vec<_> = addresses.iter().map(Route::to).collect();
+        crate::net::stream::connect::connect(&routes, terms)
+    }
+
+    /// The paths of the next streams.
+    fn paths(arrivals: &Arrivals, count: usize) -> Vec<u16> {
+        let next = |_| Some(arrivals.next(Duration::from_secs(10))??.1.path().0);
+        let mut paths: Vec<_> = (0..count).filter_map(next).collect();
+        paths.sort_unstable();
+        paths
+    }
+
+    #[test]
+    fn many_streams_come_up_at_both_ends() {
+        let (address, accepted) = listening();
+        let connected = connect(std::slice::from_ref(&address), &terms(100)).unwrap();
+        assert_eq!((connected.streams, &connected.to), (100, &address));
+        assert_eq!(collect(&connected.arrivals, 100).len(), 100);
+        assert_eq!(collect(&accepted, 100).len(), 100);
+    }
+
+    #[test]
+    fn more_streams_can_be_had_later_at_most_as_many_at_a_time_as_agreed() {
+        let (address, accepted) = listening();
+        let connected = connect(&[address], &Terms { streams: 2, ..terms(9) }).unwrap();
+        let (near, far) = (collect(&connected.arrivals, 2), collect(&accepted, 2));
+        let ids = |arrivals: &Arrivals, count: usize| {
+            let next = |_| Some(arrivals.next(Duration::from_secs(10))??.0.0);
+            let mut ids: Vec<u16> = (0..count).filter_map(next).collect();
+            ids.sort_unstable();
+            ids
+        };
+        connected.connector.make(3, PathId(0));
+        assert_eq!((ids(&connected.arrivals, 3), ids(&accepted, 3)), ((2..5).collect(), (2..5).collect()));
+        // Of others that are lost, too: no id comes twice.
+        drop((near, far));
+        connected.connector.make(500, PathId(0));
+        assert_eq!((ids(&connected.arrivals, 9), ids(&accepted, 9)), ((5..14).collect(), (5..14).collect()));
+        assert!(connected.arrivals.next(Duration::from_millis(100)).unwrap().is_none(), "a stream too many");
+    }
+
+    #[test]
+    fn the_first_port_that_is_free_is_taken_and_where_none_is_that_is_an_error() {
+        let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+        let first = busy.local_addr().unwrap().port();
+        let at = |last| {
+            let place = Place { address: Some(Ipv4Addr::LOCALHOST.into()), ports: Some((first, last)) };
+            listen(place, terms(1).credentials, SocketSettings::default())
+        };
+        assert_eq!(at(first).err().unwrap().kind(), io::ErrorKind::AddrInUse);
+        let (port, _arrivals) = at(first.saturating_add(20)).unwrap();
+        assert!(port > first && TcpStream::connect(("127.0.0.1", port)).is_ok());
+        assert!(TcpStream::connect(("127.0.0.2", port)).is_err(), "at one address only");
+    }
+
+    #[test]
+    fn the_first_route_that_works_wins_also_behind_one_that_only_listens() {
+        let (address, accepted) = listening();
+        // It takes connections and says nothing.
+        let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+        let nobody = "127.0.0.1:1".to_owned();
+        let addresses = [stranger.local_addr().unwrap().to_string(), nobody, address.clone(), address.clone()];
+        let began = Instant::now();
+        let connected = connect(&addresses, &terms(2)).unwrap();
+        assert!(connected.to == address && began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        assert_eq!(paths(&accepted, 2), [2, 2]);
+    }
+
+    #[test]
+    fn each_other_link_gets_as_many_streams_and_links_of_which_nothing_is_known_none() {
+        let (address, accepted) = listening();
+        let over = |link| Route { link, ..Route::to(&address) };
+        let routes = [over(1), over(1), over(2), over(0), over(2), over(3)];
+        let terms = Terms { all_paths: true, streams_max: 9, ..terms(2) };
+        let _connected = crate::net::stream::connect::connect(&routes, &terms).unwrap();
+        assert_eq!(paths(&accepted, 6), [0, 0, 2, 2, 5, 5]);
+        assert!(accepted.next(Duration::from_millis(100)).unwrap().is_none(), "a stream too many");
+    }
+
+    #[test]
+    fn nobody_listens_once_streams_are_not_wanted() {
+        let (address, accepted) = listening();
+        drop(accepted);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect(&address).is_ok() {
+            assert!(Instant::now() < deadline, "the port is still open");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn strangers_neither_get_in_nor_in_the_way() {
+        let (address, accepted) = listening();
+        let silent: Vec<_> = (0..40).map(|_| TcpStream::connect(&address).unwrap()).collect();
+        let mut loud = TcpStream::connect(&address).unwrap();
+        loud.write_all(&[b'x'; 4096]).unwrap();
+        let mut wrong = terms(2);
+        wrong.credentials.secret = [9; 32];
+        assert!(connect(std::slice::from_ref(&address), &wrong).is_err());
+        let connected = connect(&[address], &terms(2)).unwrap();
+        assert_eq!(collect(&connected.arrivals, 2).len(), 2);
+        assert_eq!(collect(&accepted, 2).len(), 2);
+        let mut nothing = Vec::new();
+        assert!(loud.read_to_end(&mut nothing).map_or(true, |n| n == 0), "a stranger was answered");
+        drop(silent);
+    }
+
+    #[test]
+    fn a_crowd_of_idle_strangers_keeps_nobody_out() {
+        let (address, accepted) = listening();
+        let silent: Vec<_> = (0..70).map(|_| TcpStream::connect(&address).unwrap()).collect();
+        let connected = connect(&[address], &terms(4)).unwrap();
+        assert_eq!(collect(&connected.arrivals, 4).len(), 4);
+        assert_eq!(collect(&accepted, 4).len(), 4);
+        drop(silent);
+    }
+
+    #[test]
+    fn a_connection_that_cannot_be_taken_burns_no_core() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _waiting = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let began = Instant::now();
+        pause_after(&rustix::io::Errno::MFILE.into(), &listener);
+        assert!(began.elapsed() >= POLL, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn nobody_there_is_an_error_that_names_the_address() {
+        let error = connect(&["127.0.0.1:1".into()], &terms(1)).err().unwrap();
+        assert!(error.starts_with("127.0.0.1:1: "), "{error}");
+    }
+}

@@ -1,0 +1,183 @@
+//! Finding a path: the end that connects tries all that it was told of, and the first stream that is proven wins.
+
+use haul_proto::ids::PathId;
+use haul_proto::wire::route::Route;
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use super::connector::{Connector, is_hang_up};
+use super::socket::{bears_loss, names, round_trip_time};
+use super::{Arrivals, StreamError};
+
+pub use super::connector::Terms;
+
+/// A path is tried so long after the one that is thought to be better, unless that has failed before.
+const HEAD_START: Duration = Duration::from_millis(100);
+/// Longer than any attempt takes.
+const ATTEMPT_MAX: Duration = Duration::from_secs(60);
+/// Other links are tried so long after the first: a job that is over by then has no use for them.
+const OTHERS_AFTER: Duration = Duration::from_millis(250);
+/// From this round-trip time on, a path is long.
+const LONG_PATH: Duration = Duration::from_millis(5);
+/// A job that may choose begins with this many streams on a long path, and with more where a stream carries less, since
+/// what it has under way is confirmed later: what it would learn from beginning with fewer costs many round trips.
+const STREAMS_ON_LONG_PATHS: u16 = 8;
+/// The round-trip time for which that many are right.
+const LONG_PATH_MS: u128 = 50;
+/// Most streams to begin with, unless they were asked for.
+const STREAMS_AT_FIRST_MAX: u16 = 32;
+/// The same, where each bears losses.
+const STREAMS_THAT_BEAR_LOSS_MAX: u16 = 16;
+
+/// The first stream is up, and the others come.
+pub struct Connected {
+    /// Makes more of them.
+    pub connector: Arc<Connector>,
+    /// Brings all of them.
+    pub arrivals: Arrivals,
+    /// How many are made at first, on each link.
+    pub streams: u16,
+    /// Address and port of this end's first connection.
+    pub from: String,
+    /// Address and port that it connected to.
+    pub to: String,
+}
+
+/// The first stream of a path, proven.
+struct Up {
+    path: PathId,
+    streams: u16,
+    from: String,
+    to: String,
+}
+
+/// Connects over the first of `routes` over which a stream is proven. The other streams follow by themselves, and some on
+/// each other link; one of them that cannot be made is done without. The error says what happened on each route.
+pub fn connect(routes: &[Route], terms: &Terms) -> Result<Connected, String> {
+    let (connector, arrivals) = Connector::new(routes, terms);
+    let Up { path, streams, from, to } = race(&connector)?;
+    if path != FIRST {
+        connector.make(streams.saturating_sub(1), path);
+    }
+    try_others(&connector, path, streams);
+    Ok(Connected { connector, arrivals, streams, from, to })
+}
+
+/// The path that is thought to be the best.
+const FIRST: PathId = PathId(0);
+
+/// Tries all routes, each a little later than the one before it. Those that lose go on, and what they bring is as good as
+/// any other stream.
+fn race(connector: &Arc<Connector>) -> Result<Up, String> {
+    let (sender, results) = channel();
+    let mut failures = Vec::new();
+    let mut under_way = 0;
+    let mut paths = (0..connector.routes().len()).filter_map(|at| u16::try_from(at).ok()).map(PathId);
+    let mut next = paths.next();
+    while under_way > 0 || next.is_some() {
+        if let Some(path) = next {
+            under_way += usize::from(start(connector, path, &sender));
+            next = paths.next();
+        }
+        match results.recv_timeout(if next.is_some() { HEAD_START } else { ATTEMPT_MAX }) {
+            Ok(Ok(up)) => return Ok(up),
+            Ok(Err(failure)) => {
+                failures.push(failure);
+                under_way -= 1;
+            }
+            Err(_) if next.is_none() => break,
+            Err(_) => {}
+        }
+    }
+    Err(if failures.is_empty() { "no address is known".into() } else { failures.join("; ") })
+}
+
+/// Tries a route in a thread of its own; whether there is one.
+fn start(connector: &Arc<Connector>, path: PathId, sender: &Sender<Result<Up, String>>) -> bool {
+    let (connector, sender) = (Arc::clone(connector), sender.clone());
+    let spawned = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
+        let to = connector.routes().get(usize::from(path.0)).map(|route| route.to.clone()).unwrap_or_default();
+        let tried = first_stream(&connector, path);
+        // Nobody listens any more where another one has won.
+        let _ = sender.send(tried.map_err(|error| format!("{to}: {}", reason(&error))));
+    });
+    spawned.is_ok()
+}
+
+fn first_stream(connector: &Arc<Connector>, path: PathId) -> Result<Up, StreamError> {
+    let socket = connector.dial(path)?;
+    let (from, to) = names(&socket);
+    let streams = streams_at_first(&socket, connector.terms());
+    if path == FIRST {
+        // The others do not wait for the first one to be proven: that takes round trips.
+        connector.make(streams.saturating_sub(1), path);
+    }
+    match connector.prove(socket, path) {
+        Err(error) if is_hang_up(&error) => connector.open(path)?,
+        proven => proven?,
+    }
+    Ok(Up { path, streams, from, to })
+}
+
+/// Makes as many streams on each other link that is known: at once where all are to be used, else when it is seen that
+/// the job takes longer than a moment.
+fn try_others(connector: &Arc<Connector>, first: PathId, streams: u16) {
+    let routes = connector.routes();
+    let mut links = HashSet::from([0]);
+    links.extend(routes.get(usize::from(first.0)).map(|route| route.link));
+    let others: Vec<_> =
+        (0..).zip(routes).filter(|(_, route)| links.insert(route.link)).map(|(at, _)| PathId(at)).collect();
+    if others.is_empty() {
+        return;
+    }
+    let pause = if connector.terms().all_paths { Duration::ZERO } else { OTHERS_AFTER };
+    let connector = Arc::clone(connector);
+    // Without a thread, the first path is the only one.
+    let _ = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
+        std::thread::sleep(pause);
+        others.into_iter().for_each(|path| connector.make(streams, path));
+    });
+}
+
+fn streams_at_first(socket: &OwnedFd, terms: &Terms) -> u16 {
+    let streams = match round_trip_time(socket) {
+        Some(time) if terms.streams_max > terms.streams => terms.streams.max(streams_for(time, bears_loss(socket))),
+        _ => terms.streams,
+    };
+    streams.min(terms.streams_max)
+}
+
+/// How many streams a path with this round-trip time begins with, at least; fewer where each bears losses.
+fn streams_for(round_trip: Duration, bears_loss: bool) -> u16 {
+    if round_trip < LONG_PATH {
+        return 1;
+    }
+    let times = u16::try_from(round_trip.as_millis() / LONG_PATH_MS).unwrap_or(u16::MAX);
+    let most = if bears_loss { STREAMS_THAT_BEAR_LOSS_MAX } else { STREAMS_AT_FIRST_MAX };
+    STREAMS_ON_LONG_PATHS.saturating_mul(times.max(1)).min(most)
+}
+
+fn reason(error: &StreamError) -> String {
+    match error {
+        StreamError::Io(error) if error.kind() == io::ErrorKind::TimedOut => "no answer in time".into(),
+        StreamError::Io(error) if error.kind() == io::ErrorKind::WouldBlock => "no answer in time".into(),
+        StreamError::Io(error) => crate::sys::describe::describe(error).lines().next().unwrap_or_default().to_owned(),
+        StreamError::Protocol(fault) => fault.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longer_the_path_the_more_streams_it_begins_with() {
+        let at_ms = |ms| [false, true].map(|bears_loss| streams_for(Duration::from_millis(ms), bears_loss));
+        assert_eq!([0, 4, 5, 99].map(at_ms), [[1; 2], [1; 2], [8; 2], [8; 2]]);
+        assert_eq!([100, 200, 10_000].map(at_ms), [[16, 16], [32, 16], [32, 16]]);
+    }
+}

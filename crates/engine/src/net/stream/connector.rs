@@ -1,0 +1,166 @@
+//! Makes data connections over the paths that an end was told of, as many as are wanted, in threads of their own.
+
+use haul_proto::ids::{PathId, StreamId};
+use haul_proto::wire::route::Route;
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::handshake::{Credentials, as_connector};
+use super::socket::SocketSettings;
+use super::{Arrivals, Ids, Stream, StreamError};
+use crate::sys::random::jitter;
+use crate::sys::sync::lock;
+
+/// Connections that are made at a time: fewer than an acceptor takes before they are proven.
+const AT_A_TIME: u16 = 32;
+
+/// Pauses before a connection that was closed is tried again: the first, and the longest. Each is twice the one before.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+const RETRY_AFTER_MAX: Duration = Duration::from_millis(800);
+
+/// What connections are made with.
+#[derive(Clone)]
+pub struct Terms {
+    /// What they prove.
+    pub credentials: Credentials,
+    /// How their sockets are set up.
+    pub sockets: SocketSettings,
+    /// How many there are at first.
+    pub streams: u16,
+    /// How many there may be on a path.
+    pub streams_max: u16,
+    /// All paths are used to the end.
+    pub all_paths: bool,
+    /// Where their ids come from.
+    pub ids: Ids,
+    /// How long one may take to be made.
+    pub timeout: Duration,
+}
+
+/// Makes connections.
+pub struct Connector {
+    routes: Vec<Route>,
+    terms: Terms,
+    proven: Mutex<Sender<(StreamId, Stream)>>,
+    making: Mutex<Making>,
+    unwanted: Arc<AtomicBool>,
+}
+
+/// Connections that are still to be made, and the threads that make them.
+#[derive(Default)]
+struct Making {
+    left: BTreeMap<u16, u16>,
+    threads: u16,
+}
+
+impl Connector {
+    /// Over these routes, by their numbers; and where the streams arrive.
+    pub fn new(routes: &[Route], terms: &Terms) -> (Arc<Self>, Arrivals) {
+        let (sender, proven) = channel();
+        let unwanted = Arc::new(AtomicBool::new(false));
+        let arrivals = Arrivals { proven, unwanted: Arc::clone(&unwanted) };
+        let (routes, terms, making) = (routes.to_vec(), terms.clone(), Mutex::default());
+        (Arc::new(Self { routes, terms, proven: Mutex::new(sender), making, unwanted }), arrivals)
+    }
+
+    /// The paths that there may be, and what is known of them.
+    pub fn routes(&self) -> &[Route] {
+        &self.routes
+    }
+
+    /// What connections are made with.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Makes so many more streams over a path, in threads of their own. One that cannot be made is done without.
+    pub fn make(self: &Arc<Self>, count: u16, path: PathId) {
+        if self.routes.get(usize::from(path.0)).is_none() {
+            return;
+        }
+        let mut making = lock(&self.making);
+        let left = making.left.entry(path.0).or_default();
+        *left = left.saturating_add(count).min(self.terms.streams_max);
+        for _ in 0..making.left.values().sum::<u16>().min(AT_A_TIME.saturating_sub(making.threads)) {
+            let connector = Arc::clone(self);
+            // Without a thread there is no stream, and the others carry its work.
+            let spawned = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
+                while let Some(path) = connector.next_path() {
+                    // Without it, the others do its work.
+                    let _ = connector.open(path);
+                }
+            });
+            making.threads += u16::from(spawned.is_ok());
+        }
+    }
+
+    /// Where the next stream is to be made; `None` ends a thread.
+    fn next_path(&self) -> Option<PathId> {
+        let mut making = lock(&self.making);
+        let is_wanted = !self.unwanted.load(Ordering::Relaxed);
+        let next = making.left.iter_mut().find(|(_, left)| is_wanted && **left > 0).map(|(path, left)| {
+            *left -= 1;
+            PathId(*path)
+        });
+        making.threads -= u16::from(next.is_none());
+        next
+    }
+
+    /// Makes a stream over a path. A connection that the acceptor closes before it is proven is tried again: it may have
+    /// lost its place to strangers ([`super::preauth`]).
+    pub fn open(&self, path: PathId) -> Result<(), StreamError> {
+        let mut pause = RETRY_AFTER;
+        loop {
+            let made = self.dial(path).map_err(StreamError::from).and_then(|socket| self.prove(socket, path));
+            match made {
+                Err(error)
+                    if is_hang_up(&error) && pause <= RETRY_AFTER_MAX && !self.unwanted.load(Ordering::Relaxed) =>
+                {
+                    std::thread::sleep(pause.mul_f64(0.5 + jitter()));
+                    pause *= 2;
+                }
+                made => return made,
+            }
+        }
+    }
+
+    /// Connects over a path.
+    pub fn dial(&self, path: PathId) -> io::Result<OwnedFd> {
+        let route = self.routes.get(usize::from(path.0)).ok_or(io::ErrorKind::NotFound)?;
+        let to = route.to.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
+        let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+        self.terms.sockets.prepare(&socket)?;
+        if !route.interface.is_empty() {
+            // Kernels before 5.7 permit that to root only. The interface's address has to do there.
+            let _ = socket.bind_device(Some(route.interface.as_bytes()));
+        }
+        if let Some(from) = route.from {
+            socket.bind(&SocketAddr::new(from, 0).into())?;
+        }
+        socket.connect_timeout(&SockAddr::from(to), self.terms.timeout)?;
+        self.terms.sockets.suit(&socket)?;
+        self.terms.sockets.suit_path(&socket);
+        Ok(socket.into())
+    }
+
+    /// Proves a connection, and hands it over. A job that has taken another way, or is over, wants no stream any more.
+    pub fn prove(&self, socket: OwnedFd, path: PathId) -> Result<(), StreamError> {
+        let id = self.terms.ids.next().ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
+        let stream = as_connector(socket, &self.terms.credentials, id, path)?;
+        let _ = lock(&self.proven).send((id, stream));
+        Ok(())
+    }
+}
+
+/// Whether the other end closed the connection, and nothing is wrong with what was said.
+pub fn is_hang_up(error: &StreamError) -> bool {
+    let StreamError::Io(error) = error else { return false };
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+}

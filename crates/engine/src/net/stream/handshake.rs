@@ -1,0 +1,211 @@
+//! Proving a connection: greeting, answer, and a Finished record each way.
+
+use haul_proto::ids::{JobId, PathId, StreamId};
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::frame::Trailer;
+use haul_proto::wire::handshake::{ANSWER_LEN, Answer, Direction, GREETING_LEN, Greeting, Suite, transcript};
+use haul_proto::wire::limits::GREETING_DEADLINE_MS;
+use rustix::net::sockopt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use super::seal::KeySchedule;
+use super::socket::{receive_exact, send_all};
+use super::{Stream, StreamError};
+use crate::io::frame_buffer::Record;
+use crate::sys::random::random;
+
+/// What a connection must prove that it knows.
+#[derive(Clone)]
+pub struct Credentials {
+    /// Names the session.
+    pub session: JobId,
+    /// Only the two ends and their controller know it.
+    pub secret: [u8; 32],
+    /// How records are sealed.
+    pub suite: Suite,
+    /// Bytes that one key seals.
+    pub rekey_bytes: u64,
+}
+
+/// Proves a connection that this end made.
+pub fn as_connector(
+    socket: OwnedFd,
+    credentials: &Credentials,
+    stream: StreamId,
+    path: PathId,
+) -> Result<Stream, StreamError> {
+    let deadline = Deadline::start(&socket)?;
+    let greeting = Greeting { session: credentials.session, stream, path, random: random()? }.encode();
+    send_all(&socket, &greeting)?;
+    let mut answer = [0; ANSWER_LEN];
+    receive_exact(&socket, &mut answer)?;
+    Answer::decode(&answer)?;
+    let keys = schedule(credentials, &greeting, &answer);
+    let (ours, theirs) = (Direction::FromConnector, Direction::FromAcceptor);
+    let mut proven = unproven(socket, &keys, ours, theirs, path)?;
+    let mut record = Record::empty();
+    proven.send(&mut record, &Trailer::Finished)?;
+    expect_finished(&mut proven, &mut record, None)?;
+    deadline.end(&proven.socket)?;
+    Ok(proven)
+}
+
+/// Proves a connection that this end accepted. Until it is proven, nothing it says has any effect.
+pub fn as_acceptor(socket: OwnedFd, credentials: &Credentials) -> Result<(StreamId, Stream), StreamError> {
+    let deadline = Deadline::start(&socket)?;
+    let mut greeting = [0; GREETING_LEN];
+    deadline.receive(&socket, &mut greeting)?;
+    let Greeting { session, stream, path, .. } = Greeting::decode(&greeting)?;
+    if session != credentials.session {
+        return Err(ProtocolFault::NotAuthentic.into());
+    }
+    let answer = Answer { random: random()? }.encode();
+    send_all(&socket, &answer)?;
+    let keys = schedule(credentials, &greeting, &answer);
+    let (ours, theirs) = (Direction::FromAcceptor, Direction::FromConnector);
+    let mut proven = unproven(socket, &keys, ours, theirs, path)?;
+    let mut record = Record::empty();
+    expect_finished(&mut proven, &mut record, Some(&deadline))?;
+    proven.send(&mut record, &Trailer::Finished)?;
+    deadline.end(&proven.socket)?;
+    Ok((stream, proven))
+}
+
+fn unproven(
+    socket: OwnedFd,
+    keys: &KeySchedule,
+    ours: Direction,
+    theirs: Direction,
+    path: PathId,
+) -> Result<Stream, StreamError> {
+    Ok(Stream::new(socket, keys.sealer(ours)?, keys.opener(theirs)?, path))
+}
+
+fn schedule(credentials: &Credentials, greeting: &[u8; GREETING_LEN], answer: &[u8; ANSWER_LEN]) -> KeySchedule {
+    let transcript = transcript(greeting, answer, credentials.suite);
+    KeySchedule::new(&credentials.secret, &transcript, credentials.suite, credentials.rekey_bytes)
+}
+
+/// The first record. It is checked against its one possible length before it is received, so that a connection that
+/// has proven nothing makes this end read no more than that.
+fn expect_finished(stream: &mut Stream, record: &mut Record, deadline: Option<&Deadline>) -> Result<(), StreamError> {
+    use haul_proto::wire::frame::{PREFIX_LEN, Prefix};
+    let receive = |socket: &OwnedFd, buffer: &mut [u8]| match deadline {
+        Some(deadline) => deadline.receive(socket, buffer),
+        None => receive_exact(socket, buffer),
+    };
+    let mut prefix = [0; PREFIX_LEN];
+    receive(&stream.socket, &mut prefix)?;
+    let prefix = Prefix::decode(prefix)?;
+    if (prefix.payload, prefix.trailer) != (0, 1) {
+        return Err(ProtocolFault::NotAuthentic.into());
+    }
+    record.set_lengths(prefix);
+    receive(&stream.socket, record.behind_prefix_mut())?;
+    stream.opener.open(record)?;
+    stream.received += 1;
+    match Trailer::decode(record.trailer(), 0)? {
+        Trailer::Finished => Ok(()),
+        _ => Err(ProtocolFault::OutOfTurn("a record before Finished").into()),
+    }
+}
+
+/// The time in which a connection must be proven, kept by the socket's own timeouts.
+struct Deadline(Instant);
+
+impl Deadline {
+    fn start(socket: &OwnedFd) -> io::Result<Self> {
+        let limit = Duration::from_millis(GREETING_DEADLINE_MS);
+        sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(limit))?;
+        sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, Some(limit))?;
+        Ok(Self(Instant::now() + limit))
+    }
+
+    /// Receives at the peer's pace, but not beyond the deadline: a byte now and then does not buy time.
+    fn receive(&self, socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<()> {
+        for byte in buffer.chunks_mut(1) {
+            self.check()?;
+            receive_exact(socket, byte)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if Instant::now() < self.0 { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
+    }
+
+    fn end(self, socket: &OwnedFd) -> io::Result<()> {
+        self.check()?;
+        sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, None)?;
+        sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, None)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_proto::integrity::FrameLen;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    fn credentials() -> Credentials {
+        Credentials { session: JobId([1; 16]), secret: [2; 32], suite: Suite::Aes256Gcm, rekey_bytes: 4096 }
+    }
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let (a, b) = UnixStream::pair().unwrap();
+        (a.into(), b.into())
+    }
+
+    #[test]
+    fn two_ends_with_one_secret_exchange_records() {
+        let (a, b) = pair();
+        let connector = thread::spawn(move || {
+            let mut stream = as_connector(a, &credentials(), StreamId(1), PathId(7)).unwrap();
+            let mut record = Record::new(FrameLen::DEFAULT);
+            for i in 0..20u8 {
+                record.room_mut()[..1000].fill(i);
+                record.set_payload_len(1000);
+                stream.send(&mut record, &Trailer::End { records: i.into() }).unwrap_or_else(|e| panic!("{i}: {e}"));
+            }
+        });
+        let (id, mut stream) = as_acceptor(b, &credentials()).unwrap();
+        assert_eq!((id, stream.path()), (StreamId(1), PathId(7)));
+        let mut record = Record::empty();
+        for i in 0..20u8 {
+            // A payload is not allowed with End: the record itself opens, and the fault names what is wrong.
+            assert!(
+                matches!(stream.receive(&mut record), Err(StreamError::Protocol(ProtocolFault::Invalid(_)))),
+                "{i}"
+            );
+            assert_eq!(record.payload(), [i; 1000]);
+        }
+        connector.join().unwrap();
+    }
+
+    #[test]
+    fn another_secret_session_or_suite_is_refused() {
+        let good = credentials();
+        let wrong = [
+            Credentials { secret: [3; 32], ..good.clone() },
+            Credentials { session: JobId([9; 16]), ..good.clone() },
+            Credentials { suite: Suite::AuthenticateOnly, ..good.clone() },
+        ];
+        for credentials in wrong {
+            let (a, b) = pair();
+            let connector = thread::spawn(move || as_connector(a, &credentials, StreamId(0), PathId(0)).is_ok());
+            assert!(as_acceptor(b, &good).is_err());
+            assert!(!connector.join().unwrap());
+        }
+    }
+
+    #[test]
+    fn a_connection_that_says_something_else_is_refused() {
+        let (a, b) = pair();
+        send_all(&a, &[b'x'; 200]).unwrap();
+        assert!(matches!(as_acceptor(b, &credentials()), Err(StreamError::Protocol(ProtocolFault::NotAuthentic))));
+    }
+}

@@ -1,0 +1,264 @@
+//! Data streams: sockets that carry sealed records.
+//!
+//! A stream is one socket and one thread at each end. How the socket came to be (connected, accepted, through
+//! ssh) is decided before, in [`connect`], [`accept`] and [`tunnel`]; from [`handshake`] on they are all alike.
+
+pub mod accept;
+pub mod aead;
+pub mod compress;
+pub mod connect;
+pub mod connector;
+pub mod frame_sink;
+pub mod handshake;
+pub(crate) mod preauth;
+pub mod seal;
+pub mod socket;
+#[cfg(test)]
+pub mod testing;
+pub mod tunnel;
+
+#[cfg(test)]
+mod damage_tests;
+#[cfg(test)]
+mod middle_tests;
+
+use haul_proto::wire::compressed::Compressed;
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::frame::{PREFIX_LEN, Prefix, Trailer};
+use haul_proto::wire::sparse::{Shape, decode_trailer};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use haul_proto::ids::{PathId, StreamId};
+
+use self::seal::{Opener, Sealer};
+use crate::io::codec::Unpacker;
+use crate::io::frame_buffer::Record;
+use crate::net::rate_limiter::Pace;
+
+/// Why a stream ended before its End.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// The socket failed or was closed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The other end broke the protocol, or something on the way changed what it sent.
+    #[error("{0}")]
+    Protocol(#[from] ProtocolFault),
+}
+
+/// One socket, with keys for both directions.
+#[derive(Debug)]
+pub struct Stream {
+    socket: Arc<OwnedFd>,
+    path: PathId,
+    sealer: Sealer,
+    opener: Opener,
+    sent: u64,
+    received: u64,
+    /// Of what was sent, some may wait in the socket.
+    waits: bool,
+    carried: usize,
+    /// What a compressed payload becomes plain with, and where; made when the first one comes.
+    unpacking: Option<(Unpacker, Record)>,
+}
+
+/// What it took to send a record.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent {
+    /// Bytes of the whole record.
+    pub wire_bytes: usize,
+    /// Time for sealing it.
+    pub sealing: Duration,
+    /// Time in the call that sends.
+    pub sending: Duration,
+}
+
+impl Stream {
+    fn new(socket: OwnedFd, sealer: Sealer, opener: Opener, path: PathId) -> Self {
+        Self {
+            socket: Arc::new(socket),
+            path,
+            sealer,
+            opener,
+            sent: 0,
+            received: 0,
+            waits: false,
+            carried: 0,
+            unpacking: None,
+        }
+    }
+
+    /// Seals and sends what `record` holds, with this trailer. The record's payload is unusable afterwards.
+    pub fn send(&mut self, record: &mut Record, trailer: &Trailer) -> Result<Sent, StreamError> {
+        self.send_packed(record, &Shape::default(), trailer, None)
+    }
+
+    /// The same for a payload that became what `shape` says, at the pace that is set, in as many pieces as that takes.
+    /// Waiting for its turn counts as sending.
+    pub fn send_packed(
+        &mut self,
+        record: &mut Record,
+        shape: &Shape,
+        trailer: &Trailer,
+        pace: Option<&Pace>,
+    ) -> Result<Sent, StreamError> {
+        let begun = Instant::now();
+        record.set_trailer(shape, trailer);
+        self.sealer.seal(record)?;
+        let sealed = Instant::now();
+        let turn = pace.map(Pace::record);
+        // Instructions are mostly shorter than what a packet costs, and seldom come alone.
+        let is_short = matches!(trailer, Trailer::Delta(_));
+        let mut rest = record.wire();
+        while !rest.is_empty() {
+            let most = turn.as_ref().map_or(rest.len(), |turn| turn.take(rest.len()));
+            let (now, later) = rest.split_at(most.min(rest.len()));
+            match is_short {
+                true => socket::send_with_more(&self.socket, now)?,
+                false => socket::send_all(&self.socket, now)?,
+            }
+            rest = later;
+        }
+        self.waits = is_short;
+        self.sent += 1;
+        let sealing = sealed.duration_since(begun);
+        // A pause says nothing of the connection.
+        let sending = sealed.elapsed().saturating_sub(turn.map(|turn| turn.paused()).unwrap_or_default());
+        Ok(Sent { wire_bytes: record.wire().len(), sealing, sending })
+    }
+
+    /// What was sent is not to wait for what will be.
+    pub fn push(&mut self) {
+        if std::mem::take(&mut self.waits) {
+            socket::push(&self.socket);
+        }
+    }
+
+    /// Receives and opens the next record; its payload, in plain, is in `record` afterwards.
+    pub fn receive(&mut self, record: &mut Record) -> Result<Trailer, StreamError> {
+        let mut prefix = [0; PREFIX_LEN];
+        socket::receive_exact(&self.socket, &mut prefix)?;
+        let prefix = Prefix::decode(prefix)?;
+        record.set_lengths(prefix);
+        self.carried = prefix.payload;
+        socket::receive_exact(&self.socket, record.behind_prefix_mut())?;
+        self.opener.open(record)?;
+        self.received += 1;
+        let (shape, trailer) = decode_trailer(record.trailer(), record.payload().len())?;
+        if let Some(compressed) = shape.compressed {
+            self.unpack(record, compressed)?;
+        }
+        if let Some(sparse) = shape.sparse {
+            record.spread(sparse);
+        }
+        Ok(trailer)
+    }
+
+    /// Puts the plain payload in the place of the compressed one, by changing buffers. Its length was held to its limit
+    /// when the trailer was read.
+    fn unpack(&mut self, record: &mut Record, Compressed { codec, plain }: Compressed) -> Result<(), ProtocolFault> {
+        let fresh = || (Unpacker::default(), Record::with_capacity(record.capacity().max(plain)));
+        let (unpacker, room) = self.unpacking.get_or_insert_with(fresh);
+        if room.capacity() < plain {
+            *room = Record::with_capacity(plain);
+        }
+        room.set_payload_len(plain);
+        room.set_map(None);
+        unpacker.unpack(codec, record.payload(), room.payload_mut())?;
+        std::mem::swap(record, room);
+        Ok(())
+    }
+
+    /// Whether both of its ends have one address.
+    pub fn is_within_host(&self) -> bool {
+        socket::is_within_host(&self.socket)
+    }
+
+    /// The path that it takes, as the end that connected says.
+    pub fn path(&self) -> PathId {
+        self.path
+    }
+
+    /// The socket, to wait for.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Its socket, for as long as the stream lives: to be looked at, not to be used.
+    pub fn watch(&self) -> Weak<OwnedFd> {
+        Arc::downgrade(&self.socket)
+    }
+
+    /// Records sent, Finished included.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Bytes of the last payload that was received, as it was carried.
+    pub fn carried(&self) -> usize {
+        self.carried
+    }
+
+    /// Records received, Finished included.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+}
+
+/// Gives out the ids of a session's streams at one end. None is given out that was used here or seen from the other end,
+/// also by a way that failed: the other end may know it. Clones give from the same store.
+#[derive(Clone, Default)]
+pub struct Ids(Arc<AtomicU32>);
+
+impl Ids {
+    /// One that is free; `None` when all were used.
+    pub fn next(&self) -> Option<StreamId> {
+        u16::try_from(self.0.fetch_add(1, Ordering::SeqCst)).ok().map(StreamId)
+    }
+
+    /// The other end has used this one.
+    pub fn saw(&self, StreamId(id): StreamId) {
+        self.0.fetch_max(u32::from(id) + 1, Ordering::SeqCst);
+    }
+}
+
+/// Streams as they are proven. Those that listen for them stop when this is dropped.
+pub struct Arrivals {
+    proven: Receiver<(StreamId, Stream)>,
+    unwanted: Arc<AtomicBool>,
+}
+
+impl Arrivals {
+    /// The next stream; the inner `None` where none came in this time, the outer one when there will be no more.
+    pub fn next(&self, timeout: Duration) -> Option<Option<(StreamId, Stream)>> {
+        match self.proven.recv_timeout(timeout) {
+            Ok(stream) => Some(Some(stream)),
+            Err(RecvTimeoutError::Timeout) => Some(None),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+}
+
+impl Drop for Arrivals {
+    fn drop(&mut self) {
+        self.unwanted.store(true, Ordering::Relaxed);
+    }
+}
+
+/// All of a session's streams, in order.
+#[cfg(test)]
+pub(crate) fn collect(arrivals: &Arrivals, count: usize) -> Vec<Stream> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut streams: Vec<(StreamId, Stream)> = Vec::new();
+    while streams.len() < count && Instant::now() < deadline {
+        streams.extend(arrivals.next(Duration::from_millis(50)).flatten());
+    }
+    streams.sort_by_key(|(id, _)| id.0);
+    assert!(streams.iter().map(|(id, _)| usize::from(id.0)).eq(0..count), "{} streams came", streams.len());
+    streams.into_iter().map(|(_, stream)| stream).collect()
+}

@@ -1,0 +1,148 @@
+//! Sealing and opening records: AEAD with an implicit counter as nonce, one key for each direction and generation.
+//!
+//! A key is never used for two connections, directions or generations (see
+//! [`haul_proto::wire::handshake`]), so a counter never repeats a nonce under a key. The counter goes on when the key
+//! changes. When that is depends on the lengths of records: without its number, the first record under a new key
+//! would open too where the last ones under the old key were left out.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::frame::{PREFIX_LEN, TAG_LEN};
+use haul_proto::wire::handshake::{Direction, Suite, key_info};
+use haul_proto::wire::limits::REKEY_RECORDS;
+use std::fmt;
+
+use super::aead::{self, Key, Library, NONCE_LEN};
+use crate::io::frame_buffer::Record;
+
+/// Makes the keys of one connection.
+#[derive(Clone)]
+pub struct KeySchedule {
+    root: Prk,
+    suite: Suite,
+    rekey_bytes: u64,
+}
+
+impl KeySchedule {
+    /// From the session's secret and the connection's transcript.
+    pub fn new(secret: &[u8; 32], transcript: &[u8], suite: Suite, rekey_bytes: u64) -> Self {
+        let salt = digest(&SHA256, transcript);
+        Self { root: Salt::new(HKDF_SHA256, salt.as_ref()).extract(secret), suite, rekey_bytes }
+    }
+
+    /// Seals what travels in `direction`.
+    pub fn sealer(&self, direction: Direction) -> Result<Sealer, ProtocolFault> {
+        Ok(Sealer(Keyed::new(self.clone(), direction)?))
+    }
+
+    /// Opens what travels in `direction`.
+    pub fn opener(&self, direction: Direction) -> Result<Opener, ProtocolFault> {
+        Ok(Opener(Keyed::new(self.clone(), direction)?))
+    }
+
+    fn key(&self, direction: Direction, generation: u32) -> Result<Key, ProtocolFault> {
+        let mut bytes = [0; 32];
+        let bytes = &mut bytes[..aead::key_len(self.suite)];
+        let info = [&key_info(direction, generation)[..]];
+        let filled = self.root.expand(&info, KeyLen(bytes.len())).and_then(|key| key.fill(bytes));
+        filled.map_err(|_| ProtocolFault::NotAuthentic)?;
+        Key::new(Library::of_this_cpu(self.suite), self.suite, bytes).map_err(|_| ProtocolFault::NotAuthentic)
+    }
+}
+
+struct KeyLen(usize);
+
+impl KeyType for KeyLen {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+/// The key in use, and how far it is used up.
+struct Keyed {
+    schedule: KeySchedule,
+    direction: Direction,
+    generation: u32,
+    key: Key,
+    /// Records in this direction, under all keys.
+    sealed: u64,
+    /// Records under this key.
+    records: u64,
+    /// Their bytes.
+    bytes: u64,
+}
+
+impl Keyed {
+    fn new(schedule: KeySchedule, direction: Direction) -> Result<Self, ProtocolFault> {
+        let key = schedule.key(direction, 0)?;
+        Ok(Self { schedule, direction, generation: 0, key, sealed: 0, records: 0, bytes: 0 })
+    }
+
+    /// The nonce for a record of this length. Both ends count alike, so they change keys at the same record.
+    fn next_nonce(&mut self, record_len: usize) -> Result<[u8; NONCE_LEN], ProtocolFault> {
+        let len = record_len as u64;
+        if self.records > 0 && (self.records >= REKEY_RECORDS || self.bytes + len > self.schedule.rekey_bytes) {
+            self.generation =
+                self.generation.checked_add(1).ok_or(ProtocolFault::OverLimit("keys on one connection"))?;
+            self.key = self.schedule.key(self.direction, self.generation)?;
+            (self.records, self.bytes) = (0, 0);
+        }
+        let mut nonce = [0; NONCE_LEN];
+        nonce[4..].copy_from_slice(&self.sealed.to_le_bytes());
+        self.sealed += 1;
+        self.records += 1;
+        self.bytes += len;
+        Ok(nonce)
+    }
+
+    fn parts<'r>(&self, record: &'r mut Record) -> (&'r [u8], &'r mut [u8], &'r mut [u8]) {
+        match self.schedule.suite {
+            Suite::AuthenticateOnly => record.authenticated_parts(),
+            Suite::Aes256Gcm | Suite::Aes128Gcm | Suite::ChaCha20Poly1305 => record.encrypted_parts(),
+        }
+    }
+}
+
+/// Shows no key.
+impl fmt::Debug for Keyed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} generation {}, {} records", self.direction, self.generation, self.sealed)
+    }
+}
+
+/// Seals records.
+#[derive(Debug)]
+pub struct Sealer(Keyed);
+
+impl Sealer {
+    /// Seals in place and puts the tag behind.
+    pub fn seal(&mut self, record: &mut Record) -> Result<(), ProtocolFault> {
+        let nonce = self.0.next_nonce(record.wire().len())?;
+        let (clear, sealed, tag) = self.0.parts(record);
+        self.0.key.seal(nonce, clear, sealed, tag).map_err(|_| ProtocolFault::NotAuthentic)
+    }
+}
+
+/// Opens records.
+#[derive(Debug)]
+pub struct Opener(Keyed);
+
+impl Opener {
+    /// Opens in place; on an error nothing of the record may be used, nor the connection.
+    pub fn open(&mut self, record: &mut Record) -> Result<(), ProtocolFault> {
+        let nonce = self.0.next_nonce(record.wire().len())?;
+        let (clear, sealed, tag) = self.0.parts(record);
+        self.0.key.open(nonce, clear, sealed, tag).map_err(|_| ProtocolFault::NotAuthentic)
+    }
+}
+
+const _: () = assert!(PREFIX_LEN == 8 && TAG_LEN == aead::TAG_LEN);
+
+#[cfg(test)]
+#[path = "seal_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[path = "vector_tests.rs"]
+pub(crate) mod vectors;

@@ -1,0 +1,160 @@
+//! Streams through the link to the controller, where no connection can be made: each is a socket pair, one side
+//! of which is a stream like any other; the other side's bytes travel as link frames of the stream's channel.
+
+use haul_proto::ids::{PathId, StreamId};
+use haul_proto::wire::limits::TUNNEL_PIECE_MAX;
+use haul_proto::wire::link::Channel;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+use std::io::{self, Read};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
+
+use super::handshake::{Credentials, as_acceptor, as_connector};
+use super::{Arrivals, Ids, StreamError};
+use crate::metrics::control_channel::LinkWriter;
+use crate::net::controller_watchdog::Lifeline;
+
+/// The link's ends of all tunnelled streams.
+pub struct Tunnel {
+    outer: Vec<UnixStream>,
+}
+
+impl Tunnel {
+    /// Opens one tunnel for each stream. The sockets that come with it are to be proven with [`prove`].
+    pub fn open(streams: u16, link: &LinkWriter) -> io::Result<(Self, Vec<OwnedFd>)> {
+        let mut outer = Vec::new();
+        let mut inner = Vec::new();
+        for id in 0..streams {
+            let (ours, theirs) = UnixStream::pair()?;
+            let (from, link) = (ours.try_clone()?, link.clone());
+            std::thread::Builder::new()
+                .name(format!("haul-tunnel{id}"))
+                .spawn(move || pump(StreamId(id), from, &link))?;
+            outer.push(ours);
+            inner.push(theirs.into());
+        }
+        Ok((Self { outer }, inner))
+    }
+
+    /// Passes bytes from the link on to a stream. An empty piece ends it. Errors are the stream's to notice.
+    ///
+    /// What a stream has not taken waits in its socket, as much as the kernel lets wait there. Beyond that, this waits
+    /// for the stream, and looks after the link meanwhile, which nobody reads then: `false` when the job is over.
+    pub fn deliver(&self, stream: StreamId, mut bytes: &[u8], lifeline: &Lifeline) -> bool {
+        let Some(outer) = self.outer.get(usize::from(stream.0)) else { return true };
+        if bytes.is_empty() {
+            let _ = outer.shutdown(Shutdown::Write);
+        }
+        while !bytes.is_empty() {
+            match send(outer, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if lifeline.wait_writable(outer) => {}
+                Err(Errno::AGAIN) => return false,
+                Err(_) => return true,
+            }
+        }
+        true
+    }
+}
+
+/// Moves what a stream sends to the link.
+fn pump(stream: StreamId, mut from: UnixStream, link: &LinkWriter) {
+    let mut piece = vec![0; TUNNEL_PIECE_MAX];
+    while let Ok(read) = from.read(&mut piece) {
+        if link.send(Channel::Stream(stream), &piece[..read]).is_err() || read == 0 {
+            return;
+        }
+    }
+}
+
+/// Proves all tunnelled streams, in order. The end that connects takes their ids from `ids`.
+pub fn prove(inner: Vec<OwnedFd>, credentials: &Credentials, ids: Option<&Ids>) -> Result<Arrivals, StreamError> {
+    let (sender, proven) = channel();
+    for socket in inner {
+        let stream = match ids.map(Ids::next) {
+            Some(Some(id)) => (id, as_connector(socket, credentials, id, PathId(0))?),
+            Some(None) => return Err(io::Error::from(io::ErrorKind::AddrNotAvailable).into()),
+            None => as_acceptor(socket, credentials)?,
+        };
+        // Its receiver is below.
+        let _ = sender.send(stream);
+    }
+    Ok(Arrivals { proven, unwanted: Arc::new(AtomicBool::new(false)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::controller_watchdog::tests::lifeline;
+    use std::time::Duration;
+
+    /// A tunnel of one stream, and the stream's end of it.
+    fn tunnel() -> (Tunnel, UnixStream) {
+        let (tunnel, mut inner) = Tunnel::open(1, &LinkWriter::new(io::sink())).unwrap();
+        (tunnel, UnixStream::from(inner.remove(0)))
+    }
+
+    #[test]
+    fn all_bytes_arrive_in_order_through_a_stream_that_is_slower() {
+        let (tunnel, mut inner) = tunnel();
+        let (lifeline, _controller, _stopper) = lifeline();
+        let sent: Vec<u8> = (0..=250).cycle().take(8 << 20).collect();
+        let expected = sent.clone();
+        let sending = std::thread::spawn(move || {
+            let delivered = sent.chunks(TUNNEL_PIECE_MAX).all(|piece| tunnel.deliver(StreamId(0), piece, &lifeline));
+            delivered && tunnel.deliver(StreamId(0), b"", &lifeline)
+        });
+        let mut received = Vec::new();
+        inner.read_to_end(&mut received).unwrap();
+        assert!(received == expected && sending.join().unwrap());
+    }
+
+    #[test]
+    fn a_stuck_stream_holds_no_worker_whose_job_is_over() {
+        for gone in [true, false] {
+            let (tunnel, _stuck) = tunnel();
+            let (lifeline, controller, stopper) = lifeline();
+            let (full, is_full) = channel();
+            let delivering = std::thread::spawn(move || {
+                let mut sent = 0;
+                while tunnel.deliver(StreamId(0), &[7; TUNNEL_PIECE_MAX], &lifeline) {
+                    sent += TUNNEL_PIECE_MAX;
+                    let _ = full.send(sent);
+                }
+            });
+            let mut queued = 0;
+            while let Ok(sent) = is_full.recv_timeout(Duration::from_millis(200)) {
+                queued = sent;
+                assert!(queued <= 1 << 20, "the queue has no end");
+            }
+            assert!(queued > 0 && !delivering.is_finished(), "it waits while its controller is there");
+            let _left = if gone {
+                drop(controller);
+                None
+            } else {
+                drop(stopper);
+                Some(controller)
+            };
+            assert!(is_full.recv_timeout(Duration::from_secs(5)).is_err());
+            let deadline = std::time::Instant::now() + Duration::from_secs(5);
+            while !delivering.is_finished() {
+                assert!(std::time::Instant::now() < deadline, "it waits for ever");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_that_is_gone_is_no_end_of_the_job() {
+        let (tunnel, inner) = tunnel();
+        let (lifeline, _controller, _stopper) = lifeline();
+        drop(inner);
+        assert!(tunnel.deliver(StreamId(0), b"late", &lifeline) && tunnel.deliver(StreamId(9), b"unknown", &lifeline));
+    }
+}

@@ -1,0 +1,131 @@
+//! The keys and sealed records in `docs/PROTOCOL.md` are what this code makes, and it opens them: text and code cannot
+//! drift. The vectors of everything else are tested in haul-proto.
+
+use super::*;
+use haul_proto::codec::Writer;
+use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
+use haul_proto::integrity::{FrameLen, frame_check};
+use haul_proto::wire::frame::{DataFrame, Prefix, Trailer};
+use haul_proto::wire::handshake::{Answer, Greeting, transcript};
+use haul_proto::wire::limits::REKEY_BYTES;
+use haul_proto::wire::sparse::Shape;
+
+const TEXT: &str = include_str!("../../../../../docs/PROTOCOL.md");
+const PAYLOAD: &[u8] = b"eleven byte";
+
+pub(crate) type Vectors = Vec<(String, Vec<u8>)>;
+
+/// A block of the document, without its fences.
+fn block(name: &str) -> &'static str {
+    let opening = format!("```vectors {name}\n");
+    let (_, rest) = TEXT.split_once(&opening).unwrap_or_else(|| panic!("docs/PROTOCOL.md has no block '{name}'"));
+    rest.split_once("```").expect("a block has an end").0
+}
+
+/// What this code makes is what the document has.
+pub(crate) fn check(name: &str, vectors: &Vectors) {
+    let mut ours = String::new();
+    for (name, bytes) in vectors {
+        ours.push_str(&format!("{name}\n"));
+        for line in bytes.chunks(32) {
+            let digits: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
+            ours.push_str(&format!("  {digits}\n"));
+        }
+    }
+    assert!(block(name) == ours, "docs/PROTOCOL.md, block '{name}': this code makes\n{ours}");
+}
+
+/// What both ends of the document's example said, under one suite.
+fn example_transcript(suite: Suite) -> Vec<u8> {
+    let counted = |from: u8| std::array::from_fn(|i| from + u8::try_from(i).expect("below 32"));
+    let greeting = Greeting { session: JobId([0x11; 16]), stream: StreamId(3), path: PathId(0), random: counted(0x20) };
+    transcript(&greeting.encode(), &Answer { random: counted(0x40) }.encode(), suite)
+}
+
+fn example_schedule(suite: Suite, rekey_bytes: u64) -> KeySchedule {
+    let secret = std::array::from_fn(|i| u8::try_from(i).expect("below 32"));
+    KeySchedule::new(&secret, &example_transcript(suite), suite, rekey_bytes)
+}
+
+/// The bytes of a key, derived as the schedule derives them; the sealed records show that these are the keys in use.
+fn key_bytes(keys: &KeySchedule, direction: Direction, generation: u32) -> Vec<u8> {
+    let mut bytes = vec![0; aead::key_len(keys.suite)];
+    let info = key_info(direction, generation);
+    let (info, length) = ([&info[..]], KeyLen(bytes.len()));
+    keys.root.expand(&info, length).and_then(|key| key.fill(&mut bytes)).expect("a key");
+    bytes
+}
+
+fn data_trailer() -> Trailer {
+    let value = *blake3::hash(PAYLOAD).as_bytes();
+    Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(1), offset: 0, check: frame_check(PAYLOAD), value })
+}
+
+fn sealed(sealer: &mut Sealer, payload: &[u8], trailer: &Trailer) -> Vec<u8> {
+    let mut record = Record::new(FrameLen::DEFAULT);
+    record.room_mut()[..payload.len()].copy_from_slice(payload);
+    record.set_payload_len(payload.len());
+    record.set_trailer(&Shape::default(), trailer);
+    sealer.seal(&mut record).expect("sealed");
+    record.wire().to_vec()
+}
+
+/// Opens a record with a bare key and nonce, as another implementation of the document would.
+fn open_by_the_document(suite: Suite, key: &[u8], counter: u64, wire: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let key = Key::new(Library::of_this_cpu(suite), suite, key).expect("a key of the right length");
+    let prefix = Prefix::decode(wire[..PREFIX_LEN].try_into().expect("a prefix")).expect("a prefix");
+    let clear = if suite == Suite::AuthenticateOnly { PREFIX_LEN + prefix.payload } else { PREFIX_LEN };
+    let nonce: Vec<u8> = [&[0; 4][..], &counter.to_le_bytes()].concat();
+    let (sealed, tag) = wire[clear..].split_at(wire.len() - clear - TAG_LEN);
+    let mut opened = sealed.to_vec();
+    key.open(nonce.try_into().expect("12 bytes"), &wire[..clear], &mut opened, tag).expect("authentic");
+    let plain = [&wire[PREFIX_LEN..clear], &opened].concat();
+    (plain[..prefix.payload].to_vec(), plain[prefix.payload..].to_vec())
+}
+
+#[test]
+fn keys() {
+    let mut vectors = Vectors::new();
+    for (suite, number) in Suite::ALL {
+        let salt = digest(&SHA256, &example_transcript(suite));
+        vectors.push((format!("suite {number}, SHA-256 of the transcript"), salt.as_ref().to_vec()));
+        let keys = example_schedule(suite, REKEY_BYTES);
+        for (from, direction) in [("connector", Direction::FromConnector), ("acceptor", Direction::FromAcceptor)] {
+            for generation in 0..2 {
+                let bytes = key_bytes(&keys, direction, generation);
+                vectors.push((format!("suite {number}, from {from}, generation {generation}"), bytes));
+            }
+        }
+    }
+    check("keys", &vectors);
+}
+
+#[test]
+fn sealed_records() {
+    let mut vectors = Vectors::new();
+    for (suite, number) in Suite::ALL {
+        let keys = example_schedule(suite, REKEY_BYTES);
+        let mut sealer = keys.sealer(Direction::FromConnector).expect("a sealer");
+        let finished = sealed(&mut sealer, b"", &Trailer::Finished);
+        let data = sealed(&mut sealer, PAYLOAD, &data_trailer());
+        let key = key_bytes(&keys, Direction::FromConnector, 0);
+        assert_eq!(open_by_the_document(suite, &key, 0, &finished), (vec![], vec![0]));
+        check_data(&open_by_the_document(suite, &key, 1, &data));
+        vectors.push((format!("suite {number}, record 0: Finished"), finished));
+        vectors.push((format!("suite {number}, record 1: Data"), data));
+    }
+    let keys = example_schedule(Suite::Aes256Gcm, 100);
+    let mut sealer = keys.sealer(Direction::FromConnector).expect("a sealer");
+    sealed(&mut sealer, b"", &Trailer::Finished);
+    let rekeyed = sealed(&mut sealer, PAYLOAD, &data_trailer());
+    let key = key_bytes(&keys, Direction::FromConnector, 1);
+    check_data(&open_by_the_document(Suite::Aes256Gcm, &key, 1, &rekeyed));
+    vectors.push(("suite 1, record 1 where a key seals 100 bytes".into(), rekeyed));
+    check("records", &vectors);
+}
+
+fn check_data((payload, trailer): &(Vec<u8>, Vec<u8>)) {
+    let mut expected = Writer::new();
+    data_trailer().encode(&mut expected);
+    assert_eq!((&payload[..], trailer), (PAYLOAD, &expected.into_bytes()));
+}

@@ -1,0 +1,471 @@
+//! The streams of a running job, as they come and go: which there are, what their sockets say, which are given up, and
+//! how more are made. What a stream carries is not known here.
+
+use haul_proto::ids::{PathId, StreamId};
+use haul_proto::ranges::RangeSet;
+use haul_proto::tune::Look;
+use haul_proto::wire::limits::STREAM_FIGURES_MAX;
+use haul_proto::wire::load::{Sockets, StreamFigures};
+use haul_proto::wire::report::PathFigures;
+use haul_proto::wire::work::StreamWay;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
+use crate::net::multipath::{Crossing, Repair, SeenPath};
+use crate::net::stream::connector::Connector;
+use crate::net::stream::socket::{abandon, bears_loss, names, own_address, send_buffer_bytes};
+use crate::net::stream::{Ids, Stream};
+use crate::sys::sync::lock;
+use crate::sys::tcp_info::{TcpInfo, tcp_info};
+use crate::sys::usage::micros;
+
+/// All streams of a job.
+pub struct Lanes {
+    /// How many may be in use on a path. Others may be there besides: an end learns late that a stream of its is gone.
+    most: usize,
+    state: Mutex<State>,
+    /// Held while those in use are found out and told to the source, so that no earlier finding is told later.
+    sharing: Mutex<()>,
+    /// Makes more, where this is the end that connects.
+    connector: OnceLock<Arc<Connector>>,
+    /// Why the first of those that are gone is.
+    first_loss: OnceLock<String>,
+    ids: Ids,
+}
+
+#[derive(Default)]
+struct State {
+    lanes: BTreeMap<u16, Lane>,
+    /// Ids of all streams that have come: none comes twice.
+    ids: RangeSet,
+    crossing: Crossing,
+    /// So many are in use, since somebody wants it so.
+    fixed: Option<u16>,
+    /// How many are gone that were in use, and what all met with.
+    gone: u64,
+    past: PathFigures,
+    /// The same for those who want to know more, and what was seen at each look at a socket.
+    past_sockets: Sockets,
+    looks: Sockets,
+    /// What each did of those that are gone, as far as there is room for them.
+    ended: Vec<StreamFigures>,
+}
+
+struct Lane {
+    socket: Weak<OwnedFd>,
+    path: PathId,
+    /// Whether another connection can take its place.
+    is_tcp: bool,
+    given_up: bool,
+    /// What it said last.
+    last: TcpInfo,
+    /// Bytes that were acknowledged when all sockets were looked at.
+    seen_bytes: u64,
+}
+
+/// Of the streams in use, at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Snapshot {
+    /// The shortest round-trip time of all.
+    pub round_trip: Duration,
+    acknowledged_bytes: u64,
+    waited: Duration,
+    gone: u64,
+}
+
+impl Lanes {
+    /// For a job of which at most so many streams are in use on a path.
+    pub fn new(most: u16, all_paths: bool) -> Self {
+        let state = Mutex::new(State { crossing: Crossing::new(all_paths), ..State::default() });
+        let (connector, first_loss, ids) = (OnceLock::new(), OnceLock::new(), Ids::default());
+        Self { most: most.into(), state, sharing: Mutex::default(), connector, first_loss, ids }
+    }
+
+    /// Where the ids of streams that are made here come from.
+    pub fn ids(&self) -> Ids {
+        self.ids.clone()
+    }
+
+    /// A stream has come; `false` for a second one of the same id and for one too many, which are not wanted.
+    pub fn admit(&self, StreamId(id): StreamId, stream: &Stream) -> bool {
+        self.ids.saw(StreamId(id));
+        let mut state = lock(&self.state);
+        let path = stream.path();
+        let is_too_many = usize::from(state.live(path)) >= 2 * self.most || !state.crossing.takes(path);
+        if is_too_many || !state.ids.insert(id.into()) {
+            return false;
+        }
+        let socket = stream.watch();
+        let is_tcp = tcp_info(stream.socket()).is_ok();
+        state.lanes.insert(id, Lane { socket, path, is_tcp, given_up: false, last: TcpInfo::default(), seen_bytes: 0 });
+        let live = state.live(path);
+        state.crossing.came(path, live);
+        true
+    }
+
+    /// A stream is about to end: its figures are kept. Whether another connection can take its place, if it `is_lost`.
+    pub fn ending(&self, StreamId(id): StreamId, is_lost: bool) -> bool {
+        let mut state = lock(&self.state);
+        let Some(mut lane) = state.lanes.remove(&id) else { return false };
+        lane.look();
+        count(&mut state.past, &lane.last);
+        state.past_sockets.add(&counted(&lane.last));
+        if state.ended.len() < STREAM_FIGURES_MAX {
+            state.ended.push(lane.figures(id));
+        }
+        if is_lost && !lane.given_up {
+            state.is_gone(lane.path);
+        }
+        lane.is_tcp
+    }
+
+    /// How many streams there are on the path that is used.
+    pub fn count(&self) -> u16 {
+        let state = lock(&self.state);
+        state.crossing.main().map_or(0, |path| state.live(path))
+    }
+
+    /// From now on, streams can be made here.
+    pub fn set_connector(&self, connector: Arc<Connector>) {
+        // A second one is of a second way, which is not taken once the first was.
+        let _ = self.connector.set(connector);
+    }
+
+    /// Makes so many more streams on a path; `false` where that is for the other end to do.
+    pub fn make(&self, count: u16, path: PathId) -> bool {
+        self.connector.get().map(|connector| connector.make(count, path)).is_some()
+    }
+
+    /// From now on, so many are to be in use. Returns how many of these are to be made, and on which path.
+    pub fn want(&self, streams: u16) -> Option<(PathId, u16)> {
+        let mut state = lock(&self.state);
+        let path = state.crossing.main()?;
+        let live = state.live(path);
+        Some((path, state.crossing.mender(path).want(streams, live)))
+    }
+
+    /// From now on, so many are to be in use on each path, as far as there may be, and nobody tunes that.
+    pub fn fix(&self, streams: u16) {
+        let most = u16::try_from(self.most).unwrap_or(u16::MAX);
+        lock(&self.state).fixed = Some(streams.clamp(1, most.max(1)));
+    }
+
+    /// Whether their number is fixed.
+    pub fn is_fixed(&self) -> bool {
+        lock(&self.state).fixed.is_some()
+    }
+
+    /// Holds all paths to the number that was fixed, also those that are used only now: how many are to be made, and on
+    /// which path.
+    pub fn keep_fixed(&self) -> Vec<(PathId, u16)> {
+        let mut state = lock(&self.state);
+        let Some(streams) = state.fixed else { return Vec::new() };
+        let mut make = Vec::new();
+        for path in state.crossing.kept() {
+            let live = state.live(path);
+            let mender = state.crossing.mender(path);
+            if mender.wanted() != streams {
+                make.push((path, mender.want(streams, live)));
+            }
+        }
+        make
+    }
+
+    /// Tells which streams are in use.
+    pub fn share_out(&self, tell: impl FnOnce(RangeSet)) {
+        let _sharing = lock(&self.sharing);
+        let in_use = lock(&self.state).in_use();
+        tell(in_use);
+    }
+
+    /// The way that each stream takes, and the paths that there are.
+    pub fn ways(&self) -> (Vec<(String, String)>, Vec<StreamWay>) {
+        let mut state = lock(&self.state);
+        let in_use = state.in_use();
+        let (mut known, mut paths, mut ways) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, lane) in state.lanes.iter().filter(|(_, lane)| lane.is_tcp && !lane.given_up) {
+            let place = known.iter().position(|path| *path == lane.path);
+            let Some(path) = place.or_else(|| {
+                let socket = lane.socket.upgrade()?;
+                known.push(lane.path);
+                paths.push(names(&*socket));
+                Some(paths.len() - 1)
+            }) else {
+                continue;
+            };
+            let path = u8::try_from(path).unwrap_or(u8::MAX);
+            ways.push(StreamWay { stream: *id, path, in_use: in_use.contains((*id).into()) });
+        }
+        (paths, ways)
+    }
+
+    /// Whether figures of all together tell nothing now: a stream is gone that another one will replace, or paths are
+    /// being compared.
+    pub fn is_mending(&self) -> bool {
+        lock(&self.state).crossing.is_unsettled()
+    }
+
+    /// Looks at all sockets, and gives up those that are broken or stalled: their streams' threads will notice. `None`
+    /// where streams are not TCP's, and nothing can take their place.
+    pub fn mend(&self, elapsed: Duration) -> Option<Repair> {
+        let mut state = lock(&self.state);
+        let mut seen: BTreeMap<PathId, SeenPath> = BTreeMap::new();
+        for (id, lane) in state.lanes.iter_mut().filter(|(_, lane)| !lane.given_up) {
+            if !lane.is_tcp {
+                return None;
+            }
+            let path = seen.entry(lane.path).or_default();
+            match lane.look() {
+                Some(info) if info.is_established => path.alive(StreamId(*id), &info),
+                _ => path.broken.push(StreamId(*id)),
+            }
+        }
+        let repair = state.crossing.look(elapsed, &seen);
+        let broken: Vec<_> = seen.values().flat_map(|path| path.broken.iter().copied()).collect();
+        let silent = repair.give_up.iter().filter(|id| !broken.contains(id));
+        silent.for_each(|id| self.note_loss(format!("data stream {} was not answered any more", id.0)));
+        broken.iter().for_each(|id| self.note_loss(format!("data stream {} broke", id.0)));
+        state.gone += repair.give_up.len() as u64 + u64::from(repair.moved.is_some());
+        state.give_up(&repair.give_up);
+        Some(repair)
+    }
+
+    /// Whether streams have come by more than one path.
+    pub fn has_paths(&self) -> bool {
+        lock(&self.state).crossing.is_several()
+    }
+
+    /// The paths that are in use: of each, what the end that connected and the one that accepted are called.
+    pub fn names(&self) -> Vec<(PathId, (String, String))> {
+        let state = lock(&self.state);
+        let is_connector = self.connector.get().is_some();
+        let name = |path: PathId| {
+            let of_path = |lane: &&Lane| lane.path == path && !lane.given_up;
+            let socket = state.lanes.values().find(of_path)?.socket.upgrade()?;
+            let (own, peer) = names(&*socket);
+            Some((path, if is_connector { (own, peer) } else { (peer, own) }))
+        };
+        state.crossing.kept().into_iter().filter_map(name).collect()
+    }
+
+    /// The other end has given up these streams: whoever still listens to one reads what has come, and ends.
+    pub fn give_up(&self, streams: &[StreamId]) {
+        lock(&self.state).give_up(streams);
+    }
+
+    /// Keeps why a stream is gone, for the user: of the first one, since a path that breaks many would fill the screen.
+    pub fn note_loss(&self, why: String) {
+        let _ = self.first_loss.set(why);
+    }
+
+    /// Why the first stream was lost that was.
+    pub fn first_loss(&self) -> Option<&str> {
+        self.first_loss.get().map(String::as_str)
+    }
+
+    /// The sockets of the first `streams` streams of the path that is used, now; `None` where one of them is not TCP's.
+    pub fn snapshot(&self, streams: u16) -> Option<Snapshot> {
+        let mut state = lock(&self.state);
+        let main = state.crossing.main();
+        let mut all = Snapshot { round_trip: Duration::MAX, gone: state.gone, ..Snapshot::default() };
+        let in_use = |lane: &&mut Lane| !lane.given_up && Some(lane.path) == main;
+        for lane in state.lanes.values_mut().filter(in_use).take(streams.into()) {
+            let info = lane.look()?;
+            all.round_trip = all.round_trip.min(info.round_trip_min);
+            all.acknowledged_bytes = all.acknowledged_bytes.saturating_add(info.acknowledged_bytes);
+            all.waited += info.busy.saturating_sub(info.receiver_limited + info.buffer_limited);
+        }
+        Some(all)
+    }
+
+    /// Whether all streams that there are bear losses ([`bears_loss`]); `None` where there are none.
+    pub fn bear_loss(&self) -> Option<bool> {
+        let state = lock(&self.state);
+        let each = state.lanes.values().filter_map(|lane| lane.socket.upgrade()).map(|socket| bears_loss(&*socket));
+        each.reduce(|all, one| all && one)
+    }
+
+    /// What the sockets of all streams say, those that are gone included.
+    pub fn sockets(&self) -> Sockets {
+        let mut state = lock(&self.state);
+        let State { lanes, looks, past_sockets, .. } = &mut *state;
+        let mut all = *past_sockets;
+        for lane in lanes.values_mut() {
+            lane.look();
+            if std::mem::replace(&mut lane.seen_bytes, lane.last.acknowledged_bytes) < lane.last.acknowledged_bytes {
+                looks.add(&lane.seen());
+            }
+            all.add(&counted(&lane.last));
+        }
+        all.add(looks);
+        all
+    }
+
+    /// What each stream's socket did.
+    pub fn stream_figures(&self) -> Vec<StreamFigures> {
+        let mut state = lock(&self.state);
+        let State { lanes, ended, .. } = &mut *state;
+        for lane in lanes.values_mut() {
+            lane.look();
+        }
+        let there = lanes.iter().map(|(id, lane)| lane.figures(*id));
+        ended.iter().copied().chain(there).take(STREAM_FIGURES_MAX).collect()
+    }
+
+    /// This end's address on the path that is used; `None` where that is not TCP's.
+    pub fn own_address(&self) -> Option<IpAddr> {
+        let state = lock(&self.state);
+        let main = state.crossing.main();
+        let mut in_use = state.lanes.values().filter(|lane| lane.is_tcp && !lane.given_up && Some(lane.path) == main);
+        in_use.find_map(|lane| own_address(&*lane.socket.upgrade()?))
+    }
+
+    /// What all streams met with, those that are gone included.
+    pub fn figures(&self) -> PathFigures {
+        let mut state = lock(&self.state);
+        let mut figures = state.past;
+        for lane in state.lanes.values_mut() {
+            lane.look();
+            count(&mut figures, &lane.last);
+        }
+        if figures.segments == 0 { PathFigures::default() } else { figures }
+    }
+}
+
+impl State {
+    /// The streams that get work: of each path that is used, as many as are wanted.
+    fn in_use(&mut self) -> RangeSet {
+        let mut in_use = RangeSet::new();
+        for path in self.crossing.in_use() {
+            let wanted = self.crossing.mender(path).wanted().into();
+            for id in self.ids_of_live(path).take(wanted) {
+                in_use.insert(id.into());
+            }
+        }
+        in_use
+    }
+
+    fn ids_of_live(&self, path: PathId) -> impl Iterator<Item = u16> {
+        self.lanes.iter().filter(move |(_, lane)| lane.path == path && !lane.given_up).map(|(id, _)| *id)
+    }
+
+    fn live(&self, path: PathId) -> u16 {
+        u16::try_from(self.ids_of_live(path).count()).unwrap_or(u16::MAX)
+    }
+
+    fn is_gone(&mut self, path: PathId) {
+        self.gone += 1;
+        self.crossing.mender(path).gone();
+    }
+
+    fn give_up(&mut self, streams: &[StreamId]) {
+        for StreamId(id) in streams {
+            if let Some(lane) = self.lanes.get_mut(id) {
+                lane.given_up = true;
+                lane.socket.upgrade().into_iter().for_each(|socket| abandon(&*socket));
+            }
+        }
+    }
+}
+
+/// Adds a stream's figures. One that sent nothing has none.
+fn count(figures: &mut PathFigures, info: &TcpInfo) {
+    if info.segments == 0 {
+        return;
+    }
+    let round_trip_us = micros(info.round_trip_min);
+    let is_first = figures.segments == 0;
+    figures.round_trip_us = if is_first { round_trip_us } else { figures.round_trip_us.min(round_trip_us) };
+    figures.segments += info.segments;
+    figures.retransmitted += info.retransmitted;
+    figures.busy_us += micros(info.busy);
+    figures.receiver_limited_us += micros(info.receiver_limited);
+    figures.buffer_limited_us += micros(info.buffer_limited);
+}
+
+/// What a socket has counted.
+fn counted(info: &TcpInfo) -> Sockets {
+    Sockets {
+        acknowledged_bytes: info.acknowledged_bytes,
+        segments: info.segments,
+        retransmitted: info.retransmitted,
+        reordered: info.reordered,
+        busy_us: micros(info.busy),
+        receiver_limited_us: micros(info.receiver_limited),
+        buffer_limited_us: micros(info.buffer_limited),
+        ..Sockets::default()
+    }
+}
+
+impl Lane {
+    /// What is seen at one look at its socket.
+    fn seen(&self) -> Sockets {
+        let info = &self.last;
+        Sockets {
+            looks: 1,
+            rtt_us: micros(info.round_trip),
+            rtt_min_us: micros(info.round_trip_min),
+            window_bytes: info.window_bytes,
+            receiver_bytes: info.receiver_bytes,
+            buffer_bytes: self.socket.upgrade().map_or(0, |socket| send_buffer_bytes(&*socket)),
+            under_way_bytes: info.under_way_bytes,
+            delivery_bytes_per_s: info.delivery_bytes_per_s,
+            ..Sockets::default()
+        }
+    }
+
+    /// What its socket did, as far as was looked.
+    fn figures(&self, id: u16) -> StreamFigures {
+        let (counted, seen) = (counted(&self.last), self.seen());
+        StreamFigures {
+            stream: id.into(),
+            acknowledged_bytes: counted.acknowledged_bytes,
+            rtt_us: seen.rtt_us,
+            window_bytes: seen.window_bytes,
+            receiver_bytes: seen.receiver_bytes,
+            buffer_bytes: seen.buffer_bytes,
+            segments: counted.segments,
+            retransmitted: counted.retransmitted,
+            reordered: counted.reordered,
+            busy_us: counted.busy_us,
+            receiver_limited_us: counted.receiver_limited_us,
+            buffer_limited_us: counted.buffer_limited_us,
+            ..StreamFigures::default()
+        }
+    }
+
+    /// Asks the socket once more, if there still is one.
+    fn look(&mut self) -> Option<TcpInfo> {
+        if let Some(socket) = self.socket.upgrade() {
+            self.last = tcp_info(&*socket).ok()?;
+        }
+        Some(self.last)
+    }
+}
+
+impl Snapshot {
+    /// Whether streams have gone since `earlier`: then their figures are of different ones.
+    pub fn is_of_others_than(&self, earlier: &Self) -> bool {
+        self.gone != earlier.gone
+    }
+
+    /// What happened to `streams` streams since `earlier`.
+    pub fn since(&self, earlier: &Self, elapsed: Duration, streams: u16) -> Look {
+        let waited = self.waited.saturating_sub(earlier.waited).as_secs_f64();
+        let all = elapsed.as_secs_f64() * f64::from(streams.max(1));
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let network_permille = if all > 0.0 { (1000.0 * waited / all) as u32 } else { 0 };
+        Look {
+            elapsed_us: micros(elapsed),
+            acknowledged_bytes: self.acknowledged_bytes.saturating_sub(earlier.acknowledged_bytes),
+            network_permille,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "stream_pool_tests.rs"]
+mod tests;

@@ -1,0 +1,153 @@
+//! Streams that come, are given up and are replaced, over real sockets.
+
+use super::*;
+use crate::metrics::stage_timer::Stages;
+use crate::net::stream::accept::{Place, listen};
+use crate::net::stream::connect::{Connected, Terms, connect};
+use crate::net::stream::handshake::Credentials;
+use crate::net::stream::socket::SocketSettings;
+use crate::net::stream::{Arrivals, collect};
+use crate::worker::resource_metrics::{Gauges, LoadMeter};
+use haul_proto::ids::JobId;
+use haul_proto::wire::handshake::Suite;
+use haul_proto::wire::load::Stage;
+use haul_proto::wire::route::Route;
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Two streams between two ends; the first end's connector, and the second's arrivals.
+fn two_streams() -> (Connected, Vec<Stream>, Arrivals, Vec<Stream>) {
+    let (session, secret, suite) = (JobId([1; 16]), [2; 32], Suite::Aes128Gcm);
+    let credentials = Credentials { session, secret, suite, rekey_bytes: 1 << 30 };
+    let (port, accepted) = listen(Place::default(), credentials.clone(), SocketSettings::default()).unwrap();
+    let sockets = SocketSettings::default();
+    let (ids, all_paths) = (Ids::default(), false);
+    let terms = Terms { credentials, sockets, streams: 2, streams_max: 2, all_paths, ids, timeout: LIMIT };
+    let connected = connect(&[Route::to(format!("127.0.0.1:{port}"))], &terms).unwrap();
+    let (near, far) = (collect(&connected.arrivals, 2), collect(&accepted, 2));
+    (connected, near, accepted, far)
+}
+
+fn in_use(lanes: &Lanes) -> Vec<u64> {
+    let mut told = Vec::new();
+    lanes.share_out(|in_use| told = in_use.iter().flatten().collect());
+    told
+}
+
+/// Looks until something is to be done.
+#[track_caller]
+fn until_something(lanes: &Lanes) -> Repair {
+    let deadline = std::time::Instant::now() + LIMIT;
+    loop {
+        let mend = lanes.mend(Duration::from_millis(1)).unwrap();
+        if mend != Repair::default() {
+            return mend;
+        }
+        assert!(std::time::Instant::now() < deadline, "nothing happens");
+    }
+}
+
+#[test]
+fn a_stream_that_the_other_end_closes_is_given_up_and_replaced_and_its_figures_stay() {
+    let (connected, near, _accepted, mut far) = two_streams();
+    let lanes = Lanes::new(2, false);
+    lanes.set_connector(Arc::clone(&connected.connector));
+    assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));
+    assert!(!lanes.admit(StreamId(1), &near[1]), "an id comes once");
+    assert_eq!((lanes.mend(Duration::ZERO), in_use(&lanes)), (Some(Repair::default()), vec![0, 1]));
+    let before = lanes.snapshot(2).unwrap();
+    drop(far.remove(0));
+    let expected = Repair { give_up: vec![StreamId(0)], make: vec![(PathId(0), 1)], ..Repair::default() };
+    assert_eq!(until_something(&lanes), expected);
+    assert_eq!((lanes.count(), in_use(&lanes), lanes.is_mending()), (1, vec![1], true));
+    assert!(lanes.snapshot(2).unwrap().is_of_others_than(&before));
+    let figures = lanes.figures();
+    assert!(lanes.ending(StreamId(0), true), "it can be replaced");
+    assert_eq!(lanes.figures().segments, figures.segments);
+    assert!(lanes.make(1, PathId(0)));
+    let (id, stream) = connected.arrivals.next(LIMIT).unwrap().unwrap();
+    assert!(id == StreamId(2) && lanes.admit(id, &stream));
+    assert!(!lanes.is_mending() && in_use(&lanes) == [1, 2]);
+    assert!(!lanes.admit(StreamId(0), &near[0]), "also when the first is gone");
+}
+
+#[test]
+fn who_reads_from_a_stream_that_is_given_up_ends() {
+    let (_connected, near, _accepted, mut far) = two_streams();
+    let lanes = Lanes::new(2, false);
+    assert!(lanes.admit(StreamId(0), &far[0]));
+    let mut reading = far.remove(0);
+    let ended = std::thread::spawn(move || reading.receive(&mut crate::io::frame_buffer::Record::empty()).is_err());
+    lanes.give_up(&[StreamId(0), StreamId(77)]);
+    assert!(ended.join().unwrap());
+    drop(near);
+}
+
+#[test]
+fn no_id_is_used_that_the_other_end_knows() {
+    let (_connected, near, _accepted, _far) = two_streams();
+    let lanes = Lanes::new(1, false);
+    let ids = lanes.ids();
+    assert_eq!([ids.next(), ids.next()], [Some(StreamId(0)), Some(StreamId(1))]);
+    assert!(lanes.admit(StreamId(7), &near[0]));
+    assert_eq!(ids.next(), Some(StreamId(8)));
+    ids.saw(StreamId(u16::MAX));
+    assert_eq!([ids.next(), ids.next()], [None, None]);
+}
+
+#[test]
+fn what_comes_too_late_rests_and_of_too_many_none_is_taken() {
+    let (_connected, near, _accepted, far) = two_streams();
+    let lanes = Lanes::new(1, false);
+    assert!(lanes.admit(StreamId(0), &near[0]));
+    assert_eq!(lanes.want(1), Some((PathId(0), 0)));
+    assert!(lanes.admit(StreamId(5), &near[1]));
+    assert_eq!((lanes.count(), in_use(&lanes)), (2, vec![0]));
+    assert!(!lanes.admit(StreamId(6), &far[0]), "twice as many as are in use are enough");
+}
+
+#[test]
+fn a_number_that_is_fixed_holds_for_those_that_are_there_and_those_that_come() {
+    let (_connected, near, _accepted, _far) = two_streams();
+    let lanes = Lanes::new(4, false);
+    lanes.fix(9);
+    assert_eq!((lanes.keep_fixed(), lanes.is_fixed()), (vec![], true), "no path is known yet");
+    assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));
+    assert_eq!(lanes.keep_fixed(), [(PathId(0), 2)], "two are there, and four may be");
+    assert_eq!((lanes.keep_fixed(), in_use(&lanes)), (vec![], vec![0, 1]), "they are asked for once");
+    lanes.fix(1);
+    assert_eq!((lanes.keep_fixed(), in_use(&lanes)), (vec![(PathId(0), 0)], vec![0]));
+    lanes.want(3);
+    assert_eq!(lanes.keep_fixed(), [(PathId(0), 0)], "whoever wants more has no say");
+    assert_eq!(in_use(&lanes), [0]);
+    let (paths, ways) = lanes.ways();
+    assert_eq!(paths.len(), 1);
+    let ways: Vec<_> = ways.iter().map(|way| (way.stream, way.path, way.in_use)).collect();
+    assert_eq!(ways, [(0, 0, true), (1, 0, false)]);
+}
+
+#[test]
+fn a_look_is_what_happened_since_the_last() {
+    let earlier = Snapshot { acknowledged_bytes: 1000, waited: Duration::from_secs(1), ..Snapshot::default() };
+    let later = Snapshot { acknowledged_bytes: 5000, waited: Duration::from_secs(4), ..Snapshot::default() };
+    let look = later.since(&earlier, Duration::from_secs(2), 3);
+    assert_eq!(look, Look { elapsed_us: 2_000_000, acknowledged_bytes: 4000, network_permille: 500 });
+    assert_eq!(earlier.since(&later, Duration::ZERO, 0).acknowledged_bytes, 0);
+}
+
+#[test]
+fn the_last_look_tells_what_streams_were_like_that_are_gone() {
+    let (_connected, near, _accepted, _far) = two_streams();
+    let (lanes, stages) = (Lanes::new(2, false), Stages::default());
+    assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));
+    for stream in &near {
+        rustix::net::sockopt::set_tcp_congestion(stream.socket(), "reno").unwrap();
+    }
+    let mut meter = LoadMeter::new(Gauges::open([0, 0]));
+    let carried = stages.enter(Some(0), Stage::Idle);
+    let there = meter.look(&stages, &lanes).present;
+    assert!(!there.bears_loss && there.streams == 1, "{there:?}");
+    drop((carried, near));
+    assert_eq!((lanes.bear_loss(), stages.streams()), (None, 0));
+    assert_eq!(meter.look(&stages, &lanes).present, there);
+}

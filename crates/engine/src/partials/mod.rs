@@ -1,0 +1,385 @@
+//! What broken copies have left below a path: found, described, removed. Follows no link, believes nothing but what it
+//! sees, and leaves alone what a running copy writes.
+
+mod patches;
+
+use haul_proto::manifest::Stamp;
+use haul_proto::path::Name;
+use rustix::fs::{AtFlags, FileType, OFlags, statat, unlinkat};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::fs::{Dir, Found, Nodes, WalkOptions, Walker};
+use crate::io::storage::Access;
+use crate::job::display_path::below;
+use crate::job::spec::Symlinks;
+use crate::receiver::file::Spot;
+use crate::receiver::journal::{Journal, Journals, Leaf};
+use crate::receiver::rivals::{Rival, Rivals};
+use crate::receiver::temporary::{
+    Denied, is_for_same_name, is_own_name, lock_file, random_names, sibling, temporary_name,
+};
+use crate::sys::describe::describe;
+
+/// Something that a copy has left, or is at work on: what is to be told of it, and where it is.
+pub struct Partial {
+    /// What is to be told of it.
+    pub about: About,
+    dir: Dir,
+    name: Name,
+    journal: Option<Leaf>,
+    /// The file that a patch is for.
+    file: Option<Name>,
+}
+
+/// What is to be told of a [`Partial`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// The path that it gets when it is whole; where that is not known, the path that it has.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub state: State,
+    /// Space that it takes, its journal's included.
+    pub disk_bytes: u64,
+    /// How long nothing has been written to it.
+    pub idle: Duration,
+}
+
+/// What a [`Partial`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// A part of a file: the same copy goes on with it, if the source has not changed.
+    Part(Extent),
+    /// The same, being written now.
+    Busy {
+        /// How far it is, where that is recorded.
+        extent: Option<Extent>,
+        /// The process that writes it, where the system tells.
+        process: Option<u32>,
+    },
+    /// A part of which nothing is known: the same copy begins anew.
+    Unrecorded,
+    /// A journal whose part is gone.
+    Journal,
+    /// A journal of a part that lies in another directory (`-a`). It is not removed without that.
+    Elsewhere,
+    /// Changes that a file gets in its own place (`--inplace`), all of them. Some may be in it by now: the same copy puts in
+    /// all of them, and until then they are not removed.
+    Patch {
+        /// Bytes of them.
+        bytes: u64,
+        /// Bytes of the whole file then.
+        size: u64,
+    },
+    /// A patch that is of no use any more: its file has it, is gone or is another one.
+    Spent,
+    /// A patch that cannot be put in. Its file may be half of it; the same copy makes that whole.
+    Damaged,
+    /// It belongs to another user, and is neither read nor removed.
+    Foreign {
+        /// That user.
+        uid: u32,
+    },
+}
+
+/// How far a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes that are recorded as written. The next run proves them.
+    pub recorded: u64,
+    /// Bytes of the whole file.
+    pub size: u64,
+}
+
+/// Something that could not be looked at, and why.
+pub struct Unreadable {
+    /// Where.
+    pub path: Vec<u8>,
+    /// Why, and what to do.
+    pub text: String,
+}
+
+/// What became of a [`Partial`] that was to be removed.
+pub enum Removal {
+    /// It is gone.
+    Removed,
+    /// It stays, for the reason that its [`State`] gives.
+    Kept,
+    /// Somebody was faster, or it has its final name by now.
+    Vanished,
+}
+
+/// What lies at `path`, or below it where it is a directory. Journals are looked for beside their parts and in
+/// `journals` (`-a`).
+pub fn find(path: &Path, journals: Option<&Path>) -> io::Result<Box<dyn Iterator<Item = Result<Partial, Unreadable>>>> {
+    let finder = Finder::new(path, journals)?;
+    match rustix::fs::stat(path).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+        Ok(FileType::Directory) => {
+            let options = WalkOptions {
+                recursive: true,
+                symlinks: Symlinks::Ignore,
+                skip: None,
+                is_filtered: false,
+                nodes: Nodes { devices: false, specials: false },
+            };
+            let walker = Walker::new(Dir::open_root(path)?, options);
+            Ok(Box::new(walker.filter_map(move |found| finder.take(found))))
+        }
+        is_there => Ok(Box::new(finder.of_file(path, is_there.is_ok())?.into_iter().map(Ok))),
+    }
+}
+
+struct Finder {
+    /// What stands before the paths that are shown.
+    label: Vec<u8>,
+    /// Where the journals lie that do not lie beside their parts.
+    journals: Option<Journals>,
+    /// Final names by the parts' names, of all journals there.
+    final_names: HashMap<Name, Name>,
+    patched: RefCell<patches::Names>,
+}
+
+impl Finder {
+    fn new(path: &Path, journals: Option<&Path>) -> io::Result<Self> {
+        let mut final_names = HashMap::new();
+        if let Some(directory) = journals {
+            let dir = Dir::open_root(directory)?;
+            let options = WalkOptions {
+                recursive: false,
+                symlinks: Symlinks::Ignore,
+                skip: None,
+                is_filtered: false,
+                nodes: Nodes { devices: false, specials: false },
+            };
+            for found in Walker::new(dir, options) {
+                let Found::File { parent, name, .. } = found else { continue };
+                if let Some((_, "journal")) = name.reserved_parts()
+                    && let Ok(Some((_, header))) = Journal::open(&Leaf { dir: parent, name }, Access::Read)
+                {
+                    final_names.insert(temporary_name(&header.name, b"file"), header.name);
+                }
+            }
+        }
+        let journals = journals.map(|directory| Journals::new(true, Some(directory))).transpose()?;
+        let label = path.as_os_str().as_bytes().to_vec();
+        Ok(Self { label, journals, final_names, patched: RefCell::default() })
+    }
+
+    /// Something that the walk came across.
+    fn take(&self, found: Found) -> Option<Result<Partial, Unreadable>> {
+        match found {
+            Found::File { parent, name, .. } => {
+                let looked = self.look(&parent, &name);
+                let path = || below(&self.label, &parent.path_of(name.as_bytes()));
+                looked.map_err(|error| Unreadable { path: path(), text: describe(&error) }).transpose()
+            }
+            Found::Failed { path, error } => {
+                Some(Err(Unreadable { path: below(&self.label, &path), text: describe(&error) }))
+            }
+            _ => None,
+        }
+    }
+
+    /// What is left of the one file at `path`; an error where there is neither the file nor anything of it.
+    fn of_file(mut self, path: &Path, is_there: bool) -> io::Result<Vec<Partial>> {
+        let name = path.file_name().and_then(|name| Name::new(name.as_bytes()).ok());
+        let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let dir = Dir::open_root(parent.unwrap_or(Path::new(".")))?;
+        self.label = parent.map_or_else(Vec::new, |parent| parent.as_os_str().as_bytes().to_vec());
+        let part = if name.is_reserved() { name } else { temporary_name(&name, b"file") };
+        let mut found = Vec::new();
+        for what in ["part", "journal", "patch"] {
+            found.extend(self.look(&dir, &sibling(&part, what))?);
+        }
+        match found.is_empty() && !is_there {
+            true => Err(io::Error::other("there is neither such a file nor a part of one")),
+            false => Ok(found),
+        }
+    }
+
+    /// What this file is; `None` for what no copy has left, or what is told of with its part.
+    fn look(&self, dir: &Dir, name: &Name) -> io::Result<Option<Partial>> {
+        let Some((_, what)) = name.reserved_parts() else { return Ok(None) };
+        let stat = match statat(&*dir.fd()?, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            stat => stat?,
+        };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(None);
+        }
+        let mut partial = Partial {
+            about: About {
+                path: below(&self.label, &dir.path_of(name.as_bytes())),
+                state: State::Unrecorded,
+                disk_bytes: disk_bytes(&stat),
+                idle: idle_since(crate::fs::Look::from(&stat).meta.modified),
+            },
+            dir: dir.clone(),
+            name: name.clone(),
+            journal: None,
+            file: None,
+        };
+        if stat.st_uid != rustix::process::geteuid().as_raw() {
+            partial.about.state = State::Foreign { uid: stat.st_uid };
+            return Ok(Some(partial));
+        }
+        let is_known = match what {
+            "part" => self.look_at_part(&mut partial)?,
+            "patch" => self.look_at_patch(&mut partial)?,
+            _ => look_at_journal(&mut partial)?,
+        };
+        Ok(is_known.then_some(partial))
+    }
+
+    /// `false` where it has vanished. As long as a patch is of use, it is known by the name of its file.
+    fn look_at_patch(&self, partial: &mut Partial) -> io::Result<bool> {
+        partial.file = self.patched.borrow_mut().file_of(&partial.dir, &partial.name)?;
+        let is_known = partial.look_at_patch()?;
+        if let (Some(file), State::Patch { .. } | State::Busy { .. }) = (&partial.file, partial.about.state) {
+            partial.about.path = below(&self.label, &partial.dir.path_of(file.as_bytes()));
+        }
+        Ok(is_known)
+    }
+
+    /// `false` where it has vanished.
+    fn look_at_part(&self, partial: &mut Partial) -> io::Result<bool> {
+        let rival = match lock_file(&partial.dir, &partial.name, OFlags::RDONLY, &impatient()) {
+            Ok(None) => return Ok(false),
+            Ok(Some(_)) => None,
+            Err(Denied::Held(rival)) => Some(rival),
+            // One with a second name: nobody goes on with it, and it stays.
+            Err(Denied::Taken) => None,
+            Err(Denied::Failed(error)) => return Err(error),
+        };
+        let extent = self.find_journal(partial)?;
+        partial.about.state = match (rival, extent) {
+            (Some(Rival { process }), extent) => State::Busy { extent, process },
+            (None, Some(extent)) => State::Part(extent),
+            (None, None) => State::Unrecorded,
+        };
+        Ok(true)
+    }
+
+    /// How far the part is, by the journal beside it or the one in the directory for them.
+    fn find_journal(&self, partial: &mut Partial) -> io::Result<Option<Extent>> {
+        let beside = Leaf { dir: partial.dir.clone(), name: sibling(&partial.name, "journal") };
+        let apart = self.journals.as_ref().zip(self.final_names.get(&partial.name)).map(|(journals, name)| {
+            journals.leaf(&Spot { dir: partial.dir.clone(), name: name.clone(), replaces: false })
+        });
+        // A part whose expected name was taken has a random one, and its journal the expected one.
+        let (dir, part) = (partial.dir.clone(), partial.name.clone());
+        let others = || random_names(&dir, &sibling(&part, "journal")).unwrap_or_default();
+        let others = std::iter::once_with(others).flatten().map(|name| Leaf { dir: dir.clone(), name });
+        for leaf in [beside].into_iter().chain(apart).chain(others) {
+            let Some((journal, header)) = Journal::open(&leaf, Access::Read)? else { continue };
+            let expected = temporary_name(&header.name, b"file");
+            let has_random_name = || is_for_same_name(&expected, &part) && !is_own_name(&dir, &expected);
+            if expected != part && !has_random_name() {
+                continue;
+            }
+            let frame = u64::from(header.frame.get());
+            let bytes = |index: u64| index.saturating_mul(frame).min(header.size);
+            let recorded = journal.recorded(header.frames())?;
+            let recorded = recorded.iter().map(|run| bytes(run.end) - bytes(run.start)).sum();
+            partial.about.path = below(&self.label, &partial.dir.path_of(header.name.as_bytes()));
+            partial.about.disk_bytes += space_of(&leaf).unwrap_or(0);
+            partial.journal = Some(leaf);
+            return Ok(Some(Extent { recorded, size: header.size }));
+        }
+        Ok(None)
+    }
+}
+
+/// `false` where it is told of with its part.
+fn look_at_journal(partial: &mut Partial) -> io::Result<bool> {
+    let leaf = Leaf { dir: partial.dir.clone(), name: partial.name.clone() };
+    let part = sibling(&partial.name, "part");
+    if statat(&*partial.dir.fd()?, part.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+        return Ok(false);
+    }
+    let of_another = |name| temporary_name(name, b"file") != part;
+    let header = Journal::open(&leaf, Access::Read)?.map(|(_, header)| header);
+    partial.about.state = match header {
+        Some(header) if of_another(&header.name) => State::Elsewhere,
+        _ => State::Journal,
+    };
+    Ok(true)
+}
+
+impl Partial {
+    /// Removes it, unless a copy is at work on it. What is removed is locked before, so that none begins meanwhile.
+    pub fn remove(&mut self) -> io::Result<Removal> {
+        match self.about.state {
+            State::Elsewhere | State::Foreign { .. } => return Ok(Removal::Kept),
+            State::Journal => return self.remove_journal(),
+            _ if patches::is_patch(&self.name) => return self.remove_patch(),
+            _ => {}
+        }
+        let extent = match self.about.state {
+            State::Part(extent) => Some(extent),
+            State::Busy { extent, .. } => extent,
+            _ => None,
+        };
+        let _locked = match lock_file(&self.dir, &self.name, OFlags::WRONLY, &impatient()) {
+            Ok(Some(file)) => file,
+            Ok(None) => return Ok(Removal::Vanished),
+            Err(Denied::Held(Rival { process })) => {
+                self.about.state = State::Busy { extent, process };
+                return Ok(Removal::Kept);
+            }
+            Err(Denied::Taken) => return Ok(Removal::Kept),
+            Err(Denied::Failed(error)) => return Err(error),
+        };
+        if let Some(journal) = &self.journal {
+            unlink(journal)?;
+        }
+        unlink(&Leaf { dir: self.dir.clone(), name: self.name.clone() })?;
+        Ok(Removal::Removed)
+    }
+
+    /// A copy makes the part before its journal: as long as there is no part, nobody is at work on it.
+    fn remove_journal(&self) -> io::Result<Removal> {
+        let leaf = Leaf { dir: self.dir.clone(), name: self.name.clone() };
+        let part = sibling(&self.name, "part");
+        if statat(&*self.dir.fd()?, part.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            return Ok(Removal::Vanished);
+        }
+        unlink(&leaf)?;
+        Ok(Removal::Removed)
+    }
+}
+
+fn idle_since(then: Stamp) -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.saturating_sub(Duration::new(u64::try_from(then.seconds).unwrap_or(0), then.nanoseconds))
+}
+
+/// What looks and cleans up waits for no copy.
+fn impatient() -> Rivals {
+    Rivals::with_patience(Duration::ZERO)
+}
+
+fn unlink(leaf: &Leaf) -> io::Result<()> {
+    match unlinkat(&*leaf.dir.fd()?, leaf.name.as_bytes(), AtFlags::empty()) {
+        Err(rustix::io::Errno::NOENT) => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+fn space_of(leaf: &Leaf) -> io::Result<u64> {
+    Ok(disk_bytes(&statat(&*leaf.dir.fd()?, leaf.name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)?))
+}
+
+/// `st_blocks` counts in units of 512 bytes, whatever the file system's blocks are (inode(7)).
+fn disk_bytes(stat: &rustix::fs::Stat) -> u64 {
+    u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512)
+}
+
+#[cfg(test)]
+#[path = "partials_tests.rs"]
+mod tests;

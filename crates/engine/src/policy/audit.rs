@@ -1,0 +1,464 @@
+//! The audit log: a line of JSON for each file that a worker sends or receives, where the host's policy asks for it.
+//!
+//! The worker writes each line from what it has seen and verified itself. Names are escaped, and a line has no control
+//! character, so that neither the other end nor the controller can forge one. The log is opened before the worker confines
+//! itself. A log that cannot be opened or written ends the job.
+
+use haul_proto::integrity::Digest;
+use haul_proto::path::escape;
+use haul_proto::wire::difference::What;
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use std::ffi::OsStr;
+use std::fmt::{self, Write};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::sys::accounts::Accounts;
+use crate::sys::describe::describe;
+use crate::sys::sync::lock;
+
+/// Where the journal takes entries (systemd.journal-fields(7), Native Journal Protocol).
+const JOURNAL: &str = "/run/systemd/journal/socket";
+/// Where syslog takes lines (syslog(3)).
+const SYSLOG: &str = "/dev/log";
+/// `LOG_AUTHPRIV | LOG_INFO`, as syslog writes it.
+const SYSLOG_PRIORITY: &str = "<86>";
+
+/// Where a policy sends the audit log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// The system's journal, or syslog where there is none.
+    Journal,
+    /// A file, which grows.
+    File(PathBuf),
+}
+
+impl Destination {
+    /// The value of a policy's line; `None` for what is none.
+    pub fn parse(value: &str) -> Option<Self> {
+        match value {
+            "journal" => Some(Self::Journal),
+            path if path.starts_with('/') && !path.ends_with('/') => Some(Self::File(path.into())),
+            _ => None,
+        }
+    }
+}
+
+/// As [`Destination::parse`] reads it. What is not UTF-8 was not parsed.
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Journal => f.write_str("journal"),
+            Self::File(path) => f.write_str(&path.to_string_lossy()),
+        }
+    }
+}
+
+/// On whose behalf a worker runs.
+#[derive(Debug, Clone, Default)]
+pub struct Client {
+    /// `SSH_CONNECTION`, where ssh started the worker.
+    pub ssh_connection: Option<String>,
+    /// The address and the key that the client of a server has proven, where a server started the worker.
+    pub served: Option<String>,
+}
+
+/// What happened to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// A worker has taken a Request.
+    Job,
+    /// Contents of a large file or a pipe begin to leave.
+    Begun,
+    /// All of a file has been read and leaves.
+    Sent,
+    /// A file has been received, and has its name.
+    Received,
+    /// A file was there already.
+    Unchanged,
+    /// A file was compared, and is the same at both ends.
+    Compared,
+    /// A file differs between the ends.
+    Differs,
+    /// A file has failed.
+    Failed,
+    /// The Request was refused.
+    Refused,
+    /// Something that is no file was made.
+    Made,
+    /// It was made in the place of something else.
+    Replaced,
+    /// Metadata were changed.
+    Changed,
+    /// A hard link to a file was made.
+    Linked,
+    /// Something was removed.
+    Removed,
+}
+
+impl Action {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Begun => "begun",
+            Self::Sent => "sent",
+            Self::Received => "received",
+            Self::Unchanged => "unchanged",
+            Self::Compared => "compared",
+            Self::Differs => "differs",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Made => "made",
+            Self::Replaced => "replaced",
+            Self::Changed => "changed",
+            Self::Linked => "linked",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// A line of the log.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// What happened.
+    pub action: Action,
+    /// The file's path; a relative one begins in the worker's directory.
+    pub path: &'a [u8],
+    /// Its size in bytes.
+    pub bytes: Option<u64>,
+    /// BLAKE3 of its contents.
+    pub digest: Option<&'a Digest>,
+    /// Why it failed, or was refused.
+    pub reason: Option<&'a str>,
+    /// What was made, changed or removed.
+    pub kind: Option<What>,
+}
+
+impl<'a> Record<'a> {
+    /// Of this path, and nothing else.
+    pub fn of(action: Action, path: &'a [u8]) -> Self {
+        Self { action, path, bytes: None, digest: None, reason: None, kind: None }
+    }
+}
+
+/// A log that is open.
+pub struct Audit {
+    sinks: Vec<Sink>,
+    /// Who and where, as members of a JSON object.
+    origin: String,
+    /// What a relative path begins in.
+    directory: PathBuf,
+    has_failed: AtomicBool,
+    /// Ends the job.
+    on_failure: OnceLock<Box<EndJob>>,
+}
+
+/// Ends the job, for this reason.
+type EndJob = dyn Fn(&str) + Send + Sync;
+
+enum Sink {
+    Journal(UnixDatagram),
+    Syslog(UnixDatagram),
+    /// One line is written at a time.
+    File(Mutex<OwnedFd>, PathBuf),
+}
+
+impl Audit {
+    /// Opens all of these, from `directory`. `None` where there are none.
+    pub fn open(to: &[Destination], client: &Client, directory: PathBuf) -> Result<Option<Arc<Self>>, String> {
+        let sinks: Vec<Sink> = to.iter().map(Sink::open).collect::<Result<_, _>>()?;
+        if sinks.is_empty() {
+            return Ok(None);
+        }
+        let origin = origin(client);
+        let (has_failed, on_failure) = (AtomicBool::new(false), OnceLock::new());
+        Ok(Some(Arc::new(Self { sinks, origin, directory, has_failed, on_failure })))
+    }
+
+    /// Has `end` called, from a thread of its own, once a line cannot be written. Only the first one counts.
+    pub fn on_failure(self: &Arc<Self>, end: impl Fn(&str) + Send + Sync + 'static) {
+        let _ = self.on_failure.set(Box::new(end));
+        if self.has_failed.load(Ordering::SeqCst) {
+            self.end("the audit log cannot be written");
+        }
+    }
+
+    /// Writes a line. After the first that cannot be written, all fail.
+    pub fn write(self: &Arc<Self>, record: &Record<'_>) -> Result<(), String> {
+        if self.has_failed.load(Ordering::SeqCst) {
+            return Err("the audit log cannot be written".into());
+        }
+        let line = self.line(record, SystemTime::now());
+        self.sinks.iter().try_for_each(|sink| sink.write(&line)).inspect_err(|text| self.fail(text))
+    }
+
+    /// Whoever has noticed it may hold a lock that the end of the job needs.
+    fn fail(self: &Arc<Self>, text: &str) {
+        if !self.has_failed.swap(true, Ordering::SeqCst) {
+            self.end(text);
+        }
+    }
+
+    fn end(self: &Arc<Self>, text: &str) {
+        let (audit, text) = (Arc::clone(self), text.to_owned());
+        let end = move || audit.on_failure.get().into_iter().for_each(|end| end(&text));
+        // Without that thread, the sender of each further file still finds the log failed.
+        let _ = thread::Builder::new().name("haul-audit".into()).spawn(end);
+    }
+
+    /// The line of a record.
+    fn line(&self, record: &Record<'_>, now: SystemTime) -> String {
+        let path = self.directory.join(OsStr::from_bytes(record.path));
+        let mut line = format!("{{\"time\":\"{}\",{},\"action\":\"{}\"", utc(now), self.origin, record.action.word());
+        member(&mut line, "path", &escape(path.as_os_str().as_bytes()));
+        if let Some(kind) = record.kind {
+            member(&mut line, "kind", word(kind));
+        }
+        if let Some(bytes) = record.bytes {
+            let _ = write!(line, ",\"bytes\":{bytes}");
+        }
+        if let Some(digest) = record.digest {
+            member(&mut line, "blake3", &haul_proto::checksum::hex(digest));
+        }
+        if let Some(reason) = record.reason {
+            member(&mut line, "reason", &escape(reason.as_bytes()));
+        }
+        line.push('}');
+        line
+    }
+}
+
+fn word(kind: What) -> &'static str {
+    match kind {
+        What::Directory => "directory",
+        What::File => "file",
+        What::Symlink => "symlink",
+        What::Special => "special",
+    }
+}
+
+impl fmt::Debug for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Audit").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}
+
+impl Sink {
+    fn open(to: &Destination) -> Result<Self, String> {
+        match to {
+            Destination::Journal => Self::open_journal(Path::new(JOURNAL), Path::new(SYSLOG)),
+            Destination::File(path) => Self::open_file(path)
+                .map(|file| Self::File(Mutex::new(file), path.clone()))
+                .map_err(|error| cannot(&shown(path), "opened", &error)),
+        }
+    }
+
+    fn open_journal(journal: &Path, syslog: &Path) -> Result<Self, String> {
+        let connect = |path: &Path| {
+            let socket = UnixDatagram::unbound()?;
+            socket.connect(path)?;
+            Ok(socket)
+        };
+        let journal = connect(journal).map(Self::Journal).or_else(|_| connect(syslog).map(Self::Syslog));
+        journal.map_err(|error| cannot("journal", "opened", &error))
+    }
+
+    fn open_file(path: &Path) -> io::Result<OwnedFd> {
+        let flags =
+            OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?;
+        match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+            FileType::RegularFile => Ok(file),
+            _ => Err(io::Error::other("it is no regular file")),
+        }
+    }
+
+    fn write(&self, line: &str) -> Result<(), String> {
+        let send = |socket: &UnixDatagram, text: String| {
+            let sent = rustix::io::write(socket, text.as_bytes());
+            sent.map(drop).map_err(|error| cannot("journal", "written", &error.into()))
+        };
+        match self {
+            Self::Journal(socket) => send(socket, format!("PRIORITY=6\nSYSLOG_IDENTIFIER=haul\nMESSAGE={line}\n")),
+            Self::Syslog(socket) => send(socket, format!("{SYSLOG_PRIORITY}haul[{}]: {line}", std::process::id())),
+            Self::File(file, path) => {
+                let file = lock(file);
+                write_all(&file, format!("{line}\n").as_bytes())
+                    .map_err(|error| cannot(&shown(path), "written", &error))
+            }
+        }
+    }
+}
+
+/// A line goes in one call, so that those of several workers do not mix; what is left after a full disk is a part of one.
+fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(file, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn cannot(which: &str, what: &str, error: &io::Error) -> String {
+    format!("the audit log ({which}) cannot be {what}: {}\nthe host's policy asks for it", describe(error))
+}
+
+fn shown(path: &Path) -> String {
+    escape(path.as_os_str().as_bytes())
+}
+
+/// Who and where, as members of a JSON object: the account that the worker runs as, and who started it.
+fn origin(client: &Client) -> String {
+    let uid = rustix::process::geteuid().as_raw();
+    let mut origin = format!("\"pid\":{},\"uid\":{uid}", std::process::id());
+    if let Some(name) = Accounts::users().name(uid) {
+        member(&mut origin, "user", &escape(name));
+    }
+    if let Some(served) = &client.served {
+        member(&mut origin, "client", &escape(served.as_bytes()));
+    } else if let Some(address) = client.ssh_connection.as_deref().and_then(|words| words.split(' ').next()) {
+        member(&mut origin, "ssh_from", &escape(address.as_bytes()));
+    }
+    origin
+}
+
+/// Adds a member to a JSON object. `text` is escaped already: of what JSON escapes, it has quotes and backslashes alone.
+fn member(object: &mut String, name: &str, text: &str) {
+    let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+    let _ = write!(object, ",\"{name}\":\"{text}\"");
+}
+
+/// A time as RFC 3339 writes it, in UTC.
+fn utc(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Days since 1 March of year 0, in eras of 400 years (H. Hinnant, chrono-compatible low-level date algorithms).
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month_of_year) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = era * 400 + year + u64::from(month_of_year <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month_of_year:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::time::Duration;
+
+    fn audit(sinks: Vec<Sink>, served: Option<&str>) -> Arc<Audit> {
+        let client =
+            Client { served: served.map(str::to_owned), ssh_connection: Some("10.0.0.1 5 10.0.0.2 22".into()) };
+        Arc::new(Audit {
+            sinks,
+            origin: origin(&client),
+            directory: "/served".into(),
+            has_failed: AtomicBool::new(false),
+            on_failure: OnceLock::new(),
+        })
+    }
+
+    fn received(path: &[u8]) -> Record<'_> {
+        Record { bytes: Some(3), digest: Some(&[0xab; 32]), ..Record::of(Action::Received, path) }
+    }
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        let cases = [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_735_689_599, "2024-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ];
+        for (seconds, expected) in cases {
+            assert_eq!(utc(UNIX_EPOCH + Duration::from_secs(seconds)), expected);
+        }
+    }
+
+    #[test]
+    fn no_name_makes_a_second_line_or_another_member() {
+        let audit = audit(Vec::new(), Some("k\"\n"));
+        let long = [b'\n'; 255];
+        for name in
+            [&b"a\nb"[..], b"\",\"action\":\"received", b"\\", b"\xff\x00\x1b[2J", "\u{2028}\u{202e}".as_bytes(), &long]
+        {
+            let line = audit.line(&received(name), UNIX_EPOCH);
+            assert!(!line.chars().any(char::is_control) && line.len() < 4096, "{line}");
+            assert_eq!(line.matches(",\"action\":\"received\"").count(), 1, "{line}");
+            assert!(line.contains("\"client\":\"k\\\"\\\\n\"") && !line.contains("ssh_from"), "{line}");
+        }
+        let line = audit.line(&received(b"a \"b\"\\\n"), UNIX_EPOCH);
+        assert!(line.contains("\"path\":\"/served/a \\\"b\\\"\\\\\\\\\\\\n\",\"bytes\":3,\"blake3\":\"abab"), "{line}");
+        assert!(audit.line(&received(b"/x"), UNIX_EPOCH).contains("\"path\":\"/x\""));
+    }
+
+    #[test]
+    fn the_journal_gets_an_entry_and_syslog_a_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let mut buffer = [0; 4096];
+        let (journal, syslog) = (path("journal"), path("log"));
+        assert!(
+            Sink::open_journal(&journal, &syslog).err().unwrap().contains("the audit log (journal) cannot be opened")
+        );
+        let listener = UnixDatagram::bind(&syslog).unwrap();
+        audit(vec![Sink::open_journal(&journal, &syslog).unwrap()], None).write(&received(b"a")).unwrap();
+        let length = listener.recv(&mut buffer).unwrap();
+        let text = String::from_utf8_lossy(&buffer[..length]);
+        assert!(text.starts_with("<86>haul[") && text.contains("]: {\"time\":") && text.ends_with('}'), "{text}");
+        let listener = UnixDatagram::bind(&journal).unwrap();
+        audit(vec![Sink::open_journal(&journal, &syslog).unwrap()], None).write(&received(b"a\nPRIORITY=0")).unwrap();
+        let length = listener.recv(&mut buffer).unwrap();
+        let lines: Vec<String> = String::from_utf8_lossy(&buffer[..length]).lines().map(str::to_owned).collect();
+        assert_eq!((lines.len(), lines[0].as_str()), (3, "PRIORITY=6"), "{lines:?}");
+        assert!(
+            lines[2].starts_with("MESSAGE={\"time\":") && lines[2].contains("\"ssh_from\":\"10.0.0.1\""),
+            "{lines:?}"
+        );
+    }
+
+    #[test]
+    fn a_file_grows_and_nothing_else_is_taken_for_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("audit");
+        for _ in 0..2 {
+            let to = [Destination::File(file.clone())];
+            let audit = Audit::open(&to, &Client::default(), "/".into()).unwrap().unwrap();
+            audit.write(&received(b"a")).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 2);
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for path in [link, directory.path().to_owned(), directory.path().join("absent/audit"), "/dev/null".into()] {
+            let opened = Audit::open(&[Destination::File(path.clone())], &Client::default(), "/".into());
+            assert!(opened.unwrap_err().contains("cannot be opened"), "{}", path.display());
+        }
+        assert!(Audit::open(&[], &Client::default(), "/".into()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_ends_the_job_once() {
+        let full = openat(CWD, "/dev/full", OFlags::WRONLY, Mode::empty()).unwrap();
+        let audit = audit(vec![Sink::File(Mutex::new(full), "/dev/full".into())], None);
+        let (told, ends) = std::sync::mpsc::channel();
+        audit.on_failure(move |text| told.send(text.to_owned()).unwrap());
+        assert!(audit.write(&received(b"a")).is_err() && audit.write(&received(b"b")).is_err());
+        assert!(ends.recv_timeout(Duration::from_secs(10)).unwrap().contains("(/dev/full) cannot be written: "));
+        assert!(ends.recv_timeout(Duration::from_millis(100)).is_err());
+    }
+}

@@ -1,0 +1,297 @@
+//! The policy of a host: files in which its administrator, or the user of an account, restricts what haul does there.
+//!
+//! Each line is empty, a comment that begins with `#`, or `name = value`; `SETTINGS` has the names and values. Policies
+//! only restrict: what one file forbids, no other file allows. A file that others can write, or that cannot be read or
+//! understood, forbids every job.
+
+pub mod audit;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use haul_proto::path::escape;
+
+use crate::policy::audit::Destination;
+use crate::sys::describe::describe;
+
+/// The policy of all users of a host.
+pub const HOST_FILE: &str = "/etc/haul/policy";
+/// Longest policy file, in bytes.
+const FILE_MAX: u64 = 64 << 10;
+/// The name of a line that asks for an audit log.
+const AUDIT: &str = "audit";
+/// Permission bits that let group or others write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// A restriction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// No programs at the ends of a copy (`-N`).
+    NoPrograms,
+    /// No contents in clear text (`--no-encrypt`).
+    NoClearText,
+    /// No worker that a controller has placed in the cache directory.
+    NoDeployedWorker,
+    /// No commands of the user's in the place of ssh (`-S`, `-T`).
+    NoOwnCommands,
+    /// No hashes of blocks of existing files for sources (`--delta`, `--detect-renames`).
+    NoDeltas,
+    /// No job where the kernel cannot confine the worker.
+    SandboxRequired,
+}
+
+/// A name that a line may have, and what its values mean.
+struct Setting {
+    name: &'static str,
+    /// The value that permits, and is the default.
+    permits: &'static str,
+    /// The value that restricts.
+    restricts: &'static str,
+    rule: Rule,
+    /// The refusal.
+    refusal: &'static str,
+}
+
+/// All restrictions that a line can state.
+const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "programs",
+        permits: "yes",
+        restricts: "no",
+        rule: Rule::NoPrograms,
+        refusal: "programs are not allowed here",
+    },
+    Setting {
+        name: "clear-text",
+        permits: "yes",
+        restricts: "no",
+        rule: Rule::NoClearText,
+        refusal: "--no-encrypt is not allowed here",
+    },
+    Setting {
+        name: "deploy",
+        permits: "yes",
+        restricts: "no",
+        rule: Rule::NoDeployedWorker,
+        refusal: "a deployed haul is not allowed here",
+    },
+    Setting {
+        name: "own-commands",
+        permits: "yes",
+        restricts: "no",
+        rule: Rule::NoOwnCommands,
+        refusal: "commands in the place of ssh (-S, -T) are not allowed here",
+    },
+    Setting {
+        name: "deltas",
+        permits: "yes",
+        restricts: "no",
+        rule: Rule::NoDeltas,
+        refusal: "deltas are not allowed here",
+    },
+    Setting {
+        name: "sandbox",
+        permits: "optional",
+        restricts: "required",
+        rule: Rule::SandboxRequired,
+        refusal: "a worker without a sandbox is not allowed here",
+    },
+];
+
+/// What the policy files of a host say together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostPolicy {
+    /// Each restriction, with the file that states it.
+    rules: Vec<(Rule, PathBuf)>,
+    /// Where the audit log goes.
+    audit: Vec<Destination>,
+    /// Why a file forbids every job: it cannot be trusted, read or understood.
+    fault: Option<String>,
+}
+
+impl HostPolicy {
+    /// Reads all of these files that exist.
+    pub fn read(files: &[PathBuf]) -> Self {
+        let mut policy = Self::default();
+        for (number, file) in files.iter().enumerate() {
+            if let Err(fault) = policy.add(file, number > 0) {
+                policy.fault.get_or_insert(fault);
+            }
+        }
+        policy
+    }
+
+    /// Why no job may run at all.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// Where lines of the audit log go.
+    pub fn audit(&self) -> &[Destination] {
+        &self.audit
+    }
+
+    /// Whether `rule` holds here.
+    pub fn has(&self, rule: Rule) -> bool {
+        self.fault.is_some() || self.rules.iter().any(|(stated, _)| *stated == rule)
+    }
+
+    /// The refusal of what `rule` forbids, where it holds.
+    pub fn check(&self, rule: Rule) -> Result<(), String> {
+        let refusal = SETTINGS.iter().find(|setting| setting.rule == rule).map_or("", |setting| setting.refusal);
+        if let Some(fault) = &self.fault {
+            return Err(format!("{refusal}: {fault}"));
+        }
+        match self.rules.iter().find(|(stated, _)| *stated == rule) {
+            Some((_, file)) => Err(format!("{refusal}: {} says so", shown(file))),
+            None => Ok(()),
+        }
+    }
+
+    fn add(&mut self, path: &Path, is_accounts: bool) -> Result<(), String> {
+        let text = match read_trusted(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // Its directory is somebody else's: after su, HOME may name the home of another account. The host's own
+            // policy has no such exception.
+            Err(error)
+                if is_accounts
+                    && error.kind() == io::ErrorKind::PermissionDenied
+                    && path.symlink_metadata().is_err() =>
+            {
+                return Ok(());
+            }
+            Err(error) => return Err(format!("{}: {}", shown(path), describe(&error))),
+        };
+        let lines = text.lines().map(str::trim).enumerate();
+        for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+            self.add_line(path, line).ok_or_else(|| {
+                let (file, line, known) = (shown(path), escape(line.as_bytes()), known_lines());
+                format!("{file}, line {}: '{line}' is not understood\nknown are {known}", number + 1)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// `None` for a line that is not understood.
+    fn add_line(&mut self, path: &Path, line: &str) -> Option<()> {
+        let (name, value) = line.split_once('=').map(|(name, value)| (name.trim(), value.trim()))?;
+        if name == AUDIT {
+            self.audit.push(Destination::parse(value)?);
+            return Some(());
+        }
+        let setting = SETTINGS.iter().find(|setting| setting.name == name)?;
+        if value == setting.restricts {
+            self.rules.push((setting.rule, path.to_owned()));
+        }
+        (value == setting.restricts || value == setting.permits).then_some(())
+    }
+}
+
+/// Reads a file that belongs to root or to this user, and that nobody else can write.
+fn read_trusted(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if ![0, rustix::process::geteuid().as_raw()].contains(&metadata.uid()) {
+        return Err(io::Error::other("it belongs to another user, and is not trusted"));
+    }
+    if metadata.mode() & OTHERS_WRITE != 0 {
+        return Err(io::Error::other("others can write to it, and it is not trusted"));
+    }
+    if metadata.len() > FILE_MAX {
+        return Err(io::Error::other("it is too long for a policy"));
+    }
+    let mut text = String::new();
+    file.take(FILE_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn known_lines() -> String {
+    let lines = SETTINGS.iter().map(|setting| format!("{} = {}|{}", setting.name, setting.permits, setting.restricts));
+    lines.chain([format!("{AUDIT} = journal|/FILE")]).collect::<Vec<_>>().join(", ")
+}
+
+fn shown(path: &Path) -> String {
+    escape(path.as_os_str().as_encoded_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn read(text: &str) -> (HostPolicy, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("policy");
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        (HostPolicy::read(&[dir.path().join("absent"), file]), dir)
+    }
+
+    /// The refusal of programs, without the directory's name.
+    fn refusal(text: &str) -> Result<(), String> {
+        let (policy, dir) = read(text);
+        policy.check(Rule::NoPrograms).map_err(|text| text.replace(&*dir.path().to_string_lossy(), ""))
+    }
+
+    #[test]
+    fn a_file_that_says_no_forbids() {
+        assert_eq!(refusal(""), Ok(()));
+        assert_eq!(refusal("# programs = no\n\n programs=yes \n"), Ok(()));
+        assert_eq!(refusal("programs = no"), Err("programs are not allowed here: /policy says so".into()));
+        for text in ["programs = yes\nprograms = no\n", "programs = no\nprograms = yes\n"] {
+            assert!(refusal(text).is_err(), "a policy only restricts");
+        }
+    }
+
+    #[test]
+    fn each_setting_restricts_its_own_rule_alone() {
+        for setting in SETTINGS {
+            let (policy, _dir) = read(&format!("{} = {}", setting.name, setting.restricts));
+            let held: Vec<Rule> = SETTINGS.iter().map(|other| other.rule).filter(|rule| policy.has(*rule)).collect();
+            assert_eq!(held, [setting.rule], "{}", setting.name);
+            assert!(policy.check(setting.rule).unwrap_err().starts_with(setting.refusal));
+            let (policy, _dir) = read(&format!("{} = {}", setting.name, setting.permits));
+            assert_eq!(policy, HostPolicy::default());
+        }
+    }
+
+    #[test]
+    fn each_file_may_ask_for_an_audit_log() {
+        let (policy, _dir) = read("audit = journal\naudit=/var/log/haul\n");
+        assert_eq!(policy.audit(), [Destination::Journal, Destination::File("/var/log/haul".into())]);
+        for line in ["audit = log", "audit =", "audit = /var/log/"] {
+            assert!(read(line).0.fault().is_some(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_not_understood_forbids_every_job_and_is_named() {
+        for line in ["programs = maybe", "progams = no", "programs", "= no", "programs = no = no", "\u{1b}[2J = no"] {
+            let (policy, _dir) = read(&format!("# policy\n{line}\n"));
+            let fault = policy.fault().unwrap_or_else(|| panic!("{line}"));
+            assert!(fault.contains(", line 2: '") && !fault.contains('\u{1b}'), "{fault}");
+            assert!(SETTINGS.iter().all(|setting| policy.has(setting.rule)), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_could_have_written_forbids_every_job() {
+        let (_, dir) = read("programs = yes\n");
+        let file = dir.path().join("policy");
+        let policy = || HostPolicy::read(std::slice::from_ref(&file));
+        assert_eq!(policy().fault(), None);
+        for mode in [0o664, 0o646] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert!(policy().fault().unwrap().contains("others can write"), "{mode:o}");
+        }
+        if rustix::process::geteuid().is_root() {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+            std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+            assert!(policy().fault().unwrap().contains("another user"));
+        }
+        assert!(HostPolicy::read(&[dir.path().to_owned()]).fault().is_some(), "a directory");
+    }
+}

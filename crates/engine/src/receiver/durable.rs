@@ -1,0 +1,227 @@
+//! Has what was written put on the disk: file by file where few wait for that, and everything that a file system has yet
+//! to write where many do, which takes hardly longer than one file.
+//!
+//! A failed write-back is told once, and then forgotten with the pages (errseq, Linux's `Documentation/filesystems` and
+//! fsync(2)): each open file tells of errors of its own inode, whoever else was told of them, and each open file tells
+//! syncfs(2) of errors anywhere on its file system since it was opened. What has been asked is not asked again. So the
+//! descriptor for syncfs is opened before the first file is made there. Where syncfs fails, each file is still to be
+//! asked for its own error, and where it succeeds, each is asked too, without any more waiting: kernels before 5.8 tell
+//! syncfs of nothing, and now it is known which file it was.
+
+use rustix::fs::{Mode, OFlags, fsync, openat, syncfs};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::fs::Dir;
+use crate::io::storage::file::{is_memory, magic_of};
+use crate::sys::page_cache::write_back_error;
+use crate::sys::sync::lock;
+
+/// How many files are put on the disk one by one, at most. Measured on ext4 and XFS: a file takes 2 to 5 ms, and syncfs 1
+/// to 10 ms with up to a hundred; but syncfs also waits for what other programs have written there.
+const FEW: usize = 4;
+
+/// A file system that files are written to, with a disk or a server behind it.
+#[derive(Debug)]
+pub struct FileSystem {
+    /// For syncfs.
+    anywhere: OwnedFd,
+    kind: Kind,
+    /// It has no way to be asked, so that nothing is known of what is on its disk.
+    cannot: AtomicBool,
+}
+
+/// What is to be put on the disk.
+#[derive(Debug, Clone, Copy)]
+pub enum Thing<'t> {
+    /// A file, with its metadata.
+    File(&'t OwnedFd),
+    /// A directory, with the names in it.
+    Directory(&'t Dir),
+}
+
+/// What is known of a kind of file system (statfs(2), linux/magic.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// ext4 and XFS. One log in order: what is put on the disk brings all changes of metadata before it.
+    Journal,
+    /// btrfs. A file without a name is not logged by fsync, and neither is all that a directory's fsync should bring:
+    /// only a whole transaction, which syncfs ends, is relied upon.
+    Transactions,
+    /// Any other: each file for itself, and none without a name.
+    Other,
+}
+
+impl FileSystem {
+    fn new(anywhere: OwnedFd, magic: u64) -> Self {
+        let kind = match magic {
+            0xef53 | 0x5846_5342 => Kind::Journal,
+            0x9123_683e => Kind::Transactions,
+            _ => Kind::Other,
+        };
+        Self { anywhere, kind, cannot: AtomicBool::new(false) }
+    }
+
+    /// Whether a file that has no name yet can be put on its disk.
+    pub fn keeps_nameless_files(&self) -> bool {
+        self.kind != Kind::Other
+    }
+
+    /// Whether it could be asked for all that it was asked for.
+    pub fn is_sure(&self) -> bool {
+        !self.cannot.load(Ordering::Relaxed)
+    }
+
+    /// Puts all of it on the disk; for each, what came of it.
+    fn sync(&self, things: &[Thing<'_>]) -> Vec<io::Result<()>> {
+        let one = |thing: &Thing<'_>| match thing {
+            Thing::File(file) => self.sync_one(file),
+            Thing::Directory(dir) => self.sync_one(&*dir.fd()?),
+        };
+        let own_error = |thing: &Thing<'_>| match thing {
+            Thing::File(file) => write_back_error(file),
+            Thing::Directory(_) => Ok(()),
+        };
+        self.sync_by(things, one, own_error)
+    }
+
+    fn sync_by<T>(
+        &self,
+        all: &[T],
+        one: impl Fn(&T) -> io::Result<()>,
+        own_error: impl Fn(&T) -> io::Result<()>,
+    ) -> Vec<io::Result<()>> {
+        let together = match self.kind {
+            Kind::Journal => all.len() > FEW,
+            Kind::Transactions => true,
+            Kind::Other => false,
+        };
+        match together.then(|| syncfs(&self.anywhere)) {
+            Some(Ok(())) => all.iter().map(own_error).collect(),
+            Some(Err(error)) if self.kind == Kind::Transactions => all.iter().map(|_| Err(error.into())).collect(),
+            _ => all.iter().map(one).collect(),
+        }
+    }
+
+    fn sync_one(&self, file: impl std::os::fd::AsFd) -> io::Result<()> {
+        match fsync(file) {
+            // There is no such call for it (vfs_fsync_range): nothing was refused, and nothing is known.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                self.cannot.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            result => Ok(result?),
+        }
+    }
+}
+
+/// Puts all of it on the disks that it belongs to; for each, what came of it.
+pub fn sync_all(things: &[(&Arc<FileSystem>, Thing<'_>)]) -> Vec<io::Result<()>> {
+    let mut results: Vec<_> = things.iter().map(|_| Ok(())).collect();
+    let mut left: Vec<usize> = (0..things.len()).collect();
+    while let Some(first) = left.first() {
+        let disk = things[*first].0;
+        let (here, elsewhere): (Vec<_>, _) = left.into_iter().partition(|at| Arc::ptr_eq(things[*at].0, disk));
+        let all: Vec<_> = here.iter().map(|at| things[*at].1).collect();
+        here.into_iter().zip(disk.sync(&all)).for_each(|(at, result)| results[at] = result);
+        left = elsewhere;
+    }
+    results
+}
+
+/// The file systems of a job, by device number; `None` stands for those in memory. A job meets few.
+#[derive(Debug, Default)]
+pub struct FileSystems(Mutex<HashMap<u64, Option<Arc<FileSystem>>>>);
+
+impl FileSystems {
+    /// The one that a directory is on; `None` where there is nothing behind it.
+    pub fn of(&self, dir: &Dir) -> io::Result<Option<Arc<FileSystem>>> {
+        let device = dir.identity().device;
+        let mut known = lock(&self.0);
+        if let Some(found) = known.get(&device) {
+            return Ok(found.clone());
+        }
+        let fd = dir.fd()?;
+        let magic = magic_of(&*fd)?;
+        let found = if is_memory(magic) {
+            None
+        } else {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            Some(Arc::new(FileSystem::new(openat(&*fd, c".", flags, Mode::empty())?, magic)))
+        };
+        known.insert(device, found.clone());
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::path::Path;
+
+    fn of_kind(kind: Kind, place: &Path) -> FileSystem {
+        let anywhere = Dir::open_root(place).unwrap().fd().unwrap().try_clone().unwrap();
+        FileSystem { anywhere, kind, cannot: AtomicBool::new(false) }
+    }
+
+    #[test]
+    fn few_are_synced_one_by_one_and_many_together() {
+        let place = tempfile::tempdir().unwrap();
+        for (kind, count, singly) in [
+            (Kind::Journal, FEW, true),
+            (Kind::Journal, FEW + 1, false),
+            (Kind::Transactions, 1, false),
+            (Kind::Other, 1000, true),
+        ] {
+            let asked = RefCell::new(Vec::new());
+            let all: Vec<_> = (0..count).collect();
+            let ask = |thing: &usize, singly| {
+                asked.borrow_mut().push((*thing, singly));
+                Ok(())
+            };
+            let results =
+                of_kind(kind, place.path()).sync_by(&all, |thing| ask(thing, true), |thing| ask(thing, false));
+            assert!(results.len() == count && results.iter().all(Result::is_ok));
+            assert_eq!(asked.into_inner(), all.iter().map(|thing| (*thing, singly)).collect::<Vec<_>>(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_in_memory_needs_nothing_and_one_on_a_disk_is_known_once() {
+        let systems = FileSystems::default();
+        let memory = Dir::open_root(Path::new("/dev/shm")).unwrap();
+        assert!(systems.of(&memory).unwrap().is_none());
+        // Beside the test's own executable: there is a disk, unlike in /tmp.
+        let dir = Dir::open_root(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
+        let (first, second) = (systems.of(&dir).unwrap().unwrap(), systems.of(&dir).unwrap().unwrap());
+        assert!(Arc::ptr_eq(&first, &second));
+        assert!(first.sync(&[Thing::Directory(&dir)]).iter().all(Result::is_ok) && first.is_sure());
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_not_sure() {
+        let place = tempfile::tempdir().unwrap();
+        let system = of_kind(Kind::Other, place.path());
+        let (pipe, _) = rustix::pipe::pipe().unwrap();
+        assert!(system.sync(&[Thing::File(&pipe)])[0].is_ok() && !system.is_sure());
+    }
+
+    #[test]
+    fn each_disk_is_asked_for_what_is_on_it() {
+        let place = tempfile::tempdir().unwrap();
+        let disks = [Kind::Other, Kind::Journal].map(|kind| Arc::new(of_kind(kind, place.path())));
+        let (pipe, _) = rustix::pipe::pipe().unwrap();
+        let file = tempfile::tempfile().unwrap().into();
+        let things =
+            [(&disks[0], Thing::File(&file)), (&disks[1], Thing::File(&pipe)), (&disks[0], Thing::File(&file))];
+        let results = sync_all(&things);
+        assert!(results.len() == 3 && results.iter().all(Result::is_ok));
+        assert_eq!([disks[0].is_sure(), disks[1].is_sure()], [true, false]);
+        assert!(sync_all(&[]).is_empty());
+    }
+}

@@ -1,0 +1,577 @@
+//! Looks at what stands at each offered entry's place, and answers: needed, there already, refused.
+//! Directories and links are made at once.
+
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::Digest;
+use haul_proto::manifest::{Entry, Kind, Place};
+use haul_proto::need::{Decision, Existing, InTheWay, Refusal, decide};
+use haul_proto::path::Name;
+use haul_proto::plan::Piece;
+use haul_proto::session::target::{Answer, Parent};
+use haul_proto::wire::listed::{ListedKinds, Place as OperandPlace};
+use haul_proto::wire::report::What;
+use haul_proto::wire::sync::{Change, Reasons};
+use rustix::fs::{CWD, RenameFlags, renameat_with, symlinkat};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::below::parent_modes;
+use super::file::{Incoming, UNKNOWN_SIZE};
+use super::landing::LandingKind;
+use super::links::Outcome;
+use super::nodes::NODE_NOT_ASKED;
+use super::proof::Claim;
+use super::removal::TreeRemoval;
+use super::rights::{has_capability, is_not_ours, is_trusted, may_have_rights};
+use super::several::OtherName;
+use super::sink::Sink;
+use super::spelling::OTHER_SPELLING;
+use super::standing::{Standing, attributes};
+use super::temporary::make_temporary;
+use super::{Item, Target};
+use crate::fs::meta::apply_to_symlink;
+use crate::fs::{Dir, Keep, Links, lookup};
+use crate::metrics::reporter::add;
+use crate::source::CHANGED;
+use crate::sys::describe::describe;
+
+/// Said of a symbolic link that a server does not accept.
+const LEADS_OUT: &str = "this symbolic link leads out of the served directory, or may do so\ncopy what it leads to with --symlinks follow, or leave it out with --exclude";
+
+/// Where an entry is to stand.
+pub(super) struct Position {
+    /// The directory.
+    pub dir: Dir,
+    /// The name in it.
+    pub name: Name,
+    /// Nothing can be there: the directory was made in this run.
+    pub fresh: bool,
+    /// It is the one operand, under the name that the target was given.
+    pub renamed: bool,
+    /// A directory there is one source's alone.
+    pub alone: bool,
+    /// The directory is one of the source's, and gets its mode when it is complete.
+    pub inside: bool,
+    /// How a directory goes that stands there: a file that is offered anew was decided before.
+    pub removal: Option<Box<TreeRemoval>>,
+}
+
+impl Position {
+    /// A name in a directory that was there.
+    pub fn in_directory(dir: Dir, name: Name) -> Self {
+        Self { dir, name, fresh: false, renamed: false, alone: false, inside: false, removal: None }
+    }
+}
+
+/// What becomes of an entry.
+pub(super) struct Decided {
+    pub decision: Decision,
+    /// What is reported when it is done; `None`: nothing changes.
+    pub change: Option<Change>,
+    /// How a directory goes that it replaces.
+    pub removal: TreeRemoval,
+}
+
+impl Target {
+    /// Answers a whole Offer.
+    pub(super) fn examine(&self, first: EntryId, entries: &[Entry]) {
+        let (mut claims, mut pieces, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (id, entry) in (first.0..).map(EntryId).zip(entries) {
+            self.note_name(entry);
+            let turn = self.in_its_turn(entry);
+            let entry = turn.as_deref().unwrap_or(entry);
+            let answer = match &entry.kind {
+                _ if turn.is_none() => Answer::Refused,
+                _ if self.removes_only() => self.answer_only_removal(entry),
+                Kind::HardLink { .. } if self.compares() => self.answer(entry),
+                Kind::HardLink { .. } => {
+                    let (answer, other) = self.answer_link(id, entry);
+                    links.extend(other);
+                    answer
+                }
+                _ => {
+                    self.expect_links(id, entry);
+                    self.answer(entry)
+                }
+            };
+            let is_there = matches!(answer, Answer::Settled | Answer::Same);
+            let is_refused = matches!(answer, Answer::Refused);
+            match (&answer, &entry.kind) {
+                (Answer::Partial(item), _) => claims.push(Claim::Part(id, Arc::clone(item))),
+                (Answer::Delta(item), Kind::File { size }) => {
+                    deltas.push((id, Arc::clone(item), 0..self.request.settings.frame.frames(*size)));
+                }
+                (Answer::Compare(item), Kind::File { size }) => {
+                    let frames = 0..self.request.settings.frame.frames(*size);
+                    pieces.push(Piece { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
+                }
+                (Answer::Needed(_), Kind::Directory) => self.filtered.enter(id, entry),
+                _ => {}
+            }
+            let next = self.lock().machine.answer(id, answer);
+            self.finish(next);
+            let would_be_new = self.is_dry() && self.dry_new.swap(false, Ordering::Relaxed);
+            if is_there && self.stays_another(entry) {
+                self.settle_links_as(id, Outcome::Another);
+            } else if is_there && would_be_new {
+                self.settle_links_as(id, Outcome::WouldBeNew);
+            } else if is_there || is_refused {
+                self.settle_links(id, is_there);
+            }
+        }
+        links.into_iter().for_each(|other| self.link(other));
+        self.links_seen_to(entries);
+        // What is there of a file can be told once all answers were.
+        self.claims.add(claims);
+        self.rereads.add(pieces);
+        deltas.into_iter().for_each(|(id, item, frames)| self.sign(id, &item, std::iter::once(frames).collect()));
+    }
+
+    fn answer(&self, entry: &Entry) -> Answer<Item> {
+        let parent = self.lock().machine.parent(&entry.place);
+        if self.compares() {
+            return self.answer_compared(parent, entry);
+        }
+        match (parent, &entry.place) {
+            (Parent::Refused, _) => Answer::Refused,
+            (Parent::Operand(number), _) => self.answer_operand(number, entry),
+            (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
+                Item::Directory { dir, fresh, names, .. } => {
+                    let (fresh, alone) = (*fresh, names.is_some());
+                    let (dir, name) = (dir.clone(), name.clone());
+                    let inside = Position { fresh, alone, inside: true, ..Position::in_directory(dir, name) };
+                    self.answer_at(inside, entry)
+                }
+                Item::File(_) | Item::HardLink | Item::Compared(_) => Answer::Refused,
+            },
+            (Parent::Again(item), Place::Again(_)) => self.answer_again(&item, entry),
+            (Parent::Open(_) | Parent::Again(_), _) => Answer::Refused,
+        }
+    }
+
+    /// Where the operand of this number goes, if that is what is offered: the controller says so, and nobody else.
+    pub(super) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<OperandPlace> {
+        let is_directory = entry.kind == Kind::Directory;
+        let fixed = || {
+            let operand = self.request.operands.get(number as usize)?;
+            let below = self.request.rules.below.get(number as usize).cloned().unwrap_or_default();
+            (is_directory == operand.directory).then(|| OperandPlace { below, name: operand.name.clone() })
+        };
+        match (&entry.kind, self.request.listed) {
+            (Kind::HardLink { .. } | Kind::Node(_), _) => None,
+            // Only a sync keeps a link that is named.
+            (Kind::Symlink { .. }, _) if !self.request.sync.into => None,
+            (_, ListedKinds::No) => fixed(),
+            (Kind::Directory, ListedKinds::Files) | (Kind::Stream, _) => None,
+            (_, ListedKinds::Files | ListedKinds::Trees) => self.listed.take(number),
+        }
+    }
+
+    fn answer_operand(&self, number: u32, entry: &Entry) -> Answer<Item> {
+        let Some(operand) = self.operand_asked_for(number, entry) else {
+            return self.refuse_operand(Refusal::NotAsked);
+        };
+        let is_directory = entry.kind == Kind::Directory;
+        let alone = self.is_one_sources(operand.name.as_ref());
+        let directory = |dir: Dir| {
+            let attributes = attributes(entry).map(Into::into);
+            let fresh = dir.is_absent();
+            let names = self.names_for(&dir, alone && !fresh);
+            Answer::Needed(Arc::new(Item::Directory { dir, fresh, names, meta: entry.meta, attributes }))
+        };
+        let absent = LandingKind::Into(Dir::absent_root());
+        let landing = if matches!(self.landing.kind, LandingKind::Nothing) { &absent } else { &self.landing.kind };
+        let answer = match landing {
+            LandingKind::Contents(dir) if is_directory => directory(dir.clone()),
+            LandingKind::Into(dir) => {
+                match (self.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
+                    (Ok(dir), Some(name)) => {
+                        let fresh = dir.is_absent();
+                        self.answer_at(Position { alone, fresh, ..Position::in_directory(dir, name.clone()) }, entry)
+                    }
+                    (Ok(dir), None) if is_directory => directory(dir),
+                    (Ok(_), None) => self.refuse_operand(Refusal::IsDirectory),
+                    (Err(error), _) => {
+                        let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
+                        self.fail(self.landing.path(&path.join(&b'/')), describe(&error));
+                        Answer::Refused
+                    }
+                }
+            }
+            LandingKind::As(dir, name) => {
+                let position = Position::in_directory(dir.clone(), name.clone());
+                self.answer_at(Position { renamed: true, alone, ..position }, entry)
+            }
+            LandingKind::Special(path) => self.answer_special(path, entry),
+            LandingKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
+            LandingKind::Contents(_) | LandingKind::Nothing => self.refuse_operand(Refusal::IsDirectory),
+        };
+        self.unless_another_run_has_it(answer, operand.name.as_ref())
+    }
+
+    /// Two runs do not copy into one directory as the same operand's.
+    pub(super) fn unless_another_run_has_it(&self, answer: Answer<Item>, name: Option<&Name>) -> Answer<Item> {
+        let Answer::Needed(item) = &answer else { return answer };
+        let Item::Directory { dir, .. } = &**item else { return answer };
+        if dir.is_absent() {
+            return answer;
+        }
+        match self.rivals.enter(dir) {
+            Ok(()) => answer,
+            Err(text) => {
+                let own_name = matches!(self.landing.kind, LandingKind::Into(_)).then_some(name);
+                let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
+                self.fail(self.landing.path(relative), text);
+                Answer::Refused
+            }
+        }
+    }
+
+    /// A file that changed while it was being read is offered anew: what came of it goes.
+    fn answer_again(&self, item: &Item, entry: &Entry) -> Answer<Item> {
+        let Item::File(incoming) = item else { return Answer::Refused };
+        incoming.void();
+        incoming.discard(&self.unfinished);
+        match incoming.spot() {
+            Some(spot) => {
+                let (dir, name) = (spot.dir.clone(), spot.name.clone());
+                let removal = incoming.replaces_tree.clone();
+                self.answer_at(Position { removal, ..Position::in_directory(dir, name) }, entry)
+            }
+            None => {
+                self.fail(incoming.path(&self.landing), CHANGED);
+                Answer::Refused
+            }
+        }
+    }
+
+    pub(super) fn refuse_operand(&self, refusal: Refusal) -> Answer<Item> {
+        self.fail(self.landing.path(b""), refusal.text());
+        Answer::Refused
+    }
+
+    /// A device, FIFO or socket: opened when the first frame comes, written, never renamed over.
+    fn answer_special(&self, path: &std::path::Path, entry: &Entry) -> Answer<Item> {
+        let Some(size) = size_of(&entry.kind) else { return self.refuse_operand(Refusal::IsSpecial) };
+        // What it holds cannot always be read again, so that a digest takes it in order.
+        match Incoming::special(path, size, self.is_asked_for_sums()) {
+            Ok((incoming, seekable)) => {
+                let item = Arc::new(Item::File(incoming));
+                if seekable { Answer::Needed(item) } else { Answer::NeededInOrder(item) }
+            }
+            Err(error) => {
+                self.fail(self.landing.path(b""), describe(&error));
+                Answer::Refused
+            }
+        }
+    }
+
+    /// What is open already and takes bytes in order.
+    fn answer_pipe(&self, sink: &Arc<Sink>, entry: &Entry) -> Answer<Item> {
+        match size_of(&entry.kind) {
+            Some(size) => Answer::NeededInOrder(Arc::new(Item::File(Incoming::pipe(Arc::clone(sink), size)))),
+            None => self.refuse_operand(Refusal::NotAsked),
+        }
+    }
+
+    fn answer_at(&self, position: Position, entry: &Entry) -> Answer<Item> {
+        match self.try_answer(&position, entry) {
+            Ok(answer) => answer,
+            Err(error) => self.refuse(&position, describe(&error)),
+        }
+    }
+
+    pub(super) fn try_answer(&self, position: &Position, entry: &Entry) -> io::Result<Answer<Item>> {
+        if position.name.is_reserved() {
+            return Ok(self.refuse(position, Refusal::Reserved.text()));
+        }
+        let there =
+            if position.fresh { Standing::NOTHING } else { self.standing(&position.dir, &position.name, entry)? };
+        if there.existing != Existing::Absent && self.is_spelled_otherwise(&position.dir, &position.name) {
+            return Ok(self.refuse(position, OTHER_SPELLING));
+        }
+        if let Kind::Symlink { points_to } = &entry.kind
+            && self.links_inside
+            && self.leads_out(&position.dir, points_to)?
+        {
+            return Ok(self.refuse(position, LEADS_OUT));
+        }
+        if let Kind::Node(node) = &entry.kind
+            && !self.may_make_node(*node)
+        {
+            return Ok(self.refuse(position, NODE_NOT_ASKED));
+        }
+        let mut decided = match self.decide(position, entry, &there)? {
+            Ok(decided) => decided,
+            Err(answer) => return Ok(answer),
+        };
+        let decision = self.clear(position, entry, &mut decided)?;
+        if self.is_dry() && entry.kind != Kind::Directory {
+            return self.answer_dry(position, entry, &decided);
+        }
+        match &entry.kind {
+            Kind::Directory => {
+                let answer = self.directory(position, entry, decision)?;
+                if matches!(answer, Answer::Needed(_)) {
+                    self.tell_decided(position, entry, &decided);
+                }
+                Ok(answer)
+            }
+            Kind::Symlink { points_to } => {
+                if decision == Decision::Replace {
+                    self.back_up(&position.dir, &position.name)?;
+                }
+                match decision {
+                    Decision::Keep => {}
+                    Decision::ReplaceTree => {
+                        let temporary = make_temporary_link(&position.dir, &position.name, points_to)?;
+                        self.replace_directory(&position.dir, &temporary, &position.name, &decided.removal)?;
+                    }
+                    _ => make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?,
+                }
+                let changes = !self.creates_only || decision != Decision::Keep;
+                let is_kept = decision == Decision::Keep;
+                let has_time = there.look.is_some_and(|look| is_kept && look.meta.modified == entry.meta.modified);
+                let keep = Keep { owner: self.request.preserve && changes, mode: None, times: changes && !has_time };
+                match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
+                    Ok(_) => self.tell_decided(position, entry, &decided),
+                    // Somebody else's link, or a file system whose links have no times: the link itself is there.
+                    Err(error) if is_not_ours(&error) => self.tell_decided(position, entry, &decided),
+                    Err(error) => return Err(error),
+                }
+                add(&self.reporter.tally.symlinks, 1);
+                self.known_to_be_same(position, false)
+            }
+            Kind::File { size } => self.file(position, entry, *size, &decided, &there),
+            Kind::Stream => Ok(self.stream(position, entry.meta, &decided)),
+            Kind::Node(node) => {
+                let answer = self.node(position, *node, &entry.meta, &decided, &there)?;
+                if matches!(answer, Answer::Settled) {
+                    self.tell_decided(position, entry, &decided);
+                }
+                Ok(answer)
+            }
+            Kind::HardLink { .. } => Ok(self.refuse(position, Refusal::NotAsked.text())),
+        }
+    }
+
+    /// What becomes of an entry; or what it is answered, where nothing becomes of it.
+    pub(super) fn decide(
+        &self,
+        position: &Position,
+        entry: &Entry,
+        there: &Standing,
+    ) -> io::Result<Result<Decided, Answer<Item>>> {
+        let (dir, name) = (&position.dir, &position.name);
+        let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.conduct()) {
+            Decision::Compare if self.has_digest(dir, name, entry)? => Decision::Keep,
+            Decision::Compare => Decision::Replace,
+            Decision::Keep | Decision::Omit if self.is_half_changed(position, entry, there)? => Decision::Replace,
+            decision => decision,
+        };
+        let (decision, reasons) = self.decide_of_standing(position, entry, there, decision);
+        let makes = matches!(decision, Decision::Create | Decision::Replace | Decision::ReplaceTree);
+        if makes && !self.is_dry() {
+            let link_bytes = if let Kind::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
+            let taken = self.quota.take_names(1).and_then(|()| self.quota.take(link_bytes as u64));
+            if let Err(text) = taken {
+                return Ok(Err(self.refuse(position, text)));
+            }
+        }
+        match decision {
+            Decision::Create | Decision::Replace | Decision::ReplaceTree if position.inside => self.widen(dir)?,
+            _ => {}
+        }
+        match decision {
+            Decision::Refuse(refusal) => return Ok(Err(self.refuse(position, refusal.text()))),
+            Decision::Omit => return self.omit(position, entry).map(Err),
+            // Whatever would be in it, or be another name of it, is not there either.
+            Decision::Pass => return Ok(Err(Answer::Refused)),
+            Decision::Create if self.link_from_earlier(position, entry)? => {
+                self.tell_linked(|| self.relative(position), size_of(&entry.kind).unwrap_or(0));
+                return Ok(Err(Answer::Settled));
+            }
+            _ => {}
+        }
+        let change = match decision {
+            Decision::Create => Some(Change::Made),
+            Decision::Replace | Decision::ReplaceTree => Some(Change::Replaced(reasons)),
+            _ => Some(Change::Adjusted(reasons)).filter(|_| !reasons.is_empty()),
+        };
+        Ok(Ok(Decided { decision, change, removal: TreeRemoval::default() }))
+    }
+
+    /// Reports what was decided of an entry, and is done.
+    pub(super) fn tell_decided(&self, position: &Position, entry: &Entry, decided: &Decided) {
+        if let Some(change) = decided.change {
+            self.tell_item(|| self.relative(position), What::from(&entry.kind), change);
+        }
+    }
+
+    /// What becomes of what is there, and why. What would stay is replaced in a sync where it cannot be what the source
+    /// has by its metadata alone.
+    fn decide_of_standing(
+        &self,
+        position: &Position,
+        entry: &Entry,
+        there: &Standing,
+        decision: Decision,
+    ) -> (Decision, Reasons) {
+        if decision != Decision::Keep {
+            there.look.iter().for_each(|look| self.count_replaced_name(look, decision));
+            return (decision, there.reasons(entry));
+        }
+        let Some(mut look) = there.look else { return (decision, Reasons::default()) };
+        let follows = self.request.rules.in_the_way == InTheWay::Follow;
+        match self.other_name_of(entry, &look) {
+            OtherName::Stays(_) if follows => {
+                self.count_replaced_name(&look, Decision::Replace);
+                return (Decision::Replace, Reasons::LINK);
+            }
+            OtherName::Has(meta) | OtherName::Stays(meta) if self.is_dry() => look.meta = meta,
+            _ => {}
+        }
+        if !follows && !self.request.sync.tells_items {
+            return (decision, Reasons::default());
+        }
+        let reasons = self.metadata_reasons(&position.dir, &position.name, entry, &look);
+        let gives_rights = || {
+            let has_capability = self.keeps_attributes() && has_capability(entry);
+            self.request.preserve
+                && matches!(entry.kind, Kind::File { .. })
+                && (!may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look))
+        };
+        // What a link gets, its other names would get, too.
+        let is_shared_link = matches!(entry.kind, Kind::Symlink { .. }) && self.names_left(&look) > 1;
+        // Somebody else may have it open, and write to it later.
+        let is_replaced = follows && !reasons.is_empty() && (is_shared_link || gives_rights());
+        if is_replaced {
+            self.count_replaced_name(&look, Decision::Replace);
+            self.forget_other_names_of(&look);
+        }
+        (if is_replaced { Decision::Replace } else { decision }, reasons)
+    }
+
+    /// Makes way for what takes the place of a directory, or for a directory that takes the place of something.
+    fn clear(&self, position: &Position, entry: &Entry, decided: &mut Decided) -> io::Result<Decision> {
+        let (dir, name) = (&position.dir, &position.name);
+        match (decided.decision, &entry.kind) {
+            (decision @ Decision::ReplaceTree, _) => {
+                decided.removal = match &position.removal {
+                    Some(removal) => self.may_still_make_way(dir, name, TreeRemoval::clone(removal))?,
+                    None => self.may_make_way(dir, name, &entry.place)?,
+                };
+                Ok(decision)
+            }
+            (Decision::Replace, Kind::Directory) => {
+                let removal = self.may_make_way(dir, name, &entry.place)?;
+                if !self.is_dry() && self.exchange_for_directory(position, &entry.meta)? {
+                    return Ok(Decision::Replace);
+                }
+                self.make_way_as(dir, name, &removal)?;
+                Ok(Decision::Create)
+            }
+            (decision, _) => Ok(decision),
+        }
+    }
+
+    /// Whether a symbolic link in a directory, which a dry run may only plan, leads out of the served one.
+    fn leads_out(&self, dir: &Dir, points_to: &[u8]) -> io::Result<bool> {
+        let (mut at, mut absent) = (dir, 0);
+        while at.is_absent() {
+            absent += 1;
+            match at.parent() {
+                Some(parent) => at = parent,
+                None => return Ok(lookup::leads_out(CWD, absent + self.landing.missing_depth(), points_to)),
+            }
+        }
+        Ok(lookup::leads_out(&*at.fd()?, absent, points_to))
+    }
+
+    /// Whether a file that is there has the contents of the source's, as that has told them. A file that this process
+    /// cannot read counts as different.
+    pub(super) fn has_digest(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
+        let Some(told) = entry.more.as_ref().and_then(|more| more.digest) else { return Ok(false) };
+        let (file, look) = match dir.open_file(name, Links::Itself) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+            opened => opened?,
+        };
+        if !self.wrong_digests.may_compare(&look) {
+            return Ok(false);
+        }
+        let is_same = digest_of_open(file)? == told;
+        if !is_same {
+            self.wrong_digests.count(&look);
+        }
+        Ok(is_same)
+    }
+
+    /// A position as it is shown, from the landing down.
+    pub(super) fn relative(&self, position: &Position) -> Vec<u8> {
+        // A tree that gets the target's own name is what everything is shown below.
+        let is_label = position.renamed && self.landing.memory.is_some();
+        if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) }
+    }
+
+    /// Something is there, and stays as it is.
+    fn omit(&self, position: &Position, entry: &Entry) -> io::Result<Answer<Item>> {
+        match entry.kind {
+            Kind::File { size } => self.file_stays(position, size)?,
+            Kind::HardLink { .. } => {}
+            _ => add(&self.reporter.tally.symlinks, 1),
+        }
+        Ok(Answer::Settled)
+    }
+
+    pub(super) fn file_stays(&self, position: &Position, size: u64) -> io::Result<()> {
+        let path = || position.dir.path_of(position.name.as_bytes());
+        let digest = match self.sum_existing(path, || Ok(position.dir.open_file(&position.name, Links::Itself)?.0))? {
+            None if self.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
+            digest => digest,
+        };
+        self.reporter.file_there(path, size, digest);
+        Ok(())
+    }
+
+    pub(super) fn refuse(&self, position: &Position, text: impl Into<String>) -> Answer<Item> {
+        self.fail(self.landing.path(&self.relative(position)), text);
+        Answer::Refused
+    }
+}
+
+/// The size of what is no directory and no link.
+fn size_of(kind: &Kind) -> Option<u64> {
+    match kind {
+        Kind::File { size } => Some(*size),
+        Kind::Stream => Some(UNKNOWN_SIZE),
+        Kind::Directory | Kind::Symlink { .. } | Kind::HardLink { .. } | Kind::Node(_) => None,
+    }
+}
+
+/// BLAKE3 of a file that is there already.
+fn digest_of(dir: &Dir, name: &Name) -> io::Result<Digest> {
+    digest_of_open(dir.open_file(name, Links::Itself)?.0)
+}
+
+fn digest_of_open(file: OwnedFd) -> io::Result<Digest> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(std::fs::File::from(file))?;
+    Ok(*hasher.finalize().as_bytes())
+}
+
+/// Makes a link; one that replaces something is made beside it and renamed over it.
+pub(super) fn make_link(dir: &Dir, name: &Name, points_to: &[u8], replace: bool) -> io::Result<()> {
+    let fd = dir.fd()?;
+    if !replace {
+        return Ok(symlinkat(points_to, &*fd, name.as_bytes())?);
+    }
+    let temporary = make_temporary_link(dir, name, points_to)?;
+    Ok(renameat_with(&*fd, temporary.as_bytes(), &*fd, name.as_bytes(), RenameFlags::empty())?)
+}
+
+fn make_temporary_link(dir: &Dir, name: &Name, points_to: &[u8]) -> io::Result<Name> {
+    let dir = dir.fd()?;
+    Ok(make_temporary(&dir, name, b"link", |temporary| symlinkat(points_to, &*dir, temporary.as_bytes()))?)
+}

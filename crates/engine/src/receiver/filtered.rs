@@ -1,0 +1,164 @@
+//! The filters, as a target has them: so that what it alone has is left alone where the source would have left it out.
+//!
+//! What the source has and leaves out, it names. What it does not have it cannot name: that is judged here, by what was
+//! typed, and by the files with patterns that the source has found in its directories.
+
+use haul_proto::filter::{Matcher, Scope};
+use haul_proto::ids::EntryId;
+use haul_proto::manifest::{Entry, Kind, Place};
+use haul_proto::path::Name;
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::filters::Filters;
+use haul_proto::wire::limits::OPEN_RULES_MAX;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use crate::fs::rules_of;
+use crate::sys::sync::lock;
+
+/// The filters of a job, and the directories that are open.
+pub struct Filtered(Option<Judge>);
+
+struct Judge {
+    matcher: Matcher,
+    /// How many names files with patterns have.
+    files: usize,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    scopes: HashMap<EntryId, Arc<Scope>>,
+    rules: usize,
+}
+
+impl Filtered {
+    /// Those that the controller has told.
+    pub fn new(filters: &Filters) -> Self {
+        // It was decoded, and so its patterns have no line that is too long.
+        let matcher = || Matcher::new(filters).unwrap_or_else(|error| panic!("{error}"));
+        let is_wanted = !(filters.lists.is_empty() && filters.files.is_empty());
+        Self(is_wanted.then(|| Judge { matcher: matcher(), files: filters.files.len(), open: Mutex::default() }))
+    }
+
+    /// A directory was offered, and what is in it will be.
+    pub fn enter(&self, id: EntryId, entry: &Entry) {
+        let Some(judge) = self.0.as_ref().filter(|_| entry.kind == Kind::Directory) else { return };
+        let mut open = lock(&judge.open);
+        let above = match &entry.place {
+            Place::Child { parent, name } => open.scopes.get(parent).map(|above| (Arc::clone(above), name.clone())),
+            Place::Operand(_) | Place::Again(_) => None,
+        };
+        let scope = above.map_or_else(Scope::default, |(above, name)| Scope::below(above, name, Vec::new()));
+        open.scopes.insert(id, Arc::new(scope));
+    }
+
+    /// A file with patterns lies in a directory that was entered, and in which nothing was.
+    pub fn add(&self, id: EntryId, file: u8, text: Vec<u8>) -> Result<(), ProtocolFault> {
+        let unasked = ProtocolFault::Unasked("patterns");
+        let judge = self.0.as_ref().filter(|judge| usize::from(file) < judge.files).ok_or(unasked)?;
+        let rules = rules_of(&[(file, text)]).map_err(|_| ProtocolFault::OverLimit("a pattern"))?;
+        let mut open = lock(&judge.open);
+        let Open { scopes, rules: count } = &mut *open;
+        let late = ProtocolFault::OutOfTurn("patterns");
+        let scope = scopes.get_mut(&id).and_then(Arc::get_mut).ok_or(late)?;
+        for (number, rules) in rules {
+            *count += rules.count();
+            if *count > OPEN_RULES_MAX {
+                return Err(ProtocolFault::OverLimit("rules"));
+            }
+            scope.add(number, rules);
+        }
+        Ok(())
+    }
+
+    /// A directory and all that is in it is settled: what is to be known of it to tell what is left out in it.
+    pub fn leave(&self, id: EntryId) -> Option<Arc<Scope>> {
+        let mut open = lock(&self.0.as_ref()?.open);
+        let scope = open.scopes.remove(&id)?;
+        open.rules -= scope.own_rules();
+        Some(scope)
+    }
+
+    /// The scope of a directory that is open.
+    pub fn scope_in(&self, id: EntryId) -> Option<Arc<Scope>> {
+        lock(&self.0.as_ref()?.open).scopes.get(&id).map(Arc::clone)
+    }
+
+    /// The scope of an entry, as if it were a directory: its parent has to be open.
+    pub fn scope_of(&self, place: &Place) -> Option<Arc<Scope>> {
+        let judge = self.0.as_ref()?;
+        match place {
+            Place::Child { parent, name } => {
+                let above = Arc::clone(lock(&judge.open).scopes.get(parent)?);
+                Some(Arc::new(Scope::below(above, name.clone(), Vec::new())))
+            }
+            Place::Operand(_) | Place::Again(_) => Some(Arc::default()),
+        }
+    }
+
+    /// Whether a name in the directory of `scope` is left out.
+    pub fn leaves_out(&self, scope: Option<&Arc<Scope>>, name: &Name, is_directory: bool) -> bool {
+        let Some((judge, scope)) = self.0.as_ref().zip(scope) else { return false };
+        judge.matcher.leaves_out(scope, name.as_bytes(), is_directory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_proto::manifest::Meta;
+    use haul_proto::wire::filters::List;
+
+    fn name(text: &str) -> Name {
+        Name::new(text.as_bytes()).unwrap()
+    }
+
+    fn directory(place: Place) -> Entry {
+        Entry { place, kind: Kind::Directory, meta: Meta::default(), version: None, more: None }
+    }
+
+    fn filtered() -> Filtered {
+        let list = List { text: b"/a/x".to_vec(), is_file: false, includes: false };
+        let filtered = Filtered::new(&Filters { lists: vec![list], files: vec![name(".f")], ..Filters::default() });
+        filtered.enter(EntryId(0), &directory(Place::Operand(0)));
+        filtered
+    }
+
+    fn enter_a(filtered: &Filtered) {
+        filtered.enter(EntryId(1), &directory(Place::Child { parent: EntryId(0), name: name("a") }));
+    }
+
+    #[test]
+    fn what_was_typed_and_what_lies_in_directories_is_left_out() {
+        let filtered = filtered();
+        filtered.add(EntryId(0), 0, b"*.o\n".to_vec()).unwrap();
+        enter_a(&filtered);
+        let inner = filtered.leave(EntryId(1));
+        let inner = |text, is_directory| filtered.leaves_out(inner.as_ref(), &name(text), is_directory);
+        assert!(inner("x", false) && inner("y.o", false) && !inner("y", false));
+        let outer = filtered.leave(EntryId(0));
+        let outer = |text, is_directory| filtered.leaves_out(outer.as_ref(), &name(text), is_directory);
+        assert!(!outer("x", false) && outer("y.o", true));
+        assert_eq!(lock(&filtered.0.as_ref().unwrap().open).rules, 0);
+    }
+
+    #[test]
+    fn patterns_that_come_late_or_that_nobody_wants_are_faults() {
+        let filtered = filtered();
+        let add = |id, file: u8, text: &str| filtered.add(EntryId(id), file, text.into());
+        assert!(add(0, 1, "a").is_err() && add(7, 0, "a").is_err());
+        assert!(add(0, 0, "a").is_ok());
+        enter_a(&filtered);
+        assert!(add(0, 0, "a").is_err());
+        assert!(Filtered::new(&Filters::default()).add(EntryId(0), 0, Vec::new()).is_err());
+    }
+
+    #[test]
+    fn a_source_cannot_fill_the_memory_with_rules() {
+        let filtered = filtered();
+        let lines = "a\n".repeat(32 << 10);
+        let until = (0..).find(|_| filtered.add(EntryId(0), 0, lines.clone().into()).is_err()).unwrap();
+        assert_eq!(until, OPEN_RULES_MAX / (32 << 10));
+    }
+}

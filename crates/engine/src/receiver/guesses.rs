@@ -1,0 +1,53 @@
+//! Digests that did not match. A source that offers a digest learns whether a file has it, so it may offer as many wrong
+//! ones of a file as that has names, up to a few: afterwards the file counts as different, and is not read.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use crate::fs::{Identity, Look};
+use crate::sys::sync::lock;
+
+/// Most wrong digests of one file, however many names it has.
+const WRONG_DIGESTS_MAX: u64 = 8;
+/// Most files that are remembered; with more, every file counts as different. A hash table with so many takes 13 MiB, and
+/// 19 MiB while it grows.
+const FILES_MAX: usize = 7 << 16;
+
+/// How many wrong digests were offered, by file.
+#[derive(Default)]
+pub struct WrongDigests(Mutex<HashMap<Identity, u8>>);
+
+impl WrongDigests {
+    /// Whether another digest may be compared with this file's.
+    pub fn may_compare(&self, file: &Look) -> bool {
+        let wrong = lock(&self.0);
+        let most = file.names.clamp(1, WRONG_DIGESTS_MAX);
+        wrong.len() < FILES_MAX && u64::from(wrong.get(&file.identity).copied().unwrap_or(0)) < most
+    }
+
+    /// A digest was wrong.
+    pub fn count(&self, file: &Look) {
+        let mut wrong = lock(&self.0);
+        let times = wrong.entry(file.identity).or_default();
+        *times = times.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_too_many_files_no_digest_is_compared() {
+        let mut file = Look::at_fd(tempfile::tempfile().unwrap()).unwrap();
+        file.names = 1;
+        let wrong = WrongDigests::default();
+        for inode in 0..FILES_MAX as u64 {
+            file.identity.inode = inode;
+            assert!(wrong.may_compare(&file));
+            wrong.count(&file);
+        }
+        file.identity.inode = u64::MAX;
+        assert!(!wrong.may_compare(&file));
+    }
+}

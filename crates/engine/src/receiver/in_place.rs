@@ -1,0 +1,276 @@
+//! Files that become what they are to be in their own place, and are never a mixture: what changes is gathered in a patch
+//! beside the file while it comes. When all of it is there and proven, the patch is put on the disk and named; only then
+//! it is put into the file. Whoever is interrupted before that leaves the old file, and whoever is interrupted after it
+//! leaves a patch that the next run carries out first.
+//!
+//! Blocks that stay are not written, and not read a second time: their values, from when they were looked at, are merged
+//! with those of new blocks to the frame's value.
+
+use blake3::hazmat::ChainingValue;
+use haul_proto::delta::blocks::{self, BLOCK};
+use haul_proto::delta::instructions::Step;
+use haul_proto::delta::patch::{HEADER_LEN, Header, PIECE_HEAD, append};
+use haul_proto::manifest::{Entry, Kind, Meta, Stamp};
+use haul_proto::need::{Existing, InTheWay};
+use haul_proto::path::Name;
+use haul_proto::session::target::Rebuilt;
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::frame::{DataFrame, DeltaFrame};
+use haul_proto::wire::sync::Equal;
+use rustix::fs::{OFlags, fdatasync, fsync, ftruncate};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::basis::{Basis, open_to_write};
+use super::examine::Position;
+use super::file::{Incoming, Spot};
+use super::standing::Standing;
+use super::temporary::{Denied, Locked, lock_own, remove, sibling, temporary_name};
+use super::whole::check_length;
+use super::{Item, Target};
+use crate::fs::{Links, Look};
+use crate::io::frame_buffer::Record;
+use crate::io::storage::calls::{read_at, write_at};
+use crate::sys::describe::describe;
+use crate::sys::sync::lock;
+
+/// Bytes of a patch that are read at a time: the longest piece fits.
+const READ_BYTES: usize = 4 << 20;
+
+/// What is known of a file that is changed in its own place.
+pub struct InPlace {
+    /// The values of its blocks as they are, by their frame's index, from when they are told until the frame has come.
+    values: Mutex<HashMap<u64, Vec<ChainingValue>>>,
+    /// Where the next piece of the patch goes.
+    end: AtomicU64,
+}
+
+impl Default for InPlace {
+    fn default() -> Self {
+        Self { values: Mutex::default(), end: AtomicU64::new(HEADER_LEN as u64) }
+    }
+}
+
+/// The name of a patch that is complete.
+pub(crate) fn patch_name(name: &Name) -> Name {
+    sibling(&temporary_name(name, b"file"), "patch")
+}
+
+impl InPlace {
+    /// Keeps what blocks are.
+    pub fn keep(&self, values: Vec<(u64, Vec<ChainingValue>)>) {
+        lock(&self.values).extend(values);
+    }
+
+    /// What blocks of a frame are to be written, where the frame then has its value; `None` where it has not.
+    fn changes<'s>(&self, index: u64, steps: &[Step<'s>], frame: &DeltaFrame, is_only: bool) -> Changes<'s> {
+        let Some(mut values) = lock(&self.values).remove(&index) else { return Ok(None) };
+        values.resize(blocks::count(frame.plain), [0; 32]);
+        let (mut changes, mut at) = (Vec::new(), 0);
+        for step in steps {
+            let len = match step {
+                Step::New(bytes) => bytes.len(),
+                Step::Old { len, .. } => *len,
+            };
+            let end = at + len;
+            let place = frame.offset + at as u64;
+            let is_whole = at.is_multiple_of(BLOCK) && (end.is_multiple_of(BLOCK) || end == frame.plain);
+            match step {
+                _ if !is_whole => return Err(NOT_IN_PLACE),
+                Step::Old { offset, .. } if *offset != place => return Err(NOT_IN_PLACE),
+                Step::Old { .. } => {}
+                Step::New(bytes) => {
+                    let new = (place..).step_by(BLOCK).zip(bytes.chunks(BLOCK));
+                    let new = new.map(|(offset, block)| blocks::value(offset, block));
+                    values.iter_mut().skip(at / BLOCK).zip(new).for_each(|(value, new)| *value = new);
+                    changes.push((place, *bytes));
+                }
+            }
+            at = end;
+        }
+        Ok((blocks::frame_value(&values, is_only) == Some(frame.value)).then_some(changes))
+    }
+
+    fn write(&self, patch: &OwnedFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(pieces.iter().map(|(_, piece)| PIECE_HEAD + piece.len()).sum());
+        pieces.iter().for_each(|(offset, piece)| append(&mut bytes, *offset, piece));
+        let at = self.end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        write_at(patch, &bytes, at)
+    }
+}
+
+/// Offsets in the file, and what comes there.
+type Changes<'s> = Result<Option<Vec<(u64, &'s [u8])>>, ProtocolFault>;
+
+const NOT_IN_PLACE: ProtocolFault = ProtocolFault::Invalid("a step that leaves a block's place");
+
+impl Target {
+    /// Takes a frame as instructions.
+    pub(super) fn deliver_in_place(
+        &self,
+        item: &Arc<Item>,
+        (basis, in_place): (&Basis, &InPlace),
+        steps: &[Step<'_>],
+        frame: &DeltaFrame,
+    ) -> Result<(), ProtocolFault> {
+        let Item::File(incoming) = &**item else { return Ok(()) };
+        let settings = self.settings();
+        let index = frame.offset / u64::from(settings.frame.get());
+        let is_only = settings.frame.frames(incoming.size()) == 1;
+        let changes = in_place.changes(index, steps, frame, is_only)?;
+        let rebuilt = if changes.is_some() { Rebuilt::Right } else { Rebuilt::Wrong };
+        let (true, Some(changes)) = (self.conclude_delta(basis, frame, rebuilt)?, changes) else { return Ok(()) };
+        let data = DataFrame { job: frame.job, entry: frame.entry, offset: frame.offset, check: 0, value: frame.value };
+        self.write_patch(item, incoming, in_place, &data, frame.plain, &changes);
+        Ok(())
+    }
+
+    /// Takes a frame as it is.
+    pub(super) fn whole_in_place(&self, item: &Arc<Item>, in_place: &InPlace, frame: &DataFrame, record: &Record) {
+        let Item::File(incoming) = &**item else { return };
+        let bytes = record.payload();
+        self.write_patch(item, incoming, in_place, frame, bytes.len(), &[(frame.offset, bytes)]);
+    }
+
+    fn write_patch(
+        &self,
+        item: &Arc<Item>,
+        incoming: &Incoming,
+        in_place: &InPlace,
+        frame: &DataFrame,
+        len: usize,
+        pieces: &[(u64, &[u8])],
+    ) {
+        let written = incoming
+            .open_once(self)
+            .and_then(|patch| in_place.write(patch.fd(), pieces).map_err(|error| describe(&error)));
+        self.frame_done(item, frame, len, written);
+    }
+
+    /// All of a patch is there and, with `to_disk`, on the disk: names it, and puts it into its file.
+    pub(super) fn carry_out(
+        &self,
+        incoming: &Incoming,
+        basis: &Basis,
+        in_place: &InPlace,
+        patch: &OwnedFd,
+        modified: Stamp,
+        to_disk: bool,
+    ) -> Result<(), String> {
+        let Some(spot) = incoming.spot() else { return Err("it is no file".into()) };
+        let file = basis.open_to_change()?;
+        let end = in_place.end.load(Ordering::Relaxed);
+        let header = Header { inode: basis.identity.inode, size: incoming.size(), modified, end };
+        let written = || -> io::Result<()> {
+            write_at(patch, &header.encode(), 0)?;
+            if to_disk { Ok(fdatasync(patch)?) } else { Ok(()) }
+        };
+        written().map_err(|error| describe(&error))?;
+        let name = self.unfinished.name_patch(spot, patch, &patch_name(&spot.name))?;
+        let carried = || -> io::Result<()> {
+            if to_disk {
+                fsync(&*spot.dir.fd()?)?;
+            }
+            put_into(patch, &file, &header)?;
+            let meta = Meta { modified, ..*incoming.meta() };
+            incoming.lacks(self.put_on_file(&file, &meta, false, incoming.attributes())?);
+            check_length(&file, header.size).map_err(io::Error::other)?;
+            if to_disk {
+                fsync(&file)?;
+            }
+            remove(&spot.dir, &name)
+        };
+        carried().map_err(|error| format!("{}\nthe same command goes on with it", describe(&error)))
+    }
+
+    /// Whether a file that would stay may be half changed in its place, by a run or an attempt that broke. Its time is new
+    /// then, so that `--update` would take the change for somebody else's; and its size may be right.
+    pub(super) fn is_half_changed(&self, position: &Position, entry: &Entry, there: &Standing) -> io::Result<bool> {
+        let sync = &self.request.sync;
+        let replaces = matches!(self.request.rules.in_the_way, InTheWay::Replace | InTheWay::Follow);
+        let (Kind::File { .. }, Existing::File { modified, .. }, Some(look)) =
+            (&entry.kind, &there.existing, &there.look)
+        else {
+            return Ok(false);
+        };
+        // A file that is whole has the source's time.
+        let has_other_time = *modified != entry.meta.modified;
+        let may_be = sync.modify_window_s.is_some() || has_other_time && (sync.update || sync.equal == Equal::Size);
+        let may_be = replaces && may_be;
+        if !may_be {
+            return Ok(false);
+        }
+        match position.dir.open_file(&patch_name(&position.name), Links::Itself) {
+            Ok((patch, found)) => {
+                let is_own = found.meta.uid == rustix::process::geteuid().as_raw();
+                Ok(is_own && read_header(&patch).is_some_and(|header| header.inode == look.identity.inode))
+            }
+            // Another user's is of no concern.
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Carries out what an earlier run has left for the file that stands there, as far as that can be done. What the file
+    /// is then is proven as of any old file: somebody may have changed it since, or it may have got the inode of another.
+    pub(super) fn recover(&self, spot: &Spot) -> io::Result<()> {
+        let locked = match lock_own(&spot.dir, &patch_name(&spot.name), OFlags::RDWR, &self.rivals) {
+            Ok(locked) => locked,
+            Err(Denied::Held(rival)) => return Err(io::Error::other(rival.writes())),
+            // Another user's, and of no concern.
+            Err(Denied::Taken) => None,
+            Err(Denied::Failed(error)) => return Err(error),
+        };
+        let Some(Locked { name, file: patch, .. }) = locked else { return Ok(()) };
+        let look = Look::at_name(&*spot.dir.fd()?, &spot.name, Links::Itself)?;
+        if let Some(header) = read_header(&patch).filter(|header| header.inode == look.identity.inode) {
+            let file = open_to_write(&spot.dir, &spot.name)?;
+            match put_into(&patch, &file, &header) {
+                // What is left of it can never be put in.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+                put => put?,
+            }
+            if self.has_groups() {
+                fsync(&file)?;
+            }
+        }
+        // What belongs to a file that is not there any more is of no use.
+        remove(&spot.dir, &name)
+    }
+}
+
+/// The header of a patch; `None` where it has none, or a damaged one.
+pub(crate) fn read_header(patch: &OwnedFd) -> Option<Header> {
+    let mut bytes = [0; HEADER_LEN];
+    let read = read_at(patch, &mut bytes, 0).ok()?;
+    Header::decode(&bytes).ok().filter(|_| read == HEADER_LEN)
+}
+
+/// Puts all pieces into the file. To do so twice is the same as once.
+fn put_into(patch: &OwnedFd, file: &OwnedFd, header: &Header) -> io::Result<()> {
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "what was to be put into it is damaged");
+    let mut buffer = vec![0; READ_BYTES];
+    let mut at = HEADER_LEN as u64;
+    while at < header.end {
+        let read = read_at(patch, &mut buffer, at)?;
+        let mut rest = &buffer[..read.min(usize::try_from(header.end - at).unwrap_or(read))];
+        let before = rest.len();
+        while let Some((head, behind)) = rest.split_first_chunk::<PIECE_HEAD>() {
+            let (offset, len) = header.piece(*head).map_err(|_| damaged())?;
+            let Some((piece, behind)) = behind.split_at_checked(len) else { break };
+            write_at(file, piece, offset)?;
+            rest = behind;
+        }
+        if rest.len() == before {
+            return Err(damaged());
+        }
+        at += (before - rest.len()) as u64;
+    }
+    Ok(ftruncate(file, header.size)?)
+}
+
+#[cfg(test)]
+#[path = "in_place_tests.rs"]
+mod tests;

@@ -1,0 +1,165 @@
+//! The names that the source has in a directory, where it is asked what is at the target besides: that is there alone.
+//!
+//! Of a name, a hash is kept, whose key nobody else knows: 8 bytes, and as many again for the set.
+
+use haul_proto::path::Name;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::sys::sync::lock;
+
+/// Most names that are kept, of all directories that are open: what a source offers is not to fill the memory,
+/// of which each name takes up to 36 bytes while the set grows.
+const NAMES_MAX: usize = 1 << 22;
+
+/// How many names are kept.
+pub type Kept = Arc<AtomicUsize>;
+
+/// The names in one directory.
+pub struct Names {
+    hasher: RandomState,
+    /// `None` once there were too many.
+    hashes: Mutex<Option<Hashes>>,
+    kept: Kept,
+    /// So many of the entries that are there besides count as removed, once that was decided.
+    reserved: OnceLock<u64>,
+}
+
+#[derive(Default)]
+struct Hashes {
+    names: HashSet<u64>,
+    /// Of those that have upper case, in lower case.
+    lower: HashSet<u64>,
+}
+
+impl Hashes {
+    fn len(&self) -> usize {
+        self.names.len() + self.lower.len()
+    }
+}
+
+impl Names {
+    /// None yet.
+    pub fn new(kept: &Kept) -> Self {
+        Self {
+            hasher: RandomState::new(),
+            hashes: Mutex::new(Some(Hashes::default())),
+            kept: Arc::clone(kept),
+            reserved: OnceLock::new(),
+        }
+    }
+
+    /// The source has this one.
+    pub fn add(&self, name: &Name) {
+        let mut hashes = lock(&self.hashes);
+        let Some(kept) = hashes.as_mut() else { return };
+        let before = kept.len();
+        kept.names.insert(self.hasher.hash_one(name.as_bytes()));
+        if let Some(lower) = in_lower_case(name) {
+            kept.lower.insert(self.hasher.hash_one(lower.as_bytes()));
+        }
+        let (len, more) = (kept.len(), kept.len() - before);
+        if self.kept.fetch_add(more, Ordering::Relaxed) + more > NAMES_MAX {
+            self.forget(len);
+            *hashes = None;
+        }
+    }
+
+    /// Whether the source has this one; `None` where there were too many to be kept.
+    pub fn has(&self, name: &Name) -> Option<bool> {
+        lock(&self.hashes).as_ref().map(|hashes| hashes.names.contains(&self.hasher.hash_one(name.as_bytes())))
+    }
+
+    /// Whether the source has one that differs from this one, which it has not, in upper and lower case alone.
+    pub fn has_in_other_case(&self, name: &Name) -> bool {
+        let lower = in_lower_case(name);
+        let hash = self.hasher.hash_one(lower.as_ref().map_or(name.as_bytes(), String::as_bytes));
+        let has = |hashes: &Hashes| hashes.lower.contains(&hash) || hashes.names.contains(&hash);
+        lock(&self.hashes).as_ref().is_some_and(has)
+    }
+
+    /// Counts entries as removed, once.
+    pub fn reserve(&self, count: impl FnOnce() -> u64) {
+        let _ = self.reserved.get_or_init(count);
+    }
+
+    /// How many were counted.
+    pub fn reserved(&self) -> Option<u64> {
+        self.reserved.get().copied()
+    }
+
+    /// They are no longer needed: from here on, nothing is known.
+    pub fn clear(&self) {
+        let kept = lock(&self.hashes).take();
+        self.forget(kept.map_or(0, |kept| kept.len()));
+    }
+
+    fn forget(&self, count: usize) {
+        self.kept.fetch_sub(count, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        let count = lock(&self.hashes).as_ref().map_or(0, Hashes::len);
+        self.forget(count);
+    }
+}
+
+/// A name in lower case, where that is another one.
+fn in_lower_case(name: &Name) -> Option<String> {
+    let bytes = name.as_bytes();
+    if !bytes.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) {
+        return None;
+    }
+    let text = std::str::from_utf8(bytes).ok()?;
+    Some(text.to_lowercase()).filter(|lower| lower != text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        Name::new(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn what_was_added_is_known_and_nothing_else() {
+        let kept = Kept::default();
+        let names = Names::new(&kept);
+        (0..1000).for_each(|i| names.add(&name(&format!("n{i}"))));
+        assert_eq!((names.has(&name("n999")), names.has(&name("n1000"))), (Some(true), Some(false)));
+        assert_eq!(kept.load(Ordering::Relaxed), 1000);
+        drop(names);
+        assert_eq!(kept.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn names_in_another_case_are_known() {
+        let kept = Kept::default();
+        let names = Names::new(&kept);
+        ["Read.me", "b", "\u{c4}"].iter().for_each(|text| names.add(&name(text)));
+        let others = ["READ.ME", "read.me", "B", "\u{e4}", "c"].map(|text| names.has_in_other_case(&name(text)));
+        assert_eq!(others, [true, true, true, true, false]);
+        assert_eq!(kept.load(Ordering::Relaxed), 5);
+        names.clear();
+        assert_eq!((kept.load(Ordering::Relaxed), names.has(&name("b"))), (0, None));
+    }
+
+    #[test]
+    fn too_many_are_not_kept_and_make_room_for_others() {
+        let kept: Kept = Arc::new(AtomicUsize::new(NAMES_MAX - 2));
+        let names = Names::new(&kept);
+        ["a", "b"].iter().for_each(|text| names.add(&name(text)));
+        assert_eq!(names.has(&name("a")), Some(true));
+        names.add(&name("c"));
+        assert_eq!(names.has(&name("a")), None);
+        assert_eq!(kept.load(Ordering::Relaxed), NAMES_MAX - 2);
+        let others = Names::new(&kept);
+        others.add(&name("d"));
+        assert_eq!(others.has(&name("d")), Some(true));
+    }
+}

@@ -1,0 +1,312 @@
+//! What is removed at the target, what goes into the directory for backups, and what stays whatever is asked for.
+
+use super::*;
+use haul_proto::ids::EntryId;
+use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::wire::sync::{Change, Equal, SyncRules};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::fs::testing::name;
+use crate::metrics::control_channel::{LinkReader, LinkWriter};
+use crate::metrics::reporter::Reporter;
+use crate::receiver::Surroundings;
+use crate::testing::{Said, target_request};
+
+/// What everything has that is offered.
+pub const THEN: Stamp = Stamp { seconds: 1_600_000_000, nanoseconds: 5 };
+
+/// A place with a target in it.
+pub struct Site {
+    pub temp: tempfile::TempDir,
+    pub target: Target,
+    said: Said,
+    next: u64,
+}
+
+impl Site {
+    /// With these paths at the target: directories end in a slash.
+    pub fn new(paths: &[&str], sync: SyncRules) -> Self {
+        Self::of(paths, |request, _| request.sync = SyncRules { tells_items: true, equal: Equal::Size, ..sync })
+    }
+
+    /// Where the request is to say more; it is given the place, too.
+    pub fn of(paths: &[&str], set: impl FnOnce(&mut TargetRequest, &Path)) -> Self {
+        let memory = Path::new("/dev/shm");
+        let temp = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+        let root = temp.path().join("target");
+        fs::create_dir(&root).unwrap();
+        paths.iter().for_each(|path| make(&root.join(path)));
+        let operand = Operand { name: None, directory: true, device: 0, inode: 0 };
+        let mut request = target_request(&root, vec![operand]);
+        set(&mut request, temp.path());
+        let said = Said::default();
+        let target = prepare(request, said.clone()).unwrap();
+        Self { temp, target, said, next: 0 }
+    }
+
+    pub fn root(&self) -> PathBuf {
+        self.temp.path().join("target")
+    }
+
+    pub fn dir(&self) -> Dir {
+        self.target.landing.dir().unwrap().clone()
+    }
+
+    pub fn removed(&self) -> u64 {
+        self.target.reporter.sync.removed.load(Ordering::Relaxed)
+    }
+
+    pub fn tell(&self, message: &SourceMessage) {
+        self.target.handle_peer(&message.encode(self.target.request.settings.number)).unwrap();
+    }
+
+    /// Offers an entry; what the target wants of it.
+    pub fn offer(&mut self, place: Place, kind: Kind) -> Need {
+        let meta = Meta { mode: 0o755, modified: THEN, ..Meta::default() };
+        let entry = Entry { place, kind, meta, version: None, more: None };
+        self.tell(&SourceMessage::Offer { first: EntryId(self.next), entries: vec![entry] });
+        self.next += 1;
+        let messages = std::iter::from_fn(|| self.target.lock().machine.poll_message());
+        let needs = messages.filter_map(|message| match message {
+            TargetMessage::Needs { needs, .. } => needs.first().copied(),
+            _ => None,
+        });
+        needs.last().unwrap()
+    }
+
+    pub fn operand(&mut self) -> Need {
+        self.offer(Place::Operand(0), Kind::Directory)
+    }
+
+    pub fn child(&mut self, parent: u64, text: &str, kind: Kind) -> Need {
+        self.offer(Place::Child { parent: EntryId(parent), name: name(text) }, kind)
+    }
+
+    /// A file as [`make`] makes it.
+    pub fn file(&mut self, parent: u64, text: &str) -> Need {
+        self.child(parent, text, Kind::File { size: text.len() as u64 })
+    }
+
+    pub fn end(&self, entry: u64, complete: bool) {
+        self.tell(&SourceMessage::DirectoryEnd { entry: EntryId(entry), complete });
+    }
+
+    /// The one operand has ended, and nothing else comes.
+    pub fn finish(&self) {
+        self.end(0, true);
+        self.tell(&SourceMessage::OffersEnd);
+        while self.target.lock().machine.poll_message().is_some() {}
+        assert!(self.target.is_finished());
+        assert!(self.target.wait_for_messages().is_none());
+    }
+
+    /// What was told.
+    pub fn told(&self) -> Vec<WorkerMessage> {
+        let bytes = lock(&self.said.0).clone();
+        let mut reader = LinkReader::new(&bytes[..]);
+        let mut told = Vec::new();
+        while let Some((_, content)) = reader.next_frame().unwrap() {
+            told.push(WorkerMessage::decode(content).unwrap());
+        }
+        told
+    }
+
+    /// What was told to be removed, with its path from the target down.
+    pub fn items(&self) -> Vec<String> {
+        let root = self.root().to_str().unwrap().to_owned() + "/";
+        let removed = |message| match message {
+            WorkerMessage::Item { path, item } if item.change == Change::Removed => {
+                Some(String::from_utf8(path).unwrap().strip_prefix(&root).unwrap().to_owned())
+            }
+            _ => None,
+        };
+        self.told().into_iter().filter_map(removed).collect()
+    }
+
+    /// What failed.
+    pub fn failures(&self) -> Vec<String> {
+        let failed = |message| if let WorkerMessage::FileFailed { text, .. } = message { Some(text) } else { None };
+        self.told().into_iter().filter_map(failed).collect()
+    }
+
+    pub fn notices(&self) -> usize {
+        self.told().iter().filter(|message| matches!(message, WorkerMessage::Notice { .. })).count()
+    }
+}
+
+fn prepare(request: TargetRequest, said: Said) -> Result<Target, String> {
+    let reporter = Reporter::new(LinkWriter::new(said), false);
+    let surroundings = Surroundings { umask: 0o022, ..Surroundings::default() };
+    Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text)
+}
+
+pub fn make(path: &Path) {
+    if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        fs::create_dir_all(path).unwrap();
+    } else {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, path.file_name().unwrap().as_encoded_bytes()).unwrap();
+    }
+}
+
+/// Paths of all that is below, in order.
+pub fn tree(root: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(dir) = left.pop() {
+        for entry in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()) {
+            found.push(entry.path().strip_prefix(root).unwrap().to_str().unwrap().to_owned());
+            if entry.file_type().unwrap().is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn replacing() -> SyncRules {
+    SyncRules { replaces_trees: true, ..SyncRules::default() }
+}
+
+fn with_backups() -> SyncRules {
+    SyncRules { backup_dir: b"../old".to_vec(), ..replacing() }
+}
+
+#[test]
+fn a_tree_in_the_way_goes_with_all_that_is_in_it_where_that_is_asked_for() {
+    let paths = ["a/b/c", "a/d/", "a/e", "f"];
+    let site = Site::new(&paths, replacing());
+    site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).unwrap();
+    assert_eq!(tree(&site.root()), ["f"]);
+    assert_eq!(site.removed(), 4, "a itself is replaced");
+    site.target.make_way(&site.dir(), &name("f"), &Place::Operand(0)).unwrap();
+    site.target.make_way(&site.dir(), &name("f"), &Place::Operand(0)).unwrap();
+    assert_eq!((tree(&site.root()).len(), site.removed()), (0, 4));
+
+    let site = Site::new(&paths, SyncRules::default());
+    let refused = site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).unwrap_err();
+    assert_eq!(refused.to_string(), Refusal::IsDirectory.text());
+    fs::remove_file(site.root().join("a/e")).unwrap();
+    site.target.make_way(&site.dir().child(&name("a")).unwrap(), &name("d"), &Place::Operand(0)).unwrap();
+    assert_eq!(tree(&site.root()), ["a", "a/b", "a/b/c", "f"]);
+}
+
+#[test]
+fn what_is_in_the_way_is_only_counted_in_a_dry_run() {
+    let paths = ["a/b/c", "f"];
+    let site = Site::new(&paths, SyncRules { is_dry: true, ..with_backups() });
+    ["a", "f"].iter().for_each(|way| site.target.make_way(&site.dir(), &name(way), &Place::Operand(0)).unwrap());
+    site.target.back_up(&site.dir(), &name("f")).unwrap();
+    assert_eq!((tree(&site.root()).len(), site.removed()), (4, 2));
+    assert!(!site.temp.path().join("old").exists());
+    let site = Site::new(&paths, SyncRules { is_dry: true, ..SyncRules::default() });
+    assert!(site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).is_err());
+}
+
+#[test]
+fn a_tree_in_the_way_stays_whole_where_not_all_of_it_may_go() {
+    let paths = ["a/b/c", "a/e", "g/.haul-0123456789abcdef01234567.part", "g/h"];
+    let site = Site::new(&paths, SyncRules { delete_max: Some(2), ..replacing() });
+    for way in ["a", "g"] {
+        site.target.make_way(&site.dir(), &name(way), &Place::Operand(0)).unwrap_err();
+    }
+    assert_eq!((tree(&site.root()).len(), site.removed()), (7, 0));
+    fs::remove_file(site.root().join("a/e")).unwrap();
+    site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).unwrap();
+    assert_eq!((tree(&site.root()).len(), site.removed()), (3, 2));
+}
+
+#[test]
+fn what_is_replaced_has_a_second_name_before_it_is_gone() {
+    let site = Site::new(&["a/b", "a/c"], with_backups());
+    let old = site.temp.path().join("old");
+    fs::set_permissions(site.root().join("a"), PermissionsExt::from_mode(0o750)).unwrap();
+    let dir = site.dir().child(&name("a")).unwrap();
+    symlink("nowhere", site.root().join("a/link")).unwrap();
+    let inode = |path: &Path| fs::symlink_metadata(path).unwrap().ino();
+    for entry in ["b", "link", "missing"] {
+        site.target.back_up(&dir, &name(entry)).unwrap();
+    }
+    for entry in ["b", "link"] {
+        assert_eq!(inode(&old.join("a").join(entry)), inode(&site.root().join("a").join(entry)));
+    }
+    assert_eq!(fs::metadata(old.join("a")).unwrap().mode() & 0o777, 0o750);
+    // An earlier backup is replaced, and so is one that is the same file.
+    for _ in 0..2 {
+        fs::remove_file(site.root().join("a/b")).unwrap();
+        fs::write(site.root().join("a/b"), "later").unwrap();
+        site.target.back_up(&dir, &name("b")).unwrap();
+        site.target.back_up(&dir, &name("b")).unwrap();
+        assert_eq!(fs::read(old.join("a/b")).unwrap(), b"later");
+        assert_eq!(fs::read(site.root().join("a/b")).unwrap(), b"later");
+    }
+    assert_eq!(tree(&old), ["a", "a/b", "a/link"]);
+    site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).unwrap();
+    assert_eq!(
+        (tree(&site.root()).len(), tree(&old)),
+        (0, vec!["a".into(), "a/b".into(), "a/c".into(), "a/link".into()])
+    );
+    assert_eq!(site.target.reporter.sync.backed_up.load(Ordering::Relaxed), 9);
+}
+
+#[test]
+fn backups_go_through_no_link_and_replace_no_directory() {
+    let site = Site::new(&["a/b", "c", "d/e"], with_backups());
+    let (old, outside) = (site.temp.path().join("old"), site.temp.path().join("outside"));
+    fs::create_dir(&outside).unwrap();
+    symlink(&outside, old.join("a")).unwrap();
+    make(&old.join("c/in it"));
+    make(&old.join("d"));
+    let at = |path: &str| site.dir().child(&name(path)).unwrap();
+    for (dir, entry) in [(at("a"), "b"), (site.dir(), "c"), (at("d"), "e")] {
+        let error = site.target.back_up(&dir, &name(entry)).unwrap_err().to_string();
+        assert!(error.starts_with("something else has its name"), "{error}");
+        site.target.put_away(&dir, &name(entry)).unwrap_err();
+    }
+    assert_eq!(tree(&site.root()), ["a", "a/b", "c", "d", "d/e"]);
+    assert_eq!((tree(&outside).len(), tree(&old).len()), (0, 4));
+}
+
+#[test]
+fn a_directory_for_backups_that_cannot_be_one_is_refused() {
+    let temp = tempfile::tempdir().unwrap();
+    let operand = || Operand { name: None, directory: true, device: 0, inode: 0 };
+    let refused = |path: &str| {
+        let request = target_request(temp.path(), vec![operand()]);
+        let sync = SyncRules { backup_dir: path.as_bytes().to_vec(), ..SyncRules::default() };
+        prepare(TargetRequest { sync, ..request }, Said::default()).err().unwrap_or_default()
+    };
+    assert!(refused(".").contains("is the target itself"));
+    fs::write(temp.path().join("file"), "").unwrap();
+    assert!(refused("file").contains("file: "), "{}", refused("file"));
+    let device = |path: &str| fs::metadata(path).map(|meta| meta.dev()).ok();
+    if device("/dev/shm").is_some_and(|there| Some(there) != temp.path().metadata().map(|meta| meta.dev()).ok()) {
+        let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
+        let text = refused(elsewhere.path().to_str().unwrap());
+        assert!(text.contains("on another file system") && text.contains("--backup-dir"), "{text}");
+    }
+    assert_eq!(refused("inside/deep"), "");
+    assert!(temp.path().join("inside/deep").is_dir());
+}
+
+#[test]
+fn where_several_sources_are_mixed_it_is_not_known_what_is_there_alone() {
+    let temp = tempfile::tempdir().unwrap();
+    let operand = |text: &str| Operand { name: Name::new(text.as_bytes()).ok(), directory: true, device: 0, inode: 0 };
+    let refused = |operands: &[&str], delete| {
+        let operands = operands.iter().map(|text| operand(text)).collect();
+        let sync = SyncRules { into: true, delete, ..SyncRules::default() };
+        prepare(TargetRequest { sync, ..target_request(temp.path(), operands) }, Said::default()).err()
+    };
+    for delete in [Delete::During, Delete::After, Delete::Only] {
+        assert_eq!(refused(&["", ""], delete).as_deref(), Some(MERGED), "{delete:?}");
+        assert_eq!(refused(&["", "b"], delete).as_deref(), Some(MERGED), "{delete:?}");
+        assert_eq!(refused(&["a", "b"], delete), None);
+        assert_eq!(refused(&[""], delete), None);
+    }
+    assert_eq!(refused(&["", ""], Delete::No), None);
+}

@@ -1,0 +1,74 @@
+//! What is open before anything is offered and takes bytes in order: standard output, or a program.
+
+use rustix::pipe::fcntl_setpipe_size;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::io::program::Program;
+use crate::io::storage::PIPE_BYTES;
+use crate::io::storage::calls::write_on;
+use crate::sys::describe::describe;
+use crate::sys::sync::lock;
+
+/// Where bytes go, in order.
+pub struct Sink {
+    /// Held for a write. Nobody else has it open: when it is dropped, whoever reads sees the end.
+    open: Mutex<Option<OwnedFd>>,
+    /// Nothing more is to be written.
+    is_closed: AtomicBool,
+    program: Option<Program>,
+}
+
+impl Sink {
+    /// What is read by nobody in particular, or by a program.
+    pub fn new(fd: OwnedFd, program: Option<Program>) -> Self {
+        // It is no pipe, or has all that this user may have.
+        let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
+        Self { open: Mutex::new(Some(fd)), is_closed: AtomicBool::new(false), program }
+    }
+
+    /// Writes all of this behind what was written before.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        match &*lock(&self.open) {
+            Some(fd) => write_on(fd, bytes),
+            None => Err(io::Error::other("the job was stopped")),
+        }
+    }
+
+    /// Everything was written: says so to the program, and waits for its end for as long as the job goes on.
+    pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), String> {
+        self.is_closed.store(true, Ordering::SeqCst);
+        drop(lock(&self.open).take());
+        self.program.as_ref().map_or(Ok(()), |program| program.finish(goes_on))
+    }
+
+    /// Whether a program reads it.
+    pub fn has_program(&self) -> bool {
+        self.program.is_some()
+    }
+
+    /// Its program has failed before it was told that all was written.
+    pub fn has_failed(&self) -> Option<String> {
+        let text = self.program.as_ref()?.has_failed()?;
+        (!self.is_closed.load(Ordering::SeqCst)).then_some(text)
+    }
+
+    /// What was written is not all: a program is ended before it could take it for that.
+    pub fn abandon(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.program.iter().for_each(Program::end);
+        // Who still writes, to a reader that takes nothing, is not waited for: this process ends.
+        if let Ok(mut open) = self.open.try_lock() {
+            drop(open.take());
+        }
+    }
+
+    /// Why it could not be written to.
+    pub fn why(&self, error: &io::Error) -> String {
+        let is_gone = error.kind() == io::ErrorKind::BrokenPipe;
+        let reason = self.program.as_ref().filter(|_| is_gone).and_then(Program::why_it_ended);
+        reason.unwrap_or_else(|| describe(error))
+    }
+}

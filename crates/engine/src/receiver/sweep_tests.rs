@@ -1,0 +1,444 @@
+//! What a directory of the target has alone: when it goes, what of it stays, and what is said of it.
+
+use super::super::removal::tests::{Site, THEN, make, tree};
+use super::*;
+use haul_proto::ids::EntryId;
+use haul_proto::manifest::{Kind, Place};
+use haul_proto::need::InTheWay;
+use haul_proto::wire::filters::{Filters, List};
+use haul_proto::wire::message::{Need, SourceMessage};
+use haul_proto::wire::request::{Operand, TargetRequest};
+use haul_proto::wire::sync::{Equal, SyncRules};
+use rustix::fs::{RenameFlags, renameat_with};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::fs::testing::{in_time, name};
+use crate::sys::confine::{Bounds, Network};
+use crate::sys::machine;
+
+const UNFINISHED: &str = ".haul-0123456789abcdef01234567.part";
+/// What the source has besides a directory `d`: `a`, and `d/b`.
+const PATHS: [&str; 9] =
+    ["a", "d/b", "x", "d/y", "d/z/1", "d/z/2/3", "w/5", ".haul-0123456789abcdef01234567.part", "w/6/"];
+const EXTRAS: [&str; 9] = ["d/y", "d/z/1", "d/z/2/3", "d/z/2", "d/z", "w/5", "w/6", "w", "x"];
+
+fn rules(delete: Delete) -> SyncRules {
+    SyncRules { delete, tells_items: true, equal: Equal::Size, ..SyncRules::default() }
+}
+
+/// The source has what it has, and its directories end as they say.
+fn offer(site: &mut Site, complete: bool) {
+    assert_eq!(site.operand(), Need::All);
+    assert_eq!((site.file(0, "a"), site.child(0, "d", Kind::Directory)), (Need::Nothing, Need::All));
+    assert_eq!(site.file(2, "b"), Need::Nothing);
+    site.end(2, complete);
+}
+
+fn after(sync: SyncRules) -> Site {
+    let mut site = Site::new(&PATHS, sync);
+    offer(&mut site, true);
+    site.finish();
+    site
+}
+
+fn filtered(text: &str, sync: SyncRules) -> impl FnOnce(&mut TargetRequest, &Path) {
+    let list = List { text: text.into(), is_file: false, includes: false };
+    move |request, _| (request.filters, request.sync) = (Filters { lists: vec![list], ..Filters::default() }, sync)
+}
+
+#[test]
+fn what_is_at_the_target_alone_goes_children_first() {
+    for delete in [Delete::During, Delete::After, Delete::Only] {
+        let site = after(rules(delete));
+        assert_eq!(tree(&site.root()), [UNFINISHED, "a", "d", "d/b"], "{delete:?}");
+        let mut items = site.items();
+        if delete != Delete::During {
+            items.rotate_left(4);
+        }
+        assert_eq!(items, EXTRAS, "{delete:?}");
+        assert_eq!((site.removed(), site.failures().len(), site.notices()), (9, 0, 0));
+    }
+    assert_eq!(tree(&after(rules(Delete::No)).root()).len(), 13);
+}
+
+#[test]
+fn it_goes_during_the_copy_or_after_it() {
+    for (delete, left) in [(Delete::During, 8), (Delete::After, 13)] {
+        let mut site = Site::new(&PATHS, rules(delete));
+        offer(&mut site, true);
+        assert_eq!(tree(&site.root()).len(), left, "{delete:?}");
+    }
+}
+
+#[test]
+fn directories_have_their_times_when_something_was_removed_in_them() {
+    for delete in [Delete::During, Delete::After] {
+        let site = after(rules(delete));
+        for dir in [site.root(), site.root().join("d")] {
+            let meta = fs::metadata(dir).unwrap();
+            assert_eq!((meta.mtime(), meta.mtime_nsec()), (THEN.seconds, THEN.nanoseconds.into()), "{delete:?}");
+        }
+    }
+}
+
+#[test]
+fn where_nothing_is_copied_directories_keep_their_own() {
+    let mut site = Site::new(&PATHS, rules(Delete::Only));
+    let time = || fs::metadata(site.root().join("d")).map(|meta| (meta.mtime(), meta.mtime_nsec())).unwrap();
+    let before = time();
+    assert_eq!(site.operand(), Need::All);
+    // Nothing of this is looked at.
+    assert_eq!(site.child(0, "a", Kind::File { size: 1 << 40 }), Need::Nothing);
+    let link = Kind::HardLink { to: EntryId(1), size: 1 };
+    assert_eq!(site.child(0, "linked", link), Need::Nothing);
+    let needs = ["missing", "x", "d"].map(|text| site.child(0, text, Kind::Directory));
+    assert_eq!(needs, [Need::Refused, Need::Refused, Need::All]);
+    site.file(5, "b");
+    site.end(3, true);
+    site.end(4, true);
+    site.end(5, true);
+    site.finish();
+    let time = || fs::metadata(site.root().join("d")).map(|meta| (meta.mtime(), meta.mtime_nsec())).unwrap();
+    assert_eq!((tree(&site.root()), time()), ([UNFINISHED, "a", "d", "d/b", "x"].map(str::to_owned).to_vec(), before));
+    assert_eq!(site.failures().len(), 0);
+}
+
+#[test]
+fn a_dry_run_tells_the_same_and_removes_nothing() {
+    for delete in [Delete::During, Delete::After, Delete::Only] {
+        for delete_max in [None, Some(9), Some(8), Some(3), Some(0)] {
+            let sync = SyncRules { delete_max, ..rules(delete) };
+            let (dry, real) = (after(SyncRules { is_dry: true, ..sync.clone() }), after(sync));
+            let told = |site: &Site| (site.items(), site.failures(), site.notices());
+            assert_eq!(told(&dry), told(&real), "{delete:?} {delete_max:?}");
+            assert_eq!(tree(&dry.root()).len(), 13);
+        }
+    }
+}
+
+#[test]
+fn no_more_are_removed_than_may_be() {
+    let during = after(SyncRules { delete_max: Some(3), ..rules(Delete::During) });
+    assert_eq!(
+        (during.items(), during.failures().len()),
+        (EXTRAS[..3].to_vec().iter().map(|one| (*one).into()).collect(), 1)
+    );
+    assert_eq!(tree(&during.root()).len(), 10);
+    for delete in [Delete::After, Delete::Only] {
+        let later = after(SyncRules { delete_max: Some(8), ..rules(delete) });
+        assert_eq!((later.items().len(), tree(&later.root()).len()), (0, 13));
+        let failures = later.failures();
+        assert!(failures.len() == 1 && failures[0].contains("9 entries") && failures[0].contains("--max-delete"));
+        assert_eq!(after(SyncRules { delete_max: Some(9), ..rules(delete) }).removed(), 9);
+    }
+}
+
+#[test]
+fn what_earlier_attempts_have_removed_counts() {
+    for (removed_before, left) in [(0, 4), (2, 6), (9, 13), (u64::MAX, 13)] {
+        let during = after(SyncRules { delete_max: Some(9), removed_before, ..rules(Delete::During) });
+        assert_eq!((tree(&during.root()).len(), during.failures().len()), (left, usize::from(removed_before > 0)));
+    }
+    let later = after(SyncRules { delete_max: Some(9), removed_before: 1, ..rules(Delete::After) });
+    assert!(later.failures()[0].contains("9 may be removed, 1 of which this job has removed before"));
+    assert_eq!(tree(&later.root()).len(), 13);
+}
+
+#[test]
+fn where_the_source_was_not_listed_to_its_end_nothing_is_removed_from_then_on() {
+    for delete in [Delete::During, Delete::After, Delete::Only] {
+        for (despite, left) in [(false, 13), (true, 4)] {
+            let mut site = Site::new(&PATHS, SyncRules { delete_despite_errors: despite, ..rules(delete) });
+            offer(&mut site, false);
+            site.finish();
+            assert_eq!((tree(&site.root()).len(), site.notices()), (left, usize::from(!despite)), "{delete:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_source_leaves_out_stays_unless_that_goes_too() {
+    for (delete_filtered, left) in [(false, vec!["d", "d/b.o", "e", "e/f", "e/f/g.o", "x"]), (true, vec!["d"])] {
+        let sync = SyncRules { delete_filtered, ..rules(Delete::During) };
+        let paths = ["d/b.o", "d/c", "e/f/g.o", "e/f/h", "e/i", "x"];
+        let mut site = Site::of(&paths, filtered("*.o", sync));
+        site.operand();
+        site.child(0, "d", Kind::Directory);
+        site.end(1, true);
+        site.tell(&SourceMessage::LeftOut { entry: EntryId(0), names: vec![name("x")] });
+        site.finish();
+        assert_eq!((tree(&site.root()), site.failures().len()), (left.iter().map(|one| (*one).into()).collect(), 0));
+    }
+}
+
+#[test]
+fn below_what_is_there_alone_filters_know_where_they_are() {
+    for delete in [Delete::During, Delete::After] {
+        let mut site = Site::of(&["d/e/f/keep", "d/e/keep", "e/f/keep"], filtered("/d/e/f/keep", rules(delete)));
+        site.operand();
+        site.child(0, "d", Kind::Directory);
+        site.end(1, true);
+        site.finish();
+        assert_eq!(tree(&site.root()), ["d", "d/e", "d/e/f", "d/e/f/keep"], "{delete:?}");
+    }
+}
+
+#[test]
+fn with_backups_files_go_there_and_neither_they_nor_earlier_copies_are_removed() {
+    // Files that are moved into what is being removed would go there for ever.
+    in_time(|| [Delete::During, Delete::After].into_iter().for_each(moves_into_backups));
+}
+
+fn moves_into_backups(delete: Delete) {
+    let (backup_dir, link_dests) = (b"w/old".to_vec(), vec![b"earlier".to_vec()]);
+    let sync = SyncRules { backup_dir, link_dests, ..rules(delete) };
+    let mut site = Site::of(&["earlier/1"], |request, _| request.sync = sync);
+    PATHS.iter().for_each(|path| make(&site.root().join(path)));
+    symlink("nowhere", site.root().join("d/z/link")).unwrap();
+    offer(&mut site, true);
+    site.finish();
+    let old = site.root().join("w/old");
+    assert_eq!(tree(&old), ["d", "d/y", "d/z", "d/z/1", "d/z/2", "d/z/2/3", "d/z/link", "w", "w/5", "x"]);
+    fs::remove_dir_all(old).unwrap();
+    assert_eq!(tree(&site.root()), [UNFINISHED, "a", "d", "d/b", "earlier", "earlier/1", "w"], "{delete:?}");
+    assert_eq!(site.target.reporter.sync.backed_up.load(Ordering::Relaxed), 6);
+    assert_eq!((site.removed(), site.failures().len()), (9, 0));
+}
+
+#[test]
+fn a_source_that_lies_in_the_target_stays_and_is_named() {
+    let mut site = Site::of(&["x/src/1", "x/2", "f"], |request, place| {
+        request.sync = rules(Delete::During);
+        request.source_boot = machine::boot_id();
+        let meta = fs::metadata(place.join("target/x/src")).unwrap();
+        request.operands = vec![Operand { name: None, directory: true, device: meta.dev(), inode: meta.ino() }];
+    });
+    site.operand();
+    site.finish();
+    assert_eq!(tree(&site.root()), ["x", "x/src", "x/src/1"]);
+    let failures = site.failures();
+    assert!(failures.len() == 1 && failures[0].starts_with("the source lies in the target"));
+}
+
+#[test]
+fn contents_of_several_directories_are_nobodys_alone() {
+    let operand = |name| Operand { name, directory: true, device: 0, inode: 0 };
+    let mut site = Site::of(&["p/1", "q/1", "r"], |request, _| {
+        request.sync = rules(Delete::During);
+        request.operands = ["p", "q"].map(|text| operand(Some(name(text)))).to_vec();
+    });
+    site.operand();
+    site.offer(Place::Operand(1), Kind::Directory);
+    site.end(1, true);
+    site.finish();
+    assert_eq!(tree(&site.root()), ["p", "q", "r"]);
+    let mut request = crate::testing::target_request(site.temp.path(), vec![operand(None), operand(Some(name("x")))]);
+    let no_names = || std::iter::empty();
+    assert!(super::super::removal::Removal::prepare(&request, no_names()).is_ok());
+    request.sync = rules(Delete::After);
+    assert!(super::super::removal::Removal::prepare(&request, no_names()).is_err_and(|refused| refused.usage));
+}
+
+#[test]
+fn where_another_file_system_begins_nothing_is_removed() {
+    let mut request = crate::testing::target_request(Path::new("/"), Vec::new());
+    // The first entry that would be removed ends it.
+    request.sync = SyncRules { is_dry: true, delete_max: Some(0), ..rules(Delete::During) };
+    request.operands = vec![Operand { name: None, directory: true, device: 0, inode: 0 }];
+    let site = Site::of(&[], |old, _| *old = request);
+    let mut clearing = Clearing::new(&site.target);
+    assert!(site.target.is_dry());
+    assert!(!clearing.clear(&site.dir(), &name("proc"), FileType::Directory, None).unwrap());
+    assert!(clearing.entries == 0 && site.failures()[0].contains("another file system"));
+}
+
+#[test]
+fn a_link_in_the_place_of_a_directory_is_not_followed() {
+    let site = Site::new(&["x/1"], rules(Delete::During));
+    let outside = site.temp.path().join("outside");
+    make(&outside.join("precious"));
+    symlink(&outside, site.root().join("link")).unwrap();
+    let mut clearing = Clearing::new(&site.target);
+    // It was a directory when the names were listed.
+    assert!(!clearing.clear(&site.dir(), &name("link"), FileType::Directory, None).unwrap());
+    assert_eq!((site.removed(), site.failures().len()), (0, 1));
+    assert!(clearing.clear(&site.dir(), &name("link"), FileType::Symlink, None).unwrap());
+    assert_eq!(tree(&outside), ["precious"]);
+}
+
+#[test]
+fn nobody_who_exchanges_directories_for_links_has_something_outside_removed() {
+    let site = Site::new(&[], rules(Delete::During));
+    let outside = site.temp.path().join("outside");
+    make(&outside.join("in/precious"));
+    let (root, over) = (fs::File::open(site.root()).unwrap(), AtomicBool::new(false));
+    symlink(&outside, site.root().join("flop")).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let _ = renameat_with(&root, "flip", &root, "flop", RenameFlags::EXCHANGE);
+            }
+        });
+        for _ in 0..2_000 {
+            // Whichever name stands for the directory at the moment.
+            ["flip", "flop"].iter().for_each(|way| drop(fs::create_dir(site.root().join(way))));
+            let _ = Clearing::new(&site.target).clear(&site.dir(), &name("flip"), FileType::Directory, None);
+            if fs::symlink_metadata(site.root().join("flop")).is_err() {
+                let _ = symlink(&outside, site.root().join("flop"));
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(tree(&outside), ["in", "in/precious"]);
+    assert!(site.removed() > 0, "nothing was ever removed");
+}
+
+#[test]
+fn no_tree_is_too_deep() {
+    const LEVELS: u64 = 20_000;
+    let mut site =
+        Site::of(&["d/"], |request, _| request.sync = SyncRules { tells_items: false, ..rules(Delete::After) });
+    let mut at = site.dir().child(&name("d")).unwrap();
+    for _ in 1..LEVELS {
+        rustix::fs::mkdirat(&*at.fd().unwrap(), "d", rustix::fs::Mode::RWXU).unwrap();
+        at = at.child(&name("d")).unwrap();
+    }
+    drop(at);
+    site.operand();
+    site.finish();
+    assert_eq!((tree(&site.root()).len(), site.removed(), site.failures().len()), (0, LEVELS, 0));
+}
+
+#[test]
+fn what_is_remembered_is_bounded() {
+    let site = Site::new(&["d/"], rules(Delete::After));
+    let item = |site: &Site| {
+        let (dir, meta) = (site.dir(), Default::default());
+        Arc::new(Item::Directory { dir, fresh: false, names: None, meta, attributes: None })
+    };
+    let later = |scope| Later { item: item(&site), extras: vec![(name("d"), FileType::Directory)], scope };
+    let mut laters = Laters { entries: LATER_MAX - 1, ..Laters::default() };
+    assert!(laters.remember(later(None)) && !laters.remember(later(None)) && laters.directories.is_empty());
+
+    let lines = "a\n".repeat(LATER_RULES_MAX / 4);
+    let files = || crate::fs::rules_of(&[(0, lines.clone().into())]).unwrap();
+    let above = Arc::new(Scope::operand(files()));
+    let below = |text| Arc::new(Scope::below(Arc::clone(&above), name(text), files()));
+    let mut laters = Laters::default();
+    // What two of them have in common is remembered once.
+    let together = ["1", "2", "3"].map(|text| laters.remember(later(Some(below(text)))));
+    assert!(together.iter().all(|is_remembered| *is_remembered));
+    assert!(!laters.remember(later(Some(below("4")))));
+}
+
+#[test]
+fn a_confined_target_removes_and_moves() {
+    let sync = SyncRules { backup_dir: b"../old".to_vec(), ..rules(Delete::During) };
+    let mut site = Site::new(&PATHS, sync);
+    let done = std::thread::scope(|scope| {
+        let site = &mut site;
+        scope
+            .spawn(move || {
+                let mut bounds = Bounds::new(Network::None);
+                site.target.allow(&mut bounds);
+                let _ = bounds.enforce();
+                offer(site, true);
+                site.finish();
+            })
+            .join()
+    });
+    done.unwrap();
+    assert_eq!(tree(&site.root()), [UNFINISHED, "a", "d", "d/b"]);
+    assert_eq!((site.failures().len(), site.removed()), (0, 9));
+}
+
+#[test]
+fn with_a_limit_the_order_of_the_source_decides_what_goes_and_not_that_of_arrival() {
+    let mut trees = Vec::new();
+    for is_dry in [true, false] {
+        let sync = SyncRules { delete_max: Some(3), is_dry, ..rules(Delete::During) };
+        let mut site = Site::new(&["d/x", "d/y", "e/b", "e/x", "e/y"], sync);
+        site.operand();
+        assert_eq!(site.child(0, "d", Kind::Directory), Need::All);
+        // It does not arrive before the other directory is complete.
+        let need = site.child(1, "new", Kind::File { size: 3 });
+        assert_eq!(need, if is_dry { Need::Nothing } else { Need::All });
+        site.end(1, true);
+        assert_eq!(site.child(0, "e", Kind::Directory), Need::All);
+        assert_eq!(site.file(3, "b"), Need::Nothing);
+        site.end(3, true);
+        site.end(0, true);
+        assert_eq!(site.failures().len(), 1, "{:?}", site.failures());
+        let expected = if is_dry { vec!["d/x", "d/y", "e/x"] } else { vec!["e/x"] };
+        assert_eq!(site.items().into_iter().filter(|path| path.len() == 3).collect::<Vec<_>>(), expected);
+        trees.push(tree(&site.root()));
+    }
+    assert_eq!(trees[1], ["d", "d/x", "d/y", "e", "e/b", "e/y"]);
+}
+
+#[test]
+fn what_comes_into_a_directory_that_is_replaced_is_kept_where_filters_protect_it() {
+    let rules = SyncRules { replaces_trees: true, ..rules(Delete::After) };
+    let mut site = Site::of(&["d/x"], filtered("*.o", rules));
+    site.operand();
+    let place = Place::Child { parent: EntryId(0), name: name("d") };
+    let removal = site.target.may_make_way(&site.dir(), &name("d"), &place).unwrap();
+    // Between the decision and the act.
+    make(&site.root().join("d/keep.o"));
+    make(&site.root().join("whole"));
+    let dir = site.dir();
+    site.target.replace_directory(&dir, &name("whole"), &name("d"), &removal).unwrap_err();
+    assert_eq!(tree(&site.root()), ["d", "d/keep.o", "d/x", "whole"]);
+}
+
+#[test]
+fn what_is_decided_of_directories_that_are_replaced_counts_at_once() {
+    let sync = SyncRules { replaces_trees: true, delete_max: Some(3), ..rules(Delete::After) };
+    let site = Site::new(&["a/1", "a/2", "b/1", "b/2"], sync);
+    let may = |text: &str| site.target.may_make_way(&site.dir(), &name(text), &Place::Operand(0));
+    let first = may("a").unwrap();
+    assert!(may("b").unwrap_err().to_string().contains("at most 3"));
+    // It counts once, and what has come into it meanwhile counts too.
+    make(&site.root().join("a/3"));
+    let first = site.target.may_still_make_way(&site.dir(), &name("a"), first).unwrap();
+    make(&site.root().join("a/4"));
+    assert!(site.target.may_still_make_way(&site.dir(), &name("a"), first).is_err());
+}
+
+#[test]
+fn a_file_that_a_directory_replaces_stands_there_until_the_directory_does() {
+    let paths: Vec<_> = (0..300).map(|number| format!("f{number}")).collect();
+    for with_backups in [false, true] {
+        let mut site = Site::of(&paths.iter().map(String::as_str).collect::<Vec<_>>(), |request, place| {
+            request.rules.in_the_way = InTheWay::Follow;
+            request.sync = SyncRules { existing_only: true, replaces_trees: true, ..rules(Delete::No) };
+            if with_backups {
+                request.sync.backup_dir = place.join("old").into_os_string().into_encoded_bytes();
+            }
+        });
+        let (root, is_over) = (site.root(), AtomicBool::new(false));
+        site.operand();
+        std::thread::scope(|scope| {
+            // What a killed run, or one that lost its connection, would leave.
+            let watch = scope.spawn(|| {
+                let mut missing = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    missing += paths.iter().filter(|path| fs::symlink_metadata(root.join(path)).is_err()).count();
+                }
+                missing
+            });
+            for path in &paths {
+                assert_eq!(site.child(0, path, Kind::Directory), Need::All);
+            }
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(watch.join().unwrap(), 0);
+        });
+        assert!(paths.iter().all(|path| root.join(path).is_dir()));
+        assert_eq!(tree(&root).len(), paths.len(), "nothing is left over");
+        let kept = if with_backups { tree(&site.temp.path().join("old")).len() } else { paths.len() };
+        assert_eq!(kept, paths.len());
+    }
+}

@@ -1,0 +1,130 @@
+//! What waits for threads that end with the job.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use crate::sys::sync::lock;
+
+/// Things that wait to be done. As many as entries may be unsettled, and the source's window bounds these.
+pub struct Waiting<T> {
+    state: Mutex<State<T>>,
+    wake: Condvar,
+}
+
+struct State<T> {
+    things: VecDeque<T>,
+    closed: bool,
+}
+
+impl<T> Default for Waiting<T> {
+    fn default() -> Self {
+        Self { state: Mutex::new(State { things: VecDeque::new(), closed: false }), wake: Condvar::new() }
+    }
+}
+
+impl<T> Waiting<T> {
+    /// Some more.
+    pub fn add(&self, things: Vec<T>) {
+        if !things.is_empty() {
+            lock(&self.state).things.extend(things);
+            self.wake.notify_one();
+        }
+    }
+
+    /// One more, unless `most` of them wait already, or nobody takes them any more: then it is given back.
+    pub fn add_below(&self, most: usize, thing: T) -> Result<(), T> {
+        let mut state = lock(&self.state);
+        if state.closed || state.things.len() >= most {
+            return Err(thing);
+        }
+        state.things.push_back(thing);
+        drop(state);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// There will be no more, and what waits is forgotten.
+    pub fn close(&self) {
+        lock(&self.state).closed = true;
+        self.wake.notify_all();
+    }
+
+    /// Waits for the next one; `None` when there will be none.
+    pub fn next(&self) -> Option<T> {
+        self.take(true, VecDeque::pop_front)
+    }
+
+    /// What `take` makes of those that wait, once it makes something of them; `None` when there will be none and, without
+    /// `wait`, when there is none now.
+    pub fn take<Part>(&self, wait: bool, take: impl Fn(&mut VecDeque<T>) -> Option<Part>) -> Option<Part> {
+        let mut state = lock(&self.state);
+        loop {
+            if state.closed {
+                return None;
+            }
+            let taken = take(&mut state.things);
+            if taken.is_some() {
+                // Of one thing, several threads may take a part.
+                if !state.things.is_empty() {
+                    self.wake.notify_one();
+                }
+                return taken;
+            }
+            if !wait {
+                return None;
+            }
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn a_thing_can_be_taken_in_parts_by_several_threads() {
+        let waiting = Waiting::default();
+        let part = |things: &mut VecDeque<u32>| {
+            let first = things.front_mut()?;
+            *first -= 1;
+            if *first == 0 {
+                things.pop_front();
+            }
+            Some(1)
+        };
+        assert_eq!(waiting.take(false, part), None, "there is nothing yet");
+        let taken: u32 = thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut taken = 0;
+                        while let Some(part) = waiting.take(true, part) {
+                            taken += part;
+                            if waiting.take(false, |things| things.front().copied()).is_none() {
+                                waiting.close();
+                            }
+                        }
+                        taken
+                    })
+                })
+                .collect();
+            waiting.add(vec![400, 600]);
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(taken, 1000);
+        waiting.add(vec![1]);
+        assert_eq!(waiting.next(), None, "it is closed");
+    }
+
+    #[test]
+    fn no_more_wait_than_may_and_none_when_it_is_over() {
+        let waiting = Waiting::default();
+        assert_eq!([1, 2, 3].map(|thing| waiting.add_below(2, thing)), [Ok(()), Ok(()), Err(3)]);
+        assert_eq!(waiting.next(), Some(1));
+        assert_eq!(waiting.add_below(2, 4), Ok(()));
+        waiting.close();
+        assert_eq!((waiting.add_below(9, 5), waiting.next()), (Err(5), None));
+    }
+}

@@ -1,0 +1,71 @@
+//! Which CPUs a worker's threads run on (sched_setaffinity(2)).
+
+use haul_proto::cpus::Cpus;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Keeps this process's threads, and all that they start from now on, to those of `cpus` that it may use. Returns a
+/// warning where that cannot be; nothing changes then.
+#[must_use]
+pub fn keep_to(cpus: &Cpus) -> Option<String> {
+    if cpus.is_empty() {
+        return None;
+    }
+    match pin(cpus) {
+        Ok(true) => {
+            pin_others();
+            None
+        }
+        Ok(false) => Some("--cpus names no CPU of this machine: all are used".to_owned()),
+        Err(error) => Some(format!("--cpus has no effect: {}", crate::sys::describe::describe(&error.into()))),
+    }
+}
+
+/// The threads that are there already go where this one is. One that has ended meanwhile needs nothing.
+fn pin_others() {
+    let Ok(wanted) = sched_getaffinity(None) else { return };
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let ids = threads.filter_map(|thread| Pid::from_raw(thread.file_name().to_str()?.parse().ok()?));
+    ids.for_each(|id| {
+        let _ = sched_setaffinity(Some(id), &wanted);
+    });
+}
+
+/// Pins this thread; `false` where it may use none of them.
+fn pin(cpus: &Cpus) -> rustix::io::Result<bool> {
+    let usable = sched_getaffinity(None)?;
+    let mut wanted = CpuSet::new();
+    let here = cpus.iter().map(usize::from).filter(|cpu| *cpu < CpuSet::MAX_CPU && usable.is_set(*cpu));
+    here.for_each(|cpu| wanted.set(cpu));
+    if wanted.count() == 0 {
+        return Ok(false);
+    }
+    sched_setaffinity(None, &wanted).map(|()| true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus(numbers: &[usize]) -> Cpus {
+        let mut cpus = Cpus::default();
+        numbers.iter().for_each(|cpu| assert!(cpus.insert(u16::try_from(*cpu).unwrap())));
+        cpus
+    }
+
+    #[test]
+    fn a_thread_and_those_that_it_starts_keep_to_what_there_is() {
+        // In a thread of its own, since it stays pinned.
+        let pinned = std::thread::spawn(|| {
+            let usable = sched_getaffinity(None).unwrap();
+            let one = (0..CpuSet::MAX_CPU).find(|cpu| usable.is_set(*cpu)).unwrap();
+            let absent = (0..CpuSet::MAX_CPU).rfind(|cpu| !usable.is_set(*cpu)).unwrap();
+            assert!(!pin(&cpus(&[absent])).unwrap());
+            assert!(sched_getaffinity(None).unwrap() == usable, "nothing has changed");
+            assert!(pin(&cpus(&[one, absent])).unwrap());
+            let child = std::thread::spawn(|| sched_getaffinity(None).unwrap()).join().unwrap();
+            assert_eq!((child.count(), child.is_set(one)), (1, true));
+        });
+        pinned.join().unwrap();
+    }
+}

@@ -1,0 +1,59 @@
+//! What goes through an interface: of all that is there, the one with a given address.
+
+use haul_proto::wire::address::LocalAddress;
+use haul_proto::wire::load::Traffic;
+use std::net::IpAddr;
+
+use super::{TEXT_MAX, Told};
+use crate::sys::interfaces;
+
+/// The interfaces of this host, looked at again and again.
+pub struct TrafficGauge {
+    told: Told,
+    addresses: Vec<LocalAddress>,
+    base: Option<(String, Traffic)>,
+}
+
+impl TrafficGauge {
+    /// Opens what is to be read.
+    pub fn open() -> Self {
+        Self { told: Told::open("/proc/net/dev"), addresses: interfaces::addresses(), base: None }
+    }
+
+    /// What has gone through the interface with this address since it was first asked for, and its speed in Mbit/s, 0
+    /// where that is not known. Nothing is told of loopback.
+    pub fn look(&mut self, address: IpAddr) -> (Traffic, u32) {
+        let Some(local) = self.addresses.iter().find(|local| local.address == address) else {
+            return Default::default();
+        };
+        let now = traffic_of(&self.told.read(TEXT_MAX), &local.interface).unwrap_or_default();
+        if self.base.as_ref().is_none_or(|(name, _)| *name != local.interface) {
+            self.base = Some((local.interface.clone(), now));
+        }
+        let since = self.base.as_ref().map_or(now, |(_, base)| now.since(base));
+        (since, local.mbit_per_s)
+    }
+}
+
+/// The line `name: bytes packets errs drop ... ` with eight figures of what was received and as many of what was sent.
+fn traffic_of(text: &str, interface: &str) -> Option<Traffic> {
+    let figures = text.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
+    let figures: Vec<u64> = figures.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
+    let figure = |index: usize| figures.get(index).copied();
+    let dropped = [2, 3, 10, 11].into_iter().map(figure).sum::<Option<u64>>()?;
+    Some(Traffic { received_bytes: figure(0)?, sent_bytes: figure(8)?, dropped })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_found_by_its_whole_name() {
+        let text = "Inter-|   Receive\n face |bytes\n  eth0: 10 1 2 3 0 0 0 0 20 1 4 5 0 0 0 0\n eth01: 1\n";
+        assert_eq!(traffic_of(text, "eth0"), Some(Traffic { received_bytes: 10, sent_bytes: 20, dropped: 14 }));
+        assert_eq!((traffic_of(text, "eth"), traffic_of(text, "eth01")), (None, None));
+        let loopback = TrafficGauge::open().look(IpAddr::from([127, 0, 0, 1]));
+        assert_eq!(loopback, (Traffic::default(), 0));
+    }
+}

@@ -1,0 +1,84 @@
+//! A condition that costs nothing to signal while nobody waits for it: a system call for each of a million small files
+//! is more than what is done for some of them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A condition of what one lock guards. Whoever waits holds that lock, and whoever signals has changed what is under it
+/// before: so that one who is not counted yet sees the change.
+#[derive(Default)]
+pub struct Signal {
+    condition: Condvar,
+    waiting: AtomicUsize,
+}
+
+impl Signal {
+    /// Lets the lock go, waits for a signal, and has the lock again.
+    pub fn wait<'guard, T>(&self, guard: MutexGuard<'guard, T>) -> MutexGuard<'guard, T> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let guard = self.condition.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        guard
+    }
+
+    /// The same for no longer than this.
+    pub fn wait_timeout<'guard, T>(&self, guard: MutexGuard<'guard, T>, most: Duration) -> MutexGuard<'guard, T> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let (guard, _) = self.condition.wait_timeout(guard, most).unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        guard
+    }
+
+    /// Wakes all that wait.
+    pub fn notify_all(&self) {
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.condition.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::sync::lock;
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    #[test]
+    fn no_signal_is_missed_however_it_falls() {
+        const TURNS: u32 = 20_000;
+        let (signals, turn) = ([Signal::default(), Signal::default()], Mutex::new(0));
+        let (done, all_done) = channel();
+        thread::scope(|scope| {
+            for own in 0..2usize {
+                let (signals, turn, done) = (&signals, &turn, done.clone());
+                scope.spawn(move || {
+                    for _ in 0..TURNS {
+                        let mut state = lock(turn);
+                        while *state % 2 != own {
+                            state = signals[own].wait(state);
+                        }
+                        *state += 1;
+                        drop(state);
+                        signals[1 - own].notify_all();
+                    }
+                    let _ = done.send(());
+                });
+            }
+            for _ in 0..2 {
+                all_done.recv_timeout(Duration::from_secs(60)).expect("a thread waits for ever");
+            }
+        });
+        assert_eq!(*lock(&turn), 2 * TURNS as usize);
+    }
+
+    #[test]
+    fn nobody_waits_longer_than_asked() {
+        let (signal, state) = (Signal::default(), Mutex::new(7));
+        assert_eq!(*signal.wait_timeout(lock(&state), Duration::from_millis(1)), 7);
+        assert_eq!(signal.waiting.load(Ordering::SeqCst), 0);
+        signal.notify_all();
+    }
+}

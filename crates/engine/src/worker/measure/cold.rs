@@ -1,0 +1,66 @@
+//! Has the page cache let files go, so that the disk is what is measured and not memory. Best effort: what is mapped, or in use
+//! by others, may stay.
+
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use haul_proto::path::escape;
+
+use crate::io::storage::cache::drop_pages;
+use crate::sys::describe::describe;
+
+/// Most files that are looked at: a probe does not read more.
+const FILES_MAX: usize = 20_000;
+
+/// Of the file `path`, or of the files below the directory `path`. That it is not there is an error, for the user.
+pub fn let_go(path: &Path) -> Result<(), String> {
+    fs::metadata(path).map_err(|error| format!("{}: {}", escape(path.as_os_str().as_bytes()), describe(&error)))?;
+    let mut left = vec![path.to_owned()];
+    let mut files = 0;
+    while let Some(path) = left.pop().filter(|_| files < FILES_MAX) {
+        // What the user named may be a link; what is found below it is not followed.
+        let Ok(found) = (if files == 0 { fs::metadata(&path) } else { fs::symlink_metadata(&path) }) else { continue };
+        files += 1;
+        if found.is_dir() {
+            left.extend(entries(&path).take(FILES_MAX - left.len().min(FILES_MAX)));
+        } else if found.is_file() {
+            drop_file(&path, found.len());
+        }
+    }
+    Ok(())
+}
+
+fn entries(path: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn drop_file(path: &Path, size: u64) {
+    let Ok(file) = File::open(path) else { return };
+    // Pages that are not on the disk yet cannot be let go.
+    let _ = file.sync_data();
+    drop_pages(&file, 0, size);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::storage::cache::is_cached;
+
+    #[test]
+    fn what_was_in_the_page_cache_is_not_any_more() {
+        // Not in memory, as the directory for temporary files may be.
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = dir.path().join("below/file");
+        fs::create_dir(dir.path().join("below")).unwrap();
+        fs::write(&path, vec![7; 1 << 20]).unwrap();
+        let cached = || is_cached(File::open(&path).unwrap(), 0, 1 << 20);
+        if !cached() {
+            println!("SKIPPED: this kernel, or this file system, does not say what is cached");
+            return;
+        }
+        let_go(dir.path()).unwrap();
+        assert!(!cached());
+        assert!(let_go(&dir.path().join("another")).unwrap_err().contains("another: No such file"));
+    }
+}

@@ -1,0 +1,97 @@
+//! How fast one core does to a frame what a copy does to it between disk and network.
+
+use std::time::{Duration, Instant};
+
+use haul_proto::integrity::{FrameLen, frame_check};
+use haul_proto::wire::handshake::{Direction, Suite};
+use haul_proto::wire::limits::REKEY_BYTES;
+
+use crate::io::frame_buffer::Record;
+use crate::net::stream::aead::Library;
+use crate::net::stream::seal::KeySchedule;
+use crate::sys::random::random;
+
+/// Bytes a second.
+pub struct Speed {
+    pub hash: u64,
+    pub check: u64,
+    pub seal: u64,
+}
+
+/// Each for so long. The data is in the processor's cache, as it is in a copy, where a frame stays with its thread.
+pub fn speed(suite: Suite, time: Duration) -> Result<Speed, String> {
+    let frame = FrameLen::DEFAULT;
+    let mut record = Record::new(frame);
+    record.set_payload_len(frame.bytes());
+    let secret = random().map_err(|error| format!("the kernel gives no random bytes: {error}"))?;
+    let keys = KeySchedule::new(&secret, b"measure", suite, REKEY_BYTES);
+    let mut sealer = keys.sealer(Direction::FromConnector).map_err(|fault| fault.to_string())?;
+    let hash = rate(time, frame, || _ = std::hint::black_box(blake3::hash(record.payload())));
+    let check = rate(time, frame, || _ = std::hint::black_box(frame_check(record.payload())));
+    let mut sealed = Ok(());
+    let seal = rate(time, frame, || sealed = sealer.seal(&mut record));
+    sealed.map_err(|fault| fault.to_string())?;
+    Ok(Speed { hash, check, seal })
+}
+
+/// What a copy does to every byte, and the library that does it on this CPU.
+pub struct Primitive {
+    /// A suite of sealed records, or a digest.
+    pub name: &'static str,
+    /// The library.
+    pub library: String,
+    /// Of one core.
+    pub bytes_per_s: u64,
+}
+
+/// The primitives of a copy, each measured for `time`.
+pub fn primitives(time: Duration) -> Result<Vec<Primitive>, String> {
+    let sealing = [
+        (Suite::Aes128Gcm, "aes-128-gcm"),
+        (Suite::Aes256Gcm, "aes-256-gcm"),
+        (Suite::ChaCha20Poly1305, "chacha20-poly1305"),
+    ];
+    let mut primitives = Vec::new();
+    for (suite, name) in sealing {
+        let bytes_per_s = speed(suite, time)?.seal;
+        primitives.push(Primitive { name, library: Library::of_this_cpu(suite).to_string(), bytes_per_s });
+    }
+    let Speed { hash, check, .. } = speed(Suite::Aes128Gcm, time)?;
+    primitives.push(Primitive { name: "blake3", library: "blake3".into(), bytes_per_s: hash });
+    primitives.push(Primitive { name: "xxh3", library: "twox-hash".into(), bytes_per_s: check });
+    Ok(primitives)
+}
+
+/// At least once, however short the time is.
+fn rate(time: Duration, frame: FrameLen, mut work: impl FnMut()) -> u64 {
+    let begun = Instant::now();
+    let mut bytes = 0.0;
+    loop {
+        work();
+        bytes += frame.bytes() as f64;
+        let elapsed = begun.elapsed();
+        if elapsed >= time {
+            return per_s(bytes, elapsed);
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a conversion of floats saturates")]
+fn per_s(bytes: f64, elapsed: Duration) -> u64 {
+    (bytes / elapsed.as_secs_f64().max(1e-9)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_measured_however_short_the_time() {
+        for (suite, _) in Suite::ALL {
+            let Speed { hash, check, seal } = speed(suite, Duration::ZERO).unwrap();
+            assert!(hash > 1_000_000 && check > 1_000_000 && seal > 1_000_000, "{hash} {check} {seal}");
+        }
+        let primitives = primitives(Duration::ZERO).unwrap();
+        assert!(primitives.len() == 5 && primitives.iter().all(|each| each.bytes_per_s > 1_000_000));
+    }
+}

@@ -1,0 +1,61 @@
+//! A worker that is no end of a copy, but measures: how fast its processors compute, what its system allows, what there is
+//! where data would land. It holds a scratch directory there for as long as it lives.
+
+mod cold;
+mod compute;
+mod place;
+mod system;
+
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use haul_proto::wire::measure::{MeasureRequest, Measured};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+pub use self::compute::{Primitive, primitives};
+use self::place::Scratch;
+use crate::sys::confine::{Bounds, Network, Rights};
+use crate::sys::tcp_info;
+
+/// What lives as long as the worker that measures.
+pub struct Bench {
+    scratch: Option<Scratch>,
+}
+
+impl Bench {
+    /// Makes the scratch directory, gives up all that is not needed any more, and measures. The error is for the user.
+    pub fn prepare(request: &MeasureRequest) -> Result<(Self, Measured), String> {
+        if !request.cold.is_empty() {
+            cold::let_go(Path::new(OsStr::from_bytes(&request.cold)))?;
+        }
+        let path = (!request.path.is_empty()).then(|| Path::new(OsStr::from_bytes(&request.path)));
+        let scratch = path.map(Scratch::make).transpose()?;
+        let mut measured = Measured {
+            receive_buffer_max_bytes: system::number("/proc/sys/net/core/rmem_max"),
+            send_buffer_max_bytes: system::number("/proc/sys/net/core/wmem_max"),
+            congestion_controls: tcp_info::congestion_controls(),
+            max_startups: system::max_startups(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            place: scratch.as_ref().map(Scratch::figures).transpose()?,
+            ..Measured::default()
+        };
+        let mut bounds = Bounds::new(Network::None);
+        if let Some(dir) = scratch.as_ref().and_then(|scratch| scratch.parent().fd().ok()) {
+            bounds.allow(&*dir, Rights::Land(Default::default()));
+        }
+        // A kernel that cannot is no reason not to measure: nothing comes from another end here.
+        let _ = bounds.enforce_with_filter();
+        let speed = compute::speed(request.suite, Duration::from_millis(request.compute_ms.into()))?;
+        (measured.hash_bytes_per_s, measured.check_bytes_per_s) = (speed.hash, speed.check);
+        measured.seal_bytes_per_s = speed.seal;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        measured.clock_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+        Ok((Self { scratch }, measured))
+    }
+
+    /// Removes what it made; whether nothing is left.
+    pub fn end(self) -> bool {
+        self.scratch.is_none_or(|scratch| scratch.remove().is_ok())
+    }
+}

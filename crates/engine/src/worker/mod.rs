@@ -1,0 +1,593 @@
+//! A worker: one end of a copy, started by a controller, obeying nobody else.
+//!
+//! It greets, says Hello, and then lives by what comes over its link: first a Request and the making of data
+//! connections, then the copy itself. When the link ends, so does the worker, and what was not finished is removed.
+
+pub mod client_limits;
+pub mod measure;
+mod request_policy;
+pub(crate) mod resource_metrics;
+pub(crate) mod runtime;
+mod stream_autotune;
+mod stream_recovery;
+
+use haul_proto::cpus::Cpus;
+use haul_proto::path::escape;
+use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
+use haul_proto::wire::handshake::Suite;
+use haul_proto::wire::link::Channel;
+use haul_proto::wire::measure::MeasureRequest;
+use haul_proto::wire::report::{Hello, WorkerMessage};
+use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetRequest};
+use haul_proto::wire::route::Route;
+use haul_proto::wire::sandbox::Confinement;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::fs::Identity;
+use crate::io::program::keeper;
+use crate::job::End;
+use crate::job::account::Account;
+use crate::job::allowance::Allowance;
+use crate::job::hello::greeting_line;
+use crate::metrics::control_channel::{LinkReader, LinkWriter};
+use crate::metrics::reporter::Reporter;
+use crate::net::controller_watchdog::{Input, Lifeline};
+use crate::net::stream::accept::{Place, listen};
+use crate::net::stream::connect::{Connected, Terms, connect};
+use crate::net::stream::handshake::Credentials;
+use crate::net::stream::socket::{SocketSettings, permits_congestion};
+use crate::net::stream::tunnel::{Tunnel, prove};
+use crate::net::stream::{Arrivals, Ids};
+use crate::policy::audit::{Action, Audit, Record};
+use crate::policy::{HostPolicy, Rule};
+use crate::receiver::{Surroundings, Target};
+use crate::source::Source;
+use crate::sys::confine::{Bounds, Network};
+use crate::sys::{affinity, handed, interfaces, machine, open_files, tcp_info};
+use crate::worker::client_limits::{Access, Terms as ServedTerms, sandbox};
+use crate::worker::measure::Bench;
+use crate::worker::resource_metrics::Gauges;
+use crate::worker::runtime::{Ends, Running, Streams, panicked};
+
+/// What the process was started with, as far as a worker needs it. The library reads no environment itself.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// `SSH_CONNECTION`, where ssh started it.
+    pub ssh_connection: Option<String>,
+    /// Where haul may remember things.
+    pub state_dir: Option<PathBuf>,
+    /// What the host's policy forbids.
+    pub policy: HostPolicy,
+    /// The audit log, or why there is none although the policy asks for it.
+    pub audit: Result<Option<Arc<Audit>>, String>,
+    /// A controller has placed this executable on the host.
+    pub is_deployed: bool,
+    /// The file mode creation mask.
+    pub umask: u16,
+    /// What a server holds it to, where one started it.
+    pub served: Option<ServedTerms>,
+    /// What that takes from all its clients.
+    pub allowance: Option<Arc<Allowance>>,
+}
+
+/// Descriptors that whoever started the worker left it: the standard input and output of the command.
+#[derive(Debug, Default)]
+pub struct Handed {
+    /// For a source to read.
+    pub input: Option<OwnedFd>,
+    /// For a target to write to.
+    pub output: Option<OwnedFd>,
+}
+
+impl Handed {
+    /// Takes them by their numbers: once, and before anything else is opened.
+    pub fn take(input: Option<i32>, output: Option<i32>) -> io::Result<Self> {
+        let (input, output) = (input.map(handed::take).transpose()?, output.map(handed::take).transpose()?);
+        Ok(Self { input, output })
+    }
+}
+
+/// Keeps a program of a worker's: `which` is the word that the worker was told.
+pub fn keep_program(which: &str, command: &OsStr, stop: &OwnedFd) -> Option<io::Result<u8>> {
+    let end = [End::Source, End::Target].into_iter().find(|end| keeper::word(*end) == which)?;
+    Some(keeper::keep(end, command, stop))
+}
+
+/// How a worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It did all it had to.
+    Done,
+    /// It did not, and what was not finished is removed.
+    Undone,
+    /// The same, because nothing was heard from the controller any more.
+    Unheard,
+}
+
+/// Runs until the controller closes the link or is not heard any more, or until `stop` can be read or its other end is
+/// closed. Also gives an account of it.
+pub fn run(
+    input: OwnedFd,
+    output: OwnedFd,
+    stop: OwnedFd,
+    handed: Handed,
+    environment: &Environment,
+) -> (Ended, Account) {
+    open_files::raise_limit();
+    let Ok(watched) = output.try_clone() else { return (Ended::Undone, Account::default()) };
+    let lifeline = Arc::new(Lifeline::new(input, watched, stop));
+    let mut output = File::from(output);
+    if output.write_all(greeting_line().as_bytes()).is_err() {
+        return (Ended::Undone, Account::default());
+    }
+    let link = LinkWriter::new(output);
+    let hello = hello(environment);
+    let mut worker = Worker {
+        link,
+        environment: environment.clone(),
+        handed,
+        source: None,
+        target: None,
+        bench: None,
+        confined: false,
+        refused: None,
+        is_fault: false,
+        arrivals: None,
+        tunnel: None,
+        running: None,
+        gauges: None,
+        lifeline: Arc::clone(&lifeline),
+    };
+    worker.tell(&WorkerMessage::Hello(hello));
+    if worker.link.keep_alive().is_err() {
+        return (Ended::Undone, Account::default());
+    }
+    let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, Input(Arc::clone(&lifeline))));
+    let failed = loop {
+        match reader.next_frame() {
+            Ok(None) => break None,
+            Ok(Some((channel, content))) => match worker.handle(channel, content) {
+                Ok(true) => {}
+                Ok(false) => break None,
+                Err(text) => break Some(text),
+            },
+            Err(error) => break Some(format!("the connection to the controller failed: {error}")),
+        }
+    };
+    // Told to stop, or without a controller, it does so at once: nobody may be listening.
+    if let Some(text) = failed.filter(|_| !lifeline.is_stopped() && !lifeline.is_unheard()) {
+        worker.tell(&WorkerMessage::Fatal { fault: worker.is_fault, text: text.clone() });
+        worker.refused = Some(text);
+    }
+    worker.end()
+}
+
+fn hello(environment: &Environment) -> Hello {
+    let served = environment.served.as_ref();
+    let mut addresses = interfaces::addresses();
+    if let Some(only) = served.and_then(|terms| terms.address) {
+        addresses.retain(|local| local.address == only);
+    }
+    Hello {
+        protocol: PROTOCOL_VERSION,
+        features: Features::ALL,
+        cores: machine::cores(),
+        aes: machine::has_aes(),
+        boot: machine::boot_id(),
+        ssh_connection: environment.ssh_connection.clone(),
+        addresses,
+        rate_bytes_per_s: served.and_then(|terms| terms.rate).unwrap_or(0),
+        windows: tcp_info::windows(),
+        requires_blake3: matches!(environment.audit, Ok(Some(_))),
+    }
+}
+
+struct Worker {
+    link: LinkWriter,
+    environment: Environment,
+    handed: Handed,
+    source: Option<Arc<Source>>,
+    target: Option<Arc<Target>>,
+    /// It is neither, but measures.
+    bench: Option<Bench>,
+    /// It has confined itself, and takes no other Request.
+    confined: bool,
+    /// Why the Request could not be carried out: what came after it, before the controller knew, is void.
+    refused: Option<String>,
+    /// The other end broke the protocol.
+    is_fault: bool,
+    /// Streams that are accepted before it is told to begin.
+    arrivals: Option<Arrivals>,
+    tunnel: Option<Arc<Tunnel>>,
+    running: Option<Running>,
+    /// What is to be looked at while the job runs: opened before it confines itself.
+    gauges: Option<Gauges>,
+    lifeline: Arc<Lifeline>,
+}
+
+impl Worker {
+    /// Handles a frame; `false` ends the worker.
+    fn handle(&mut self, channel: Channel, content: &[u8]) -> Result<bool, String> {
+        match channel {
+            Channel::Peer => match &self.running {
+                Some(running) => {
+                    let taken = running.handle_peer(content, &self.lifeline);
+                    self.is_fault = taken.is_err();
+                    return taken.map_err(|fault| fault.to_string());
+                }
+                None => return Err("the other end spoke out of turn".into()),
+            },
+            Channel::Stream(stream) => {
+                if let Some(tunnel) = &self.tunnel {
+                    return Ok(tunnel.deliver(stream, content, &self.lifeline));
+                }
+            }
+            Channel::Controller => {
+                let mut message = ControllerMessage::decode(content).map_err(|fault| fault.to_string())?;
+                if let Some(Err(text)) = self.environment.served.as_ref().map(|terms| terms.hold(&mut message)) {
+                    self.refuse(true, text);
+                    return Ok(true);
+                }
+                return self.obey(message);
+            }
+        }
+        Ok(true)
+    }
+
+    fn obey(&mut self, message: ControllerMessage) -> Result<bool, String> {
+        match message {
+            ControllerMessage::Cancel => return Ok(false),
+            _ if self.refused.is_some() => {}
+            ControllerMessage::Source(_) | ControllerMessage::Target(_) | ControllerMessage::Measure(_)
+                if self.confined =>
+            {
+                return Err("a request came after the work had begun".into());
+            }
+            ControllerMessage::Source(_) | ControllerMessage::Target(_) | ControllerMessage::Measure(_)
+                if let Err(text) = self.permit(&message) =>
+            {
+                self.refuse(false, text);
+            }
+            ControllerMessage::Source(SourceRequest { settings, .. })
+            | ControllerMessage::Target(TargetRequest { settings, .. })
+                if !settings.congestion.is_empty() && !permits_congestion(&settings.congestion) =>
+            {
+                self.refuse(true, no_such_congestion(&settings.congestion));
+            }
+            ControllerMessage::Source(request) => {
+                self.lifeline.set_silence_ms(request.settings.silence_ms);
+                let reporter = self.reporter(&request.settings);
+                pin_threads(&request.settings.cpus, &reporter);
+                let source = Source::prepare(request, reporter, self.handed.input.take(), &self.environment.policy);
+                self.tell(&WorkerMessage::SourceReady { operands: source.operands(), origin: source.origin() });
+                self.source = Some(Arc::new(source));
+            }
+            ControllerMessage::Target(request) => {
+                self.lifeline.set_silence_ms(request.settings.silence_ms);
+                let reporter = self.reporter(&request.settings);
+                // A worker that is the source too has done so.
+                if self.source.is_none() {
+                    pin_threads(&request.settings.cpus, &reporter);
+                }
+                let served = self.environment.served.as_ref();
+                let surroundings = Surroundings {
+                    umask: self.environment.umask & 0o777,
+                    rate: served.and_then(|terms| terms.rate),
+                    allowance: self.environment.allowance.clone(),
+                    links_inside: served
+                        .is_some_and(|terms| !terms.policy.unsafe_links || terms.access == Access::Create),
+                    creates_only: served.is_some_and(|terms| terms.access == Access::Create),
+                    state_dir: self.environment.state_dir.clone(),
+                    policy: self.environment.policy.clone(),
+                };
+                match Target::prepare(request, reporter, &surroundings, self.handed.output.take()) {
+                    Ok(target) => {
+                        self.tell(&target_ready(&target));
+                        self.target = Some(Arc::new(target));
+                    }
+                    Err(refused) => self.refuse(refused.usage, refused.text),
+                }
+            }
+            ControllerMessage::Listen { address } => self.listen(address)?,
+            ControllerMessage::Connect { .. } if self.environment.served.is_some() => {
+                self.tell(&WorkerMessage::CannotConnect { text: "a server makes no connections".into() });
+            }
+            ControllerMessage::Connect { routes, timeout_ms } => self.connect(routes, timeout_ms)?,
+            ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
+            ControllerMessage::Begin { skip } => self.begin(skip)?,
+            ControllerMessage::Measure(_) if self.source.is_some() || self.target.is_some() => {
+                return Err("an end of a copy was asked to measure".into());
+            }
+            ControllerMessage::Measure(request) => self.measure(&request),
+            ControllerMessage::Expected(lines) => {
+                let target = self.target.as_mut().and_then(Arc::get_mut);
+                target.ok_or("told of lines when there was no target to be begun")?.expect_lines(&lines)?;
+            }
+            ControllerMessage::ListedPaths(batch) => {
+                let source = self.source.as_ref().ok_or("told operands before there was a source")?;
+                source.add_listed(batch).map_err(|fault| fault.to_string())?;
+            }
+            ControllerMessage::ListedPlaces(batch) => {
+                let target = self.target.as_ref().ok_or("told operands before there was a target")?;
+                target.add_listed(batch).map_err(|fault| fault.to_string())?;
+            }
+            ControllerMessage::Rate(bytes_per_s) => {
+                self.source.as_ref().ok_or("told a rate before there was a source")?.set_rate(bytes_per_s);
+            }
+            ControllerMessage::Pause(is_paused) => {
+                self.source.as_ref().ok_or("told to pause before there was a source")?.pause(is_paused);
+            }
+            ControllerMessage::Streams(count) => {
+                self.running.as_ref().ok_or("told a number of streams before it began")?.fix_streams(count)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether the host's policy lets a Request be carried out.
+    fn permit(&self, message: &ControllerMessage) -> Result<(), String> {
+        let policy = &self.environment.policy;
+        if let Some(fault) = policy.fault() {
+            return Err(format!("haul runs no jobs here: {fault}"));
+        }
+        if self.environment.is_deployed {
+            policy.check(Rule::NoDeployedWorker)?;
+        }
+        let audit = self.environment.audit.as_ref().map_err(String::clone)?;
+        let (settings, path) = match message {
+            ControllerMessage::Source(request) => (&request.settings, request.operands.first()),
+            ControllerMessage::Target(request) => (&request.settings, Some(&request.path)),
+            _ => return Ok(()),
+        };
+        if audit.is_some() && !settings.blake3 {
+            return Err("the audit log of this host names the BLAKE3 of each file, and the session has none".into());
+        }
+        if settings.suite == Suite::AuthenticateOnly {
+            policy.check(Rule::NoClearText)?;
+        }
+        if policy.has(Rule::SandboxRequired) && sandbox().confinement == Confinement::None {
+            policy.check(Rule::SandboxRequired)?;
+        }
+        let path = path.map_or(&b""[..], |path| path);
+        audit.as_ref().map_or(Ok(()), |audit| audit.write(&Record::of(Action::Job, path)))
+    }
+
+    fn measure(&mut self, request: &MeasureRequest) {
+        self.lifeline.set_silence_ms(request.silence_ms);
+        self.confined = true;
+        match Bench::prepare(request) {
+            Ok((bench, measured)) => {
+                self.bench = Some(bench);
+                self.tell(&WorkerMessage::Measured(Box::new(measured)));
+            }
+            Err(text) => self.refuse(false, text),
+        }
+    }
+
+    fn reporter(&self, settings: &SessionSettings) -> Reporter {
+        let audit = self.environment.audit.as_ref().ok().and_then(Clone::clone);
+        Reporter::new(self.link.clone(), settings.report_files).with_audit(audit)
+    }
+
+    fn refuse(&mut self, usage: bool, text: String) {
+        if let Ok(Some(audit)) = &self.environment.audit {
+            let refused = Record { reason: Some(text.as_str()), ..Record::of(Action::Refused, b"") };
+            // Nothing is done anyway.
+            let _ = audit.write(&refused);
+        }
+        self.tell(&WorkerMessage::Refused { usage, text: text.clone() });
+        self.refused = Some(text);
+    }
+
+    /// Gives up all that its Requests do not need. A thread passes its bounds on to those that it starts and to no
+    /// other, so that this comes before the first.
+    fn confine(&mut self) -> Result<(), String> {
+        let ports = self.settings()?.ports;
+        if std::mem::replace(&mut self.confined, true) {
+            return Ok(());
+        }
+        let read_from = self.source.as_ref().map_or(0, |source| source.device());
+        let written_to = self.target.as_ref().and_then(|target| target.landing_identity());
+        self.gauges = Some(Gauges::open([read_from, written_to.map_or(0, |landing| landing.device)]));
+        let is_both = self.source.is_some() && self.target.is_some();
+        let only_compares = self.source.as_ref().is_some_and(|source| source.compares())
+            || self.target.as_ref().is_some_and(|target| target.compares());
+        let mut bounds = Bounds::new(if is_both || only_compares { Network::None } else { Network::Streams(ports) });
+        self.source.iter().for_each(|source| source.allow(&mut bounds));
+        self.target.iter().for_each(|target| target.allow(&mut bounds));
+        let sandbox = bounds.enforce_with_filter();
+        if sandbox.confinement == Confinement::None {
+            self.environment.policy.check(Rule::SandboxRequired)?;
+        }
+        self.tell(&WorkerMessage::Confined(sandbox));
+        Ok(())
+    }
+
+    fn listen(&mut self, address: Option<IpAddr>) -> Result<(), String> {
+        self.confine()?;
+        let settings = self.settings()?;
+        let place = Place { address, ports: settings.ports };
+        match listen(place, credentials(settings), sockets(settings)) {
+            Ok((port, arrivals)) => {
+                self.tell(&WorkerMessage::Listening { port });
+                match &self.running {
+                    Some(running) => running.streams().take(arrivals),
+                    None => self.arrivals = Some(arrivals),
+                }
+            }
+            Err(error) => {
+                self.tell(&WorkerMessage::CannotConnect { text: no_port(place, &error) });
+            }
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, routes: Vec<Route>, timeout_ms: u32) -> Result<(), String> {
+        let settings = self.settings()?;
+        let ids = self.ids()?;
+        let terms = Terms {
+            ids,
+            credentials: credentials(settings),
+            sockets: sockets(settings),
+            streams: settings.streams,
+            streams_max: settings.streams_max,
+            all_paths: settings.all_paths,
+            timeout: Duration::from_millis(timeout_ms.into()),
+        };
+        self.make_streams(move |streams| match connect(&routes, &terms) {
+            Ok(Connected { connector, arrivals, streams: count, from, to }) => {
+                streams.set_connector(connector);
+                streams.take(arrivals);
+                WorkerMessage::Connected { from, to, streams: count }
+            }
+            Err(text) => WorkerMessage::CannotConnect { text },
+        })
+    }
+
+    fn open_tunnel(&mut self, connector: bool) -> Result<(), String> {
+        let settings = self.settings()?;
+        let (credentials, count) = (credentials(settings), settings.streams);
+        let opened = Tunnel::open(count, &self.link);
+        let (tunnel, inner) =
+            opened.map_err(|error| format!("no tunnel could be opened: {}", crate::sys::describe::describe(&error)))?;
+        self.tunnel = Some(Arc::new(tunnel));
+        let ids = if connector { Some(self.ids()?) } else { None };
+        self.make_streams(move |streams| match prove(inner, &credentials, ids.as_ref()) {
+            Ok(arrivals) => {
+                streams.take(arrivals);
+                WorkerMessage::Connected { from: String::new(), to: String::new(), streams: count }
+            }
+            Err(error) => WorkerMessage::CannotConnect { text: error.to_string() },
+        })
+    }
+
+    /// The streams of the job that runs.
+    fn streams(&self) -> Result<Streams, String> {
+        self.running.as_ref().map(Running::streams).ok_or_else(|| "told to connect before it began".to_owned())
+    }
+
+    fn ids(&self) -> Result<Ids, String> {
+        Ok(self.streams()?.ids())
+    }
+
+    /// Makes streams in a thread of their own, so that the link goes on being read. `make` says what came of it.
+    fn make_streams(&mut self, make: impl FnOnce(&Streams) -> WorkerMessage + Send + 'static) -> Result<(), String> {
+        let (streams, link) = (self.streams()?, self.link.clone());
+        let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
+            let said = catch_unwind(AssertUnwindSafe(|| make(&streams)));
+            let said = said
+                .unwrap_or_else(|panic| WorkerMessage::Fatal { fault: false, text: panicked("haul-connect", &*panic) });
+            let _ = link.send(Channel::Controller, &said.encode());
+        });
+        spawned.map(|_| ()).map_err(|error| format!("no thread could be started: {error}"))
+    }
+
+    fn begin(&mut self, skip: Option<(u64, u64)>) -> Result<(), String> {
+        if let (Some(source), Some((device, inode))) = (&self.source, skip) {
+            source.leave_out(Identity { device, inode });
+        }
+        if let Some(target) = self.target.as_mut().and_then(Arc::get_mut) {
+            target.has_all_lines();
+        }
+        let ends = match (&self.source, &self.target) {
+            (Some(source), None) => Ends::Source(Arc::clone(source)),
+            (None, Some(target)) => Ends::Target(Arc::clone(target)),
+            (Some(source), Some(target)) => Ends::Both(Arc::clone(source), Arc::clone(target)),
+            (None, None) => return Err("told to begin before a request".into()),
+        };
+        self.confine()?;
+        let every = Duration::from_millis(self.settings()?.report_every_ms.max(10).into());
+        let gauges = self.gauges.take().ok_or("told to begin twice")?;
+        let running = Running::start(ends, self.link.clone(), every, gauges);
+        self.arrivals.take().into_iter().for_each(|arrivals| running.streams().take(arrivals));
+        self.running = Some(running);
+        Ok(())
+    }
+
+    fn settings(&self) -> Result<&SessionSettings, String> {
+        let source = self.source.as_ref().map(|source| source.settings());
+        let target = self.target.as_ref().map(|target| target.settings());
+        source.or(target).ok_or_else(|| "told to connect before a request".to_owned())
+    }
+
+    fn tell(&self, message: &WorkerMessage) {
+        // A controller that is gone is noticed at the reading side.
+        let _ = self.link.send(Channel::Controller, &message.encode());
+    }
+
+    fn end(self) -> (Ended, Account) {
+        let measured = self.bench.is_some_and(Bench::end);
+        let ended = match measured || self.running.is_some_and(Running::end) {
+            true => Ended::Done,
+            false if self.lifeline.is_unheard() => Ended::Unheard,
+            false => Ended::Undone,
+        };
+        self.target.iter().for_each(|target| target.end_quota());
+        let received = self.target.as_ref().map(|target| target.did());
+        let did = received.or_else(|| self.source.as_ref().map(|source| source.did()));
+        (ended, Account { did, why: self.refused.map(|why| escape(why.lines().next().unwrap_or_default().as_bytes())) })
+    }
+}
+
+fn target_ready(target: &Target) -> WorkerMessage {
+    let new_tree = target.begins_tree();
+    match target.landing_identity() {
+        Some(Identity { device, inode }) => {
+            WorkerMessage::TargetReady { boot: machine::boot_id(), device, inode, new_tree }
+        }
+        None => WorkerMessage::TargetReady { boot: [0; 16], device: 0, inode: 0, new_tree },
+    }
+}
+
+fn credentials(settings: &SessionSettings) -> Credentials {
+    Credentials {
+        session: settings.session,
+        secret: settings.secret,
+        suite: settings.suite,
+        rekey_bytes: settings.rekey_bytes,
+    }
+}
+
+fn sockets(settings: &SessionSettings) -> SocketSettings {
+    SocketSettings {
+        window_bytes: settings.window_bytes,
+        window_fixed: settings.window_fixed,
+        traffic_class: settings.traffic_class,
+        congestion: settings.congestion.clone(),
+    }
+}
+
+/// Why nothing can be accepted there.
+fn no_port(Place { address, ports }: Place, error: &io::Error) -> String {
+    let why = crate::sys::describe::describe(error);
+    let why = why.lines().next().unwrap_or_default();
+    match (error.kind(), ports, address) {
+        (io::ErrorKind::AddrInUse, Some((first, last)), _) if first == last => format!("port {first} is in use"),
+        (io::ErrorKind::AddrInUse, Some((first, last)), _) => format!("no port from {first} to {last} is free"),
+        (_, _, Some(address)) => format!("no port to listen on at {address}: {why}"),
+        _ => format!("no port to listen on: {why}"),
+    }
+}
+
+fn no_such_congestion(name: &str) -> String {
+    let name = escape(name.as_bytes());
+    let there = tcp_info::congestion_controls();
+    format!(
+        "the congestion control '{name}' cannot be used here\nthis kernel has: {there}; others are loaded with modprobe tcp_NAME"
+    )
+}
+
+fn pin_threads(cpus: &Cpus, reporter: &Reporter) {
+    if let Some(text) = affinity::keep_to(cpus) {
+        reporter.send(&WorkerMessage::Notice { text });
+    }
+}

@@ -1,0 +1,275 @@
+use super::*;
+
+use haul_proto::checksum::Algorithm;
+use haul_proto::cpus::Cpus;
+use haul_proto::wire::checksum::{Against, Checksum};
+use haul_proto::wire::storage::Fsync;
+use std::net::IpAddr;
+use std::path::Path;
+
+use crate::testing;
+use crate::worker::client_limits::ServePolicy;
+
+fn terms(access: Access) -> Terms {
+    let address = Some(IpAddr::from([10, 0, 0, 1]));
+    Terms {
+        access,
+        rate: Some(10),
+        allowance: None,
+        ports: Some((5032, 5040)),
+        address,
+        sandboxed: false,
+        deltas: true,
+        audit: None,
+        policy: ServePolicy::default(),
+    }
+}
+
+fn settings() -> SessionSettings {
+    let mut cpus = Cpus::default();
+    assert!(cpus.insert(0));
+    SessionSettings {
+        streams: 4,
+        streams_max: 128,
+        report_files: true,
+        cpus,
+        all_paths: true,
+        ports: Some((22, 22)),
+        silence_ms: u32::MAX,
+        ..testing::settings()
+    }
+}
+
+fn source() -> SourceRequest {
+    let compression = haul_proto::compression::Policy::Auto;
+    SourceRequest { settings: settings(), compression, ..testing::source_request(vec![b"a".to_vec()]) }
+}
+
+fn target() -> TargetRequest {
+    TargetRequest {
+        settings: settings(),
+        resume: true,
+        keep_partial: true,
+        fsync: Fsync::Full,
+        ..testing::target_request(Path::new("a"), Vec::new())
+    }
+}
+
+/// What is said of a source's Request with this changed, under these terms.
+fn of_source(access: Access, change: impl FnOnce(&mut SourceRequest)) -> Result<(), String> {
+    let mut request = source();
+    change(&mut request);
+    terms(access).hold(&mut ControllerMessage::Source(request))
+}
+
+fn of_target(access: Access, change: impl FnOnce(&mut TargetRequest)) -> Result<(), String> {
+    let mut request = target();
+    change(&mut request);
+    terms(access).hold(&mut ControllerMessage::Target(request))
+}
+
+#[test]
+fn access_says_what_is_read_and_what_is_written() {
+    let compares = |request: &mut TargetRequest| request.compare = Some(Links::Keep);
+    let digests = |request: &mut TargetRequest| request.digest_existing = true;
+    let checksum = |at_source| Some(Checksum { algorithm: Algorithm::Md5, at_source, against: Against::Nothing });
+    let sums = |at_source| move |request: &mut TargetRequest| request.settings.checksum = checksum(at_source);
+    for (access, reads, writes) in [
+        (Access::ReadOnly, true, false),
+        (Access::WriteOnly, false, true),
+        (Access::Create, false, true),
+        (Access::Both, true, true),
+    ] {
+        assert_eq!(of_source(access, |_| {}).is_ok(), reads, "{access:?}");
+        assert_eq!(of_source(access, |request| request.compare = true).is_ok(), reads, "{access:?}");
+        assert_eq!(of_target(access, |_| {}).is_ok(), writes, "{access:?}");
+        assert_eq!(of_target(access, compares).is_ok(), reads, "{access:?}");
+        assert_eq!(of_target(access, digests).is_ok(), reads && writes, "{access:?}");
+        assert_eq!(of_target(access, sums(false)).is_ok(), reads && writes, "{access:?}");
+        assert_eq!(of_target(access, sums(true)).is_ok(), writes, "{access:?}");
+    }
+}
+
+#[test]
+fn of_what_nobody_may_read_no_old_file_is_told_of() {
+    let rules = |delta, in_place| {
+        move |request: &mut TargetRequest| request.delta = DeltaRules { delta, in_place, ..Default::default() }
+    };
+    for (delta, in_place, held) in [
+        (Delta::Off, false, true),
+        (Delta::Auto, false, true),
+        (Delta::Blocks, false, false),
+        (Delta::Rolling, false, false),
+        (Delta::Auto, true, false),
+    ] {
+        assert_eq!(of_target(Access::WriteOnly, rules(delta, in_place)).is_ok(), held, "{delta:?} {in_place}");
+        assert!(of_target(Access::Both, rules(delta, in_place)).is_ok());
+    }
+    let mut message = ControllerMessage::Target(TargetRequest {
+        delta: DeltaRules { delta: Delta::Auto, ..DeltaRules::default() },
+        ..target()
+    });
+    terms(Access::WriteOnly).hold(&mut message).unwrap();
+    let ControllerMessage::Target(held) = message else { unreachable!() };
+    assert_eq!(held.delta, DeltaRules::default());
+}
+
+#[test]
+fn a_server_without_deltas_tells_no_hashes_of_blocks() {
+    let held = |change: fn(&mut TargetRequest)| {
+        let mut request = TargetRequest { delta: DeltaRules { delta: Delta::Auto, ..Default::default() }, ..target() };
+        change(&mut request);
+        let mut message = ControllerMessage::Target(request);
+        let terms = Terms { deltas: false, ..terms(Access::Both) };
+        terms.hold(&mut message)?;
+        let ControllerMessage::Target(held) = message else { unreachable!() };
+        Ok::<_, String>(held.delta)
+    };
+    assert_eq!(held(|_| {}), Ok(DeltaRules::default()));
+    for change in [
+        (|request| request.delta.delta = Delta::Rolling) as fn(&mut TargetRequest),
+        |request| request.delta.delta = Delta::Blocks,
+        |request| request.delta.in_place = true,
+        |request| request.sync.detect_renames = true,
+    ] {
+        assert!(held(change).is_err());
+    }
+}
+
+#[test]
+fn nobody_starts_programs_or_sets_what_is_the_servers() {
+    for pipe in [Pipe::Standard, Pipe::Named] {
+        assert!(of_source(Access::Both, |request| request.pipe = pipe).is_err());
+    }
+    assert!(of_source(Access::Both, |request| request.pipe = Pipe::Growing(1)).is_ok());
+    for pipe in [Pipe::Standard, Pipe::Named, Pipe::Growing(1)] {
+        assert!(of_target(Access::Both, |request| request.pipe = pipe).is_err());
+    }
+    assert!(of_source(Access::Both, |request| request.listed = true).is_err());
+    assert!(of_source(Access::Both, |request| request.base = Some(b"../x".to_vec())).is_err());
+    assert!(of_source(Access::Both, |request| request.base = Some(b"a".to_vec())).is_ok());
+    assert!(of_source(Access::Both, |request| request.links = Links::Follow).is_err());
+    assert!(of_target(Access::Both, |request| request.compare = Some(Links::Follow)).is_err());
+    assert!(of_target(Access::Both, |request| request.preserve = true).is_err());
+    let compares_modes = |request: &mut TargetRequest| (request.preserve, request.compare) = (true, Some(Links::Keep));
+    assert!(of_target(Access::Both, compares_modes).is_ok());
+    assert!(of_target(Access::Both, |request| request.journal_dir = b"x".to_vec()).is_err());
+    for mode in [0o4755, 0o2755, 0o1777] {
+        assert!(of_target(Access::Both, |request| request.rules.modes.file = Some(mode)).is_err());
+        assert!(of_target(Access::Both, |request| request.rules.modes.directory = Some(mode)).is_err());
+    }
+    assert!(of_target(Access::Both, |request| request.rules.modes.file = Some(0o777)).is_ok());
+}
+
+#[test]
+fn what_is_about_the_server_it_sets_itself() {
+    let terms = terms(Access::Both);
+    let mut message = ControllerMessage::Source(source());
+    terms.hold(&mut message).unwrap();
+    let ControllerMessage::Source(held) = message else { unreachable!() };
+    assert_eq!((held.rate_bytes_per_s, held.settings.ports), (10, Some((5032, 5040))));
+    assert_eq!((held.settings.silence_ms, held.settings.cpus.is_empty()), (SILENCE_MS_MAX, true));
+    assert_eq!(held.operands, [b"./a"]);
+    let mut message = ControllerMessage::Target(target());
+    terms.hold(&mut message).unwrap();
+    let ControllerMessage::Target(held) = message else { unreachable!() };
+    assert!(held.rules.modes.less_umask && held.path == b"./a");
+    let mut message = ControllerMessage::Listen { address: None };
+    terms.hold(&mut message).unwrap();
+    assert!(matches!(message, ControllerMessage::Listen { address } if address == terms.address));
+    let mut message = ControllerMessage::Rate(0);
+    terms.hold(&mut message).unwrap();
+    assert!(matches!(message, ControllerMessage::Rate(10)));
+}
+
+#[test]
+fn memory_for_streams_is_bounded() {
+    for (streams, frame, allowed) in
+        [(128, 512, true), (256, 256, true), (64, 1024, true), (129, 512, false), (256, 1024, false)]
+    {
+        let frame = haul_proto::integrity::FrameLen::new(frame << 10).unwrap();
+        let set = |settings: &mut SessionSettings| (settings.streams_max, settings.frame) = (streams, frame);
+        let held = [
+            of_source(Access::Both, |request| set(&mut request.settings)),
+            of_target(Access::Both, |request| set(&mut request.settings)),
+        ];
+        assert!(held.iter().all(|held| held.is_ok() == allowed), "{held:?}");
+    }
+    let mut message = ControllerMessage::Target(target());
+    if let ControllerMessage::Target(request) = &mut message {
+        request.storage.under_way = 64;
+    }
+    terms(Access::Both).hold(&mut message).unwrap();
+    assert!(matches!(message, ControllerMessage::Target(request) if request.storage.under_way == 8));
+}
+
+#[test]
+fn the_lower_limit_holds() {
+    let limited = terms(Access::Both);
+    assert_eq!([0, 5, 50].map(|wanted| limited.slower(wanted)), [10, 5, 10]);
+    let free = Terms { rate: None, ..limited };
+    assert_eq!([0, 5].map(|wanted| free.slower(wanted)), [0, 5]);
+}
+
+#[test]
+fn create_takes_new_names_and_nothing_else() {
+    let refused: [fn(&mut TargetRequest); 7] = [
+        |request| request.rules.in_the_way = InTheWay::Replace,
+        |request| request.rules.in_the_way = InTheWay::Follow,
+        |request| request.sync.backup_dir = b"old".to_vec(),
+        |request| request.sync.equal = Equal::Size,
+        |request| request.sync.delete = Delete::During,
+        |request| request.sync.link_dests = vec![b"old".to_vec()],
+        |request| request.kept.hard_links = true,
+    ];
+    for (number, change) in refused.into_iter().enumerate() {
+        assert!(of_target(Access::Create, change).is_err(), "{number}");
+        assert!(of_target(Access::Both, change).is_ok(), "{number}");
+    }
+    let mut message = ControllerMessage::Target(target());
+    terms(Access::Create).hold(&mut message).unwrap();
+    let ControllerMessage::Target(held) = message else { unreachable!() };
+    assert!(!held.resume && !held.keep_partial && held.delta == DeltaRules::default());
+}
+
+#[test]
+fn encryption_and_tuning_are_the_servers_to_decide() {
+    let clear = |request: &mut SourceRequest| request.settings.suite = Suite::AuthenticateOnly;
+    assert!(of_source(Access::Both, clear).is_ok());
+    let hold = |policy: ServePolicy, suite| {
+        let tuned = SessionSettings {
+            suite,
+            congestion: "bbr".into(),
+            window_bytes: 1 << 20,
+            window_fixed: true,
+            traffic_class: 0xb8,
+            ..settings()
+        };
+        let mut message = ControllerMessage::Target(TargetRequest { settings: tuned, ..target() });
+        let held = Terms { policy, ..terms(Access::Both) }.hold(&mut message);
+        let ControllerMessage::Target(TargetRequest { settings, .. }) = message else { unreachable!() };
+        held.map(|()| (settings.congestion, settings.window_bytes, settings.window_fixed, settings.traffic_class))
+    };
+    let encrypted = ServePolicy { encryption: true, ..ServePolicy::default() };
+    assert!(hold(encrypted, Suite::AuthenticateOnly).is_err());
+    assert_eq!(hold(encrypted, Suite::Aes128Gcm), Ok((String::new(), 0, false, 0)));
+    let tuning = ServePolicy { tuning: true, ..ServePolicy::default() };
+    assert_eq!(hold(tuning, Suite::AuthenticateOnly), Ok(("bbr".into(), 1 << 20, true, 0xb8)));
+}
+
+#[test]
+fn what_leads_out_is_refused() {
+    for bad in ["/etc/passwd", "..", "a/../../b", "a/..", "/"] {
+        assert!(inside(&mut bad.into()).is_err(), "{bad}");
+        assert!(of_source(Access::Both, |request| request.operands.push(bad.into())).is_err(), "{bad}");
+        assert!(of_target(Access::Both, |request| request.path = bad.into()).is_err(), "{bad}");
+    }
+    let as_it_was = [("./a/", "./a/"), ("a/.", "./a/."), ("./", "./")];
+    for (good, becomes) in
+        [("", "."), (".", "."), ("a/b", "./a/b"), ("null:9g", "./null:9g")].into_iter().chain(as_it_was)
+    {
+        let mut path = good.into();
+        inside(&mut path).unwrap();
+        assert_eq!(String::from_utf8(path).unwrap(), becomes);
+    }
+}

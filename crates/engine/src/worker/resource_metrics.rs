@@ -1,0 +1,132 @@
+//! Where this worker's time goes, as it tells its controller: looks at its threads, its machine and its sockets a few
+//! times a second. What is measured here decides nothing.
+
+use haul_proto::wire::load::{Load, Present, Sockets, StreamFigures, Traffic};
+use std::time::{Duration, Instant};
+
+use crate::metrics::stage_timer::Stages;
+use crate::net::stream_pool::Lanes;
+use crate::sys::gauges::{DiskGauge, ProcessorsGauge, TrafficGauge};
+use crate::sys::usage::micros;
+
+/// Time between two looks.
+pub const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Looks for each that is told: between them, only rates of change are of interest.
+pub const LOOKS_PER_REPORT: u32 = 2;
+/// Rates are looked at over at least this time: the last look may come right after the one before.
+const SPAN_MIN: Duration = Duration::from_millis(200);
+
+/// What the system says, opened before the worker confines itself.
+pub struct Gauges {
+    processors: ProcessorsGauge,
+    disks: [DiskGauge; 2],
+    traffic: TrafficGauge,
+}
+
+impl Gauges {
+    /// `devices` are those that is read from and written to, as far as this worker does that; 0 for none.
+    pub fn open(devices: [u64; 2]) -> Self {
+        Self { processors: ProcessorsGauge::open(), disks: devices.map(DiskGauge::open), traffic: TrafficGauge::open() }
+    }
+}
+
+/// Looks from the job's begin on.
+pub struct LoadMeter {
+    gauges: Gauges,
+    begun: Instant,
+    /// The rate of all streams, from look to look.
+    rates: Sockets,
+    last: Option<(Instant, u64)>,
+    /// The last that was known of streams: the last look comes when they are gone.
+    streams: u16,
+    bears_loss: bool,
+    traffic: Traffic,
+    mbit_per_s: u32,
+}
+
+impl LoadMeter {
+    /// The job begins.
+    pub fn new(gauges: Gauges) -> Self {
+        let mut meter = Self {
+            gauges,
+            begun: Instant::now(),
+            rates: Sockets::default(),
+            last: None,
+            streams: 0,
+            bears_loss: false,
+            traffic: Traffic::default(),
+            mbit_per_s: 0,
+        };
+        meter.gauges.processors.look();
+        for disk in &mut meter.gauges.disks {
+            disk.look();
+        }
+        meter
+    }
+
+    /// How it is now.
+    pub fn look(&mut self, stages: &Stages, lanes: &Lanes) -> Load {
+        let mut sockets = lanes.sockets();
+        self.count_rate(sockets.acknowledged_bytes);
+        sockets.add(&self.rates);
+        if let Some(address) = lanes.own_address() {
+            (self.traffic, self.mbit_per_s) = self.gauges.traffic.look(address);
+        }
+        if let Some(bears_loss) = lanes.bear_loss() {
+            self.bears_loss = bears_loss;
+        }
+        if let streams @ 1.. = stages.streams() {
+            self.streams = streams;
+        }
+        let present = Present {
+            streams: self.streams,
+            cores: crate::sys::machine::cores(),
+            quota_permille: self.gauges.processors.quota_permille(),
+            mbit_per_s: self.mbit_per_s,
+            bears_loss: self.bears_loss,
+        };
+        Load {
+            elapsed_us: micros(self.begun.elapsed()),
+            stages: stages.spent(),
+            processors: self.gauges.processors.look(),
+            disks: self.gauges.disks.each_mut().map(DiskGauge::look),
+            traffic: self.traffic,
+            sockets,
+            present,
+        }
+    }
+
+    /// A span in which nothing went is of a job that had nothing to send, and says nothing of the path.
+    fn count_rate(&mut self, acknowledged: u64) {
+        let now = Instant::now();
+        let Some((since, before)) = self.last else {
+            self.last = (acknowledged > 0).then_some((now, acknowledged));
+            return;
+        };
+        let elapsed = now.duration_since(since);
+        if elapsed < SPAN_MIN {
+            return;
+        }
+        self.last = Some((now, acknowledged));
+        let bytes = acknowledged.saturating_sub(before);
+        if bytes > 0 {
+            let elapsed_us = micros(elapsed);
+            let kib_per_s = bytes.saturating_mul(1_000_000) / elapsed_us / 1024;
+            self.rates.spans += 1;
+            self.rates.rate_kib += kib_per_s;
+            self.rates.rate_kib_squared =
+                self.rates.rate_kib_squared.saturating_add(kib_per_s.saturating_mul(kib_per_s));
+        }
+    }
+}
+
+/// What each stream's thread and its socket did.
+pub fn stream_figures(stages: &Stages, lanes: &Lanes) -> Vec<StreamFigures> {
+    let mut all = stages.figures();
+    for socket in lanes.stream_figures() {
+        if let Some(figures) = all.iter_mut().find(|figures| figures.stream == socket.stream) {
+            figures.add(&StreamFigures { stream: 0, ..socket });
+        }
+    }
+    all
+}

@@ -1,0 +1,700 @@
+//! The threads of a copy: one for each stream, one that walks or looks at what is there, one that sends messages,
+//! one that reports. All are named as `top -H` shows them.
+
+use haul_proto::ids::StreamId;
+use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::wire::link::Channel;
+use haul_proto::wire::load::{Load, Stage};
+use haul_proto::wire::report::{PathFigures, WorkerMessage};
+use haul_proto::wire::work::Work;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::metrics::control_channel::LinkWriter;
+use crate::metrics::stage_timer::{Stages, during};
+use crate::net::controller_watchdog::Lifeline;
+use crate::net::packing::{Packing, Unpacking};
+use crate::net::stream::connector::Connector;
+use crate::net::stream::{Arrivals, Ids, Stream, StreamError};
+use crate::net::stream_pool::Lanes;
+use crate::receiver::{Direct, StreamsWish, Target};
+use crate::source::Source;
+use crate::sys::sync::lock;
+use crate::worker::resource_metrics;
+use crate::worker::resource_metrics::{Gauges, LoadMeter, stream_figures};
+use crate::worker::stream_autotune::{fix, fix_threads, tune};
+use crate::worker::stream_recovery::{keep_fixed, mend, share_out};
+
+/// Most messages that wait for the thread that takes them; beyond that, the link waits.
+const INBOX_MAX: usize = 1024;
+/// How often a full inbox is tried again.
+const INBOX_POLL: Duration = Duration::from_millis(5);
+/// When counters are first reported.
+const FIRST_REPORT: Duration = Duration::from_millis(10);
+/// How often a thread that waits for streams looks whether the job is over.
+const STREAMS_POLL: Duration = Duration::from_millis(100);
+/// How often it is looked whether a program has failed that says nothing to anybody.
+const PROGRAM_POLL: Duration = Duration::from_millis(200);
+
+/// Which ends this worker is.
+pub enum Ends {
+    /// The source.
+    Source(Arc<Source>),
+    /// The target.
+    Target(Arc<Target>),
+    /// Both: frames go from hand to hand, messages too.
+    Both(Arc<Source>, Arc<Target>),
+}
+
+/// A copy that has begun.
+pub struct Running {
+    shared: Arc<Shared>,
+    /// Messages of the other end, for the thread that takes them.
+    inbox: Option<SyncSender<Vec<u8>>>,
+}
+
+/// Brings streams to a copy that has begun.
+#[derive(Clone)]
+pub struct Streams(Arc<Shared>);
+
+struct Shared {
+    source: Option<Arc<Source>>,
+    target: Option<Arc<Target>>,
+    link: LinkWriter,
+    lanes: Lanes,
+    /// What its threads are at.
+    stages: Stages,
+    load: Mutex<LoadMeter>,
+    /// Threads that still work towards the end.
+    busy: AtomicUsize,
+    failed: AtomicBool,
+    finished: AtomicBool,
+    /// Wakes the reporting thread.
+    tick: (Mutex<bool>, Condvar),
+}
+
+impl Running {
+    /// Starts all threads but those of streams, which come with [`Streams::take`].
+    pub fn start(ends: Ends, link: LinkWriter, report_every: Duration, gauges: Gauges) -> Self {
+        let (source, target) = match ends {
+            Ends::Source(source) => (Some(source), None),
+            Ends::Target(target) => (None, Some(target)),
+            Ends::Both(source, target) => (Some(source), Some(target)),
+        };
+        let shared = Arc::new(Shared::new(source, target, link, gauges));
+        let mut inbox = None;
+        match (&shared.source, &shared.target) {
+            (Some(source), Some(target)) => start_both(&shared, source, target),
+            (Some(source), None) => start_source(&shared, source),
+            (None, Some(target)) => inbox = Some(start_target(&shared, target)),
+            (None, None) => {}
+        }
+        let ended = Arc::downgrade(&shared);
+        let end = move |text: &str| ended.upgrade().into_iter().for_each(|shared| shared.fail(text));
+        if let Some(reporter) = shared.reporters().next() {
+            reporter.on_audit_failure(end);
+        }
+        shared.spawn("haul-report", move |shared| report(shared, report_every));
+        shared.spawn("haul-load", report_load);
+        shared.leave();
+        Self { shared, inbox }
+    }
+
+    /// Where streams are brought to.
+    pub fn streams(&self) -> Streams {
+        Streams(Arc::clone(&self.shared))
+    }
+
+    /// From now on, the source has so many streams in use, whatever is measured.
+    pub fn fix_streams(&self, streams: u16) -> Result<(), String> {
+        match (&self.shared.source, &self.shared.target) {
+            (Some(source), None) if !source.compares() => fix(source, &self.shared.lanes, streams),
+            (Some(source), _) => fix_threads(source, streams),
+            (None, _) => return Err("told a number of streams without being the source".into()),
+        }
+        Ok(())
+    }
+
+    /// Takes a message of the other end. May wait for the thread that looks at files; `false` when the job is over
+    /// meanwhile.
+    pub fn handle_peer(&self, bytes: &[u8], lifeline: &Lifeline) -> Result<bool, ProtocolFault> {
+        match (&self.inbox, &self.shared.source) {
+            // A target looks at files when it takes a message: another thread does that, so that the link is read on.
+            (Some(inbox), _) => Ok(put(inbox, bytes.to_vec(), lifeline)),
+            (None, Some(source)) => source.handle_peer(bytes).map(|()| true),
+            (None, None) => Ok(true),
+        }
+    }
+
+    /// Stops what still runs; whether all was done.
+    pub fn end(self) -> bool {
+        let finished = self.shared.finished.load(Ordering::SeqCst);
+        if !finished {
+            self.shared.stop();
+        }
+        finished && !self.shared.failed.load(Ordering::SeqCst)
+    }
+}
+
+impl Streams {
+    /// Starts a thread for each stream that arrives, as long as the job lasts: one may be wanted in place of another.
+    pub fn take(&self, arrivals: Arrivals) {
+        let streams = self.clone();
+        self.0.spawn("haul-streams", move |shared| {
+            while !shared.is_over()
+                && let Some(arrival) = arrivals.next(STREAMS_POLL)
+            {
+                if let Some((id, stream)) = arrival {
+                    streams.0.carry(id, stream);
+                }
+            }
+        });
+    }
+
+    /// Where the ids of streams that are made here come from.
+    pub fn ids(&self) -> Ids {
+        self.0.lanes.ids()
+    }
+
+    /// Here, streams can be made.
+    pub fn set_connector(&self, connector: Arc<Connector>) {
+        self.0.lanes.set_connector(connector);
+    }
+}
+
+/// Puts a message into an inbox that may be full; `false` when the job is over before there is room.
+fn put(inbox: &SyncSender<Vec<u8>>, mut message: Vec<u8>, lifeline: &Lifeline) -> bool {
+    loop {
+        match inbox.try_send(message) {
+            // A thread that is gone has said why.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => return true,
+            Err(TrySendError::Full(back)) => message = back,
+        }
+        if !lifeline.pause(INBOX_POLL) {
+            return false;
+        }
+    }
+}
+
+/// What is told of a thread that panicked.
+pub fn panicked(thread: &str, panic: &(dyn Any + Send)) -> String {
+    let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    let said = said.map(|said| format!(": {}", said.lines().next().unwrap_or_default())).unwrap_or_default();
+    format!("the thread {thread} panicked{said}\nthis is a bug in haul, please report it")
+}
+
+fn start_walk(shared: &Arc<Shared>, source: &Arc<Source>) {
+    let walking = Arc::clone(source);
+    shared.work("haul-walk", move |shared| {
+        let _entered = shared.stages.enter(None, Stage::Walk);
+        walking.walk();
+        Ok(())
+    });
+    if source.removes_files() {
+        let removing = Arc::clone(source);
+        shared.work("haul-remove", move |_| {
+            removing.remove_proven();
+            Ok(())
+        });
+    }
+}
+
+/// Threads that read and compare, in a job that does only that.
+fn start_comparison(shared: &Arc<Shared>, source: &Arc<Source>) {
+    for id in 0..source.settings().streams {
+        let source = Arc::clone(source);
+        shared.work(&format!("haul-s{id}"), move |shared| {
+            let _entered = shared.stages.enter(Some(id), Stage::Prepare);
+            source.run_comparison(StreamId(id)).map_err(|error| error.to_string())
+        });
+    }
+}
+
+fn start_source(shared: &Arc<Shared>, source: &Arc<Source>) {
+    start_walk(shared, source);
+    let sending = Arc::clone(source);
+    shared.work("haul-control", move |shared| {
+        let (mut packing, job) = (Packing::default(), sending.settings().number);
+        send_messages(shared, || {
+            let messages = sending.wait_for_messages()?;
+            Some(messages.into_iter().map(|message| packing.pack(message, job)).collect())
+        })
+    });
+    if source.compares() {
+        return start_comparison(shared, source);
+    }
+    let mending = Arc::clone(source);
+    shared.spawn("haul-mend", move |shared| {
+        let mended = mend(&mending, &shared.lanes, |time| shared.pause(time));
+        mended.unwrap_or_else(|text| shared.fail(&text));
+    });
+    let settings = source.settings();
+    // Where all paths are used, the links are what limits.
+    if settings.streams_max > settings.streams && !settings.all_paths {
+        let source = Arc::clone(source);
+        shared.spawn("haul-tune", move |shared| tune(&source, &shared.lanes, |time| shared.pause(time)));
+    }
+}
+
+/// What reads at the target ends with the job: whoever waits for it is the source, for what it has not said yet.
+fn start_proof(shared: &Arc<Shared>, target: &Arc<Target>) {
+    if target.compares() {
+        for id in 0..target.settings().streams {
+            let target = Arc::clone(target);
+            shared.spawn(&format!("haul-t{id}"), move |shared| {
+                let _entered = shared.stages.enter(Some(id), Stage::Check);
+                target.reread();
+            });
+        }
+        return;
+    }
+    for number in 0..target.readers_of_old_files() {
+        let target = Arc::clone(target);
+        let making = Arc::clone(&target);
+        shared.spawn(&format!("haul-o{number}"), move |_| target.sign_old_files());
+        shared.spawn(&format!("haul-m{number}"), move |shared| {
+            let made = making.make_frames();
+            made.unwrap_or_else(|fault| shared.fail_by_fault(&format!("the source broke the protocol: {fault}")));
+        });
+    }
+    let proving = Arc::clone(target);
+    shared.spawn("haul-proof", move |_| proving.prove_claims());
+}
+
+fn start_target(shared: &Arc<Shared>, target: &Arc<Target>) -> SyncSender<Vec<u8>> {
+    let (inbox, messages) = sync_channel(INBOX_MAX);
+    let examining = Arc::clone(target);
+    // It ends with the link, not with the job: it is not waited for.
+    shared.spawn("haul-manifest", move |shared| take_messages(shared, &examining, &messages));
+    start_proof(shared, target);
+    let sending = Arc::clone(target);
+    shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
+    start_settling(shared, target);
+    start_watching(shared, target);
+    let weak = Arc::downgrade(shared);
+    target.when_wished(move |wish| {
+        let Some(shared) = weak.upgrade() else { return };
+        match wish {
+            StreamsWish::More(count, path) => drop(shared.lanes.make(count, path)),
+            StreamsWish::Without(streams) => shared.lanes.give_up(&streams),
+        }
+    });
+    inbox
+}
+
+/// It ends with the job.
+fn start_watching(shared: &Arc<Shared>, target: &Arc<Target>) {
+    if target.has_program() {
+        let target = Arc::clone(target);
+        shared.spawn("haul-program", move |shared| {
+            let failed = target.watch_program(|| shared.pause(PROGRAM_POLL));
+            failed.into_iter().for_each(|text| shared.fail(&text));
+        });
+    }
+}
+
+/// It ends once everything is settled and on the disk.
+fn start_settling(shared: &Arc<Shared>, target: &Arc<Target>) {
+    if target.has_groups() {
+        let target = Arc::clone(target);
+        shared.work("haul-settle", move |shared| {
+            let _entered = shared.stages.enter(None, Stage::Sync);
+            target.settle_groups();
+            Ok(())
+        });
+    }
+}
+
+fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) {
+    target.joins_source();
+    start_walk(shared, source);
+    start_proof(shared, target);
+    let (from, to) = (Arc::clone(source), Arc::clone(target));
+    shared.work("haul-offers", move |shared| {
+        let _entered = shared.stages.enter(None, Stage::ExamineWait);
+        pass_on(|| from.wait_for_messages(), |message| during(Stage::Examine, || to.handle_peer(message)))
+    });
+    let (from, to) = (Arc::clone(target), Arc::clone(source));
+    shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
+    start_settling(shared, target);
+    start_watching(shared, target);
+    if source.compares() {
+        return start_comparison(shared, source);
+    }
+    let streams = source.settings().streams;
+    source.share_among(streams);
+    for id in 0..streams {
+        let (source, target) = (Arc::clone(source), Arc::clone(target));
+        shared.work(&format!("haul-c{id}"), move |shared| {
+            let _entered = shared.stages.enter(Some(id), Stage::Prepare);
+            source.run_stream(StreamId(id), &mut Direct::new(&target)).map_err(|error| error.to_string())
+        });
+    }
+}
+
+fn stream_failed(StreamId(id): StreamId, error: &StreamError) -> String {
+    let reason = match error {
+        StreamError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => "the other end closed it".into(),
+        StreamError::Io(error) => crate::sys::describe::describe(error).lines().next().unwrap_or_default().to_owned(),
+        StreamError::Protocol(fault) => fault.to_string(),
+    };
+    format!("data stream {id} broke: {reason}")
+}
+
+fn send_messages(shared: &Shared, mut next: impl FnMut() -> Option<Vec<Vec<u8>>>) -> Result<(), String> {
+    while let Some(messages) = next() {
+        shared
+            .link
+            .send_all(Channel::Peer, &messages)
+            .map_err(|error| format!("the connection to the controller failed: {error}"))?;
+    }
+    Ok(())
+}
+
+fn pass_on(
+    mut next: impl FnMut() -> Option<Vec<Vec<u8>>>,
+    take: impl Fn(&[u8]) -> Result<(), ProtocolFault>,
+) -> Result<(), String> {
+    while let Some(messages) = next() {
+        messages.iter().try_for_each(|message| take(message)).map_err(|fault| fault.to_string())?;
+    }
+    Ok(())
+}
+
+fn take_messages(shared: &Shared, target: &Target, messages: &Receiver<Vec<u8>>) {
+    let _entered = shared.stages.enter(None, Stage::ExamineWait);
+    let (mut unpacking, job) = (Unpacking::default(), target.settings().number);
+    for message in messages {
+        let take = || target.handle_peer(&unpacking.unpack(&message, job)?);
+        if let Err(fault) = during(Stage::Examine, take) {
+            shared.fail_by_fault(&format!("the source broke the protocol: {fault}"));
+            return;
+        }
+    }
+}
+
+/// Often at first: of a job that breaks early, something is to be known as well.
+fn report(shared: &Shared, every: Duration) {
+    let mut pause = FIRST_REPORT.min(every);
+    while shared.pause(pause) {
+        shared.reporters().for_each(crate::metrics::reporter::Reporter::progress);
+        pause = (2 * pause).min(every);
+    }
+}
+
+/// Some looks are not told: they are for what changes from one to the next.
+fn report_load(shared: &Shared) {
+    for look in 1u32.. {
+        if !shared.pause(resource_metrics::LOOK_EVERY) {
+            return;
+        }
+        match look % resource_metrics::LOOKS_PER_REPORT {
+            0 => {
+                shared.tell_load();
+                shared.tell_streams_of_source();
+                shared.tell_work();
+                shared.reporters().for_each(crate::metrics::reporter::Reporter::slowest_so_far);
+            }
+            _ => drop(shared.look()),
+        }
+    }
+}
+
+impl Shared {
+    fn new(source: Option<Arc<Source>>, target: Option<Arc<Target>>, link: LinkWriter, gauges: Gauges) -> Self {
+        let settings = source.as_ref().map(|source| source.settings());
+        let settings = settings.or(target.as_ref().map(|target| target.settings()));
+        let (most, all_paths) = settings.map_or((0, false), |settings| (settings.streams_max, settings.all_paths));
+        let lanes = Lanes::new(most, all_paths);
+        Self {
+            source,
+            target,
+            link,
+            lanes,
+            stages: Stages::default(),
+            load: Mutex::new(LoadMeter::new(gauges)),
+            busy: AtomicUsize::new(1),
+            failed: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+            tick: (Mutex::new(false), Condvar::new()),
+        }
+    }
+
+    /// Carries a stream in a thread of its own. The job does not wait for its end, which may take a round trip: when
+    /// everything is settled, there is nothing that a stream could still bring.
+    fn carry(self: &Arc<Self>, id: StreamId, mut stream: Stream) {
+        if !self.lanes.admit(id, &stream) {
+            return;
+        }
+        let StreamId(number) = id;
+        match (&self.source, &self.target) {
+            (Some(source), _) => {
+                let source = Arc::clone(source);
+                keep_fixed(&source, &self.lanes);
+                share_out(&source, &self.lanes);
+                self.spawn(&format!("haul-s{number}"), move |shared| {
+                    let _entered = shared.stages.enter(Some(number), Stage::Prepare);
+                    let result = source.run_stream(id, &mut source.outlet(&mut stream));
+                    shared.stream_ended(id, result, source.is_finished());
+                });
+            }
+            (None, Some(target)) => {
+                let target = Arc::clone(target);
+                self.spawn(&format!("haul-t{number}"), move |shared| {
+                    let _entered = shared.stages.enter(Some(number), Stage::Check);
+                    let result = target.run_stream(&mut stream);
+                    shared.stream_ended(id, result, target.is_finished());
+                });
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Once everything is settled, nothing depends on how a stream ends. Before, one that broke is replaced, unless it was
+    /// in a tunnel; who broke the protocol ends the job.
+    fn stream_ended(&self, id: StreamId, result: Result<(), StreamError>, is_finished: bool) {
+        let is_lost = result.is_err() && !is_finished;
+        let can_be_replaced = self.lanes.ending(id, is_lost);
+        if self.is_over() {
+            return;
+        }
+        let Err(error) = result.as_ref().map_err(|error| stream_failed(id, error)) else { return };
+        match &self.source {
+            _ if is_finished => {}
+            // That may be what the network has damaged.
+            _ if matches!(result, Err(StreamError::Protocol(ProtocolFault::NotAuthentic))) => self.fail(&error),
+            _ if matches!(result, Err(StreamError::Protocol(_))) => self.fail_by_fault(&error),
+            _ if !can_be_replaced => self.fail(&error),
+            Some(source) => {
+                self.lanes.note_loss(error);
+                share_out(source, &self.lanes);
+            }
+            // The source learns of it from its own end.
+            None => {}
+        }
+    }
+
+    /// Waits for so long; `false` when the job is over before.
+    fn pause(&self, time: Duration) -> bool {
+        let (over, wake) = &self.tick;
+        let deadline = Instant::now() + time;
+        let mut over = lock(over);
+        while !*over {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            over = wake.wait_timeout(over, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+        false
+    }
+
+    fn is_over(&self) -> bool {
+        *lock(&self.tick.0)
+    }
+
+    fn reporters(&self) -> impl Iterator<Item = &crate::metrics::reporter::Reporter> {
+        let source = self.source.iter().map(|source| &source.reporter);
+        source.chain(self.target.iter().map(|target| &target.reporter))
+    }
+
+    /// Starts a thread that the end of the job waits for.
+    fn work(self: &Arc<Self>, name: &str, work: impl FnOnce(&Shared) -> Result<(), String> + Send + 'static) {
+        self.busy.fetch_add(1, Ordering::SeqCst);
+        self.spawn_holding(Place(Arc::clone(self)), name, move |shared| {
+            if let Err(text) = work(shared) {
+                shared.fail(&text);
+            }
+        });
+    }
+
+    fn spawn(self: &Arc<Self>, name: &str, work: impl FnOnce(&Shared) + Send + 'static) {
+        self.spawn_holding((), name, work);
+    }
+
+    /// Starts a thread that drops `held` at its end, after it has failed the job if it panicked.
+    fn spawn_holding(
+        self: &Arc<Self>,
+        held: impl Send + 'static,
+        name: &str,
+        work: impl FnOnce(&Shared) + Send + 'static,
+    ) {
+        let shared = Arc::clone(self);
+        let own_name = name.to_owned();
+        let body = move || {
+            let _held = held;
+            // What a thread had locked is taken over as it is (see `lock`), and the job is over anyway.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&shared))) {
+                shared.fail(&panicked(&own_name, &*panic));
+            }
+        };
+        if let Err(error) = thread::Builder::new().name(name.into()).spawn(body) {
+            self.fail(&format!("no thread could be started: {error}\nuse fewer streams (-s)"));
+        }
+    }
+
+    /// A thread is done. The last one says so to the controller.
+    fn leave(&self) {
+        if self.busy.fetch_sub(1, Ordering::SeqCst) > 1 {
+            return;
+        }
+        self.end_reports();
+        self.target.iter().for_each(|target| target.is_over());
+        if !self.failed.load(Ordering::SeqCst) {
+            self.finished.store(true, Ordering::SeqCst);
+            self.tell_load();
+            self.tell(&WorkerMessage::Streams(stream_figures(&self.stages, &self.lanes)));
+            let path = self.lanes.figures();
+            self.source.iter().for_each(|source| source.reporter.finished(path));
+            self.target.iter().for_each(|target| target.reporter.finished(PathFigures::default()));
+        }
+    }
+
+    /// The job cannot go on. Only the first reason is told.
+    fn fail(&self, text: &str) {
+        self.fail_as(false, text);
+    }
+
+    /// The other end broke the protocol: it gets no other attempt.
+    fn fail_by_fault(&self, text: &str) {
+        self.fail_as(true, text);
+    }
+
+    fn fail_as(&self, fault: bool, text: &str) {
+        if !self.failed.swap(true, Ordering::SeqCst) {
+            self.tell(&WorkerMessage::Fatal { fault, text: text.into() });
+            self.stop();
+        }
+    }
+
+    /// A controller that is gone is noticed where the link is read.
+    fn tell(&self, message: &WorkerMessage) {
+        let _ = self.link.send(Channel::Controller, &message.encode());
+    }
+
+    /// Where this worker's time went so far.
+    fn tell_load(&self) {
+        let load = self.look();
+        self.tell(&WorkerMessage::Load(Box::new(load)));
+    }
+
+    /// What its connections did so far.
+    fn tell_streams_of_source(&self) {
+        if self.source.is_some() && self.lanes.own_address().is_some() {
+            self.tell(&WorkerMessage::Streams(stream_figures(&self.stages, &self.lanes)));
+        }
+    }
+
+    /// What its source is at.
+    fn tell_work(&self) {
+        if let Some(source) = &self.source {
+            let (paths, streams) = self.lanes.ways();
+            let work = Work { files_under_way: source.files_under_way(), paths, streams };
+            self.tell(&WorkerMessage::Work(Box::new(work)));
+        }
+    }
+
+    fn look(&self) -> Load {
+        lock(&self.load).look(&self.stages, &self.lanes)
+    }
+
+    /// Threads that end now have not finished: that is not to be told.
+    fn stop(&self) {
+        self.failed.store(true, Ordering::SeqCst);
+        self.end_reports();
+        self.source.iter().for_each(|source| source.stop());
+        self.target.iter().for_each(|target| target.stop());
+    }
+
+    fn end_reports(&self) {
+        *lock(&self.tick.0) = true;
+        self.tick.1.notify_all();
+    }
+}
+
+/// A thread's place among those that the end of the job waits for: given up however the thread ends.
+struct Place(Arc<Shared>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::control_channel::LinkReader;
+    use crate::net::controller_watchdog::tests::lifeline;
+    use std::os::unix::net::UnixStream;
+
+    /// What is left to do, with nobody to do it yet, and where it says what became of it.
+    fn shared() -> (Arc<Shared>, LinkReader<UnixStream>) {
+        let (link, controller) = UnixStream::pair().unwrap();
+        controller.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let shared = Shared::new(None, None, LinkWriter::new(link), Gauges::open([0; 2]));
+        (Arc::new(shared), LinkReader::new(controller))
+    }
+
+    #[test]
+    fn a_thread_that_panics_ends_the_job() {
+        for in_work in [true, false] {
+            let (shared, mut controller) = shared();
+            if in_work {
+                shared.work("haul-test", |_| panic!("no such {}", "luck"));
+            } else {
+                shared.spawn("haul-test", |_| panic!("no such luck"));
+            }
+            let (_, content) = controller.next_frame().unwrap().unwrap();
+            let text = "the thread haul-test panicked: no such luck\nthis is a bug in haul, please report it";
+            let fatal = WorkerMessage::Fatal { fault: false, text: text.into() };
+            assert_eq!(WorkerMessage::decode(content).unwrap(), fatal);
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while shared.busy.load(Ordering::SeqCst) > 1 {
+                assert!(Instant::now() < deadline, "its place was not given up");
+                thread::sleep(Duration::from_millis(1));
+            }
+            shared.leave();
+            assert!(!shared.finished.load(Ordering::SeqCst) && *lock(&shared.tick.0));
+        }
+    }
+
+    #[test]
+    fn a_job_that_is_stopped_has_not_finished() {
+        let (shared, _controller) = shared();
+        shared.work("haul-test", |shared| {
+            while shared.pause(Duration::from_millis(5)) {}
+            Ok(())
+        });
+        shared.leave();
+        let running = Running { shared: Arc::clone(&shared), inbox: None };
+        assert!(!running.end(), "it was stopped");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while shared.busy.load(Ordering::SeqCst) > 0 || Arc::strong_count(&shared) > 1 {
+            assert!(Instant::now() < deadline, "the thread did not end");
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!shared.finished.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn a_full_inbox_is_waited_for_as_long_as_there_is_a_controller() {
+        let (inbox, messages) = sync_channel(1);
+        let (lifeline, controller, _stopper) = lifeline();
+        assert!(put(&inbox, vec![1], &lifeline));
+        let putting = thread::spawn(move || {
+            let second = put(&inbox, vec![2], &lifeline);
+            (second, put(&inbox, vec![3], &lifeline))
+        });
+        assert_eq!(messages.recv().unwrap(), [1]);
+        thread::sleep(4 * INBOX_POLL);
+        drop(controller);
+        assert_eq!(putting.join().unwrap(), (true, false));
+        assert_eq!(messages.try_iter().collect::<Vec<_>>(), [[2]]);
+    }
+}

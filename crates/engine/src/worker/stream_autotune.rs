@@ -1,0 +1,100 @@
+//! The source's number of streams while a job runs: looks at the sockets, asks [`Tuner`], and has streams made or rest. A
+//! number that somebody wants while it runs ([`fix`]) ends that.
+
+use haul_proto::ranges::RangeSet;
+use haul_proto::tune::Tuner;
+use std::time::{Duration, Instant};
+
+use crate::net::stream_pool::{Lanes, Snapshot};
+use crate::source::Source;
+use crate::worker::stream_recovery::{keep_fixed, make_streams, share_out};
+
+/// Below this round-trip time the number of streams stays as it is: what limits them there is not the network's loss,
+/// and every stream costs processor time.
+const TUNED_FROM: Duration = Duration::from_millis(1);
+/// Looks for which streams that were asked for are waited for. One whose first packet was lost takes seconds.
+const LOOKS_FOR_STREAMS: u32 = 2;
+
+/// Round trips for which a stream rests at the end, before it does once more what another has not finished.
+const DOUBLED_AFTER_ROUND_TRIPS: u32 = 2;
+
+/// Adjusts the number of streams until `pause`, which waits for so long, says that the job is over.
+pub fn tune(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> bool) {
+    let most = source.settings().streams_max;
+    let Some((mut tuner, mut last)) = begin(lanes, most, &mut pause) else { return };
+    source.double_after(DOUBLED_AFTER_ROUND_TRIPS * last.round_trip);
+    if lanes.bear_loss() == Some(true) {
+        return;
+    }
+    let mut at = Instant::now();
+    let mut missed = 0;
+    let mut pauses = source.pauses();
+    while pause(period(&last)) {
+        if lanes.is_fixed() {
+            return;
+        }
+        let in_use = tuner.streams().min(lanes.count());
+        let Some(now) = lanes.snapshot(in_use) else { return };
+        let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
+        let pauses_now = source.pauses();
+        let was_paused = std::mem::replace(&mut pauses, pauses_now) != pauses_now || pauses_now % 2 == 1;
+        if lanes.is_mending() || now.is_of_others_than(&last) || was_paused {
+            // What a stream gave that broke, or a source that was paused, is no figure of how many are worth having.
+            last = now;
+            continue;
+        }
+        if in_use < tuner.streams() {
+            // Those that were asked for are not up yet: this period tells nothing of them.
+            missed += 1;
+            if missed <= LOOKS_FOR_STREAMS {
+                last = now;
+                continue;
+            }
+            tuner.have(in_use);
+        }
+        missed = 0;
+        let wanted = tuner.look(now.since(&last, elapsed, in_use));
+        if let Some((path, count)) = lanes.want(wanted) {
+            make_streams(source, lanes, count, path);
+        }
+        share_out(source, lanes);
+        // From another number of streams, the next look is a look at others.
+        last = if wanted == in_use { now } else { lanes.snapshot(wanted).unwrap_or(now) };
+    }
+}
+
+/// From now on, so many streams are in use, as far as there may be, whatever is measured.
+pub fn fix(source: &Source, lanes: &Lanes, streams: u16) {
+    lanes.fix(streams);
+    keep_fixed(source, lanes);
+    share_out(source, lanes);
+}
+
+/// The same where one worker is both ends: each stream is a thread, and there are no more than at its begin.
+pub fn fix_threads(source: &Source, streams: u16) {
+    let mut in_use = RangeSet::new();
+    for id in 0..streams.clamp(1, source.settings().streams.max(1)) {
+        in_use.insert(id.into());
+    }
+    source.use_streams(in_use);
+}
+
+/// Waits for the first streams; `None` where there is nothing to be tuned.
+fn begin(lanes: &Lanes, most: u16, pause: &mut impl FnMut(Duration) -> bool) -> Option<(Tuner, Snapshot)> {
+    let mut count = 0;
+    loop {
+        let first = lanes.snapshot(u16::MAX)?;
+        if count > 0 && lanes.count() == count {
+            return (first.round_trip >= TUNED_FROM && count < most).then(|| (Tuner::new(count, most), first));
+        }
+        count = lanes.count();
+        if !pause(period(&first)) {
+            return None;
+        }
+    }
+}
+
+fn period(snapshot: &Snapshot) -> Duration {
+    let round_trip_us = u64::try_from(snapshot.round_trip.as_micros()).unwrap_or(0);
+    Duration::from_micros(Tuner::period_us(if snapshot.round_trip == Duration::MAX { 0 } else { round_trip_us }))
+}

@@ -1,0 +1,104 @@
+//! The source's watch over its streams while a job runs: looks at the sockets, has decided what becomes of them
+//! ([`crate::net::multipath`]), gives up the streams that are broken or stalled, and has others made in their place.
+
+use haul_proto::ids::PathId;
+use haul_proto::wire::report::WorkerMessage;
+use std::time::{Duration, Instant};
+
+use crate::net::multipath::{Moved, Repair};
+use crate::net::stream_pool::Lanes;
+use crate::source::Source;
+
+/// Time between two looks.
+const PERIOD: Duration = Duration::from_millis(250);
+/// With several paths, a stream rests for so long at the end before it does once more what one on a slower path has not
+/// finished.
+const DOUBLED_AFTER: Duration = Duration::from_millis(50);
+
+/// Watches until `pause`, which waits for so long, says that the job is over. An error ends the job.
+pub fn mend(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> bool) -> Result<(), String> {
+    let mut at = Instant::now();
+    let (mut was_lost, mut is_told, mut doubles) = (false, false, false);
+    let mut told = Told::default();
+    while pause(PERIOD) && !source.is_finished() {
+        let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
+        let Some(Repair { give_up, make, hopeless, moved }) = lanes.mend(elapsed) else { return Ok(()) };
+        give_up.iter().for_each(|stream| source.give_up_stream(*stream));
+        make.into_iter().for_each(|(path, count)| make_streams(source, lanes, count, path));
+        keep_fixed(source, lanes);
+        share_out(source, lanes);
+        if hopeless {
+            return Err("the data connections broke, and no other could be made".into());
+        }
+        told.look(source, lanes, moved.as_ref());
+        if lanes.has_paths() && !doubles {
+            source.double_after(DOUBLED_AFTER);
+            doubles = true;
+        }
+        // At the next look: where all break since the other end is gone, the job is over by then, and says that.
+        if was_lost && !is_told {
+            tell_loss(source, lanes);
+            is_told = true;
+        }
+        was_lost = lanes.first_loss().is_some();
+    }
+    Ok(())
+}
+
+/// Which paths the controller knows of.
+#[derive(Default)]
+struct Told {
+    paths: Option<Vec<PathId>>,
+}
+
+impl Told {
+    /// Tells the controller where it is not as it knows: the first path alone.
+    fn look(&mut self, source: &Source, lanes: &Lanes, moved: Option<&Moved>) {
+        let names = lanes.names();
+        let paths: Vec<_> = names.iter().map(|(path, _)| *path).collect();
+        if paths.is_empty() || self.paths.as_ref() == Some(&paths) {
+            return;
+        }
+        let is_first = self.paths.is_none();
+        self.paths = Some(paths);
+        if !is_first || names.len() > 1 {
+            let in_use = names.into_iter().map(|(_, name)| name).collect();
+            let because = moved.map(why).unwrap_or_default();
+            source.reporter.send(&WorkerMessage::Paths { in_use, because });
+        }
+    }
+}
+
+fn why(moved: &Moved) -> String {
+    let mbit_per_s = |bytes_per_s: u64| bytes_per_s / 125_000;
+    match moved {
+        Moved::Faster(now, before) => {
+            format!("it carries {} Mbit/s, and the one before it {}", mbit_per_s(*now), mbit_per_s(*before))
+        }
+        Moved::Lifeless => "nothing was answered on the one before it".to_owned(),
+    }
+}
+
+fn tell_loss(source: &Source, lanes: &Lanes) {
+    if let Some(loss) = lanes.first_loss() {
+        let text = format!("{loss}; the others go on with its work");
+        source.reporter.send(&WorkerMessage::Notice { text });
+    }
+}
+
+/// Makes so many more streams on a path, or has the other end make them.
+pub fn make_streams(source: &Source, lanes: &Lanes, count: u16, path: PathId) {
+    if count > 0 && !lanes.make(count, path) {
+        source.ask_for_streams(count, path);
+    }
+}
+
+/// Where the number of streams was fixed, has those made that are missing.
+pub fn keep_fixed(source: &Source, lanes: &Lanes) {
+    lanes.keep_fixed().into_iter().for_each(|(path, count)| make_streams(source, lanes, count, path));
+}
+
+/// Has the streams that there are share the work.
+pub fn share_out(source: &Source, lanes: &Lanes) {
+    lanes.share_out(|in_use| source.use_streams(in_use));
+}

@@ -1,0 +1,443 @@
+//! `cargo xtask imports`: which modules of a crate import which, and where they do so in a circle.
+//!
+//! A module stands for its file and for what is below it. Modules beside each other never import each other in a
+//! circle, at any depth; a folder's own module and the modules in it may. Code for tests is left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use syn::visit::{self, Visit};
+
+use crate::{suggest, test};
+
+/// The folders with the sources of each crate.
+pub const CRATES: &[&str] = &[
+    "crates/proto/src",
+    "crates/engine/src",
+    "crates/cli/src",
+    "bench/src",
+    "e2e/src",
+    "lab/src",
+    "sim/src",
+    "xtask/src",
+];
+
+/// Names of modules from the crate's root down; none is the root.
+type ModulePath = Vec<String>;
+
+/// One import: its module, the module that defines what is imported, and the name of that.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Import {
+    /// The module that imports.
+    pub from: ModulePath,
+    /// The module that defines what is imported.
+    pub to: ModulePath,
+    /// What is imported.
+    pub item: String,
+}
+
+impl Import {
+    fn describe(&self) -> String {
+        let Self { from, to, item } = self;
+        format!("{} -> {}::{item}", from.join("::"), to.join("::"))
+    }
+}
+
+/// What one file says of other modules.
+#[derive(Default)]
+struct Module {
+    /// Local names and the paths that they stand for, by `use`; those that are `pub` are exported again.
+    uses: Vec<Use>,
+    /// Every path in the code, as written.
+    paths: Vec<Vec<String>>,
+}
+
+struct Use {
+    name: String,
+    path: Vec<String>,
+    is_glob: bool,
+}
+
+/// The modules of a crate and their imports.
+pub struct Crate {
+    modules: BTreeMap<ModulePath, Module>,
+}
+
+impl Crate {
+    /// Reads every file of the crate whose root is in `folder`.
+    pub fn read(folder: &Path) -> Result<Self, String> {
+        let mut files = Vec::new();
+        list(folder, &mut files)?;
+        let mut modules = BTreeMap::new();
+        for file in files {
+            let Some(path) = module_path(folder, &file) else { continue };
+            let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+            let syntax = syn::parse_file(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+            let mut module = Module::default();
+            Reader { module: &mut module }.visit_file(&syntax);
+            modules.insert(path, module);
+        }
+        Ok(Self { modules })
+    }
+
+    /// Every import between two modules neither of which is above the other, in order.
+    pub fn imports(&self) -> BTreeSet<Import> {
+        let mut imports = BTreeSet::new();
+        for (from, module) in &self.modules {
+            let written = module.uses.iter().map(|one| &one.path).chain(&module.paths);
+            for path in written {
+                let Some((to, item)) = self.resolve(from, path, 0) else { continue };
+                let is_own = from.starts_with(&to) || to.starts_with(from);
+                if !is_own {
+                    imports.insert(Import { from: from.clone(), to, item });
+                }
+            }
+        }
+        imports
+    }
+
+    /// The module that defines what `path` means in `module`, and the name there.
+    fn resolve(&self, module: &[String], path: &[String], depth: usize) -> Option<(ModulePath, String)> {
+        const DEPTH_MAX: usize = 8;
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        let mut rest = path;
+        let mut base: ModulePath;
+        match path.first()?.as_str() {
+            "crate" => {
+                base = Vec::new();
+                rest = &rest[1..];
+            }
+            "self" | "super" => {
+                base = module.to_vec();
+                while let Some(first) = rest.first() {
+                    match first.as_str() {
+                        "self" => {}
+                        "super" => {
+                            base.pop()?;
+                        }
+                        _ => break,
+                    }
+                    rest = &rest[1..];
+                }
+            }
+            first => {
+                let mut child = module.to_vec();
+                child.push(first.to_owned());
+                if self.modules.contains_key(&child) {
+                    base = module.to_vec();
+                } else {
+                    let used = self.modules.get(module)?.uses.iter().find(|one| !one.is_glob && one.name == first)?;
+                    if used.path.first().is_some_and(|start| start == first) {
+                        return None;
+                    }
+                    let whole: Vec<String> = used.path.iter().chain(&path[1..]).cloned().collect();
+                    return self.resolve(module, &whole, depth + 1);
+                }
+            }
+        }
+        while let Some(first) = rest.first() {
+            base.push(first.clone());
+            if !self.modules.contains_key(&base) {
+                base.pop();
+                break;
+            }
+            rest = &rest[1..];
+        }
+        if !self.modules.contains_key(&base) {
+            return None;
+        }
+        let Some(name) = rest.first() else { return Some((base, "*".to_owned())) };
+        let exported = self.modules[&base].uses.iter().find(|one| !one.is_glob && &one.name == name);
+        if let Some(exported) = exported {
+            let whole: Vec<String> = exported.path.iter().chain(&rest[1..]).cloned().collect();
+            if let Some(found) = self.resolve(&base, &whole, depth + 1) {
+                return Some(found);
+            }
+        }
+        Some((base, name.clone()))
+    }
+
+    /// The circles of modules beside each other, each with the imports that close it.
+    pub fn circles(&self) -> Vec<Circle> {
+        let mut graphs: BTreeMap<ModulePath, BTreeMap<String, BTreeMap<String, Vec<Import>>>> = BTreeMap::new();
+        for import in self.imports() {
+            let common = import.from.iter().zip(&import.to).take_while(|(a, b)| a == b).count();
+            let (from, to) = (import.from[common].clone(), import.to[common].clone());
+            let graph = graphs.entry(import.from[..common].to_vec()).or_default();
+            graph.entry(from).or_default().entry(to).or_default().push(import);
+        }
+        let mut circles = Vec::new();
+        for (folder, graph) in graphs {
+            let names: BTreeSet<&String> = graph.keys().chain(graph.values().flat_map(BTreeMap::keys)).collect();
+            let reached: BTreeMap<&String, BTreeSet<&String>> =
+                names.iter().map(|name| (*name, reachable(&graph, name))).collect();
+            let mut seen = BTreeSet::new();
+            for name in &names {
+                let members: BTreeSet<&String> =
+                    reached[*name].iter().copied().filter(|other| reached[*other].contains(*name)).collect();
+                if members.len() < 2 || !seen.insert(members.clone()) {
+                    continue;
+                }
+                let imports = members
+                    .iter()
+                    .flat_map(|from| graph[*from].iter().filter(|(to, _)| members.contains(to)))
+                    .flat_map(|(_, imports)| imports.iter().cloned())
+                    .collect();
+                circles.push(Circle {
+                    folder: folder.clone(),
+                    members: members.into_iter().cloned().collect(),
+                    imports,
+                });
+            }
+        }
+        circles
+    }
+
+    /// Modules right below `folder`, ground first, each with those beside it that it imports.
+    pub fn layers(&self, folder: &[String]) -> Vec<(String, BTreeSet<String>)> {
+        let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for path in self.modules.keys().filter(|path| path.len() > folder.len() && path.starts_with(folder)) {
+            graph.entry(path[folder.len()].clone()).or_default();
+        }
+        for import in self.imports() {
+            let is_below = |path: &[String]| path.len() > folder.len() && path.starts_with(folder);
+            if is_below(&import.from) && is_below(&import.to) && import.from[folder.len()] != import.to[folder.len()] {
+                let from = graph.get_mut(&import.from[folder.len()]).expect("every module has an entry");
+                from.insert(import.to[folder.len()].clone());
+            }
+        }
+        let mut layers = Vec::new();
+        while !graph.is_empty() {
+            let is_ground = |needs: &BTreeSet<String>| needs.iter().all(|need| !graph.contains_key(need));
+            let next = graph.iter().find(|(_, needs)| is_ground(needs)).or_else(|| graph.iter().next());
+            let name = next.map(|(name, _)| name.clone()).expect("it is not empty");
+            let needs = graph.remove(&name).unwrap_or_default();
+            layers.push((name, needs));
+        }
+        layers
+    }
+}
+
+/// Modules beside each other that import each other.
+pub struct Circle {
+    folder: ModulePath,
+    members: Vec<String>,
+    imports: Vec<Import>,
+}
+
+impl Circle {
+    /// Its modules, and every import between them.
+    pub fn describe(&self) -> String {
+        let folder = if self.folder.is_empty() { "the crate".to_owned() } else { self.folder.join("::") };
+        let mut text = format!("in {folder}: {} import each other\n", self.members.join(", "));
+        for import in &self.imports {
+            let _ = writeln!(text, "    {}", import.describe());
+        }
+        text
+    }
+}
+
+fn reachable<'a>(
+    graph: &'a BTreeMap<String, BTreeMap<String, Vec<Import>>>,
+    start: &'a String,
+) -> BTreeSet<&'a String> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![start];
+    while let Some(next) = open.pop() {
+        for to in graph.get(next).into_iter().flat_map(BTreeMap::keys) {
+            if found.insert(to) {
+                open.push(to);
+            }
+        }
+    }
+    found
+}
+
+/// Every Rust file below `folder`.
+fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for entry in entries {
+        let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
+        if path.is_dir() {
+            list(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(())
+}
+
+/// The module that a file is, or none where it is only built for tests.
+fn module_path(folder: &Path, file: &Path) -> Option<ModulePath> {
+    let relative = file.strip_prefix(folder).ok()?.with_extension("");
+    let mut path: ModulePath = relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let is_test = |name: &String| name == "tests" || name == "testing" || name.ends_with("_tests");
+    if path.iter().any(is_test) {
+        return None;
+    }
+    if matches!(path.last().map(String::as_str), Some("mod"))
+        || matches!(path.as_slice(), [one] if one == "lib" || one == "main")
+    {
+        path.pop();
+    }
+    Some(path)
+}
+
+/// Collects what a file names.
+struct Reader<'a> {
+    module: &'a mut Module,
+}
+
+impl Reader<'_> {
+    fn flatten(&mut self, tree: &syn::UseTree, prefix: &[String]) {
+        let mut path = prefix.to_vec();
+        match tree {
+            syn::UseTree::Path(one) => {
+                path.push(one.ident.to_string());
+                self.flatten(&one.tree, &path);
+            }
+            syn::UseTree::Name(one) => self.push(&path, &one.ident.to_string(), None),
+            syn::UseTree::Rename(one) => self.push(&path, &one.ident.to_string(), Some(one.rename.to_string())),
+            syn::UseTree::Glob(_) => self.module.uses.push(Use { name: "*".to_owned(), path, is_glob: true }),
+            syn::UseTree::Group(group) => group.items.iter().for_each(|item| self.flatten(item, prefix)),
+        }
+    }
+
+    fn push(&mut self, prefix: &[String], ident: &str, rename: Option<String>) {
+        let mut path = prefix.to_vec();
+        if ident != "self" || path.is_empty() {
+            path.push(ident.to_owned());
+        }
+        let name = rename.unwrap_or_else(|| path.last().cloned().unwrap_or_default());
+        self.module.uses.push(Use { name, path, is_glob: false });
+    }
+
+    /// Paths among the words of a macro, whose grammar only the macro knows.
+    fn read_tokens(&mut self, tokens: proc_macro2::TokenStream) {
+        use proc_macro2::TokenTree;
+        let mut path: Vec<String> = Vec::new();
+        let mut colons = 0;
+        for token in tokens {
+            match token {
+                TokenTree::Ident(ident) => {
+                    if colons != 2 {
+                        self.end_path(&mut path);
+                    }
+                    path.push(ident.to_string());
+                    colons = 0;
+                }
+                TokenTree::Punct(punct) if punct.as_char() == ':' => colons += 1,
+                other => {
+                    self.end_path(&mut path);
+                    colons = 0;
+                    if let TokenTree::Group(group) = other {
+                        self.read_tokens(group.stream());
+                    }
+                }
+            }
+        }
+        self.end_path(&mut path);
+    }
+
+    fn end_path(&mut self, path: &mut Vec<String>) {
+        if path.len() > 1 {
+            self.module.paths.push(path.clone());
+        }
+        path.clear();
+    }
+}
+
+fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let syn::Meta::List(list) = &attribute.meta else { return attribute.path().is_ident("test") };
+        list.path.is_ident("cfg") && list.tokens.to_string() == "test"
+    })
+}
+
+impl<'a> Visit<'a> for Reader<'_> {
+    fn visit_item(&mut self, item: &'a syn::Item) {
+        let attributes = match item {
+            syn::Item::Mod(one) => &one.attrs,
+            syn::Item::Use(one) => &one.attrs,
+            syn::Item::Fn(one) => &one.attrs,
+            syn::Item::Impl(one) => &one.attrs,
+            syn::Item::Struct(one) => &one.attrs,
+            syn::Item::Const(one) => &one.attrs,
+            _ => return visit::visit_item(self, item),
+        };
+        if !is_for_tests(attributes) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'a syn::ImplItemFn) {
+        if !is_for_tests(&item.attrs) {
+            visit::visit_impl_item_fn(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
+        self.flatten(&item.tree, &[]);
+    }
+
+    fn visit_path(&mut self, path: &'a syn::Path) {
+        if path.segments.len() > 1 {
+            self.module.paths.push(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        }
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, one: &'a syn::Macro) {
+        self.read_tokens(one.tokens.clone());
+        visit::visit_macro(self, one);
+    }
+}
+
+/// Runs the chore.
+pub fn main(arguments: Vec<String>) -> ExitCode {
+    let mut shown: Option<Vec<String>> = None;
+    let mut is_listed = false;
+    for argument in &arguments {
+        match argument.as_str() {
+            "--graph" => shown = Some(Vec::new()),
+            "--list" => is_listed = true,
+            other => match other.strip_prefix("--graph=") {
+                Some(folder) => shown = Some(folder.split("::").map(str::to_owned).collect()),
+                None => {
+                    eprintln!("{}", suggest::unknown("option", other, ["--graph", "--list"], "cargo xtask help"));
+                    return ExitCode::from(2);
+                }
+            },
+        }
+    }
+    let mut status = ExitCode::SUCCESS;
+    for folder in CRATES {
+        let one = match Crate::read(&test::root().join(folder)) {
+            Ok(one) => one,
+            Err(message) => {
+                eprintln!("{message}");
+                return ExitCode::FAILURE;
+            }
+        };
+        println!("{folder}: {} modules", one.modules.len());
+        if let Some(folder) = &shown {
+            for (name, needs) in one.layers(folder) {
+                println!("    {name:<20} {}", needs.into_iter().collect::<Vec<_>>().join(" "));
+            }
+        }
+        if is_listed {
+            one.imports().iter().for_each(|import| println!("    {}", import.describe()));
+        }
+        for circle in one.circles() {
+            print!("{}", circle.describe());
+            status = ExitCode::FAILURE;
+        }
+    }
+    status
+}
