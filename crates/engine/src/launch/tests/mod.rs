@@ -1,6 +1,6 @@
 //! The remote script, run for real by real shells through a pretended ssh, with a shell script for the executable.
 
-pub(super) use sandbox::install;
+pub(crate) use sandbox::install;
 
 mod failures;
 mod placing;

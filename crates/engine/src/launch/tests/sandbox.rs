@@ -50,7 +50,7 @@ const SHELLS: [Shell; 8] = [
 ];
 
 /// The shells that are here; the others are named on standard error.
-pub(super) fn installed() -> Vec<Shell> {
+pub(crate) fn installed() -> Vec<Shell> {
     let (here, missing): (Vec<Shell>, Vec<Shell>) =
         SHELLS.into_iter().partition(|shell| Path::new(shell.program).exists());
     for shell in missing {
@@ -211,7 +211,7 @@ pub(super) fn pretended_haul(version: &str, padding: usize) -> String {
 }
 
 /// Writes an executable from another process: while this one holds it open for writing, a child of another test might inherit that, and it could not be executed.
-pub(in crate::launch) fn install(path: &Path, text: &str) {
+pub(crate) fn install(path: &Path, text: &str) {
     let mut child = Command::new("sh")
         .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "install"])
         .arg(path)
