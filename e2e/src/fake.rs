@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
-use haul_proto::wire::link::{BEAT, Channel, decode_header, encode_header};
+use haul_proto::feature::{Features, PROTOCOL_VERSION};
+use haul_proto::wire::control_channel::{BEAT, Channel, decode_header, encode_header};
 use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_lab::peak_memory_bytes;
-use haul_proto::wire::link::{BEAT, Channel, decode_header, encode_header};
+use haul_proto::wire::control_channel::{BEAT, Channel, decode_header, encode_header};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use haul_e2e::{FakeLink, FakeWorker, Run, Sandbox, hello};
 use haul_proto::ids::EntryId;
 use haul_proto::wire::address::LocalAddress;
-use haul_proto::wire::link::Channel;
+use haul_proto::wire::control_channel::Channel;
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::{Hello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;

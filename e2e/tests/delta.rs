@@ -8,7 +8,7 @@ use std::time::Duration;
 use haul_e2e::{Remote, Rng, Run, Sandbox, compare, contents, hidden_or_partial, listing, mtime, set_mtime, within};
 use haul_lab::descendants;
 use haul_proto::delta::patch::{Header, append};
-use haul_proto::manifest::Stamp;
+use haul_proto::entry::Stamp;
 use rustix::process::Signal;
 use serde_json::Value;
 

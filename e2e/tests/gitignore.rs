@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use haul_proto::filter::definition::Filters;
 use haul_proto::filter::{Matcher, Rules, Scope};
 use haul_proto::path::Name;
-use haul_proto::wire::filters::Filters;
 use proptest::prelude::*;
 use proptest::sample::select;
 

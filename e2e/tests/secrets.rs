@@ -7,7 +7,7 @@ use std::process::Command;
 
 use haul_e2e::{Run, Running, Sandbox, Serving, contents, eventually, give_to_user, haul_binary, shell, user};
 use haul_lab::descendants;
-use haul_proto::wire::link::{Channel, HEADER_LEN, decode_header};
+use haul_proto::wire::control_channel::{Channel, HEADER_LEN, decode_header};
 use haul_proto::wire::request::ControllerMessage;
 
 /// The secret in what a controller told a worker, once that has its Request.

@@ -2,7 +2,7 @@
 
 use haul_proto::delta::instructions::{Step, decode, make};
 use haul_proto::delta::patch::{HEADER_LEN, Header, PIECE_HEAD};
-use haul_proto::wire::limits::{DELTA_STEPS_MAX, FRAME_MAX};
+use haul_proto::limits::{DELTA_STEPS_MAX, FRAME_MAX};
 
 /// The first byte says how long the frame is, the rest are instructions: where they are taken, they make exactly the
 /// frame.

@@ -4,48 +4,51 @@ use std::net::IpAddr;
 
 use haul_engine::codec::Packer;
 use haul_proto::checksum::Algorithm;
-use haul_proto::codec::Writer;
+use haul_proto::compression::Codec;
 use haul_proto::compression::{Method, Policy};
 use haul_proto::cpus::Cpus;
+use haul_proto::delta::options::{Delta, DeltaFigures, DeltaRules};
 use haul_proto::delta::patch::{Header as PatchHeader, append};
 use haul_proto::delta::rolling::Sum;
+use haul_proto::encoding::Writer;
+use haul_proto::entry::What;
+use haul_proto::entry::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
+use haul_proto::entry_extras::{Attribute, More};
+use haul_proto::feature::Features;
+use haul_proto::filter::List;
+use haul_proto::filter::definition::{Filters, Limits};
 use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{HEADER_BYTES, Header, Record, encode_slot};
-use haul_proto::manifest::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
-use haul_proto::more::{Attribute, More};
-use haul_proto::need::InTheWay;
+use haul_proto::overwrite_policy::InTheWay;
 use haul_proto::path::Name;
+use haul_proto::sync::{Change, Delete, Item, Reasons, SyncFigures, SyncRules};
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{Against, Checksum};
-use haul_proto::wire::compressed::{Codec, Compressed};
-use haul_proto::wire::delta::{Delta, DeltaFigures, DeltaRules};
-use haul_proto::wire::feature::Features;
-use haul_proto::wire::filters::{Filters, Limits, List};
+use haul_proto::wire::compressed_frame::Compressed;
+use haul_proto::wire::compressed_message::Packed;
+use haul_proto::wire::control_channel::{Channel, encode_header};
+use haul_proto::wire::counters::{Counters, Final, PathFigures, ReadBack};
+use haul_proto::wire::difference::{Difference, End};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
-use haul_proto::wire::kept::{Holes, Kept};
-use haul_proto::wire::link::{Channel, encode_header};
-use haul_proto::wire::listed::{self, ListedKinds, Paths, Places};
-use haul_proto::wire::load::{Load, StreamFigures};
+use haul_proto::wire::list_batch::{self, ListedKinds, Paths, Places};
 use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
-use haul_proto::wire::packed::Packed;
 use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::report::{
-    Counters, Difference, End, Final, Hello, PathFigures, ReadBack, What, Windows, WorkerMessage,
-};
+use haul_proto::wire::preserve::{Holes, Kept};
+use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
+use haul_proto::wire::resource_metrics::{Load, StreamFigures};
 use haul_proto::wire::route::Route;
-use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use haul_proto::wire::serve::{ClientProof, TAG_LEN};
-use haul_proto::wire::slow::SlowFile;
+use haul_proto::wire::slowest_files::SlowFile;
+use haul_proto::wire::source_activity::{StreamWay, Work};
 use haul_proto::wire::sparse::{BLOCK, Map, Shape, Sparse, encode_trailer};
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
-use haul_proto::wire::sync::{Change, Delete, Item, Reasons, SyncFigures, SyncRules};
-use haul_proto::wire::work::{StreamWay, Work};
+use haul_proto::wire::write_options::{LeaveOut, Modes, Rules};
 
 use crate::wire::{CHECK_BYTES, JOB};
 
@@ -195,9 +198,9 @@ fn operand() -> Operand {
     Operand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: 2 }
 }
 
-fn listed_places() -> Vec<listed::Place> {
+fn listed_places() -> Vec<list_batch::Place> {
     let name = |text: &str| Name::new(text.as_bytes()).ok();
-    let place = |below: &[&str], at| listed::Place {
+    let place = |below: &[&str], at| list_batch::Place {
         below: below.iter().filter_map(|text| name(text)).collect(),
         name: name(at),
     };

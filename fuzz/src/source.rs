@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use haul_proto::delta::blocks::BLOCK;
 use haul_proto::delta::rolling::Sum;
+use haul_proto::entry::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::error::ProtocolFault;
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::FrameLen;
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::limits::{ENTRY_WINDOW, PACK_FILES_MAX};
 use haul_proto::path::Name;
-use haul_proto::plan::Work;
 use haul_proto::ranges::RangeSet;
+use haul_proto::scheduler::Work;
 use haul_proto::session::source::Source;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::limits::{ENTRY_WINDOW, PACK_FILES_MAX};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 
 use crate::bytes::Bytes;
@@ -112,7 +112,7 @@ impl Session {
     }
 
     fn work(&mut self, bytes: &mut Bytes<'_>) {
-        match self.source.next_work(haul_proto::plan::PIECE_FRAMES_MAX) {
+        match self.source.next_work(haul_proto::scheduler::PIECE_FRAMES_MAX) {
             None => {}
             Some(Work::Pack(files)) => {
                 assert!(!files.is_empty() && files.len() <= PACK_FILES_MAX);

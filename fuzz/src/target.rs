@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use haul_proto::delta::rolling::Sum;
+use haul_proto::entry::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::error::ProtocolFault;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::path::Name;
-use haul_proto::session::target::{Answer, Finish, Lost, Parent, Step, Target};
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::session::step::{Answer, Finish, Lost, Parent, Step};
+use haul_proto::session::target::Target;
 use haul_proto::wire::frame::PackedFile;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 

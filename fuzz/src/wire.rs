@@ -6,18 +6,18 @@
 use std::fmt::Debug;
 
 use haul_engine::codec::Unpacker;
-use haul_proto::codec::Writer;
+use haul_proto::compression::Codec;
+use haul_proto::encoding::Writer;
+use haul_proto::error::ProtocolFault;
 use haul_proto::ids::JobNumber;
 use haul_proto::integrity::frame_check;
 use haul_proto::journal::{HEADER_BYTES, Header, Kinship, decode_slot, encode_slot, slot_offset};
-use haul_proto::wire::compressed::Codec;
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::limits::FRAME_MAX;
+use haul_proto::wire::compressed_message::Packed;
+use haul_proto::wire::control_channel::{HEADER_LEN, decode_header, encode_header};
 use haul_proto::wire::frame::{PREFIX_LEN, Prefix, lengths_check};
 use haul_proto::wire::handshake::{ANSWER_LEN, Answer, GREETING_LEN, Greeting, Suite, transcript};
-use haul_proto::wire::limits::FRAME_MAX;
-use haul_proto::wire::link::{HEADER_LEN, decode_header, encode_header};
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
-use haul_proto::wire::packed::Packed;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 use haul_proto::wire::serve::{ClientProof, DIRECTORY_MAX, decode_directory};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use haul_proto::need::{Decision, decide};
+use haul_proto::overwrite_policy::{Decision, decide};
 
 use crate::disk::{Disk, Standing, existing};
 use crate::receiver::{Fate, Receiver, conduct};

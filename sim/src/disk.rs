@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use haul_proto::manifest::{Node, Stamp};
-use haul_proto::need::Existing;
+use haul_proto::entry::{Node, Stamp};
+use haul_proto::overwrite_policy::Existing;
 
 use crate::content::Content;
 use crate::tree::{Tree, What};

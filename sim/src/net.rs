@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use haul_proto::codec::Writer;
+use haul_proto::encoding::Writer;
 use haul_proto::wire::frame::{Prefix, Trailer};
 
 use crate::content::Block;

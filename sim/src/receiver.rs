@@ -8,14 +8,15 @@ mod proof;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use haul_proto::entry::{Entry, Kind, Place, Stamp};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::journal::Record;
-use haul_proto::manifest::{Entry, Kind, Place, Stamp};
-use haul_proto::need::{Conduct, Decision, InTheWay, decide};
-use haul_proto::session::target::{Answer, Finish, Parent, Step, Target};
+use haul_proto::limits::ENTRY_WINDOW;
+use haul_proto::overwrite_policy::{Conduct, Decision, InTheWay, decide};
+use haul_proto::session::step::{Answer, Finish, Parent, Step};
+use haul_proto::session::target::Target;
 use haul_proto::wire::frame::{DataFrame, PackFrame, Trailer};
-use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 
 use crate::Plant;

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use haul_proto::entry::{Entry, Meta, Place, Stamp};
 use haul_proto::ids::{EntryId, JobNumber, StreamId};
 use haul_proto::integrity::Digest;
-use haul_proto::manifest::{Entry, Meta, Place, Stamp};
 use haul_proto::path::Name;
-use haul_proto::plan::{FlowFrame, Piece, SmallFile, Work};
 use haul_proto::ranges::RangeSet;
+use haul_proto::scheduler::{FlowFrame, Piece, SmallFile, Work};
 use haul_proto::session::source::Source;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
@@ -212,7 +212,7 @@ impl Sender {
             // What an old file has is the engine's to find out: here, all of it is sent.
             Some(Work::Frames(piece) | Work::Delta(piece, _)) => self.read_frame(stream, piece, Vec::new(), tree, rng),
             Some(Work::Pack(files)) => self.read_pack(&files, tree, rng),
-            None => match self.machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX) {
+            None => match self.machine.next_work(haul_proto::scheduler::PIECE_FRAMES_MAX) {
                 Some(work) => {
                     self.streams[stream].work = Some(work);
                     return true;

@@ -1,6 +1,6 @@
 //! What is at the source: a random tree, the order in which it is walked, and files that fail or change under the reader.
 
-use haul_proto::manifest::{Kind, Stamp, Version};
+use haul_proto::entry::{Kind, Stamp, Version};
 
 use crate::content::{Content, frame_len};
 use haul_lab::Rng;

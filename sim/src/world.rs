@@ -11,7 +11,7 @@ use crate::sender::Sender;
 use crate::storage::Storage;
 use crate::tree::{Tree, What};
 use haul_lab::Rng;
-use haul_proto::need::InTheWay;
+use haul_proto::overwrite_policy::InTheWay;
 
 /// Each such seed has a tree that is wider than the window.
 const WIDE_EVERY: u64 = 512;

@@ -27,8 +27,8 @@ use haul_engine::job::spec::{
 use haul_engine::launch::served_label;
 use haul_engine::policy::Rule;
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
+use haul_proto::limits::{CONGESTION_MAX, RATE_MIN};
 use haul_proto::path::escape;
-use haul_proto::wire::limits::{CONGESTION_MAX, RATE_MIN};
 
 use crate::args::table::typed;
 use crate::args::values::Values;

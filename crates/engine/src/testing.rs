@@ -4,13 +4,13 @@ use haul_proto::compression::Policy;
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{JobId, JobNumber};
 use haul_proto::integrity::FrameLen;
+use haul_proto::limits::REKEY_BYTES;
 use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::limits::REKEY_BYTES;
-use haul_proto::wire::listed::ListedKinds;
+use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{Links, Operand, SessionSettings, SourceRequest, TargetRequest};
-use haul_proto::wire::rules::Rules;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
+use haul_proto::wire::write_options::Rules;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -66,7 +66,7 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         rules: Rules::default(),
         storage: StorageRequest::default(),
         fsync: Fsync::None,
-        delta: haul_proto::wire::delta::DeltaRules::default(),
+        delta: haul_proto::delta::options::DeltaRules::default(),
         sync: Default::default(),
         pipe: Pipe::No,
         resume: false,

@@ -1,6 +1,7 @@
 //! What a system's administrator could change so that the next transfer is faster, derived from what this one met with.
 
-use crate::wire::report::{PathFigures, Windows};
+use crate::wire::counters::PathFigures;
+use crate::wire::report::Windows;
 
 /// Held back for less than this share of its time, a path is not worth a word.
 const SHARE_MIN_PERCENT: u64 = 20;

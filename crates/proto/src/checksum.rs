@@ -1,8 +1,8 @@
 //! Digests beside BLAKE3 that people ask for (`-E`): what they are called and how long they are. How they are computed is
 //! the engine's business.
 
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::CHECKSUM_MAX;
+use crate::error::ProtocolFault;
+use crate::limits::CHECKSUM_MAX;
 
 /// A digest of a whole file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use twox_hash::XxHash3_64;
 
+use crate::error::ProtocolFault;
+use crate::limits::{FLOW_AHEAD, FRAME_MAX, FRAME_MIN, PACK_FILE_PART};
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{FLOW_AHEAD, FRAME_MAX, FRAME_MIN, PACK_FILE_PART};
 
 /// Most runs of frames of which [`FrameTree::keeping`] keeps the values: half a MiB of memory or so for a file.
 const VALUES_KEPT_MAX: u64 = 4096;

@@ -4,12 +4,12 @@
 //! waits for another, and a slot that is torn or lost costs one frame. A record is a claim, not a proof: before it is
 //! believed, the frame is read and hashed again. So the order in which a crash let bytes reach the disk does not matter.
 
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::entry::{Stamp, Version};
+use crate::entry::{decode_stamp, encode_stamp};
+use crate::error::ProtocolFault;
 use crate::integrity::{Digest, FrameLen, frame_check};
-use crate::manifest::{Stamp, Version};
 use crate::path::{MAX_NAME, Name};
-use crate::wire::fault::ProtocolFault;
-use crate::wire::frame::{decode_stamp, encode_stamp};
 
 /// What stands at the beginning, with the number of this format.
 const MAGIC: [u8; 16] = *b"haul journal 2\n\0";

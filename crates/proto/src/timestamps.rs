@@ -3,7 +3,7 @@
 //! A time that was set and read back shows the granularity. Two times are equal where the second one is what the file
 //! system makes of the first one.
 
-use crate::manifest::Stamp;
+use crate::entry::Stamp;
 
 /// A time that shows every granularity of `GRANULARITIES` once it was set and read back: an odd second, and no zeros
 /// at the end.

@@ -6,44 +6,46 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use haul_proto::checksum::Algorithm;
-use haul_proto::codec::Writer;
+use haul_proto::compression::Codec;
 use haul_proto::compression::Policy;
 use haul_proto::cpus::Cpus;
+use haul_proto::delta::options::{Delta, DeltaRules};
 use haul_proto::delta::rolling::Sum;
-use haul_proto::expected::Expected;
+use haul_proto::encoding::Writer;
+use haul_proto::entry::What;
+use haul_proto::entry::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
+use haul_proto::entry_extras::{Attribute, More};
+use haul_proto::expected_digests::Expected;
+use haul_proto::feature::Features;
+use haul_proto::filter::List;
+use haul_proto::filter::definition::{Filters, Limits};
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_check};
-use haul_proto::manifest::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
-use haul_proto::more::{Attribute, More};
-use haul_proto::need::InTheWay;
+use haul_proto::limits;
+use haul_proto::overwrite_policy::InTheWay;
 use haul_proto::path::Name;
+use haul_proto::sync::{Change, Delete, Item, Reasons, SyncFigures, SyncRules};
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{Against, Checksum};
-use haul_proto::wire::compressed::{Codec, Compressed};
-use haul_proto::wire::delta::{Delta, DeltaRules};
-use haul_proto::wire::feature::Features;
-use haul_proto::wire::filters::{Filters, Limits, List};
+use haul_proto::wire::compressed_frame::Compressed;
+use haul_proto::wire::control_channel::{BEAT, Channel, encode_header};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, Suite};
-use haul_proto::wire::kept::{Holes, Kept};
-use haul_proto::wire::limits;
-use haul_proto::wire::link::{BEAT, Channel, encode_header};
-use haul_proto::wire::listed::{self, ListedKinds, Paths, Places};
+use haul_proto::wire::list_batch::{self, ListedKinds, Paths, Places};
 use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
 use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::report::What;
+use haul_proto::wire::preserve::{Holes, Kept};
 use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
-use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
 use haul_proto::wire::sparse::{BLOCK, Map, Shape, Sparse, decode_trailer, encode_trailer};
 use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
-use haul_proto::wire::sync::{Change, Delete, Item, Reasons, SyncFigures, SyncRules};
+use haul_proto::wire::write_options::{LeaveOut, Modes, Rules};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
-const LIMITS: &str = include_str!("../src/wire/limits.rs");
+const LIMITS: &str = include_str!("../src/limits.rs");
 const JOB: JobNumber = JobNumber(1);
 const NOON: Stamp = Stamp { seconds: 1_700_000_000, nanoseconds: 500_000_000 };
 
@@ -226,7 +228,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         remove_files: true,
         tell_owners: true,
     };
-    let place = listed::Place { below: vec![name("2026")], name: Some(name("a")) };
+    let place = list_batch::Place { below: vec![name("2026")], name: Some(name("a")) };
     let operand = Operand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
     let owner_map = OwnerMap { from: OwnerFrom::Ids(0, 99), to: Account::Name(b"nobody".to_vec()) };
     let checksum = Some(Checksum { algorithm: Algorithm::Crc32, at_source: false, against: Against::Lines });

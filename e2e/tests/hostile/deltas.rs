@@ -2,16 +2,16 @@
 //! for the frame itself.
 
 use haul_e2e::Rng;
-use haul_proto::codec::Writer;
 use haul_proto::delta::instructions::Step;
+use haul_proto::delta::options::{Delta, DeltaRules};
+use haul_proto::encoding::Writer;
 use haul_proto::ids::{EntryId, JobNumber};
 use haul_proto::integrity::FrameLen;
-use haul_proto::need::InTheWay;
-use haul_proto::wire::delta::{Delta, DeltaRules};
+use haul_proto::limits::FRAME_MIN;
+use haul_proto::overwrite_policy::InTheWay;
+use haul_proto::sync::Equal;
 use haul_proto::wire::frame::{DeltaFrame, Trailer};
-use haul_proto::wire::limits::FRAME_MIN;
 use haul_proto::wire::message::{Need, TargetMessage};
-use haul_proto::wire::sync::Equal;
 
 use crate::raw;
 use crate::scene::{FRAME, Scene};

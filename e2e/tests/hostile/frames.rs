@@ -1,11 +1,11 @@
 //! Frames and packs of what is not needed, where none may lie, and not as long as they say.
 
 use haul_e2e::Rng;
-use haul_proto::codec::Writer;
+use haul_proto::encoding::Writer;
 use haul_proto::ids::{EntryId, JobNumber};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_check};
+use haul_proto::limits::{FRAME_MAX, FRAME_MIN, PACK_FILES_MAX};
 use haul_proto::wire::frame::{DeltaFrame, Trailer};
-use haul_proto::wire::limits::{FRAME_MAX, FRAME_MIN, PACK_FILES_MAX};
 use haul_proto::wire::message::{Need, TargetMessage};
 
 use crate::raw;

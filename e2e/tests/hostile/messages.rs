@@ -2,7 +2,7 @@
 
 use haul_e2e::Rng;
 use haul_proto::ids::{EntryId, JobNumber, StreamId};
-use haul_proto::wire::limits::{ENTRY_WINDOW, PEER_MESSAGE_MAX};
+use haul_proto::limits::{ENTRY_WINDOW, PEER_MESSAGE_MAX};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 
 use crate::raw::{self, DIRECTORY, FILE};

@@ -1,7 +1,7 @@
 //! Offers of what was not asked for, at places where nothing may be.
 
 use haul_e2e::Rng;
-use haul_proto::wire::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX, SYMLINK_MAX};
+use haul_proto::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX, SYMLINK_MAX};
 use haul_proto::wire::message::Need;
 
 use crate::raw::{self, DIRECTORY, FILE, LINK};

@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 
 use haul_e2e::{RawStream, Rng, SUITE, Sandbox, Worker};
 use haul_proto::cpus::Cpus;
+use haul_proto::delta::options::{Delta, DeltaRules};
 use haul_proto::ids::{JobId, JobNumber, StreamId};
 use haul_proto::integrity::{FrameLen, frame_check};
-use haul_proto::need::InTheWay;
+use haul_proto::limits::{FRAME_MIN, REKEY_BYTES};
+use haul_proto::overwrite_policy::InTheWay;
 use haul_proto::path::Name;
-use haul_proto::wire::delta::{Delta, DeltaRules};
-use haul_proto::wire::kept::Kept;
-use haul_proto::wire::limits::{FRAME_MIN, REKEY_BYTES};
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::listed::ListedKinds;
+use haul_proto::wire::control_channel::Channel;
+use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::message::{Need, TargetMessage};
 use haul_proto::wire::pipe::Pipe;
+use haul_proto::wire::preserve::Kept;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, Operand, SessionSettings, TargetRequest};
-use haul_proto::wire::rules::Rules;
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
+use haul_proto::wire::write_options::Rules;
 
 use crate::raw;
 

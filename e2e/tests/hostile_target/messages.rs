@@ -4,10 +4,10 @@
 use std::io;
 
 use haul_e2e::{FakeLink, Rng};
+use haul_proto::entry::Kind;
 use haul_proto::ids::{EntryId, JobNumber};
-use haul_proto::manifest::Kind;
-use haul_proto::wire::limits::{LINK_MESSAGE_MAX, MARKS_MAX, PEER_MESSAGE_MAX};
-use haul_proto::wire::link::Channel;
+use haul_proto::limits::{LINK_MESSAGE_MAX, MARKS_MAX, PEER_MESSAGE_MAX};
+use haul_proto::wire::control_channel::Channel;
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
 
@@ -329,7 +329,7 @@ fn too_early(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::Result<
 fn planted_offers(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.be_source(link)?;
     // An operand that was not asked for, a name that climbs, a child of nothing: as bytes, since no type can say them.
-    let mut out = haul_proto::codec::Writer::new();
+    let mut out = haul_proto::encoding::Writer::new();
     out.u8(1).u32(1).varint(0).count(1);
     match rng.below(3) {
         0 => out.u8(129).varint(1),

@@ -5,18 +5,20 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use haul_e2e::{FakeLink, Rng, hello};
-use haul_proto::codec::Writer;
+use haul_proto::encoding::Writer;
+use haul_proto::entry::What;
+use haul_proto::limits::{FIGURE_MAX, TEXT_MAX};
 use haul_proto::path::Name;
+use haul_proto::sync::{Change, Item, SyncFigures};
 use haul_proto::wire::address::LocalAddress;
-use haul_proto::wire::difference::What;
-use haul_proto::wire::limits::{FIGURE_MAX, TEXT_MAX};
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::report::{Counters, Difference, Final, Hello, WorkerMessage};
+use haul_proto::wire::control_channel::Channel;
+use haul_proto::wire::counters::{Counters, Final};
+use haul_proto::wire::difference::Difference;
+use haul_proto::wire::report::{Hello, WorkerMessage};
 use haul_proto::wire::request::Operand;
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
-use haul_proto::wire::slow::SlowFile;
-use haul_proto::wire::sync::{Change, Item, SyncFigures};
-use haul_proto::wire::work::Work;
+use haul_proto::wire::slowest_files::SlowFile;
+use haul_proto::wire::source_activity::Work;
 
 use crate::scene::{Scene, Way, source_ready, target_ready};
 use crate::{Attack, Expect};

@@ -16,9 +16,10 @@ use haul_e2e::{FakeLink, FakeWorker, RawAcceptor, Rng, Run, Sandbox};
 use haul_lab::{Running, descendants, peak_memory_bytes};
 use haul_proto::ids::{EntryId, JobNumber};
 use haul_proto::path::Name;
-use haul_proto::wire::link::Channel;
+use haul_proto::wire::control_channel::Channel;
+use haul_proto::wire::counters::{Counters, Final};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
-use haul_proto::wire::report::{Counters, Final, WorkerMessage};
+use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, Operand, SessionSettings, SourceRequest, TargetRequest};
 
 /// Resident memory of any process, whatever a worker says.
@@ -202,7 +203,7 @@ impl Scene {
         let mut offered = Vec::new();
         self.heard(link, |message| match message {
             SourceMessage::Offer { first, entries } => {
-                let entry = |(at, entry): (u64, haul_proto::manifest::Entry)| (EntryId(first.0 + at), entry.kind);
+                let entry = |(at, entry): (u64, haul_proto::entry::Entry)| (EntryId(first.0 + at), entry.kind);
                 offered.extend((0..).zip(entries).map(entry));
                 None
             }
@@ -214,7 +215,7 @@ impl Scene {
 
     /// As a target: answers each offer with this.
     pub fn need(&self, link: &mut FakeLink, offered: &[Offered], of_files: Need) -> io::Result<()> {
-        use haul_proto::manifest::Kind;
+        use haul_proto::entry::Kind;
         let need = |kind: &Kind| match kind {
             Kind::Directory => Need::All,
             Kind::File { .. } => of_files,
@@ -265,7 +266,7 @@ impl Scene {
 }
 
 /// An entry of the source.
-pub type Offered = (EntryId, haul_proto::manifest::Kind);
+pub type Offered = (EntryId, haul_proto::entry::Kind);
 
 pub fn target_ready() -> WorkerMessage {
     WorkerMessage::TargetReady { boot: [0x5a; 16], device: 1, inode: 2, new_tree: false }

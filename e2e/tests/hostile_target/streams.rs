@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use haul_e2e::{FakeLink, RawAcceptor, Rng, within};
+use haul_proto::entry::Kind;
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::Kind;
 use haul_proto::wire::message::{Need, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
 

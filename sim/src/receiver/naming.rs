@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use haul_lab::Rng;
+use haul_proto::entry::Stamp;
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::Stamp;
-use haul_proto::session::target::{Finish, Lost};
+use haul_proto::session::step::{Finish, Lost};
 
 use super::{Done, Fate, Receiver, Todo};
 use crate::Plant;

@@ -3,8 +3,8 @@
 
 use haul_lab::Rng;
 use haul_proto::delta::blocks::{Mark, count};
+use haul_proto::entry::{Entry, Kind};
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Entry, Kind};
 
 use super::{Receiver, Todo};
 use crate::content::frame_len;

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 
 use haul_lab::Rng;
+use haul_proto::entry::{Entry, Kind};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::journal::{Header, Kinship, Record};
-use haul_proto::manifest::{Entry, Kind};
 use haul_proto::path::Name;
 use haul_proto::ranges::RangeSet;
-use haul_proto::session::target::Step;
+use haul_proto::session::step::Step;
 
 use super::{Done, Receiver, Todo};
 use crate::Plant;

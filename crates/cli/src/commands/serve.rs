@@ -13,8 +13,8 @@ use haul_engine::job::credentials::{Known, Pass, PrivateKey, Secret};
 use haul_engine::policy::audit::Destination;
 use haul_engine::serve::{Credential, Directory, Offer, Reloaded, Served, Server, Until};
 use haul_engine::worker::client_limits::{Access, ServePolicy, sandbox};
+use haul_proto::limits::RATE_MIN;
 use haul_proto::path::escape;
-use haul_proto::wire::limits::RATE_MIN;
 use haul_proto::wire::sandbox::Confinement;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haul_engine::job::spec::{Host, Line, Lines, Location};
-use haul_proto::wire::limits::PATH_MAX;
+use haul_proto::limits::PATH_MAX;
 
 use super::text::{Got, Text};
 use crate::args::UsageError;

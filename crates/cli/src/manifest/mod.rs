@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use haul_engine::job::event::Event;
 use haul_engine::job::spec::{Algorithm, Expected};
+use haul_proto::limits::EXPECTED_LINES_MAX;
 use haul_proto::path::escape;
-use haul_proto::wire::limits::EXPECTED_LINES_MAX;
 
 use self::line::Line;
 use crate::show::units::counted;

@@ -127,7 +127,7 @@ pub fn of_way(way: &Way) -> Check {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use haul_proto::wire::feature::Features;
+    use haul_proto::feature::Features;
     use haul_proto::wire::measure::{Measured, PlaceFigures};
     use haul_proto::wire::report::{Hello, Windows};
 

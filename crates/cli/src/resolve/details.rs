@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use haul_engine::job::spec::{Host, InTheWay, Location, Modes};
+use haul_proto::limits::{FRAME_MAX, FRAME_MIN, RATE_MIN, UNDER_WAY_MAX};
 use haul_proto::path::escape;
-use haul_proto::wire::limits::{FRAME_MAX, FRAME_MIN, RATE_MIN, UNDER_WAY_MAX};
 
 use super::{MAX_RATE, contradiction, shown, sync};
 use crate::args::operand::parse_operand;

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haul_engine::job::spec::{FilterList, Filters, Limits};
 use haul_proto::filter::{Matcher, PATTERN_MAX, Rules, Unusable};
+use haul_proto::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 use haul_proto::path::{Name, escape};
-use haul_proto::wire::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 
 use crate::args::UsageError;
 use crate::args::filters::ORDERED;

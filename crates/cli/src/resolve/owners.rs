@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use haul_engine::job::spec::{Account, OwnerFrom, OwnerMap, OwnerRules};
-use haul_proto::wire::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
+use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
 
 use super::metadata::preserves;
 use crate::args::UsageError;

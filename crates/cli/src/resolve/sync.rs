@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use haul_engine::job::spec::{Delete, Equal, Host, InTheWay, Location, Options, SyncRules, names_null};
+use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX};
 use haul_proto::path::escape;
-use haul_proto::wire::limits::{LINK_DESTS_MAX, PATH_MAX};
 
 use super::{Plan, contradiction, planned};
 use crate::args::UsageError;

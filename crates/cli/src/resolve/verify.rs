@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use crate::args::Dialect;
     use crate::args::parse::{Command, parse};
-    use haul_proto::need::InTheWay;
+    use haul_proto::overwrite_policy::InTheWay;
 
     fn planned(words: &[&str]) -> Result<Plan, UsageError> {
         let words = ["verify"].iter().chain(words).map(OsString::from).collect();

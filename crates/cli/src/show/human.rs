@@ -330,7 +330,7 @@ pub mod tests {
 
     #[test]
     fn very_verbose_says_what_the_path_was_like_and_then_names_files() {
-        use haul_proto::wire::report::PathFigures;
+        use haul_proto::wire::counters::PathFigures;
         let path = PathFigures {
             round_trip_us: 50_400,
             segments: 123_456,

@@ -10,7 +10,7 @@ use haul_engine::job::event::{
 use haul_engine::job::spec::DeltaFigures;
 use haul_proto::checksum::hex;
 use haul_proto::path::disturbs;
-use haul_proto::wire::report::PathFigures;
+use haul_proto::wire::counters::PathFigures;
 use serde_json::{Map, Value, json};
 
 use super::human::Human;

@@ -251,7 +251,7 @@ pub mod tests {
 
     use haul_engine::job::event::{Compression, Path, SlowFile};
     use haul_engine::job::spec::Method;
-    use haul_proto::wire::report::PathFigures;
+    use haul_proto::wire::counters::PathFigures;
 
     use super::super::paths::tests::bare;
     use super::*;

@@ -3,7 +3,7 @@
 use haul_proto::advice::{WindowAdvice, WindowEnd};
 use haul_proto::diagnose::advice::{Advice, End, Terms, advise};
 use haul_proto::diagnose::{Case, Verdict};
-use haul_proto::wire::report::Final;
+use haul_proto::wire::counters::Final;
 
 use super::workers::{Role, Workers};
 use crate::job::event::{Advised, Compression, Path, Way};

@@ -4,10 +4,10 @@
 //! The thread that reads the list waits for the list, for the links, and for the target to have passed by what it was
 //! told before. Nobody waits for it.
 
+use haul_proto::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, LISTED_BATCHES_AHEAD, PATH_MAX};
 use haul_proto::path::Name;
-use haul_proto::wire::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, LISTED_BATCHES_AHEAD, PATH_MAX};
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::listed::{Paths, Place, Places};
+use haul_proto::wire::control_channel::Channel;
+use haul_proto::wire::list_batch::{Paths, Place, Places};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 use std::os::unix::ffi::OsStrExt;

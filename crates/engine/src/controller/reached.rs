@@ -1,7 +1,7 @@
 //! At which addresses an end may be connected to: those at which this machine itself reached it, and what it says of its own
 //! interfaces, but never this machine, and no names that it says.
 
-use haul_proto::candidates::may_lead_elsewhere;
+use haul_proto::path_candidates::may_lead_elsewhere;
 use std::net::IpAddr;
 
 use crate::job::spec::Host;

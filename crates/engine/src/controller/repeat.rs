@@ -1,7 +1,7 @@
 //! A job is as many attempts as it takes: where a connection is lost, it is begun again, from new workers to a new secret.
 //! What is whole at the target is skipped then, as in any rerun.
 
-use haul_proto::wire::limits::WRONG_DELTAS_MAX;
+use haul_proto::limits::WRONG_DELTAS_MAX;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -158,9 +158,9 @@ fn pause(length: Duration, cancel: &Cancel) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::job::spec::{Access, Location, Options, Retries};
+    use haul_proto::feature::{Features, PROTOCOL_VERSION};
     use haul_proto::path::Name;
-    use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
-    use haul_proto::wire::link::{Channel, encode_header};
+    use haul_proto::wire::control_channel::{Channel, encode_header};
     use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
     use haul_proto::wire::request::Operand;
 

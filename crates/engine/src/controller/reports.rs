@@ -1,11 +1,12 @@
 //! What workers report, checked against what they were asked for: who says it, when, and of what. What is wrong ends the
 //! job, and is not tried again.
 
+use haul_proto::delta::options::Delta;
+use haul_proto::limits::{LINKS_MAX, STREAMS_MAX};
 use haul_proto::path::Name;
 use haul_proto::wire::authority::{Ends, Phase, Requirement};
-use haul_proto::wire::delta::Delta;
-use haul_proto::wire::limits::{LINKS_MAX, STREAMS_MAX};
-use haul_proto::wire::report::{Counters, WorkerMessage};
+use haul_proto::wire::counters::Counters;
+use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::Operand;
 use std::net::SocketAddr;
 

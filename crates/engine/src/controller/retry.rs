@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use haul_proto::wire::report::Counters;
+use haul_proto::wire::counters::Counters;
 
 use crate::job::spec::Retries;
 

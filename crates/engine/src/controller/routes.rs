@@ -1,8 +1,8 @@
 //! Who connects to whom, and over which paths: from what both ends say of their addresses, and what the user wants.
 
-use haul_proto::candidates::{Ends, candidates, slower};
+use haul_proto::limits::ROUTES_MAX;
+use haul_proto::path_candidates::{Ends, candidates, slower};
 use haul_proto::wire::address::LocalAddress;
-use haul_proto::wire::limits::ROUTES_MAX;
 use haul_proto::wire::route::Route;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 

@@ -1,7 +1,7 @@
 //! The paths that an end may name in its reports: those of its operands, or of the target, and what is below them.
 
+use haul_proto::limits::PATH_MAX;
 use haul_proto::path::Name;
-use haul_proto::wire::limits::PATH_MAX;
 use haul_proto::wire::request::Operand;
 use std::collections::HashSet;
 use std::ffi::OsStr;

@@ -3,9 +3,9 @@
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{JobId, JobNumber};
 use haul_proto::integrity::FrameLen;
+use haul_proto::limits::{CPUS_MAX, REKEY_BYTES, STREAMS_MAX};
 use haul_proto::wire::checksum as wire;
 use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::limits::{CPUS_MAX, REKEY_BYTES, STREAMS_MAX};
 use haul_proto::wire::request::{Links, SessionSettings};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;

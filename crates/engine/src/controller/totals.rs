@@ -4,8 +4,8 @@
 //! heard of. So what was there before the job is told from what could have come from it: a file that is there already
 //! counts as there before if more are there than all that was found, and not there, in the attempts before.
 
-use haul_proto::wire::report::Counters;
-use haul_proto::wire::sync::SyncFigures;
+use haul_proto::sync::SyncFigures;
+use haul_proto::wire::counters::Counters;
 use std::time::Duration;
 
 use crate::job::event::Summary;

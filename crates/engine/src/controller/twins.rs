@@ -4,7 +4,7 @@
 //! about 900,000 others have come, and at most twice that many; that takes no more than 24 MiB. Beyond, a second
 //! line meets what the first one made as it would meet any file.
 
-use haul_proto::wire::listed::Place;
+use haul_proto::wire::list_batch::Place;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 

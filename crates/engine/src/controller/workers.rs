@@ -1,10 +1,11 @@
 //! The controller's workers: started, greeted, listened to, and ended. What they have to say to each other is passed
 //! on unread.
 
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::report::{Final, Hello, WorkerMessage};
+use haul_proto::error::ProtocolFault;
+use haul_proto::feature::{Features, PROTOCOL_VERSION};
+use haul_proto::wire::control_channel::Channel;
+use haul_proto::wire::counters::Final;
+use haul_proto::wire::report::{Hello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
 use std::collections::HashMap;
 use std::io::BufReader;

@@ -1,9 +1,9 @@
 //! Extended attributes and POSIX access control lists (xattr(7), acl(5)), which are attributes, too: read from what is
 //! open, and put on it.
 
-use haul_proto::more::{Attribute, is_acl};
-use haul_proto::wire::kept::Kept;
-use haul_proto::wire::limits::{ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX};
+use haul_proto::entry_extras::{Attribute, is_acl};
+use haul_proto::limits::{ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX};
+use haul_proto::wire::preserve::Kept;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
     Mode, XattrFlags, fchmod, fgetxattr, fgetxattr_query, flistxattr, flistxattr_query, fremovexattr, fsetxattr,
@@ -135,7 +135,7 @@ mod tests {
 
     const ATTRIBUTES: Kept = Kept { attributes: true, ..NOTHING };
     const NOTHING: Kept = Kept {
-        holes: haul_proto::wire::kept::Holes::Keep,
+        holes: haul_proto::wire::preserve::Holes::Keep,
         hard_links: false,
         attributes: false,
         acls: false,

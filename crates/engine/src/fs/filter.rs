@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
+use haul_proto::filter::definition::Filters;
 use haul_proto::filter::{Matcher, Rules, Scope, Unusable};
+use haul_proto::limits::{DIRECTORY_FILTER_MAX, OPEN_RULES_MAX};
 use haul_proto::path::Name;
-use haul_proto::wire::filters::Filters;
-use haul_proto::wire::limits::{DIRECTORY_FILTER_MAX, OPEN_RULES_MAX};
 use rustix::fs::FileType;
 
 use super::Dir;

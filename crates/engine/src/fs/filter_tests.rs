@@ -1,8 +1,9 @@
 //! Tests of the walk with filters: what it leaves out, with helpers and without, and what it does not open for that.
 
+use haul_proto::filter::List;
+use haul_proto::filter::definition::{Filters, Limits};
+use haul_proto::limits::DIRECTORY_FILTER_MAX;
 use haul_proto::path::Name;
-use haul_proto::wire::filters::{Filters, Limits, List};
-use haul_proto::wire::limits::DIRECTORY_FILTER_MAX;
 use std::os::unix::fs::symlink;
 
 use super::testing::{KEEP, in_time, make_dir, write_file};

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use haul_proto::manifest::{Device, Meta, Node, Stamp, Version};
+use haul_proto::entry::{Device, Meta, Node, Stamp, Version};
 use haul_proto::path::Name;
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod,

@@ -11,8 +11,8 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 
+use haul_proto::entry::{Meta, Node};
 use haul_proto::filter::Scope;
-use haul_proto::manifest::{Meta, Node};
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 use rustix::io::Errno;

@@ -3,9 +3,9 @@
 //! What is compressed, and how, is decided elsewhere ([`haul_proto::compression`]). Nothing is allocated for what a peer
 //! says: what it sent is unpacked into as many bytes as there are to be, and not one more.
 
+use haul_proto::compression::Codec;
 use haul_proto::compression::Method;
-use haul_proto::wire::compressed::Codec;
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::error::ProtocolFault;
 use std::fmt;
 use zstd::bulk::{Compressor, Decompressor};
 
@@ -97,7 +97,7 @@ impl fmt::Debug for Unpacker {
 mod tests {
     use super::*;
     use haul_proto::compression::LEVEL_MAX;
-    use haul_proto::wire::limits::FRAME_MAX;
+    use haul_proto::limits::FRAME_MAX;
 
     fn methods() -> impl Iterator<Item = Method> {
         (0..Method::COUNT).map(Method::from_index)

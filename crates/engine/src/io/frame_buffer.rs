@@ -3,10 +3,10 @@
 //! It is allocated once for each stream. What is read from a file, hashed, sealed and sent, or received, opened
 //! and written, is always this memory: nothing is copied in between.
 
-use haul_proto::codec::Writer;
+use haul_proto::encoding::Writer;
 use haul_proto::integrity::FrameLen;
+use haul_proto::limits::TRAILER_MAX;
 use haul_proto::wire::frame::{PREFIX_LEN, Prefix, TAG_LEN, Trailer};
-use haul_proto::wire::limits::TRAILER_MAX;
 use haul_proto::wire::sparse::{Map, Shape, Sparse, encode_trailer};
 
 /// Alignment of the payload in memory: a page, as direct I/O wants it.

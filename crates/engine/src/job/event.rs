@@ -2,17 +2,19 @@
 
 pub use haul_proto::diagnose::watch::Now;
 pub use haul_proto::diagnose::{Candidate, Detail, Fact, Figure, Limit, Unit, Verdict};
-pub use haul_proto::manifest::{Device, Node};
-pub use haul_proto::wire::load::{Load, Sockets, Stage, StreamFigures};
-use haul_proto::wire::report::PathFigures;
-pub use haul_proto::wire::report::{Difference, End, ReadBack, What};
+pub use haul_proto::entry::What;
+pub use haul_proto::entry::{Device, Node};
+pub use haul_proto::sync::{Change, Item, Reasons, SyncFigures};
+use haul_proto::wire::counters::PathFigures;
+pub use haul_proto::wire::counters::ReadBack;
+pub use haul_proto::wire::difference::{Difference, End};
+pub use haul_proto::wire::resource_metrics::{Load, Sockets, Stage, StreamFigures};
 pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
-pub use haul_proto::wire::slow::SlowFile;
-pub use haul_proto::wire::sync::{Change, Item, Reasons, SyncFigures};
-pub use haul_proto::wire::work::{StreamWay, Work};
+pub use haul_proto::wire::slowest_files::SlowFile;
+pub use haul_proto::wire::source_activity::{StreamWay, Work};
 use std::time::Duration;
 
-use haul_proto::wire::report::Counters;
+use haul_proto::wire::counters::Counters;
 
 use crate::job::spec::{Algorithm, Cipher, DeltaFigures, Method};
 

@@ -1,7 +1,7 @@
 //! What a worker says first, and how a haul says which haul it is. Both are text; all that follows the greeting is binary.
 
 /// The protocol that this haul speaks. Workers of another one are refused.
-pub const PROTOCOL: u32 = haul_proto::wire::feature::PROTOCOL_VERSION as u32;
+pub const PROTOCOL: u32 = haul_proto::feature::PROTOCOL_VERSION as u32;
 
 /// The version that this haul was built as.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 
-use haul_proto::wire::limits::RATE_MIN;
+use haul_proto::limits::RATE_MIN;
 
 use crate::sys::sync::lock;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_proto::wire::limits::SILENCE_MS;
+use haul_proto::limits::SILENCE_MS;
 
 pub use crate::job::credentials::{Pass, PrivateKey, PublicKey, Secret};
 pub use crate::job::list::{Line, Lines, List};
@@ -14,15 +14,16 @@ pub use crate::job::network::{Callback, Family, Network};
 pub use crate::job::null::{NOTHING as NULL_TARGET, is_null, names_null};
 pub use haul_proto::checksum::Algorithm;
 pub use haul_proto::compression::{Method, Policy};
-pub use haul_proto::expected::Expected;
-pub use haul_proto::need::InTheWay;
-pub use haul_proto::wire::delta::{Delta, DeltaFigures, DeltaRules};
-pub use haul_proto::wire::filters::{Filters, Limits, List as FilterList};
-pub use haul_proto::wire::kept::{Holes, Kept};
+pub use haul_proto::delta::options::{Delta, DeltaFigures, DeltaRules};
+pub use haul_proto::expected_digests::Expected;
+pub use haul_proto::filter::List as FilterList;
+pub use haul_proto::filter::definition::{Filters, Limits};
+pub use haul_proto::overwrite_policy::InTheWay;
+pub use haul_proto::sync::{Delete, Equal, SyncRules};
 pub use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
-pub use haul_proto::wire::rules::{LeaveOut, Modes};
+pub use haul_proto::wire::preserve::{Holes, Kept};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
-pub use haul_proto::wire::sync::{Delete, Equal, SyncRules};
+pub use haul_proto::wire::write_options::{LeaveOut, Modes};
 
 /// One copy: sources, a target, and how. Any of them may be here or elsewhere.
 #[derive(Debug, Clone)]

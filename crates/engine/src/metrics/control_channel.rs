@@ -1,9 +1,9 @@
 //! The link between the controller and a worker: frames over a pair of pipes. Each end beats, so that the other one
 //! knows that it is there ([`crate::net::idle_timeout`]).
 
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::limits::{BEAT_MS, PEER_MESSAGE_MAX};
-use haul_proto::wire::link::{BEAT, Channel, HEADER_LEN, decode_header, encode_header};
+use haul_proto::error::ProtocolFault;
+use haul_proto::limits::{BEAT_MS, PEER_MESSAGE_MAX};
+use haul_proto::wire::control_channel::{BEAT, Channel, HEADER_LEN, decode_header, encode_header};
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;

@@ -1,6 +1,6 @@
 //! What came of old files in a job, as it is counted at the target.
 
-use haul_proto::wire::delta::DeltaFigures;
+use haul_proto::delta::options::DeltaFigures;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::metrics::reporter::add;

@@ -1,10 +1,12 @@
 //! What a worker tells its controller while it works: counters, and lines about single files.
 
 use haul_proto::compression::Method;
+use haul_proto::entry::What;
 use haul_proto::integrity::Digest;
-use haul_proto::wire::difference::What;
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::report::{Counters, Difference, Final, PathFigures, ReadBack, WorkerMessage};
+use haul_proto::wire::control_channel::Channel;
+use haul_proto::wire::counters::{Counters, Final, PathFigures, ReadBack};
+use haul_proto::wire::difference::Difference;
+use haul_proto::wire::report::WorkerMessage;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 

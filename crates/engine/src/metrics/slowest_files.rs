@@ -4,8 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use haul_proto::wire::limits::SLOWEST_MAX;
-use haul_proto::wire::slow::SlowFile;
+use haul_proto::limits::SLOWEST_MAX;
+use haul_proto::wire::slowest_files::SlowFile;
 
 use crate::sys::sync::lock;
 use crate::sys::usage::micros;

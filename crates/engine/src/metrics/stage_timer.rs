@@ -5,8 +5,8 @@
 //! that does nothing, so that code which is used by both need not know. How much of a stage is computing, and how much is waiting,
 //! the system tells; that is dear to ask for, and asked for in a part of the time.
 
-use haul_proto::wire::limits::STREAM_FIGURES_MAX;
-use haul_proto::wire::load::{Spent, Stage, StreamFigures};
+use haul_proto::limits::STREAM_FIGURES_MAX;
+use haul_proto::wire::resource_metrics::{Spent, Stage, StreamFigures};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
 //! What else came of a job than copies, as each end counts it.
 
-use haul_proto::wire::sync::SyncFigures;
+use haul_proto::sync::SyncFigures;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 

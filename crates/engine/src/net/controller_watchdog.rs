@@ -4,7 +4,7 @@
 //! A controller that is gone without a word is noticed where the link is read ([`crate::net::idle_timeout`]): whatever a worker
 //! waits for besides the link comes to an end by itself.
 
-use haul_proto::wire::limits::SILENCE_MS;
+use haul_proto::limits::SILENCE_MS;
 use rustix::event::{PollFd, PollFlags};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -64,7 +64,7 @@ impl<R: Read + AsFd> Read for Heard<R> {
 mod tests {
     use super::*;
     use crate::metrics::control_channel::{LinkReader, LinkWriter};
-    use haul_proto::wire::link::Channel;
+    use haul_proto::wire::control_channel::Channel;
     use std::io::Write;
     use std::os::unix::net::UnixStream;
     use std::time::Instant;

@@ -4,9 +4,9 @@
 //! are compared with it, or to the end where that was asked for; a path on which nothing is answered is left for another.
 
 use haul_proto::ids::{PathId, StreamId};
-use haul_proto::mend::{Mender, Seen};
-use haul_proto::paths::{Choice, Judge, Seen as SeenWhole};
-use haul_proto::wire::limits::LINKS_MAX;
+use haul_proto::limits::LINKS_MAX;
+use haul_proto::path_selection::{Choice, Judge, Seen as SeenWhole};
+use haul_proto::stream_recovery::{Mender, Seen};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! Messages between the ends, compressed where they are long: names, times and owners of neighbours are much alike, and a
 //! million files that are there already are nothing but such messages.
 
+use haul_proto::compression::Codec;
 use haul_proto::compression::Method;
+use haul_proto::error::ProtocolFault;
 use haul_proto::ids::JobNumber;
-use haul_proto::wire::compressed::Codec;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::packed::Packed;
+use haul_proto::wire::compressed_message::Packed;
 use std::borrow::Cow;
 
 use crate::io::codec::{Packer, Unpacker};

@@ -1,14 +1,14 @@
 //! The limit on what the source sends, shared by all streams: lets them send piece by piece, at the set rate.
 //!
-//! When, is decided by [`haul_proto::pacing`]; here it is waited for. The turn is that of the record that was begun first,
+//! When, is decided by [`haul_proto::rate_clock`]; here it is waited for. The turn is that of the record that was begun first,
 //! among those that wait: so records are finished one after the other instead of all being half sent, and at a low rate few streams are active, while
 //! one whose socket takes nothing holds nobody up. A stream that does not wake up when its time has come, since the machine has
 //! other work, holds nobody up either: the next ones wait for the clock, too, and go in its place after [`GRACE`].
 //!
 //! A source that is paused sends nothing, whatever its limit is.
 
-use haul_proto::pacing::{Grant, PIECE, Pacer};
-use haul_proto::wire::load::Stage;
+use haul_proto::rate_clock::{Grant, PIECE, Pacer};
+use haul_proto::wire::resource_metrics::Stage;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -2,12 +2,12 @@
 //! how more are made. What a stream carries is not known here.
 
 use haul_proto::ids::{PathId, StreamId};
+use haul_proto::limits::STREAM_FIGURES_MAX;
 use haul_proto::ranges::RangeSet;
-use haul_proto::tune::Look;
-use haul_proto::wire::limits::STREAM_FIGURES_MAX;
-use haul_proto::wire::load::{Sockets, StreamFigures};
-use haul_proto::wire::report::PathFigures;
-use haul_proto::wire::work::StreamWay;
+use haul_proto::stream_autotune::Look;
+use haul_proto::wire::counters::PathFigures;
+use haul_proto::wire::resource_metrics::{Sockets, StreamFigures};
+use haul_proto::wire::source_activity::StreamWay;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;

@@ -10,7 +10,7 @@ use crate::net::stream::{Arrivals, collect};
 use crate::worker::resource_metrics::{Gauges, LoadMeter};
 use haul_proto::ids::JobId;
 use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::route::Route;
 
 const LIMIT: Duration = Duration::from_secs(10);

@@ -3,7 +3,7 @@
 
 mod patches;
 
-use haul_proto::manifest::Stamp;
+use haul_proto::entry::Stamp;
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, FileType, OFlags, statat, unlinkat};
 use std::cell::RefCell;

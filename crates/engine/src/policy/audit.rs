@@ -4,9 +4,9 @@
 //! character, so that neither the other end nor the controller can forge one. The log is opened before the worker confines
 //! itself. A log that cannot be opened or written ends the job.
 
+use haul_proto::entry::What;
 use haul_proto::integrity::Digest;
 use haul_proto::path::escape;
-use haul_proto::wire::difference::What;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use std::ffi::OsStr;
 use std::fmt::{self, Write};

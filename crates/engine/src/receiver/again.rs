@@ -2,7 +2,7 @@
 //! fail.
 
 use haul_proto::path::escape;
-use haul_proto::session::target::Lost;
+use haul_proto::session::step::Lost;
 use haul_proto::wire::report::WorkerMessage;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Extended attributes and access control lists of what is made, where they are to be kept. An attribute that cannot be
 //! set fails its file or directory, which is there all the same.
 
-use haul_proto::manifest::Meta;
-use haul_proto::more::Attribute;
+use haul_proto::entry::Meta;
+use haul_proto::entry_extras::Attribute;
 use haul_proto::path::escape;
 use std::io;
 use std::os::fd::AsFd;

@@ -5,7 +5,7 @@
 //! symbolic link is followed.
 
 use haul_proto::path::{Name, escape};
-use haul_proto::wire::kept::Kept;
+use haul_proto::wire::preserve::Kept;
 use haul_proto::wire::request::TargetRequest;
 use rustix::fs::{AtFlags, FileType, Mode, StatxFlags, linkat, mkdirat, renameat, statx, unlinkat};
 use rustix::io::Errno;

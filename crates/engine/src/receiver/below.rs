@@ -1,8 +1,8 @@
 //! Where operands go below the target (`-d`): directories that are made where they are missing, one component at a time
 //! and never through a symbolic link.
 
-use haul_proto::manifest::Entry;
-use haul_proto::need::Refusal;
+use haul_proto::entry::Entry;
+use haul_proto::overwrite_policy::Refusal;
 use haul_proto::path::Name;
 use rustix::fs::{Mode, fchmod};
 use std::collections::HashMap;

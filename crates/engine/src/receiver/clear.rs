@@ -6,7 +6,7 @@
 
 use haul_proto::filter::Scope;
 use haul_proto::path::Name;
-use haul_proto::wire::sync::Change;
+use haul_proto::sync::Change;
 use rustix::fs::{AtFlags, FileType, unlinkat};
 use rustix::io::Errno;
 use std::io;

@@ -1,14 +1,17 @@
 //! A job that only compares: looks at what stands in each offered entry's place, and says where that is not what the
 //! source has. Nothing is made, changed or removed. What is in files is read by [`super::reread`].
 
+use haul_proto::entry::What;
+use haul_proto::entry::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
-use haul_proto::need::Refusal;
+use haul_proto::limits::DIFFERING_RANGES_MAX;
+use haul_proto::overwrite_policy::Refusal;
 use haul_proto::path::{Name, escape};
-use haul_proto::session::target::{Answer, Differing, Parent};
-use haul_proto::wire::limits::DIFFERING_RANGES_MAX;
-use haul_proto::wire::report::{Difference, What, WorkerMessage};
+use haul_proto::session::differing::Differing;
+use haul_proto::session::step::{Answer, Parent};
+use haul_proto::wire::difference::Difference;
+use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::Links as LinkRule;
 use rustix::fs::{FileType, readlinkat};
 use std::io;

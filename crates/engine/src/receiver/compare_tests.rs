@@ -2,7 +2,8 @@
 
 use haul_proto::integrity::FrameLen;
 use haul_proto::path::Name;
-use haul_proto::session::target::{Step, Target as Machine};
+use haul_proto::session::step::Step;
+use haul_proto::session::target::Target as Machine;
 use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::request::{Links, Operand, TargetRequest};
 use std::fs;

@@ -1,12 +1,12 @@
 //! What a job that only compares holds against the source besides contents, modes and owners: names of one file, and
 //! extended attributes. Nothing is put or made.
 
+use haul_proto::entry::{Entry, Place};
+use haul_proto::entry_extras::Attribute;
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Entry, Place};
-use haul_proto::more::Attribute;
+use haul_proto::limits::DIFFERING_ATTRIBUTES_MAX;
 use haul_proto::path::Name;
-use haul_proto::wire::limits::DIFFERING_ATTRIBUTES_MAX;
-use haul_proto::wire::report::{Difference, End};
+use haul_proto::wire::difference::{Difference, End};
 use std::collections::HashMap;
 use std::collections::hash_map;
 use std::io;

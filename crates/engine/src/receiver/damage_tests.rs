@@ -3,12 +3,12 @@
 
 use super::*;
 use haul_lab::{Rng, cases, count};
+use haul_proto::entry::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::check_value;
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::limits::FRAME_MIN;
 use haul_proto::path::Name;
 use haul_proto::wire::handshake::{Direction, Suite};
-use haul_proto::wire::limits::FRAME_MIN;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
 use std::collections::BTreeMap;

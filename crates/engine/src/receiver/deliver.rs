@@ -1,13 +1,13 @@
 //! A stream's thread at the target: every frame is proven over the very buffer that is written, then written.
 
+use haul_proto::error::ProtocolFault;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_check;
 use haul_proto::journal;
 use haul_proto::path::escape;
-use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
-use haul_proto::wire::load::Stage;
 use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::storage::Verify;
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Directories: made where they are not there, opened, and remembered where a later run has to know them.
 
-use haul_proto::manifest::{Entry, Meta};
-use haul_proto::need::Decision;
+use haul_proto::entry::{Entry, Meta};
+use haul_proto::overwrite_policy::Decision;
 use haul_proto::path::Name;
-use haul_proto::session::target::Answer;
+use haul_proto::session::step::Answer;
 use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
 use rustix::io::Errno;
 use std::io;

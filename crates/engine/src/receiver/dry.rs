@@ -2,9 +2,9 @@
 //! would have been made, everything below it would have been, too: [`Dir::absent_child`](crate::fs::Dir::absent_child)
 //! stands for it.
 
-use haul_proto::manifest::{Entry, Kind};
-use haul_proto::need::Decision;
-use haul_proto::session::target::Answer;
+use haul_proto::entry::{Entry, Kind};
+use haul_proto::overwrite_policy::Decision;
+use haul_proto::session::step::Answer;
 use std::io;
 use std::sync::atomic::Ordering;
 

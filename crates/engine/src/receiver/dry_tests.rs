@@ -1,17 +1,17 @@
 //! A target that is to become what a source has, without a source: what it tells, and what it leaves alone.
 
+use haul_proto::entry::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::entry_extras::More;
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
-use haul_proto::more::More;
-use haul_proto::need::InTheWay;
+use haul_proto::limits::PATH_MAX;
+use haul_proto::overwrite_policy::InTheWay;
 use haul_proto::path::Name;
-use haul_proto::wire::limits::PATH_MAX;
-use haul_proto::wire::link::Channel;
+use haul_proto::sync::{Change, Equal, Reasons, SyncRules};
+use haul_proto::wire::control_channel::Channel;
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Operand, TargetRequest};
-use haul_proto::wire::rules::Rules;
-use haul_proto::wire::sync::{Change, Equal, Reasons, SyncRules};
+use haul_proto::wire::write_options::Rules;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
@@ -40,7 +40,7 @@ impl Site {
     fn new(path: &Path, sync: SyncRules) -> Self {
         let operand = Operand { name: None, directory: true, device: 0, inode: 0 };
         let rules = Rules { in_the_way: InTheWay::Follow, ..Rules::default() };
-        let kept = haul_proto::wire::kept::Kept { hard_links: true, specials: true, ..Default::default() };
+        let kept = haul_proto::wire::preserve::Kept { hard_links: true, specials: true, ..Default::default() };
         let request = TargetRequest { sync, rules, kept, ..target_request(path, vec![operand]) };
         let said = Said::default();
         let reporter = Reporter::new(LinkWriter::new(said.clone()), false);

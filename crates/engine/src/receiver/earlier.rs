@@ -1,8 +1,8 @@
 //! Earlier copies of the same tree (`--link-dest`): a file that one of them has, and that is not there yet, becomes
 //! another name of that one's, and takes no room.
 
-use haul_proto::manifest::{Entry, Kind};
-use haul_proto::need::{Decision, Existing, decide};
+use haul_proto::entry::{Entry, Kind};
+use haul_proto::overwrite_policy::{Decision, Existing, decide};
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{AtFlags, linkat};

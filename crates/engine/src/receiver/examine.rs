@@ -1,16 +1,16 @@
 //! Looks at what stands at each offered entry's place, and answers: needed, there already, refused.
 //! Directories and links are made at once.
 
+use haul_proto::entry::What;
+use haul_proto::entry::{Entry, Kind, Place};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
-use haul_proto::manifest::{Entry, Kind, Place};
-use haul_proto::need::{Decision, Existing, InTheWay, Refusal, decide};
+use haul_proto::overwrite_policy::{Decision, Existing, InTheWay, Refusal, decide};
 use haul_proto::path::Name;
-use haul_proto::plan::Piece;
-use haul_proto::session::target::{Answer, Parent};
-use haul_proto::wire::listed::{ListedKinds, Place as OperandPlace};
-use haul_proto::wire::report::What;
-use haul_proto::wire::sync::{Change, Reasons};
+use haul_proto::scheduler::Piece;
+use haul_proto::session::step::{Answer, Parent};
+use haul_proto::sync::{Change, Reasons};
+use haul_proto::wire::list_batch::{ListedKinds, Place as OperandPlace};
 use rustix::fs::{CWD, RenameFlags, renameat_with, symlinkat};
 use std::io;
 use std::os::fd::OwnedFd;

@@ -4,8 +4,8 @@
 //! A directory that something else replaces: what takes its place is whole before the directory goes. The two are
 //! exchanged, so that the name stands for one or the other at every moment; then the directory is removed.
 
+use haul_proto::entry::Meta;
 use haul_proto::filter::Scope;
-use haul_proto::manifest::Meta;
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;

@@ -1,13 +1,13 @@
 //! A file on its way in, until its last byte is there: `whole` says what follows then.
 
+use haul_proto::entry::Meta;
+use haul_proto::entry_extras::{Attribute, More};
 use haul_proto::journal::{Header, Record};
-use haul_proto::manifest::Meta;
-use haul_proto::more::{Attribute, More};
-use haul_proto::need::Decision;
+use haul_proto::overwrite_policy::Decision;
 use haul_proto::path::Name;
-use haul_proto::wire::load::Stage;
+use haul_proto::sync::Change;
+use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::sparse::Map;
-use haul_proto::wire::sync::Change;
 use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, ftruncate, openat, seek};
 use rustix::io::Errno;
 use std::io;

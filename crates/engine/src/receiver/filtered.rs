@@ -3,13 +3,13 @@
 //! What the source has and leaves out, it names. What it does not have it cannot name: that is judged here, by what was
 //! typed, and by the files with patterns that the source has found in its directories.
 
+use haul_proto::entry::{Entry, Kind, Place};
+use haul_proto::error::ProtocolFault;
+use haul_proto::filter::definition::Filters;
 use haul_proto::filter::{Matcher, Scope};
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Entry, Kind, Place};
+use haul_proto::limits::OPEN_RULES_MAX;
 use haul_proto::path::Name;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::filters::Filters;
-use haul_proto::wire::limits::OPEN_RULES_MAX;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -107,8 +107,8 @@ impl Filtered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_proto::manifest::Meta;
-    use haul_proto::wire::filters::List;
+    use haul_proto::entry::Meta;
+    use haul_proto::filter::List;
 
     fn name(text: &str) -> Name {
         Name::new(text.as_bytes()).unwrap()

@@ -154,7 +154,7 @@ impl FirstNames {
 mod tests {
     use super::*;
     use crate::fs::testing::name;
-    use haul_proto::wire::limits::LINKED_FILE_BYTES;
+    use haul_proto::limits::LINKED_FILE_BYTES;
 
     fn first(entry: u64) -> FirstName {
         let (left, due, state) = (u32::try_from(entry).unwrap(), 3, 1);

@@ -1,7 +1,7 @@
 use super::*;
 use haul_proto::ids::{EntryId, JobNumber};
 use haul_proto::integrity::FrameLen;
-use haul_proto::wire::limits::FRAME_MIN;
+use haul_proto::limits::FRAME_MIN;
 
 const F: usize = FRAME_MIN as usize;
 
@@ -84,8 +84,8 @@ fn a_patch_can_be_put_in_again_and_damage_is_not() {
 #[test]
 fn a_half_changed_file_does_not_stay_as_somebody_elses_newer_one_or_for_its_size() {
     use super::super::removal::tests::Site;
+    use haul_proto::sync::SyncRules;
     use haul_proto::wire::message::Need;
-    use haul_proto::wire::sync::SyncRules;
     use std::os::unix::fs::MetadataExt;
 
     let size_only = SyncRules { equal: Equal::Size, ..SyncRules::default() };

@@ -1,8 +1,9 @@
 //! What is made, changed and removed, told one by one where that is asked for: in a dry run it is all that is done.
 
-use haul_proto::need::Conduct;
-use haul_proto::wire::report::{What, WorkerMessage};
-use haul_proto::wire::sync::{Change, Item};
+use haul_proto::entry::What;
+use haul_proto::overwrite_policy::Conduct;
+use haul_proto::sync::{Change, Item};
+use haul_proto::wire::report::WorkerMessage;
 
 use super::Target;
 use crate::metrics::reporter::add;

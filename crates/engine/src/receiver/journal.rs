@@ -186,8 +186,8 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use haul_proto::entry::{Stamp, Version};
     use haul_proto::integrity::FrameLen;
-    use haul_proto::manifest::{Stamp, Version};
 
     #[test]
     fn what_is_not_ours_alone_is_left_as_it_is() {

@@ -1,14 +1,15 @@
 //! Files with several names: the first name that is offered stands for the file, and the others are made when it has
 //! it. Of each such file it is remembered where it is, until all its names have come.
 
+use haul_proto::entry::What;
+use haul_proto::entry::{Entry, Kind, Place};
+use haul_proto::error::ProtocolFault;
+use haul_proto::hard_links::LinkedBytes;
 use haul_proto::ids::{ByEntry, EntryId};
-use haul_proto::linked::LinkedBytes;
-use haul_proto::manifest::{Entry, Kind, Place};
-use haul_proto::need::{Decision, Existing, decide};
+use haul_proto::overwrite_policy::{Decision, Existing, decide};
 use haul_proto::path::Name;
-use haul_proto::session::target::{self, Answer, Parent};
-use haul_proto::wire::difference::What;
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::session::step::{Answer, Parent};
+use haul_proto::session::target;
 use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
 use rustix::io::Errno;
 use std::io;
@@ -432,10 +433,10 @@ fn replace(from: &OwnedFd, name: &Name, into: &OwnedFd, other: &Name) -> Result<
 mod tests {
     use super::*;
     use crate::fs::testing::name;
+    use haul_proto::entry::Meta;
+    use haul_proto::entry_extras::More;
     use haul_proto::integrity::FrameLen;
-    use haul_proto::manifest::Meta;
-    use haul_proto::more::More;
-    use haul_proto::wire::limits::{FRAME_MIN, LINKED_FILES_BYTES_MAX};
+    use haul_proto::limits::{FRAME_MIN, LINKED_FILES_BYTES_MAX};
     use haul_proto::wire::message::SourceMessage;
 
     fn entry(place: Place, kind: Kind, names: Option<u64>) -> Entry {

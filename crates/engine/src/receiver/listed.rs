@@ -1,8 +1,8 @@
 //! Where the operands of a list go, from when the controller says so until the source has passed by.
 
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::limits::LISTED_BATCHES_AHEAD;
-use haul_proto::wire::listed::{Place, Places};
+use haul_proto::error::ProtocolFault;
+use haul_proto::limits::LISTED_BATCHES_AHEAD;
+use haul_proto::wire::list_batch::{Place, Places};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
@@ -71,10 +71,10 @@ mod tests {
     use crate::metrics::reporter::Reporter;
     use crate::receiver::{Surroundings, Target};
     use crate::testing::target_request;
+    use haul_proto::entry::{self, Entry, Kind, Meta};
     use haul_proto::ids::EntryId;
-    use haul_proto::manifest::{self, Entry, Kind, Meta};
     use haul_proto::path::Name;
-    use haul_proto::wire::listed::ListedKinds;
+    use haul_proto::wire::list_batch::ListedKinds;
     use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
     use haul_proto::wire::request::TargetRequest;
 
@@ -128,7 +128,7 @@ mod tests {
     /// Offers operands of these numbers and kinds: what the target needs of them.
     fn offer(target: &Target, first: u64, operands: &[(u32, Kind)]) -> Vec<Need> {
         let entries = operands.iter().map(|(number, kind)| Entry {
-            place: manifest::Place::Operand(*number),
+            place: entry::Place::Operand(*number),
             kind: kind.clone(),
             meta: Meta { mode: 0o644, ..Meta::default() },
             version: None,

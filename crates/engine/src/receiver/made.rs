@@ -6,13 +6,13 @@
 
 use haul_proto::delta::base::FramePlace;
 use haul_proto::delta::instructions::{Step, decode};
+use haul_proto::error::ProtocolFault;
 use haul_proto::integrity::frame_check;
 use haul_proto::path::escape;
 use haul_proto::session::target::Rebuilt;
-use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, DeltaFrame};
-use haul_proto::wire::load::Stage;
 use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::resource_metrics::Stage;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

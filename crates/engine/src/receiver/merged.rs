@@ -3,10 +3,10 @@
 //!
 //! Of a path, a hash is kept, whose key nobody else knows.
 
-use haul_proto::manifest::{Entry, Kind, Meta, Place};
+use haul_proto::entry::{Entry, Kind, Meta, Place};
 use haul_proto::path::Name;
-use haul_proto::session::target::Parent;
-use haul_proto::wire::listed::ListedKinds;
+use haul_proto::session::step::Parent;
+use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::Operand;
 use std::borrow::Cow;

@@ -69,20 +69,22 @@ mod widened;
 mod writer;
 
 pub use self::deliver::Direct;
-use haul_proto::expected::Expected;
+use haul_proto::entry::What as Kinds;
+use haul_proto::error::ProtocolFault;
+use haul_proto::expected_digests::Expected;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::path::{Name, escape};
-use haul_proto::plan::Piece;
-use haul_proto::session::target::{Finish, Step, Target as Machine};
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::listed::{ListedKinds, Places};
+use haul_proto::scheduler::Piece;
+use haul_proto::session::step::{Finish, Step};
+use haul_proto::session::target::Target as Machine;
+use haul_proto::sync::{Change, Equal};
+use haul_proto::wire::list_batch::{ListedKinds, Places};
 use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::owners::OwnerRules;
 use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::report::{What as Kinds, WorkerMessage};
+use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::storage::Verify;
-use haul_proto::wire::sync::{Change, Equal};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -134,8 +136,8 @@ use crate::policy::HostPolicy;
 use crate::sys::confine::{Bounds, Rights};
 use crate::sys::describe::describe;
 use crate::sys::notify::Signal;
-use haul_proto::manifest::Meta;
-use haul_proto::more::{Attribute, Extras};
+use haul_proto::entry::Meta;
+use haul_proto::entry_extras::{Attribute, Extras};
 
 /// The target's end of a job.
 pub struct Target {
@@ -396,7 +398,7 @@ impl Target {
         let (devices, specials) = (kept.devices || backs_up, kept.specials || backs_up);
         let rights = match self.compares() || self.is_dry() {
             true => Rights::ReadTree,
-            false => Rights::Land(haul_proto::wire::kept::Kept { hard_links, devices, specials, ..kept }),
+            false => Rights::Land(haul_proto::wire::preserve::Kept { hard_links, devices, specials, ..kept }),
         };
         self.landing.allow(bounds, rights);
         self.earlier.allow(bounds, rights);

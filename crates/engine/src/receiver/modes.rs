@@ -1,7 +1,7 @@
 //! Permission bits of what is made: the source's, those that were asked for (`-m`), or what the umask leaves of either.
 
-use haul_proto::manifest::Meta;
-use haul_proto::more::Attribute;
+use haul_proto::entry::Meta;
+use haul_proto::entry_extras::Attribute;
 use rustix::fs::{Mode, fchmod};
 use std::io;
 use std::os::fd::AsFd;

@@ -1,10 +1,10 @@
 //! What is needed of a file: nothing, what an earlier run or an old file has not, or all of it.
 
+use haul_proto::entry::{Entry, Meta};
 use haul_proto::journal::Header;
-use haul_proto::manifest::{Entry, Meta};
-use haul_proto::need::{Decision, Existing};
-use haul_proto::session::target::Answer;
-use haul_proto::wire::sync::Equal;
+use haul_proto::overwrite_policy::{Decision, Existing};
+use haul_proto::session::step::Answer;
+use haul_proto::sync::Equal;
 use std::io;
 use std::sync::Arc;
 

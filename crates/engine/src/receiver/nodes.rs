@@ -1,9 +1,9 @@
 //! Devices, FIFOs and sockets: made where that was asked for, and never opened.
 
-use haul_proto::manifest::{Device, Meta, Node};
-use haul_proto::need::Decision;
+use haul_proto::entry::{Device, Meta, Node};
+use haul_proto::overwrite_policy::Decision;
 use haul_proto::path::Name;
-use haul_proto::session::target::Answer;
+use haul_proto::session::step::Answer;
 use rustix::fs::{AtFlags, FileType, Mode, makedev, mknodat, renameat, unlinkat};
 use rustix::io::Errno;
 use std::io;

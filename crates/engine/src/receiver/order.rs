@@ -3,7 +3,7 @@
 //! another, and what is lost on one can come on any.
 
 use haul_proto::wire::frame::DataFrame;
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::resource_metrics::Stage;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

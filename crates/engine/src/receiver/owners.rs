@@ -1,9 +1,9 @@
 //! Whose what is made becomes, where owners and groups are kept: those of the same names here, or whom the user said.
 
-use haul_proto::manifest::{Entry, Meta};
+use haul_proto::entry::{Entry, Meta};
+use haul_proto::error::ProtocolFault;
+use haul_proto::limits::OWNERS_MAX;
 use haul_proto::path::escape;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::limits::OWNERS_MAX;
 use haul_proto::wire::owners::{Account, OwnerFrom, OwnerRules};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -110,7 +110,7 @@ impl Map {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_proto::manifest::{Kind, Place};
+    use haul_proto::entry::{Kind, Place};
     use haul_proto::wire::owners::OwnerMap;
 
     fn map(from: OwnerFrom, to: Account) -> OwnerMap {

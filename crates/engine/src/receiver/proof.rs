@@ -4,9 +4,9 @@
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::{Digest, frame_check};
 use haul_proto::journal::{self, Header, Kinship, check_value};
+use haul_proto::limits::FRAME_RUNS_MAX;
 use haul_proto::path::escape;
 use haul_proto::ranges::RangeSet;
-use haul_proto::wire::limits::FRAME_RUNS_MAX;
 use haul_proto::wire::report::WorkerMessage;
 use std::io;
 use std::ops::Range;

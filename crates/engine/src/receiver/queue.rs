@@ -4,9 +4,9 @@
 //! Those that add to it wait for room before they write more, and add what they have written in any case: so nobody
 //! waits with something in hand that another waits for.
 
-use haul_proto::group::{Gathering, Limits};
-use haul_proto::wire::load::Stage;
+use haul_proto::commit_queue::{Gathering, Limits};
 use haul_proto::wire::request::SessionSettings;
+use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::storage::Fsync;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use haul_lab::{cases, count};
-use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::entry::{Meta, Stamp};
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, openat, renameat_with, unlinkat};
 

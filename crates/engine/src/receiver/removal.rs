@@ -4,15 +4,15 @@
 //! Never removed are unfinished files of haul, what filters leave out, the directory for backups, earlier copies, the
 //! sources themselves, and what lies on another file system.
 
+use haul_proto::entry::{Entry, Kind, Place};
 use haul_proto::filter::Scope;
-use haul_proto::manifest::{Entry, Kind, Place};
-use haul_proto::need::Refusal;
+use haul_proto::overwrite_policy::Refusal;
 use haul_proto::path::Name;
-use haul_proto::session::target::{Answer, Parent};
-use haul_proto::wire::listed::ListedKinds;
+use haul_proto::session::step::{Answer, Parent};
+use haul_proto::sync::Delete;
+use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{Operand, TargetRequest};
-use haul_proto::wire::sync::Delete;
 use rustix::fs::FileType;
 use std::collections::{HashMap, HashSet};
 use std::io;

@@ -1,10 +1,10 @@
 //! What is removed at the target, what goes into the directory for backups, and what stays whatever is asked for.
 
 use super::*;
+use haul_proto::entry::{Meta, Stamp};
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::sync::{Change, Equal, SyncRules};
 use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
-use haul_proto::wire::sync::{Change, Equal, SyncRules};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

@@ -4,9 +4,9 @@
 
 use haul_proto::delta::Method;
 use haul_proto::delta::blocks::BLOCK;
-use haul_proto::manifest::{Entry, Stamp};
+use haul_proto::delta::options::DeltaRules;
+use haul_proto::entry::{Entry, Stamp};
 use haul_proto::path::Name;
-use haul_proto::wire::delta::DeltaRules;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{Mode, OFlags, openat};
 use std::cmp::Ordering;

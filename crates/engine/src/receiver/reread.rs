@@ -4,7 +4,7 @@
 //! next is being hashed here. Each piece opens its file for itself: so the threads are what bounds open files.
 
 use haul_proto::integrity::Digest;
-use haul_proto::plan::{PIECE_FRAMES_MAX, Piece};
+use haul_proto::scheduler::{PIECE_FRAMES_MAX, Piece};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

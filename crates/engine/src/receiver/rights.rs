@@ -1,6 +1,6 @@
 //! Whose files are trusted with what: what somebody else put at the target does not get rights that the source's file has.
 
-use haul_proto::manifest::{Entry, Meta};
+use haul_proto::entry::{Entry, Meta};
 use rustix::io::Errno;
 use std::io;
 

@@ -1,7 +1,7 @@
 //! What stands at the target and is known to be what the source has: a file whose digest was compared, a symbolic link. A
 //! source that removes what is proven removes that, too; so it is on the disk before that is said.
 
-use haul_proto::session::target::Answer;
+use haul_proto::session::step::Answer;
 use rustix::fs::fsync;
 use std::io;
 

@@ -4,10 +4,10 @@
 //!
 //! The thread that carries groups waits for the disk and for writing to the link, and for nobody else.
 
+use haul_proto::entry::What;
 use haul_proto::ids::EntryId;
-use haul_proto::session::target::End;
-use haul_proto::wire::load::Stage;
-use haul_proto::wire::report::What;
+use haul_proto::session::step::End;
+use haul_proto::wire::resource_metrics::Stage;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Files that are there and have several names there. Where names of one file are kept, one of the source's files stays
 //! as each of these, and no other: what are two files at the source do not stay names of one.
 
-use haul_proto::manifest::{Entry, Kind, Meta};
-use haul_proto::need::Decision;
+use haul_proto::entry::{Entry, Kind, Meta};
+use haul_proto::overwrite_policy::Decision;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::FileType;
 use std::collections::HashMap;
@@ -103,7 +103,7 @@ mod tests {
     use crate::metrics::reporter::Reporter;
     use crate::receiver::Surroundings;
     use crate::testing::target_request;
-    use haul_proto::manifest::Place;
+    use haul_proto::entry::Place;
     use haul_proto::wire::request::TargetRequest;
 
     #[test]

@@ -2,9 +2,9 @@
 //! file shares its blocks with the source's (reflink). Nothing goes through memory then, so that nothing is proven, and
 //! nothing is known to report as a digest; who asks for either gets a copy.
 
+use haul_proto::error::ProtocolFault;
 use haul_proto::ids::EntryId;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::resource_metrics::Stage;
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::io;

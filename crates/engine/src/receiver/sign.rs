@@ -6,8 +6,8 @@
 use haul_proto::delta::rolling::Sum;
 use haul_proto::delta::{Method, blocks};
 use haul_proto::ids::EntryId;
-use haul_proto::plan::PIECE_FRAMES_MAX;
-use haul_proto::wire::limits::{FRAME_RUNS_MAX, SUMS_MAX};
+use haul_proto::limits::{FRAME_RUNS_MAX, SUMS_MAX};
+use haul_proto::scheduler::PIECE_FRAMES_MAX;
 use rustix::fs::{Advice, fadvise};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;

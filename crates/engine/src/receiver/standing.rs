@@ -1,10 +1,10 @@
 //! What stands in an entry's place, and in what it differs from what the source has.
 
-use haul_proto::manifest::{Entry, Kind, Meta, Stamp};
-use haul_proto::more::Attribute;
-use haul_proto::need::Existing;
+use haul_proto::entry::{Entry, Kind, Meta, Stamp};
+use haul_proto::entry_extras::Attribute;
+use haul_proto::overwrite_policy::Existing;
 use haul_proto::path::Name;
-use haul_proto::wire::sync::Reasons;
+use haul_proto::sync::Reasons;
 use rustix::fs::{FileType, readlinkat};
 use rustix::process::{getegid, geteuid, getgroups};
 use std::io;
@@ -138,8 +138,8 @@ static OWN: LazyLock<Own> = LazyLock::new(|| {
 mod tests {
     use super::*;
     use crate::fs::testing::{name, write_file};
+    use haul_proto::entry::Place;
     use haul_proto::ids::EntryId;
-    use haul_proto::manifest::Place;
 
     fn entry(kind: Kind, meta: Meta) -> Entry {
         Entry { place: Place::Operand(0), kind, meta, version: None, more: None }

@@ -2,10 +2,10 @@
 //! order is read again, and a file that is not what it was to be never gets its name.
 
 use haul_proto::checksum::Algorithm;
-use haul_proto::expected::Expected;
+use haul_proto::expected_digests::Expected;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
-use haul_proto::session::target::Step;
+use haul_proto::session::step::Step;
 use haul_proto::wire::checksum::{Against, Checksum};
 use haul_proto::wire::frame::DataFrame;
 use haul_proto::wire::report::WorkerMessage;

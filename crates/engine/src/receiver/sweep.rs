@@ -4,7 +4,7 @@
 use haul_proto::filter::Scope;
 use haul_proto::ids::EntryId;
 use haul_proto::path::Name;
-use haul_proto::wire::sync::Delete;
+use haul_proto::sync::Delete;
 use rustix::fs::FileType;
 use std::collections::HashSet;
 use std::sync::Arc;

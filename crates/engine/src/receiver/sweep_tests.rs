@@ -2,13 +2,14 @@
 
 use super::super::removal::tests::{Site, THEN, make, tree};
 use super::*;
+use haul_proto::entry::{Kind, Place};
+use haul_proto::filter::List;
+use haul_proto::filter::definition::Filters;
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Kind, Place};
-use haul_proto::need::InTheWay;
-use haul_proto::wire::filters::{Filters, List};
+use haul_proto::overwrite_policy::InTheWay;
+use haul_proto::sync::{Equal, SyncRules};
 use haul_proto::wire::message::{Need, SourceMessage};
 use haul_proto::wire::request::{Operand, TargetRequest};
-use haul_proto::wire::sync::{Equal, SyncRules};
 use rustix::fs::{RenameFlags, renameat_with};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};

@@ -1,7 +1,7 @@
 //! Whether a time at the target is the source's, as precisely as its file system keeps times. Each file system is asked
 //! once: a time is set on a nameless file of haul's and read back.
 
-use haul_proto::manifest::Stamp;
+use haul_proto::entry::Stamp;
 use haul_proto::path::Name;
 use haul_proto::timestamps::{Granularity, PROBE, is_within, looks_stored, may_be_stored};
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps as Times, UTIME_OMIT, futimens, openat, unlinkat};

@@ -3,11 +3,11 @@
 //! It gets its metadata first, so that one wait brings contents and metadata to the disk; its time is no evidence of
 //! anything before it has its name. Who waits for the disk in between is `settle`'s business.
 
+use haul_proto::entry::{Meta, Stamp};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::{Digest, frame_check};
-use haul_proto::manifest::{Meta, Stamp};
 use haul_proto::path::Name;
-use haul_proto::session::target::End;
+use haul_proto::session::step::End;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ftruncate, linkat, openat};
 use rustix::io::Errno;
 use std::io;

@@ -2,7 +2,7 @@
 //! the stream receives into another buffer, and the machine is told of a frame when the disk has taken it.
 
 use haul_proto::wire::frame::DataFrame;
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::resource_metrics::Stage;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;

@@ -1,7 +1,7 @@
 //! The client's process in the place of ssh: reaches a server, proves itself, and carries what its controller says
 //! over its standard input and output.
 
-use haul_proto::wire::limits::GREETING_DEADLINE_MS;
+use haul_proto::limits::GREETING_DEADLINE_MS;
 use rustls::{ClientConnection, Connection};
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};

@@ -1,7 +1,7 @@
 //! A server: listens, and gives each client a thread ([`super::session`]) until it is to end.
 
+use haul_proto::limits::PENDING_CLIENTS_FROM_NETWORK_MAX;
 use haul_proto::path::escape;
-use haul_proto::wire::limits::PENDING_CLIENTS_FROM_NETWORK_MAX;
 use rustls::ServerConfig;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};

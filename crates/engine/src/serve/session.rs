@@ -1,6 +1,6 @@
 //! One client of a server: proven, told whether it may, and then connected with a worker of its own.
 
-use haul_proto::wire::limits::GREETING_DEADLINE_MS;
+use haul_proto::limits::GREETING_DEADLINE_MS;
 use haul_proto::wire::serve::UNPROVEN_MAX;
 use rustls::Connection;
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
 //! Extended attributes and access control lists of what is offered, where they are to be kept. Flags that no copy can have
 //! (append-only, immutable) are told of there, too.
 
-use haul_proto::manifest::Entry;
-use haul_proto::more::{Attribute, More};
+use haul_proto::entry::Entry;
+use haul_proto::entry_extras::{Attribute, More};
 use haul_proto::path::escape;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{IFlags, ioctl_getflags};

@@ -4,7 +4,7 @@ use haul_proto::delta::blocks::{self, Mark};
 use haul_proto::delta::instructions::encode;
 use haul_proto::delta::rolling::{Index, Shift};
 use haul_proto::integrity::{Digest, FrameLen};
-use haul_proto::plan::Basis;
+use haul_proto::scheduler::Basis;
 use std::io;
 
 use crate::io::storage::calls::read_at;

@@ -1,6 +1,6 @@
 //! Digests in Offers: of which files, and of which not.
 
-use haul_proto::manifest::{Entry, Kind, Place as EntryPlace};
+use haul_proto::entry::{Entry, Kind, Place as EntryPlace};
 use haul_proto::wire::request::{Links as LinkRule, SourceRequest};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};

@@ -1,8 +1,8 @@
 //! What a flow is read from, and what was read of it and is not known to be written at the target. Its frames are read
 //! one after the other, by whichever stream has the right to; everything after that is done by many at a time.
 
+use haul_proto::entry::Stamp;
 use haul_proto::integrity::FrameLen;
-use haul_proto::manifest::Stamp;
 use rustix::fs::{FileType, fstat, tell};
 use rustix::pipe::fcntl_setpipe_size;
 use std::collections::BTreeMap;

@@ -4,10 +4,10 @@
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_check;
 use haul_proto::journal::check_value;
-use haul_proto::plan::FlowFrame;
 use haul_proto::ranges::RangeSet;
+use haul_proto::scheduler::FlowFrame;
 use haul_proto::wire::frame::{DataFrame, Trailer};
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::resource_metrics::Stage;
 use std::sync::atomic::Ordering;
 
 use super::Source;
@@ -120,7 +120,7 @@ impl Source {
         &self,
         next: &FlowFrame<Item>,
         len: usize,
-        end: Option<(u64, haul_proto::manifest::Stamp)>,
+        end: Option<(u64, haul_proto::entry::Stamp)>,
     ) -> Option<u64> {
         if next.handle.is_pipe() {
             // What it has to give is only known when it has ended.

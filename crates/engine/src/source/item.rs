@@ -1,6 +1,6 @@
 //! What the source knows a file by, from its offer until it is settled.
 
-use haul_proto::manifest::Stamp;
+use haul_proto::entry::Stamp;
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 use std::io;

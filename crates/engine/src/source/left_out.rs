@@ -2,8 +2,8 @@
 //! has to know which names are not offered and not gone.
 
 use haul_proto::ids::EntryId;
+use haul_proto::limits::LEFT_OUT_NAMES_MAX;
 use haul_proto::path::{Name, escape};
-use haul_proto::wire::limits::LEFT_OUT_NAMES_MAX;
 use haul_proto::wire::report::WorkerMessage;
 use std::sync::MutexGuard;
 

@@ -1,8 +1,8 @@
 //! Files with several names, as the walk meets them: the first name stands for the file, the others are offered as names
 //! of it. A file is remembered until all its names were met.
 
+use haul_proto::hard_links::{DirectoryName, LinkedBytes};
 use haul_proto::ids::EntryId;
-use haul_proto::linked::{DirectoryName, LinkedBytes};
 use haul_proto::path::Name;
 use haul_proto::wire::report::WorkerMessage;
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
 //! The operands of a list, on their way from the link to the walk.
 
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::limits::LISTED_BATCHES_AHEAD;
-use haul_proto::wire::listed::Paths;
+use haul_proto::error::ProtocolFault;
+use haul_proto::limits::LISTED_BATCHES_AHEAD;
+use haul_proto::wire::list_batch::Paths;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 

@@ -1,9 +1,9 @@
 //! The source's walk: what is found becomes entries, as fast as the window of unsettled entries allows.
 
+use haul_proto::entry::{Entry, Kind, Meta, Place as EntryPlace, Stamp};
+use haul_proto::entry_extras::More;
+use haul_proto::hard_links::DirectoryName;
 use haul_proto::ids::EntryId;
-use haul_proto::linked::DirectoryName;
-use haul_proto::manifest::{Entry, Kind, Meta, Place as EntryPlace, Stamp};
-use haul_proto::more::More;
 use haul_proto::path::Name;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -25,11 +25,11 @@ use crate::job::display_path::below;
 use crate::job::spec::Symlinks;
 use crate::metrics::stage_timer::during;
 use crate::sys::describe::describe;
-use haul_proto::wire::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
-use haul_proto::wire::listed::Paths;
-use haul_proto::wire::load::Stage;
+use haul_proto::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
+use haul_proto::wire::list_batch::Paths;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::Links as LinkRule;
+use haul_proto::wire::resource_metrics::Stage;
 
 /// Entries leave in batches; the first ones are small, so that the first byte moves early.
 const BATCH_MAX: usize = OFFER_ENTRIES_MAX;

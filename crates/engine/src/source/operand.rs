@@ -1,6 +1,6 @@
 //! The operands: what the user named, looked at once.
 
-use haul_proto::manifest::Meta;
+use haul_proto::entry::Meta;
 use haul_proto::path::Name;
 use haul_proto::wire::pipe::Pipe;
 use haul_proto::wire::request::{Links as LinkRule, Operand, SourceRequest};

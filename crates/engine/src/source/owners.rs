@@ -1,7 +1,7 @@
 //! Names of those whose files are offered: told before the first of theirs.
 
-use haul_proto::manifest::Meta;
-use haul_proto::wire::limits::{ACCOUNT_NAME_MAX, OWNERS_MAX};
+use haul_proto::entry::Meta;
+use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNERS_MAX};
 use std::collections::HashSet;
 use std::sync::Mutex;
 

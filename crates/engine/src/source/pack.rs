@@ -1,11 +1,11 @@
 //! Small files, many to a frame: read whole, checked that they did not change meanwhile.
 
+use haul_proto::entry::Stamp;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_check;
-use haul_proto::manifest::Stamp;
-use haul_proto::plan::SmallFile;
+use haul_proto::scheduler::SmallFile;
 use haul_proto::wire::frame::{PackFrame, PackedFile, Trailer};
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::resource_metrics::Stage;
 
 use super::Source;
 use super::item::{Item, Trouble};

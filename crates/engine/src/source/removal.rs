@@ -4,8 +4,8 @@
 //!
 //! One thread removes them, so that messages are not held up. The machine bounds how many wait for it.
 
-use haul_proto::manifest::Stamp;
-use haul_proto::wire::difference::What;
+use haul_proto::entry::Stamp;
+use haul_proto::entry::What;
 use haul_proto::wire::request::Links as LinkRule;
 use rustix::fs::{AtFlags, FileType, readlinkat, unlinkat};
 use std::collections::VecDeque;

@@ -1,10 +1,10 @@
 //! What is removed at the source, and above all what is not.
 
+use haul_proto::entry::{Kind, Place as EntryPlace};
 use haul_proto::ids::{EntryId, StreamId};
-use haul_proto::manifest::{Kind, Place as EntryPlace};
-use haul_proto::plan::PIECE_FRAMES_MAX;
-use haul_proto::wire::kept::Kept;
+use haul_proto::scheduler::PIECE_FRAMES_MAX;
 use haul_proto::wire::message::{Need, TargetMessage};
+use haul_proto::wire::preserve::Kept;
 use haul_proto::wire::request::SourceRequest;
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -18,7 +18,7 @@ use crate::metrics::reporter::Reporter;
 use crate::policy::HostPolicy;
 use crate::sys::confine::Network;
 use crate::sys::confine::tests::{confined, is_denied};
-use haul_proto::wire::listed::Paths;
+use haul_proto::wire::list_batch::Paths;
 
 fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
     let mut request = SourceRequest { remove_files: true, ..request(operands, LinkRule::Keep) };
@@ -309,7 +309,7 @@ fn the_thread_that_removes_wakes_for_each_and_ends_with_the_job() {
         // Its last messages leave, and with that it is finished.
         assert!(source.wait_for_messages().is_none());
         removing.join().unwrap();
-        assert_eq!(source.lock().machine.window(), haul_proto::wire::limits::ENTRY_WINDOW);
+        assert_eq!(source.lock().machine.window(), haul_proto::limits::ENTRY_WINDOW);
         assert!(source.work_at_hand(StreamId(0), 1).is_none());
     });
 }

@@ -1,16 +1,16 @@
 //! A stream's thread at the source: read, hash, hand over; one buffer, no copy.
 
+use haul_proto::error::ProtocolFault;
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::{Digest, frame_check};
 use haul_proto::journal::check_value;
 use haul_proto::path::escape;
-use haul_proto::plan::{Basis, FlowFrame, Piece, SmallFile, Stride, Work};
 use haul_proto::ranges::RangeSet;
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::scheduler::{Basis, FlowFrame, Piece, SmallFile, Stride, Work};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, Trailer};
-use haul_proto::wire::kept::Holes;
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::preserve::Holes;
 use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::resource_metrics::Stage;
 use std::sync::Arc;
 use std::time::Instant;
 

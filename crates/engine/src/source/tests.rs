@@ -1,16 +1,17 @@
 //! The source without a target: what it opens, what it walks into, and whom it wakes.
 
+use haul_proto::entry::{Entry, Kind, Meta, Place};
+use haul_proto::filter::List;
+use haul_proto::filter::definition::Filters;
 use haul_proto::ids::{EntryId, JobNumber, StreamId};
 use haul_proto::integrity::FrameLen;
-use haul_proto::manifest::{Entry, Kind, Meta, Place};
+use haul_proto::limits::ENTRY_WINDOW;
 use haul_proto::path::Name;
-use haul_proto::plan::Stride;
-use haul_proto::wire::filters::{Filters, List};
+use haul_proto::scheduler::Stride;
 use haul_proto::wire::frame::Trailer;
-use haul_proto::wire::limits::ENTRY_WINDOW;
 use haul_proto::wire::message::{Need, SourceMessage};
 use haul_proto::wire::request::Links;
-use haul_proto::wire::rules::LeaveOut;
+use haul_proto::wire::write_options::LeaveOut;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -132,7 +133,7 @@ fn opened(source: &Source, count: usize) -> usize {
     for first in (0..count).step_by(512) {
         source.handle_peer(&needs(first, vec![Need::All; 512.min(count - first)])).unwrap();
     }
-    let work = std::iter::from_fn(|| source.lock().machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX));
+    let work = std::iter::from_fn(|| source.lock().machine.next_work(haul_proto::scheduler::PIECE_FRAMES_MAX));
     let files = work.map(|work| match work {
         Work::Pack(files) => files.iter().filter(|file| file.handle.open().is_ok()).count(),
         Work::Frames(_) | Work::Compare(..) | Work::Delta(..) | Work::Next(_) | Work::Kept(_) => 0,

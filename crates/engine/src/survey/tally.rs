@@ -176,7 +176,7 @@ impl Linked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_proto::manifest::{Meta, Stamp};
+    use haul_proto::entry::{Meta, Stamp};
     use rustix::fs::FileType;
 
     #[test]

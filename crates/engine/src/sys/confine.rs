@@ -3,7 +3,7 @@
 //! Whatever goes wrong in this program afterwards, the kernel refuses the rest with EACCES: to open, make, remove or
 //! rename anything elsewhere, to take a port, to signal others. What Landlock does not see is listed in SECURITY.md.
 
-use haul_proto::wire::kept::Kept;
+use haul_proto::wire::preserve::Kept;
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,

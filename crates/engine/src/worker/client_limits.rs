@@ -1,7 +1,7 @@
 //! What a served worker is held to: what a server tells it, and what the kernel is told of that. Which Requests that allows
 //! is in `hold`.
 
-use haul_proto::wire::kept::Kept;
+use haul_proto::wire::preserve::Kept;
 use haul_proto::wire::sandbox::{Confinement, Sandbox};
 use std::fs::File;
 use std::io;

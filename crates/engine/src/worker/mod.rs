@@ -12,10 +12,10 @@ mod stream_autotune;
 mod stream_recovery;
 
 use haul_proto::cpus::Cpus;
+use haul_proto::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::path::escape;
-use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
+use haul_proto::wire::control_channel::Channel;
 use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::link::Channel;
 use haul_proto::wire::measure::MeasureRequest;
 use haul_proto::wire::report::{Hello, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetRequest};

@@ -5,15 +5,15 @@
 //! somebody has decided about it; `_` says that it is the client's to choose: its decoder holds it to its limits, and the
 //! kernel holds the worker to its directory.
 
-use haul_proto::need::InTheWay;
+use haul_proto::delta::options::{Delta, DeltaRules};
+use haul_proto::overwrite_policy::InTheWay;
 use haul_proto::path::escape;
-use haul_proto::wire::delta::{Delta, DeltaRules};
+use haul_proto::sync::{Delete, Equal, SyncRules};
 use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::kept::Kept;
 use haul_proto::wire::pipe::Pipe;
+use haul_proto::wire::preserve::Kept;
 use haul_proto::wire::request::{ControllerMessage, Links, SessionSettings, SourceRequest, TargetRequest};
-use haul_proto::wire::rules::{Modes, Rules};
-use haul_proto::wire::sync::{Delete, Equal, SyncRules};
+use haul_proto::wire::write_options::{Modes, Rules};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Where this worker's time goes, as it tells its controller: looks at its threads, its machine and its sockets a few
 //! times a second. What is measured here decides nothing.
 
-use haul_proto::wire::load::{Load, Present, Sockets, StreamFigures, Traffic};
+use haul_proto::wire::resource_metrics::{Load, Present, Sockets, StreamFigures, Traffic};
 use std::time::{Duration, Instant};
 
 use crate::metrics::stage_timer::Stages;

@@ -1,12 +1,13 @@
 //! The threads of a copy: one for each stream, one that walks or looks at what is there, one that sends messages,
 //! one that reports. All are named as `top -H` shows them.
 
+use haul_proto::error::ProtocolFault;
 use haul_proto::ids::StreamId;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::load::{Load, Stage};
-use haul_proto::wire::report::{PathFigures, WorkerMessage};
-use haul_proto::wire::work::Work;
+use haul_proto::wire::control_channel::Channel;
+use haul_proto::wire::counters::PathFigures;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::resource_metrics::{Load, Stage};
+use haul_proto::wire::source_activity::Work;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -2,7 +2,7 @@
 //! number that somebody wants while it runs ([`fix`]) ends that.
 
 use haul_proto::ranges::RangeSet;
-use haul_proto::tune::Tuner;
+use haul_proto::stream_autotune::Tuner;
 use std::time::{Duration, Instant};
 
 use crate::net::stream_pool::{Lanes, Snapshot};

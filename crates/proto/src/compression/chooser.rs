@@ -8,6 +8,7 @@
 
 use super::pipe::Pipe;
 use super::{Method, Policy};
+use crate::compression::FrameTimes;
 
 /// Connections faster than this (500 MB/s a stream) are left alone.
 pub const PIPE_MIN_NS_PER_BYTE: f64 = 2.0;
@@ -49,23 +50,6 @@ const CHOICES: [(Method, f64, f64); 6] = [
     (Method::Zstd(9), 22.0, 0.33),
     (Method::Zstd(12), 60.0, 0.325),
 ];
-
-/// What a frame took, in nanoseconds, and how long it was, in bytes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct FrameTimes {
-    /// From the end of the frame before to the beginning of this one's compression: reading and hashing it.
-    pub prepare_ns: f64,
-    /// Looking at it and compressing it, whether or not that was of use.
-    pub compress_ns: f64,
-    /// Sealing it.
-    pub seal_ns: f64,
-    /// In the call that sends.
-    pub send_ns: f64,
-    /// Payload before compression.
-    pub plain_bytes: f64,
-    /// Payload as it travelled.
-    pub wire_bytes: f64,
-}
 
 /// What became of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,14 +8,49 @@ pub mod sample;
 
 use std::fmt;
 
-use crate::codec::{Decoded, Reader, Writer};
-use crate::wire::compressed::Codec;
-use crate::wire::fault::ProtocolFault;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
 
 /// Highest level of zstd. Those above it need more memory than a stream is to have.
 pub const LEVEL_MAX: u8 = 19;
 /// The level where zstd is named without one: its own default.
 pub const LEVEL_DEFAULT: u8 = 3;
+
+/// How a payload is compressed: an open set, and one that this version does not know is a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// An LZ4 block, without frame and length (lz4_Block_format.md).
+    Lz4,
+    /// A Zstandard frame (RFC 8878), without a dictionary.
+    Zstd,
+}
+
+impl Codec {
+    /// The number on the wire.
+    pub fn number(self) -> u8 {
+        match self {
+            Codec::Lz4 => 1,
+            Codec::Zstd => 2,
+        }
+    }
+
+    /// The reverse of [`Codec::number`].
+    pub fn from_number(number: u8) -> Decoded<Self> {
+        match number {
+            1 => Ok(Codec::Lz4),
+            2 => Ok(Codec::Zstd),
+            value => Err(ProtocolFault::Unknown { what: "codec", value: value.into() }),
+        }
+    }
+
+    /// As people and programs know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Codec::Lz4 => "lz4",
+            Codec::Zstd => "zstd",
+        }
+    }
+}
 
 /// A codec, and how hard it works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +144,23 @@ impl Policy {
             (value, _) => Err(ProtocolFault::Unknown { what: "kind of compression", value: value.into() }),
         }
     }
+}
+
+/// What a frame took, in nanoseconds, and how long it was, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FrameTimes {
+    /// From the end of the frame before to the beginning of this one's compression: reading and hashing it.
+    pub prepare_ns: f64,
+    /// Looking at it and compressing it, whether or not that was of use.
+    pub compress_ns: f64,
+    /// Sealing it.
+    pub seal_ns: f64,
+    /// In the call that sends.
+    pub send_ns: f64,
+    /// Payload before compression.
+    pub plain_bytes: f64,
+    /// Payload as it travelled.
+    pub wire_bytes: f64,
 }
 
 #[cfg(test)]

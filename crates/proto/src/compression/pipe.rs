@@ -1,6 +1,6 @@
 //! How long a stream's connection takes for a byte: measured while it holds the stream up, and doubted while it does not.
 
-use super::chooser::FrameTimes;
+use crate::compression::FrameTimes;
 
 /// Weight of the latest frame once there have been enough.
 const LATEST_WEIGHT: f64 = 1.0 / 8.0;

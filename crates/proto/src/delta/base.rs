@@ -5,7 +5,7 @@
 use super::Method;
 use super::blocks::BLOCK;
 use super::instructions::Step;
-use crate::wire::fault::ProtocolFault;
+use crate::error::ProtocolFault;
 
 /// A base file, as the source was told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

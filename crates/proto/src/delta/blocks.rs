@@ -72,7 +72,7 @@ pub fn compare(offset: u64, len: usize, values: &[ChainingValue], old: &[Mark]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::limits::FRAME_MIN;
+    use crate::limits::FRAME_MIN;
 
     const F: usize = FRAME_MIN as usize;
 

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::codec::{Decoded, Reader, Writer};
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{DELTA_STEPS_MAX, FRAME_MAX};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::{DELTA_STEPS_MAX, FRAME_MAX};
 
 /// A part of a frame, for who makes instructions.
 #[derive(Debug, Clone, PartialEq, Eq)]

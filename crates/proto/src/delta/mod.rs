@@ -8,11 +8,12 @@
 pub mod base;
 pub mod blocks;
 pub mod instructions;
+pub mod options;
 pub mod patch;
 pub mod rolling;
 
-use crate::wire::delta::Delta;
-use crate::wire::limits::{ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX};
+use crate::delta::options::Delta;
+use crate::limits::{ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX};
 
 /// Smaller files are sent as they are, unless a delta is asked for: the answer would take as long as they do.
 const OLD_FILE_MIN: u64 = 1 << 20;

@@ -2,11 +2,11 @@
 //! of them an offset, a length and bytes. Whoever is interrupted while pieces are put into the file finds them all, and
 //! puts them there again.
 
-use crate::codec::{Decoded, Reader, Writer};
-use crate::manifest::Stamp;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::frame::{decode_stamp, encode_stamp};
-use crate::wire::limits::FRAME_MAX;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::entry::Stamp;
+use crate::entry::{decode_stamp, encode_stamp};
+use crate::error::ProtocolFault;
+use crate::limits::FRAME_MAX;
 
 /// Bytes of the header: the first piece stands behind it.
 pub const HEADER_LEN: usize = 96;

@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::instructions::Span;
-use crate::codec::{Decoded, Reader, Writer};
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX, VAIN_HASHES_PER_BYTE};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::{ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX, VAIN_HASHES_PER_BYTE};
 
 /// What is told of a block of the old file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,8 @@
 use super::{Case, Detail, Limit, Verdict};
 use crate::advice::{WindowAdvice, windows};
 use crate::compression::{Method, Policy};
-use crate::wire::report::{PathFigures, Windows};
+use crate::wire::counters::PathFigures;
+use crate::wire::report::Windows;
 
 /// Below this many bytes for one on the wire, compression was in vain.
 const RATIO_MIN: f64 = 1.05;
@@ -125,8 +126,9 @@ pub fn advise(verdict: &Verdict, case: &Case, terms: &Terms) -> Vec<Advice> {
             faster.into_iter().chain(compress).collect()
         }
         (Limit::TargetDisk | Limit::SmallFiles, detail) => {
-            let sync =
-                case.target.spent(crate::wire::load::Stage::Sync).wall_us as f64 / 1e6 / case.seconds().max(1e-6);
+            let sync = case.target.spent(crate::wire::resource_metrics::Stage::Sync).wall_us as f64
+                / 1e6
+                / case.seconds().max(1e-6);
             let waits = terms.waits_for_disk && sync >= SYNC_MIN && detail != Some(Detail::Source);
             waits.then_some(Advice::NoSync).into_iter().collect()
         }
@@ -186,7 +188,7 @@ fn cpu(verdict: &Verdict, case: &Case, terms: &Terms, end: End) -> Vec<Advice> {
 
 /// Twice as many, where the user chose the number, and no more than `most`.
 fn more_streams(case: &Case, terms: &Terms, most: u16) -> Vec<Advice> {
-    let most = most.min(crate::wire::limits::STREAMS_MAX);
+    let most = most.min(crate::limits::STREAMS_MAX);
     let Some(now) = terms.streams.filter(|now| *now < most && case.source.present.streams > 0) else {
         return Vec::new();
     };

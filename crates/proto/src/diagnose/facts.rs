@@ -1,9 +1,9 @@
 //! What a verdict rests on, as figures: each has a name for programs, and words and a unit for people.
 
 use super::network::{Seen, line_share};
-use super::shares::part;
 use super::{Candidate, Case, Detail, Limit};
-use crate::wire::load::{Load, Stage};
+use crate::diagnose::part;
+use crate::wire::resource_metrics::{Load, Stage};
 
 /// A figure and its value, in its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -15,7 +15,7 @@ pub mod watch;
 
 use self::facts::facts;
 use self::shares::Shares;
-use crate::wire::load::Load;
+use crate::wire::resource_metrics::Load;
 
 pub use self::facts::{Fact, Figure, Unit};
 
@@ -252,3 +252,8 @@ pub fn diagnose(case: &Case) -> Verdict {
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;
+
+/// 0 of nothing.
+fn part(part: f64, all: f64) -> f64 {
+    if all > 0.0 { (part / all).clamp(0.0, 1.0) } else { 0.0 }
+}

@@ -4,9 +4,9 @@
 //! losses, something drops what it could have carried: always at the same rate (a policer), or by chance. With neither, the congestion window
 //! has not grown to the distance, or whoever chose it found what the path gives.
 
-use super::shares::part;
 use super::{Case, Detail, Limit};
-use crate::wire::load::{Load, Sockets};
+use crate::diagnose::part;
+use crate::wire::resource_metrics::{Load, Sockets};
 
 /// A window is what limits from this share of it on.
 const WINDOW_FULL: f64 = 0.6;

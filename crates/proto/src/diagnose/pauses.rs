@@ -3,7 +3,7 @@
 //! one of each end after it, so that what is left was not paused at all.
 
 use super::Case;
-use crate::wire::load::Load;
+use crate::wire::resource_metrics::Load;
 
 /// The pauses of a job.
 #[derive(Debug, Default)]
@@ -87,7 +87,7 @@ impl Pauses {
 mod tests {
     use super::*;
     use crate::diagnose::{Limit, diagnose};
-    use crate::wire::load::Stage;
+    use crate::wire::resource_metrics::Stage;
 
     /// So many seconds into a job with one stream, of which it read and was paused for so long.
     fn case(read: u64, paused: u64) -> Case {

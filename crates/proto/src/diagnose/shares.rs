@@ -6,7 +6,8 @@
 
 use super::network::{Path, full_of_interrupts, path};
 use super::{Candidate, Case, Detail, Limit};
-use crate::wire::load::{Load, Processors, Stage};
+use crate::diagnose::part;
+use crate::wire::resource_metrics::{Load, Processors, Stage};
 
 /// Files of less than this on average are small: they travel packed.
 const SMALL_FILE_BYTES: f64 = 128.0 * 1024.0;
@@ -210,9 +211,4 @@ fn quota_spent(load: &Load, elapsed: f64) -> f64 {
     let spent = part(quota_spent as f64, quota_periods as f64);
     let allowed = elapsed * f64::from(load.present.quota_permille) / 1000.0;
     if spent >= QUOTA_SPENT_MIN && own_us as f64 >= OWN_MIN * allowed { spent } else { 0.0 }
-}
-
-/// 0 of nothing.
-pub fn part(part: f64, all: f64) -> f64 {
-    if all > 0.0 { (part / all).clamp(0.0, 1.0) } else { 0.0 }
 }

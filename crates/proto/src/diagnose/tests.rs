@@ -1,8 +1,9 @@
 use super::advice::{Advice, Terms, advise, whole};
 use super::*;
 use crate::compression::{Method, Policy};
-use crate::wire::load::{Disk, Spent, Stage};
-use crate::wire::report::{PathFigures, Windows, WorkerMessage};
+use crate::wire::counters::PathFigures;
+use crate::wire::report::{Windows, WorkerMessage};
+use crate::wire::resource_metrics::{Disk, Spent, Stage};
 
 /// Ten seconds of an end with four streams: shares of the streams' time in stages, each with how much of it was CPU.
 fn load(stages: &[(Stage, f64, f64)]) -> Load {

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::{Case, Limit, Verdict, diagnose};
-use crate::wire::load::Load;
+use crate::wire::resource_metrics::Load;
 
 /// What is shown is about this much time, in microseconds.
 const WINDOW_US: u64 = 5_000_000;
@@ -95,7 +95,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::load::Stage;
+    use crate::wire::resource_metrics::Stage;
 
     /// So many seconds into a job with one stream, of which it waited for these stages.
     fn case(seconds: u64, source: &[(Stage, u64)]) -> Case {

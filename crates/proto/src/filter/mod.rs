@@ -7,15 +7,16 @@
 //! A directory that is left out is not looked into, so that no rule can take anything below it.
 
 mod class;
+pub mod definition;
 pub mod pattern;
 mod rules;
 mod scope;
 
-use crate::manifest::Stamp;
-use crate::wire::filters::{Filters, Limits};
+use crate::entry::Stamp;
+use crate::filter::definition::{Filters, Limits};
 
 pub use self::pattern::PATTERN_MAX;
-pub use self::rules::{Rule, Rules, Unusable};
+pub use self::rules::{List, Rule, Rules, Unusable};
 pub use self::scope::Scope;
 
 /// What a walk is filtered by, ready to be asked.

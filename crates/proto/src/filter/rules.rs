@@ -1,7 +1,6 @@
 //! The rules of one list: patterns, and what they say of what matches.
 
 use super::pattern::{PATTERN_MAX, Pattern};
-use crate::wire::filters::List;
 
 /// Rules, in their order.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +22,17 @@ pub struct Rule {
     pub includes: bool,
     /// Its line, from 1.
     pub line: u32,
+}
+
+/// One pattern, or a file of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List {
+    /// As it was typed, or as the file holds it.
+    pub text: Vec<u8>,
+    /// It is a file: lines, of which the last one that matches decides.
+    pub is_file: bool,
+    /// What matches is taken; else it is left out. A file's `!` says the contrary.
+    pub includes: bool,
 }
 
 /// Why a list is of no use. Lines count from 1.

@@ -1,6 +1,6 @@
 use super::*;
+use crate::filter::List;
 use crate::path::Name;
-use crate::wire::filters::List;
 use std::sync::Arc;
 
 /// Lists by words as they are typed: `+ PATTERN`, `- PATTERN`; what has lines is a file.

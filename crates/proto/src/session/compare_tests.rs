@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use super::source::Source;
-use super::target::{Answer, Finish, Step, Target};
+use super::target::Target;
+use crate::entry::{Entry, Kind, Meta, Place, Stamp};
+use crate::error::ProtocolFault;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
-use crate::manifest::{Entry, Kind, Meta, Place, Stamp};
+use crate::limits::{COMPARES_MAX, HELD_VALUES_MAX};
 use crate::path::Name;
-use crate::plan::Work;
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{COMPARES_MAX, HELD_VALUES_MAX};
+use crate::scheduler::Work;
+use crate::session::step::{Answer, Finish, Step};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 const F: u64 = 256 << 10;

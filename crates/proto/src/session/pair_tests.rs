@@ -6,15 +6,16 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::source::Source;
-use super::target::{Answer, Finish, Parent, Step, Target};
+use super::target::Target;
+use crate::entry::{Entry, Kind, Meta, Place, Stamp};
 use crate::ids::{EntryId, StreamId};
 use crate::integrity::FrameLen;
-use crate::manifest::{Entry, Kind, Meta, Place, Stamp};
+use crate::limits::ENTRY_WINDOW;
 use crate::path::Name;
-use crate::plan::{FlowFrame, PIECE_FRAMES_MAX, Piece, Work};
 use crate::ranges::RangeSet;
+use crate::scheduler::{FlowFrame, PIECE_FRAMES_MAX, Piece, Work};
+use crate::session::step::{Answer, Finish, Parent, Step};
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::ENTRY_WINDOW;
 use crate::wire::message::{SourceMessage, TargetMessage};
 
 const F: u64 = 256 << 10;

@@ -4,7 +4,7 @@ mod delta;
 mod flow;
 mod loss;
 mod needs;
-mod proven;
+mod verified;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,19 +13,19 @@ use std::sync::Arc;
 use self::delta::Old;
 use self::flow::{Flow, Flows};
 use self::loss::Losses;
-use self::proven::Proven;
-use super::summing::Summing;
+use crate::entry::{Entry, Kind, Place, Stamp};
+use crate::error::ProtocolFault;
 use crate::ids::{ByEntry, EntryId, PathId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
-use crate::manifest::{Entry, Kind, Place, Stamp};
-use crate::path::{MAX_NAME, Name};
-use crate::plan::{Plan, Work};
-use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{
+use crate::limits::{
     ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, RESENDS_PER_FILE_MAX,
     RESENDS_PER_FRAME_MAX, UNSETTLED_BYTES_MAX,
 };
+use crate::path::{MAX_NAME, Name};
+use crate::ranges::RangeSet;
+use crate::scheduler::{Plan, Work};
+use crate::session::digest_state::Summing;
+use crate::session::source::verified::Proven;
 use crate::wire::message::{SourceMessage, TargetMessage};
 
 /// An Offer is sent when its entries take about this many bytes, whatever their number.

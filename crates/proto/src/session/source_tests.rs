@@ -1,12 +1,12 @@
 //! The source's machine against targets that are late, wrong or hostile.
 
 use super::*;
+use crate::entry::Meta;
+use crate::entry_extras::{Attribute, More};
 use crate::ids::StreamId;
-use crate::manifest::Meta;
-use crate::more::{Attribute, More};
+use crate::limits::{LARGE_IN_FLIGHT_MAX, RESENDS_MAX};
 use crate::path::Name;
-use crate::plan::PIECE_FRAMES_MAX;
-use crate::wire::limits::{LARGE_IN_FLIGHT_MAX, RESENDS_MAX};
+use crate::scheduler::PIECE_FRAMES_MAX;
 use crate::wire::message::Need;
 
 pub(super) const F: u64 = 256 << 10;

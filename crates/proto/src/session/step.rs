@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::entry::{Entry, Stamp};
 use crate::ids::{EntryId, PathId, StreamId};
 use crate::integrity::{Digest, FrameTree};
-use crate::manifest::{Entry, Stamp};
 use crate::path::Name;
-use crate::session::target::Differing;
+use crate::session::differing::Differing;
 
 /// What a directory is to its children.
 #[derive(Debug)]

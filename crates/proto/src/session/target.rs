@@ -5,7 +5,6 @@
 //! is no directory, a frame off its place or of something not needed ends the session with a
 //! [`ProtocolFault`]. What is merely late (about an entry that is settled) is discarded.
 
-mod again;
 mod bases;
 mod compare;
 mod delta;
@@ -14,28 +13,29 @@ mod frames;
 mod loss;
 mod offers;
 mod outbox;
+mod retransmit;
 
+use crate::session::differing::Differing;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use self::flow::{Extent, Progress, tree_of};
-use super::summing::Summing;
 use crate::delta::blocks::BLOCK;
+use crate::entry::{Kind, Place, Stamp};
+use crate::error::ProtocolFault;
 use crate::ids::{ByEntry, EntryId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
-use crate::manifest::{Kind, Place, Stamp};
+use crate::limits::ENTRY_WINDOW;
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::ENTRY_WINDOW;
+use crate::session::digest_state::Summing;
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 use self::bases::LostBases;
 pub use self::bases::Rebuilt;
-pub use self::compare::Differing;
 use self::compare::{Unsure, comparing};
 use self::delta::Told;
 use self::outbox::Outbox;
-pub use super::step::{Answer, End, Finish, Lost, Parent, Step};
+use super::step::{Answer, End, Finish, Parent, Step};
 
 /// Most runs in one Done message.
 const DONE_RUNS_MAX: usize = 4096;

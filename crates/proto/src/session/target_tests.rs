@@ -3,15 +3,16 @@
 use super::outbox::{MESSAGES_MAX, RESENDS_MAX};
 use super::*;
 use crate::delta::base::BaseId;
+use crate::entry::{Entry, Meta};
+use crate::entry_extras::{Attribute, More};
 use crate::ids::StreamId;
-use crate::manifest::{Entry, Meta};
-use crate::more::{Attribute, More};
-use crate::path::Name;
-use crate::wire::frame::PackedFile;
-use crate::wire::limits::{
+use crate::limits::{
     LOST_BASES_MAX, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNMERGED_RUNS_MAX,
     UNSETTLED_BYTES_MAX,
 };
+use crate::path::Name;
+use crate::session::step::Lost;
+use crate::wire::frame::PackedFile;
 use std::ops::Range;
 
 const F: u64 = 256 << 10;

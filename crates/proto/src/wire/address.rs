@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::fault::ProtocolFault;
-use super::limits::{ADDRESSES_MAX, INTERFACE_MAX};
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::{ADDRESSES_MAX, INTERFACE_MAX};
 
 /// An address of an interface that is up.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 //! The table is [`WorkerMessage::rule`]; the owner of each counter is in [`Counters::foreign`] and its siblings.
 
 use super::counters::{Counters, Final, PathFigures, ReadBack};
-use super::fault::ProtocolFault;
 use super::report::WorkerMessage;
-use super::sync::SyncFigures;
+use crate::error::ProtocolFault;
+use crate::sync::SyncFigures;
 
 /// The ends of a job for which a worker speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,9 +1,9 @@
 //! Which digest of each file is asked for beside BLAKE3, where it is computed, and what it is held against.
 
-use super::fault::ProtocolFault;
-use super::limits::CHECKSUM_MAX;
 use crate::checksum::Algorithm;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::CHECKSUM_MAX;
 
 /// A digest that is computed of each file.
 #[derive(Debug, Clone, PartialEq, Eq)]

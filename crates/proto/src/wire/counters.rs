@@ -1,23 +1,12 @@
 //! The figures that a worker reports: how far it is, and at the end what it took.
 
-use super::fault::ProtocolFault;
-use super::limits::FIGURE_MAX;
-use crate::codec::{Decoded, Reader, Writer};
 use crate::compression::{Method, Policy};
-
-/// Writes a figure of a report.
-pub(super) fn encode_figure(figure: u64, out: &mut Writer) {
-    out.varint(figure.min(FIGURE_MAX));
-}
-
-/// Reads it.
-pub(super) fn decode_figure(reader: &mut Reader<'_>) -> Decoded<u64> {
-    bounded(reader.varint()?)
-}
-
-fn bounded(figure: u64) -> Decoded<u64> {
-    if figure <= FIGURE_MAX { Ok(figure) } else { Err(ProtocolFault::OverLimit("figures of a report")) }
-}
+use crate::encoding::bounded_figure;
+use crate::encoding::decode_figure;
+use crate::encoding::encode_figure;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::FIGURE_MAX;
 
 /// How far an end is. The source counts what it found, the target what it settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -212,7 +201,7 @@ impl Final {
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let counters = Counters::decode(reader)?;
-        let mut figure = || bounded(reader.u64()?);
+        let mut figure = || bounded_figure(reader.u64()?);
         let (cpu_us, system_us, peak_bytes) = (figure()?, figure()?, figure()?);
         let (direct_bytes, cloned_bytes) = (figure()?, figure()?);
         let durable = reader.bool()?;

@@ -1,13 +1,14 @@
 //! How an entry at the target differs from the source's, as a target that compares tells its controller.
 
+use crate::entry::What;
 use std::ops::Range;
 
-use super::fault::ProtocolFault;
-use super::limits::{
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::entry::{Device, Node};
+use crate::error::ProtocolFault;
+use crate::limits::{
     ATTRIBUTE_NAME_MAX, DIFFERENCES_MAX, DIFFERING_ATTRIBUTES_MAX, DIFFERING_RANGES_MAX, PATH_MAX, SYMLINK_MAX,
 };
-use crate::codec::{Decoded, Reader, Writer};
-use crate::manifest::{Device, Kind, Node};
 
 /// One way in which both differ.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -90,30 +91,6 @@ pub enum End {
     Target,
     /// Both, with different values.
     Both,
-}
-
-/// What a name stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum What {
-    /// A directory.
-    Directory,
-    /// A regular file.
-    File,
-    /// A symbolic link.
-    Symlink,
-    /// A device, FIFO or socket.
-    Special,
-}
-
-impl From<&Kind> for What {
-    fn from(kind: &Kind) -> Self {
-        match kind {
-            Kind::Directory => Self::Directory,
-            Kind::File { .. } | Kind::Stream | Kind::HardLink { .. } => Self::File,
-            Kind::Symlink { .. } => Self::Symlink,
-            Kind::Node(_) => Self::Special,
-        }
-    }
 }
 
 mod kind {
@@ -261,27 +238,6 @@ impl End {
             2 => Ok(Self::Target),
             3 => Ok(Self::Both),
             value => Err(ProtocolFault::Unknown { what: "end", value: value.into() }),
-        }
-    }
-}
-
-impl What {
-    pub(super) fn number(self) -> u8 {
-        match self {
-            Self::Directory => 1,
-            Self::File => 2,
-            Self::Symlink => 3,
-            Self::Special => 4,
-        }
-    }
-
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        match reader.u8()? {
-            1 => Ok(Self::Directory),
-            2 => Ok(Self::File),
-            3 => Ok(Self::Symlink),
-            4 => Ok(Self::Special),
-            value => Err(ProtocolFault::Unknown { what: "kind of thing", value: value.into() }),
         }
     }
 }

@@ -5,12 +5,14 @@
 //! comes first can be aligned for direct I/O. Both are sealed; without encryption the payload is
 //! authenticated and the trailer still sealed.
 
-use super::fault::ProtocolFault;
-use super::limits::{FRAME_MAX, PACK_FILES_MAX, TRAILER_MAX};
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::entry::Stamp;
+use crate::entry::decode_stamp;
+use crate::entry::encode_stamp;
+use crate::error::ProtocolFault;
 use crate::ids::{EntryId, JobNumber};
 use crate::integrity::Digest;
-use crate::manifest::Stamp;
+use crate::limits::{FRAME_MAX, PACK_FILES_MAX, TRAILER_MAX};
 
 /// Bytes of a record's prefix.
 pub const PREFIX_LEN: usize = 8;
@@ -145,7 +147,7 @@ const FINISHED: u8 = 0;
 const DATA: u8 = 1;
 const PACK: u8 = 2;
 const END: u8 = 3;
-// 4 is `super::compressed`'s.
+// 4 is `crate::wire::compressed_frame`'s.
 const DELTA: u8 = 5;
 
 impl Trailer {
@@ -237,20 +239,6 @@ fn decode_pack(reader: &mut Reader<'_>, payload: usize) -> Decoded<PackFrame> {
         return Err(ProtocolFault::Invalid("a pack whose files are not its payload"));
     }
     Ok(PackFrame { job, check, files })
-}
-
-/// Writes a time: seconds i64, nanoseconds u32.
-pub fn encode_stamp(out: &mut Writer, stamp: Stamp) {
-    out.i64(stamp.seconds).u32(stamp.nanoseconds);
-}
-
-/// Reads a time; more than 999,999,999 nanoseconds are a fault.
-pub fn decode_stamp(reader: &mut Reader<'_>) -> Decoded<Stamp> {
-    let stamp = Stamp { seconds: reader.i64()?, nanoseconds: reader.u32()? };
-    if stamp.nanoseconds >= 1_000_000_000 {
-        return Err(ProtocolFault::Invalid("a time with too many nanoseconds"));
-    }
-    Ok(stamp)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 //! So a key is bound to both sides' random bytes, session, stream, path, cipher and direction, and a
 //! connection never has another's keys.
 
-use super::fault::ProtocolFault;
-use super::feature::PROTOCOL_VERSION;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::feature::PROTOCOL_VERSION;
 use crate::ids::{JobId, PathId, StreamId};
 
 /// First bytes of every greeting.
@@ -17,7 +17,7 @@ pub const GREETING_LEN: usize = 8 + 2 + 16 + 2 + 2 + 32;
 /// Bytes of the answer to it.
 pub const ANSWER_LEN: usize = 8 + 2 + 32;
 
-const _: () = assert!(GREETING_LEN <= super::limits::GREETING_MAX);
+const _: () = assert!(GREETING_LEN <= crate::limits::GREETING_MAX);
 
 /// What the end that connected says first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! What a worker measures alone, without another end, and what it answers: how fast it computes, what its system allows,
 //! and what there is where data would land.
 
-use super::fault::ProtocolFault;
 use super::handshake::Suite;
-use super::limits::{MEASURE_MS_MAX, PATH_MAX, TEXT_MAX};
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::{MEASURE_MS_MAX, PATH_MAX, TEXT_MAX};
 
 /// What is to be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,22 +2,22 @@
 //!
 //! Each begins with its kind (one byte) and its job number.
 
-use super::fault::ProtocolFault;
-use super::frame::{decode_stamp, encode_stamp};
-use super::limits::{
+use super::owners::account_name;
+use crate::delta::blocks::Mark;
+use crate::delta::rolling::Sum;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::entry::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
+use crate::entry::{decode_stamp, encode_stamp};
+use crate::entry_extras::{Extras, More};
+use crate::error::ProtocolFault;
+use crate::ids::{EntryId, JobNumber, PathId, StreamId};
+use crate::integrity::Digest;
+use crate::limits::{
     DIRECTORY_FILTER_MAX, ENTRY_WINDOW, FILTER_NAMES_MAX, FRAME_RUNS_MAX, HELD_VALUES_MAX, LEFT_OUT_NAMES_MAX,
     MARKS_MAX, OFFER_ENTRIES_MAX, PACK_FILES_MAX, STREAMS_MAX, SUMS_MAX, SYMLINK_MAX, TEXT_MAX,
 };
-use super::owners::account_name;
-use super::rules::{decode_names, encode_names};
-use crate::codec::{Decoded, Reader, Writer};
-use crate::delta::blocks::Mark;
-use crate::delta::rolling::Sum;
-use crate::ids::{EntryId, JobNumber, PathId, StreamId};
-use crate::integrity::Digest;
-use crate::manifest::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
-use crate::more::{Extras, More};
 use crate::path::{MAX_NAME, Name};
+use crate::wire::names::{decode_names, encode_names};
 use std::ops::Range;
 
 /// From source to target.
@@ -84,7 +84,7 @@ pub enum SourceMessage {
         is_group: bool,
         /// Its number at the source.
         id: u32,
-        /// Its name there: 1 to [`ACCOUNT_NAME_MAX`](super::limits::ACCOUNT_NAME_MAX) bytes.
+        /// Its name there: 1 to [`ACCOUNT_NAME_MAX`](crate::limits::ACCOUNT_NAME_MAX) bytes.
         name: Vec<u8>,
     },
     /// These frames, which the target has from an earlier run and asked about, are what the source has now.

@@ -1,7 +1,7 @@
 //! Every message comes back as it was written, and no bytes make decoding panic.
 
 use super::*;
-use crate::more::Attribute;
+use crate::entry_extras::Attribute;
 use proptest::prelude::*;
 
 const JOB: JobNumber = JobNumber(1);

@@ -1,8 +1,8 @@
 //! Whose files become at the target, where owners and groups are kept: as the controller tells it.
 
-use super::fault::ProtocolFault;
-use super::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
 
 /// How owners and groups of the source become those of the target.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,7 +1,7 @@
 //! Whether an end of a job is a pipe, and which.
 
-use super::fault::ProtocolFault;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
 
 /// What an operand stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

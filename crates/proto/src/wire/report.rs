@@ -1,22 +1,22 @@
 //! What a worker tells its controller: who it is, how far it is, what it did. The figures are in [`super::counters`].
 
 use super::address::{self, LocalAddress};
-pub use super::counters::{Counters, Final, PathFigures, ReadBack};
-use super::counters::{decode_figure, encode_figure};
-use super::delta::DeltaFigures;
-pub use super::difference::{Difference, End, What};
-use super::fault::ProtocolFault;
-use super::feature::Features;
-use super::limits::{CHECKSUM_MAX, LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
-use super::load::{Load, StreamFigures};
+use super::counters::{Counters, Final};
+use super::difference::Difference;
 use super::measure::Measured;
 use super::sandbox::Sandbox;
-use super::slow::SlowFile;
-use super::sync::{Item, SyncFigures};
-use super::work::Work;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::delta::options::DeltaFigures;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::encoding::{decode_figure, encode_figure};
+use crate::error::ProtocolFault;
+use crate::feature::Features;
 use crate::integrity::Digest;
+use crate::limits::{CHECKSUM_MAX, LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
+use crate::sync::{Item, SyncFigures};
 use crate::wire::request::Operand;
+use crate::wire::resource_metrics::{Load, StreamFigures};
+use crate::wire::slowest_files::SlowFile;
+use crate::wire::source_activity::Work;
 
 /// From a worker to its controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -440,11 +440,14 @@ impl Hello {
 pub(super) mod tests {
     use super::*;
     use crate::compression::Method;
+    use crate::entry::What;
+    use crate::limits::FIGURE_MAX;
     use crate::path::Name;
-    use crate::wire::limits::FIGURE_MAX;
+    use crate::sync::Change;
+    use crate::wire::counters::PathFigures;
+    use crate::wire::counters::ReadBack;
     use crate::wire::measure::PlaceFigures;
     use crate::wire::sandbox::Confinement;
-    use crate::wire::sync::Change;
 
     /// One message of each kind, and more of some.
     pub fn samples() -> Vec<WorkerMessage> {

@@ -1,30 +1,32 @@
 //! What the controller tells a worker. A worker obeys its controller alone; from the other end it takes only data
 //! and claims, which it checks against its Request.
 
+use crate::wire::names::decode_optional_name;
+use crate::wire::names::encode_optional_name;
 use std::net::IpAddr;
 
 use super::address;
 use super::checksum::Checksum;
-use super::delta::DeltaRules;
-use super::fault::ProtocolFault;
-use super::filters::Filters;
 use super::handshake::Suite;
-use super::kept::Kept;
-use super::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
-use super::listed::{ListedKinds, Paths, Places};
 use super::measure::MeasureRequest;
 use super::owners::OwnerRules;
 use super::pipe::Pipe;
 use super::route::{self, Route};
-use super::rules::{LeaveOut, Rules};
 use super::storage::{Fsync, StorageRequest, Verify};
-use super::sync::SyncRules;
-use crate::codec::{Decoded, Reader, Writer};
 use crate::compression::Policy;
 use crate::cpus::Cpus;
+use crate::delta::options::DeltaRules;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::filter::definition::Filters;
 use crate::ids::{JobId, JobNumber};
 use crate::integrity::FrameLen;
-use crate::path::{MAX_NAME, Name};
+use crate::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
+use crate::path::Name;
+use crate::sync::SyncRules;
+use crate::wire::list_batch::{ListedKinds, Paths, Places};
+use crate::wire::preserve::Kept;
+use crate::wire::write_options::{LeaveOut, Rules};
 
 /// From the controller to a worker.
 #[derive(Clone, PartialEq, Eq)]
@@ -64,7 +66,7 @@ pub enum ControllerMessage {
     Pause(bool),
     /// To the source: have so many streams in use from now on, whatever is measured.
     Streams(u16),
-    /// To the target, before Begin: lines of digests that files are held against ([`crate::expected::Expected`]).
+    /// To the target, before Begin: lines of digests that files are held against ([`crate::expected_digests::Expected`]).
     Expected(Vec<u8>),
     /// To a source whose operands are listed: these come next.
     ListedPaths(Paths),
@@ -472,27 +474,14 @@ impl TargetRequest {
 impl Operand {
     /// Writes an operand.
     pub(super) fn encode(&self, out: &mut Writer) {
-        encode_optional(self.name.as_ref(), out);
+        encode_optional_name(self.name.as_ref(), out);
         out.bool(self.directory).u64(self.device).u64(self.inode);
     }
 
     /// Reads an operand.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        let name = decode_optional(reader)?;
+        let name = decode_optional_name(reader)?;
         Ok(Self { name, directory: reader.bool()?, device: reader.u64()?, inode: reader.u64()? })
-    }
-}
-
-/// Writes the name of an operand, which may have none.
-pub(super) fn encode_optional(name: Option<&Name>, out: &mut Writer) {
-    out.bytes(name.map_or(&[][..], Name::as_bytes));
-}
-
-/// Reads the name of an operand, which may have none.
-pub(super) fn decode_optional(reader: &mut Reader<'_>) -> Decoded<Option<Name>> {
-    match reader.bytes(MAX_NAME, "a name")? {
-        [] => Ok(None),
-        bytes => Name::new(bytes).map(Some).map_err(|_| ProtocolFault::Invalid("a name that cannot be one")),
     }
 }
 
@@ -549,9 +538,9 @@ impl SessionSettings {
 mod tests {
     use super::*;
     use crate::checksum::Algorithm;
+    use crate::delta::options::Delta;
     use crate::wire::checksum::Against;
-    use crate::wire::delta::Delta;
-    use crate::wire::listed::Place;
+    use crate::wire::list_batch::Place;
 
     fn settings() -> SessionSettings {
         SessionSettings {

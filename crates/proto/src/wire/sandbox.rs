@@ -1,8 +1,8 @@
 //! How far an end has confined itself to what its Request names: what it says of it to the controller.
 
-use super::fault::ProtocolFault;
-use super::limits::TEXT_MAX;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::TEXT_MAX;
 
 /// How far an end's kernel holds it to what its Request names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

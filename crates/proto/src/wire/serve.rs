@@ -1,8 +1,8 @@
 //! What a client and a server (`haul serve`) say to each other inside TLS, before a worker speaks: proofs of a secret or
 //! of keys, the directory that is wanted, and the answer to that.
 
-use super::fault::ProtocolFault;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
 
 /// The number of this version of the binding, in the labels of all that is proven.
 pub const VERSION: u8 = 1;

@@ -3,11 +3,12 @@
 //! All that is said of a frame (its length, its CRC, its BLAKE3 value) is said of it with zeros in its holes. Where
 //! holes are found, and what becomes of them, is the engine's.
 
-use super::compressed::{self, Compressed};
-use super::fault::ProtocolFault;
 use super::frame::Trailer;
-use super::limits::FRAME_MAX;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::FRAME_MAX;
+use crate::wire::compressed_frame;
+use crate::wire::compressed_frame::Compressed;
 use std::ops::Range;
 
 /// Bytes that one bit of a map stands for.
@@ -114,20 +115,20 @@ pub fn encode_trailer(shape: &Shape, trailer: &Trailer, out: &mut Writer) {
     if let Some(Sparse { map, plain }) = &shape.sparse {
         out.u8(SPARSE).count(*plain).raw(&map.0);
     }
-    compressed::encode_trailer(shape.compressed, trailer, out);
+    compressed_frame::encode_trailer(shape.compressed, trailer, out);
 }
 
 /// Reads a trailer; `payload` is the length of the payload as it travelled.
 pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(Shape, Trailer)> {
     if bytes.first() != Some(&SPARSE) {
-        let (compressed, trailer) = compressed::decode_trailer(bytes, payload)?;
+        let (compressed, trailer) = compressed_frame::decode_trailer(bytes, payload)?;
         return Ok((Shape { sparse: None, compressed }, trailer));
     }
     let mut reader = Reader::new(bytes);
     reader.u8()?;
     let plain = reader.count(FRAME_MAX as usize, "a payload with its holes")?;
     let map = Map(reader.array()?);
-    let (compressed, trailer) = compressed::decode_trailer(reader.take(reader.remaining())?, payload)?;
+    let (compressed, trailer) = compressed_frame::decode_trailer(reader.take(reader.remaining())?, payload)?;
     if !matches!(trailer, Trailer::Data(_)) {
         return Err(ProtocolFault::Invalid("holes in what is no frame"));
     }
@@ -142,8 +143,8 @@ pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(Shape, Trailer)>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compression::Codec;
     use crate::ids::{EntryId, JobNumber};
-    use crate::wire::compressed::Codec;
     use crate::wire::frame::DataFrame;
     use proptest::prelude::*;
 

@@ -1,8 +1,8 @@
 //! How an end reads or writes its files, what it waits for and what it proves: what the controller asks for in a Request.
 
-use super::fault::ProtocolFault;
-use super::limits::UNDER_WAY_MAX;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::UNDER_WAY_MAX;
 
 /// How files are read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,7 +1,7 @@
 //! A stream's reading: the frames of a piece in their order, each in a buffer of its own. What is read before it is
 //! needed is [`super::ahead`]'s.
 
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::resource_metrics::Stage;
 use std::io;
 use std::sync::Arc;
 

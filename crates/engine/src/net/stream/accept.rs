@@ -4,7 +4,7 @@
 //! bytes are read from it, and it cannot delay the others. Where too many come, the oldest goes ([`super::preauth`]).
 
 use haul_proto::ids::StreamId;
-use haul_proto::wire::limits::PENDING_STREAMS_FROM_NETWORK_MAX;
+use haul_proto::limits::PENDING_STREAMS_FROM_NETWORK_MAX;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};

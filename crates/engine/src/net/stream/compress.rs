@@ -3,10 +3,11 @@
 //! A payload that is compressed goes from the buffer that it was read into to a second one, which is what is sealed and
 //! sent then. The other end undoes it in [`super::Stream::receive`].
 
-use haul_proto::compression::chooser::{Attempt, Chooser, FrameTimes};
+use haul_proto::compression::FrameTimes;
+use haul_proto::compression::chooser::{Attempt, Chooser};
 use haul_proto::compression::sample::is_promising;
 use haul_proto::compression::{Method, Policy};
-use haul_proto::wire::compressed::Compressed;
+use haul_proto::wire::compressed_frame::Compressed;
 use haul_proto::wire::frame::Trailer;
 use haul_proto::wire::sparse::{Shape, Sparse};
 use std::time::{Duration, Instant};

@@ -1,12 +1,12 @@
 //! Compressed records from one end of a stream to the other.
 
+use haul_proto::compression::Codec;
+use haul_proto::error::ProtocolFault;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
-use haul_proto::wire::compressed::Codec;
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::limits::FRAME_MAX;
 use haul_proto::wire::frame::DataFrame;
 use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::limits::FRAME_MAX;
 use haul_proto::wire::sparse::{BLOCK, Map, Shape};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;

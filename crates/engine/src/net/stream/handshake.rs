@@ -1,10 +1,10 @@
 //! Proving a connection: greeting, answer, and a Finished record each way.
 
+use haul_proto::error::ProtocolFault;
 use haul_proto::ids::{JobId, PathId, StreamId};
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::limits::GREETING_DEADLINE_MS;
 use haul_proto::wire::frame::Trailer;
 use haul_proto::wire::handshake::{ANSWER_LEN, Answer, Direction, GREETING_LEN, Greeting, Suite, transcript};
-use haul_proto::wire::limits::GREETING_DEADLINE_MS;
 use rustix::net::sockopt;
 use std::io;
 use std::os::fd::OwnedFd;

@@ -22,8 +22,8 @@ mod damage_tests;
 #[cfg(test)]
 mod middle_tests;
 
-use haul_proto::wire::compressed::Compressed;
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::error::ProtocolFault;
+use haul_proto::wire::compressed_frame::Compressed;
 use haul_proto::wire::frame::{PREFIX_LEN, Prefix, Trailer};
 use haul_proto::wire::sparse::{Shape, decode_trailer};
 use std::io;

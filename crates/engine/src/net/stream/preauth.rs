@@ -4,7 +4,7 @@
 //! and where that or the whole is full, the oldest connection goes: a client needs its place for a few round trips, and
 //! who sits there idle loses it. Under pressure, the time to prove something is short.
 
-use haul_proto::wire::limits::{PENDING_CONNECTIONS_MAX, PRESSED_DEADLINE_MS};
+use haul_proto::limits::{PENDING_CONNECTIONS_MAX, PRESSED_DEADLINE_MS};
 use rustix::net::{Shutdown, shutdown};
 use std::cell::Cell;
 use std::collections::HashMap;

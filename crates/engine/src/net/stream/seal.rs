@@ -7,10 +7,10 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::error::ProtocolFault;
+use haul_proto::limits::REKEY_RECORDS;
 use haul_proto::wire::frame::{PREFIX_LEN, TAG_LEN};
 use haul_proto::wire::handshake::{Direction, Suite, key_info};
-use haul_proto::wire::limits::REKEY_RECORDS;
 use std::fmt;
 
 use super::aead::{self, Key, Library, NONCE_LEN};

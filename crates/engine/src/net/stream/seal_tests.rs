@@ -54,7 +54,7 @@ fn only_without_encryption_is_the_payload_in_the_clear_and_the_trailer_never() {
         let wire = sealed(&mut keys.sealer(Direction::FromAcceptor).unwrap(), b"a payload to look for");
         let clear = wire.windows(21).any(|window| window == b"a payload to look for");
         assert_eq!(clear, suite == Suite::AuthenticateOnly);
-        let mut trailer = haul_proto::codec::Writer::new();
+        let mut trailer = haul_proto::encoding::Writer::new();
         Trailer::End { records: 9 }.encode(&mut trailer);
         let trailer = trailer.into_bytes();
         assert!(!wire.windows(trailer.len()).any(|window| window == trailer));

@@ -2,11 +2,12 @@
 //! other end.
 
 use haul_lab::Rng;
+use haul_proto::compression::Codec;
 use haul_proto::compression::Method;
+use haul_proto::entry::Stamp;
 use haul_proto::ids::{EntryId, JobNumber, PathId};
 use haul_proto::integrity::frame_check;
-use haul_proto::manifest::Stamp;
-use haul_proto::wire::compressed::{Codec, Compressed};
+use haul_proto::wire::compressed_frame::Compressed;
 use haul_proto::wire::frame::{DataFrame, PREFIX_LEN, PackFrame, PackedFile, Prefix, TAG_LEN, Trailer};
 use haul_proto::wire::handshake::{Direction, Suite};
 use haul_proto::wire::sparse::Shape;

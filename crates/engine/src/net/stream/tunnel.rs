@@ -2,8 +2,8 @@
 //! of which is a stream like any other; the other side's bytes travel as link frames of the stream's channel.
 
 use haul_proto::ids::{PathId, StreamId};
-use haul_proto::wire::limits::TUNNEL_PIECE_MAX;
-use haul_proto::wire::link::Channel;
+use haul_proto::limits::TUNNEL_PIECE_MAX;
+use haul_proto::wire::control_channel::Channel;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::io::{self, Read};

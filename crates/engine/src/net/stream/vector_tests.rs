@@ -2,12 +2,12 @@
 //! drift. The vectors of everything else are tested in haul-proto.
 
 use super::*;
-use haul_proto::codec::Writer;
+use haul_proto::encoding::Writer;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, frame_check};
+use haul_proto::limits::REKEY_BYTES;
 use haul_proto::wire::frame::{DataFrame, Prefix, Trailer};
 use haul_proto::wire::handshake::{Answer, Greeting, transcript};
-use haul_proto::wire::limits::REKEY_BYTES;
 use haul_proto::wire::sparse::Shape;
 
 const TEXT: &str = include_str!("../../../../../docs/PROTOCOL.md");

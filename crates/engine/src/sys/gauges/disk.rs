@@ -1,6 +1,6 @@
 //! What a disk is at: the kernel's account of a block device (Documentation/block/stat.rst).
 
-use haul_proto::wire::load::Disk;
+use haul_proto::wire::resource_metrics::Disk;
 use rustix::fs::{major, makedev, minor, stat};
 use std::fs;
 

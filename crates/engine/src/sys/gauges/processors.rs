@@ -1,6 +1,6 @@
 //! What the processors that this process may use are at (proc(5), `stat`, `pressure`), and how it fares under its quota.
 
-use haul_proto::wire::load::Processors;
+use haul_proto::wire::resource_metrics::Processors;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use super::quota::QuotaGauge;

@@ -1,7 +1,7 @@
 //! What goes through an interface: of all that is there, the one with a given address.
 
 use haul_proto::wire::address::LocalAddress;
-use haul_proto::wire::load::Traffic;
+use haul_proto::wire::resource_metrics::Traffic;
 use std::net::IpAddr;
 
 use super::{TEXT_MAX, Told};

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use haul_proto::integrity::{FrameLen, frame_check};
+use haul_proto::limits::REKEY_BYTES;
 use haul_proto::wire::handshake::{Direction, Suite};
-use haul_proto::wire::limits::REKEY_BYTES;
 
 use crate::io::frame_buffer::Record;
 use crate::net::stream::aead::Library;

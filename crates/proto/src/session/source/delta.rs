@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::{Source, State, Tracked};
 use crate::delta::blocks;
 use crate::delta::rolling::{Gathering, Index, Sum};
+use crate::error::ProtocolFault;
 use crate::ids::EntryId;
-use crate::plan::{Basis, Piece, Work};
+use crate::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
+use crate::scheduler::{Basis, Piece, Work};
 
 /// What is known of the old file in a file's place.
 #[derive(Debug, Default)]

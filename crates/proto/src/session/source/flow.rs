@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Source, State, Summing, Tracked, count_asked};
+use crate::entry::Stamp;
+use crate::error::ProtocolFault;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameTree};
-use crate::manifest::Stamp;
-use crate::plan::{FlowFrame, Work};
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
+use crate::scheduler::{FlowFrame, Work};
 use crate::wire::message::SourceMessage;
 
 /// A flow, from its Needs until it is settled.

@@ -6,11 +6,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Large, Source, State, Tracked, check_frames};
+use crate::error::ProtocolFault;
 use crate::ids::{EntryId, StreamId};
-use crate::plan::{Piece, Work};
+use crate::limits::{RESENDS_MAX, STREAMS_MAX};
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{RESENDS_MAX, STREAMS_MAX};
+use crate::scheduler::{Piece, Work};
 use crate::wire::message::SourceMessage;
 
 /// Streams that are gone, and what is done about it.

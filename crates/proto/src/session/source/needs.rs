@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::{Large, Source, State, Summing, Tracked, check_frames, count_asked};
 use crate::delta::blocks::BLOCK;
+use crate::entry::{Kind, Stamp};
+use crate::error::ProtocolFault;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameTree};
-use crate::manifest::{Kind, Stamp};
-use crate::plan::Piece;
+use crate::limits::{COMPARES_MAX, RESENDS_MAX};
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{COMPARES_MAX, RESENDS_MAX};
+use crate::scheduler::Piece;
 use crate::wire::message::Need;
 
 impl<H> Source<H> {

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use super::Target;
 use crate::delta::base::BaseId;
+use crate::error::ProtocolFault;
 use crate::ids::EntryId;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{LOST_BASES_MAX, WRONG_DELTAS_MAX};
+use crate::limits::{LOST_BASES_MAX, WRONG_DELTAS_MAX};
 
 /// What came of building a frame from its base file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

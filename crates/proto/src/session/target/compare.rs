@@ -1,21 +1,19 @@
 //! Frames that the target has, and that the source is to hold against its own: what an earlier run left of a file that
 //! may have changed since, and, in a job that only compares, all there is.
 
+use crate::session::differing::Differing;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::flow::Extent;
-use super::{Large, State, Step, Target, Tracked};
+use super::{Large, State, Target, Tracked};
+use crate::error::ProtocolFault;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
-use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{COMPARES_MAX, HELD_VALUES_MAX};
+use crate::limits::{COMPARES_MAX, HELD_VALUES_MAX};
+use crate::session::step::Step;
 use crate::wire::message::TargetMessage;
-
-/// Most runs of frames that are kept of those that differ in one file; of others it is known how many there are.
-const DIFFERING_RUNS_MAX: usize = 4096;
 
 /// Values that the source was told and has not answered.
 #[derive(Debug, Default)]
@@ -51,49 +49,13 @@ impl Unsure {
     }
 }
 
-/// Frames of a file that are not the same at both ends.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Differing {
-    frames: RangeSet,
-    /// How many there are besides.
-    others: u64,
-}
-
-impl Differing {
-    fn add(&mut self, frames: Range<u64>) {
-        for index in frames {
-            let goes_on = index.checked_sub(1).is_some_and(|before| self.frames.contains(before));
-            if goes_on || self.frames.runs() < DIFFERING_RUNS_MAX {
-                self.frames.insert(index);
-            } else {
-                self.others += 1;
-            }
-        }
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> u64 {
-        self.frames.len() + self.others
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Which they are, ascending; of very many that are scattered, not all.
-    pub fn frames(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.frames.iter()
-    }
-}
-
 impl<H> Target<H> {
     /// Whether the source can be told of so many frames that it is to compare: else it has others to answer first.
     pub fn may_hold(&self, frames: usize) -> bool {
         self.unsure.0.len() + frames <= COMPARES_MAX
     }
 
-    /// Frames of a file that was answered by [`super::Answer::Partial`] or [`super::Answer::Compare`] are here: read
+    /// Frames of a file that was answered by [`crate::session::step::Answer::Partial`] or [`crate::session::step::Answer::Compare`] are here: read
     /// again, they have these values. With `compare`, the source is to read them, too, and [`Self::may_hold`] has to be
     /// asked before. To be called after the whole Offer was answered.
     pub fn holds(&mut self, entry: EntryId, first: u64, values: &[Digest], compare: bool) -> Step<H> {

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use super::Target;
 use crate::delta::blocks::Mark;
 use crate::delta::rolling::{self, Sum};
+use crate::error::ProtocolFault;
 use crate::ids::EntryId;
+use crate::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
 use crate::wire::message::TargetMessage;
 
 /// What the source was told and may still have.
@@ -55,8 +55,8 @@ impl<H> Target<H> {
         self.told.marked_frames + frames <= MARKED_FRAMES_MAX as u64
     }
 
-    /// What the old file has at the places of `frames` frames of a file that was answered by [`super::Answer::Delta`] or
-    /// [`super::Answer::Partial`]; [`Self::may_mark`] has to be asked before.
+    /// What the old file has at the places of `frames` frames of a file that was answered by [`crate::session::step::Answer::Delta`] or
+    /// [`crate::session::step::Answer::Partial`]; [`Self::may_mark`] has to be asked before.
     pub fn mark(&mut self, entry: EntryId, first: u64, frames: u64, marks: Vec<Mark>) {
         if self.large_mut(entry).is_some() {
             self.told.mark(entry, first..first + frames);

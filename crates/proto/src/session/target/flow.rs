@@ -2,9 +2,9 @@
 //! source cannot read a frame twice, and is told how far they are written. Some have a size only at their end.
 
 use super::{Large, Target};
+use crate::error::ProtocolFault;
 use crate::ids::EntryId;
 use crate::integrity::{FrameLen, FrameTree};
-use crate::wire::fault::ProtocolFault;
 use crate::wire::message::TargetMessage;
 
 /// A flow is told of this often before its source has to wait.

@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Large, RUNS_COUNTED_EVERY, State, Step, Target, Tracked};
+use super::{Large, RUNS_COUNTED_EVERY, State, Target, Tracked};
+use crate::error::ProtocolFault;
 use crate::ids::EntryId;
 use crate::integrity::Digest;
-use crate::wire::fault::ProtocolFault;
+use crate::limits::{FRAME_RUNS_MAX, UNMERGED_RUNS_MAX};
+use crate::session::step::Step;
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::{FRAME_RUNS_MAX, UNMERGED_RUNS_MAX};
 use crate::wire::message::TargetMessage;
 
 impl<H> Target<H> {

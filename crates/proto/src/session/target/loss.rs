@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
-use super::{Large, State, Step, Target};
+use super::{Large, State, Target};
+use crate::error::ProtocolFault;
 use crate::ids::{EntryId, StreamId};
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX};
+use crate::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX};
+use crate::session::step::Step;
 use crate::wire::message::TargetMessage;
 
 impl<H> Target<H> {

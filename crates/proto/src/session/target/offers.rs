@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{State, Step, Target, Tracked};
+use super::{State, Target, Tracked};
+use crate::entry::{Entry, Kind, Place};
+use crate::error::ProtocolFault;
+use crate::hard_links::DirectoryName;
 use crate::ids::EntryId;
-use crate::linked::DirectoryName;
-use crate::manifest::{Entry, Kind, Place};
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNSETTLED_BYTES_MAX};
+use crate::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNSETTLED_BYTES_MAX};
+use crate::session::step::Step;
 
 impl<H> Target<H> {
     pub(super) fn handle_offer(&mut self, first: EntryId, entries: Vec<Entry>) -> Result<Step<H>, ProtocolFault> {

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
+use crate::error::ProtocolFault;
+use crate::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
 use crate::wire::message::TargetMessage;
 
 /// Most messages: more than a source that keeps to the window can cause.
@@ -64,7 +64,7 @@ fn is_resend(message: &TargetMessage) -> bool {
 mod tests {
     use super::*;
     use crate::ids::EntryId;
-    use crate::wire::limits::HELD_VALUES_MAX;
+    use crate::limits::HELD_VALUES_MAX;
 
     fn over_limit(what: &'static str) -> Result<(), ProtocolFault> {
         Err(ProtocolFault::OverLimit(what))

@@ -1,10 +1,10 @@
 //! A message from the source that was compressed: what stands around it. How the bytes of a codec are made and read is the
 //! engine's.
 
-use super::fault::ProtocolFault;
-use super::limits::PEER_MESSAGE_MAX;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
 use crate::ids::JobNumber;
+use crate::limits::PEER_MESSAGE_MAX;
 
 /// The kind of such a message, among those from the source.
 pub const PACKED: u8 = 15;

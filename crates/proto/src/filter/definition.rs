@@ -1,10 +1,11 @@
 //! Which of what a walk comes across is left out, as the controller tells both ends: patterns as they were typed, names
 //! of files with more of them, and limits. What they mean is in [`crate::filter`].
 
-use super::fault::ProtocolFault;
-use super::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::filter::List;
 use crate::filter::Rules;
+use crate::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 use crate::path::{MAX_NAME, Name};
 
 /// What is left out. Nothing, by default.
@@ -16,17 +17,6 @@ pub struct Filters {
     pub files: Vec<Name>,
     /// What a file has to be like.
     pub limits: Limits,
-}
-
-/// One pattern, or a file of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct List {
-    /// As it was typed, or as the file holds it.
-    pub text: Vec<u8>,
-    /// It is a file: lines, of which the last one that matches decides.
-    pub is_file: bool,
-    /// What matches is taken; else it is left out. A file's `!` says the contrary.
-    pub includes: bool,
 }
 
 /// What a file has to be like. Directories and links are not asked.
@@ -49,7 +39,7 @@ impl Filters {
     }
 
     /// Writes them.
-    pub(super) fn encode(&self, out: &mut Writer) {
+    pub(crate) fn encode(&self, out: &mut Writer) {
         out.count(self.lists.len());
         for List { text, is_file, includes } in &self.lists {
             out.bytes(text).bool(*is_file).bool(*includes);
@@ -62,7 +52,7 @@ impl Filters {
     }
 
     /// Reads them: such that rules can be made of every list.
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let (mut lists, mut bytes_left) = (Vec::new(), FILTERS_BYTES_MAX);
         for _ in 0..reader.count(FILTER_LISTS_MAX, "lists of patterns")? {
             let text = reader.bytes(FILTER_FILE_MAX.min(bytes_left), "patterns")?.to_vec();

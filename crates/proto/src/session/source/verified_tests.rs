@@ -2,11 +2,11 @@
 
 use super::super::tests::{F, done, entry, file, link, needs, offered, source, stream};
 use super::*;
+use crate::entry::{Entry, Kind, Stamp};
 use crate::integrity::FrameLen;
-use crate::manifest::{Entry, Kind, Stamp};
-use crate::plan::{PIECE_FRAMES_MAX, Work};
+use crate::limits::ENTRY_WINDOW;
 use crate::ranges::RangeSet;
-use crate::wire::limits::ENTRY_WINDOW;
+use crate::scheduler::{PIECE_FRAMES_MAX, Work};
 use crate::wire::message::{Need, TargetMessage};
 
 /// A machine whose handles are numbers, that has offered these and knows what the target needs of them.

@@ -1,8 +1,8 @@
 //! What a source is at, as it tells now and then: how many files its streams carry, and which way each stream takes.
 
-use super::fault::ProtocolFault;
-use super::limits::{LINKS_MAX, STREAM_FIGURES_MAX, TEXT_MAX};
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::{LINKS_MAX, STREAM_FIGURES_MAX, TEXT_MAX};
 
 /// What a source is at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,12 +1,10 @@
 //! What few entries have besides: it stands behind them in an Offer, where there is any.
 
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
 use crate::integrity::Digest;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{
-    ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX,
-};
-use crate::wire::rules::NAMES_MAX;
+use crate::limits::NAMES_MAX;
+use crate::limits::{ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX};
 
 /// What few entries have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

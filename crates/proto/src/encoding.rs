@@ -4,7 +4,8 @@
 //! Nothing here allocates because a peer said so: a length is believed only as
 //! far as bytes for it are at hand.
 
-use crate::wire::fault::ProtocolFault;
+use crate::error::ProtocolFault;
+use crate::limits::FIGURE_MAX;
 
 /// Result of reading something that a peer wrote.
 pub type Decoded<T> = Result<T, ProtocolFault>;
@@ -203,6 +204,20 @@ impl Writer {
     pub fn text(&mut self, text: &str, most: usize) -> &mut Self {
         self.bytes(&text.as_bytes()[..text.floor_char_boundary(most)])
     }
+}
+
+/// Writes a figure of a report.
+pub(crate) fn encode_figure(figure: u64, out: &mut Writer) {
+    out.varint(figure.min(FIGURE_MAX));
+}
+
+/// Reads it.
+pub(crate) fn decode_figure(reader: &mut Reader<'_>) -> Decoded<u64> {
+    bounded_figure(reader.varint()?)
+}
+
+pub(crate) fn bounded_figure(figure: u64) -> Decoded<u64> {
+    if figure <= FIGURE_MAX { Ok(figure) } else { Err(ProtocolFault::OverLimit("figures of a report")) }
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! What a controller asks of a source's walk and of what a target makes, besides the data itself.
 
-use super::fault::ProtocolFault;
-use super::limits::{OPERANDS_MAX, PATH_MAX};
-use crate::codec::{Decoded, Reader, Writer};
-use crate::need::InTheWay;
-use crate::path::{MAX_NAME, Name};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::NAMES_MAX;
+use crate::limits::OPERANDS_MAX;
+use crate::overwrite_policy::InTheWay;
+use crate::path::Name;
+use crate::wire::names::decode_names;
+use crate::wire::names::encode_names;
 
-/// Most names in a path: each has a byte at least, and a slash.
-pub(crate) const NAMES_MAX: usize = PATH_MAX / 2;
 /// Permission bits that a mode may have.
 const MODE_MAX: u16 = 0o7777;
 /// Stands for a mode that was not asked for.
@@ -97,21 +98,6 @@ impl Rules {
         let below = (0..operands).map(|_| decode_names(reader, NAMES_MAX)).collect::<Decoded<_>>()?;
         Ok(Self { in_the_way, modes, check_space, below })
     }
-}
-
-/// Writes names: those of a path, or others.
-pub(super) fn encode_names(names: &[Name], out: &mut Writer) {
-    out.count(names.len());
-    names.iter().for_each(|name| {
-        out.bytes(name.as_bytes());
-    });
-}
-
-/// Reads at most so many names.
-pub(super) fn decode_names(reader: &mut Reader<'_>, most: usize) -> Decoded<Vec<Name>> {
-    let count = reader.count(most, "names")?;
-    let name = |bytes| Name::new(bytes).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"));
-    (0..count).map(|_| name(reader.bytes(MAX_NAME, "a name")?)).collect()
 }
 
 impl Modes {

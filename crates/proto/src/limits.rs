@@ -193,3 +193,6 @@ pub const RESENDS_PER_FRAME_MAX: u64 = 16;
 pub const RESENDS_PER_FILE_MAX: u64 = 64;
 /// Most addresses of an end that another end tries to connect to.
 pub const ROUTES_MAX: usize = 32;
+
+/// Most names in a path: each has a byte at least, and a slash.
+pub(crate) const NAMES_MAX: usize = PATH_MAX / 2;

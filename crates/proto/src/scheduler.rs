@@ -10,7 +10,7 @@ use crate::delta::blocks::Mark;
 use crate::delta::rolling::Index;
 use crate::ids::{EntryId, EntrySet};
 use crate::integrity::{Digest, FrameLen};
-use crate::wire::limits::{LARGE_IN_FLIGHT_MAX, PACK_FILES_MAX};
+use crate::limits::{LARGE_IN_FLIGHT_MAX, PACK_FILES_MAX};
 
 /// Most frames that a stream takes at a time.
 pub const PIECE_FRAMES_MAX: u64 = 16;

@@ -4,46 +4,11 @@
 //! plain length; behind that follows the trailer that the record would have had. How the bytes of a codec are made
 //! and read is the engine's.
 
-use super::fault::ProtocolFault;
 use super::frame::Trailer;
-use super::limits::FRAME_MAX;
-use crate::codec::{Decoded, Reader, Writer};
-
-/// How a payload is compressed: an open set, and one that this version does not know is a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Codec {
-    /// An LZ4 block, without frame and length (lz4_Block_format.md).
-    Lz4,
-    /// A Zstandard frame (RFC 8878), without a dictionary.
-    Zstd,
-}
-
-impl Codec {
-    /// The number on the wire.
-    pub fn number(self) -> u8 {
-        match self {
-            Codec::Lz4 => 1,
-            Codec::Zstd => 2,
-        }
-    }
-
-    /// The reverse of [`Codec::number`].
-    pub fn from_number(number: u8) -> Decoded<Self> {
-        match number {
-            1 => Ok(Codec::Lz4),
-            2 => Ok(Codec::Zstd),
-            value => Err(ProtocolFault::Unknown { what: "codec", value: value.into() }),
-        }
-    }
-
-    /// As people and programs know it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Codec::Lz4 => "lz4",
-            Codec::Zstd => "zstd",
-        }
-    }
-}
+use crate::compression::Codec;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::FRAME_MAX;
 
 /// What a compressed payload was and is to become again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,10 +50,10 @@ pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(Option<Compresse
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::Stamp;
     use crate::ids::{EntryId, JobNumber};
-    use crate::manifest::Stamp;
+    use crate::limits::{PACK_FILES_MAX, TRAILER_MAX};
     use crate::wire::frame::{DataFrame, PackFrame, PackedFile};
-    use crate::wire::limits::{PACK_FILES_MAX, TRAILER_MAX};
 
     fn data() -> Trailer {
         Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(7), offset: 0, check: 5, value: [9; 32] })

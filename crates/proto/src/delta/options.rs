@@ -1,9 +1,9 @@
 //! What a target does with old files that stand in the way: what the controller asks for in a Request.
 
-use super::counters::{decode_figure, encode_figure};
-use super::fault::ProtocolFault;
-use super::limits::WRONG_DELTAS_MAX;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::encoding::{decode_figure, encode_figure};
+use crate::error::ProtocolFault;
+use crate::limits::WRONG_DELTAS_MAX;
 
 /// How old files are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,7 +37,7 @@ impl DeltaRules {
     }
 
     /// Writes them.
-    pub(super) fn encode(self, out: &mut Writer) {
+    pub(crate) fn encode(self, out: &mut Writer) {
         let delta = match self.delta {
             Delta::Off => 0,
             Delta::Auto => 1,
@@ -48,7 +48,7 @@ impl DeltaRules {
     }
 
     /// Reads them.
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let delta = match reader.u8()? {
             0 => Delta::Off,
             1 => Delta::Auto,
@@ -81,14 +81,14 @@ pub struct DeltaFigures {
 
 impl DeltaFigures {
     /// Writes them.
-    pub(super) fn encode(&self, out: &mut Writer) {
+    pub(crate) fn encode(&self, out: &mut Writer) {
         let Self { files, bytes, old_bytes, told_bytes, carried_bytes, wrong } = *self;
         let all = [files, bytes, old_bytes, told_bytes, carried_bytes, wrong];
         all.iter().for_each(|figure| encode_figure(*figure, out));
     }
 
     /// Reads them.
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let mut figure = || decode_figure(reader);
         Ok(Self {
             files: figure()?,

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::checksum::Algorithm;
-use crate::wire::limits::EXPECTED_LINES_MAX;
+use crate::limits::EXPECTED_LINES_MAX;
 
 /// Stands for a name: the beginning of its BLAKE3. Two names with one key are as hard to make as two files with one MD5
 /// should be.

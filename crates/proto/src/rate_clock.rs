@@ -11,7 +11,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::wire::limits::RATE_MIN;
+use crate::limits::RATE_MIN;
 
 /// Most time that is made up for: how late whoever waits may wake up without losing any of the rate.
 pub const BUCKET: Duration = Duration::from_millis(75);

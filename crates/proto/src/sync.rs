@@ -1,11 +1,11 @@
 //! What a target does besides copying, so that what is there becomes what the source has: as the controller tells it, and
 //! what the target tells of it.
 
-use super::counters::{decode_figure, encode_figure};
-use super::difference::What;
-use super::fault::ProtocolFault;
 use super::limits::{LINK_DESTS_MAX, PATH_MAX};
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::encoding::{decode_figure, encode_figure};
+use crate::entry::What;
+use crate::error::ProtocolFault;
 
 /// How what is there is treated. By default, as in a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -168,7 +168,7 @@ impl SyncRules {
     }
 
     /// Writes them.
-    pub(super) fn encode(&self, out: &mut Writer) {
+    pub(crate) fn encode(&self, out: &mut Writer) {
         out.bool(self.into);
         out.u8(match self.equal {
             Equal::SizeAndTime => 0,
@@ -204,7 +204,7 @@ impl SyncRules {
     }
 
     /// Reads them.
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let into = reader.bool()?;
         let equal = match reader.u8()? {
             0 => Equal::SizeAndTime,
@@ -253,7 +253,7 @@ fn window(reader: &mut Reader<'_>) -> Decoded<u32> {
 
 impl Item {
     /// Writes it.
-    pub(super) fn encode(self, out: &mut Writer) {
+    pub(crate) fn encode(self, out: &mut Writer) {
         out.u8(self.what.number());
         match self.change {
             Change::Made => out.u8(kind::MADE),
@@ -265,7 +265,7 @@ impl Item {
     }
 
     /// Reads it.
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let what = What::decode(reader)?;
         let change = match reader.u8()? {
             kind::MADE => Change::Made,
@@ -313,7 +313,7 @@ impl SyncFigures {
     }
 
     /// Writes them.
-    pub(super) fn encode(self, out: &mut Writer) {
+    pub(crate) fn encode(self, out: &mut Writer) {
         let Self { removed, backed_up, linked, adjusted, removed_at_source, left_at_source } = self;
         for figure in [removed, backed_up, linked, adjusted, removed_at_source, left_at_source] {
             encode_figure(figure, out);
@@ -321,7 +321,7 @@ impl SyncFigures {
     }
 
     /// Reads them.
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let mut figure = || decode_figure(reader);
         Ok(Self {
             removed: figure()?,
@@ -337,7 +337,7 @@ impl SyncFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::limits::FIGURE_MAX;
+    use crate::limits::FIGURE_MAX;
 
     fn comes_back<T: PartialEq>(
         value: &T,

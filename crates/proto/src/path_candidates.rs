@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::net::IpAddr;
 
+use crate::limits::{LINKS_MAX, ROUTES_MAX};
 use crate::wire::address::LocalAddress;
-use crate::wire::limits::{LINKS_MAX, ROUTES_MAX};
 
 /// A path that may be there.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! Operands that are named while a job runs: a list of any length, in batches. The source is told their paths, the target
 //! where they go. A batch counts until the target has heard from the source that nothing more of it will be offered.
 
-use super::fault::ProtocolFault;
-use super::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, PATH_MAX};
-use super::request::{decode_optional, encode_optional};
-use super::rules::{NAMES_MAX, decode_names, encode_names};
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
+use crate::limits::NAMES_MAX;
+use crate::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, PATH_MAX};
 use crate::path::Name;
+use crate::wire::names::{decode_names, encode_names};
+use crate::wire::names::{decode_optional_name, encode_optional_name};
 
 /// Whether a target is told operands while it runs, and what they may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -95,7 +96,7 @@ impl Places {
         out.u32(self.first).count(self.places.len());
         self.places.iter().for_each(|Place { below, name }| {
             encode_names(below, out);
-            encode_optional(name.as_ref(), out);
+            encode_optional_name(name.as_ref(), out);
         });
     }
 
@@ -104,7 +105,7 @@ impl Places {
         check_size(reader)?;
         let first = reader.u32()?;
         let count = count_from(reader, first)?;
-        let place = |_| Ok(Place { below: decode_names(reader, NAMES_MAX)?, name: decode_optional(reader)? });
+        let place = |_| Ok(Place { below: decode_names(reader, NAMES_MAX)?, name: decode_optional_name(reader)? });
         Ok(Self { first, places: (0..count).map(place).collect::<Decoded<_>>()? })
     }
 }

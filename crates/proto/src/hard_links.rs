@@ -3,7 +3,7 @@
 //! never exceeds it at the target.
 
 use crate::ids::{ByEntry, EntryId};
-use crate::wire::limits::{LINKED_DIRECTORY_BYTES, LINKED_FILE_BYTES, LINKED_FILES_BYTES_MAX};
+use crate::limits::{LINKED_DIRECTORY_BYTES, LINKED_FILE_BYTES, LINKED_FILES_BYTES_MAX};
 
 /// A directory of an Offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

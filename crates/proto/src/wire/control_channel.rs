@@ -5,9 +5,9 @@
 //! `16 + n` is data stream n, where it must go through ssh. A frame of channel 0 without content is a beat: it says
 //! that its writer is there, and nothing else.
 
-use super::fault::ProtocolFault;
-use super::limits::{LINK_MESSAGE_MAX, PEER_MESSAGE_MAX, STREAMS_MAX, TUNNEL_PIECE_MAX};
+use crate::error::ProtocolFault;
 use crate::ids::StreamId;
+use crate::limits::{LINK_MESSAGE_MAX, PEER_MESSAGE_MAX, STREAMS_MAX, TUNNEL_PIECE_MAX};
 
 const FIRST_STREAM: u16 = 16;
 

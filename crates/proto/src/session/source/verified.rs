@@ -86,5 +86,5 @@ impl<H> Source<H> {
 }
 
 #[cfg(test)]
-#[path = "proven_tests.rs"]
+#[path = "verified_tests.rs"]
 mod tests;

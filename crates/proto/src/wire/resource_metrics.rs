@@ -2,7 +2,7 @@
 //! count from the job's begin, so that what happened between two reports is their difference, and a report that is not
 //! sent is no loss. What they mean together is [`crate::diagnose`]'s to say.
 
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
 
 /// A structure of counters, of which two can be held against each other.
 macro_rules! counters {
@@ -407,7 +407,7 @@ impl StreamFigures {
     }
 
     pub(super) fn decode_all(reader: &mut Reader<'_>) -> Decoded<Vec<Self>> {
-        let count = reader.count(super::limits::STREAM_FIGURES_MAX, "figures of streams")?;
+        let count = reader.count(crate::limits::STREAM_FIGURES_MAX, "figures of streams")?;
         (0..count).map(|_| Self::decode(reader)).collect()
     }
 }

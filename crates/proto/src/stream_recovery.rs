@@ -198,5 +198,5 @@ impl Mender {
 }
 
 #[cfg(test)]
-#[path = "mend_tests.rs"]
+#[path = "stream_recovery_tests.rs"]
 mod tests;

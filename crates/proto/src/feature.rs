@@ -1,7 +1,7 @@
 //! The version and the features that a Hello names. A feature that one end requires and the other lacks
 //! is refused by name, never ignored.
 
-use super::fault::ProtocolFault;
+use crate::error::ProtocolFault;
 
 /// Version of everything in `docs/PROTOCOL.md`. Both ends must have the same one.
 pub const PROTOCOL_VERSION: u16 = 1;

@@ -1,7 +1,11 @@
 //! Entries: what the source offers, as far as it can be known without a system call.
 
+use crate::encoding::Decoded;
+use crate::encoding::Reader;
+use crate::encoding::Writer;
+use crate::entry_extras::More;
+use crate::error::ProtocolFault;
 use crate::ids::EntryId;
-use crate::more::More;
 use crate::path::Name;
 
 /// A point in time as file systems keep it: seconds since 1970 (may be negative) and nanoseconds.
@@ -120,7 +124,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Bytes that it counts of [`UNSETTLED_BYTES_MAX`](crate::wire::limits::UNSETTLED_BYTES_MAX): its name, the target of
+    /// Bytes that it counts of [`UNSETTLED_BYTES_MAX`](crate::limits::UNSETTLED_BYTES_MAX): its name, the target of
     /// a link, its extras.
     pub fn held_bytes(&self) -> usize {
         let name = if let Place::Child { name, .. } = &self.place { name.as_bytes().len() } else { 0 };
@@ -131,5 +135,64 @@ impl Entry {
     /// How many more names a file has than the one that is offered; `None` where it has none, or that is not told.
     pub fn further_names(&self) -> Option<u64> {
         self.more.as_ref()?.names?.checked_sub(1).filter(|further| *further > 0)
+    }
+}
+
+/// Writes a time: seconds i64, nanoseconds u32.
+pub fn encode_stamp(out: &mut Writer, stamp: Stamp) {
+    out.i64(stamp.seconds).u32(stamp.nanoseconds);
+}
+
+/// Reads a time; more than 999,999,999 nanoseconds are a fault.
+pub fn decode_stamp(reader: &mut Reader<'_>) -> Decoded<Stamp> {
+    let stamp = Stamp { seconds: reader.i64()?, nanoseconds: reader.u32()? };
+    if stamp.nanoseconds >= 1_000_000_000 {
+        return Err(ProtocolFault::Invalid("a time with too many nanoseconds"));
+    }
+    Ok(stamp)
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum What {
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    Symlink,
+    /// A device, FIFO or socket.
+    Special,
+}
+
+impl From<&Kind> for What {
+    fn from(kind: &Kind) -> Self {
+        match kind {
+            Kind::Directory => Self::Directory,
+            Kind::File { .. } | Kind::Stream | Kind::HardLink { .. } => Self::File,
+            Kind::Symlink { .. } => Self::Symlink,
+            Kind::Node(_) => Self::Special,
+        }
+    }
+}
+
+impl What {
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Directory => 1,
+            Self::File => 2,
+            Self::Symlink => 3,
+            Self::Special => 4,
+        }
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        match reader.u8()? {
+            1 => Ok(Self::Directory),
+            2 => Ok(Self::File),
+            3 => Ok(Self::Symlink),
+            4 => Ok(Self::Special),
+            value => Err(ProtocolFault::Unknown { what: "kind of thing", value: value.into() }),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What is kept of files besides their bytes, their times and, with `-p`, their modes and owners: as both ends are told.
 
-use super::fault::ProtocolFault;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolFault;
 
 /// What is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,9 +2,10 @@
 //! What is wrong of them is asked for again, once.
 
 use super::flow::Extent;
-use super::{Large, Lost, State, Target, Tracked};
+use super::{Large, State, Target, Tracked};
 use crate::ids::EntryId;
-use crate::wire::limits::PACK_FILES_MAX;
+use crate::limits::PACK_FILES_MAX;
+use crate::session::step::Lost;
 use crate::wire::message::TargetMessage;
 
 impl<H> Target<H> {

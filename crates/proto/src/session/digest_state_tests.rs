@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::source::Source;
-use super::target::{Answer, Step, Target};
+use super::target::Target;
+use crate::entry::{Entry, Kind, Meta, Place, Stamp};
+use crate::error::ProtocolFault;
 use crate::ids::EntryId;
 use crate::integrity::{FrameLen, FrameTree};
-use crate::manifest::{Entry, Kind, Meta, Place, Stamp};
+use crate::limits::FRAME_MIN;
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::FRAME_MIN;
+use crate::session::step::{Answer, Step};
 use crate::wire::message::{Need, SourceMessage, TargetMessage};
 
 const FILE: EntryId = EntryId(0);

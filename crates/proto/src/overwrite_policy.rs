@@ -1,7 +1,7 @@
 //! What becomes of an offered entry, given what stands at its place: one table, no system call.
 
-use crate::manifest::{Kind, Node, Stamp};
-use crate::wire::sync::{Equal, SyncRules};
+use crate::entry::{Kind, Node, Stamp};
+use crate::sync::{Equal, SyncRules};
 
 /// What stands at an entry's place at the target.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The files that took longest, as a target tells them.
 
-use super::counters::{decode_figure, encode_figure};
-use super::limits::{PATH_MAX, SLOWEST_MAX};
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::encoding::{decode_figure, encode_figure};
+use crate::limits::{PATH_MAX, SLOWEST_MAX};
 
 /// A file, and how long it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
