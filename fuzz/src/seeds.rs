@@ -11,7 +11,7 @@ use haul_proto::delta::options::{Delta, DeltaFigures, DeltaRules};
 use haul_proto::delta::patch::{Header as PatchHeader, append};
 use haul_proto::delta::rolling::Sum;
 use haul_proto::encoding::Writer;
-use haul_proto::entry::What;
+use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
 use haul_proto::entry_extras::{Attribute, More};
 use haul_proto::feature::Features;
@@ -221,7 +221,7 @@ fn rules() -> Rules {
 }
 
 fn replaced() -> Item {
-    Item { what: What::File, change: Change::Replaced(Reasons::SIZE.and(Reasons::TIME, true)) }
+    Item { what: EntryKind::File, change: Change::Replaced(Reasons::SIZE.and(Reasons::TIME, true)) }
 }
 
 fn owners() -> OwnerRules {
@@ -408,9 +408,9 @@ fn load() -> Load {
 
 fn differences() -> Vec<Difference> {
     vec![
-        Difference::Missing(What::Symlink),
-        Difference::Extra(What::Special),
-        Difference::Kind { source: What::Directory, target: What::File },
+        Difference::Missing(EntryKind::Symlink),
+        Difference::Extra(EntryKind::Special),
+        Difference::Kind { source: EntryKind::Directory, target: EntryKind::File },
         Difference::Size { source: 1 << 40, target: 0 },
         Difference::Link { source: b"a".to_vec(), target: b"\xff".to_vec() },
         Difference::Mode { source: 0o644, target: 0o4755 },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use haul_proto::delta::blocks::BLOCK;
 use haul_proto::delta::rolling::Sum;
 use haul_proto::entry::{Entry, Kind, Meta, Place, Stamp};
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::limits::{ENTRY_WINDOW, PACK_FILES_MAX};
@@ -50,7 +50,7 @@ struct Session {
 }
 
 impl Session {
-    fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+    fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolError> {
         match bytes.u8() % 15 {
             0 => self.offer(Kind::Directory),
             1 => self.offer(Kind::File { size: bytes.number() }),

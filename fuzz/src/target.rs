@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use haul_proto::delta::rolling::Sum;
 use haul_proto::entry::{Entry, Kind, Meta, Place, Stamp};
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
 use haul_proto::path::Name;
@@ -62,7 +62,7 @@ struct Session {
 }
 
 impl Session {
-    fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+    fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolError> {
         match bytes.u8() % 16 {
             0..=2 => {
                 let message = message(self.next, bytes);
@@ -96,7 +96,7 @@ impl Session {
         Ok(())
     }
 
-    fn handle(&mut self, message: SourceMessage, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+    fn handle(&mut self, message: SourceMessage, bytes: &mut Bytes<'_>) -> Result<(), ProtocolError> {
         match self.target.handle(message)? {
             Step::Examine(first, entries) => {
                 assert_eq!(first.0, self.next, "ids are in turn");
@@ -178,7 +178,7 @@ impl Session {
         }
     }
 
-    fn frame(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+    fn frame(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolError> {
         let entry = EntryId(bytes.number());
         let offset = bytes.number().wrapping_mul(FRAME.into());
         let len = if bytes.u8().is_multiple_of(4) { usize::from(bytes.u8()) } else { FRAME as usize };
@@ -196,7 +196,7 @@ impl Session {
         Ok(())
     }
 
-    fn pack(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+    fn pack(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolError> {
         let packed = |entry: &u8| PackedFile {
             entry: EntryId(u64::from(*entry)),
             len: 1,

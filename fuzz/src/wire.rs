@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use haul_engine::codec::Unpacker;
 use haul_proto::compression::Codec;
 use haul_proto::encoding::Writer;
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::JobNumber;
 use haul_proto::integrity::frame_check;
 use haul_proto::journal::{HEADER_BYTES, Header, Kinship, decode_slot, encode_slot, slot_offset};
@@ -151,7 +151,7 @@ pub fn link_header(data: &[u8]) {
     }
 }
 
-fn comes_back<T>(data: &[u8], decode: impl Fn(&[u8]) -> Result<T, ProtocolFault>, encode: impl Fn(&T) -> Vec<u8>) {
+fn comes_back<T>(data: &[u8], decode: impl Fn(&[u8]) -> Result<T, ProtocolError>, encode: impl Fn(&T) -> Vec<u8>) {
     let Ok(first) = decode(data) else { return };
     let bytes = encode(&first);
     let second = decode(&bytes).unwrap_or_else(|fault| panic!("what was accepted is refused: {fault}"));

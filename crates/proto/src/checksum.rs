@@ -1,7 +1,7 @@
 //! Digests beside BLAKE3 that people ask for (`-E`): what they are called and how long they are. How they are computed is
 //! the engine's business.
 
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::CHECKSUM_MAX;
 
 /// A digest of a whole file.
@@ -77,9 +77,9 @@ impl Algorithm {
     }
 
     /// The one of this number.
-    pub(crate) fn from_number(number: u8) -> Result<Self, ProtocolFault> {
+    pub(crate) fn from_number(number: u8) -> Result<Self, ProtocolError> {
         let row = TABLE.iter().find(|row| row.1 == number);
-        row.map(|row| row.0).ok_or(ProtocolFault::Unknown { what: "checksum", value: number.into() })
+        row.map(|row| row.0).ok_or(ProtocolError::Unknown { what: "checksum", value: number.into() })
     }
 
     fn row(self) -> &'static (Self, u8, &'static str, usize) {

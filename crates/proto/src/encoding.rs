@@ -4,11 +4,11 @@
 //! Nothing here allocates because a peer said so: a length is believed only as
 //! far as bytes for it are at hand.
 
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::FIGURE_MAX;
 
 /// Result of reading something that a peer wrote.
-pub type Decoded<T> = Result<T, ProtocolFault>;
+pub type Decoded<T> = Result<T, ProtocolError>;
 
 /// Reads primitives from the front of a slice.
 #[derive(Debug, Clone)]
@@ -29,14 +29,14 @@ impl<'a> Reader<'a> {
 
     /// Takes the next `n` bytes.
     pub fn take(&mut self, n: usize) -> Decoded<&'a [u8]> {
-        let (taken, rest) = self.rest.split_at_checked(n).ok_or(ProtocolFault::Truncated)?;
+        let (taken, rest) = self.rest.split_at_checked(n).ok_or(ProtocolError::Truncated)?;
         self.rest = rest;
         Ok(taken)
     }
 
     /// Takes the next `N` bytes as an array.
     pub fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
-        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(ProtocolFault::Truncated)?;
+        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(ProtocolError::Truncated)?;
         self.rest = rest;
         Ok(*taken)
     }
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(ProtocolFault::Invalid("a flag that is neither 0 nor 1")),
+            _ => Err(ProtocolError::Invalid("a flag that is neither 0 nor 1")),
         }
     }
 
@@ -89,14 +89,14 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(ProtocolFault::Invalid("a number of more than 64 bits"))
+        Err(ProtocolError::Invalid("a number of more than 64 bits"))
     }
 
     /// A varint that must not exceed `most`; `what` names it in the fault.
     pub fn count(&mut self, most: usize, what: &'static str) -> Decoded<usize> {
         match usize::try_from(self.varint()?) {
             Ok(n) if n <= most => Ok(n),
-            _ => Err(ProtocolFault::OverLimit(what)),
+            _ => Err(ProtocolError::OverLimit(what)),
         }
     }
 
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
 
     /// Ends a message: anything left over is a fault.
     pub fn finish(self) -> Decoded<()> {
-        if self.rest.is_empty() { Ok(()) } else { Err(ProtocolFault::Invalid("bytes after the end of a message")) }
+        if self.rest.is_empty() { Ok(()) } else { Err(ProtocolError::Invalid("bytes after the end of a message")) }
     }
 }
 
@@ -217,7 +217,7 @@ pub(crate) fn decode_figure(reader: &mut Reader<'_>) -> Decoded<u64> {
 }
 
 pub(crate) fn bounded_figure(figure: u64) -> Decoded<u64> {
-    if figure <= FIGURE_MAX { Ok(figure) } else { Err(ProtocolFault::OverLimit("figures of a report")) }
+    if figure <= FIGURE_MAX { Ok(figure) } else { Err(ProtocolError::OverLimit("figures of a report")) }
 }
 
 #[cfg(test)]
@@ -251,8 +251,8 @@ mod tests {
         let mut writer = Writer::new();
         writer.varint(1000).raw(b"abc");
         let bytes = writer.into_bytes();
-        assert_eq!(Reader::new(&bytes).bytes(2000, "x"), Err(ProtocolFault::Truncated));
-        assert_eq!(Reader::new(&bytes).bytes(999, "x"), Err(ProtocolFault::OverLimit("x")));
+        assert_eq!(Reader::new(&bytes).bytes(2000, "x"), Err(ProtocolError::Truncated));
+        assert_eq!(Reader::new(&bytes).bytes(999, "x"), Err(ProtocolError::OverLimit("x")));
     }
 
     #[test]

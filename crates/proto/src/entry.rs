@@ -4,7 +4,7 @@ use crate::encoding::Decoded;
 use crate::encoding::Reader;
 use crate::encoding::Writer;
 use crate::entry_extras::More;
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::path::Name;
 
@@ -147,14 +147,14 @@ pub fn encode_stamp(out: &mut Writer, stamp: Stamp) {
 pub fn decode_stamp(reader: &mut Reader<'_>) -> Decoded<Stamp> {
     let stamp = Stamp { seconds: reader.i64()?, nanoseconds: reader.u32()? };
     if stamp.nanoseconds >= 1_000_000_000 {
-        return Err(ProtocolFault::Invalid("a time with too many nanoseconds"));
+        return Err(ProtocolError::Invalid("a time with too many nanoseconds"));
     }
     Ok(stamp)
 }
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum What {
+pub enum EntryKind {
     /// A directory.
     Directory,
     /// A regular file.
@@ -165,7 +165,7 @@ pub enum What {
     Special,
 }
 
-impl From<&Kind> for What {
+impl From<&Kind> for EntryKind {
     fn from(kind: &Kind) -> Self {
         match kind {
             Kind::Directory => Self::Directory,
@@ -176,7 +176,7 @@ impl From<&Kind> for What {
     }
 }
 
-impl What {
+impl EntryKind {
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Directory => 1,
@@ -192,7 +192,7 @@ impl What {
             2 => Ok(Self::File),
             3 => Ok(Self::Symlink),
             4 => Ok(Self::Special),
-            value => Err(ProtocolFault::Unknown { what: "kind of thing", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "kind of thing", value: value.into() }),
         }
     }
 }

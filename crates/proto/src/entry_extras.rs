@@ -1,7 +1,7 @@
 //! What few entries have besides: it stands behind them in an Offer, where there is any.
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::integrity::Digest;
 use crate::limits::NAMES_MAX;
 use crate::limits::{ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX};
@@ -82,7 +82,7 @@ impl More {
         let mut block = Reader::new(reader.bytes(MORE_BYTES_MAX, "what else there is of an entry")?);
         let flags = block.u8()?;
         if flags & !ALL != 0 || flags == 0 {
-            return Err(ProtocolFault::Unknown { what: "metadata", value: flags.into() });
+            return Err(ProtocolError::Unknown { what: "metadata", value: flags.into() });
         }
         let mut number = |flag| if flags & flag != 0 { block.varint().map(Some) } else { Ok(None) };
         let (data_bytes, names) = (number(DATA_BYTES)?, number(NAMES)?);
@@ -147,7 +147,7 @@ fn decode_attributes(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Vec<Attri
 fn decode_attribute(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Option<Attribute>> {
     let name = reader.bytes(ATTRIBUTE_NAME_MAX, "the name of an attribute")?;
     if name.is_empty() || name.contains(&0) {
-        return Err(ProtocolFault::Invalid("the name of an attribute"));
+        return Err(ProtocolError::Invalid("the name of an attribute"));
     }
     let value = reader.bytes(ATTRIBUTES_BYTES_MAX, "the value of an attribute")?;
     Ok(keep.keeps(name).then(|| Attribute { name: name.into(), value: value.into() }))

@@ -2,7 +2,7 @@
 
 /// A peer broke the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ProtocolFault {
+pub enum ProtocolError {
     /// A message ended before its fields did.
     #[error("a message was cut short")]
     Truncated,

@@ -1,7 +1,7 @@
 //! The version and the features that a Hello names. A feature that one end requires and the other lacks
 //! is refused by name, never ignored.
 
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 
 /// Version of everything in `docs/PROTOCOL.md`. Both ends must have the same one.
 pub const PROTOCOL_VERSION: u16 = 1;
@@ -46,14 +46,14 @@ impl Features {
     }
 
     /// Refuses by name what `required` has and this set lacks.
-    pub fn require(self, required: Features) -> Result<(), ProtocolFault> {
+    pub fn require(self, required: Features) -> Result<(), ProtocolError> {
         let missing = required.0 & !self.0;
         if missing == 0 {
             return Ok(());
         }
         let name =
             Self::NAMES.iter().find(|(bit, _)| missing & bit != 0).map_or("of a later version", |(_, name)| name);
-        Err(ProtocolFault::Feature(name))
+        Err(ProtocolError::Feature(name))
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_missing_feature_is_named() {
         assert_eq!(Features::ALL.require(Features::TUNNEL), Ok(()));
-        assert_eq!(Features::PACKS.require(Features::TUNNEL), Err(ProtocolFault::Feature("tunnel")));
-        assert_eq!(Features::ALL.require(Features(1 << 63)), Err(ProtocolFault::Feature("of a later version")));
+        assert_eq!(Features::PACKS.require(Features::TUNNEL), Err(ProtocolError::Feature("tunnel")));
+        assert_eq!(Features::ALL.require(Features(1 << 63)), Err(ProtocolError::Feature("of a later version")));
     }
 }

@@ -7,7 +7,7 @@
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::{Stamp, Version};
 use crate::entry::{decode_stamp, encode_stamp};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::integrity::{Digest, FrameLen, frame_check};
 use crate::path::{MAX_NAME, Name};
 
@@ -91,14 +91,14 @@ impl Header {
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Decoded<Self> {
         let (fields, check) = bytes.split_at(HEADER_BYTES - CHECK_BYTES);
         if frame_check(fields).to_le_bytes() != check {
-            return Err(ProtocolFault::Invalid("a journal that is damaged"));
+            return Err(ProtocolError::Invalid("a journal that is damaged"));
         }
         let mut reader = Reader::new(fields);
         if reader.array()? != MAGIC {
-            return Err(ProtocolFault::Invalid("no journal, or one of another version"));
+            return Err(ProtocolError::Invalid("no journal, or one of another version"));
         }
         let name = reader.bytes(MAX_NAME, "a name")?;
-        let name = Name::new(name).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"))?;
+        let name = Name::new(name).map_err(|_| ProtocolError::Invalid("a name that cannot be one"))?;
         let (size, modified) = (reader.u64()?, decode_stamp(&mut reader)?);
         let version = Version { device: reader.u64()?, inode: reader.u64()?, changed: decode_stamp(&mut reader)? };
         let frame = FrameLen::new(reader.u32()?)?;

@@ -4,8 +4,8 @@
 use super::limits::{LINK_DESTS_MAX, PATH_MAX};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::encoding::{decode_figure, encode_figure};
-use crate::entry::What;
-use crate::error::ProtocolFault;
+use crate::entry::EntryKind;
+use crate::error::ProtocolError;
 
 /// How what is there is treated. By default, as in a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -77,7 +77,7 @@ pub enum Delete {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
     /// What it is; what it will be, where it becomes something else.
-    pub what: What,
+    pub what: EntryKind,
     /// What is done with it.
     pub change: Change,
 }
@@ -210,7 +210,7 @@ impl SyncRules {
             0 => Equal::SizeAndTime,
             1 => Equal::Size,
             2 => Equal::Digest,
-            value => return Err(ProtocolFault::Unknown { what: "kind of equality", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "kind of equality", value: value.into() }),
         };
         let (update, existing_only, detect_renames) = (reader.bool()?, reader.bool()?, reader.bool()?);
         let delete = match reader.u8()? {
@@ -218,7 +218,7 @@ impl SyncRules {
             1 => Delete::During,
             2 => Delete::After,
             3 => Delete::Only,
-            value => return Err(ProtocolFault::Unknown { what: "time of removal", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "time of removal", value: value.into() }),
         };
         let delete_max = if reader.bool()? { Some(reader.varint()?) } else { None };
         let removed_before = reader.varint()?;
@@ -248,7 +248,7 @@ impl SyncRules {
 }
 
 fn window(reader: &mut Reader<'_>) -> Decoded<u32> {
-    u32::try_from(reader.varint()?).map_err(|_| ProtocolFault::Invalid("a window of time"))
+    u32::try_from(reader.varint()?).map_err(|_| ProtocolError::Invalid("a window of time"))
 }
 
 impl Item {
@@ -266,14 +266,14 @@ impl Item {
 
     /// Reads it.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        let what = What::decode(reader)?;
+        let what = EntryKind::decode(reader)?;
         let change = match reader.u8()? {
             kind::MADE => Change::Made,
             kind::REPLACED => Change::Replaced(Reasons::decode(reader)?),
             kind::ADJUSTED => Change::Adjusted(Reasons::decode(reader)?),
             kind::LINKED => Change::Linked,
             kind::REMOVED => Change::Removed,
-            value => return Err(ProtocolFault::Unknown { what: "change", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "change", value: value.into() }),
         };
         Ok(Self { what, change })
     }
@@ -396,7 +396,7 @@ mod tests {
     fn items_and_figures_come_back() {
         let all = Reasons(u8::MAX);
         for change in [Change::Made, Change::Replaced(all), Change::Adjusted(all), Change::Linked, Change::Removed] {
-            comes_back(&Item { what: What::File, change }, |item, out| item.encode(out), Item::decode);
+            comes_back(&Item { what: EntryKind::File, change }, |item, out| item.encode(out), Item::decode);
         }
         let figures = SyncFigures {
             removed: 1,
@@ -421,7 +421,7 @@ mod tests {
             assert!(SyncRules::decode(&mut Reader::new(&bad)).is_err());
         }
         let mut out = Writer::new();
-        Item { what: What::File, change: Change::Replaced(Reasons::KIND) }.encode(&mut out);
+        Item { what: EntryKind::File, change: Change::Replaced(Reasons::KIND) }.encode(&mut out);
         for (at, value) in [(0, 9), (1, 9)] {
             let mut bad = out.clone().into_bytes();
             bad[at] = value;

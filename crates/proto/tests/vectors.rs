@@ -12,7 +12,7 @@ use haul_proto::cpus::Cpus;
 use haul_proto::delta::options::{Delta, DeltaRules};
 use haul_proto::delta::rolling::Sum;
 use haul_proto::encoding::Writer;
-use haul_proto::entry::What;
+use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
 use haul_proto::entry_extras::{Attribute, More};
 use haul_proto::expected_digests::Expected;
@@ -353,7 +353,10 @@ fn target_ready() -> WorkerMessage {
 
 fn item() -> WorkerMessage {
     let reasons = Reasons::SIZE.and(Reasons::TIME, true);
-    WorkerMessage::Item { path: b"a/b".to_vec(), item: Item { what: What::File, change: Change::Replaced(reasons) } }
+    WorkerMessage::Item {
+        path: b"a/b".to_vec(),
+        item: Item { what: EntryKind::File, change: Change::Replaced(reasons) },
+    }
 }
 
 fn synced() -> WorkerMessage {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use haul_e2e::{FakeLink, Rng, hello};
 use haul_proto::encoding::Writer;
-use haul_proto::entry::What;
+use haul_proto::entry::EntryKind;
 use haul_proto::limits::{FIGURE_MAX, TEXT_MAX};
 use haul_proto::path::Name;
 use haul_proto::sync::{Change, Item, SyncFigures};
@@ -88,8 +88,11 @@ fn record_of_target(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io
         file_done(b"tree/a"),
         file_done(b"/etc/passwd"),
         WorkerMessage::Resumed { path: b"landing/tree/a".to_vec(), size: 9, held: 9, damaged: 0, compared: false },
-        WorkerMessage::Item { path: b"landing/x".to_vec(), item: Item { what: What::File, change: Change::Removed } },
-        WorkerMessage::Differs { path: b"landing/x".to_vec(), differences: vec![Difference::Missing(What::File)] },
+        WorkerMessage::Item {
+            path: b"landing/x".to_vec(),
+            item: Item { what: EntryKind::File, change: Change::Removed },
+        },
+        WorkerMessage::Differs { path: b"landing/x".to_vec(), differences: vec![Difference::Missing(EntryKind::File)] },
         WorkerMessage::Slowest(vec![SlowFile { path: b"x".to_vec(), size: 1, took_us: 1 }]),
         WorkerMessage::Synced(SyncFigures { removed: 3, ..SyncFigures::default() }),
         WorkerMessage::Passed { before: 1 },
@@ -156,7 +159,10 @@ fn unasked(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<
     let messages = [
         WorkerMessage::Measured(Box::default()),
         WorkerMessage::Checksum { path: b"tree/a".to_vec(), digest: vec![1; 16] },
-        WorkerMessage::Item { path: b"/far/target/x".to_vec(), item: Item { what: What::File, change: Change::Made } },
+        WorkerMessage::Item {
+            path: b"/far/target/x".to_vec(),
+            item: Item { what: EntryKind::File, change: Change::Made },
+        },
         WorkerMessage::Differs { path: b"/far/target/x".to_vec(), differences: Vec::new() },
         WorkerMessage::Passed { before: 9 },
         WorkerMessage::Hello(hello()),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use haul_engine::job::event::{Device, Difference, End, Node, What};
+use haul_engine::job::event::{Device, Difference, End, EntryKind, Node};
 use haul_proto::path::escape;
 use serde_json::{Value, json};
 
@@ -85,31 +85,31 @@ fn in_bytes(ranges: &[Range<u64>], bytes: u64) -> String {
     words.join(", ")
 }
 
-fn if_no_file(what: What) -> &'static str {
+fn if_no_file(what: EntryKind) -> &'static str {
     match what {
-        What::File => "",
-        What::Directory => " (a directory, with all that is in it)",
-        What::Symlink => " (a symbolic link)",
-        What::Special => " (a device, FIFO or socket)",
+        EntryKind::File => "",
+        EntryKind::Directory => " (a directory, with all that is in it)",
+        EntryKind::Symlink => " (a symbolic link)",
+        EntryKind::Special => " (a device, FIFO or socket)",
     }
 }
 
-fn a(what: What) -> &'static str {
+fn a(what: EntryKind) -> &'static str {
     match what {
-        What::File => "a file",
-        What::Directory => "a directory",
-        What::Symlink => "a symbolic link",
-        What::Special => "a device, FIFO or socket",
+        EntryKind::File => "a file",
+        EntryKind::Directory => "a directory",
+        EntryKind::Symlink => "a symbolic link",
+        EntryKind::Special => "a device, FIFO or socket",
     }
 }
 
 /// What an entry is, for programs.
-pub fn name(what: What) -> &'static str {
+pub fn name(what: EntryKind) -> &'static str {
     match what {
-        What::File => "file",
-        What::Directory => "directory",
-        What::Symlink => "symlink",
-        What::Special => "special",
+        EntryKind::File => "file",
+        EntryKind::Directory => "directory",
+        EntryKind::Symlink => "symlink",
+        EntryKind::Special => "special",
     }
 }
 
@@ -163,9 +163,9 @@ pub mod tests {
     /// One of each kind.
     pub fn every_difference() -> Vec<Difference> {
         vec![
-            Difference::Missing(What::Directory),
-            Difference::Extra(What::Symlink),
-            Difference::Kind { source: What::Directory, target: What::File },
+            Difference::Missing(EntryKind::Directory),
+            Difference::Extra(EntryKind::Symlink),
+            Difference::Kind { source: EntryKind::Directory, target: EntryKind::File },
             Difference::Size { source: 5, target: 6 },
             Difference::Link { source: b"a\n".to_vec(), target: b"\xff".to_vec() },
             Difference::Mode { source: 0o644, target: 0o4755 },

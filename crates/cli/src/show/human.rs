@@ -206,7 +206,7 @@ pub mod tests {
     use super::super::text::tests::Paper;
     use super::*;
     use haul_engine::job::error::Error;
-    use haul_engine::job::event::{Change, Item, Progress, What};
+    use haul_engine::job::event::{Change, EntryKind, Item, Progress};
     use haul_engine::job::spec::Cipher;
 
     fn moved() -> Event {
@@ -238,7 +238,10 @@ pub mod tests {
             Event::FileDone { path: b"run7/a".to_vec(), size: 5, copied: true, digest: Some([0xab; 32]) },
             Event::FileDone { path: b"run7/\xff".to_vec(), size: 0, copied: false, digest: None },
             Event::Skipped { path: b"run7/pipe".to_vec(), reason: "is a FIFO".into() },
-            Event::Item { path: b"run7/\xfe".to_vec(), item: Item { what: What::Directory, change: Change::Removed } },
+            Event::Item {
+                path: b"run7/\xfe".to_vec(),
+                item: Item { what: EntryKind::Directory, change: Change::Removed },
+            },
             Event::FileFailed {
                 path: b"run7/b".to_vec(),
                 host: "db1".into(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::{Change, Item, Reasons, What};
+use haul_engine::job::event::{Change, EntryKind, Item, Reasons};
 use haul_proto::path::escape;
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ const REASONS: [(Reasons, &str); 8] = [
 
 /// `replaced   run7/a.dat (size, time)`; directories end in a slash.
 pub fn words(path: &[u8], item: &Item) -> String {
-    let slash = if item.what == What::Directory { "/" } else { "" };
+    let slash = if item.what == EntryKind::Directory { "/" } else { "" };
     let because = match reasons(item).join(", ") {
         none if none.is_empty() => none,
         some => format!(" ({some})"),
@@ -113,14 +113,14 @@ pub mod tests {
         let size_and_time = reasons(&[Reasons::SIZE, Reasons::TIME]);
         let others = [Reasons::MODE, Reasons::OWNER, Reasons::ATTRIBUTES, Reasons::LINK];
         [
-            ("run7", What::Directory, Change::Made),
-            ("run7/a.dat", What::File, Change::Made),
-            ("run7/b", What::File, Change::Replaced(size_and_time)),
-            ("run7/c", What::Symlink, Change::Replaced(reasons(&[Reasons::KIND, Reasons::CONTENT]))),
-            ("run7/d", What::Directory, Change::Adjusted(reasons(&others))),
-            ("run7/e", What::File, Change::Linked),
-            ("run7/z\n\x1b", What::Special, Change::Removed),
-            ("run7/z", What::Directory, Change::Removed),
+            ("run7", EntryKind::Directory, Change::Made),
+            ("run7/a.dat", EntryKind::File, Change::Made),
+            ("run7/b", EntryKind::File, Change::Replaced(size_and_time)),
+            ("run7/c", EntryKind::Symlink, Change::Replaced(reasons(&[Reasons::KIND, Reasons::CONTENT]))),
+            ("run7/d", EntryKind::Directory, Change::Adjusted(reasons(&others))),
+            ("run7/e", EntryKind::File, Change::Linked),
+            ("run7/z\n\x1b", EntryKind::Special, Change::Removed),
+            ("run7/z", EntryKind::Directory, Change::Removed),
         ]
         .map(|(path, what, change)| (path.as_bytes().to_vec(), Item { what, change }))
         .into()

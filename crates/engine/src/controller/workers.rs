@@ -1,7 +1,7 @@
 //! The controller's workers: started, greeted, listened to, and ended. What they have to say to each other is passed
 //! on unread.
 
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::wire::control_channel::Channel;
 use haul_proto::wire::counters::Final;
@@ -516,7 +516,7 @@ fn relay(
                 let _ = other.map(|other| other.send(channel, content));
             }
             // A link that is cut may end in the middle of a frame.
-            Err(error @ (LinkError::Io(_) | LinkError::Protocol(ProtocolFault::Truncated))) => {
+            Err(error @ (LinkError::Io(_) | LinkError::Protocol(ProtocolError::Truncated))) => {
                 return Incoming::Ended(Some(error.to_string()));
             }
             Err(LinkError::Protocol(fault)) => return Incoming::Fault(fault.to_string()),

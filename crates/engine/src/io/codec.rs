@@ -5,7 +5,7 @@
 
 use haul_proto::compression::Codec;
 use haul_proto::compression::Method;
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use std::fmt;
 use zstd::bulk::{Compressor, Decompressor};
 
@@ -67,7 +67,7 @@ pub struct Unpacker {
 
 impl Unpacker {
     /// Unpacks `packed`, which must become exactly as long as `plain`. After a fault, what `plain` holds means nothing.
-    pub fn unpack(&mut self, codec: Codec, packed: &[u8], plain: &mut [u8]) -> Result<(), ProtocolFault> {
+    pub fn unpack(&mut self, codec: Codec, packed: &[u8], plain: &mut [u8]) -> Result<(), ProtocolError> {
         let unpacked = match codec {
             Codec::Lz4 => lz4_flex::block::decompress_into(packed, plain).ok(),
             Codec::Zstd => self.zstd().and_then(|zstd| zstd.decompress_to_buffer(packed, plain).ok()),
@@ -75,7 +75,7 @@ impl Unpacker {
         if unpacked == Some(plain.len()) {
             Ok(())
         } else {
-            Err(ProtocolFault::Invalid("a payload that cannot be decompressed to its length"))
+            Err(ProtocolError::Invalid("a payload that cannot be decompressed to its length"))
         }
     }
 

@@ -2,7 +2,7 @@
 
 pub use haul_proto::diagnose::watch::Now;
 pub use haul_proto::diagnose::{Candidate, Detail, Fact, Figure, Limit, Unit, Verdict};
-pub use haul_proto::entry::What;
+pub use haul_proto::entry::EntryKind;
 pub use haul_proto::entry::{Device, Node};
 pub use haul_proto::sync::{Change, Item, Reasons, SyncFigures};
 use haul_proto::wire::counters::PathFigures;

@@ -1,7 +1,7 @@
 //! The link between the controller and a worker: frames over a pair of pipes. Each end beats, so that the other one
 //! knows that it is there ([`crate::net::idle_timeout`]).
 
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::limits::{BEAT_MS, PEER_MESSAGE_MAX};
 use haul_proto::wire::control_channel::{BEAT, Channel, HEADER_LEN, decode_header, encode_header};
 use std::io::{self, IoSlice, Read, Write};
@@ -96,7 +96,7 @@ pub enum LinkError {
     Io(#[from] io::Error),
     /// What came is not the protocol.
     #[error("{0}")]
-    Protocol(#[from] ProtocolFault),
+    Protocol(#[from] ProtocolError),
 }
 
 /// Reads frames.
@@ -127,7 +127,7 @@ impl<R: Read> LinkReader<R> {
         // Grows as bytes come, not as the header says.
         let read = (&mut self.pipe).take(length as u64).read_to_end(&mut self.content)?;
         if read < length {
-            return Err(ProtocolFault::Truncated.into());
+            return Err(ProtocolError::Truncated.into());
         }
         Ok(Some((channel, &self.content)))
     }

@@ -1,7 +1,7 @@
 //! What a worker tells its controller while it works: counters, and lines about single files.
 
 use haul_proto::compression::Method;
-use haul_proto::entry::What;
+use haul_proto::entry::EntryKind;
 use haul_proto::integrity::Digest;
 use haul_proto::wire::control_channel::Channel;
 use haul_proto::wire::counters::{Counters, Final, PathFigures, ReadBack};
@@ -187,7 +187,7 @@ impl Reporter {
     }
 
     /// The same of something that was made, changed or removed. `path` is whole.
-    pub fn audit_change(&self, action: Action, kind: What, path: &[u8]) {
+    pub fn audit_change(&self, action: Action, kind: EntryKind, path: &[u8]) {
         if let Some(audit) = &self.audit {
             // Where that fails, the log ends the job.
             let _ = audit.write(&Record { kind: Some(kind), ..Record::of(action, path) });

@@ -3,7 +3,7 @@
 
 use haul_proto::compression::Codec;
 use haul_proto::compression::Method;
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::JobNumber;
 use haul_proto::wire::compressed_message::Packed;
 use std::borrow::Cow;
@@ -45,14 +45,14 @@ pub struct Unpacking {
 
 impl Unpacking {
     /// The message that came, or that was in it: no other compressed one.
-    pub fn unpack<'m>(&'m mut self, message: &'m [u8], job: JobNumber) -> Result<Cow<'m, [u8]>, ProtocolFault> {
+    pub fn unpack<'m>(&'m mut self, message: &'m [u8], job: JobNumber) -> Result<Cow<'m, [u8]>, ProtocolError> {
         let Some(packed) = Packed::decode(message, job)? else { return Ok(message.into()) };
         self.plain.clear();
         self.plain.resize(packed.plain, 0);
         self.unpacker.unpack(Codec::Zstd, packed.bytes, &mut self.plain)?;
         match Packed::decode(&self.plain, job) {
             Ok(None) => Ok(self.plain.as_slice().into()),
-            _ => Err(ProtocolFault::Invalid("a compressed message in another one")),
+            _ => Err(ProtocolError::Invalid("a compressed message in another one")),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! character, so that neither the other end nor the controller can forge one. The log is opened before the worker confines
 //! itself. A log that cannot be opened or written ends the job.
 
-use haul_proto::entry::What;
+use haul_proto::entry::EntryKind;
 use haul_proto::integrity::Digest;
 use haul_proto::path::escape;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
@@ -138,7 +138,7 @@ pub struct Record<'a> {
     /// Why it failed, or was refused.
     pub reason: Option<&'a str>,
     /// What was made, changed or removed.
-    pub kind: Option<What>,
+    pub kind: Option<EntryKind>,
 }
 
 impl<'a> Record<'a> {
@@ -235,12 +235,12 @@ impl Audit {
     }
 }
 
-fn word(kind: What) -> &'static str {
+fn word(kind: EntryKind) -> &'static str {
     match kind {
-        What::Directory => "directory",
-        What::File => "file",
-        What::Symlink => "symlink",
-        What::Special => "special",
+        EntryKind::Directory => "directory",
+        EntryKind::File => "file",
+        EntryKind::Symlink => "symlink",
+        EntryKind::Special => "special",
     }
 }
 

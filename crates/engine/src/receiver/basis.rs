@@ -5,7 +5,7 @@ use haul_proto::delta::instructions::{Step, make};
 use haul_proto::delta::rolling::Sum;
 use haul_proto::delta::{Method, method};
 use haul_proto::entry::Stamp;
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::path::Name;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetRequest;
@@ -207,7 +207,7 @@ impl Basis {
     }
 
     /// Instructions may copy blocks that the source was told of, and nothing else.
-    pub fn check(&self, steps: &[Step<'_>], frame: FramePlace) -> Result<(), ProtocolFault> {
+    pub fn check(&self, steps: &[Step<'_>], frame: FramePlace) -> Result<(), ProtocolError> {
         Base { size: self.size, method: self.method }.check(steps, frame)
     }
 

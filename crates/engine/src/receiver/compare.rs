@@ -1,7 +1,7 @@
 //! A job that only compares: looks at what stands in each offered entry's place, and says where that is not what the
 //! source has. Nothing is made, changed or removed. What is in files is read by [`super::reread`].
 
-use haul_proto::entry::What;
+use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
@@ -155,7 +155,7 @@ impl Target {
             (Ok(dir), Some(name)) => self.compare_at(&dir, name, entry),
             (Ok(dir), None) => self.compare_contents(&dir, entry, false),
             (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {
-                self.concluded(&relative, entry, vec![Difference::Missing(What::from(&entry.kind))])
+                self.concluded(&relative, entry, vec![Difference::Missing(EntryKind::from(&entry.kind))])
             }
             (Err(error), _) => {
                 self.fail(self.landing.path(&relative), describe(&error));
@@ -185,7 +185,7 @@ impl Target {
     }
 
     fn look_at(&self, dir: &Dir, name: &Name, entry: &Entry, relative: &[u8]) -> io::Result<Answer<Item>> {
-        let offered = What::from(&entry.kind);
+        let offered = EntryKind::from(&entry.kind);
         let there = match Look::at_name(&*dir.fd()?, name, Links::Itself) {
             Ok(there) => there,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -344,10 +344,10 @@ impl Target {
         let (mut too_many, leaves_links) = (false, self.request.compare == Some(LinkRule::Ignore));
         let listed = each_name(dir, |name, kind| {
             let is_left_out = match what(kind) {
-                What::Special => !self.keeps_node(kind) || name.is_reserved(),
-                What::Symlink => leaves_links || name.is_reserved(),
-                What::File => name.is_reserved(),
-                What::Directory => false,
+                EntryKind::Special => !self.keeps_node(kind) || name.is_reserved(),
+                EntryKind::Symlink => leaves_links || name.is_reserved(),
+                EntryKind::File => name.is_reserved(),
+                EntryKind::Directory => false,
             };
             match names.has(name) {
                 None => too_many = true,
@@ -388,12 +388,12 @@ impl Target {
 }
 
 /// What something of this type is.
-pub(super) fn what(kind: FileType) -> What {
+pub(super) fn what(kind: FileType) -> EntryKind {
     match kind {
-        FileType::RegularFile => What::File,
-        FileType::Directory => What::Directory,
-        FileType::Symlink => What::Symlink,
-        _ => What::Special,
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => EntryKind::Symlink,
+        _ => EntryKind::Special,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A stream's thread at the target: every frame is proven over the very buffer that is written, then written.
 
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_check;
 use haul_proto::journal;
@@ -45,29 +45,29 @@ impl Target {
             match trailer {
                 // Finished and End are not counted.
                 Trailer::End { records } if records == stream.received() - 2 => return Ok(()),
-                Trailer::End { .. } => return Err(ProtocolFault::OutOfTurn("the end of a stream").into()),
+                Trailer::End { .. } => return Err(ProtocolError::OutOfTurn("the end of a stream").into()),
                 trailer => record = self.deliver(writer, &trailer, record)?,
             }
         }
     }
 
     /// Proves and writes what a frame brings, or begins to. Returns a record that is free.
-    fn deliver(&self, writer: &mut Writer, trailer: &Trailer, record: Record) -> Result<Record, ProtocolFault> {
+    fn deliver(&self, writer: &mut Writer, trailer: &Trailer, record: Record) -> Result<Record, ProtocolError> {
         self.settling.wait_for_room();
         match trailer {
             Trailer::Data(frame) => self.deliver_frame(writer, frame, record),
             Trailer::Delta(frame) => self.deliver_delta(writer, frame, record),
             Trailer::Pack(pack) => self.deliver_pack(pack, record.payload()).map(|()| record),
-            Trailer::Finished | Trailer::End { .. } => Err(ProtocolFault::OutOfTurn("a record")),
+            Trailer::Finished | Trailer::End { .. } => Err(ProtocolError::OutOfTurn("a record")),
         }
     }
 
-    fn deliver_frame(&self, writer: &mut Writer, frame: &DataFrame, record: Record) -> Result<Record, ProtocolFault> {
+    fn deliver_frame(&self, writer: &mut Writer, frame: &DataFrame, record: Record) -> Result<Record, ProtocolError> {
         self.check_job(frame.job)?;
         let payload = record.payload();
         let admitted = self.lock().machine.admit_frame(frame.entry, frame.offset, payload.len())?;
         let Some(item) = admitted else { return Ok(record) };
-        let Item::File(incoming) = &*item else { return Err(ProtocolFault::Unasked("a frame of a directory")) };
+        let Item::File(incoming) = &*item else { return Err(ProtocolError::Unasked("a frame of a directory")) };
         if frame_check(payload) != frame.check || !self.hashes_agree(frame, incoming, payload) {
             add(&self.reporter.tally.frames_resent, 1);
             self.lock().machine.resend_frame(frame.entry, frame.offset);
@@ -144,7 +144,7 @@ impl Target {
             }
     }
 
-    fn deliver_pack(&self, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolFault> {
+    fn deliver_pack(&self, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolError> {
         self.check_job(pack.job)?;
         if frame_check(payload) != pack.check || !self.pack_hashes_agree(pack, payload) {
             add(&self.reporter.tally.frames_resent, 1);
@@ -156,7 +156,7 @@ impl Target {
         let mut rest = payload;
         let (mut ends, mut gathered) = (Ends::default(), Vec::new());
         for (file, item) in pack.files.iter().zip(admitted) {
-            let (bytes, behind) = rest.split_at_checked(file.len as usize).ok_or(ProtocolFault::Truncated)?;
+            let (bytes, behind) = rest.split_at_checked(file.len as usize).ok_or(ProtocolError::Truncated)?;
             rest = behind;
             let Some(item) = item else { continue };
             match during(Stage::Create, || self.write_packed(file, &item, bytes)) {
@@ -214,8 +214,8 @@ impl Target {
         }
     }
 
-    pub(super) fn check_job(&self, job: haul_proto::ids::JobNumber) -> Result<(), ProtocolFault> {
-        if job == self.request.settings.number { Ok(()) } else { Err(ProtocolFault::Unasked("another job")) }
+    pub(super) fn check_job(&self, job: haul_proto::ids::JobNumber) -> Result<(), ProtocolError> {
+        if job == self.request.settings.number { Ok(()) } else { Err(ProtocolError::Unasked("another job")) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Looks at what stands at each offered entry's place, and answers: needed, there already, refused.
 //! Directories and links are made at once.
 
-use haul_proto::entry::What;
+use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, Kind, Place};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
@@ -406,7 +406,7 @@ impl Target {
     /// Reports what was decided of an entry, and is done.
     pub(super) fn tell_decided(&self, position: &Position, entry: &Entry, decided: &Decided) {
         if let Some(change) = decided.change {
-            self.tell_item(|| self.relative(position), What::from(&entry.kind), change);
+            self.tell_item(|| self.relative(position), EntryKind::from(&entry.kind), change);
         }
     }
 

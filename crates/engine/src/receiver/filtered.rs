@@ -4,7 +4,7 @@
 //! typed, and by the files with patterns that the source has found in its directories.
 
 use haul_proto::entry::{Entry, Kind, Place};
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::filter::definition::Filters;
 use haul_proto::filter::{Matcher, Scope};
 use haul_proto::ids::EntryId;
@@ -54,18 +54,18 @@ impl Filtered {
     }
 
     /// A file with patterns lies in a directory that was entered, and in which nothing was.
-    pub fn add(&self, id: EntryId, file: u8, text: Vec<u8>) -> Result<(), ProtocolFault> {
-        let unasked = ProtocolFault::Unasked("patterns");
+    pub fn add(&self, id: EntryId, file: u8, text: Vec<u8>) -> Result<(), ProtocolError> {
+        let unasked = ProtocolError::Unasked("patterns");
         let judge = self.0.as_ref().filter(|judge| usize::from(file) < judge.files).ok_or(unasked)?;
-        let rules = rules_of(&[(file, text)]).map_err(|_| ProtocolFault::OverLimit("a pattern"))?;
+        let rules = rules_of(&[(file, text)]).map_err(|_| ProtocolError::OverLimit("a pattern"))?;
         let mut open = lock(&judge.open);
         let Open { scopes, rules: count } = &mut *open;
-        let late = ProtocolFault::OutOfTurn("patterns");
+        let late = ProtocolError::OutOfTurn("patterns");
         let scope = scopes.get_mut(&id).and_then(Arc::get_mut).ok_or(late)?;
         for (number, rules) in rules {
             *count += rules.count();
             if *count > OPEN_RULES_MAX {
-                return Err(ProtocolFault::OverLimit("rules"));
+                return Err(ProtocolError::OverLimit("rules"));
             }
             scope.add(number, rules);
         }

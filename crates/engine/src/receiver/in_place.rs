@@ -11,7 +11,7 @@ use haul_proto::delta::blocks::{self, BLOCK};
 use haul_proto::delta::instructions::Step;
 use haul_proto::delta::patch::{HEADER_LEN, Header, PIECE_HEAD, append};
 use haul_proto::entry::{Entry, Kind, Meta, Stamp};
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::overwrite_policy::{Existing, InTheWay};
 use haul_proto::path::Name;
 use haul_proto::session::target::Rebuilt;
@@ -103,9 +103,9 @@ impl InPlace {
 }
 
 /// Offsets in the file, and what comes there.
-type Changes<'s> = Result<Option<Vec<(u64, &'s [u8])>>, ProtocolFault>;
+type Changes<'s> = Result<Option<Vec<(u64, &'s [u8])>>, ProtocolError>;
 
-const NOT_IN_PLACE: ProtocolFault = ProtocolFault::Invalid("a step that leaves a block's place");
+const NOT_IN_PLACE: ProtocolError = ProtocolError::Invalid("a step that leaves a block's place");
 
 impl Target {
     /// Takes a frame as instructions.
@@ -115,7 +115,7 @@ impl Target {
         (basis, in_place): (&Basis, &InPlace),
         steps: &[Step<'_>],
         frame: &DeltaFrame,
-    ) -> Result<(), ProtocolFault> {
+    ) -> Result<(), ProtocolError> {
         let Item::File(incoming) = &**item else { return Ok(()) };
         let settings = self.settings();
         let index = frame.offset / u64::from(settings.frame.get());

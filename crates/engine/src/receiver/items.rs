@@ -1,6 +1,6 @@
 //! What is made, changed and removed, told one by one where that is asked for: in a dry run it is all that is done.
 
-use haul_proto::entry::What;
+use haul_proto::entry::EntryKind;
 use haul_proto::overwrite_policy::Conduct;
 use haul_proto::sync::{Change, Item};
 use haul_proto::wire::report::WorkerMessage;
@@ -22,7 +22,7 @@ impl Target {
 
     /// Tells of something that is made, changed or removed, or would be. `relative` is its path from the landing down, which
     /// is put together only where it is told.
-    pub(super) fn tell_item(&self, relative: impl FnOnce() -> Vec<u8>, what: What, change: Change) {
+    pub(super) fn tell_item(&self, relative: impl FnOnce() -> Vec<u8>, what: EntryKind, change: Change) {
         let tally = &self.reporter.sync;
         match change {
             Change::Adjusted(_) => add(&tally.adjusted, 1),
@@ -46,17 +46,17 @@ impl Target {
 
     /// A file becomes a name of an earlier copy's.
     pub(super) fn tell_linked(&self, relative: impl Fn() -> Vec<u8>, size: u64) {
-        self.tell_item(&relative, What::File, Change::Linked);
+        self.tell_item(&relative, EntryKind::File, Change::Linked);
         self.reporter.file_there(&relative, size, None);
     }
 }
 
 /// What the audit log calls a change. A file that is received or unchanged has a line of its own.
-fn audited(what: What, change: Change) -> Option<Action> {
+fn audited(what: EntryKind, change: Change) -> Option<Action> {
     match (what, change) {
         (_, Change::Removed) => Some(Action::Removed),
         (_, Change::Adjusted(_)) => Some(Action::Changed),
-        (What::File, _) => None,
+        (EntryKind::File, _) => None,
         (_, Change::Made | Change::Linked) => Some(Action::Made),
         (_, Change::Replaced(_)) => Some(Action::Replaced),
     }

@@ -1,9 +1,9 @@
 //! Files with several names: the first name that is offered stands for the file, and the others are made when it has
 //! it. Of each such file it is remembered where it is, until all its names have come.
 
-use haul_proto::entry::What;
+use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, Kind, Place};
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::hard_links::LinkedBytes;
 use haul_proto::ids::{ByEntry, EntryId};
 use haul_proto::overwrite_policy::{Decision, Existing, decide};
@@ -113,7 +113,7 @@ impl Table {
         first: EntryId,
         entries: &[Entry],
         machine: &target::Target<Item>,
-    ) -> Result<(), ProtocolFault> {
+    ) -> Result<(), ProtocolError> {
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
             if let Kind::HardLink { to, .. } = entry.kind {
                 self.count_name(to);
@@ -123,7 +123,7 @@ impl Table {
                 continue;
             }
             if !self.bytes.add(name.as_bytes().len(), machine.directories_from(*parent)) {
-                return Err(ProtocolFault::OverLimit("files of which more names may come"));
+                return Err(ProtocolError::OverLimit("files of which more names may come"));
             }
             let left = u32::try_from(left).unwrap_or(u32::MAX);
             self.files.add(id, &FirstName { parent: *parent, left, due: 0, state: GROWING, name: name.clone() });
@@ -209,7 +209,7 @@ impl Table {
 impl Target {
     /// Counts the files of an Offer of which more names may come, and names of such files. To be called before they are
     /// answered.
-    pub(super) fn count_links(&self, first: EntryId, entries: &[Entry]) -> Result<(), ProtocolFault> {
+    pub(super) fn count_links(&self, first: EntryId, entries: &[Entry]) -> Result<(), ProtocolError> {
         if !self.request.kept.hard_links {
             return Ok(());
         }
@@ -395,7 +395,7 @@ impl Target {
         self.tell_decided(&position, &other.offered, &decided);
         if self.reporter.is_audited() && decided.change.is_some() {
             let path = self.landing.path(&self.relative(&position));
-            self.reporter.audit_change(Action::Linked, What::File, &path);
+            self.reporter.audit_change(Action::Linked, EntryKind::File, &path);
         }
         Ok(true)
     }
@@ -533,7 +533,7 @@ mod tests {
         let file = [entry(below(0, &"n".repeat(255)), Kind::File { size: 3 }, Some(2))];
         let mut ids = (2..).map(EntryId);
         let fault = ids.find_map(|id| table.count(id, &file, &machine).err()).unwrap();
-        assert_eq!(fault, ProtocolFault::OverLimit("files of which more names may come"));
+        assert_eq!(fault, ProtocolError::OverLimit("files of which more names may come"));
         assert!(table.bytes.bytes() > LINKED_FILES_BYTES_MAX - 1000);
         let single = [entry(below(0, "single"), Kind::File { size: 3 }, None)];
         assert!(table.count(ids.next().unwrap(), &single, &machine).is_ok());

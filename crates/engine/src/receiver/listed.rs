@@ -1,6 +1,6 @@
 //! Where the operands of a list go, from when the controller says so until the source has passed by.
 
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::limits::LISTED_BATCHES_AHEAD;
 use haul_proto::wire::list_batch::{Place, Places};
 use std::collections::VecDeque;
@@ -33,13 +33,13 @@ impl Batch {
 
 impl Listed {
     /// Takes a batch from the controller.
-    pub fn add(&self, Places { first, places }: Places) -> Result<(), ProtocolFault> {
+    pub fn add(&self, Places { first, places }: Places) -> Result<(), ProtocolError> {
         let mut state = lock(&self.0);
         if first != state.next {
-            return Err(ProtocolFault::OutOfTurn("a listed operand"));
+            return Err(ProtocolError::OutOfTurn("a listed operand"));
         }
         if state.batches.len() >= LISTED_BATCHES_AHEAD {
-            return Err(ProtocolFault::OverLimit("listed operands"));
+            return Err(ProtocolError::OverLimit("listed operands"));
         }
         let batch = Batch { first, places: places.into_iter().map(Some).collect() };
         state.next = batch.end();
@@ -55,11 +55,11 @@ impl Listed {
     }
 
     /// The source has passed by a batch.
-    pub fn passed(&self, before: u32) -> Result<(), ProtocolFault> {
+    pub fn passed(&self, before: u32) -> Result<(), ProtocolError> {
         let mut state = lock(&self.0);
         match state.batches.pop_front() {
             Some(batch) if batch.end() == before => Ok(()),
-            _ => Err(ProtocolFault::Unasked("listed operands that are passed by")),
+            _ => Err(ProtocolError::Unasked("listed operands that are passed by")),
         }
     }
 }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_was_not_told_is_not_passed() {
-        let fault = Err(ProtocolFault::Unasked("listed operands that are passed by"));
+        let fault = Err(ProtocolError::Unasked("listed operands that are passed by"));
         assert_eq!(Listed::default().passed(0), fault);
         let listed = Listed::default();
         listed.add(batch(0, 3)).unwrap();
@@ -109,10 +109,10 @@ mod tests {
     #[test]
     fn batches_follow_each_other_and_are_few() {
         let listed = Listed::default();
-        assert_eq!(listed.add(batch(1, 1)), Err(ProtocolFault::OutOfTurn("a listed operand")));
+        assert_eq!(listed.add(batch(1, 1)), Err(ProtocolError::OutOfTurn("a listed operand")));
         let most = u32::try_from(LISTED_BATCHES_AHEAD).unwrap();
         (0..most).for_each(|number| listed.add(batch(number, 1)).unwrap());
-        assert_eq!(listed.add(batch(most, 1)), Err(ProtocolFault::OverLimit("listed operands")));
+        assert_eq!(listed.add(batch(most, 1)), Err(ProtocolError::OverLimit("listed operands")));
     }
 
     /// A target of a list, and where it lands.
@@ -157,7 +157,7 @@ mod tests {
         let passed =
             |before| target.handle_peer(&SourceMessage::Passed { before }.encode(target.request.settings.number));
         assert!(passed(3).is_err());
-        assert_eq!(passed(4), Err(ProtocolFault::Unasked("listed operands that are passed by")), "it was given up");
+        assert_eq!(passed(4), Err(ProtocolError::Unasked("listed operands that are passed by")), "it was given up");
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(offer(&trees, 0, &[(0, Kind::Directory)]), [Need::All]);
         assert!(directory.path().join("0").is_dir());
         let (none, _directory) = target(ListedKinds::No);
-        assert_eq!(none.add_listed(batch(0, 1)), Err(ProtocolFault::Unasked("a listed operand")));
+        assert_eq!(none.add_listed(batch(0, 1)), Err(ProtocolError::Unasked("a listed operand")));
         assert!(none.handle_peer(&SourceMessage::Passed { before: 0 }.encode(none.request.settings.number)).is_err());
     }
 }

@@ -6,7 +6,7 @@
 
 use haul_proto::delta::base::FramePlace;
 use haul_proto::delta::instructions::{Step, decode};
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::integrity::frame_check;
 use haul_proto::path::escape;
 use haul_proto::session::target::Rebuilt;
@@ -41,7 +41,7 @@ pub struct Making {
 
 impl Target {
     /// Makes frames until the job is over, or the source has sent too many that are wrong.
-    pub fn make_frames(&self) -> Result<(), ProtocolFault> {
+    pub fn make_frames(&self) -> Result<(), ProtocolError> {
         let mut writer = None;
         while let Some(Making { item, frame, instructions }) = self.next_making(&mut writer) {
             let writer = writer.get_or_insert_with(|| self.writer());
@@ -69,13 +69,13 @@ impl Target {
         writer: &mut Writer,
         frame: &DeltaFrame,
         record: Record,
-    ) -> Result<Record, ProtocolFault> {
+    ) -> Result<Record, ProtocolError> {
         self.check_job(frame.job)?;
         let steps = decode(record.payload(), frame.offset, frame.plain)?;
         let admitted = self.lock().machine.admit_delta(frame.entry, frame.offset, frame.plain)?;
         let Some(item) = admitted else { return Ok(record) };
-        let Item::File(incoming) = &*item else { return Err(ProtocolFault::Unasked("a frame of a directory")) };
-        let basis = incoming.basis().ok_or(ProtocolFault::Unasked("a frame to be made of no old file"))?;
+        let Item::File(incoming) = &*item else { return Err(ProtocolError::Unasked("a frame of a directory")) };
+        let basis = incoming.basis().ok_or(ProtocolError::Unasked("a frame to be made of no old file"))?;
         let place = FramePlace { offset: frame.offset, len: frame.plain, file_size: incoming.size() };
         basis.check(&steps, place)?;
         if !self.may_use(basis) {
@@ -106,7 +106,7 @@ impl Target {
         (incoming, basis): (&Incoming, &Basis),
         steps: &[Step<'_>],
         frame: &DeltaFrame,
-    ) -> Result<(), ProtocolFault> {
+    ) -> Result<(), ProtocolError> {
         let spare = writer.spare.take().filter(|spare| spare.capacity() >= frame.plain);
         let capacity = self.request.settings.frame.bytes().max(frame.plain);
         let mut made = spare.unwrap_or_else(|| Record::with_capacity(capacity));
@@ -140,7 +140,7 @@ impl Target {
         basis: &Basis,
         frame: &DeltaFrame,
         rebuilt: Rebuilt,
-    ) -> Result<bool, ProtocolFault> {
+    ) -> Result<bool, ProtocolError> {
         let mut state = self.lock();
         let before = state.machine.wrong_deltas();
         let concluded = state.machine.conclude_delta(frame.entry, frame.offset, basis.id(), rebuilt);

@@ -69,8 +69,8 @@ mod widened;
 mod writer;
 
 pub use self::deliver::Direct;
-use haul_proto::entry::What as Kinds;
-use haul_proto::error::ProtocolFault;
+use haul_proto::entry::EntryKind as Kinds;
+use haul_proto::error::ProtocolError;
 use haul_proto::expected_digests::Expected;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::path::{Name, escape};
@@ -427,7 +427,7 @@ impl Target {
     }
 
     /// Takes a message of the source. Offers are looked at here and now.
-    pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolFault> {
+    pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let message = SourceMessage::decode_keeping(bytes, self.request.settings.number, self.extras_kept())?;
         let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { complete: false, .. });
         if let SourceMessage::DirectoryEnd { entry, .. } = message {
@@ -468,9 +468,9 @@ impl Target {
     }
 
     /// Takes operands that come while the job runs.
-    pub fn add_listed(&self, batch: Places) -> Result<(), ProtocolFault> {
+    pub fn add_listed(&self, batch: Places) -> Result<(), ProtocolError> {
         match self.request.listed {
-            ListedKinds::No => Err(ProtocolFault::Unasked("a listed operand")),
+            ListedKinds::No => Err(ProtocolError::Unasked("a listed operand")),
             ListedKinds::Files | ListedKinds::Trees => self.listed.add(batch),
         }
     }

@@ -1,7 +1,7 @@
 //! Whose what is made becomes, where owners and groups are kept: those of the same names here, or whom the user said.
 
 use haul_proto::entry::{Entry, Meta};
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::limits::OWNERS_MAX;
 use haul_proto::path::escape;
 use haul_proto::wire::owners::{Account, OwnerFrom, OwnerRules};
@@ -38,7 +38,7 @@ impl Owners {
     }
 
     /// The source's name of a user, or of a group.
-    pub fn learn(&self, is_group: bool, id: u32, name: &[u8]) -> Result<(), ProtocolFault> {
+    pub fn learn(&self, is_group: bool, id: u32, name: &[u8]) -> Result<(), ProtocolError> {
         lock(&self.0[usize::from(is_group)]).learn(id, name)
     }
 
@@ -89,9 +89,9 @@ impl Map {
         Ok(Self { by_name, rules, here, told: HashMap::new() })
     }
 
-    fn learn(&mut self, id: u32, name: &[u8]) -> Result<(), ProtocolFault> {
+    fn learn(&mut self, id: u32, name: &[u8]) -> Result<(), ProtocolError> {
         if self.told.len() >= OWNERS_MAX {
-            return Err(ProtocolFault::OverLimit("names of owners"));
+            return Err(ProtocolError::OverLimit("names of owners"));
         }
         let becomes = self.by_rule(id, Some(name)).or_else(|| self.here.id(name).filter(|_| self.by_name && id != 0));
         self.told.insert(id, becomes.unwrap_or(id));

@@ -4,7 +4,7 @@
 //!
 //! The thread that carries groups waits for the disk and for writing to the link, and for nobody else.
 
-use haul_proto::entry::What;
+use haul_proto::entry::EntryKind;
 use haul_proto::ids::EntryId;
 use haul_proto::session::step::End;
 use haul_proto::wire::resource_metrics::Stage;
@@ -196,7 +196,7 @@ impl Target {
 
     fn succeed(&self, named: Named, ends: &mut Ends) {
         if let Some(change) = named.incoming().change {
-            self.tell_item(|| named.incoming().relative(), What::File, change);
+            self.tell_item(|| named.incoming().relative(), EntryKind::File, change);
         }
         if let Some(text) = named.incoming().lacking() {
             self.fail(named.incoming().path(&self.landing), text);

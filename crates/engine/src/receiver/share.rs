@@ -2,7 +2,7 @@
 //! file shares its blocks with the source's (reflink). Nothing goes through memory then, so that nothing is proven, and
 //! nothing is known to report as a digest; who asks for either gets a copy.
 
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::wire::resource_metrics::Stage;
 use rustix::io::Errno;
@@ -44,7 +44,7 @@ impl Target {
         entry: EntryId,
         size: u64,
         frames: Range<u64>,
-    ) -> Result<bool, ProtocolFault> {
+    ) -> Result<bool, ProtocolError> {
         if self.policy.is_forced() || self.sharing.is_refused(source) {
             return Ok(false);
         }
@@ -69,7 +69,7 @@ impl Target {
 
     /// Admits all the frames or none: `None` where one of them is there, is being written, or goes into what is no file
     /// with blocks.
-    fn admit_all(&self, entry: EntryId, size: u64, frames: &Range<u64>) -> Result<Option<Arc<Item>>, ProtocolFault> {
+    fn admit_all(&self, entry: EntryId, size: u64, frames: &Range<u64>) -> Result<Option<Arc<Item>>, ProtocolError> {
         let frame = self.request.settings.frame;
         let mut state = self.lock();
         let mut file = None;

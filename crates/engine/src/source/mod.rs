@@ -25,7 +25,7 @@ mod tests;
 
 use haul_proto::entry::{Entry, Kind, Place};
 use haul_proto::entry_extras::More;
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, PathId, StreamId};
 use haul_proto::integrity::Digest;
 use haul_proto::path::escape;
@@ -201,8 +201,8 @@ impl Source {
     }
 
     /// Takes operands that come while the job runs.
-    pub fn add_listed(&self, batch: Paths) -> Result<(), ProtocolFault> {
-        self.listed.as_ref().ok_or(ProtocolFault::Unasked("a listed operand"))?.add(batch)
+    pub fn add_listed(&self, batch: Paths) -> Result<(), ProtocolError> {
+        self.listed.as_ref().ok_or(ProtocolError::Unasked("a listed operand"))?.add(batch)
     }
 
     /// Names these operands on this host, over all runs.
@@ -257,7 +257,7 @@ impl Source {
     }
 
     /// Takes a message of the target.
-    pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolFault> {
+    pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let message = TargetMessage::decode(bytes, self.request.settings.number)?;
         let mut state = self.lock();
         state.machine.handle(message)?;

@@ -4,8 +4,8 @@
 //!
 //! One thread removes them, so that messages are not held up. The machine bounds how many wait for it.
 
+use haul_proto::entry::EntryKind;
 use haul_proto::entry::Stamp;
-use haul_proto::entry::What;
 use haul_proto::wire::request::Links as LinkRule;
 use rustix::fs::{AtFlags, FileType, readlinkat, unlinkat};
 use std::collections::VecDeque;
@@ -108,10 +108,10 @@ impl Removable {
 
 impl Removal {
     /// What is removed.
-    fn what(&self) -> What {
+    fn what(&self) -> EntryKind {
         match self.removable.is {
-            Is::File(_) => What::File,
-            Is::Link(_) => What::Symlink,
+            Is::File(_) => EntryKind::File,
+            Is::Link(_) => EntryKind::Symlink,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A stream's thread at the source: read, hash, hand over; one buffer, no copy.
 
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::{Digest, frame_check};
 use haul_proto::journal::check_value;
@@ -37,7 +37,7 @@ pub struct Nowhere;
 
 impl FrameSink for Nowhere {
     fn put(&mut self, _: Record, _: &Trailer, _: &Pace) -> Result<Record, StreamError> {
-        Err(ProtocolFault::Unasked("a frame where none is sent").into())
+        Err(ProtocolError::Unasked("a frame where none is sent").into())
     }
 
     fn settle(&mut self) -> Result<(), StreamError> {

@@ -1,7 +1,7 @@
 //! The threads of a copy: one for each stream, one that walks or looks at what is there, one that sends messages,
 //! one that reports. All are named as `top -H` shows them.
 
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::StreamId;
 use haul_proto::wire::control_channel::Channel;
 use haul_proto::wire::counters::PathFigures;
@@ -123,7 +123,7 @@ impl Running {
 
     /// Takes a message of the other end. May wait for the thread that looks at files; `false` when the job is over
     /// meanwhile.
-    pub fn handle_peer(&self, bytes: &[u8], lifeline: &Lifeline) -> Result<bool, ProtocolFault> {
+    pub fn handle_peer(&self, bytes: &[u8], lifeline: &Lifeline) -> Result<bool, ProtocolError> {
         match (&self.inbox, &self.shared.source) {
             // A target looks at files when it takes a message: another thread does that, so that the link is read on.
             (Some(inbox), _) => Ok(put(inbox, bytes.to_vec(), lifeline)),
@@ -359,7 +359,7 @@ fn send_messages(shared: &Shared, mut next: impl FnMut() -> Option<Vec<Vec<u8>>>
 
 fn pass_on(
     mut next: impl FnMut() -> Option<Vec<Vec<u8>>>,
-    take: impl Fn(&[u8]) -> Result<(), ProtocolFault>,
+    take: impl Fn(&[u8]) -> Result<(), ProtocolError>,
 ) -> Result<(), String> {
     while let Some(messages) = next() {
         messages.iter().try_for_each(|message| take(message)).map_err(|fault| fault.to_string())?;
@@ -468,7 +468,7 @@ impl Shared {
         match &self.source {
             _ if is_finished => {}
             // That may be what the network has damaged.
-            _ if matches!(result, Err(StreamError::Protocol(ProtocolFault::NotAuthentic))) => self.fail(&error),
+            _ if matches!(result, Err(StreamError::Protocol(ProtocolError::NotAuthentic))) => self.fail(&error),
             _ if matches!(result, Err(StreamError::Protocol(_))) => self.fail_by_fault(&error),
             _ if !can_be_replaced => self.fail(&error),
             Some(source) => {

@@ -9,7 +9,7 @@ pub mod sample;
 use std::fmt;
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 
 /// Highest level of zstd. Those above it need more memory than a stream is to have.
 pub const LEVEL_MAX: u8 = 19;
@@ -39,7 +39,7 @@ impl Codec {
         match number {
             1 => Ok(Codec::Lz4),
             2 => Ok(Codec::Zstd),
-            value => Err(ProtocolFault::Unknown { what: "codec", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "codec", value: value.into() }),
         }
     }
 
@@ -140,8 +140,8 @@ impl Policy {
             (1, 0) => Ok(Policy::Auto),
             (2, 0) => Ok(Policy::Always(Method::Lz4)),
             (3, level) if (1..=LEVEL_MAX).contains(&level) => Ok(Policy::Always(Method::Zstd(level))),
-            (0..=3, _) => Err(ProtocolFault::OverLimit("a level of compression")),
-            (value, _) => Err(ProtocolFault::Unknown { what: "kind of compression", value: value.into() }),
+            (0..=3, _) => Err(ProtocolError::OverLimit("a level of compression")),
+            (value, _) => Err(ProtocolError::Unknown { what: "kind of compression", value: value.into() }),
         }
     }
 }

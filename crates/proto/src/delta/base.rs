@@ -5,7 +5,7 @@
 use super::Method;
 use super::blocks::BLOCK;
 use super::instructions::Step;
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 
 /// A base file, as the source was told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct BaseId {
 
 impl Base {
     /// Whether the steps of a frame copy whole blocks only, or the part of a block that lies in this frame.
-    pub fn check(self, steps: &[Step<'_>], frame: FramePlace) -> Result<(), ProtocolFault> {
+    pub fn check(self, steps: &[Step<'_>], frame: FramePlace) -> Result<(), ProtocolError> {
         let mut start = 0;
         for step in steps {
             let (old, len) = match *step {
@@ -79,8 +79,8 @@ impl Base {
     }
 }
 
-const BEYOND_END: ProtocolFault = ProtocolFault::Invalid("bytes of an old file beyond its end");
-const UNTOLD: ProtocolFault = ProtocolFault::Unasked("bytes of an old file that are no block it was told of");
+const BEYOND_END: ProtocolError = ProtocolError::Invalid("bytes of an old file beyond its end");
+const UNTOLD: ProtocolError = ProtocolError::Unasked("bytes of an old file that are no block it was told of");
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::{DELTA_STEPS_MAX, FRAME_MAX};
 
 /// A part of a frame, for who makes instructions.
@@ -84,7 +84,7 @@ pub fn decode(bytes: &[u8], offset: u64, plain: usize) -> Decoded<Vec<Step<'_>>>
     let (mut steps, mut expected, mut left) = (Vec::new(), offset, plain);
     while reader.remaining() > 0 {
         if steps.len() == DELTA_STEPS_MAX {
-            return Err(ProtocolFault::OverLimit("steps of making a frame"));
+            return Err(ProtocolError::OverLimit("steps of making a frame"));
         }
         let word = reader.count(2 * FRAME_MAX as usize + 1, "a step of making a frame")?;
         let len = word >> 1;
@@ -101,7 +101,7 @@ pub fn decode(bytes: &[u8], offset: u64, plain: usize) -> Decoded<Vec<Step<'_>>>
     if left == 0 { Ok(steps) } else { Err(NOT_THE_FRAME) }
 }
 
-const NOT_THE_FRAME: ProtocolFault = ProtocolFault::Invalid("instructions that do not make the frame");
+const NOT_THE_FRAME: ProtocolError = ProtocolError::Invalid("instructions that do not make the frame");
 
 /// Makes the frame: `read` gets bytes of the old file from an offset on.
 ///
@@ -184,7 +184,7 @@ mod tests {
         }
         let many = [3u8, 0].repeat(DELTA_STEPS_MAX + 1);
         let over = decode(&many, 0, DELTA_STEPS_MAX + 1);
-        assert_eq!(over, Err(ProtocolFault::OverLimit("steps of making a frame")));
+        assert_eq!(over, Err(ProtocolError::OverLimit("steps of making a frame")));
         assert_eq!(decode(&[7, 1], 0, 3), Ok(vec![Step::Old { offset: u64::MAX, len: 3 }]), "the file's owner looks");
     }
 }

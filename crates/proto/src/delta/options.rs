@@ -2,7 +2,7 @@
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::encoding::{decode_figure, encode_figure};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::WRONG_DELTAS_MAX;
 
 /// How old files are used.
@@ -54,7 +54,7 @@ impl DeltaRules {
             1 => Delta::Auto,
             2 => Delta::Blocks,
             3 => Delta::Rolling,
-            value => return Err(ProtocolFault::Unknown { what: "kind of delta", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "kind of delta", value: value.into() }),
         };
         let in_place = reader.bool()?;
         let wrong_before = reader.count(WRONG_DELTAS_MAX as usize, "deltas with a wrong value")?;

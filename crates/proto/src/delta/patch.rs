@@ -5,7 +5,7 @@
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::Stamp;
 use crate::entry::{decode_stamp, encode_stamp};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::FRAME_MAX;
 
 /// Bytes of the header: the first piece stands behind it.
@@ -47,7 +47,7 @@ impl Header {
         let mut reader = Reader::new(fields);
         let is_whole = blake3::hash(fields).as_bytes() == digest && reader.array::<16>()? == *MAGIC;
         if !is_whole {
-            return Err(ProtocolFault::Invalid("the header of a patch"));
+            return Err(ProtocolError::Invalid("the header of a patch"));
         }
         let (inode, size) = (reader.u64()?, reader.u64()?);
         let modified = decode_stamp(&mut reader)?;
@@ -61,7 +61,7 @@ impl Header {
         let is_within = offset.checked_add(len.into()).is_some_and(|end| end <= self.size);
         match is_within && (1..=FRAME_MAX).contains(&len) {
             true => Ok((offset, len as usize)),
-            false => Err(ProtocolFault::Misplaced),
+            false => Err(ProtocolError::Misplaced),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::instructions::Span;
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::{ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX, VAIN_HASHES_PER_BYTE};
 
 /// What is told of a block of the old file.
@@ -111,7 +111,7 @@ impl Gathering {
     pub fn new(size: u64, block: u32) -> Decoded<Self> {
         let blocks = size / u64::from(block.max(1));
         if !(ROLLING_BLOCK_MIN..=ROLLING_BLOCK_MAX).contains(&block) || blocks > ROLLING_BLOCKS_MAX {
-            return Err(ProtocolFault::OverLimit("blocks of an old file"));
+            return Err(ProtocolError::OverLimit("blocks of an old file"));
         }
         Ok(Self { block, blocks, sums: Vec::new() })
     }
@@ -119,7 +119,7 @@ impl Gathering {
     /// The next sums, of blocks from `first` on. Whether these were all.
     pub fn add(&mut self, first: u64, sums: &[Sum]) -> Decoded<bool> {
         if first != self.sums.len() as u64 || first + sums.len() as u64 > self.blocks {
-            return Err(ProtocolFault::Misplaced);
+            return Err(ProtocolError::Misplaced);
         }
         self.sums.extend_from_slice(sums);
         Ok(self.sums.len() as u64 == self.blocks)

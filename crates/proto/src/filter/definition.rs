@@ -2,7 +2,7 @@
 //! of files with more of them, and limits. What they mean is in [`crate::filter`].
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::filter::List;
 use crate::filter::Rules;
 use crate::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
@@ -58,11 +58,11 @@ impl Filters {
             let text = reader.bytes(FILTER_FILE_MAX.min(bytes_left), "patterns")?.to_vec();
             bytes_left -= text.len();
             let list = List { text, is_file: reader.bool()?, includes: reader.bool()? };
-            Rules::of(&list).map_err(|_| ProtocolFault::OverLimit("a pattern"))?;
+            Rules::of(&list).map_err(|_| ProtocolError::OverLimit("a pattern"))?;
             lists.push(list);
         }
         let count = reader.count(FILTER_NAMES_MAX, "names of files with patterns")?;
-        let name = |bytes| Name::new(bytes).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"));
+        let name = |bytes| Name::new(bytes).map_err(|_| ProtocolError::Invalid("a name that cannot be one"));
         let files = (0..count).map(|_| name(reader.bytes(MAX_NAME, "a name")?)).collect::<Decoded<_>>()?;
         Ok(Self { lists, files, limits: Limits::decode(reader)? })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::source::Source;
 use super::target::Target;
 use crate::entry::{Entry, Kind, Meta, Place, Stamp};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::limits::{COMPARES_MAX, HELD_VALUES_MAX};
@@ -30,7 +30,7 @@ fn entries(size: u64) -> Vec<Entry> {
 }
 
 /// A source that has offered a directory and a file, and was answered with this.
-fn source(size: u64, need: Need) -> (Source<()>, Result<(), ProtocolFault>) {
+fn source(size: u64, need: Need) -> (Source<()>, Result<(), ProtocolError>) {
     let mut source = Source::comparing(frame_len(), 2);
     for entry in entries(size) {
         source.offer(entry, Arc::new(()));
@@ -112,9 +112,9 @@ fn a_small_file_is_compared_like_any_other() {
 #[test]
 fn nothing_can_be_asked_of_a_source_but_to_compare() {
     for need in [Need::All, Need::InOrder, Need::Rest] {
-        assert!(matches!(source(F, need).1, Err(ProtocolFault::Invalid(_))), "{need:?}");
+        assert!(matches!(source(F, need).1, Err(ProtocolError::Invalid(_))), "{need:?}");
     }
-    assert!(matches!(source(0, Need::Compare).1, Err(ProtocolFault::Invalid(_))), "an empty file");
+    assert!(matches!(source(0, Need::Compare).1, Err(ProtocolError::Invalid(_))), "an empty file");
     for unasked in [
         TargetMessage::Lacks { entry: FILE, frames: vec![0..1] },
         TargetMessage::ResendPacked { entries: vec![FILE] },
@@ -122,7 +122,7 @@ fn nothing_can_be_asked_of_a_source_but_to_compare() {
     ] {
         let (mut source, answered) = source(F, Need::Compare);
         answered.unwrap();
-        assert!(matches!(source.handle(unasked.clone()), Err(ProtocolFault::Unasked(_))), "{unasked:?}");
+        assert!(matches!(source.handle(unasked.clone()), Err(ProtocolError::Unasked(_))), "{unasked:?}");
     }
     let mut copying = Source::new(frame_len(), 2);
     for entry in entries(F) {
@@ -131,7 +131,7 @@ fn nothing_can_be_asked_of_a_source_but_to_compare() {
     copying.flush_offers();
     said(&mut copying);
     let needs = TargetMessage::Needs { first: EntryId(0), needs: vec![Need::All, Need::Compare] };
-    assert!(matches!(copying.handle(needs), Err(ProtocolFault::Invalid(_))), "in a copy");
+    assert!(matches!(copying.handle(needs), Err(ProtocolError::Invalid(_))), "in a copy");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn neither_end_holds_more_values_than_the_limit() {
     }
     let taken = source.next_work(1).unwrap();
     tell(&mut source).unwrap();
-    assert_eq!(tell(&mut source), Err(ProtocolFault::OverLimit("frames to be compared")));
+    assert_eq!(tell(&mut source), Err(ProtocolError::OverLimit("frames to be compared")));
     drop(taken);
 
     let mut target = target(frames * F);
@@ -234,11 +234,11 @@ fn a_source_cannot_answer_for_what_it_was_not_told() {
     for message in [same(0..1), differs(0..1), differs(2..4), differs(0..u64::MAX), same(2..9)] {
         let mut target = target(9 * F);
         target.holds(FILE, 2, &[[1; 32]], true);
-        assert!(matches!(target.handle(message.clone()), Err(ProtocolFault::Unasked(_))), "{message:?}");
+        assert!(matches!(target.handle(message.clone()), Err(ProtocolError::Unasked(_))), "{message:?}");
     }
     let mut target = target(9 * F);
     let frame = target.admit_frame(FILE, 0, frame_len().bytes());
-    assert!(matches!(frame, Err(ProtocolFault::Unasked(_))), "no frame is needed: {frame:?}");
+    assert!(matches!(frame, Err(ProtocolError::Unasked(_))), "no frame is needed: {frame:?}");
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn in_a_copy_nothing_is_left_different() {
     target.answer(EntryId(0), Answer::Needed(Arc::new(0)));
     target.answer(FILE, Answer::Partial(Arc::new(1)));
     target.holds(FILE, 0, &[[1; 32]], true);
-    assert!(matches!(target.handle(differs(0..1)), Err(ProtocolFault::Unasked(_))));
+    assert!(matches!(target.handle(differs(0..1)), Err(ProtocolError::Unasked(_))));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::source::Source;
 use super::target::Target;
 use crate::entry::{Entry, Kind, Meta, Place, Stamp};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::{FrameLen, FrameTree};
 use crate::limits::FRAME_MIN;
@@ -75,7 +75,7 @@ fn a_source_ends_a_file_when_its_digest_is_there() {
 #[test]
 fn a_source_that_computes_reads_all_that_the_target_holds() {
     let holds = |compare| TargetMessage::Holds { entry: FILE, first: 0, values: vec![[1; 32]; 3], compare };
-    assert!(matches!(source(Need::Rest).handle(holds(false)), Err(ProtocolFault::Unasked(_))));
+    assert!(matches!(source(Need::Rest).handle(holds(false)), Err(ProtocolError::Unasked(_))));
     source(Need::Rest).handle(holds(true)).unwrap();
 }
 

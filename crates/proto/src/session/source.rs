@@ -14,7 +14,7 @@ use self::delta::Old;
 use self::flow::{Flow, Flows};
 use self::loss::Losses;
 use crate::entry::{Entry, Kind, Place, Stamp};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::{ByEntry, EntryId, PathId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::limits::{
@@ -312,19 +312,19 @@ impl<H> Source<H> {
     }
 
     /// Takes a message from the target.
-    pub fn handle(&mut self, message: TargetMessage) -> Result<(), ProtocolFault> {
+    pub fn handle(&mut self, message: TargetMessage) -> Result<(), ProtocolError> {
         match message {
             TargetMessage::Needs { first, needs } => {
                 for (at, need) in (0..).zip(needs) {
                     let entry =
-                        first.0.checked_add(at).ok_or(ProtocolFault::Unasked("an entry that was never offered"))?;
+                        first.0.checked_add(at).ok_or(ProtocolError::Unasked("an entry that was never offered"))?;
                     self.handle_need(EntryId(entry), need)?;
                 }
             }
             TargetMessage::Done { runs } => {
                 let total = runs.iter().fold(0u64, |total, (_, count)| total.saturating_add(*count));
                 if total > (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX) as u64 {
-                    return Err(ProtocolFault::OverLimit("entries that are done"));
+                    return Err(ProtocolError::OverLimit("entries that are done"));
                 }
                 runs.into_iter().try_for_each(|(first, count)| self.handle_done(first, count))?;
             }
@@ -500,8 +500,8 @@ impl<H> Source<H> {
         Some(id)
     }
 
-    fn check_offered(&self, entry: EntryId) -> Result<(), ProtocolFault> {
-        if entry.0 < self.sent { Ok(()) } else { Err(ProtocolFault::Unasked("an entry that was never offered")) }
+    fn check_offered(&self, entry: EntryId) -> Result<(), ProtocolError> {
+        if entry.0 < self.sent { Ok(()) } else { Err(ProtocolError::Unasked("an entry that was never offered")) }
     }
 
     /// Forgets an entry; an open directory stays until it has ended, since its children name it.
@@ -528,15 +528,15 @@ impl<H> Source<H> {
 }
 
 /// Frames that a file of `size` bytes has.
-fn check_frames(frame: FrameLen, size: u64, frames: &Range<u64>) -> Result<(), ProtocolFault> {
-    if frames.start < frames.end && frames.end <= frame.frames(size) { Ok(()) } else { Err(ProtocolFault::Misplaced) }
+fn check_frames(frame: FrameLen, size: u64, frames: &Range<u64>) -> Result<(), ProtocolError> {
+    if frames.start < frames.end && frames.end <= frame.frames(size) { Ok(()) } else { Err(ProtocolError::Misplaced) }
 }
 
 /// Counts frames that a target asks for. One that asks for the same ones for ever ends the job.
-fn count_asked(asked: &mut u64, frames: u64, of_file: u64) -> Result<(), ProtocolFault> {
+fn count_asked(asked: &mut u64, frames: u64, of_file: u64) -> Result<(), ProtocolError> {
     *asked = asked.saturating_add(frames);
     let most = of_file.saturating_mul(RESENDS_PER_FRAME_MAX).saturating_add(RESENDS_PER_FILE_MAX);
-    if *asked <= most { Ok(()) } else { Err(ProtocolFault::OverLimit("frames that are asked for again and again")) }
+    if *asked <= most { Ok(()) } else { Err(ProtocolError::OverLimit("frames that are asked for again and again")) }
 }
 
 #[cfg(test)]

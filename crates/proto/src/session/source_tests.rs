@@ -108,7 +108,7 @@ fn a_tree_goes_through() {
 
 #[test]
 fn answers_about_what_was_not_offered_are_faults() {
-    let never = Err(ProtocolFault::Unasked("an entry that was never offered"));
+    let never = Err(ProtocolError::Unasked("an entry that was never offered"));
     for message in [
         needs(1, &[Need::All]),
         needs(0, &[Need::All, Need::All]),
@@ -149,17 +149,17 @@ fn needs_that_cannot_be_are_faults() {
     ] {
         let mut source = source();
         offered(&mut source, vec![offer.clone()]);
-        assert!(matches!(source.handle(needs(0, &[need])), Err(ProtocolFault::Invalid(_))), "{offer:?} {need:?}");
+        assert!(matches!(source.handle(needs(0, &[need])), Err(ProtocolError::Invalid(_))), "{offer:?} {need:?}");
     }
 }
 
 #[test]
 fn a_second_answer_is_a_fault() {
     for (first, fault) in [
-        (Need::All, ProtocolFault::OutOfTurn("a second answer")),
-        (Need::InOrder, ProtocolFault::OutOfTurn("a second answer")),
-        (Need::Nothing, ProtocolFault::Unasked("an entry that awaits no answer")),
-        (Need::Refused, ProtocolFault::Unasked("an entry that awaits no answer")),
+        (Need::All, ProtocolError::OutOfTurn("a second answer")),
+        (Need::InOrder, ProtocolError::OutOfTurn("a second answer")),
+        (Need::Nothing, ProtocolError::Unasked("an entry that awaits no answer")),
+        (Need::Refused, ProtocolError::Unasked("an entry that awaits no answer")),
     ] {
         for size in [0, F] {
             let mut source = source();
@@ -174,12 +174,12 @@ fn a_second_answer_is_a_fault() {
 fn done_is_only_what_can_be() {
     let mut source = source();
     offered(&mut source, vec![entry(None, Kind::Directory), file(F)]);
-    assert!(matches!(source.handle(done(0, 1)), Err(ProtocolFault::OutOfTurn(_))), "an open directory");
-    assert!(matches!(source.handle(done(1, 1)), Err(ProtocolFault::OutOfTurn(_))), "not even needed");
+    assert!(matches!(source.handle(done(0, 1)), Err(ProtocolError::OutOfTurn(_))), "an open directory");
+    assert!(matches!(source.handle(done(1, 1)), Err(ProtocolError::OutOfTurn(_))), "not even needed");
     let most = (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX) as u64;
     let runs = vec![(EntryId(0), most), (EntryId(0), 1)];
-    assert!(matches!(source.handle(TargetMessage::Done { runs }), Err(ProtocolFault::OverLimit(_))));
-    assert!(matches!(source.handle(done(0, u64::MAX)), Err(ProtocolFault::OverLimit(_))));
+    assert!(matches!(source.handle(TargetMessage::Done { runs }), Err(ProtocolError::OverLimit(_))));
+    assert!(matches!(source.handle(done(0, u64::MAX)), Err(ProtocolError::OverLimit(_))));
 }
 
 #[test]
@@ -241,14 +241,14 @@ fn a_frame_can_only_be_asked_for_again_where_one_is() {
     source.handle(needs(0, &[Need::All, Need::All, Need::All])).unwrap();
     let resend = |entry, frames| TargetMessage::Lacks { entry, frames: vec![frames] };
     for frames in [3..4, 0..4, u64::MAX - 1..u64::MAX] {
-        assert_eq!(source.handle(resend(ids[0], frames)), Err(ProtocolFault::Misplaced));
+        assert_eq!(source.handle(resend(ids[0], frames)), Err(ProtocolError::Misplaced));
     }
     for entry in &ids[1..] {
-        assert!(matches!(source.handle(resend(*entry, 0..1)), Err(ProtocolFault::Unasked(_))));
+        assert!(matches!(source.handle(resend(*entry, 0..1)), Err(ProtocolError::Unasked(_))));
     }
     for entry in [ids[0], ids[2], ids[3]] {
         let packed = TargetMessage::ResendPacked { entries: vec![entry] };
-        assert!(matches!(source.handle(packed), Err(ProtocolFault::Unasked(_))));
+        assert!(matches!(source.handle(packed), Err(ProtocolError::Unasked(_))));
     }
     while source.next_work(PIECE_FRAMES_MAX).is_some() {}
     source.handle(resend(ids[0], 2..3)).unwrap();
@@ -283,7 +283,7 @@ fn of_a_part_that_is_there_only_the_rest_is_sent() {
     assert_eq!(drain(&mut source), []);
     source.handle(holds(0, vec![[1; 32]])).unwrap();
     assert!(matches!(drain(&mut source)[..], [SourceMessage::FileEnd { .. }]), "every frame is accounted for");
-    assert_eq!(source.handle(holds(0, vec![[1; 32]])), Err(ProtocolFault::Unasked("a frame that is there twice")));
+    assert_eq!(source.handle(holds(0, vec![[1; 32]])), Err(ProtocolError::Unasked("a frame that is there twice")));
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn a_target_that_guesses_has_one_guess_at_a_frame() {
     let entry = with_a_part(&mut source);
     let holds = |first, count| TargetMessage::Holds { entry, first, values: vec![[1; 32]; count], compare: true };
     source.handle(holds(1, 1)).unwrap();
-    let twice = Err(ProtocolFault::Unasked("a frame that is compared twice"));
+    let twice = Err(ProtocolError::Unasked("a frame that is compared twice"));
     assert_eq!(source.handle(holds(0, 2)), twice, "one that waits");
     let Some(Work::Compare(..)) = source.next_work(9) else { panic!("to be compared") };
     source.frames_read(entry, &[(1, [9; 32])], &RangeSet::new());
@@ -322,9 +322,9 @@ fn parts_are_claimed_only_of_what_can_have_them() {
     source.handle(needs(2, &[Need::Rest])).unwrap();
     let holds =
         |entry, first, count| TargetMessage::Holds { entry, first, values: vec![[0; 32]; count], compare: false };
-    assert!(matches!(source.handle(holds(ids[0], 0, 1)), Err(ProtocolFault::Unasked(_))), "it was needed whole");
+    assert!(matches!(source.handle(holds(ids[0], 0, 1)), Err(ProtocolError::Unasked(_))), "it was needed whole");
     for (first, count) in [(2, 1), (1, 2), (0, 0), (u64::MAX, 1)] {
-        assert_eq!(source.handle(holds(ids[2], first, count)), Err(ProtocolFault::Misplaced));
+        assert_eq!(source.handle(holds(ids[2], first, count)), Err(ProtocolError::Misplaced));
     }
 }
 
@@ -546,11 +546,11 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
     assert_eq!(drain(&mut source), [ask(vec![StreamId(4)], vec![(ids[0], 2)])]);
     assert!(matches!(
         source.handle(TargetMessage::Missing { entry: ids[1], frames: vec![0..1] }),
-        Err(ProtocolFault::Unasked(_))
+        Err(ProtocolError::Unasked(_))
     ));
     assert_eq!(
         source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![8..10] }),
-        Err(ProtocolFault::Misplaced)
+        Err(ProtocolError::Misplaced)
     );
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
     source.handle(TargetMessage::Answered).unwrap();
@@ -562,7 +562,7 @@ fn an_answer_that_was_not_asked_for_is_a_fault() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(9 * F)]);
     source.handle(needs(0, &[Need::All])).unwrap();
-    let out_of_turn = Err(ProtocolFault::OutOfTurn("an answer"));
+    let out_of_turn = Err(ProtocolError::OutOfTurn("an answer"));
     assert_eq!(source.handle(TargetMessage::Answered), out_of_turn);
     assert_eq!(source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![0..1] }), out_of_turn);
 }
@@ -642,7 +642,7 @@ fn what_is_lost_of_a_flow_is_sent_again_before_more_is_read() {
     assert!(matches!(source.next_work(9), Some(Work::Kept(kept)) if kept.index == 3), "it came damaged");
     for frames in [1..3, 5..7] {
         let lacks = TargetMessage::Lacks { entry: ids[0], frames: vec![frames] };
-        assert_eq!(source.handle(lacks), Err(ProtocolFault::Misplaced), "gone, or never read");
+        assert_eq!(source.handle(lacks), Err(ProtocolError::Misplaced), "gone, or never read");
     }
 }
 

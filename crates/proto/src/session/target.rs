@@ -22,7 +22,7 @@ use std::sync::Arc;
 use self::flow::{Extent, Progress, tree_of};
 use crate::delta::blocks::BLOCK;
 use crate::entry::{Kind, Place, Stamp};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::{ByEntry, EntryId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::limits::ENTRY_WINDOW;
@@ -189,10 +189,10 @@ impl<H> Target<H> {
     }
 
     /// Takes a message from the source. An Offer must be answered entry by entry before the next message.
-    pub fn handle(&mut self, message: SourceMessage) -> Result<Step<H>, ProtocolFault> {
+    pub fn handle(&mut self, message: SourceMessage) -> Result<Step<H>, ProtocolError> {
         self.outbox.check()?;
         if self.offers_ended && is_new(&message) {
-            return Err(ProtocolFault::OutOfTurn("an offer"));
+            return Err(ProtocolError::OutOfTurn("an offer"));
         }
         match message {
             SourceMessage::Offer { first, entries } => self.handle_offer(first, entries),
@@ -211,7 +211,7 @@ impl<H> Target<H> {
             SourceMessage::Differs { entry, frames } => self.handle_differs(entry, &frames),
             SourceMessage::OffersEnd => {
                 if self.open_directories > 0 {
-                    return Err(ProtocolFault::OutOfTurn("the end of all offers"));
+                    return Err(ProtocolError::OutOfTurn("the end of all offers"));
                 }
                 self.offers_ended = true;
                 Ok(Step::None)
@@ -360,7 +360,7 @@ impl<H> Target<H> {
         size: u64,
         modified: Stamp,
         digest: Digest,
-    ) -> Result<Step<H>, ProtocolFault> {
+    ) -> Result<Step<H>, ProtocolError> {
         if self.tracked(entry)?.is_none() {
             return Ok(Step::None);
         }
@@ -370,12 +370,12 @@ impl<H> Target<H> {
                 large.close(frame, size)?;
                 large.end = Some((modified, digest));
             }
-            _ => return Err(ProtocolFault::OutOfTurn("the end of a file")),
+            _ => return Err(ProtocolError::OutOfTurn("the end of a file")),
         }
         Ok(self.finish_if_whole(entry))
     }
 
-    fn handle_source_failed(&mut self, entry: EntryId, reason: String) -> Result<Step<H>, ProtocolFault> {
+    fn handle_source_failed(&mut self, entry: EntryId, reason: String) -> Result<Step<H>, ProtocolError> {
         if self.tracked(entry)?.is_none() {
             return Ok(Step::None);
         }
@@ -385,7 +385,7 @@ impl<H> Target<H> {
             State::Large(large) => Some(Arc::clone(&large.handle)),
             // Whole and proven before the source gave it up: what is there is what was sent.
             State::Finishing => None,
-            _ => return Err(ProtocolFault::OutOfTurn("a failure")),
+            _ => return Err(ProtocolError::OutOfTurn("a failure")),
         };
         if !std::mem::replace(&mut tracked.released, true) {
             self.in_window -= 1;
@@ -473,9 +473,9 @@ impl<H> Target<H> {
     }
 
     /// An entry that was offered; `None` once it is settled.
-    fn tracked(&self, entry: EntryId) -> Result<Option<&Tracked<H>>, ProtocolFault> {
+    fn tracked(&self, entry: EntryId) -> Result<Option<&Tracked<H>>, ProtocolError> {
         if entry.0 >= self.next {
-            return Err(ProtocolFault::Unasked("an entry that was never offered"));
+            return Err(ProtocolError::Unasked("an entry that was never offered"));
         }
         Ok(self.entries.get(&entry))
     }

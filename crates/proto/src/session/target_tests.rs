@@ -50,7 +50,7 @@ fn another_name_is_of_what_was_offered_before_and_its_directory_waits_for_it() {
     let name = |to| child(Some(0), Kind::HardLink { to: EntryId(to), size: 3 });
     for to in [1, 2, 7] {
         let fault = target().handle(offer(0, vec![dir(), name(to)]));
-        assert!(matches!(fault, Err(ProtocolFault::Unasked(_))), "{to}");
+        assert!(matches!(fault, Err(ProtocolError::Unasked(_))), "{to}");
     }
     let mut target = target();
     let file = || child(Some(0), Kind::File { size: 0 });
@@ -103,19 +103,19 @@ fn drain(target: &mut Target<u64>) -> Vec<TargetMessage> {
 #[test]
 fn offers_come_in_turn() {
     let mut target = target();
-    assert!(matches!(target.handle(offer(1, vec![file(0)])), Err(ProtocolFault::OutOfTurn(_))));
-    assert!(matches!(target.handle(offer(0, vec![])), Err(ProtocolFault::OutOfTurn(_))));
+    assert!(matches!(target.handle(offer(1, vec![file(0)])), Err(ProtocolError::OutOfTurn(_))));
+    assert!(matches!(target.handle(offer(0, vec![])), Err(ProtocolError::OutOfTurn(_))));
     offered(&mut target, vec![file(0), file(0)]);
-    assert!(matches!(target.handle(offer(1, vec![file(0)])), Err(ProtocolFault::OutOfTurn(_))), "an id again");
-    assert!(matches!(target.handle(offer(3, vec![file(0)])), Err(ProtocolFault::OutOfTurn(_))), "a gap");
+    assert!(matches!(target.handle(offer(1, vec![file(0)])), Err(ProtocolError::OutOfTurn(_))), "an id again");
+    assert!(matches!(target.handle(offer(3, vec![file(0)])), Err(ProtocolError::OutOfTurn(_))), "a gap");
     target.handle(SourceMessage::OffersEnd).unwrap();
-    assert!(matches!(target.handle(offer(2, vec![file(0)])), Err(ProtocolFault::OutOfTurn(_))));
-    assert!(matches!(target.handle(SourceMessage::OffersEnd), Err(ProtocolFault::OutOfTurn(_))), "twice");
+    assert!(matches!(target.handle(offer(2, vec![file(0)])), Err(ProtocolError::OutOfTurn(_))));
+    assert!(matches!(target.handle(SourceMessage::OffersEnd), Err(ProtocolError::OutOfTurn(_))), "twice");
 }
 
 #[test]
 fn children_need_an_open_directory() {
-    let unasked = ProtocolFault::Unasked("a child of what is no open directory");
+    let unasked = ProtocolError::Unasked("a child of what is no open directory");
     for parent in [0, 1, 2, 3, 4, u64::MAX] {
         let mut target = target();
         offered(&mut target, vec![file(0), link(), dir()]);
@@ -132,7 +132,7 @@ fn a_directory_ends_once() {
     assert!(target.handle(SourceMessage::OffersEnd).is_err(), "open directories");
     assert!(matches!(target.handle(end_of(0)), Ok(Step::Finish(finish)) if *finish.handle == 0));
     for entry in [0, 1, 2, 4, u64::MAX] {
-        assert_eq!(target.handle(end_of(entry)).map(drop), Err(ProtocolFault::OutOfTurn("the end of a directory")));
+        assert_eq!(target.handle(end_of(entry)).map(drop), Err(ProtocolError::OutOfTurn("the end of a directory")));
     }
     target.settle(EntryId(0), true);
     assert!(target.handle(end_of(0)).is_err(), "once it is settled, too");
@@ -144,10 +144,10 @@ fn a_file_ends_once_and_only_if_it_has_frames() {
     offered(&mut target, vec![file(2 * F), file(5), dir(), link()]);
     assert!(matches!(target.handle(file_end(0)), Ok(Step::None)));
     for entry in [0, 1, 2] {
-        assert_eq!(target.handle(file_end(entry)).map(drop), Err(ProtocolFault::OutOfTurn("the end of a file")));
+        assert_eq!(target.handle(file_end(entry)).map(drop), Err(ProtocolError::OutOfTurn("the end of a file")));
     }
     assert!(matches!(target.handle(file_end(3)), Ok(Step::None)), "settled, so it is late");
-    assert!(matches!(target.handle(file_end(4)), Err(ProtocolFault::Unasked(_))));
+    assert!(matches!(target.handle(file_end(4)), Err(ProtocolError::Unasked(_))));
 }
 
 #[test]
@@ -156,10 +156,10 @@ fn frames_are_admitted_only_where_they_belong() {
     offered(&mut target, vec![file(2 * F + 1), file(5), dir(), link()]);
     for (offset, len) in [(1, F), (0, F - 1), (2 * F, 2), (3 * F, 1), (u64::MAX, 1), (0, 0)] {
         let admitted = target.admit_frame(EntryId(0), offset, usize::try_from(len).unwrap());
-        assert_eq!(admitted, Err(ProtocolFault::Misplaced), "{offset} {len}");
+        assert_eq!(admitted, Err(ProtocolError::Misplaced), "{offset} {len}");
     }
     for entry in [1, 2, 4] {
-        assert!(matches!(target.admit_frame(EntryId(entry), 0, 5), Err(ProtocolFault::Unasked(_))), "{entry}");
+        assert!(matches!(target.admit_frame(EntryId(entry), 0, 5), Err(ProtocolError::Unasked(_))), "{entry}");
     }
     assert_eq!(target.admit_frame(EntryId(3), 0, 5), Ok(None), "settled, so it is late");
     assert_eq!(target.admit_frame(EntryId(0), 2 * F, 1).map(|handle| handle.is_some()), Ok(true));
@@ -216,7 +216,7 @@ fn a_part_that_is_to_be_compared_counts_when_it_was() {
         .unwrap();
     let same = |frames| SourceMessage::Same { entry: EntryId(0), frames: vec![frames] };
     for frames in [0..4, 3..9, 0..u64::MAX] {
-        assert!(matches!(target.handle(same(frames)), Err(ProtocolFault::Unasked(_))));
+        assert!(matches!(target.handle(same(frames)), Err(ProtocolError::Unasked(_))));
     }
     assert!(matches!(target.handle(same(1..3)), Ok(Step::None)));
     assert!(target.admit_frame(EntryId(0), 0, frame_len().bytes()).unwrap().is_some(), "the source has another one");
@@ -271,7 +271,7 @@ fn a_flow_takes_frames_in_any_order_but_not_far_ahead_and_tells_how_far_it_is_wr
         let mut target = with_a_flow(kind, answer);
         assert!(target.admit_frame(EntryId(0), 2 * F, len).unwrap().is_some());
         assert!(target.admit_frame(EntryId(0), (ahead - 1) * F, len).unwrap().is_some());
-        let too_far = Err(ProtocolFault::OverLimit("frames ahead of what is written"));
+        let too_far = Err(ProtocolError::OverLimit("frames ahead of what is written"));
         assert_eq!(target.admit_frame(EntryId(0), ahead * F, len), too_far);
         for index in 0..ahead / 8 {
             assert!(drain(&mut target).is_empty());
@@ -297,9 +297,9 @@ fn only_the_last_frame_of_a_stream_is_short_and_its_end_has_to_agree() {
     let begun = || with_a_flow(Kind::Stream, need(0));
     let mut target = begun();
     assert!(target.admit_frame(EntryId(0), 3 * F, 7).unwrap().is_some());
-    assert_eq!(target.admit_frame(EntryId(0), 4 * F, len), Err(ProtocolFault::Misplaced), "behind the last");
-    assert_eq!(target.admit_frame(EntryId(0), F, 7), Err(ProtocolFault::Misplaced), "short in the middle");
-    assert_eq!(target.admit_frame(EntryId(0), 1, len), Err(ProtocolFault::Misplaced), "not where a frame begins");
+    assert_eq!(target.admit_frame(EntryId(0), 4 * F, len), Err(ProtocolError::Misplaced), "behind the last");
+    assert_eq!(target.admit_frame(EntryId(0), F, 7), Err(ProtocolError::Misplaced), "short in the middle");
+    assert_eq!(target.admit_frame(EntryId(0), 1, len), Err(ProtocolError::Misplaced), "not where a frame begins");
     assert!(target.admit_frame(EntryId(0), F, len).unwrap().is_some());
     for size in [0, 3 * F, 3 * F + 6, 3 * F + 8, 9 * F, u64::MAX] {
         let mut target = begun();
@@ -313,7 +313,7 @@ fn only_the_last_frame_of_a_stream_is_short_and_its_end_has_to_agree() {
     }
     assert!(matches!(target.handle(end(3 * F + 7)), Ok(Step::None)));
     assert!(target.handle(end(3 * F + 7)).is_err(), "once");
-    assert_eq!(target.admit_frame(EntryId(0), 4 * F, len), Err(ProtocolFault::Misplaced));
+    assert_eq!(target.admit_frame(EntryId(0), 4 * F, len), Err(ProtocolError::Misplaced));
     let mut empty = begun();
     let digest = *blake3::hash(b"").as_bytes();
     let end = SourceMessage::FileEnd { entry: EntryId(0), size: 0, modified: Stamp::default(), digest };
@@ -374,8 +374,8 @@ fn packs_hold_only_what_is_needed() {
     offered(&mut target, vec![file(F), file(5), dir(), link()]);
     drain(&mut target);
     for entry in [0, 2, 4, u64::MAX] {
-        assert!(matches!(target.admit_pack(&[packed(1), packed(entry)]), Err(ProtocolFault::Unasked(_))), "{entry}");
-        assert!(matches!(target.resend_pack(&[packed(1), packed(entry)]), Err(ProtocolFault::Unasked(_))), "{entry}");
+        assert!(matches!(target.admit_pack(&[packed(1), packed(entry)]), Err(ProtocolError::Unasked(_))), "{entry}");
+        assert!(matches!(target.resend_pack(&[packed(1), packed(entry)]), Err(ProtocolError::Unasked(_))), "{entry}");
     }
     assert_eq!(drain(&mut target), [], "all or nothing");
     target.resend_pack(&[packed(3), packed(1)]).unwrap();
@@ -394,8 +394,8 @@ fn what_the_source_gives_up_is_abandoned_once() {
         vec![dir(), child(Some(0), Kind::File { size: F }), child(Some(0), Kind::File { size: 5 }), link()],
     );
     target.handle(end_of(0)).unwrap();
-    assert!(matches!(target.handle(failed(0)), Err(ProtocolFault::OutOfTurn(_))), "a directory");
-    assert!(matches!(target.handle(failed(4)), Err(ProtocolFault::Unasked(_))), "never offered");
+    assert!(matches!(target.handle(failed(0)), Err(ProtocolError::OutOfTurn(_))), "a directory");
+    assert!(matches!(target.handle(failed(4)), Err(ProtocolError::Unasked(_))), "never offered");
     assert!(matches!(target.handle(failed(3)), Ok(Step::None)), "settled");
     for entry in [1, 2] {
         assert!(
@@ -423,7 +423,7 @@ fn the_window_is_enforced() {
         "directories count only once ended"
     );
     target.answer(EntryId(next), need(next));
-    assert!(matches!(target.handle(offer(next + 1, vec![link()])), Err(ProtocolFault::OverLimit(_))));
+    assert!(matches!(target.handle(offer(next + 1, vec![link()])), Err(ProtocolError::OverLimit(_))));
 }
 
 #[test]
@@ -447,7 +447,7 @@ fn open_directories_are_limited() {
     for _ in 0..OPEN_DIRECTORIES_MAX / OFFER_ENTRIES_MAX {
         offered(&mut target, vec![dir(); OFFER_ENTRIES_MAX]);
     }
-    assert!(matches!(target.handle(offer(target.next, vec![dir()])), Err(ProtocolFault::OverLimit(_))));
+    assert!(matches!(target.handle(offer(target.next, vec![dir()])), Err(ProtocolError::OverLimit(_))));
 }
 
 #[test]
@@ -463,7 +463,7 @@ fn frames_with_gaps_between_them_are_limited() {
     let sent = (0..frames).step_by(2).map(|index| (u64::from(index >= half * 2), index));
     let faulty = sent.map(|(entry, index)| (index / 2, send(entry, index))).find(|(_, sent)| sent.is_err());
     let (number, fault) = faulty.unwrap();
-    assert!(matches!(fault, Err(ProtocolFault::OverLimit(_))), "{fault:?}");
+    assert!(matches!(fault, Err(ProtocolError::OverLimit(_))), "{fault:?}");
     let most = (UNMERGED_RUNS_MAX + RUNS_COUNTED_EVERY) as u64;
     assert!((UNMERGED_RUNS_MAX as u64..=most).contains(&number), "{number}");
 }
@@ -483,8 +483,8 @@ fn nobody_asks_about_an_entry_twice() {
     let mut target = target();
     offered(&mut target, vec![file(9 * F); 3]);
     let mut ask = |entries| target.handle(SourceMessage::Ask { streams: vec![StreamId(0)], entries });
-    assert!(matches!(ask(vec![(EntryId(0), 1), (EntryId(0), 1)]), Err(ProtocolFault::Invalid(_))));
-    assert!(matches!(ask(vec![(EntryId(1), 2), (EntryId(2), 1)]), Err(ProtocolFault::Invalid(_))));
+    assert!(matches!(ask(vec![(EntryId(0), 1), (EntryId(0), 1)]), Err(ProtocolError::Invalid(_))));
+    assert!(matches!(ask(vec![(EntryId(1), 2), (EntryId(2), 1)]), Err(ProtocolError::Invalid(_))));
     assert!(ask(vec![(EntryId(0), 1), (EntryId(1), 2)]).is_ok());
 }
 
@@ -509,7 +509,7 @@ fn bytes_of_unsettled_entries_are_limited() {
     target.abandoned(EntryId(1));
     offered(&mut target, vec![heavy(file(0)), heavy(file(0))]);
     let one_more = target.handle(offer(target.next, vec![heavy(file(0))]));
-    assert!(matches!(one_more, Err(ProtocolFault::OverLimit(_))), "{one_more:?}");
+    assert!(matches!(one_more, Err(ProtocolError::OverLimit(_))), "{one_more:?}");
 }
 
 #[test]
@@ -524,7 +524,7 @@ fn bytes_of_open_directories_are_limited() {
     target.settle(EntryId(0), true);
     assert_eq!(target.open_bytes, target.held_bytes);
     offered(&mut target, vec![heavy(dir())]);
-    assert!(matches!(target.handle(offer(target.next, vec![heavy(dir())])), Err(ProtocolFault::OverLimit(_))));
+    assert!(matches!(target.handle(offer(target.next, vec![heavy(dir())])), Err(ProtocolError::OverLimit(_))));
 }
 
 #[test]
@@ -633,7 +633,7 @@ fn who_asks_learns_what_is_neither_here_nor_in_hand() {
     target.admit_pack(&[packed(1)]).unwrap();
     let step = target.handle(ask(0, 3)).unwrap();
     assert!(matches!(step, Step::StreamsLost(streams) if streams == [StreamId(3)]));
-    assert_eq!(target.handle(ask(0, 3)).unwrap_err(), ProtocolFault::OutOfTurn("a question"), "one at a time");
+    assert_eq!(target.handle(ask(0, 3)).unwrap_err(), ProtocolError::OutOfTurn("a question"), "one at a time");
     let answer = [
         TargetMessage::Missing { entry: EntryId(0), frames: vec![0..1, 2..3, 4..5] },
         TargetMessage::ResendPacked { entries: vec![EntryId(2)] },
@@ -641,10 +641,10 @@ fn who_asks_learns_what_is_neither_here_nor_in_hand() {
     ];
     assert_eq!(drain(&mut target), answer);
     for (first, count, fault) in [
-        (3, 2, ProtocolFault::Unasked("what was not sent")),
-        (3, 3, ProtocolFault::Unasked("what was not sent")),
-        (5, 1, ProtocolFault::Unasked("an entry that was never offered")),
-        (0, u64::MAX, ProtocolFault::OverLimit("entries that are asked about")),
+        (3, 2, ProtocolError::Unasked("what was not sent")),
+        (3, 3, ProtocolError::Unasked("what was not sent")),
+        (5, 1, ProtocolError::Unasked("an entry that was never offered")),
+        (0, u64::MAX, ProtocolError::OverLimit("entries that are asked about")),
     ] {
         assert_eq!(target.handle(ask(first, count)).unwrap_err(), fault);
     }
@@ -775,8 +775,8 @@ fn names_are_left_out_and_patterns_lie_in_directories_that_have_not_ended() {
         if entry == 0 {
             target.handle(end_of(0)).unwrap();
         }
-        assert!(matches!(target.handle(left_out(entry)), Err(ProtocolFault::OutOfTurn(_))), "{entry}");
-        assert!(matches!(target.handle(patterns(entry)), Err(ProtocolFault::OutOfTurn(_))), "{entry}");
+        assert!(matches!(target.handle(left_out(entry)), Err(ProtocolError::OutOfTurn(_))), "{entry}");
+        assert!(matches!(target.handle(patterns(entry)), Err(ProtocolError::OutOfTurn(_))), "{entry}");
     }
 }
 
@@ -798,7 +798,7 @@ fn with_bases(files: usize, marked: u64) -> Target<u64> {
 }
 
 /// Has a frame built, with this outcome; whether it is to be written.
-fn build(target: &mut Target<u64>, entry: u64, base: BaseId, rebuilt: Rebuilt) -> Result<bool, ProtocolFault> {
+fn build(target: &mut Target<u64>, entry: u64, base: BaseId, rebuilt: Rebuilt) -> Result<bool, ProtocolError> {
     let admitted = target.admit_delta(EntryId(entry), F, 256 << 10).unwrap();
     assert!(admitted.is_some());
     target.conclude_delta(EntryId(entry), F, base, rebuilt)
@@ -834,7 +834,7 @@ fn a_base_file_is_lost_to_the_first_wrong_delta_whatever_entry_it_belongs_to() {
     assert_eq!(build(&mut target, 2, other, Rebuilt::Right), Ok(true), "other files keep theirs");
     target.release_frame(EntryId(2), F);
     let fault = build(&mut target, 2, other, Rebuilt::Wrong);
-    assert_eq!(fault, Err(ProtocolFault::OverLimit("deltas with a wrong value")));
+    assert_eq!(fault, Err(ProtocolError::OverLimit("deltas with a wrong value")));
 }
 
 #[test]

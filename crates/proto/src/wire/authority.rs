@@ -4,7 +4,7 @@
 
 use super::counters::{Counters, Final, PathFigures, ReadBack};
 use super::report::WorkerMessage;
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::sync::SyncFigures;
 
 /// The ends of a job for which a worker speaks.
@@ -245,14 +245,14 @@ impl WorkerMessage {
     ///
     /// # Errors
     /// The figure's name.
-    pub fn check_owner(&self, ends: Ends) -> Result<(), ProtocolFault> {
+    pub fn check_owner(&self, ends: Ends) -> Result<(), ProtocolError> {
         let foreign = match self {
             Self::Counters(counters) => counters.foreign(ends),
             Self::Synced(figures) => figures.foreign(ends),
             Self::Finished(last) => last.foreign(ends),
             _ => None,
         };
-        foreign.map_or(Ok(()), |name| Err(ProtocolFault::Unasked(name)))
+        foreign.map_or(Ok(()), |name| Err(ProtocolError::Unasked(name)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::checksum::Algorithm;
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::CHECKSUM_MAX;
 
 /// A digest that is computed of each file.
@@ -54,14 +54,14 @@ impl Checksum {
             0 => Against::Nothing,
             1 => Against::Value(reader.bytes(CHECKSUM_MAX, "a checksum")?.to_vec()),
             2 => Against::Lines,
-            value => return Err(ProtocolFault::Unknown { what: "comparison of checksums", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "comparison of checksums", value: value.into() }),
         };
         let fits = match &against {
             Against::Nothing => true,
             Against::Value(value) => value.len() == algorithm.bytes(),
             Against::Lines => !at_source,
         };
-        if fits { Ok(Some(Self { algorithm, at_source, against })) } else { Err(ProtocolFault::Invalid("a checksum")) }
+        if fits { Ok(Some(Self { algorithm, at_source, against })) } else { Err(ProtocolError::Invalid("a checksum")) }
     }
 }
 

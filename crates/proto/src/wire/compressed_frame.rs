@@ -7,7 +7,7 @@
 use super::frame::Trailer;
 use crate::compression::Codec;
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::FRAME_MAX;
 
 /// What a compressed payload was and is to become again.
@@ -40,7 +40,7 @@ pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(Option<Compresse
     let codec = Codec::from_number(reader.u8()?)?;
     let plain = reader.count(FRAME_MAX as usize, "a payload before it was compressed")?;
     if payload == 0 || payload >= plain {
-        return Err(ProtocolFault::Invalid("a compressed payload that is not shorter"));
+        return Err(ProtocolError::Invalid("a compressed payload that is not shorter"));
     }
     // The trailer's own checks of lengths are about what the payload will be. One that takes no payload refuses it.
     let trailer = Trailer::decode(reader.take(reader.remaining())?, plain)?;
@@ -91,16 +91,16 @@ mod tests {
             assert!(decode_trailer(&with(1000, &data()), payload).is_err(), "{payload} bytes are not shorter");
         }
         let over = decode_trailer(&with(FRAME_MAX as usize + 1, &data()), 9);
-        assert_eq!(over, Err(ProtocolFault::OverLimit("a payload before it was compressed")));
+        assert_eq!(over, Err(ProtocolError::OverLimit("a payload before it was compressed")));
         assert!(decode_trailer(&with(1001, &pack(1, 1000)), 9).is_err(), "a pack fills its plain payload");
         for empty in [Trailer::Finished, Trailer::End { records: 1 }] {
             assert!(decode_trailer(&with(1000, &empty), 9).is_err(), "{empty:?} has no payload");
         }
         let nested = [&with(1000, &data())[..4], &with(1000, &data())].concat();
-        assert_eq!(decode_trailer(&nested, 9), Err(ProtocolFault::Unknown { what: "kind of record", value: 4 }));
+        assert_eq!(decode_trailer(&nested, 9), Err(ProtocolError::Unknown { what: "kind of record", value: 4 }));
         let mut unknown = with(1000, &data());
         unknown[1] = 3;
-        assert_eq!(decode_trailer(&unknown, 9), Err(ProtocolFault::Unknown { what: "codec", value: 3 }));
+        assert_eq!(decode_trailer(&unknown, 9), Err(ProtocolError::Unknown { what: "codec", value: 3 }));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! engine's.
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::JobNumber;
 use crate::limits::PEER_MESSAGE_MAX;
 
@@ -33,14 +33,14 @@ impl<'a> Packed<'a> {
         }
         let mut reader = Reader::new(&message[1..]);
         if reader.u32()? != job.0 {
-            return Err(ProtocolFault::Unasked("another job"));
+            return Err(ProtocolError::Unasked("another job"));
         }
         let plain = reader.count(PEER_MESSAGE_MAX, "bytes of a message")?;
         let bytes = reader.bytes(PEER_MESSAGE_MAX, "a compressed message")?;
         reader.finish()?;
         match bytes.len() < plain {
             true => Ok(Some(Self { plain, bytes })),
-            false => Err(ProtocolFault::Invalid("a compressed message that is no shorter")),
+            false => Err(ProtocolError::Invalid("a compressed message that is no shorter")),
         }
     }
 }

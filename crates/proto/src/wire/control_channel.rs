@@ -5,7 +5,7 @@
 //! `16 + n` is data stream n, where it must go through ssh. A frame of channel 0 without content is a beat: it says
 //! that its writer is there, and nothing else.
 
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::StreamId;
 use crate::limits::{LINK_MESSAGE_MAX, PEER_MESSAGE_MAX, STREAMS_MAX, TUNNEL_PIECE_MAX};
 
@@ -31,14 +31,14 @@ impl Channel {
         }
     }
 
-    fn from_number(number: u16) -> Result<Self, ProtocolFault> {
+    fn from_number(number: u16) -> Result<Self, ProtocolError> {
         match number {
             0 => Ok(Channel::Controller),
             1 => Ok(Channel::Peer),
             n if (FIRST_STREAM..FIRST_STREAM + STREAMS_MAX).contains(&n) => {
                 Ok(Channel::Stream(StreamId(n - FIRST_STREAM)))
             }
-            n => Err(ProtocolFault::Unknown { what: "channel", value: n.into() }),
+            n => Err(ProtocolError::Unknown { what: "channel", value: n.into() }),
         }
     }
 
@@ -67,12 +67,12 @@ pub fn encode_header(channel: Channel, length: u32) -> [u8; HEADER_LEN] {
 }
 
 /// Reads a header and holds the length to the channel's limit.
-pub fn decode_header(header: [u8; HEADER_LEN]) -> Result<(Channel, usize), ProtocolFault> {
+pub fn decode_header(header: [u8; HEADER_LEN]) -> Result<(Channel, usize), ProtocolError> {
     let [a, b, c, d, e, f] = header;
     let channel = Channel::from_number(u16::from_le_bytes([e, f]))?;
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
     if length > channel.limit() {
-        return Err(ProtocolFault::OverLimit("a link frame"));
+        return Err(ProtocolError::OverLimit("a link frame"));
     }
     Ok((channel, length))
 }
@@ -93,7 +93,7 @@ mod tests {
         {
             assert_eq!(decode_header(encode_header(channel, 17)), Ok((channel, 17)));
             let over = u32::try_from(channel.limit() + 1).unwrap();
-            assert_eq!(decode_header(encode_header(channel, over)), Err(ProtocolFault::OverLimit("a link frame")));
+            assert_eq!(decode_header(encode_header(channel, over)), Err(ProtocolError::OverLimit("a link frame")));
         }
         assert!(decode_header([0, 0, 0, 0, 2, 0]).is_err());
         assert!(decode_header([0, 0, 0, 0, 16, 1]).is_err());

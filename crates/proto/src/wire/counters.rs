@@ -5,7 +5,7 @@ use crate::encoding::bounded_figure;
 use crate::encoding::decode_figure;
 use crate::encoding::encode_figure;
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::FIGURE_MAX;
 
 /// How far an end is. The source counts what it found, the target what it settled.
@@ -210,7 +210,7 @@ impl Final {
         let compression = match Policy::decode(reader)? {
             Policy::Off => None,
             Policy::Always(method) => Some(method),
-            Policy::Auto => return Err(ProtocolFault::Invalid("a compression that was not chosen")),
+            Policy::Auto => return Err(ProtocolError::Invalid("a compression that was not chosen")),
         };
         Ok(Self {
             counters,
@@ -279,7 +279,7 @@ mod tests {
         let mut out = Writer::new();
         out.bool(true).varint(FIGURE_MAX + 1).raw(&[0; 17]);
         let bytes = out.into_bytes();
-        let fault = Err(ProtocolFault::OverLimit("figures of a report"));
+        let fault = Err(ProtocolError::OverLimit("figures of a report"));
         assert_eq!(Counters::decode(&mut Reader::new(&bytes)), fault);
     }
 }

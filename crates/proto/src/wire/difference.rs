@@ -1,11 +1,11 @@
 //! How an entry at the target differs from the source's, as a target that compares tells its controller.
 
-use crate::entry::What;
+use crate::entry::EntryKind;
 use std::ops::Range;
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::{Device, Node};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::{
     ATTRIBUTE_NAME_MAX, DIFFERENCES_MAX, DIFFERING_ATTRIBUTES_MAX, DIFFERING_RANGES_MAX, PATH_MAX, SYMLINK_MAX,
 };
@@ -14,15 +14,15 @@ use crate::limits::{
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Difference {
     /// It is not at the target: this.
-    Missing(What),
+    Missing(EntryKind),
     /// It is at the target alone: this.
-    Extra(What),
+    Extra(EntryKind),
     /// They are not the same kind of thing.
     Kind {
         /// What the source has.
-        source: What,
+        source: EntryKind,
         /// What the target has.
-        target: What,
+        target: EntryKind,
     },
     /// Files of different lengths, in bytes.
     Size {
@@ -158,9 +158,9 @@ impl Difference {
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         Ok(match reader.u8()? {
-            kind::MISSING => Self::Missing(What::decode(reader)?),
-            kind::EXTRA => Self::Extra(What::decode(reader)?),
-            kind::KIND => Self::Kind { source: What::decode(reader)?, target: What::decode(reader)? },
+            kind::MISSING => Self::Missing(EntryKind::decode(reader)?),
+            kind::EXTRA => Self::Extra(EntryKind::decode(reader)?),
+            kind::KIND => Self::Kind { source: EntryKind::decode(reader)?, target: EntryKind::decode(reader)? },
             kind::SIZE => Self::Size { source: reader.varint()?, target: reader.varint()? },
             kind::LINK => {
                 let mut link = || -> Decoded<Vec<u8>> { Ok(reader.bytes(SYMLINK_MAX, "a symbolic link")?.to_vec()) };
@@ -188,19 +188,19 @@ impl Difference {
                 let at_source = match End::decode(reader)? {
                     End::Source => true,
                     End::Target => false,
-                    End::Both => return Err(ProtocolFault::Invalid("a name at both ends")),
+                    End::Both => return Err(ProtocolError::Invalid("a name at both ends")),
                 };
                 Self::Name { at_source, of: reader.bytes(PATH_MAX, "a path")?.to_vec() }
             }
             kind::NODE => Self::Node { source: decode_node(reader)?, target: decode_node(reader)? },
-            value => return Err(ProtocolFault::Unknown { what: "difference", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "difference", value: value.into() }),
         })
     }
 }
 
 fn decode_range(reader: &mut Reader<'_>) -> Decoded<Range<u64>> {
     let range = reader.varint()?..reader.varint()?;
-    if range.is_empty() { Err(ProtocolFault::Invalid("a range of bytes")) } else { Ok(range) }
+    if range.is_empty() { Err(ProtocolError::Invalid("a range of bytes")) } else { Ok(range) }
 }
 
 fn encode_node(node: Node, out: &mut Writer) {
@@ -219,7 +219,7 @@ fn decode_node(reader: &mut Reader<'_>) -> Decoded<Node> {
         2 => Node::Block(device(reader)?),
         3 => Node::Fifo,
         4 => Node::Socket,
-        value => return Err(ProtocolFault::Unknown { what: "device, FIFO or socket", value: value.into() }),
+        value => return Err(ProtocolError::Unknown { what: "device, FIFO or socket", value: value.into() }),
     })
 }
 
@@ -237,7 +237,7 @@ impl End {
             1 => Ok(Self::Source),
             2 => Ok(Self::Target),
             3 => Ok(Self::Both),
-            value => Err(ProtocolFault::Unknown { what: "end", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "end", value: value.into() }),
         }
     }
 }
@@ -249,9 +249,9 @@ mod tests {
     #[test]
     fn each_comes_back_and_others_are_faults() {
         let all = vec![
-            Difference::Missing(What::Symlink),
-            Difference::Extra(What::Special),
-            Difference::Kind { source: What::Directory, target: What::Symlink },
+            Difference::Missing(EntryKind::Symlink),
+            Difference::Extra(EntryKind::Special),
+            Difference::Kind { source: EntryKind::Directory, target: EntryKind::Symlink },
             Difference::Size { source: 0, target: u64::MAX },
             Difference::Link { source: b"a".to_vec(), target: vec![0xff; SYMLINK_MAX] },
             Difference::Mode { source: 0o644, target: 0o4755 },

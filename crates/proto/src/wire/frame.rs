@@ -9,7 +9,7 @@ use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::Stamp;
 use crate::entry::decode_stamp;
 use crate::entry::encode_stamp;
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::{EntryId, JobNumber};
 use crate::integrity::Digest;
 use crate::limits::{FRAME_MAX, PACK_FILES_MAX, TRAILER_MAX};
@@ -48,12 +48,12 @@ impl Prefix {
     pub fn decode(bytes: [u8; PREFIX_LEN]) -> Decoded<Self> {
         let [a, b, c, d, e, f, g, h] = bytes;
         if lengths_check([a, b, c, d, e, f]) != [g, h] {
-            return Err(ProtocolFault::NotAuthentic);
+            return Err(ProtocolError::NotAuthentic);
         }
         let prefix =
             Self { payload: u32::from_le_bytes([a, b, c, d]) as usize, trailer: u16::from_le_bytes([e, f]).into() };
         if prefix.payload > FRAME_MAX as usize || prefix.trailer == 0 {
-            return Err(ProtocolFault::OverLimit("a record"));
+            return Err(ProtocolError::OverLimit("a record"));
         }
         Ok(prefix)
     }
@@ -198,10 +198,10 @@ impl Trailer {
             PACK => Trailer::Pack(decode_pack(&mut reader, payload)?),
             DELTA => Trailer::Delta(decode_delta(&mut reader, payload)?),
             END => Trailer::End { records: reader.u64()? },
-            kind => return Err(ProtocolFault::Unknown { what: "kind of record", value: kind.into() }),
+            kind => return Err(ProtocolError::Unknown { what: "kind of record", value: kind.into() }),
         };
         if matches!(trailer, Trailer::Finished | Trailer::End { .. }) && payload != 0 {
-            return Err(ProtocolFault::Invalid("a payload where none may be"));
+            return Err(ProtocolError::Invalid("a payload where none may be"));
         }
         reader.finish()?;
         Ok(trailer)
@@ -212,7 +212,7 @@ fn decode_delta(reader: &mut Reader<'_>, payload: usize) -> Decoded<DeltaFrame> 
     let (job, entry, offset) = (JobNumber(reader.u32()?), EntryId(reader.varint()?), reader.u64()?);
     let plain = reader.count(FRAME_MAX as usize, "a frame that is made")?;
     if payload == 0 || payload >= plain {
-        return Err(ProtocolFault::Invalid("instructions that are not shorter than their frame"));
+        return Err(ProtocolError::Invalid("instructions that are not shorter than their frame"));
     }
     Ok(DeltaFrame { job, entry, offset, plain, value: reader.array()? })
 }
@@ -236,7 +236,7 @@ fn decode_pack(reader: &mut Reader<'_>, payload: usize) -> Decoded<PackFrame> {
         });
     }
     if total != payload || files.is_empty() {
-        return Err(ProtocolFault::Invalid("a pack whose files are not its payload"));
+        return Err(ProtocolError::Invalid("a pack whose files are not its payload"));
     }
     Ok(PackFrame { job, check, files })
 }
@@ -302,8 +302,8 @@ mod tests {
             Prefix::decode(bytes.try_into().unwrap())
         };
         assert_eq!(decoded([0, 0, 16, 0, 60, 0]), Ok(prefix));
-        assert_eq!(decoded([1, 0, 16, 0, 60, 0]), Err(ProtocolFault::OverLimit("a record")));
-        assert_eq!(decoded([0; 6]), Err(ProtocolFault::OverLimit("a record")));
+        assert_eq!(decoded([1, 0, 16, 0, 60, 0]), Err(ProtocolError::OverLimit("a record")));
+        assert_eq!(decoded([0; 6]), Err(ProtocolError::OverLimit("a record")));
     }
 
     #[test]
@@ -315,7 +315,7 @@ mod tests {
             if second > first {
                 changed[second / 8] ^= 1 << (second % 8);
             }
-            assert_eq!(Prefix::decode(changed), Err(ProtocolFault::NotAuthentic), "{first}, {second}");
+            assert_eq!(Prefix::decode(changed), Err(ProtocolError::NotAuthentic), "{first}, {second}");
         }
     }
 }

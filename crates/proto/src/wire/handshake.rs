@@ -6,7 +6,7 @@
 //! connection never has another's keys.
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::feature::PROTOCOL_VERSION;
 use crate::ids::{JobId, PathId, StreamId};
 
@@ -65,7 +65,7 @@ impl Suite {
     /// The suite of that number.
     pub fn from_number(number: u8) -> Decoded<Self> {
         let found = Self::ALL.iter().find(|(_, n)| *n == number);
-        found.map(|(suite, _)| *suite).ok_or(ProtocolFault::Unknown { what: "cipher", value: number.into() })
+        found.map(|(suite, _)| *suite).ok_or(ProtocolError::Unknown { what: "cipher", value: number.into() })
     }
 }
 
@@ -144,11 +144,11 @@ impl Answer {
 
 fn check_opening(reader: &mut Reader<'_>) -> Decoded<()> {
     if reader.array::<8>()? != MAGIC {
-        return Err(ProtocolFault::NotAuthentic);
+        return Err(ProtocolError::NotAuthentic);
     }
     match reader.u16()? {
         PROTOCOL_VERSION => Ok(()),
-        other => Err(ProtocolFault::Version(other)),
+        other => Err(ProtocolError::Version(other)),
     }
 }
 
@@ -174,9 +174,9 @@ mod tests {
     fn another_protocol_is_refused() {
         let mut bytes = Answer { random: [4; 32] }.encode();
         bytes[8] = 99;
-        assert_eq!(Answer::decode(&bytes), Err(ProtocolFault::Version(99)));
+        assert_eq!(Answer::decode(&bytes), Err(ProtocolError::Version(99)));
         bytes[0] = b'H';
-        assert_eq!(Answer::decode(&bytes), Err(ProtocolFault::NotAuthentic));
+        assert_eq!(Answer::decode(&bytes), Err(ProtocolError::NotAuthentic));
     }
 
     #[test]

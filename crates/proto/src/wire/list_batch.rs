@@ -2,7 +2,7 @@
 //! where they go. A batch counts until the target has heard from the source that nothing more of it will be offered.
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::NAMES_MAX;
 use crate::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, PATH_MAX};
 use crate::path::Name;
@@ -66,7 +66,7 @@ impl ListedKinds {
             0 => Ok(Self::No),
             1 => Ok(Self::Files),
             2 => Ok(Self::Trees),
-            value => Err(ProtocolFault::Unknown { what: "kind of listed operands", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "kind of listed operands", value: value.into() }),
         }
     }
 }
@@ -113,7 +113,7 @@ impl Places {
 fn check_size(reader: &Reader<'_>) -> Decoded<()> {
     match reader.remaining() {
         0..=LISTED_BATCH_BYTES => Ok(()),
-        _ => Err(ProtocolFault::OverLimit("bytes of listed operands")),
+        _ => Err(ProtocolError::OverLimit("bytes of listed operands")),
     }
 }
 
@@ -121,7 +121,7 @@ fn check_size(reader: &Reader<'_>) -> Decoded<()> {
 fn count_from(reader: &mut Reader<'_>, first: u32) -> Decoded<usize> {
     let count = reader.count(LISTED_BATCH_MAX, "listed operands")?;
     let end = u32::try_from(count).ok().and_then(|count| first.checked_add(count));
-    end.map(|_| count).ok_or(ProtocolFault::OverLimit("the number of a listed operand"))
+    end.map(|_| count).ok_or(ProtocolError::OverLimit("the number of a listed operand"))
 }
 
 #[cfg(test)]
@@ -152,16 +152,16 @@ mod tests {
         let decoded = |paths: &Paths| Paths::decode(&mut Reader::new(&encoded(|out| paths.encode(out))));
         let most = paths(LISTED_BATCH_MAX, 100);
         assert_eq!(decoded(&most), Ok(most));
-        assert_eq!(decoded(&paths(LISTED_BATCH_MAX + 1, 1)), Err(ProtocolFault::OverLimit("listed operands")));
-        assert_eq!(decoded(&paths(5, PATH_MAX)), Err(ProtocolFault::OverLimit("bytes of listed operands")));
+        assert_eq!(decoded(&paths(LISTED_BATCH_MAX + 1, 1)), Err(ProtocolError::OverLimit("listed operands")));
+        assert_eq!(decoded(&paths(5, PATH_MAX)), Err(ProtocolError::OverLimit("bytes of listed operands")));
         let last = Paths { first: u32::MAX, ..paths(1, 1) };
-        assert_eq!(decoded(&last), Err(ProtocolFault::OverLimit("the number of a listed operand")));
+        assert_eq!(decoded(&last), Err(ProtocolError::OverLimit("the number of a listed operand")));
 
         let place = |at: &str| Place { below: vec![name(at)], name: None };
         let places = |count| Places { first: 0, places: vec![place("a"); count] };
         let decoded = |places: &Places| Places::decode(&mut Reader::new(&encoded(|out| places.encode(out))));
         assert_eq!(decoded(&places(LISTED_BATCH_MAX)), Ok(places(LISTED_BATCH_MAX)));
-        assert_eq!(decoded(&places(LISTED_BATCH_MAX + 1)), Err(ProtocolFault::OverLimit("listed operands")));
+        assert_eq!(decoded(&places(LISTED_BATCH_MAX + 1)), Err(ProtocolError::OverLimit("listed operands")));
     }
 
     #[test]
@@ -170,6 +170,6 @@ mod tests {
         let mut bytes = encoded(|out| places.encode(out));
         assert_eq!(Places::decode(&mut Reader::new(&bytes)), Ok(places));
         *bytes.last_mut().unwrap() = b'/';
-        assert_eq!(Places::decode(&mut Reader::new(&bytes)), Err(ProtocolFault::Invalid("a name that cannot be one")));
+        assert_eq!(Places::decode(&mut Reader::new(&bytes)), Err(ProtocolError::Invalid("a name that cannot be one")));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::handshake::Suite;
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::{MEASURE_MS_MAX, PATH_MAX, TEXT_MAX};
 
 /// What is to be measured.
@@ -73,7 +73,7 @@ impl MeasureRequest {
         let cold = reader.bytes(PATH_MAX, "a path")?.to_vec();
         let compute_ms = reader.u32()?;
         if compute_ms > MEASURE_MS_MAX {
-            return Err(ProtocolFault::OverLimit("time to measure"));
+            return Err(ProtocolError::OverLimit("time to measure"));
         }
         Ok(Self { path, cold, compute_ms, suite: Suite::from_number(reader.u8()?)?, silence_ms: reader.u32()? })
     }
@@ -143,6 +143,6 @@ mod tests {
         assert!(ControllerMessage::decode(&short).is_ok_and(|message| message.encode() == short));
         assert!((0..short.len()).all(|cut| ControllerMessage::decode(&short[..cut]).is_err()));
         let long = ControllerMessage::decode(&request(MEASURE_MS_MAX + 1)).err();
-        assert_eq!(long, Some(ProtocolFault::OverLimit("time to measure")));
+        assert_eq!(long, Some(ProtocolError::OverLimit("time to measure")));
     }
 }

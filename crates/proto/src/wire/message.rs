@@ -9,7 +9,7 @@ use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
 use crate::entry::{decode_stamp, encode_stamp};
 use crate::entry_extras::{Extras, More};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::{EntryId, JobNumber, PathId, StreamId};
 use crate::integrity::Digest;
 use crate::limits::{
@@ -365,7 +365,7 @@ impl SourceMessage {
                 let streams = (0..count).map(|_| Ok(StreamId(reader.u16()?))).collect::<Decoded<_>>()?;
                 SourceMessage::Ask { streams, entries: decode_entries(&mut reader)? }
             }
-            value => return Err(ProtocolFault::Unknown { what: "message from a source", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "message from a source", value: value.into() }),
         };
         reader.finish()?;
         Ok(message)
@@ -482,7 +482,7 @@ impl TargetMessage {
             }
             kind::ANSWERED => TargetMessage::Answered,
             kind::WRITTEN => TargetMessage::Written { entry: EntryId(reader.varint()?), frames: reader.varint()? },
-            value => return Err(ProtocolFault::Unknown { what: "message from a target", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "message from a target", value: value.into() }),
         };
         reader.finish()?;
         Ok(message)
@@ -513,7 +513,7 @@ impl Need {
             5 => Ok(Need::Compare),
             6 => Ok(Need::Same),
             7 => Ok(Need::Delta),
-            value => Err(ProtocolFault::Unknown { what: "kind of need", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "kind of need", value: value.into() }),
         }
     }
 }
@@ -528,12 +528,12 @@ fn decode_left_out(reader: &mut Reader<'_>) -> Decoded<SourceMessage> {
         kind::PATTERNS => {
             let file = reader.u8()?;
             if usize::from(file) >= FILTER_NAMES_MAX {
-                return Err(ProtocolFault::OverLimit("the number of a file with patterns"));
+                return Err(ProtocolError::OverLimit("the number of a file with patterns"));
             }
             let text = reader.bytes(DIRECTORY_FILTER_MAX, "patterns")?.to_vec();
             Ok(SourceMessage::Patterns { entry, file, text })
         }
-        value => Err(ProtocolFault::Unknown { what: "word about what is left out", value: value.into() }),
+        value => Err(ProtocolError::Unknown { what: "word about what is left out", value: value.into() }),
     }
 }
 
@@ -574,7 +574,7 @@ fn decode_runs(reader: &mut Reader<'_>) -> Decoded<Vec<Range<u64>>> {
     let mut runs = Vec::new();
     for _ in 0..count {
         let (start, len) = (reader.varint()?, reader.varint()?);
-        let end = start.checked_add(len).filter(|_| len > 0).ok_or(ProtocolFault::Invalid("a run of frames"))?;
+        let end = start.checked_add(len).filter(|_| len > 0).ok_or(ProtocolError::Invalid("a run of frames"))?;
         runs.push(start..end);
     }
     Ok(runs)
@@ -586,7 +586,7 @@ fn opening(out: &mut Writer, kind: u8, job: JobNumber) -> &mut Writer {
 
 fn read_opening(reader: &mut Reader<'_>, job: JobNumber) -> Decoded<u8> {
     let kind = reader.u8()?;
-    if reader.u32()? == job.0 { Ok(kind) } else { Err(ProtocolFault::Unasked("another job")) }
+    if reader.u32()? == job.0 { Ok(kind) } else { Err(ProtocolError::Unasked("another job")) }
 }
 
 fn encode_entry(out: &mut Writer, entry: &Entry) {
@@ -633,13 +633,13 @@ fn decode_entry(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Entry> {
     let tag = reader.u8()?;
     let place = if tag & kind::OPERAND != 0 {
         let number = u32::try_from(reader.varint()?);
-        Place::Operand(number.map_err(|_| ProtocolFault::OverLimit("the number of an operand"))?)
+        Place::Operand(number.map_err(|_| ProtocolError::OverLimit("the number of an operand"))?)
     } else if tag & kind::AGAIN != 0 {
         Place::Again(EntryId(reader.varint()?))
     } else {
         let parent = EntryId(reader.varint()?);
         let name = reader.bytes(MAX_NAME, "a name")?;
-        Place::Child { parent, name: Name::new(name).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"))? }
+        Place::Child { parent, name: Name::new(name).map_err(|_| ProtocolError::Invalid("a name that cannot be one"))? }
     };
     let number = tag & !(kind::OPERAND | kind::AGAIN | kind::MORE);
     let kind = match number {
@@ -650,7 +650,7 @@ fn decode_entry(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Entry> {
         kind::HARD_LINK => Kind::HardLink { to: EntryId(reader.varint()?), size: reader.varint()? },
         kind::DEVICE => Kind::Node(decode_device(reader)?),
         kind::SPECIAL => Kind::Node(decode_special(reader)?),
-        value => return Err(ProtocolFault::Unknown { what: "kind of entry", value: value.into() }),
+        value => return Err(ProtocolError::Unknown { what: "kind of entry", value: value.into() }),
     };
     let meta = decode_meta(reader)?;
     let version = if number == kind::FILE_WITH_VERSION { Some(decode_version(reader)?) } else { None };
@@ -677,7 +677,7 @@ fn encode_device(out: &mut Writer, Device { major, minor }: Device) {
 
 fn decode_device(reader: &mut Reader<'_>) -> Decoded<Node> {
     let node = if reader.bool()? { Node::Block } else { Node::Character };
-    let mut number = || u32::try_from(reader.varint()?).map_err(|_| ProtocolFault::Invalid("the number of a device"));
+    let mut number = || u32::try_from(reader.varint()?).map_err(|_| ProtocolError::Invalid("the number of a device"));
     Ok(node(Device { major: number()?, minor: number()? }))
 }
 
@@ -692,7 +692,7 @@ fn decode_version(reader: &mut Reader<'_>) -> Decoded<Version> {
 fn decode_link(reader: &mut Reader<'_>) -> Decoded<Box<[u8]>> {
     let points_to = reader.bytes(SYMLINK_MAX, "a symbolic link")?;
     if points_to.is_empty() || points_to.contains(&0) {
-        return Err(ProtocolFault::Invalid("a symbolic link that cannot be one"));
+        return Err(ProtocolError::Invalid("a symbolic link that cannot be one"));
     }
     Ok(points_to.into())
 }
@@ -700,13 +700,13 @@ fn decode_link(reader: &mut Reader<'_>) -> Decoded<Box<[u8]>> {
 fn decode_meta(reader: &mut Reader<'_>) -> Decoded<Meta> {
     let mode = reader.u16()?;
     if mode > 0o7777 {
-        return Err(ProtocolFault::Invalid("a mode with bits beyond the permissions"));
+        return Err(ProtocolError::Invalid("a mode with bits beyond the permissions"));
     }
     Ok(Meta { mode, uid: id(reader)?, gid: id(reader)?, modified: decode_stamp(reader)? })
 }
 
 fn id(reader: &mut Reader<'_>) -> Decoded<u32> {
-    u32::try_from(reader.varint()?).map_err(|_| ProtocolFault::Invalid("an owner of more than 32 bits"))
+    u32::try_from(reader.varint()?).map_err(|_| ProtocolError::Invalid("an owner of more than 32 bits"))
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ fn short_messages_come_back() {
 #[test]
 fn another_jobs_message_is_a_fault() {
     let bytes = SourceMessage::OffersEnd.encode(JobNumber(2));
-    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolFault::Unasked("another job")));
+    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolError::Unasked("another job")));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_name_that_climbs_is_a_fault() {
     let mut bytes = offer.encode(JOB);
     let at = bytes.windows(2).position(|pair| pair == b"ab").unwrap();
     bytes[at..at + 2].copy_from_slice(b"..");
-    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolFault::Invalid("a name that cannot be one")));
+    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolError::Invalid("a name that cannot be one")));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Whose files become at the target, where owners and groups are kept: as the controller tells it.
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
 
 /// How owners and groups of the source become those of the target.
@@ -72,7 +72,7 @@ impl OwnerFrom {
             1 => Self::Nameless,
             2 => Self::Name(account_name(reader)?),
             3 => Self::Ids(reader.u32()?, reader.u32()?),
-            value => return Err(ProtocolFault::Unknown { what: "kind of owners", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "kind of owners", value: value.into() }),
         })
     }
 }
@@ -89,7 +89,7 @@ impl Account {
         Ok(match reader.u8()? {
             0 => Self::Name(account_name(reader)?),
             1 => Self::Id(reader.u32()?),
-            value => return Err(ProtocolFault::Unknown { what: "kind of account", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "kind of account", value: value.into() }),
         })
     }
 }
@@ -122,7 +122,7 @@ impl OwnerRules {
 /// Reads the name of a user or of a group.
 pub(super) fn account_name(reader: &mut Reader<'_>) -> Decoded<Vec<u8>> {
     match reader.bytes(ACCOUNT_NAME_MAX, "a name of an account")? {
-        [] => Err(ProtocolFault::Invalid("a name of an account")),
+        [] => Err(ProtocolError::Invalid("a name of an account")),
         name => Ok(name.to_vec()),
     }
 }

@@ -1,7 +1,7 @@
 //! Whether an end of a job is a pipe, and which.
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 
 /// What an operand stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,7 +35,7 @@ impl Pipe {
             1 => Ok(Self::Standard),
             2 => Ok(Self::Named),
             3 => Ok(Self::Growing(reader.u32()?)),
-            value => Err(ProtocolFault::Unknown { what: "kind of pipe", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "kind of pipe", value: value.into() }),
         }
     }
 }

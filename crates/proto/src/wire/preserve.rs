@@ -1,7 +1,7 @@
 //! What is kept of files besides their bytes, their times and, with `-p`, their modes and owners: as both ends are told.
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 
 /// What is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,7 +49,7 @@ impl Kept {
             0 => Holes::Keep,
             1 => Holes::Make,
             2 => Holes::Fill,
-            value => return Err(ProtocolFault::Unknown { what: "treatment of holes", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "treatment of holes", value: value.into() }),
         };
         Ok(Self {
             holes,

@@ -8,7 +8,7 @@ use super::sandbox::Sandbox;
 use crate::delta::options::DeltaFigures;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::encoding::{decode_figure, encode_figure};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::feature::Features;
 use crate::integrity::Digest;
 use crate::limits::{CHECKSUM_MAX, LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
@@ -382,7 +382,7 @@ impl WorkerMessage {
             kind::FINISHED => Self::Finished(Box::new(Final::decode(&mut reader)?)),
             kind::MEASURED => Self::Measured(Box::new(Measured::decode(&mut reader)?)),
             kind::FATAL => Self::Fatal { fault: reader.bool()?, text: text(&mut reader)? },
-            value => return Err(ProtocolFault::Unknown { what: "message from a worker", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "message from a worker", value: value.into() }),
         };
         reader.finish()?;
         Ok(message)
@@ -440,7 +440,7 @@ impl Hello {
 pub(super) mod tests {
     use super::*;
     use crate::compression::Method;
-    use crate::entry::What;
+    use crate::entry::EntryKind;
     use crate::limits::FIGURE_MAX;
     use crate::path::Name;
     use crate::sync::Change;
@@ -492,8 +492,8 @@ pub(super) mod tests {
             WorkerMessage::Resumed { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true },
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
-            WorkerMessage::Differs { path: b"a".to_vec(), differences: vec![Difference::Missing(What::File)] },
-            WorkerMessage::Item { path: b"a".to_vec(), item: Item { what: What::File, change: Change::Removed } },
+            WorkerMessage::Differs { path: b"a".to_vec(), differences: vec![Difference::Missing(EntryKind::File)] },
+            WorkerMessage::Item { path: b"a".to_vec(), item: Item { what: EntryKind::File, change: Change::Removed } },
             WorkerMessage::Synced(SyncFigures { removed: 7, ..SyncFigures::default() }),
             WorkerMessage::Passed { before: 1 << 20 },
             WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 16] },

@@ -17,7 +17,7 @@ use crate::compression::Policy;
 use crate::cpus::Cpus;
 use crate::delta::options::DeltaRules;
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::filter::definition::Filters;
 use crate::ids::{JobId, JobNumber};
 use crate::integrity::FrameLen;
@@ -352,7 +352,7 @@ impl ControllerMessage {
             kind::LISTED_PLACES => Self::ListedPlaces(Places::decode(&mut reader)?),
             kind::EXPECTED => Self::Expected(reader.bytes(EXPECTED_PIECE_MAX, "lines of digests")?.to_vec()),
             kind::MEASURE => Self::Measure(MeasureRequest::decode(&mut reader)?),
-            value => return Err(ProtocolFault::Unknown { what: "message from a controller", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "message from a controller", value: value.into() }),
         };
         reader.finish()?;
         Ok(message)
@@ -401,7 +401,7 @@ impl Links {
             1 => Ok(Links::Follow),
             2 => Ok(Links::Ignore),
             3 => Ok(Links::KeepAll),
-            value => Err(ProtocolFault::Unknown { what: "treatment of links", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "treatment of links", value: value.into() }),
         }
     }
 }
@@ -465,7 +465,7 @@ impl TargetRequest {
             compare: if reader.bool()? { Some(Links::from_number(reader.u8()?)?) } else { None },
         };
         if request.verify != Verify::Wire && !request.settings.blake3 {
-            return Err(ProtocolFault::Invalid("a verification without BLAKE3"));
+            return Err(ProtocolError::Invalid("a verification without BLAKE3"));
         }
         Ok(request)
     }
@@ -522,13 +522,13 @@ impl SessionSettings {
             checksum: Checksum::decode(reader)?,
         };
         if !(1..=settings.streams_max).contains(&settings.streams) || settings.streams_max > STREAMS_MAX {
-            return Err(ProtocolFault::OverLimit("streams"));
+            return Err(ProtocolError::OverLimit("streams"));
         }
         if settings.ports.is_some_and(|(first, last)| first == 0 || first > last) {
-            return Err(ProtocolFault::Invalid("a range of ports"));
+            return Err(ProtocolError::Invalid("a range of ports"));
         }
         if !(1..=REKEY_BYTES).contains(&settings.rekey_bytes) {
-            return Err(ProtocolFault::OverLimit("bytes under one key"));
+            return Err(ProtocolError::OverLimit("bytes under one key"));
         }
         Ok(settings)
     }

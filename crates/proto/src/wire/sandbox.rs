@@ -1,7 +1,7 @@
 //! How far an end has confined itself to what its Request names: what it says of it to the controller.
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::TEXT_MAX;
 
 /// How far an end's kernel holds it to what its Request names.
@@ -63,7 +63,7 @@ impl Sandbox {
             0 => Confinement::None,
             1 => Confinement::Partial,
             2 => Confinement::Full,
-            value => return Err(ProtocolFault::Unknown { what: "confinement", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "confinement", value: value.into() }),
         };
         Ok(Self { confinement, reason: reader.text(TEXT_MAX, "a text")? })
     }

@@ -1,7 +1,7 @@
 //! What a source is at, as it tells now and then: how many files its streams carry, and which way each stream takes.
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::{LINKS_MAX, STREAM_FIGURES_MAX, TEXT_MAX};
 
 /// What a source is at.
@@ -51,7 +51,7 @@ impl Work {
             let (stream, path, in_use) = (reader.u16()?, reader.u8()?, reader.bool()?);
             match usize::from(path) < paths.len() {
                 true => Ok(StreamWay { stream, path, in_use }),
-                false => Err(ProtocolFault::Unknown { what: "path of a stream", value: path.into() }),
+                false => Err(ProtocolError::Unknown { what: "path of a stream", value: path.into() }),
             }
         };
         let streams = (0..count).map(way).collect::<Decoded<Vec<_>>>()?;

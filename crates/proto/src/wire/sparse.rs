@@ -5,7 +5,7 @@
 
 use super::frame::Trailer;
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::FRAME_MAX;
 use crate::wire::compressed_frame;
 use crate::wire::compressed_frame::Compressed;
@@ -130,12 +130,12 @@ pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(Shape, Trailer)>
     let map = Map(reader.array()?);
     let (compressed, trailer) = compressed_frame::decode_trailer(reader.take(reader.remaining())?, payload)?;
     if !matches!(trailer, Trailer::Data(_)) {
-        return Err(ProtocolFault::Invalid("holes in what is no frame"));
+        return Err(ProtocolError::Invalid("holes in what is no frame"));
     }
     let data = compressed.map_or(payload, |compressed| compressed.plain);
     let is_beyond = (plain.div_ceil(BLOCK)..BLOCKS_MAX).any(|block| map.is_data(block));
     if is_beyond || data != map.data_len(plain) || data == plain {
-        return Err(ProtocolFault::Invalid("holes that do not make up the frame"));
+        return Err(ProtocolError::Invalid("holes that do not make up the frame"));
     }
     Ok((Shape { sparse: Some(Sparse { map, plain }), compressed }, trailer))
 }

@@ -1,7 +1,7 @@
 //! What a controller asks of a source's walk and of what a target makes, besides the data itself.
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::NAMES_MAX;
 use crate::limits::OPERANDS_MAX;
 use crate::overwrite_policy::InTheWay;
@@ -90,7 +90,7 @@ impl Rules {
             2 => InTheWay::Omit,
             3 => InTheWay::ReportEqual,
             4 => InTheWay::Follow,
-            value => return Err(ProtocolFault::Unknown { what: "rule for what is in the way", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "rule for what is in the way", value: value.into() }),
         };
         let modes = Modes::decode(reader)?;
         let check_space = reader.bool()?;
@@ -109,7 +109,7 @@ impl Modes {
         let mut mode = || match reader.u16()? {
             NO_MODE => Ok(None),
             mode if mode <= MODE_MAX => Ok(Some(mode)),
-            _ => Err(ProtocolFault::OverLimit("bits of a mode")),
+            _ => Err(ProtocolError::OverLimit("bits of a mode")),
         };
         Ok(Self { file: mode()?, directory: mode()?, less_umask: reader.bool()? })
     }

@@ -1,7 +1,7 @@
 //! Compressed records from one end of a stream to the other.
 
 use haul_proto::compression::Codec;
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::limits::FRAME_MAX;
@@ -134,7 +134,7 @@ fn a_payload_that_becomes_something_else_than_was_said_is_a_fault() {
             let compressed = Some(Compressed { codec, plain: said });
             source.send_packed(&mut record, &Shape { sparse: None, compressed }, &trailer(0), None).unwrap();
             let received = target.receive(&mut Record::new(FrameLen::DEFAULT));
-            let is_fault = matches!(received, Err(StreamError::Protocol(ProtocolFault::Invalid(_))));
+            let is_fault = matches!(received, Err(StreamError::Protocol(ProtocolError::Invalid(_))));
             assert!(is_fault, "{codec:?}, {said} bytes: {received:?}");
         }
     }

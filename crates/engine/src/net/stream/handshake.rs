@@ -1,6 +1,6 @@
 //! Proving a connection: greeting, answer, and a Finished record each way.
 
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::{JobId, PathId, StreamId};
 use haul_proto::limits::GREETING_DEADLINE_MS;
 use haul_proto::wire::frame::Trailer;
@@ -59,7 +59,7 @@ pub fn as_acceptor(socket: OwnedFd, credentials: &Credentials) -> Result<(Stream
     deadline.receive(&socket, &mut greeting)?;
     let Greeting { session, stream, path, .. } = Greeting::decode(&greeting)?;
     if session != credentials.session {
-        return Err(ProtocolFault::NotAuthentic.into());
+        return Err(ProtocolError::NotAuthentic.into());
     }
     let answer = Answer { random: random()? }.encode();
     send_all(&socket, &answer)?;
@@ -100,7 +100,7 @@ fn expect_finished(stream: &mut Stream, record: &mut Record, deadline: Option<&D
     receive(&stream.socket, &mut prefix)?;
     let prefix = Prefix::decode(prefix)?;
     if (prefix.payload, prefix.trailer) != (0, 1) {
-        return Err(ProtocolFault::NotAuthentic.into());
+        return Err(ProtocolError::NotAuthentic.into());
     }
     record.set_lengths(prefix);
     receive(&stream.socket, record.behind_prefix_mut())?;
@@ -108,7 +108,7 @@ fn expect_finished(stream: &mut Stream, record: &mut Record, deadline: Option<&D
     stream.received += 1;
     match Trailer::decode(record.trailer(), 0)? {
         Trailer::Finished => Ok(()),
-        _ => Err(ProtocolFault::OutOfTurn("a record before Finished").into()),
+        _ => Err(ProtocolError::OutOfTurn("a record before Finished").into()),
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
         for i in 0..20u8 {
             // A payload is not allowed with End: the record itself opens, and the fault names what is wrong.
             assert!(
-                matches!(stream.receive(&mut record), Err(StreamError::Protocol(ProtocolFault::Invalid(_)))),
+                matches!(stream.receive(&mut record), Err(StreamError::Protocol(ProtocolError::Invalid(_)))),
                 "{i}"
             );
             assert_eq!(record.payload(), [i; 1000]);
@@ -206,6 +206,6 @@ mod tests {
     fn a_connection_that_says_something_else_is_refused() {
         let (a, b) = pair();
         send_all(&a, &[b'x'; 200]).unwrap();
-        assert!(matches!(as_acceptor(b, &credentials()), Err(StreamError::Protocol(ProtocolFault::NotAuthentic))));
+        assert!(matches!(as_acceptor(b, &credentials()), Err(StreamError::Protocol(ProtocolError::NotAuthentic))));
     }
 }

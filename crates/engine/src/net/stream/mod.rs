@@ -22,7 +22,7 @@ mod damage_tests;
 #[cfg(test)]
 mod middle_tests;
 
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::wire::compressed_frame::Compressed;
 use haul_proto::wire::frame::{PREFIX_LEN, Prefix, Trailer};
 use haul_proto::wire::sparse::{Shape, decode_trailer};
@@ -48,7 +48,7 @@ pub enum StreamError {
     Io(#[from] io::Error),
     /// The other end broke the protocol, or something on the way changed what it sent.
     #[error("{0}")]
-    Protocol(#[from] ProtocolFault),
+    Protocol(#[from] ProtocolError),
 }
 
 /// One socket, with keys for both directions.
@@ -161,7 +161,7 @@ impl Stream {
 
     /// Puts the plain payload in the place of the compressed one, by changing buffers. Its length was held to its limit
     /// when the trailer was read.
-    fn unpack(&mut self, record: &mut Record, Compressed { codec, plain }: Compressed) -> Result<(), ProtocolFault> {
+    fn unpack(&mut self, record: &mut Record, Compressed { codec, plain }: Compressed) -> Result<(), ProtocolError> {
         let fresh = || (Unpacker::default(), Record::with_capacity(record.capacity().max(plain)));
         let (unpacker, room) = self.unpacking.get_or_insert_with(fresh);
         if room.capacity() < plain {

@@ -7,7 +7,7 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
-use haul_proto::error::ProtocolFault;
+use haul_proto::error::ProtocolError;
 use haul_proto::limits::REKEY_RECORDS;
 use haul_proto::wire::frame::{PREFIX_LEN, TAG_LEN};
 use haul_proto::wire::handshake::{Direction, Suite, key_info};
@@ -32,22 +32,22 @@ impl KeySchedule {
     }
 
     /// Seals what travels in `direction`.
-    pub fn sealer(&self, direction: Direction) -> Result<Sealer, ProtocolFault> {
+    pub fn sealer(&self, direction: Direction) -> Result<Sealer, ProtocolError> {
         Ok(Sealer(Keyed::new(self.clone(), direction)?))
     }
 
     /// Opens what travels in `direction`.
-    pub fn opener(&self, direction: Direction) -> Result<Opener, ProtocolFault> {
+    pub fn opener(&self, direction: Direction) -> Result<Opener, ProtocolError> {
         Ok(Opener(Keyed::new(self.clone(), direction)?))
     }
 
-    fn key(&self, direction: Direction, generation: u32) -> Result<Key, ProtocolFault> {
+    fn key(&self, direction: Direction, generation: u32) -> Result<Key, ProtocolError> {
         let mut bytes = [0; 32];
         let bytes = &mut bytes[..aead::key_len(self.suite)];
         let info = [&key_info(direction, generation)[..]];
         let filled = self.root.expand(&info, KeyLen(bytes.len())).and_then(|key| key.fill(bytes));
-        filled.map_err(|_| ProtocolFault::NotAuthentic)?;
-        Key::new(Library::of_this_cpu(self.suite), self.suite, bytes).map_err(|_| ProtocolFault::NotAuthentic)
+        filled.map_err(|_| ProtocolError::NotAuthentic)?;
+        Key::new(Library::of_this_cpu(self.suite), self.suite, bytes).map_err(|_| ProtocolError::NotAuthentic)
     }
 }
 
@@ -74,17 +74,17 @@ struct Keyed {
 }
 
 impl Keyed {
-    fn new(schedule: KeySchedule, direction: Direction) -> Result<Self, ProtocolFault> {
+    fn new(schedule: KeySchedule, direction: Direction) -> Result<Self, ProtocolError> {
         let key = schedule.key(direction, 0)?;
         Ok(Self { schedule, direction, generation: 0, key, sealed: 0, records: 0, bytes: 0 })
     }
 
     /// The nonce for a record of this length. Both ends count alike, so they change keys at the same record.
-    fn next_nonce(&mut self, record_len: usize) -> Result<[u8; NONCE_LEN], ProtocolFault> {
+    fn next_nonce(&mut self, record_len: usize) -> Result<[u8; NONCE_LEN], ProtocolError> {
         let len = record_len as u64;
         if self.records > 0 && (self.records >= REKEY_RECORDS || self.bytes + len > self.schedule.rekey_bytes) {
             self.generation =
-                self.generation.checked_add(1).ok_or(ProtocolFault::OverLimit("keys on one connection"))?;
+                self.generation.checked_add(1).ok_or(ProtocolError::OverLimit("keys on one connection"))?;
             self.key = self.schedule.key(self.direction, self.generation)?;
             (self.records, self.bytes) = (0, 0);
         }
@@ -117,10 +117,10 @@ pub struct Sealer(Keyed);
 
 impl Sealer {
     /// Seals in place and puts the tag behind.
-    pub fn seal(&mut self, record: &mut Record) -> Result<(), ProtocolFault> {
+    pub fn seal(&mut self, record: &mut Record) -> Result<(), ProtocolError> {
         let nonce = self.0.next_nonce(record.wire().len())?;
         let (clear, sealed, tag) = self.0.parts(record);
-        self.0.key.seal(nonce, clear, sealed, tag).map_err(|_| ProtocolFault::NotAuthentic)
+        self.0.key.seal(nonce, clear, sealed, tag).map_err(|_| ProtocolError::NotAuthentic)
     }
 }
 
@@ -130,10 +130,10 @@ pub struct Opener(Keyed);
 
 impl Opener {
     /// Opens in place; on an error nothing of the record may be used, nor the connection.
-    pub fn open(&mut self, record: &mut Record) -> Result<(), ProtocolFault> {
+    pub fn open(&mut self, record: &mut Record) -> Result<(), ProtocolError> {
         let nonce = self.0.next_nonce(record.wire().len())?;
         let (clear, sealed, tag) = self.0.parts(record);
-        self.0.key.open(nonce, clear, sealed, tag).map_err(|_| ProtocolFault::NotAuthentic)
+        self.0.key.open(nonce, clear, sealed, tag).map_err(|_| ProtocolError::NotAuthentic)
     }
 }
 

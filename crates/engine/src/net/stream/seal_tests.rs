@@ -18,12 +18,12 @@ fn sealed(sealer: &mut Sealer, payload: &[u8]) -> Vec<u8> {
     record.wire().to_vec()
 }
 
-fn opened(opener: &mut Opener, wire: &[u8]) -> Result<Vec<u8>, ProtocolFault> {
+fn opened(opener: &mut Opener, wire: &[u8]) -> Result<Vec<u8>, ProtocolError> {
     let mut record = Record::empty();
     let (prefix, rest) = wire.split_first_chunk::<PREFIX_LEN>().unwrap();
     let prefix = Prefix::decode(*prefix)?;
     if prefix.rest_len() != rest.len() {
-        return Err(ProtocolFault::Truncated);
+        return Err(ProtocolError::Truncated);
     }
     record.set_lengths(prefix);
     record.behind_prefix_mut().copy_from_slice(rest);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Source, State, Tracked};
 use crate::delta::blocks;
 use crate::delta::rolling::{Gathering, Index, Sum};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
 use crate::ranges::RangeSet;
@@ -53,19 +53,19 @@ impl<H> Source<H> {
         entry: EntryId,
         first: u64,
         marks: Vec<blocks::Mark>,
-    ) -> Result<(), ProtocolFault> {
+    ) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
         let Some(Tracked { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let State::Large(large) = state else { return Err(NO_OLD_FILE) };
         large.old.as_ref().ok_or(NO_OLD_FILE)?;
         let (mut end, mut left) = (first, marks.len());
         while left > 0 {
-            let len = self.frame.frame_len(large.size, end).ok_or(ProtocolFault::Misplaced)?;
-            left = left.checked_sub(blocks::count(len)).ok_or(ProtocolFault::Misplaced)?;
+            let len = self.frame.frame_len(large.size, end).ok_or(ProtocolError::Misplaced)?;
+            left = left.checked_sub(blocks::count(len)).ok_or(ProtocolError::Misplaced)?;
             end += 1;
         }
         if self.plan.waiting_marked().saturating_add(end - first) > MARKED_FRAMES_MAX as u64 {
-            return Err(ProtocolFault::OverLimit("marked frames"));
+            return Err(ProtocolError::OverLimit("marked frames"));
         }
         if first < end {
             let piece = Piece { entry, handle: Arc::clone(handle), size: large.size, frames: first..end, ticket: 0 };
@@ -81,7 +81,7 @@ impl<H> Source<H> {
         block: u32,
         first: u64,
         sums: &[Sum],
-    ) -> Result<(), ProtocolFault> {
+    ) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
         let Some(Tracked { state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let State::Large(large) = state else { return Err(NO_OLD_FILE) };
@@ -92,11 +92,11 @@ impl<H> Source<H> {
                 let gathering = Gathering::new(size, block)?;
                 self.sums_bytes += gathering.bytes();
                 if self.sums_bytes > SUMS_BYTES_MAX {
-                    return Err(ProtocolFault::OverLimit("sums of old files"));
+                    return Err(ProtocolError::OverLimit("sums of old files"));
                 }
                 gathering
             }
-            Sums::Complete(..) => return Err(ProtocolFault::Unasked("sums of an old file twice")),
+            Sums::Complete(..) => return Err(ProtocolError::Unasked("sums of an old file twice")),
         };
         let is_complete = gathering.add(first, sums)?;
         let bytes = gathering.bytes();
@@ -125,4 +125,4 @@ impl<H> Source<H> {
     }
 }
 
-const NO_OLD_FILE: ProtocolFault = ProtocolFault::Unasked("an old file in the place of what has none");
+const NO_OLD_FILE: ProtocolError = ProtocolError::Unasked("an old file in the place of what has none");

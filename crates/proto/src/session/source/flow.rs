@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{Source, State, Summing, Tracked, count_asked};
 use crate::entry::Stamp;
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameTree};
 use crate::ranges::RangeSet;
@@ -150,7 +150,7 @@ impl<H> Source<H> {
         None
     }
 
-    pub(super) fn handle_written(&mut self, entry: EntryId, frames: u64) -> Result<(), ProtocolFault> {
+    pub(super) fn handle_written(&mut self, entry: EntryId, frames: u64) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
         match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
             None => Ok(()),
@@ -159,7 +159,7 @@ impl<H> Source<H> {
                 flow.handed.take_within(&(0..frames));
                 Ok(())
             }
-            Some(_) => Err(ProtocolFault::Unasked("frames that were not sent")),
+            Some(_) => Err(ProtocolError::Unasked("frames that were not sent")),
         }
     }
 
@@ -170,11 +170,11 @@ impl<H> Source<H> {
         entry: EntryId,
         frames: &[std::ops::Range<u64>],
         all: bool,
-    ) -> Result<(), ProtocolFault> {
+    ) -> Result<(), ProtocolError> {
         let Some(Tracked { state: State::Flow(flow), .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
         for frames in frames {
             if all && (frames.start < flow.written || frames.end > flow.read) {
-                return Err(ProtocolFault::Misplaced);
+                return Err(ProtocolError::Misplaced);
             }
             if all {
                 count_asked(&mut flow.asked, frames.end.saturating_sub(frames.start), flow.read)?;

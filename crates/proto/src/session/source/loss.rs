@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Large, Source, State, Tracked, check_frames};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::{EntryId, StreamId};
 use crate::limits::{RESENDS_MAX, STREAMS_MAX};
 use crate::ranges::RangeSet;
@@ -93,7 +93,7 @@ impl<H> Source<H> {
     }
 
     /// Of the frames that have not come, those that were handed out are handed out again.
-    pub(super) fn handle_missing(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<(), ProtocolFault> {
+    pub(super) fn handle_missing(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
         self.check_asking()?;
         if self.is_flow(entry) {
@@ -101,13 +101,13 @@ impl<H> Source<H> {
         }
         let Some(Tracked { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let State::Large(Large { size, handed, .. }) = state else {
-            return Err(ProtocolFault::Unasked("frames of what has none"));
+            return Err(ProtocolError::Unasked("frames of what has none"));
         };
         for frames in frames {
             check_frames(self.frame, *size, frames)?;
             for frames in handed.take_within(frames) {
                 if self.plan.waiting_runs() >= RESENDS_MAX {
-                    return Err(ProtocolFault::OverLimit("frames to be sent again"));
+                    return Err(ProtocolError::OverLimit("frames to be sent again"));
                 }
                 self.plan.add_frames(Piece { entry, handle: Arc::clone(handle), size: *size, frames, ticket: 0 });
             }
@@ -116,13 +116,13 @@ impl<H> Source<H> {
     }
 
     /// Whatever is gone since can be asked about.
-    pub(super) fn handle_answered(&mut self) -> Result<(), ProtocolFault> {
+    pub(super) fn handle_answered(&mut self) -> Result<(), ProtocolError> {
         self.check_asking()?;
         self.losses.asking = false;
         Ok(())
     }
 
-    fn check_asking(&self) -> Result<(), ProtocolFault> {
-        if self.losses.asking { Ok(()) } else { Err(ProtocolFault::OutOfTurn("an answer")) }
+    fn check_asking(&self) -> Result<(), ProtocolError> {
+        if self.losses.asking { Ok(()) } else { Err(ProtocolError::OutOfTurn("an answer")) }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Large, Source, State, Summing, Tracked, check_frames, count_asked};
 use crate::delta::blocks::BLOCK;
 use crate::entry::{Kind, Stamp};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameTree};
 use crate::limits::{COMPARES_MAX, RESENDS_MAX};
@@ -15,9 +15,9 @@ use crate::scheduler::Piece;
 use crate::wire::message::Need;
 
 impl<H> Source<H> {
-    pub(super) fn handle_need(&mut self, entry: EntryId, need: Need) -> Result<(), ProtocolFault> {
+    pub(super) fn handle_need(&mut self, entry: EntryId, need: Need) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
-        let tracked = self.entries.get_mut(&entry).ok_or(ProtocolFault::Unasked("an entry that awaits no answer"))?;
+        let tracked = self.entries.get_mut(&entry).ok_or(ProtocolError::Unasked("an entry that awaits no answer"))?;
         match &mut tracked.state {
             State::Directory { refused, ended } => match need {
                 Need::All => {}
@@ -28,35 +28,35 @@ impl<H> Source<H> {
                     }
                 }
                 Need::Nothing | Need::Same | Need::InOrder | Need::Rest | Need::Compare | Need::Delta => {
-                    return Err(ProtocolFault::Invalid("a need that a directory cannot have"));
+                    return Err(ProtocolError::Invalid("a need that a directory cannot have"));
                 }
             },
             State::Offered { kind, modified } => match (need, kind.clone(), *modified) {
                 (Need::Nothing | Need::Same, Kind::Stream, _) => {
-                    return Err(ProtocolFault::Invalid("a need that a stream cannot have"));
+                    return Err(ProtocolError::Invalid("a need that a stream cannot have"));
                 }
                 (Need::Same, ..) if self.compares => {
-                    return Err(ProtocolFault::Invalid("a need that is not this job's"));
+                    return Err(ProtocolError::Invalid("a need that is not this job's"));
                 }
                 (Need::Nothing | Need::Same | Need::Refused, ..) => {
                     self.proven.answered(need, &tracked.handle);
                     self.settle(entry);
                 }
                 (need, ..) if (need == Need::Compare) != self.compares => {
-                    return Err(ProtocolFault::Invalid("a need that is not this job's"));
+                    return Err(ProtocolError::Invalid("a need that is not this job's"));
                 }
                 (Need::Rest, Kind::File { size }, _) if size <= self.frame.pack_file_max() => {
-                    return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
+                    return Err(ProtocolError::Invalid("a need that a small file cannot have"));
                 }
                 (Need::Delta, Kind::File { size }, _) if size <= BLOCK as u64 => {
-                    return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
+                    return Err(ProtocolError::Invalid("a need that a small file cannot have"));
                 }
                 (Need::All, Kind::HardLink { .. }, _) => tracked.state = State::Awaited,
                 (Need::All | Need::InOrder, Kind::Stream, _) => {
                     self.begin_flow(entry);
                 }
                 (Need::Compare, Kind::File { size: 0 }, _) => {
-                    return Err(ProtocolFault::Invalid("a need that an empty file cannot have"));
+                    return Err(ProtocolError::Invalid("a need that an empty file cannot have"));
                 }
                 (
                     Need::All | Need::InOrder | Need::Rest | Need::Compare | Need::Delta,
@@ -65,10 +65,10 @@ impl<H> Source<H> {
                 ) => {
                     self.need_file(entry, size, modified, need);
                 }
-                _ => return Err(ProtocolFault::Invalid("a need that this cannot have")),
+                _ => return Err(ProtocolError::Invalid("a need that this cannot have")),
             },
             State::Awaited | State::Small { .. } | State::Large(_) | State::Flow(_) => {
-                return Err(ProtocolFault::OutOfTurn("a second answer"));
+                return Err(ProtocolError::OutOfTurn("a second answer"));
             }
         }
         Ok(())
@@ -94,14 +94,14 @@ impl<H> Source<H> {
         }
     }
 
-    pub(super) fn handle_done(&mut self, first: EntryId, count: u64) -> Result<(), ProtocolFault> {
+    pub(super) fn handle_done(&mut self, first: EntryId, count: u64) -> Result<(), ProtocolError> {
         let end = first.0.checked_add(count).filter(|end| *end <= self.sent);
-        let end = end.ok_or(ProtocolFault::Unasked("an entry that was never offered"))?;
+        let end = end.ok_or(ProtocolError::Unasked("an entry that was never offered"))?;
         for entry in (first.0..end).map(EntryId) {
             if let Some(Tracked { state: State::Offered { .. } | State::Directory { ended: false, .. }, .. }) =
                 self.entries.get(&entry)
             {
-                return Err(ProtocolFault::OutOfTurn("done, of what cannot be done,"));
+                return Err(ProtocolError::OutOfTurn("done, of what cannot be done,"));
             }
             self.keep_if_proven(entry);
             self.settle(entry);
@@ -109,20 +109,20 @@ impl<H> Source<H> {
         Ok(())
     }
 
-    pub(super) fn handle_lacks(&mut self, entry: EntryId, frames: Vec<Range<u64>>) -> Result<(), ProtocolFault> {
+    pub(super) fn handle_lacks(&mut self, entry: EntryId, frames: Vec<Range<u64>>) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
         if self.is_flow(entry) {
             return self.resend_flow(entry, &frames, true);
         }
         let Some(Tracked { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let State::Large(Large { size, handed, old, asked, .. }) = state else {
-            return Err(ProtocolFault::Unasked("frames of what has none"));
+            return Err(ProtocolError::Unasked("frames of what has none"));
         };
         if self.compares {
-            return Err(ProtocolFault::Unasked("frames that are only compared"));
+            return Err(ProtocolError::Unasked("frames that are only compared"));
         }
         if self.plan.waiting_runs() + frames.len() > RESENDS_MAX {
-            return Err(ProtocolFault::OverLimit("frames to be sent again"));
+            return Err(ProtocolError::OverLimit("frames to be sent again"));
         }
         for frames in frames {
             check_frames(self.frame, *size, &frames)?;
@@ -140,38 +140,38 @@ impl<H> Source<H> {
         first: u64,
         values: Vec<Digest>,
         compare: bool,
-    ) -> Result<(), ProtocolFault> {
+    ) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
         let Some(Tracked { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let State::Large(large @ Large { rest: true, .. }) = state else {
-            return Err(ProtocolFault::Unasked("frames that are there of what is needed whole"));
+            return Err(ProtocolError::Unasked("frames that are there of what is needed whole"));
         };
         let frames = first..first.saturating_add(values.len() as u64);
         check_frames(self.frame, large.size, &frames)?;
         if compare {
             if self.plan.waiting_compares() + values.len() > COMPARES_MAX {
-                return Err(ProtocolFault::OverLimit("frames to be compared"));
+                return Err(ProtocolError::OverLimit("frames to be compared"));
             }
             if !frames.clone().all(|index| large.held.insert(index)) {
-                return Err(ProtocolFault::Unasked("a frame that is compared twice"));
+                return Err(ProtocolError::Unasked("a frame that is compared twice"));
             }
             let (handle, size) = (Arc::clone(handle), large.size);
             self.plan.add_compare(Piece { entry, handle, size, frames, ticket: 0 }, values);
             return Ok(());
         }
         if self.compares || self.sums {
-            return Err(ProtocolFault::Unasked("frames that are not compared"));
+            return Err(ProtocolError::Unasked("frames that are not compared"));
         }
         for (index, value) in frames.zip(values) {
             if !large.tree.insert(index, value) {
-                return Err(ProtocolFault::Unasked("a frame that is there twice"));
+                return Err(ProtocolError::Unasked("a frame that is there twice"));
             }
         }
         self.end_if_read(entry);
         Ok(())
     }
 
-    pub(super) fn handle_resend_packed(&mut self, entry: EntryId) -> Result<(), ProtocolFault> {
+    pub(super) fn handle_resend_packed(&mut self, entry: EntryId) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
         match self.entries.get_mut(&entry) {
             // One that waits for a stream is asked for by two reasons.
@@ -184,7 +184,7 @@ impl<H> Source<H> {
                 self.plan.add(entry, Arc::clone(handle), *size);
                 Ok(())
             }
-            Some(_) => Err(ProtocolFault::Unasked("a pack of what is in none")),
+            Some(_) => Err(ProtocolError::Unasked("a pack of what is in none")),
         }
     }
 }

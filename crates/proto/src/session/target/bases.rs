@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::Target;
 use crate::delta::base::BaseId;
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::limits::{LOST_BASES_MAX, WRONG_DELTAS_MAX};
 
@@ -59,7 +59,7 @@ impl<H> Target<H> {
         offset: u64,
         base: BaseId,
         rebuilt: Rebuilt,
-    ) -> Result<bool, ProtocolFault> {
+    ) -> Result<bool, ProtocolError> {
         if rebuilt == Rebuilt::Right && self.may_use_base(base) {
             return Ok(true);
         }
@@ -67,7 +67,7 @@ impl<H> Target<H> {
             self.lost_bases.lost.insert(base);
             self.lost_bases.wrong += u32::from(rebuilt == Rebuilt::Wrong);
             if self.lost_bases.wrong > WRONG_DELTAS_MAX {
-                return Err(ProtocolFault::OverLimit("deltas with a wrong value"));
+                return Err(ProtocolError::OverLimit("deltas with a wrong value"));
             }
         }
         self.resend_frame(entry, offset);

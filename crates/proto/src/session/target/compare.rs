@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::flow::Extent;
 use super::{Large, State, Target, Tracked};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::limits::{COMPARES_MAX, HELD_VALUES_MAX};
@@ -74,7 +74,7 @@ impl<H> Target<H> {
     }
 
     /// What the source finds the same at both ends is proven.
-    pub(super) fn handle_same(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<Step<H>, ProtocolFault> {
+    pub(super) fn handle_same(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<Step<H>, ProtocolError> {
         self.handle_compared(entry, frames, |large, _, compared| {
             for (index, value) in compared {
                 large.tree.insert(index, value);
@@ -84,10 +84,10 @@ impl<H> Target<H> {
     }
 
     /// What the source finds to differ is not sent, where the job only compares.
-    pub(super) fn handle_differs(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<Step<H>, ProtocolFault> {
+    pub(super) fn handle_differs(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<Step<H>, ProtocolError> {
         self.handle_compared(entry, frames, |large, frames, _| {
             let differing =
-                large.differing.as_mut().ok_or(ProtocolFault::Unasked("differences in a file to be sent"))?;
+                large.differing.as_mut().ok_or(ProtocolError::Unasked("differences in a file to be sent"))?;
             differing.add(frames);
             Ok(())
         })
@@ -97,17 +97,17 @@ impl<H> Target<H> {
         &mut self,
         entry: EntryId,
         frames: &[Range<u64>],
-        conclude: impl Fn(&mut Large<H>, Range<u64>, Vec<(u64, Digest)>) -> Result<(), ProtocolFault>,
-    ) -> Result<Step<H>, ProtocolFault> {
+        conclude: impl Fn(&mut Large<H>, Range<u64>, Vec<(u64, Digest)>) -> Result<(), ProtocolError>,
+    ) -> Result<Step<H>, ProtocolError> {
         self.tracked(entry)?;
         let large = match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
             Some(State::Large(large)) => large,
             Some(State::Finishing) | None => return Ok(Step::None),
-            Some(_) => return Err(ProtocolFault::OutOfTurn("a comparison")),
+            Some(_) => return Err(ProtocolError::OutOfTurn("a comparison")),
         };
         for frames in frames {
             let compared = self.unsure.take(entry, frames);
-            let compared = compared.ok_or(ProtocolFault::Unasked("a comparison of other frames"))?;
+            let compared = compared.ok_or(ProtocolError::Unasked("a comparison of other frames"))?;
             conclude(large, frames.clone(), compared)?;
         }
         Ok(self.finish_if_whole(entry))

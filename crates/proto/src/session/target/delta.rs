@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::Target;
 use crate::delta::blocks::Mark;
 use crate::delta::rolling::{self, Sum};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
 use crate::ranges::RangeSet;
@@ -92,10 +92,10 @@ impl<H> Target<H> {
         entry: EntryId,
         offset: u64,
         plain: usize,
-    ) -> Result<Option<std::sync::Arc<H>>, ProtocolFault> {
+    ) -> Result<Option<std::sync::Arc<H>>, ProtocolError> {
         let admitted = self.admit_frame(entry, offset, plain)?;
         if admitted.is_some() && !self.told.has(entry, offset / u64::from(self.frame.get())) {
-            return Err(ProtocolFault::Unasked("a frame to be made of no old file"));
+            return Err(ProtocolError::Unasked("a frame to be made of no old file"));
         }
         Ok(admitted)
     }

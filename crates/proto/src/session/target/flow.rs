@@ -2,7 +2,7 @@
 //! source cannot read a frame twice, and is told how far they are written. Some have a size only at their end.
 
 use super::{Large, Target};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::{FrameLen, FrameTree};
 use crate::wire::message::TargetMessage;
@@ -28,13 +28,13 @@ pub(super) struct Progress {
 
 impl<H> Large<H> {
     /// The frame at `offset`, if one of `len` bytes can be there. Of a flow, it may not be too far ahead.
-    pub(super) fn index_of(&mut self, frame: FrameLen, offset: u64, len: usize) -> Result<u64, ProtocolFault> {
+    pub(super) fn index_of(&mut self, frame: FrameLen, offset: u64, len: usize) -> Result<u64, ProtocolError> {
         let index = match &mut self.extent {
             Extent::Known(size) => frame.index_of(*size, offset, len)?,
             Extent::Open(short) => open_index_of(frame, short, self.tree.seen().end(), offset, len)?,
         };
         if self.flow.is_some() && index >= self.tree.seen().first_gap().saturating_add(frame.frames_ahead()) {
-            return Err(ProtocolFault::OverLimit("frames ahead of what is written"));
+            return Err(ProtocolError::OverLimit("frames ahead of what is written"));
         }
         Ok(index)
     }
@@ -48,7 +48,7 @@ impl<H> Large<H> {
     }
 
     /// Its end says how long it is.
-    pub(super) fn close(&mut self, frame: FrameLen, size: u64) -> Result<(), ProtocolFault> {
+    pub(super) fn close(&mut self, frame: FrameLen, size: u64) -> Result<(), ProtocolError> {
         let fits = match self.extent {
             Extent::Known(known) => known == size,
             Extent::Open(short) => {
@@ -59,7 +59,7 @@ impl<H> Large<H> {
             }
         };
         self.extent = Extent::Known(size);
-        if fits { Ok(()) } else { Err(ProtocolFault::Misplaced) }
+        if fits { Ok(()) } else { Err(ProtocolError::Misplaced) }
     }
 
     /// What has come without being short was not the end's rest.
@@ -77,7 +77,7 @@ fn open_index_of(
     end: u64,
     offset: u64,
     len: usize,
-) -> Result<u64, ProtocolFault> {
+) -> Result<u64, ProtocolError> {
     let index = offset / u64::from(frame.get());
     let is_full = len == frame.bytes();
     let is_frame = offset.is_multiple_of(u64::from(frame.get())) && len > 0 && len <= frame.bytes();
@@ -86,7 +86,7 @@ fn open_index_of(
         None => is_full || index + 1 >= end,
     };
     if !is_frame || !fits {
-        return Err(ProtocolFault::Misplaced);
+        return Err(ProtocolError::Misplaced);
     }
     if !is_full {
         *short = Some((index, len));

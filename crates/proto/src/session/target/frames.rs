@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Large, RUNS_COUNTED_EVERY, State, Target, Tracked};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::Digest;
 use crate::limits::{FRAME_RUNS_MAX, UNMERGED_RUNS_MAX};
@@ -16,10 +16,10 @@ impl<H> Target<H> {
     /// Whether a frame of a file may be written: where, or `None` to discard it (it is late, or was there before, or is
     /// being written). One that is admitted is followed by [`Self::frame_written`], [`Self::release_frame`],
     /// [`Self::resend_frame`] or [`Self::settle`].
-    pub fn admit_frame(&mut self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolFault> {
+    pub fn admit_frame(&mut self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolError> {
         self.outbox.check_resends()?;
         if self.runs.are_too_many {
-            return Err(ProtocolFault::OverLimit("frames with gaps between them"));
+            return Err(ProtocolError::OverLimit("frames with gaps between them"));
         }
         let frame = self.frame;
         self.tracked(entry)?;
@@ -32,7 +32,7 @@ impl<H> Target<H> {
             }
             State::Finishing => Ok(None),
             State::Examining { .. } | State::Small { .. } | State::Directory { .. } | State::Large(_) => {
-                Err(ProtocolFault::Unasked("a frame of what needs none"))
+                Err(ProtocolError::Unasked("a frame of what needs none"))
             }
         }
     }
@@ -104,7 +104,7 @@ impl<H> Target<H> {
 
     /// Whether the files of a pack may be written: for each, where, or `None` to discard it. Those that are admitted
     /// count as whole: the engine writes them, gives them their names and calls [`Self::settle`], or [`Self::lost`].
-    pub fn admit_pack(&mut self, files: &[PackedFile]) -> Result<Vec<Option<Arc<H>>>, ProtocolFault> {
+    pub fn admit_pack(&mut self, files: &[PackedFile]) -> Result<Vec<Option<Arc<H>>>, ProtocolError> {
         self.check_pack(files)?;
         let mut admitted = Vec::with_capacity(files.len());
         for file in files {
@@ -119,7 +119,7 @@ impl<H> Target<H> {
     }
 
     /// A pack is not what was sent: asks for its files again.
-    pub fn resend_pack(&mut self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
+    pub fn resend_pack(&mut self, files: &[PackedFile]) -> Result<(), ProtocolError> {
         self.check_pack(files)?;
         let awaits = |entry: &_| matches!(self.entries.get(entry), Some(Tracked { state: State::Small { .. }, .. }));
         let entries: Vec<_> = files.iter().map(|file| file.entry).filter(awaits).collect();
@@ -129,12 +129,12 @@ impl<H> Target<H> {
         Ok(())
     }
 
-    fn check_pack(&self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
+    fn check_pack(&self, files: &[PackedFile]) -> Result<(), ProtocolError> {
         self.outbox.check_resends()?;
         for file in files {
             match self.tracked(file.entry)?.map(|tracked| &tracked.state) {
                 None | Some(State::Small { .. } | State::Finishing) => {}
-                Some(_) => return Err(ProtocolFault::Unasked("a packed file that is not needed")),
+                Some(_) => return Err(ProtocolError::Unasked("a packed file that is not needed")),
             }
         }
         Ok(())

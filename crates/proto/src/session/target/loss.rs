@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::{Large, State, Target};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::ids::{EntryId, StreamId};
 use crate::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX};
 use crate::session::step::Step;
@@ -15,9 +15,9 @@ impl<H> Target<H> {
         &mut self,
         streams: Vec<StreamId>,
         entries: &[(EntryId, u64)],
-    ) -> Result<Step<H>, ProtocolFault> {
+    ) -> Result<Step<H>, ProtocolError> {
         if self.answering {
-            return Err(ProtocolFault::OutOfTurn("a question"));
+            return Err(ProtocolError::OutOfTurn("a question"));
         }
         let mut left = ENTRY_WINDOW as u64;
         let mut packed = Vec::new();
@@ -25,10 +25,10 @@ impl<H> Target<H> {
         for (first, count) in entries {
             // Named twice, an entry would be answered for twice: one message could cause any number of them.
             if first.0 < next {
-                return Err(ProtocolFault::Invalid("entries that are asked about twice"));
+                return Err(ProtocolError::Invalid("entries that are asked about twice"));
             }
             next = first.0.saturating_add(*count);
-            left = left.checked_sub(*count).ok_or(ProtocolFault::OverLimit("entries that are asked about"))?;
+            left = left.checked_sub(*count).ok_or(ProtocolError::OverLimit("entries that are asked about"))?;
             for entry in (first.0..first.0.saturating_add(*count)).map(EntryId) {
                 self.answer_for(entry, &mut packed)?;
             }
@@ -39,7 +39,7 @@ impl<H> Target<H> {
         Ok(Step::StreamsLost(streams))
     }
 
-    fn answer_for(&mut self, entry: EntryId, packed: &mut Vec<EntryId>) -> Result<(), ProtocolFault> {
+    fn answer_for(&mut self, entry: EntryId, packed: &mut Vec<EntryId>) -> Result<(), ProtocolError> {
         let frame = self.frame;
         match self.tracked(entry)?.map(|tracked| &tracked.state) {
             None | Some(State::Finishing) => {}
@@ -51,7 +51,7 @@ impl<H> Target<H> {
                 }
             }
             Some(State::Examining { .. } | State::Directory { .. }) => {
-                return Err(ProtocolFault::Unasked("what was not sent"));
+                return Err(ProtocolError::Unasked("what was not sent"));
             }
         }
         Ok(())

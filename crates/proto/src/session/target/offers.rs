@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use super::{State, Target, Tracked};
 use crate::entry::{Entry, Kind, Place};
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::hard_links::DirectoryName;
 use crate::ids::EntryId;
 use crate::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNSETTLED_BYTES_MAX};
 use crate::session::step::Step;
 
 impl<H> Target<H> {
-    pub(super) fn handle_offer(&mut self, first: EntryId, entries: Vec<Entry>) -> Result<Step<H>, ProtocolFault> {
+    pub(super) fn handle_offer(&mut self, first: EntryId, entries: Vec<Entry>) -> Result<Step<H>, ProtocolError> {
         if first.0 != self.next || entries.is_empty() || !self.needs.is_empty() {
-            return Err(ProtocolFault::OutOfTurn("an offer"));
+            return Err(ProtocolError::OutOfTurn("an offer"));
         }
         for (id, entry) in (first.0..).map(EntryId).zip(&entries) {
             if let Kind::HardLink { to, .. } = entry.kind
                 && to >= id
             {
-                return Err(ProtocolFault::Unasked("another name of what was never offered"));
+                return Err(ProtocolError::Unasked("another name of what was never offered"));
             }
             let parent = match entry.place {
                 Place::Again(old) => self.replace(id, old, &entry.kind)?,
@@ -47,21 +47,21 @@ impl<H> Target<H> {
     }
 
     /// Counts a child in its parent.
-    fn adopt(&mut self, place: &Place) -> Result<Option<EntryId>, ProtocolFault> {
+    fn adopt(&mut self, place: &Place) -> Result<Option<EntryId>, ProtocolError> {
         let Place::Child { parent, .. } = place else { return Ok(None) };
         match self.entries.get_mut(parent) {
             Some(Tracked { state: State::Directory { children, ended: false, .. }, .. }) => {
                 *children += 1;
                 Ok(Some(*parent))
             }
-            _ => Err(ProtocolFault::Unasked("a child of what is no open directory")),
+            _ => Err(ProtocolError::Unasked("a child of what is no open directory")),
         }
     }
 
     /// A file gives its place to another entry: what was offered of it is void. Returns its parent.
-    fn replace(&mut self, new: EntryId, old: EntryId, kind: &Kind) -> Result<Option<EntryId>, ProtocolFault> {
+    fn replace(&mut self, new: EntryId, old: EntryId, kind: &Kind) -> Result<Option<EntryId>, ProtocolError> {
         if !matches!(kind, Kind::File { .. }) {
-            return Err(ProtocolFault::Invalid("something else in the place of a file"));
+            return Err(ProtocolError::Invalid("something else in the place of a file"));
         }
         self.tracked(old)?;
         let Some(tracked) = self.entries.get_mut(&old) else { return Ok(None) };
@@ -69,7 +69,7 @@ impl<H> Target<H> {
             State::Small { handle } => Arc::clone(handle),
             State::Large(large) => Arc::clone(&large.handle),
             State::Finishing => return Ok(None),
-            State::Examining { .. } | State::Directory { .. } => return Err(ProtocolFault::OutOfTurn("an offer")),
+            State::Examining { .. } | State::Directory { .. } => return Err(ProtocolError::OutOfTurn("an offer")),
         };
         tracked.state = State::Finishing;
         if !std::mem::replace(&mut tracked.released, true) {
@@ -86,12 +86,12 @@ impl<H> Target<H> {
         Ok(parent)
     }
 
-    fn check_window(&self) -> Result<(), ProtocolFault> {
+    fn check_window(&self) -> Result<(), ProtocolError> {
         if self.in_window > ENTRY_WINDOW || self.open_directories > OPEN_DIRECTORIES_MAX {
-            return Err(ProtocolFault::OverLimit("entries that are not settled"));
+            return Err(ProtocolError::OverLimit("entries that are not settled"));
         }
         if self.held_bytes > UNSETTLED_BYTES_MAX || self.open_bytes > OPEN_DIRECTORIES_BYTES_MAX {
-            return Err(ProtocolFault::OverLimit("names and attributes of entries that are not settled"));
+            return Err(ProtocolError::OverLimit("names and attributes of entries that are not settled"));
         }
         Ok(())
     }
@@ -103,20 +103,20 @@ impl<H> Target<H> {
     }
 
     /// A directory that has not ended; `None` where it was refused.
-    pub(super) fn open_directory(&self, entry: EntryId) -> Result<Option<Arc<H>>, ProtocolFault> {
+    pub(super) fn open_directory(&self, entry: EntryId) -> Result<Option<Arc<H>>, ProtocolError> {
         match self.entries.get(&entry) {
             Some(Tracked { state: State::Directory { handle, ended: false, .. }, .. }) => Ok(handle.clone()),
-            _ => Err(ProtocolFault::OutOfTurn("what is left out of a directory")),
+            _ => Err(ProtocolError::OutOfTurn("what is left out of a directory")),
         }
     }
 
-    pub(super) fn handle_directory_end(&mut self, entry: EntryId, is_complete: bool) -> Result<Step<H>, ProtocolFault> {
+    pub(super) fn handle_directory_end(&mut self, entry: EntryId, is_complete: bool) -> Result<Step<H>, ProtocolError> {
         match self.entries.get_mut(&entry) {
             Some(Tracked { state: State::Directory { ended: ended @ false, complete, .. }, bytes, .. }) => {
                 (*ended, *complete) = (true, is_complete);
                 self.open_bytes -= *bytes;
             }
-            _ => return Err(ProtocolFault::OutOfTurn("the end of a directory")),
+            _ => return Err(ProtocolError::OutOfTurn("the end of a directory")),
         }
         self.open_directories -= 1;
         self.in_window += 1;

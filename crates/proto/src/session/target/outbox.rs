@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::error::ProtocolFault;
+use crate::error::ProtocolError;
 use crate::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
 use crate::wire::message::TargetMessage;
 
@@ -40,17 +40,17 @@ impl Outbox {
     }
 
     /// Before anything is done that adds to it.
-    pub(super) fn check(&self) -> Result<(), ProtocolFault> {
+    pub(super) fn check(&self) -> Result<(), ProtocolError> {
         match self.messages.len() > MESSAGES_MAX || self.bytes > BYTES_MAX {
-            true => Err(ProtocolFault::OverLimit("answers that are not read")),
+            true => Err(ProtocolError::OverLimit("answers that are not read")),
             false => Ok(()),
         }
     }
 
     /// Before anything is taken that may have to be sent again.
-    pub(super) fn check_resends(&self) -> Result<(), ProtocolFault> {
+    pub(super) fn check_resends(&self) -> Result<(), ProtocolError> {
         match self.resends > RESENDS_MAX {
-            true => Err(ProtocolFault::OverLimit("damaged frames")),
+            true => Err(ProtocolError::OverLimit("damaged frames")),
             false => Ok(()),
         }
     }
@@ -66,8 +66,8 @@ mod tests {
     use crate::ids::EntryId;
     use crate::limits::HELD_VALUES_MAX;
 
-    fn over_limit(what: &'static str) -> Result<(), ProtocolFault> {
-        Err(ProtocolFault::OverLimit(what))
+    fn over_limit(what: &'static str) -> Result<(), ProtocolError> {
+        Err(ProtocolError::OverLimit(what))
     }
 
     #[test]
