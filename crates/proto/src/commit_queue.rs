@@ -21,7 +21,7 @@ const GROUPS_OPEN: u64 = 5;
 
 /// How much may gather.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct GroupLimits {
     /// Files in a group.
     pub files: usize,
     /// Their bytes, as far as the disk is not at work on them already.
@@ -30,7 +30,7 @@ pub struct Limits {
     pub at_once: usize,
 }
 
-impl Limits {
+impl GroupLimits {
     /// For a session that begins with `streams` and may have `streams_max`, in a process that may have so many files
     /// open; `None` is any number.
     ///
@@ -46,17 +46,17 @@ impl Limits {
 
 /// What gathers while a group is under way.
 #[derive(Debug)]
-pub struct Gathering<T> {
-    limits: Limits,
+pub struct NextGroup<T> {
+    limits: GroupLimits,
     waiting: Vec<T>,
     /// How many of those that wait are waited for.
     files: usize,
     bytes: u64,
 }
 
-impl<T> Gathering<T> {
+impl<T> NextGroup<T> {
     /// With nothing in it.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: GroupLimits) -> Self {
         Self { limits, waiting: Vec::new(), files: 0, bytes: 0 }
     }
 
@@ -97,11 +97,11 @@ impl<T> Gathering<T> {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { files: 3, bytes: 100, at_once: 1 };
+    const LIMITS: GroupLimits = GroupLimits { files: 3, bytes: 100, at_once: 1 };
 
     #[test]
     fn what_gathers_is_one_group_in_its_order() {
-        let mut gathering = Gathering::new(LIMITS);
+        let mut gathering = NextGroup::new(LIMITS);
         assert!(!gathering.is_due() && gathering.take().is_empty());
         gathering.add('a', 1);
         gathering.add_patient('b');
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn files_and_bytes_fill_it_and_a_group_taken_empties_it() {
-        let mut gathering = Gathering::new(LIMITS);
+        let mut gathering = NextGroup::new(LIMITS);
         for (file, bytes) in [(1, 0), (2, 0)] {
             gathering.add(file, bytes);
             assert!(gathering.has_room());
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_can_wait_waits_until_it_is_much() {
-        let mut gathering = Gathering::new(LIMITS);
+        let mut gathering = NextGroup::new(LIMITS);
         (1..PATIENT_MAX).for_each(|thing| gathering.add_patient(thing));
         assert!(!gathering.is_due() && gathering.has_room());
         gathering.add_patient(0);
@@ -140,10 +140,10 @@ mod tests {
 
     #[test]
     fn descriptors_bound_what_is_open_at_any_time() {
-        assert_eq!(Limits::new(None, 2, 2), Limits { files: FILES_MAX, bytes: 128 << 20, at_once: 2048 });
-        assert_eq!(Limits::new(Some(1 << 20), 8, 128).at_once, 32);
+        assert_eq!(GroupLimits::new(None, 2, 2), GroupLimits { files: FILES_MAX, bytes: 128 << 20, at_once: 2048 });
+        assert_eq!(GroupLimits::new(Some(1 << 20), 8, 128).at_once, 32);
         for (descriptors, streams) in [(0, 256), (1024, 8), (1024, 64), (4096, 128), (4096, 256), (30_000, 8)] {
-            let limits = Limits::new(Some(descriptors), streams, streams);
+            let limits = GroupLimits::new(Some(descriptors), streams, streams);
             assert!((1..=FILES_MAX).contains(&limits.files) && limits.at_once >= 1, "{limits:?}");
             // Each stream may find room and then put in all that it has; then this becomes the group under way.
             let in_hands = usize::from(streams) * limits.at_once;

@@ -3,14 +3,14 @@
 use crate::encoding::Decoded;
 use crate::encoding::Reader;
 use crate::encoding::Writer;
-use crate::entry_extras::More;
+use crate::entry_extras::EntryExtras;
 use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::path::Name;
 
 /// A point in time as file systems keep it: seconds since 1970 (may be negative) and nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Stamp {
+pub struct Timestamp {
     /// Seconds since 1970-01-01 UTC.
     pub seconds: i64,
     /// 0 to 999,999,999.
@@ -19,7 +19,7 @@ pub struct Stamp {
 
 /// What is kept of an entry besides its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Meta {
+pub struct EntryMetadata {
     /// Permission bits with setuid, setgid and sticky: `0o7777` at most.
     pub mode: u16,
     /// Numeric owner at the source.
@@ -27,24 +27,24 @@ pub struct Meta {
     /// Numeric group at the source.
     pub gid: u32,
     /// Time of last modification.
-    pub modified: Stamp,
+    pub modified: Timestamp,
 }
 
 /// Which file it is and since when it is unchanged, as far as the source's system tells: what a partial copy is good for
 /// only while it stays the same. It means nothing to the target but that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Version {
+pub struct FileVersion {
     /// `st_dev`; another after some file systems are mounted again.
     pub device: u64,
     /// `st_ino`.
     pub inode: u64,
     /// `st_ctime`: bytes or metadata changed.
-    pub changed: Stamp,
+    pub changed: Timestamp,
 }
 
 /// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryContent {
     /// A directory; its children name it as their parent.
     Directory,
     /// A regular file (or, for an operand, anything that is read to its end).
@@ -67,16 +67,16 @@ pub enum Kind {
         size: u64,
     },
     /// What is made and has no bytes.
-    Node(Node),
+    Node(SpecialFile),
 }
 
 /// A device, FIFO or socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Node {
+pub enum SpecialFile {
     /// A character device.
-    Character(Device),
+    Character(DeviceNumber),
     /// A block device.
-    Block(Device),
+    Block(DeviceNumber),
     /// A FIFO.
     Fifo,
     /// A socket that nobody listens at.
@@ -85,7 +85,7 @@ pub enum Node {
 
 /// The number of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Device {
+pub struct DeviceNumber {
     /// Which driver.
     pub major: u32,
     /// Which of its devices.
@@ -94,7 +94,7 @@ pub struct Device {
 
 /// Where an entry stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum EntryLocation {
     /// The operand of this number (0 is the first); the Request says what it is called at the target.
     Operand(u32),
     /// A name in a directory that was offered before.
@@ -112,23 +112,23 @@ pub enum Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Where it stands.
-    pub place: Place,
+    pub place: EntryLocation,
     /// What it is.
-    pub kind: Kind,
+    pub kind: EntryContent,
     /// Its metadata.
-    pub meta: Meta,
+    pub meta: EntryMetadata,
     /// Of a large file that has one.
-    pub version: Option<Version>,
+    pub version: Option<FileVersion>,
     /// What few entries have besides.
-    pub more: Option<Box<More>>,
+    pub more: Option<Box<EntryExtras>>,
 }
 
 impl Entry {
     /// Bytes that it counts of [`UNSETTLED_BYTES_MAX`](crate::limits::UNSETTLED_BYTES_MAX): its name, the target of
     /// a link, its extras.
     pub fn held_bytes(&self) -> usize {
-        let name = if let Place::Child { name, .. } = &self.place { name.as_bytes().len() } else { 0 };
-        let link = if let Kind::Symlink { points_to } = &self.kind { points_to.len() } else { 0 };
+        let name = if let EntryLocation::Child { name, .. } = &self.place { name.as_bytes().len() } else { 0 };
+        let link = if let EntryContent::Symlink { points_to } = &self.kind { points_to.len() } else { 0 };
         name + link + self.more.as_ref().map_or(0, |more| more.bytes())
     }
 
@@ -139,13 +139,13 @@ impl Entry {
 }
 
 /// Writes a time: seconds i64, nanoseconds u32.
-pub fn encode_stamp(out: &mut Writer, stamp: Stamp) {
+pub fn encode_stamp(out: &mut Writer, stamp: Timestamp) {
     out.i64(stamp.seconds).u32(stamp.nanoseconds);
 }
 
 /// Reads a time; more than 999,999,999 nanoseconds are a fault.
-pub fn decode_stamp(reader: &mut Reader<'_>) -> Decoded<Stamp> {
-    let stamp = Stamp { seconds: reader.i64()?, nanoseconds: reader.u32()? };
+pub fn decode_stamp(reader: &mut Reader<'_>) -> Decoded<Timestamp> {
+    let stamp = Timestamp { seconds: reader.i64()?, nanoseconds: reader.u32()? };
     if stamp.nanoseconds >= 1_000_000_000 {
         return Err(ProtocolError::Invalid("a time with too many nanoseconds"));
     }
@@ -165,13 +165,13 @@ pub enum EntryKind {
     Special,
 }
 
-impl From<&Kind> for EntryKind {
-    fn from(kind: &Kind) -> Self {
+impl From<&EntryContent> for EntryKind {
+    fn from(kind: &EntryContent) -> Self {
         match kind {
-            Kind::Directory => Self::Directory,
-            Kind::File { .. } | Kind::Stream | Kind::HardLink { .. } => Self::File,
-            Kind::Symlink { .. } => Self::Symlink,
-            Kind::Node(_) => Self::Special,
+            EntryContent::Directory => Self::Directory,
+            EntryContent::File { .. } | EntryContent::Stream | EntryContent::HardLink { .. } => Self::File,
+            EntryContent::Symlink { .. } => Self::Symlink,
+            EntryContent::Node(_) => Self::Special,
         }
     }
 }

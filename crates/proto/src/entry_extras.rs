@@ -8,13 +8,13 @@ use crate::limits::{ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX
 
 /// What few entries have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct More {
+pub struct EntryExtras {
     /// Of a large file with holes: how many bytes of it are data, at most.
     pub data_bytes: Option<u64>,
     /// Of a file with several names: how many it has.
     pub names: Option<u64>,
     /// Extended attributes, access control lists among them. `None`: the source does not keep any.
-    pub attributes: Option<Vec<Attribute>>,
+    pub attributes: Option<Vec<ExtendedAttribute>>,
     /// BLAKE3 of a file's contents, where the source tells it beforehand.
     pub digest: Option<Digest>,
     /// Of an operand: permission bits of the directories between it and the base, the nearest first.
@@ -23,7 +23,7 @@ pub struct More {
 
 /// An extended attribute (xattr(7)).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attribute {
+pub struct ExtendedAttribute {
     /// Its name with its namespace: `user.color`.
     pub name: Box<[u8]>,
     /// Its value.
@@ -37,7 +37,7 @@ const DIGEST: u8 = 8;
 const PARENT_MODES: u8 = 16;
 const ALL: u8 = DATA_BYTES | NAMES | ATTRIBUTES | DIGEST | PARENT_MODES;
 
-impl More {
+impl EntryExtras {
     /// Whether there is anything.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -45,7 +45,7 @@ impl More {
 
     /// Bytes that it counts while its entry is unsettled.
     pub fn bytes(&self) -> usize {
-        let of_one = |attribute: &Attribute| attribute.name.len() + attribute.value.len() + ATTRIBUTE_OVERHEAD;
+        let of_one = |attribute: &ExtendedAttribute| attribute.name.len() + attribute.value.len() + ATTRIBUTE_OVERHEAD;
         64 + self.parent_modes.len() * size_of::<u16>() + self.attributes.iter().flatten().map(of_one).sum::<usize>()
     }
 
@@ -61,7 +61,7 @@ impl More {
         });
         if let Some(attributes) = &self.attributes {
             block.count(attributes.len());
-            attributes.iter().for_each(|Attribute { name, value }| {
+            attributes.iter().for_each(|ExtendedAttribute { name, value }| {
                 block.bytes(name).bytes(value);
             });
         }
@@ -78,7 +78,7 @@ impl More {
     }
 
     /// Reads it, and drops what `keep` does not name; `None` where nothing is left.
-    pub fn decode(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Option<Self>> {
+    pub fn decode(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Option<Self>> {
         let mut block = Reader::new(reader.bytes(MORE_BYTES_MAX, "what else there is of an entry")?);
         let flags = block.u8()?;
         if flags & !ALL != 0 || flags == 0 {
@@ -103,7 +103,7 @@ impl More {
 
 /// What of an entry's extras is kept: the rest is dropped while it is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extras {
+pub struct ExtrasFilter {
     /// The number of a file's names.
     pub names: bool,
     /// Extended attributes, but for access control lists.
@@ -116,7 +116,7 @@ pub struct Extras {
     pub parent_modes: bool,
 }
 
-impl Extras {
+impl ExtrasFilter {
     /// Everything.
     pub const ALL: Self = Self { names: true, attributes: true, acls: true, digest: true, parent_modes: true };
 
@@ -135,7 +135,7 @@ fn decode_modes(reader: &mut Reader<'_>) -> Decoded<Vec<u16>> {
     (0..count).map(|_| reader.u16()).collect()
 }
 
-fn decode_attributes(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Vec<Attribute>> {
+fn decode_attributes(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Vec<ExtendedAttribute>> {
     let count = reader.count(ATTRIBUTES_MAX, "attributes of an entry")?;
     let mut kept = Vec::new();
     for _ in 0..count {
@@ -144,24 +144,24 @@ fn decode_attributes(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Vec<Attri
     Ok(kept)
 }
 
-fn decode_attribute(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Option<Attribute>> {
+fn decode_attribute(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Option<ExtendedAttribute>> {
     let name = reader.bytes(ATTRIBUTE_NAME_MAX, "the name of an attribute")?;
     if name.is_empty() || name.contains(&0) {
         return Err(ProtocolError::Invalid("the name of an attribute"));
     }
     let value = reader.bytes(ATTRIBUTES_BYTES_MAX, "the value of an attribute")?;
-    Ok(keep.keeps(name).then(|| Attribute { name: name.into(), value: value.into() }))
+    Ok(keep.keeps(name).then(|| ExtendedAttribute { name: name.into(), value: value.into() }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn attribute(name: &[u8], value: &[u8]) -> Attribute {
-        Attribute { name: name.into(), value: value.into() }
+    fn attribute(name: &[u8], value: &[u8]) -> ExtendedAttribute {
+        ExtendedAttribute { name: name.into(), value: value.into() }
     }
 
-    fn encoded(more: &More) -> Vec<u8> {
+    fn encoded(more: &EntryExtras) -> Vec<u8> {
         let mut out = Writer::new();
         more.encode(&mut out);
         out.into_bytes()
@@ -171,12 +171,12 @@ mod tests {
     fn everything_comes_back() {
         let attributes = vec![attribute(b"user.a", b""), attribute(b"system.posix_acl_access", &[0; 300])];
         for more in [
-            More { data_bytes: Some(0), ..More::default() },
-            More { names: Some(u64::MAX), ..More::default() },
-            More { attributes: Some(Vec::new()), ..More::default() },
-            More { digest: Some([7; 32]), ..More::default() },
-            More { parent_modes: vec![0o700, 0o2755], ..More::default() },
-            More {
+            EntryExtras { data_bytes: Some(0), ..EntryExtras::default() },
+            EntryExtras { names: Some(u64::MAX), ..EntryExtras::default() },
+            EntryExtras { attributes: Some(Vec::new()), ..EntryExtras::default() },
+            EntryExtras { digest: Some([7; 32]), ..EntryExtras::default() },
+            EntryExtras { parent_modes: vec![0o700, 0o2755], ..EntryExtras::default() },
+            EntryExtras {
                 data_bytes: Some(1 << 40),
                 names: Some(2),
                 attributes: Some(attributes),
@@ -185,15 +185,18 @@ mod tests {
             },
         ] {
             let bytes = encoded(&more);
-            assert_eq!(More::decode(&mut Reader::new(&bytes), Extras::ALL), Ok(Some(more)));
-            assert!((0..bytes.len()).all(|cut| More::decode(&mut Reader::new(&bytes[..cut]), Extras::ALL).is_err()));
+            assert_eq!(EntryExtras::decode(&mut Reader::new(&bytes), ExtrasFilter::ALL), Ok(Some(more)));
+            assert!(
+                (0..bytes.len())
+                    .all(|cut| EntryExtras::decode(&mut Reader::new(&bytes[..cut]), ExtrasFilter::ALL).is_err())
+            );
         }
     }
 
     #[test]
     fn extras_that_are_not_kept_are_dropped() {
         let acl = attribute(b"system.posix_acl_access", &[0; 300]);
-        let all = More {
+        let all = EntryExtras {
             data_bytes: None,
             names: Some(2),
             attributes: Some(vec![attribute(b"user.a", b""), acl.clone()]),
@@ -201,29 +204,35 @@ mod tests {
             parent_modes: vec![0o700],
         };
         let bytes = encoded(&all);
-        let kept = |keep| More::decode(&mut Reader::new(&bytes), keep).unwrap();
-        let none = Extras { names: false, attributes: false, acls: false, digest: false, parent_modes: false };
+        let kept = |keep| EntryExtras::decode(&mut Reader::new(&bytes), keep).unwrap();
+        let none = ExtrasFilter { names: false, attributes: false, acls: false, digest: false, parent_modes: false };
         assert_eq!(kept(none), None);
-        assert_eq!(kept(Extras { names: true, ..none }), Some(More { names: Some(2), ..More::default() }));
-        let acls = kept(Extras { acls: true, ..none });
-        assert_eq!(acls, Some(More { attributes: Some(vec![acl]), ..More::default() }));
-        let user = kept(Extras { attributes: true, ..none });
-        assert_eq!(user, Some(More { attributes: Some(vec![attribute(b"user.a", b"")]), ..More::default() }));
+        assert_eq!(
+            kept(ExtrasFilter { names: true, ..none }),
+            Some(EntryExtras { names: Some(2), ..EntryExtras::default() })
+        );
+        let acls = kept(ExtrasFilter { acls: true, ..none });
+        assert_eq!(acls, Some(EntryExtras { attributes: Some(vec![acl]), ..EntryExtras::default() }));
+        let user = kept(ExtrasFilter { attributes: true, ..none });
+        assert_eq!(
+            user,
+            Some(EntryExtras { attributes: Some(vec![attribute(b"user.a", b"")]), ..EntryExtras::default() })
+        );
     }
 
     #[test]
     fn what_is_none_or_cannot_be_is_a_fault() {
         let bad = [
-            encoded(&More::default()),
+            encoded(&EntryExtras::default()),
             vec![1, 32],
             vec![3, 1, 0, 0],
-            encoded(&More { attributes: Some(vec![attribute(b"", b"")]), ..More::default() }),
-            encoded(&More { attributes: Some(vec![attribute(b"user.\0", b"")]), ..More::default() }),
-            encoded(&More { attributes: Some(vec![attribute(&[b'a'; 256], b"")]), ..More::default() }),
-            encoded(&More { parent_modes: vec![0; NAMES_MAX + 1], ..More::default() }),
+            encoded(&EntryExtras { attributes: Some(vec![attribute(b"", b"")]), ..EntryExtras::default() }),
+            encoded(&EntryExtras { attributes: Some(vec![attribute(b"user.\0", b"")]), ..EntryExtras::default() }),
+            encoded(&EntryExtras { attributes: Some(vec![attribute(&[b'a'; 256], b"")]), ..EntryExtras::default() }),
+            encoded(&EntryExtras { parent_modes: vec![0; NAMES_MAX + 1], ..EntryExtras::default() }),
         ];
         for bytes in bad {
-            assert!(More::decode(&mut Reader::new(&bytes), Extras::ALL).is_err(), "{bytes:?}");
+            assert!(EntryExtras::decode(&mut Reader::new(&bytes), ExtrasFilter::ALL).is_err(), "{bytes:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::checksum::Algorithm;
+use crate::checksum::ChecksumAlgorithm;
 use crate::limits::EXPECTED_LINES_MAX;
 
 /// Stands for a name: the beginning of its BLAKE3. Two names with one key are as hard to make as two files with one MD5
@@ -12,8 +12,8 @@ const KEY_BYTES: usize = 16;
 
 /// Name and digest of each line, in the order of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expected {
-    algorithm: Algorithm,
+pub struct ExpectedDigests {
+    algorithm: ChecksumAlgorithm,
     /// Keys and digests of all lines, one behind the other: one allocation, whatever their number.
     records: Vec<u8>,
     /// The lines in the order of their keys; empty until [`Self::sort`].
@@ -22,16 +22,16 @@ pub struct Expected {
 
 /// There are more lines than [`EXPECTED_LINES_MAX`], or they are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotLines;
+pub struct InvalidDigestList;
 
-impl Expected {
+impl ExpectedDigests {
     /// No lines yet.
-    pub fn new(algorithm: Algorithm) -> Self {
+    pub fn new(algorithm: ChecksumAlgorithm) -> Self {
         Self { algorithm, records: Vec::new(), order: Vec::new() }
     }
 
     /// The digest that all lines have.
-    pub fn algorithm(&self) -> Algorithm {
+    pub fn algorithm(&self) -> ChecksumAlgorithm {
         self.algorithm
     }
 
@@ -54,16 +54,16 @@ impl Expected {
     ///
     /// # Panics
     /// If the digest is not as long as the algorithm's are: a programmer's error.
-    pub fn add(&mut self, path: &[u8], digest: &[u8]) -> Result<(), NotLines> {
+    pub fn add(&mut self, path: &[u8], digest: &[u8]) -> Result<(), InvalidDigestList> {
         assert_eq!(digest.len(), self.algorithm.bytes(), "a digest of another length");
         self.add_records(&[&key_of(path)[..], digest].concat())
     }
 
     /// Adds lines as another table has them.
-    pub fn add_records(&mut self, records: &[u8]) -> Result<(), NotLines> {
+    pub fn add_records(&mut self, records: &[u8]) -> Result<(), InvalidDigestList> {
         let lines = records.len() / self.record_bytes();
         if !records.len().is_multiple_of(self.record_bytes()) || self.len() + lines > EXPECTED_LINES_MAX {
-            return Err(NotLines);
+            return Err(InvalidDigestList);
         }
         self.records.extend_from_slice(records);
         Ok(())
@@ -123,8 +123,8 @@ fn key_of(path: &[u8]) -> [u8; KEY_BYTES] {
 mod tests {
     use super::*;
 
-    fn table(lines: &[(&str, u8)]) -> Expected {
-        let mut table = Expected::new(Algorithm::Md5);
+    fn table(lines: &[(&str, u8)]) -> ExpectedDigests {
+        let mut table = ExpectedDigests::new(ChecksumAlgorithm::Md5);
         lines.iter().for_each(|(path, byte)| table.add(path.as_bytes(), &[*byte; 16]).unwrap());
         table
     }
@@ -134,7 +134,7 @@ mod tests {
         let names: Vec<_> = (0..1000).map(|i| format!("run7/{i}")).collect();
         let lines: Vec<_> = names.iter().map(String::as_str).zip((0..=255).cycle()).collect();
         let mut here = table(&lines);
-        let mut there = Expected::new(Algorithm::Md5);
+        let mut there = ExpectedDigests::new(ChecksumAlgorithm::Md5);
         here.pieces(7).for_each(|piece| there.add_records(piece).unwrap());
         assert_eq!((here.sort(), there.sort()), (None, None));
         assert_eq!((there.len(), &here), (1000, &there));
@@ -155,10 +155,10 @@ mod tests {
 
     #[test]
     fn what_is_no_line_is_not_taken() {
-        assert_eq!(table(&[]).add_records(&[0; 33]), Err(NotLines));
-        let mut full = Expected::new(Algorithm::Crc32);
+        assert_eq!(table(&[]).add_records(&[0; 33]), Err(InvalidDigestList));
+        let mut full = ExpectedDigests::new(ChecksumAlgorithm::Crc32);
         full.records = vec![0; full.record_bytes() * EXPECTED_LINES_MAX];
-        assert_eq!(full.add(b"a", &[0; 4]), Err(NotLines));
+        assert_eq!(full.add(b"a", &[0; 4]), Err(InvalidDigestList));
         assert!(table(&[]).is_empty() && table(&[]).digest_of(b"a").is_none());
     }
 }

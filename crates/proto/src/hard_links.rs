@@ -7,7 +7,7 @@ use crate::limits::{LINKED_DIRECTORY_BYTES, LINKED_FILE_BYTES, LINKED_FILES_BYTE
 
 /// A directory of an Offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DirectoryName {
+pub struct LinkDirectoryName {
     /// The directory.
     pub id: EntryId,
     /// Bytes of its name; 0 for an operand.
@@ -17,12 +17,12 @@ pub struct DirectoryName {
 /// The count, and the directories of these files. `D` is how the engine holds a directory.
 #[derive(Debug)]
 pub struct LinkedBytes<D> {
-    directories: ByEntry<Directory<D>>,
+    directories: ByEntry<LinkDirectory<D>>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Directory<D> {
+struct LinkDirectory<D> {
     parent: Option<EntryId>,
     name_len: usize,
     /// Files and directories in it that count.
@@ -39,7 +39,7 @@ impl<D> Default for LinkedBytes<D> {
 impl<D> LinkedBytes<D> {
     /// Counts a file with a name of this length. `path` begins with its directory and ends with the operand. Returns
     /// false, and counts nothing, where the file exceeds the limit.
-    pub fn add(&mut self, name_len: usize, path: impl Iterator<Item = DirectoryName>) -> bool {
+    pub fn add(&mut self, name_len: usize, path: impl Iterator<Item = LinkDirectoryName>) -> bool {
         let (mut new, mut known) = (Vec::new(), None);
         let mut bytes = self.bytes + LINKED_FILE_BYTES + name_len;
         for directory in path {
@@ -61,8 +61,8 @@ impl<D> LinkedBytes<D> {
         if let Some(known) = known.and_then(|known| self.directories.get_mut(&known)) {
             known.children += 1;
         }
-        for DirectoryName { id, name_len } in new.into_iter().rev() {
-            self.directories.insert(id, Directory { parent, name_len, children: 1, handle: None });
+        for LinkDirectoryName { id, name_len } in new.into_iter().rev() {
+            self.directories.insert(id, LinkDirectory { parent, name_len, children: 1, handle: None });
             parent = Some(id);
         }
         true
@@ -106,8 +106,8 @@ impl<D> LinkedBytes<D> {
 mod tests {
     use super::*;
 
-    fn path(ids: &[(u64, usize)]) -> impl Iterator<Item = DirectoryName> {
-        ids.iter().map(|(id, name_len)| DirectoryName { id: EntryId(*id), name_len: *name_len })
+    fn path(ids: &[(u64, usize)]) -> impl Iterator<Item = LinkDirectoryName> {
+        ids.iter().map(|(id, name_len)| LinkDirectoryName { id: EntryId(*id), name_len: *name_len })
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! What becomes of an offered entry, given what stands at its place: one table, no system call.
 
-use crate::entry::{Kind, Node, Stamp};
-use crate::sync::{Equal, SyncRules};
+use crate::entry::{EntryContent, SpecialFile, Timestamp};
+use crate::sync::{EqualityTest, SyncOptions};
 
 /// What stands at an entry's place at the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingEntry {
     /// Nothing.
     Absent,
     /// A regular file.
@@ -13,7 +13,7 @@ pub enum Existing {
         /// Bytes.
         size: u64,
         /// Time of last modification; the source's, where the file system cannot keep that more precisely.
-        modified: Stamp,
+        modified: Timestamp,
     },
     /// A directory.
     Directory,
@@ -22,12 +22,12 @@ pub enum Existing {
     /// The very file that the entry is to be another name of.
     SameFile,
     /// A device, FIFO or socket.
-    Special(Node),
+    Special(SpecialFile),
 }
 
 /// What becomes of something that stands in an entry's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum InTheWay {
+pub enum OverwritePolicy {
     /// What is the same is kept, and what differs is reported.
     #[default]
     Report,
@@ -43,41 +43,41 @@ pub enum InTheWay {
 
 /// By what it is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Conduct {
+pub struct OverwriteRules {
     /// What becomes of what is there.
-    pub in_the_way: InTheWay,
+    pub in_the_way: OverwritePolicy,
     /// What makes a file that is there the same.
-    pub equal: Equal,
+    pub equal: EqualityTest,
     /// A file that was modified later than the source's stays.
     pub update: bool,
     /// What is not there is not made.
     pub existing_only: bool,
 }
 
-impl Conduct {
+impl OverwriteRules {
     /// What a controller asks for.
-    pub fn new(in_the_way: InTheWay, sync: &SyncRules) -> Self {
+    pub fn new(in_the_way: OverwritePolicy, sync: &SyncOptions) -> Self {
         Self { in_the_way, equal: sync.equal, update: sync.update, existing_only: sync.existing_only }
     }
 
     fn replaces(self) -> bool {
-        matches!(self.in_the_way, InTheWay::Replace | InTheWay::Follow)
+        matches!(self.in_the_way, OverwritePolicy::Replace | OverwritePolicy::Follow)
     }
 
     /// Whether a file that is there is the same; `None` where only its contents tell.
-    fn is_equal(self, size: u64, modified: Stamp, there: u64, since: Stamp) -> Option<bool> {
+    fn is_equal(self, size: u64, modified: Timestamp, there: u64, since: Timestamp) -> Option<bool> {
         match self.equal {
-            Equal::SizeAndTime => Some(size == there && modified == since),
-            Equal::Size => Some(size == there),
-            Equal::Digest if size == there && size > 0 => None,
-            Equal::Digest => Some(size == there),
+            EqualityTest::SizeAndTime => Some(size == there && modified == since),
+            EqualityTest::Size => Some(size == there),
+            EqualityTest::Digest if size == there && size > 0 => None,
+            EqualityTest::Digest => Some(size == there),
         }
     }
 }
 
 /// What to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
+pub enum OverwriteDecision {
     /// It is there already: equal size and time, the same link, or a directory.
     Keep,
     /// Make it.
@@ -93,12 +93,12 @@ pub enum Decision {
     /// A directory is there: remove it with all that is in it, then make this one.
     ReplaceTree,
     /// Leave what is there and report this entry.
-    Refuse(Refusal),
+    Refuse(OverwriteRefusal),
 }
 
 /// Why an entry is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum OverwriteRefusal {
     /// Something else is there, and replacing it was not asked for.
     Exists,
     /// Something is there, and nothing was to be.
@@ -117,22 +117,24 @@ pub enum Refusal {
     NotAsked,
 }
 
-impl Refusal {
+impl OverwriteRefusal {
     /// What happened, and on the second line what to do.
     pub fn text(self) -> &'static str {
         match self {
-            Refusal::Exists => "it exists already and differs\nuse -f to replace it",
-            Refusal::ExistsAtAll => "it exists already\nuse -f to replace it, or -O to leave what exists as it is",
-            Refusal::IsDirectory => "a directory of that name is there\nmove it away, or copy to another name",
-            Refusal::NotDirectory => {
+            OverwriteRefusal::Exists => "it exists already and differs\nuse -f to replace it",
+            OverwriteRefusal::ExistsAtAll => {
+                "it exists already\nuse -f to replace it, or -O to leave what exists as it is"
+            }
+            OverwriteRefusal::IsDirectory => "a directory of that name is there\nmove it away, or copy to another name",
+            OverwriteRefusal::NotDirectory => {
                 "something that is not a directory is there\nmove it away, or copy to another name"
             }
-            Refusal::LinkForDirectory => {
+            OverwriteRefusal::LinkForDirectory => {
                 "a symbolic link stands where the directory must go, and is not followed\nremove the link, or copy to where it points"
             }
-            Refusal::Reserved => "haul gives such names to files that are not whole yet\ngive it another name",
-            Refusal::NotAsked => "the source offers something other than what was asked for",
-            Refusal::IsSpecial => {
+            OverwriteRefusal::Reserved => "haul gives such names to files that are not whole yet\ngive it another name",
+            OverwriteRefusal::NotAsked => "the source offers something other than what was asked for",
+            OverwriteRefusal::IsSpecial => {
                 "a device, FIFO or socket is there, and is never replaced\nmove it away, or copy to another name"
             }
         }
@@ -141,49 +143,56 @@ impl Refusal {
 
 /// Decides about an entry of this kind and time of modification. Directories are shared, and replaced only where what is
 /// there is to follow the source.
-pub fn decide(offered: &Kind, modified: Stamp, existing: &Existing, conduct: Conduct) -> Decision {
-    use Existing::{Absent, Directory, File, SameFile, Special, Symlink};
+pub fn decide(
+    offered: &EntryContent,
+    modified: Timestamp,
+    existing: &ExistingEntry,
+    conduct: OverwriteRules,
+) -> OverwriteDecision {
+    use ExistingEntry::{Absent, Directory, File, SameFile, Special, Symlink};
     let rule = conduct.in_the_way;
     match (offered, existing) {
-        (_, Absent) if conduct.existing_only => Decision::Pass,
-        (_, Absent) => Decision::Create,
-        (Kind::Directory, Directory) => Decision::Keep,
-        (Kind::Directory, _) if rule == InTheWay::Follow => Decision::Replace,
-        (Kind::Directory, Symlink(_)) => Decision::Refuse(Refusal::LinkForDirectory),
-        (Kind::Directory, File { .. } | SameFile | Special(_)) => Decision::Refuse(Refusal::NotDirectory),
-        (_, Directory) if rule == InTheWay::Follow => Decision::ReplaceTree,
-        (_, Directory) => Decision::Refuse(Refusal::IsDirectory),
-        (_, Special(_)) if rule == InTheWay::Omit => Decision::Omit,
-        (Kind::Node(node), Special(there)) if node == there => Decision::Keep,
-        (_, Special(_)) if rule == InTheWay::Follow => Decision::Replace,
-        (_, Special(_)) => Decision::Refuse(Refusal::IsSpecial),
-        (Kind::HardLink { .. }, SameFile) => Decision::Keep,
-        (_, File { .. } | SameFile | Symlink(_)) if rule == InTheWay::Omit => Decision::Omit,
-        (_, File { .. } | SameFile | Symlink(_)) if rule == InTheWay::ReportEqual => {
-            Decision::Refuse(Refusal::ExistsAtAll)
+        (_, Absent) if conduct.existing_only => OverwriteDecision::Pass,
+        (_, Absent) => OverwriteDecision::Create,
+        (EntryContent::Directory, Directory) => OverwriteDecision::Keep,
+        (EntryContent::Directory, _) if rule == OverwritePolicy::Follow => OverwriteDecision::Replace,
+        (EntryContent::Directory, Symlink(_)) => OverwriteDecision::Refuse(OverwriteRefusal::LinkForDirectory),
+        (EntryContent::Directory, File { .. } | SameFile | Special(_)) => {
+            OverwriteDecision::Refuse(OverwriteRefusal::NotDirectory)
         }
-        (Kind::File { .. } | Kind::HardLink { .. }, File { modified: since, .. })
+        (_, Directory) if rule == OverwritePolicy::Follow => OverwriteDecision::ReplaceTree,
+        (_, Directory) => OverwriteDecision::Refuse(OverwriteRefusal::IsDirectory),
+        (_, Special(_)) if rule == OverwritePolicy::Omit => OverwriteDecision::Omit,
+        (EntryContent::Node(node), Special(there)) if node == there => OverwriteDecision::Keep,
+        (_, Special(_)) if rule == OverwritePolicy::Follow => OverwriteDecision::Replace,
+        (_, Special(_)) => OverwriteDecision::Refuse(OverwriteRefusal::IsSpecial),
+        (EntryContent::HardLink { .. }, SameFile) => OverwriteDecision::Keep,
+        (_, File { .. } | SameFile | Symlink(_)) if rule == OverwritePolicy::Omit => OverwriteDecision::Omit,
+        (_, File { .. } | SameFile | Symlink(_)) if rule == OverwritePolicy::ReportEqual => {
+            OverwriteDecision::Refuse(OverwriteRefusal::ExistsAtAll)
+        }
+        (EntryContent::File { .. } | EntryContent::HardLink { .. }, File { modified: since, .. })
             if conduct.update && *since > modified =>
         {
-            Decision::Omit
+            OverwriteDecision::Omit
         }
-        (Kind::File { size }, File { size: there, modified: since }) => {
+        (EntryContent::File { size }, File { size: there, modified: since }) => {
             match conduct.is_equal(*size, modified, *there, *since) {
-                Some(true) => Decision::Keep,
-                None => Decision::Compare,
-                Some(false) if conduct.replaces() => Decision::Replace,
-                Some(false) => Decision::Refuse(Refusal::Exists),
+                Some(true) => OverwriteDecision::Keep,
+                None => OverwriteDecision::Compare,
+                Some(false) if conduct.replaces() => OverwriteDecision::Replace,
+                Some(false) => OverwriteDecision::Refuse(OverwriteRefusal::Exists),
             }
         }
         // A file of its own that is the same: made a name of the other one where files may be replaced.
-        (Kind::HardLink { size, .. }, File { size: there, modified: since })
-            if size == there && *since == modified && rule == InTheWay::Report =>
+        (EntryContent::HardLink { size, .. }, File { size: there, modified: since })
+            if size == there && *since == modified && rule == OverwritePolicy::Report =>
         {
-            Decision::Keep
+            OverwriteDecision::Keep
         }
-        (Kind::Symlink { points_to }, Symlink(there)) if points_to == there => Decision::Keep,
-        (_, File { .. } | SameFile | Symlink(_)) if conduct.replaces() => Decision::Replace,
-        (_, File { .. } | SameFile | Symlink(_)) => Decision::Refuse(Refusal::Exists),
+        (EntryContent::Symlink { points_to }, Symlink(there)) if points_to == there => OverwriteDecision::Keep,
+        (_, File { .. } | SameFile | Symlink(_)) if conduct.replaces() => OverwriteDecision::Replace,
+        (_, File { .. } | SameFile | Symlink(_)) => OverwriteDecision::Refuse(OverwriteRefusal::Exists),
     }
 }
 
@@ -191,87 +200,122 @@ pub fn decide(offered: &Kind, modified: Stamp, existing: &Existing, conduct: Con
 mod tests {
     use super::*;
 
-    const NOW: Stamp = Stamp { seconds: 5, nanoseconds: 7 };
+    const NOW: Timestamp = Timestamp { seconds: 5, nanoseconds: 7 };
 
-    fn file(size: u64) -> Kind {
-        Kind::File { size }
+    fn file(size: u64) -> EntryContent {
+        EntryContent::File { size }
     }
 
-    fn link(text: &[u8]) -> Kind {
-        Kind::Symlink { points_to: text.into() }
+    fn link(text: &[u8]) -> EntryContent {
+        EntryContent::Symlink { points_to: text.into() }
     }
 
     #[test]
     fn the_whole_table() {
-        use Decision::{Create, Keep, Refuse, Replace};
-        let same = Existing::File { size: 3, modified: NOW };
-        let touched = Existing::File { size: 3, modified: Stamp { nanoseconds: 8, ..NOW } };
-        let a_link = Existing::Symlink((*b"x").into());
-        let fifo = Existing::Special(Node::Fifo);
-        let name = |size| Kind::HardLink { to: crate::ids::EntryId(0), size };
-        let rows: [(Kind, &Existing, Decision, Decision); 25] = [
-            (file(3), &Existing::Absent, Create, Create),
+        use OverwriteDecision::{Create, Keep, Refuse, Replace};
+        let same = ExistingEntry::File { size: 3, modified: NOW };
+        let touched = ExistingEntry::File { size: 3, modified: Timestamp { nanoseconds: 8, ..NOW } };
+        let a_link = ExistingEntry::Symlink((*b"x").into());
+        let fifo = ExistingEntry::Special(SpecialFile::Fifo);
+        let name = |size| EntryContent::HardLink { to: crate::ids::EntryId(0), size };
+        let rows: [(EntryContent, &ExistingEntry, OverwriteDecision, OverwriteDecision); 25] = [
+            (file(3), &ExistingEntry::Absent, Create, Create),
             (file(3), &same, Keep, Keep),
-            (file(4), &same, Refuse(Refusal::Exists), Replace),
-            (file(3), &touched, Refuse(Refusal::Exists), Replace),
-            (file(3), &Existing::Directory, Refuse(Refusal::IsDirectory), Refuse(Refusal::IsDirectory)),
-            (file(3), &a_link, Refuse(Refusal::Exists), Replace),
-            (file(3), &fifo, Refuse(Refusal::IsSpecial), Refuse(Refusal::IsSpecial)),
-            (Kind::Directory, &Existing::Absent, Create, Create),
-            (Kind::Directory, &Existing::Directory, Keep, Keep),
-            (Kind::Directory, &same, Refuse(Refusal::NotDirectory), Refuse(Refusal::NotDirectory)),
-            (Kind::Directory, &a_link, Refuse(Refusal::LinkForDirectory), Refuse(Refusal::LinkForDirectory)),
-            (Kind::Directory, &fifo, Refuse(Refusal::NotDirectory), Refuse(Refusal::NotDirectory)),
+            (file(4), &same, Refuse(OverwriteRefusal::Exists), Replace),
+            (file(3), &touched, Refuse(OverwriteRefusal::Exists), Replace),
+            (
+                file(3),
+                &ExistingEntry::Directory,
+                Refuse(OverwriteRefusal::IsDirectory),
+                Refuse(OverwriteRefusal::IsDirectory),
+            ),
+            (file(3), &a_link, Refuse(OverwriteRefusal::Exists), Replace),
+            (file(3), &fifo, Refuse(OverwriteRefusal::IsSpecial), Refuse(OverwriteRefusal::IsSpecial)),
+            (EntryContent::Directory, &ExistingEntry::Absent, Create, Create),
+            (EntryContent::Directory, &ExistingEntry::Directory, Keep, Keep),
+            (
+                EntryContent::Directory,
+                &same,
+                Refuse(OverwriteRefusal::NotDirectory),
+                Refuse(OverwriteRefusal::NotDirectory),
+            ),
+            (
+                EntryContent::Directory,
+                &a_link,
+                Refuse(OverwriteRefusal::LinkForDirectory),
+                Refuse(OverwriteRefusal::LinkForDirectory),
+            ),
+            (
+                EntryContent::Directory,
+                &fifo,
+                Refuse(OverwriteRefusal::NotDirectory),
+                Refuse(OverwriteRefusal::NotDirectory),
+            ),
             (link(b"x"), &a_link, Keep, Keep),
-            (link(b"y"), &a_link, Refuse(Refusal::Exists), Replace),
-            (link(b"y"), &same, Refuse(Refusal::Exists), Replace),
-            (link(b"y"), &Existing::Directory, Refuse(Refusal::IsDirectory), Refuse(Refusal::IsDirectory)),
-            (Kind::Node(Node::Fifo), &Existing::Absent, Create, Create),
-            (Kind::Node(Node::Fifo), &fifo, Keep, Keep),
-            (Kind::Node(Node::Socket), &fifo, Refuse(Refusal::IsSpecial), Refuse(Refusal::IsSpecial)),
-            (Kind::Node(Node::Fifo), &same, Refuse(Refusal::Exists), Replace),
-            (name(3), &Existing::Absent, Create, Create),
-            (name(3), &Existing::SameFile, Keep, Keep),
+            (link(b"y"), &a_link, Refuse(OverwriteRefusal::Exists), Replace),
+            (link(b"y"), &same, Refuse(OverwriteRefusal::Exists), Replace),
+            (
+                link(b"y"),
+                &ExistingEntry::Directory,
+                Refuse(OverwriteRefusal::IsDirectory),
+                Refuse(OverwriteRefusal::IsDirectory),
+            ),
+            (EntryContent::Node(SpecialFile::Fifo), &ExistingEntry::Absent, Create, Create),
+            (EntryContent::Node(SpecialFile::Fifo), &fifo, Keep, Keep),
+            (
+                EntryContent::Node(SpecialFile::Socket),
+                &fifo,
+                Refuse(OverwriteRefusal::IsSpecial),
+                Refuse(OverwriteRefusal::IsSpecial),
+            ),
+            (EntryContent::Node(SpecialFile::Fifo), &same, Refuse(OverwriteRefusal::Exists), Replace),
+            (name(3), &ExistingEntry::Absent, Create, Create),
+            (name(3), &ExistingEntry::SameFile, Keep, Keep),
             (name(3), &same, Keep, Replace),
-            (name(4), &same, Refuse(Refusal::Exists), Replace),
-            (name(3), &fifo, Refuse(Refusal::IsSpecial), Refuse(Refusal::IsSpecial)),
+            (name(4), &same, Refuse(OverwriteRefusal::Exists), Replace),
+            (name(3), &fifo, Refuse(OverwriteRefusal::IsSpecial), Refuse(OverwriteRefusal::IsSpecial)),
         ];
         for (offered, existing, plain, forced) in rows {
-            let decide = |in_the_way| decide(&offered, NOW, existing, Conduct { in_the_way, ..Conduct::default() });
-            assert_eq!(decide(InTheWay::Report), plain, "{offered:?} onto {existing:?}");
-            assert_eq!(decide(InTheWay::Replace), forced, "{offered:?} onto {existing:?} with -f");
+            let decide = |in_the_way| {
+                decide(&offered, NOW, existing, OverwriteRules { in_the_way, ..OverwriteRules::default() })
+            };
+            assert_eq!(decide(OverwritePolicy::Report), plain, "{offered:?} onto {existing:?}");
+            assert_eq!(decide(OverwritePolicy::Replace), forced, "{offered:?} onto {existing:?} with -f");
             // What is to follow the source is never refused.
             let followed = match (forced, existing) {
-                (Refuse(_), Existing::Directory) => Decision::ReplaceTree,
+                (Refuse(_), ExistingEntry::Directory) => OverwriteDecision::ReplaceTree,
                 (Refuse(_), _) => Replace,
                 (other, _) => other,
             };
-            assert_eq!(decide(InTheWay::Follow), followed, "{offered:?} onto {existing:?} of a sync");
+            assert_eq!(decide(OverwritePolicy::Follow), followed, "{offered:?} onto {existing:?} of a sync");
             // Where a file, a link or something special is in the place of one, it stays; all else is as without these rules.
             let (omitted, equal) = match (&offered, existing) {
                 (
-                    Kind::File { .. } | Kind::Symlink { .. } | Kind::Node(_) | Kind::HardLink { .. },
-                    Existing::File { .. } | Existing::Symlink(_),
-                ) => (Decision::Omit, Refuse(Refusal::ExistsAtAll)),
-                (Kind::Directory, _) => (plain, plain),
-                (_, Existing::Special(_)) => (Decision::Omit, plain),
+                    EntryContent::File { .. }
+                    | EntryContent::Symlink { .. }
+                    | EntryContent::Node(_)
+                    | EntryContent::HardLink { .. },
+                    ExistingEntry::File { .. } | ExistingEntry::Symlink(_),
+                ) => (OverwriteDecision::Omit, Refuse(OverwriteRefusal::ExistsAtAll)),
+                (EntryContent::Directory, _) => (plain, plain),
+                (_, ExistingEntry::Special(_)) => (OverwriteDecision::Omit, plain),
                 _ => (plain, plain),
             };
-            assert_eq!(decide(InTheWay::Omit), omitted, "{offered:?} onto {existing:?} with -O");
-            assert_eq!(decide(InTheWay::ReportEqual), equal, "{offered:?} onto {existing:?} under bbcp's rule");
+            assert_eq!(decide(OverwritePolicy::Omit), omitted, "{offered:?} onto {existing:?} with -O");
+            assert_eq!(decide(OverwritePolicy::ReportEqual), equal, "{offered:?} onto {existing:?} under bbcp's rule");
         }
     }
     #[test]
     fn what_is_the_same_is_said_by_the_conduct() {
-        use Decision::{Compare, Create, Keep, Omit, Pass, Replace};
-        let newer = Stamp { seconds: NOW.seconds + 1, ..NOW };
-        let older = Stamp { seconds: NOW.seconds - 1, ..NOW };
-        let there = |size, modified| Existing::File { size, modified };
-        let plain = Conduct { in_the_way: InTheWay::Follow, ..Conduct::default() };
-        let size = Conduct { equal: Equal::Size, ..plain };
-        let digest = Conduct { equal: Equal::Digest, ..plain };
-        let update = Conduct { update: true, ..plain };
-        let existing_only = Conduct { existing_only: true, ..plain };
+        use OverwriteDecision::{Compare, Create, Keep, Omit, Pass, Replace};
+        let newer = Timestamp { seconds: NOW.seconds + 1, ..NOW };
+        let older = Timestamp { seconds: NOW.seconds - 1, ..NOW };
+        let there = |size, modified| ExistingEntry::File { size, modified };
+        let plain = OverwriteRules { in_the_way: OverwritePolicy::Follow, ..OverwriteRules::default() };
+        let size = OverwriteRules { equal: EqualityTest::Size, ..plain };
+        let digest = OverwriteRules { equal: EqualityTest::Digest, ..plain };
+        let update = OverwriteRules { update: true, ..plain };
+        let existing_only = OverwriteRules { existing_only: true, ..plain };
         for (conduct, existing, decision) in [
             (plain, there(3, newer), Replace),
             (size, there(3, newer), Keep),
@@ -282,17 +326,19 @@ mod tests {
             (update, there(4, newer), Omit),
             (update, there(4, NOW), Replace),
             (update, there(4, older), Replace),
-            (update, Existing::Absent, Create),
-            (existing_only, Existing::Absent, Pass),
+            (update, ExistingEntry::Absent, Create),
+            (existing_only, ExistingEntry::Absent, Pass),
             (existing_only, there(4, NOW), Replace),
         ] {
             assert_eq!(decide(&file(3), NOW, &existing, conduct), decision, "{conduct:?} {existing:?}");
         }
-        let name = Kind::HardLink { to: crate::ids::EntryId(0), size: 3 };
-        for (existing, decision) in [(there(3, newer), Omit), (there(3, older), Replace), (Existing::SameFile, Keep)] {
+        let name = EntryContent::HardLink { to: crate::ids::EntryId(0), size: 3 };
+        for (existing, decision) in
+            [(there(3, newer), Omit), (there(3, older), Replace), (ExistingEntry::SameFile, Keep)]
+        {
             assert_eq!(decide(&name, NOW, &existing, update), decision, "{existing:?}");
         }
         assert_eq!(decide(&file(0), NOW, &there(0, newer), digest), Keep, "there is nothing to compare");
-        assert_eq!(decide(&Kind::Directory, NOW, &Existing::Absent, existing_only), Pass);
+        assert_eq!(decide(&EntryContent::Directory, NOW, &ExistingEntry::Absent, existing_only), Pass);
     }
 }

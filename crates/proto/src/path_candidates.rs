@@ -9,7 +9,7 @@ use crate::wire::address::LocalAddress;
 
 /// A path that may be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct PathCandidate {
     /// The address of the end that accepts.
     pub to: IpAddr,
     /// Paths of one number share a link. 0: nothing is known of it, and it is taken only where it is the first that works.
@@ -18,7 +18,7 @@ pub struct Candidate {
 
 /// What is known of the two ends.
 #[derive(Debug, Clone, Copy)]
-pub struct Ends<'a> {
+pub struct EndAddresses<'a> {
     /// Addresses of the end that connects.
     pub connector: &'a [LocalAddress],
     /// Addresses of the end that accepts.
@@ -28,7 +28,7 @@ pub struct Ends<'a> {
 }
 
 /// How an address of the end that accepts lies to the other end.
-struct Place<'a> {
+struct AddressScope<'a> {
     to: IpAddr,
     /// The interfaces of the connector and of the acceptor, as far as they are known.
     link: Option<(&'a str, &'a str)>,
@@ -43,16 +43,24 @@ struct Place<'a> {
 ///
 /// Left out is what cannot lead there: addresses that mean something within one host or on one link only, and those
 /// that both ends have, since whoever connects there reaches itself.
-pub fn candidates(ends: Ends<'_>) -> Vec<Candidate> {
+pub fn candidates(ends: EndAddresses<'_>) -> Vec<PathCandidate> {
     let can_lead = |it: &&LocalAddress| {
         may_lead_elsewhere(&it.address) && { ends.connector.iter().all(|own| own.address != it.address.to_canonical()) }
     };
-    let mut places: Vec<Place<'_>> = ends.acceptor.iter().filter(can_lead).map(|it| Place::of(it, ends)).collect();
+    let mut places: Vec<AddressScope<'_>> =
+        ends.acceptor.iter().filter(can_lead).map(|it| AddressScope::of(it, ends)).collect();
     if let Some(known) = ends.known
         && places.iter().all(|place| place.to != known)
     {
         let link = Some(("", ""));
-        places.push(Place { to: known, link, is_neighbour: false, is_known: true, is_like_known: true, mbit_per_s: 0 });
+        places.push(AddressScope {
+            to: known,
+            link,
+            is_neighbour: false,
+            is_known: true,
+            is_like_known: true,
+            mbit_per_s: 0,
+        });
     }
     places.sort_by_key(|place| {
         let group = if place.is_neighbour {
@@ -65,11 +73,15 @@ pub fn candidates(ends: Ends<'_>) -> Vec<Candidate> {
         (group, Reverse(place.mbit_per_s), !place.is_known, !place.is_like_known)
     });
     let mut links = Vec::new();
-    places.iter().take(ROUTES_MAX).map(|place| Candidate { to: place.to, link: number(&mut links, place) }).collect()
+    places
+        .iter()
+        .take(ROUTES_MAX)
+        .map(|place| PathCandidate { to: place.to, link: number(&mut links, place) })
+        .collect()
 }
 
-impl<'a> Place<'a> {
-    fn of(it: &'a LocalAddress, ends: Ends<'a>) -> Self {
+impl<'a> AddressScope<'a> {
+    fn of(it: &'a LocalAddress, ends: EndAddresses<'a>) -> Self {
         let neighbours = ends.connector.iter().filter(|own| own.shares_subnet(it));
         let neighbour = neighbours.max_by_key(|own| own.mbit_per_s);
         let is_known = ends.known == Some(it.address);
@@ -84,7 +96,7 @@ impl<'a> Place<'a> {
 }
 
 /// The number of a place's link. Beyond the links that are tried at a time, and where none is known, it is 0.
-fn number<'a>(links: &mut Vec<(&'a str, &'a str)>, place: &Place<'a>) -> u16 {
+fn number<'a>(links: &mut Vec<(&'a str, &'a str)>, place: &AddressScope<'a>) -> u16 {
     let Some(link) = place.link else { return 0 };
     let at = links.iter().position(|other| *other == link).unwrap_or_else(|| {
         links.push(link);
@@ -123,7 +135,7 @@ mod tests {
     /// The candidates' addresses, each with its link.
     fn between(connector: &[LocalAddress], acceptor: &[LocalAddress], known: Option<&str>) -> Vec<String> {
         let known = known.map(|known| known.parse().unwrap());
-        let found = candidates(Ends { connector, acceptor, known });
+        let found = candidates(EndAddresses { connector, acceptor, known });
         found.iter().map(|candidate| format!("{} {}", candidate.to, candidate.link)).collect()
     }
 

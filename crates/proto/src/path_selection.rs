@@ -14,7 +14,7 @@ const WORTH_PERCENT: u64 = 125;
 
 /// What was seen of a path since the job began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct PathSample {
     /// Which one.
     pub path: PathId,
     /// Streams that it has.
@@ -27,7 +27,7 @@ pub struct Seen {
 
 /// What is kept, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct PathChoice {
     /// The path that is kept.
     pub path: PathId,
     /// What each path that was compared can carry, in bytes a second.
@@ -36,16 +36,16 @@ pub struct Choice {
 
 /// Compares paths.
 #[derive(Debug, Default)]
-pub struct Judge {
+pub struct PathSelector {
     for_us: u64,
     /// What there was when it was begun to compare.
-    since: BTreeMap<PathId, Seen>,
+    since: BTreeMap<PathId, PathSample>,
 }
 
-impl Judge {
+impl PathSelector {
     /// Takes what was seen of all paths, `main` among them, which is kept unless another one is clearly better. `None` as
     /// long as there is nothing to choose from, or it is not known.
-    pub fn look(&mut self, elapsed_us: u64, main: PathId, paths: &[Seen]) -> Option<Choice> {
+    pub fn look(&mut self, elapsed_us: u64, main: PathId, paths: &[PathSample]) -> Option<PathChoice> {
         let main_streams = paths.iter().find(|seen| seen.path == main)?.streams;
         // One that has fewer streams shows less than it could.
         let compared: Vec<_> = paths.iter().filter(|seen| seen.streams >= main_streams.max(1)).collect();
@@ -71,11 +71,11 @@ impl Judge {
             Some((path, rate)) if *rate > of_main.saturating_mul(WORTH_PERCENT) / 100 => *path,
             _ => main,
         };
-        Some(Choice { path, bytes_per_s })
+        Some(PathChoice { path, bytes_per_s })
     }
 
     /// What a path has carried in the time in which it had something to carry, if it had any.
-    fn rate(&self, now: &Seen) -> Option<u64> {
+    fn rate(&self, now: &PathSample) -> Option<u64> {
         let since = self.since.get(&now.path)?;
         let bytes = now.acknowledged_bytes.saturating_sub(since.acknowledged_bytes);
         let busy_us = now.busy_us.saturating_sub(since.busy_us) / u64::from(now.streams.max(1));
@@ -92,12 +92,17 @@ mod tests {
 
     /// What becomes of a main path and others that carry so many MB a second with two streams, and are busy for so many
     /// percent of the time.
-    fn judged(paths: &[(u64, u64)]) -> Choice {
-        let mut judge = Judge::default();
+    fn judged(paths: &[(u64, u64)]) -> PathChoice {
+        let mut judge = PathSelector::default();
         for look in 1..100 {
             let at = |(path, (mb_per_s, percent)): (u16, &(u64, u64))| {
                 let busy_us = look * LOOK_US * percent / 100;
-                Seen { path: PathId(path), streams: 2, acknowledged_bytes: mb_per_s * busy_us, busy_us: 2 * busy_us }
+                PathSample {
+                    path: PathId(path),
+                    streams: 2,
+                    acknowledged_bytes: mb_per_s * busy_us,
+                    busy_us: 2 * busy_us,
+                }
             };
             let seen: Vec<_> = (0..).zip(paths).map(at).collect();
             if let Some(choice) = judge.look(LOOK_US, PathId(0), &seen) {
@@ -125,8 +130,8 @@ mod tests {
 
     #[test]
     fn one_path_alone_is_never_compared_and_one_with_fewer_streams_does_not_count() {
-        let mut judge = Judge::default();
-        let seen = |path, streams, acknowledged_bytes, busy_us| Seen {
+        let mut judge = PathSelector::default();
+        let seen = |path, streams, acknowledged_bytes, busy_us| PathSample {
             path: PathId(path),
             streams,
             acknowledged_bytes,

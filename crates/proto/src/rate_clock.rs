@@ -23,7 +23,7 @@ const NANOS_PER_S: u128 = 1_000_000_000;
 
 /// The clock of one limit. Times are of one clock that does not go back; which one is the caller's.
 #[derive(Debug, Clone)]
-pub struct Pacer {
+pub struct RateClock {
     rate_bytes_per_s: NonZeroU64,
     /// What was let go is paid for up to here; `None` before anything was asked for.
     paid: Option<Duration>,
@@ -31,14 +31,14 @@ pub struct Pacer {
 
 /// An answer to a wish to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grant {
+pub enum RateGrant {
     /// So many bytes may go now: at least one, at most as many as were asked for.
     Now(u64),
     /// None yet: ask again at that time.
     At(Duration),
 }
 
-impl Pacer {
+impl RateClock {
     /// A limit under which nothing was sent yet. Less than [`RATE_MIN`] counts as that.
     pub fn new(rate_bytes_per_s: u64) -> Self {
         Self { rate_bytes_per_s: at_least_min(rate_bytes_per_s), paid: None }
@@ -58,7 +58,7 @@ impl Pacer {
     ///
     /// # Panics
     /// If nothing is wanted: a programmer's error.
-    pub fn take(&mut self, now: Duration, wanted: u64) -> Grant {
+    pub fn take(&mut self, now: Duration, wanted: u64) -> RateGrant {
         self.take_after(Duration::ZERO, now, wanted)
     }
 
@@ -66,7 +66,7 @@ impl Pacer {
     ///
     /// # Panics
     /// If nothing is wanted, or `grace` is so long that the bucket would never hold a piece: a programmer's error.
-    pub fn take_after(&mut self, grace: Duration, now: Duration, wanted: u64) -> Grant {
+    pub fn take_after(&mut self, grace: Duration, now: Duration, wanted: u64) -> RateGrant {
         assert!(wanted > 0, "nothing needs no permission");
         assert!(grace + 2 * PIECE <= BUCKET, "who waits for longer than the bucket holds waits for ever");
         let piece = wanted.min((self.rate_bytes_per_s.get() / PIECES_PER_S).max(1));
@@ -75,10 +75,10 @@ impl Pacer {
         let end = paid.saturating_add(self.cost(piece));
         if end.saturating_add(grace) > now {
             self.paid = Some(paid);
-            return Grant::At(end.saturating_add(grace));
+            return RateGrant::At(end.saturating_add(grace));
         }
         self.paid = Some(end);
-        Grant::Now(piece)
+        RateGrant::Now(piece)
     }
 
     /// The time that `bytes` take at the set rate, rounded up.
@@ -102,13 +102,13 @@ mod tests {
 
     /// Someone who always has something to send, and wakes up `late` after each time that was named; the lateness comes
     /// round again. Until `end`.
-    fn always_busy(pacer: &mut Pacer, wanted: u64, late: &[Duration], end: Duration) -> Vec<Sent> {
+    fn always_busy(pacer: &mut RateClock, wanted: u64, late: &[Duration], end: Duration) -> Vec<Sent> {
         let (mut now, mut sent) = (Duration::ZERO, Vec::new());
         let mut late = late.iter().cycle();
         while now <= end {
             match pacer.take(now, wanted) {
-                Grant::Now(bytes) => sent.push((now, bytes)),
-                Grant::At(time) => {
+                RateGrant::Now(bytes) => sent.push((now, bytes)),
+                RateGrant::At(time) => {
                     assert!(time > now);
                     now = time + *late.next().unwrap();
                 }
@@ -148,11 +148,11 @@ mod tests {
             asks in prop::collection::vec((prop_oneof![19 => 0u64..1000, 1 => 0u64..2_000_000_000], 1u64..50_000_000), 1..400),
             window_ms in 1u64..20_000,
         ) {
-            let mut pacer = Pacer::new(rate);
+            let mut pacer = RateClock::new(rate);
             let (mut now, mut sent) = (Duration::ZERO, Vec::new());
             for (pause_ns, wanted) in asks {
                 now += Duration::from_nanos(pause_ns);
-                if let Grant::Now(bytes) = pacer.take(now, wanted) {
+                if let RateGrant::Now(bytes) = pacer.take(now, wanted) {
                     prop_assert!(bytes > 0 && bytes <= wanted && bytes <= (rate / 100).max(1));
                     sent.push((now, bytes));
                 }
@@ -168,7 +168,7 @@ mod tests {
         ) {
             let late: Vec<_> = late_ms.into_iter().map(Duration::from_millis).collect();
             let end = Duration::from_secs(1);
-            let sent = always_busy(&mut Pacer::new(rate), wanted, &late, end);
+            let sent = always_busy(&mut RateClock::new(rate), wanted, &late, end);
             // In each second, the first one included, all but what is still to be made up for.
             let least = at_rate(rate, end - BUCKET) * 999 / 1000;
             prop_assert!(bytes(&sent) >= least, "{} of {least}", bytes(&sent));
@@ -180,7 +180,7 @@ mod tests {
             before in 512_000u64..1_000_000_000,
             after in 512_000u64..1_000_000_000,
         ) {
-            let mut pacer = Pacer::new(before);
+            let mut pacer = RateClock::new(before);
             let half = Duration::from_secs(1);
             always_busy(&mut pacer, 1 << 20, &[Duration::ZERO], half);
             pacer.set_rate(after);
@@ -188,8 +188,8 @@ mod tests {
             let mut now = half;
             while now <= 2 * half {
                 match pacer.take(now, 1 << 20) {
-                    Grant::Now(bytes) => sent.push((now, bytes)),
-                    Grant::At(time) => now = time,
+                    RateGrant::Now(bytes) => sent.push((now, bytes)),
+                    RateGrant::At(time) => now = time,
                 }
             }
             assert_no_window_exceeds(&sent, after, half)?;
@@ -200,20 +200,20 @@ mod tests {
 
     #[test]
     fn it_begins_empty_and_in_small_pieces() {
-        let mut pacer = Pacer::new(512_000);
+        let mut pacer = RateClock::new(512_000);
         let long_after = Duration::from_secs(3600);
-        assert_eq!(pacer.take(long_after, 512 << 10), Grant::At(long_after + Duration::from_millis(10)));
-        assert_eq!(pacer.take(long_after + Duration::from_millis(10), 512 << 10), Grant::Now(5120));
+        assert_eq!(pacer.take(long_after, 512 << 10), RateGrant::At(long_after + Duration::from_millis(10)));
+        assert_eq!(pacer.take(long_after + Duration::from_millis(10), 512 << 10), RateGrant::Now(5120));
     }
 
     #[test]
     fn idle_time_is_not_saved_up() {
-        let mut pacer = Pacer::new(1_000_000);
-        assert_eq!(pacer.take(Duration::ZERO, 1), Grant::At(Duration::from_micros(1)));
+        let mut pacer = RateClock::new(1_000_000);
+        assert_eq!(pacer.take(Duration::ZERO, 1), RateGrant::At(Duration::from_micros(1)));
         let later = Duration::from_secs(60);
         let at_once: u64 = std::iter::from_fn(|| match pacer.take(later, 1 << 20) {
-            Grant::Now(bytes) => Some(bytes),
-            Grant::At(_) => None,
+            RateGrant::Now(bytes) => Some(bytes),
+            RateGrant::At(_) => None,
         })
         .sum();
         assert_eq!(at_once, 70_000, "as many pieces as the bucket holds, and no more");
@@ -221,19 +221,19 @@ mod tests {
 
     #[test]
     fn who_steps_back_gets_what_nobody_has_taken() {
-        let mut pacer = Pacer::new(1_000_000);
+        let mut pacer = RateClock::new(1_000_000);
         let ms = Duration::from_millis;
-        assert_eq!(pacer.take_after(ms(5), ms(0), 10_000), Grant::At(ms(15)));
-        assert_eq!(pacer.take_after(ms(5), ms(12), 10_000), Grant::At(ms(15)));
-        assert_eq!(pacer.take(ms(14), 1000), Grant::Now(1000), "the first of all had not to wait so long");
-        assert_eq!(pacer.take_after(ms(5), ms(15), 10_000), Grant::At(ms(16)));
-        assert_eq!(pacer.take_after(ms(5), ms(16), 10_000), Grant::Now(10_000));
+        assert_eq!(pacer.take_after(ms(5), ms(0), 10_000), RateGrant::At(ms(15)));
+        assert_eq!(pacer.take_after(ms(5), ms(12), 10_000), RateGrant::At(ms(15)));
+        assert_eq!(pacer.take(ms(14), 1000), RateGrant::Now(1000), "the first of all had not to wait so long");
+        assert_eq!(pacer.take_after(ms(5), ms(15), 10_000), RateGrant::At(ms(16)));
+        assert_eq!(pacer.take_after(ms(5), ms(16), 10_000), RateGrant::Now(10_000));
     }
 
     #[test]
     fn no_rate_stands_still() {
-        assert_eq!(Pacer::new(0).rate_bytes_per_s(), RATE_MIN);
-        let mut fastest = Pacer::new(u64::MAX);
-        assert!(matches!(fastest.take(Duration::from_secs(1), u64::MAX), Grant::At(_) | Grant::Now(_)));
+        assert_eq!(RateClock::new(0).rate_bytes_per_s(), RATE_MIN);
+        let mut fastest = RateClock::new(u64::MAX);
+        assert!(matches!(fastest.take(Duration::from_secs(1), u64::MAX), RateGrant::At(_) | RateGrant::Now(_)));
     }
 }

@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::delta::blocks::Mark;
-use crate::delta::rolling::Index;
+use crate::delta::blocks::BlockHash;
+use crate::delta::rolling::SignatureIndex;
 use crate::ids::{EntryId, EntrySet};
 use crate::integrity::{Digest, FrameLen};
 use crate::limits::{LARGE_IN_FLIGHT_MAX, PACK_FILES_MAX};
@@ -21,9 +21,9 @@ const PIECE_TIME: Duration = Duration::from_millis(250);
 
 /// What a stream is to do next.
 #[derive(Debug)]
-pub enum Work<H> {
+pub enum WorkItem<H> {
     /// Send these frames of one file.
-    Frames(Piece<H>),
+    Frames(Chunk<H>),
     /// Send these small files in one pack.
     Pack(Vec<SmallFile<H>>),
     /// Read the next frame of a flow, this one, and send it.
@@ -31,23 +31,23 @@ pub enum Work<H> {
     /// Send this frame of a flow, which was kept, again.
     Kept(FlowFrame<H>),
     /// The target has these frames of one file, with these BLAKE3 values: read them, and send those that differ.
-    Compare(Piece<H>, Vec<Digest>),
+    Compare(Chunk<H>, Vec<Digest>),
     /// An old file stands in the place of this one: send what is not in it.
-    Delta(Piece<H>, Basis),
+    Delta(Chunk<H>, DeltaBase),
 }
 
 /// What is known of the old file in a file's place.
 #[derive(Debug, Clone)]
-pub enum Basis {
+pub enum DeltaBase {
     /// What stands at the places of the piece's frames: one for each block of them.
-    Marks(Vec<Mark>),
+    Marks(Vec<BlockHash>),
     /// The sums of all of its blocks.
-    Sums(Arc<Index>),
+    Sums(Arc<SignatureIndex>),
 }
 
 /// Frames of a file.
 #[derive(Debug)]
-pub struct Piece<H> {
+pub struct Chunk<H> {
     /// The file.
     pub entry: EntryId,
     /// What the engine knows it by.
@@ -56,11 +56,11 @@ pub struct Piece<H> {
     pub size: u64,
     /// Indices of the frames.
     pub frames: Range<u64>,
-    /// For [`Plan::done`]; 0 where nothing is to be told.
+    /// For [`Scheduler::done`]; 0 where nothing is to be told.
     pub ticket: u64,
 }
 
-impl<H> Clone for Piece<H> {
+impl<H> Clone for Chunk<H> {
     fn clone(&self) -> Self {
         Self { handle: Arc::clone(&self.handle), frames: self.frames.clone(), ..*self }
     }
@@ -77,7 +77,7 @@ pub struct FlowFrame<H> {
     pub index: u64,
 }
 
-impl<H> Piece<H> {
+impl<H> Chunk<H> {
     /// Takes from its beginning what one of `streams` streams is to have of it: at most `frames_max` frames, and fewer
     /// towards its end.
     pub fn split(&mut self, streams: u64, frames_max: u64) -> Self {
@@ -103,17 +103,17 @@ pub struct SmallFile<H> {
 /// How much a stream takes at a time: what it moves in about a quarter of a second, so that in the end no stream is
 /// waited for long.
 #[derive(Debug, Clone, Copy)]
-pub struct Stride {
+pub struct ChunkSizer {
     frames_max: u64,
 }
 
-impl Default for Stride {
+impl Default for ChunkSizer {
     fn default() -> Self {
         Self { frames_max: FIRST_PIECE_FRAMES }
     }
 }
 
-impl Stride {
+impl ChunkSizer {
     /// Frames to take now.
     pub fn frames_max(&self) -> u64 {
         self.frames_max
@@ -129,25 +129,25 @@ impl Stride {
 
 /// What is needed and not yet handed out.
 #[derive(Debug)]
-pub struct Plan<H> {
+pub struct Scheduler<H> {
     frame: FrameLen,
     streams: u64,
-    again: VecDeque<Piece<H>>,
-    compare: VecDeque<(Piece<H>, Vec<Digest>)>,
+    again: VecDeque<Chunk<H>>,
+    compare: VecDeque<(Chunk<H>, Vec<Digest>)>,
     /// Values in it.
     compare_frames: usize,
-    marked: VecDeque<(Piece<H>, Vec<Mark>)>,
+    marked: VecDeque<(Chunk<H>, Vec<BlockHash>)>,
     small: VecDeque<SmallFile<H>>,
     small_bytes: u64,
-    large: VecDeque<Piece<H>>,
+    large: VecDeque<Chunk<H>>,
     /// Large files of which a piece was handed out, and that are not settled.
     in_flight: EntrySet,
     /// Pieces that were handed out and are not done, oldest first; only where they are kept.
-    out: Option<BTreeMap<u64, Piece<H>>>,
+    out: Option<BTreeMap<u64, Chunk<H>>>,
     tickets: u64,
 }
 
-impl<H> Plan<H> {
+impl<H> Scheduler<H> {
     /// For this many streams.
     pub fn new(frame: FrameLen, streams: u16) -> Self {
         Self {
@@ -173,13 +173,13 @@ impl<H> Plan<H> {
             self.small.push_back(SmallFile { entry, handle, size });
         } else {
             let frames = 0..self.frame.frames(size);
-            self.large.push_back(Piece { entry, handle, size, frames, ticket: 0 });
+            self.large.push_back(Chunk { entry, handle, size, frames, ticket: 0 });
         }
     }
 
     /// Adds frames of a large file: what the target lacks of one that it has a part of, or has to be sent again. Where
     /// the file is under way already, they go first.
-    pub fn add_frames(&mut self, piece: Piece<H>) {
+    pub fn add_frames(&mut self, piece: Chunk<H>) {
         if self.in_flight.contains(&piece.entry) {
             self.again.push_back(piece);
         } else {
@@ -188,13 +188,13 @@ impl<H> Plan<H> {
     }
 
     /// Adds frames of a file that the target has, and that are to be compared.
-    pub fn add_compare(&mut self, piece: Piece<H>, values: Vec<Digest>) {
+    pub fn add_compare(&mut self, piece: Chunk<H>, values: Vec<Digest>) {
         self.compare_frames += values.len();
         self.compare.push_back((piece, values));
     }
 
     /// Adds frames of a large file of which it is known what the old file has at their places.
-    pub fn add_marked(&mut self, piece: Piece<H>, marks: Vec<Mark>) {
+    pub fn add_marked(&mut self, piece: Chunk<H>, marks: Vec<BlockHash>) {
         self.marked.push_back((piece, marks));
     }
 
@@ -256,24 +256,24 @@ impl<H> Plan<H> {
     /// The next piece of work for a stream that takes at most `frames_max` frames at a time, if there is any. Full packs come before large files, and these before packs that are
     /// not full: so packs fill up, and small files do not wait until the large ones are through. While
     /// [`LARGE_IN_FLIGHT_MAX`] large files are under way no other is begun; what has to be sent again is not held up.
-    pub fn take(&mut self, frames_max: u64) -> Option<Work<H>> {
+    pub fn take(&mut self, frames_max: u64) -> Option<WorkItem<H>> {
         if let Some(piece) = self.take_again(frames_max) {
-            return Some(Work::Frames(piece));
+            return Some(WorkItem::Frames(piece));
         }
         if let Some((piece, values)) = self.compare.pop_front() {
             self.compare_frames -= values.len();
-            return Some(Work::Compare(piece, values));
+            return Some(WorkItem::Compare(piece, values));
         }
         if let Some((piece, marks)) = self.take_marked() {
-            return Some(Work::Delta(piece, Basis::Marks(marks)));
+            return Some(WorkItem::Delta(piece, DeltaBase::Marks(marks)));
         }
         let full = self.small_bytes >= u64::from(self.frame.get()) || self.small.len() >= PACK_FILES_MAX;
         if full {
-            return Some(Work::Pack(self.take_pack()));
+            return Some(WorkItem::Pack(self.take_pack()));
         }
         match self.take_piece(frames_max) {
-            Some(piece) => Some(Work::Frames(self.keep(piece))),
-            None => (!self.small.is_empty()).then(|| Work::Pack(self.take_pack())),
+            Some(piece) => Some(WorkItem::Frames(self.keep(piece))),
+            None => (!self.small.is_empty()).then(|| WorkItem::Pack(self.take_pack())),
         }
     }
 
@@ -291,15 +291,15 @@ impl<H> Plan<H> {
 
     /// When there is nothing else to do: the oldest piece that another stream has not done yet, once more. Each is
     /// handed out twice at most.
-    pub fn take_double(&mut self) -> Option<Piece<H>> {
+    pub fn take_double(&mut self) -> Option<Chunk<H>> {
         let (_, piece) = self.out.as_mut()?.pop_first()?;
-        Some(Piece { ticket: 0, ..piece })
+        Some(Chunk { ticket: 0, ..piece })
     }
 
-    fn keep(&mut self, piece: Piece<H>) -> Piece<H> {
+    fn keep(&mut self, piece: Chunk<H>) -> Chunk<H> {
         let Some(out) = &mut self.out else { return piece };
         self.tickets += 1;
-        let piece = Piece { ticket: self.tickets, ..piece };
+        let piece = Chunk { ticket: self.tickets, ..piece };
         out.insert(self.tickets, piece.clone());
         piece
     }
@@ -327,12 +327,12 @@ impl<H> Plan<H> {
         may
     }
 
-    fn take_marked(&mut self) -> Option<(Piece<H>, Vec<Mark>)> {
+    fn take_marked(&mut self) -> Option<(Chunk<H>, Vec<BlockHash>)> {
         let entry = self.marked.front()?.0.entry;
         if self.may_fly(entry) { self.marked.pop_front() } else { None }
     }
 
-    fn take_piece(&mut self, frames_max: u64) -> Option<Piece<H>> {
+    fn take_piece(&mut self, frames_max: u64) -> Option<Chunk<H>> {
         let entry = self.large.front()?.entry;
         if !self.may_fly(entry) {
             return None;
@@ -345,7 +345,7 @@ impl<H> Plan<H> {
         Some(piece)
     }
 
-    fn take_again(&mut self, frames_max: u64) -> Option<Piece<H>> {
+    fn take_again(&mut self, frames_max: u64) -> Option<Chunk<H>> {
         let rest = self.again.front_mut()?;
         let piece = rest.split(self.streams, frames_max);
         if rest.frames.is_empty() {
@@ -362,8 +362,8 @@ mod tests {
 
     const F: u64 = 256 << 10;
 
-    fn plan(streams: u16) -> Plan<()> {
-        Plan::new(FrameLen::new(256 << 10).unwrap(), streams)
+    fn plan(streams: u16) -> Scheduler<()> {
+        Scheduler::new(FrameLen::new(256 << 10).unwrap(), streams)
     }
 
     #[test]
@@ -372,7 +372,7 @@ mod tests {
         plan.add(EntryId(1), Arc::new(()), 1000 * F + 1);
         let mut seen = RangeSet::new();
         let mut pieces = 0;
-        while let Some(Work::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) {
+        while let Some(WorkItem::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) {
             assert!(piece.frames.clone().all(|frame| seen.insert(frame)));
             pieces += 1;
         }
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_stride_is_what_fits_into_a_quarter_of_a_second() {
-        let mut stride = Stride::default();
+        let mut stride = ChunkSizer::default();
         for (frames, time_ms, fit) in [(4, 100, 10), (10, 20, 16), (16, 8000, 1), (1, 125, 2), (0, 0, 16)] {
             stride.took(frames, Duration::from_millis(time_ms));
             assert_eq!(stride.frames_max(), fit, "{frames} frames in {time_ms} ms");
@@ -394,12 +394,12 @@ mod tests {
         let mut plan = plan(2);
         plan.add(EntryId(1), Arc::new(()), 1000 * F);
         let mut take = |frames_max| match plan.take(frames_max) {
-            Some(Work::Frames(piece)) => piece.frames.end - piece.frames.start,
+            Some(WorkItem::Frames(piece)) => piece.frames.end - piece.frames.start,
             other => panic!("{other:?}"),
         };
         assert_eq!([take(0), take(1), take(3), take(u64::MAX)], [1, 1, 3, PIECE_FRAMES_MAX]);
         plan.set_streams(500);
-        assert!(matches!(plan.take(16), Some(Work::Frames(piece)) if piece.frames == (21..22)), "shared by more");
+        assert!(matches!(plan.take(16), Some(WorkItem::Frames(piece)) if piece.frames == (21..22)), "shared by more");
     }
 
     #[test]
@@ -409,7 +409,7 @@ mod tests {
         plan.keep_pieces();
         plan.add(EntryId(1), Arc::new(()), 2 * F);
         let mut take = || match plan.take(1) {
-            Some(Work::Frames(piece)) => piece,
+            Some(WorkItem::Frames(piece)) => piece,
             other => panic!("{other:?}"),
         };
         let (first, second) = (take(), take());
@@ -427,7 +427,7 @@ mod tests {
             plan.add(EntryId(id), Arc::new(()), if id % 2 == 0 { 0 } else { 3000 });
         }
         let mut ids = Vec::new();
-        while let Some(Work::Pack(files)) = plan.take(PIECE_FRAMES_MAX) {
+        while let Some(WorkItem::Pack(files)) = plan.take(PIECE_FRAMES_MAX) {
             assert!(files.len() <= PACK_FILES_MAX && files.iter().map(|file| file.size).sum::<u64>() <= F);
             ids.extend(files.iter().map(|file| file.entry.0));
         }
@@ -439,32 +439,34 @@ mod tests {
     fn only_so_many_large_files_are_begun_until_one_is_settled() {
         let mut plan = plan(2);
         let most = LARGE_IN_FLIGHT_MAX as u64;
-        let one = |id, size| Piece { entry: EntryId(id), handle: Arc::new(()), size, frames: 0..1, ticket: 0 };
+        let one = |id, size| Chunk { entry: EntryId(id), handle: Arc::new(()), size, frames: 0..1, ticket: 0 };
         for id in 0..most + 2 {
             plan.add(EntryId(id), Arc::new(()), F);
         }
         for id in 0..most {
-            assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(id)));
+            assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(id)));
         }
         assert!(plan.take(PIECE_FRAMES_MAX).is_none());
         plan.add_frames(one(0, F));
         assert!(
-            matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(0)),
+            matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(0)),
             "sent again"
         );
         plan.add(EntryId(9999), Arc::new(()), 1);
         assert!(
-            matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Pack(files)) if files.len() == 1),
+            matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files.len() == 1),
             "small files need not wait"
         );
         plan.settle(EntryId(9999));
         assert!(plan.take(PIECE_FRAMES_MAX).is_none(), "only a large one makes room");
         plan.settle(EntryId(7));
         plan.settle(EntryId(7));
-        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(most)));
+        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(most)));
         assert!(plan.take(PIECE_FRAMES_MAX).is_none(), "one for one");
         plan.forget(EntryId(most));
-        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.entry == EntryId(most + 1)));
+        assert!(
+            matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(most + 1))
+        );
     }
 
     #[test]
@@ -475,7 +477,7 @@ mod tests {
         }
         plan.add(EntryId(1000), Arc::new(()), 500 * F);
         let mut frames = 0;
-        while let Some(Work::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) {
+        while let Some(WorkItem::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) {
             frames += piece.frames.end - piece.frames.start;
         }
         assert_eq!(frames, LARGE_IN_FLIGHT_MAX as u64 - 1 + 500, "all streams share the last one");
@@ -484,9 +486,9 @@ mod tests {
     #[test]
     fn what_must_go_again_goes_first_and_what_failed_never() {
         let mut plan = plan(2);
-        let frames = |frames| Piece { entry: EntryId(2), handle: Arc::new(()), size: 99 * F, frames, ticket: 0 };
-        let next = |plan: &mut Plan<()>| match plan.take(PIECE_FRAMES_MAX) {
-            Some(Work::Frames(piece)) => piece.frames,
+        let frames = |frames| Chunk { entry: EntryId(2), handle: Arc::new(()), size: 99 * F, frames, ticket: 0 };
+        let next = |plan: &mut Scheduler<()>| match plan.take(PIECE_FRAMES_MAX) {
+            Some(WorkItem::Frames(piece)) => piece.frames,
             other => panic!("{other:?}"),
         };
         plan.add(EntryId(1), Arc::new(()), 10);
@@ -498,8 +500,8 @@ mod tests {
         plan.forget(EntryId(2));
         plan.forget(EntryId(3));
         plan.add_compare(frames(0..1), vec![[0; 32]]);
-        assert!(matches!(plan.take(1), Some(Work::Compare(..))));
-        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(Work::Pack(files)) if files[0].entry == EntryId(1)));
+        assert!(matches!(plan.take(1), Some(WorkItem::Compare(..))));
+        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == EntryId(1)));
         assert!(plan.take(PIECE_FRAMES_MAX).is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! How many streams are worth having: doubled while that raises the rate of all together, taken back where it did not.
 //!
 //! A loss halves one stream and not the others, so that many streams carry more over a lossy path; on a clean one a
-//! few are as good. Neither is known beforehand. The engine looks every [`Tuner::period_us`] and tells what it saw; this
+//! few are as good. Neither is known beforehand. The engine looks every [`StreamAutotuner::period_us`] and tells what it saw; this
 //! decides, without a clock of its own.
 
 /// Shortest time over which a rate is judged, in microseconds.
@@ -29,7 +29,7 @@ const WAITING_PERMILLE: u32 = 500;
 
 /// What was seen of all streams together since the last look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct RateSample {
     /// Time since the last look, in microseconds.
     pub elapsed_us: u64,
     /// Bytes that the other end has acknowledged since then.
@@ -41,16 +41,16 @@ pub struct Look {
 
 /// Decides about the number of streams.
 #[derive(Debug)]
-pub struct Tuner {
+pub struct StreamAutotuner {
     streams: u16,
     most: u16,
-    phase: Phase,
+    phase: AutotunePhase,
     /// Tries since more streams last helped.
     in_vain: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Phase {
+enum AutotunePhase {
     /// The rate of the first streams rises by itself. Next: Trying, Settled.
     Ramp { last: u64, periods: u32 },
     /// There are twice as many streams as when the rate was `before`; those that are new have had their start-up when
@@ -60,11 +60,11 @@ enum Phase {
     Settled { best: u64, fallen: u32, steady: u32 },
 }
 
-impl Tuner {
+impl StreamAutotuner {
     /// Begins with `streams`, and never has more than `most`.
     pub fn new(streams: u16, most: u16) -> Self {
         let streams = streams.clamp(1, most.max(1));
-        Self { streams, most: most.max(1), phase: Phase::Ramp { last: 0, periods: 0 }, in_vain: 0 }
+        Self { streams, most: most.max(1), phase: AutotunePhase::Ramp { last: 0, periods: 0 }, in_vain: 0 }
     }
 
     /// The number of streams to use.
@@ -83,48 +83,48 @@ impl Tuner {
     }
 
     /// Takes what was seen; returns the number of streams to use from now on.
-    pub fn look(&mut self, look: Look) -> u16 {
+    pub fn look(&mut self, look: RateSample) -> u16 {
         // What is limited by a disk, a processor or the other end tells nothing about the number of streams.
         if look.network_permille >= WAITING_PERMILLE {
             let rate = rate_bytes_per_s(look);
             self.phase = match self.phase {
-                Phase::Ramp { last, periods } => self.ramp(last, periods, rate),
-                Phase::Trying { before, settled: false } => Phase::Trying { before, settled: true },
-                Phase::Trying { before, settled: true } => self.judge(before, rate),
-                Phase::Settled { best, fallen, steady } => self.watch(best, fallen, steady, rate),
+                AutotunePhase::Ramp { last, periods } => self.ramp(last, periods, rate),
+                AutotunePhase::Trying { before, settled: false } => AutotunePhase::Trying { before, settled: true },
+                AutotunePhase::Trying { before, settled: true } => self.judge(before, rate),
+                AutotunePhase::Settled { best, fallen, steady } => self.watch(best, fallen, steady, rate),
             };
         }
         self.streams
     }
 
-    fn ramp(&mut self, last: u64, periods: u32, rate: u64) -> Phase {
+    fn ramp(&mut self, last: u64, periods: u32, rate: u64) -> AutotunePhase {
         let steady = last > 0 && rate < more(last, STEADY_PERCENT);
         match steady || periods >= RAMP_PERIODS {
             true => self.multiply(2, rate),
-            false => Phase::Ramp { last: rate, periods: periods + 1 },
+            false => AutotunePhase::Ramp { last: rate, periods: periods + 1 },
         }
     }
 
-    fn judge(&mut self, before: u64, rate: u64) -> Phase {
+    fn judge(&mut self, before: u64, rate: u64) -> AutotunePhase {
         if rate > more(before, GAIN_PERCENT) {
             self.in_vain = 0;
             return self.multiply(2, rate);
         }
         self.streams = self.streams.div_ceil(2);
         self.in_vain = self.in_vain.saturating_add(1);
-        Phase::Settled { best: before.max(rate), fallen: 0, steady: 0 }
+        AutotunePhase::Settled { best: before.max(rate), fallen: 0, steady: 0 }
     }
 
-    fn watch(&mut self, best: u64, fallen: u32, steady: u32, rate: u64) -> Phase {
+    fn watch(&mut self, best: u64, fallen: u32, steady: u32, rate: u64) -> AutotunePhase {
         if rate >= best / 100 * FALLEN_PERCENT {
             let steady = steady.saturating_add(1);
             return match self.in_vain == 1 && steady >= SECOND_TRY_PERIODS {
                 true => self.multiply(2, rate),
-                false => Phase::Settled { best: best.max(rate), fallen: 0, steady },
+                false => AutotunePhase::Settled { best: best.max(rate), fallen: 0, steady },
             };
         }
         if fallen + 1 < self.patience() {
-            return Phase::Settled { best, fallen: fallen + 1, steady };
+            return AutotunePhase::Settled { best, fallen: fallen + 1, steady };
         }
         // Where each stream is held down by losses, the rate goes with their number.
         self.multiply(if best / 4 > rate { 4 } else { 2 }, rate)
@@ -135,16 +135,16 @@ impl Tuner {
         FALLEN_PERIODS.saturating_mul(2_u32.saturating_pow(self.in_vain)).min(FALLEN_PERIODS_MAX)
     }
 
-    fn multiply(&mut self, times: u16, rate: u64) -> Phase {
+    fn multiply(&mut self, times: u16, rate: u64) -> AutotunePhase {
         if self.streams == self.most {
-            return Phase::Settled { best: rate, fallen: 0, steady: 0 };
+            return AutotunePhase::Settled { best: rate, fallen: 0, steady: 0 };
         }
         self.streams = self.streams.saturating_mul(times).min(self.most);
-        Phase::Trying { before: rate, settled: false }
+        AutotunePhase::Trying { before: rate, settled: false }
     }
 }
 
-fn rate_bytes_per_s(look: Look) -> u64 {
+fn rate_bytes_per_s(look: RateSample) -> u64 {
     look.acknowledged_bytes.saturating_mul(1_000_000) / look.elapsed_us.max(1)
 }
 
@@ -160,14 +160,14 @@ mod tests {
     const LINE: u64 = 125_000_000;
 
     /// Runs a tuner over a path that gives `rate(streams, time)`; returns the time at which each number was reached.
-    fn run(start: u16, most: u16, for_us: u64, rate: impl Fn(u16, u64) -> u64) -> (Vec<(u64, u16)>, Tuner) {
-        let mut tuner = Tuner::new(start, most);
-        let period = Tuner::period_us(ROUND_TRIP_US);
+    fn run(start: u16, most: u16, for_us: u64, rate: impl Fn(u16, u64) -> u64) -> (Vec<(u64, u16)>, StreamAutotuner) {
+        let mut tuner = StreamAutotuner::new(start, most);
+        let period = StreamAutotuner::period_us(ROUND_TRIP_US);
         let mut steps = vec![(0, tuner.streams())];
         for now in (period..for_us).step_by(usize::try_from(period).unwrap()) {
             let before = tuner.streams();
             let acknowledged_bytes = rate(before, now) * period / 1_000_000;
-            let after = tuner.look(Look { elapsed_us: period, acknowledged_bytes, network_permille: 900 });
+            let after = tuner.look(RateSample { elapsed_us: period, acknowledged_bytes, network_permille: 900 });
             if after != before {
                 steps.push((now, after));
             }
@@ -224,22 +224,25 @@ mod tests {
 
     #[test]
     fn what_does_not_wait_for_the_network_changes_nothing() {
-        let mut tuner = Tuner::new(2, 64);
+        let mut tuner = StreamAutotuner::new(2, 64);
         for step in 0..100 {
-            let look = Look { elapsed_us: 100_000, acknowledged_bytes: step * 1_000_000, network_permille: 499 };
+            let look = RateSample { elapsed_us: 100_000, acknowledged_bytes: step * 1_000_000, network_permille: 499 };
             assert_eq!(tuner.look(look), 2);
         }
     }
 
     #[test]
     fn no_figure_makes_it_overflow() {
-        let mut tuner = Tuner::new(0, 0);
+        let mut tuner = StreamAutotuner::new(0, 0);
         for elapsed_us in [0, 1, u64::MAX] {
             for acknowledged_bytes in [0, 1, u64::MAX] {
-                tuner.look(Look { elapsed_us, acknowledged_bytes, network_permille: u32::MAX });
+                tuner.look(RateSample { elapsed_us, acknowledged_bytes, network_permille: u32::MAX });
             }
         }
         assert_eq!(tuner.streams(), 1);
-        assert_eq!((Tuner::period_us(0), Tuner::period_us(u64::MAX)), (PERIOD_MIN_US, PERIOD_MAX_US));
+        assert_eq!(
+            (StreamAutotuner::period_us(0), StreamAutotuner::period_us(u64::MAX)),
+            (PERIOD_MIN_US, PERIOD_MAX_US)
+        );
     }
 }

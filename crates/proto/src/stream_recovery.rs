@@ -28,7 +28,7 @@ const LOOK_US_MAX: u64 = 1_000_000;
 
 /// What was seen of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct StreamSample {
     /// Which one.
     pub stream: StreamId,
     /// Bytes that the other end has acknowledged so far.
@@ -39,7 +39,7 @@ pub struct Seen {
 
 /// What is to be done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mend {
+pub struct RecoveryAction {
     /// These streams are given up.
     pub give_up: Vec<StreamId>,
     /// So many are to be made.
@@ -50,18 +50,18 @@ pub struct Mend {
 
 /// Decides what becomes of a job's streams.
 #[derive(Debug, Default)]
-pub struct Mender {
+pub struct StreamRecovery {
     /// How many streams there are to be: as many as there have been, or as [`Self::want`] says.
     wanted: u16,
     is_decided: bool,
-    silences: BTreeMap<StreamId, Silence>,
+    silences: BTreeMap<StreamId, StreamSilence>,
     /// How long the path has shown no sign of life, while one was to be expected.
     lifeless_us: u64,
     /// Streams that have come since the last look.
     came: u16,
     /// Streams that are gone, and in whose place none has come.
     lost: u16,
-    attempt: Option<Attempt>,
+    attempt: Option<ReconnectAttempt>,
     /// Attempts since a stream came.
     attempts: u32,
     /// Streams that were asked for and have not come, however long ago.
@@ -70,19 +70,19 @@ pub struct Mender {
 
 /// How long a stream was not answered.
 #[derive(Debug, Clone, Copy)]
-struct Silence {
+struct StreamSilence {
     acknowledged_bytes: u64,
     for_us: u64,
 }
 
 /// Streams that are being made.
 #[derive(Debug, Clone, Copy)]
-struct Attempt {
+struct ReconnectAttempt {
     streams: u16,
     for_us: u64,
 }
 
-impl Mender {
+impl StreamRecovery {
     /// From now on, there are to be so many streams; returns how many are to be made now, where there are `live`.
     pub fn want(&mut self, streams: u16, live: u16) -> u16 {
         self.is_decided = true;
@@ -97,7 +97,7 @@ impl Mender {
         self.attempts = 0;
         self.attempt = self.attempt.and_then(|attempt| {
             let streams = attempt.streams.saturating_sub(1);
-            (streams > 0).then_some(Attempt { streams, ..attempt })
+            (streams > 0).then_some(ReconnectAttempt { streams, ..attempt })
         });
         match self.owed {
             0 if !self.is_decided => self.wanted = self.wanted.max(live),
@@ -110,7 +110,7 @@ impl Mender {
         self.wanted
     }
 
-    /// A stream is gone. What [`Mend`] names is not to be told again.
+    /// A stream is gone. What [`RecoveryAction`] names is not to be told again.
     pub fn gone(&mut self) {
         self.lost = self.lost.saturating_add(1);
     }
@@ -126,10 +126,10 @@ impl Mender {
     }
 
     /// Takes what was seen of the streams that there are.
-    pub fn look(&mut self, elapsed_us: u64, streams: &[Seen]) -> Mend {
+    pub fn look(&mut self, elapsed_us: u64, streams: &[StreamSample]) -> RecoveryAction {
         // Before the first one has come, it is for others to find a way.
         if self.wanted == 0 {
-            return Mend::default();
+            return RecoveryAction::default();
         }
         let elapsed_us = elapsed_us.min(LOOK_US_MAX);
         let lifeless_before_us = self.lifeless_us;
@@ -140,7 +140,7 @@ impl Mender {
 
         let healed = came && lifeless_before_us >= LIFELESS_US;
         let lifeless_us = self.lifeless_us;
-        let is_stalled = |silence: &Silence| match healed {
+        let is_stalled = |silence: &StreamSilence| match healed {
             true => silence.for_us >= LIFELESS_US,
             false => silence.for_us >= STALLED_US && lifeless_us + SPREAD_US <= silence.for_us,
         };
@@ -152,20 +152,20 @@ impl Mender {
             self.lost = 0;
         }
         let patience_us = if streams.is_empty() { GONE_US } else { UNANSWERED_US };
-        Mend { give_up, make: self.attempt(elapsed_us, live), hopeless: self.lifeless_us >= patience_us }
+        RecoveryAction { give_up, make: self.attempt(elapsed_us, live), hopeless: self.lifeless_us >= patience_us }
     }
 
     /// Whether any stream was answered.
-    fn listen(&mut self, elapsed_us: u64, streams: &[Seen]) -> bool {
+    fn listen(&mut self, elapsed_us: u64, streams: &[StreamSample]) -> bool {
         let mut answered = false;
         let before = std::mem::take(&mut self.silences);
         for seen in streams {
-            let first = Silence { acknowledged_bytes: seen.acknowledged_bytes, for_us: 0 };
+            let first = StreamSilence { acknowledged_bytes: seen.acknowledged_bytes, for_us: 0 };
             let last = before.get(&seen.stream).copied().unwrap_or(first);
             let is_answered = seen.acknowledged_bytes > last.acknowledged_bytes;
             answered |= is_answered;
             let for_us = if seen.unanswered && !is_answered { last.for_us + elapsed_us } else { 0 };
-            self.silences.insert(seen.stream, Silence { acknowledged_bytes: seen.acknowledged_bytes, for_us });
+            self.silences.insert(seen.stream, StreamSilence { acknowledged_bytes: seen.acknowledged_bytes, for_us });
         }
         answered
     }
@@ -190,7 +190,7 @@ impl Mender {
         let more = streams.saturating_sub(under_way);
         if more > 0 {
             self.attempts = self.attempts.saturating_add(1);
-            self.attempt = Some(Attempt { streams: under_way + more, for_us: 0 });
+            self.attempt = Some(ReconnectAttempt { streams: under_way + more, for_us: 0 });
             self.owed = self.owed.saturating_add(more.into());
         }
         more

@@ -6,8 +6,8 @@ const LOOK_US: u64 = 250_000;
 
 /// A path with streams on it, and the time.
 struct Path {
-    mender: Mender,
-    streams: BTreeMap<StreamId, Seen>,
+    mender: StreamRecovery,
+    streams: BTreeMap<StreamId, StreamSample>,
     next: u16,
     now_us: u64,
     /// Connections that are being made.
@@ -16,16 +16,17 @@ struct Path {
 
 impl Path {
     fn with(streams: u16) -> Self {
-        let mut path = Self { mender: Mender::default(), streams: BTreeMap::new(), next: 0, now_us: 0, made: 0 };
+        let mut path =
+            Self { mender: StreamRecovery::default(), streams: BTreeMap::new(), next: 0, now_us: 0, made: 0 };
         (0..streams).for_each(|_| path.comes());
-        assert_eq!(path.look(), Mend::default());
+        assert_eq!(path.look(), RecoveryAction::default());
         path
     }
 
     fn comes(&mut self) {
         let stream = StreamId(self.next);
         self.next += 1;
-        self.streams.insert(stream, Seen { stream, acknowledged_bytes: 0, unanswered: false });
+        self.streams.insert(stream, StreamSample { stream, acknowledged_bytes: 0, unanswered: false });
         self.mender.came(u16::try_from(self.streams.len()).unwrap());
     }
 
@@ -39,7 +40,7 @@ impl Path {
         self.mender.gone();
     }
 
-    fn look(&mut self) -> Mend {
+    fn look(&mut self) -> RecoveryAction {
         self.now_us += LOOK_US;
         let seen: Vec<_> = self.streams.values().copied().collect();
         let mend = self.mender.look(LOOK_US, &seen);
@@ -57,12 +58,12 @@ impl Path {
     }
 
     /// Looks until something is to be done, for at most so many seconds.
-    fn until_something(&mut self, seconds: u64, alive: &[u16]) -> Option<(Mend, u64)> {
+    fn until_something(&mut self, seconds: u64, alive: &[u16]) -> Option<(RecoveryAction, u64)> {
         let began_us = self.now_us;
         while self.now_us < began_us + seconds * 1_000_000 {
             self.only(alive);
             let mend = self.look();
-            if mend != Mend::default() {
+            if mend != RecoveryAction::default() {
                 return Some((mend, (self.now_us - began_us) / 1000));
             }
         }
@@ -74,7 +75,7 @@ impl Path {
 fn a_stream_that_stalls_alone_is_given_up_after_five_seconds_and_replaced_at_once() {
     let mut path = Path::with(8);
     let (mend, after_ms) = path.until_something(20, &[0, 1, 2, 3, 4, 5, 7]).unwrap();
-    assert_eq!(mend, Mend { give_up: vec![StreamId(6)], make: 1, hopeless: false });
+    assert_eq!(mend, RecoveryAction { give_up: vec![StreamId(6)], make: 1, hopeless: false });
     assert!((5000..5500).contains(&after_ms), "{after_ms} ms");
     assert!(path.mender.is_mending());
     path.come();
@@ -87,7 +88,7 @@ fn who_waits_for_a_slow_disk_or_has_nothing_to_send_is_left_alone() {
     let mut path = Path::with(4);
     // Answered, but with no room: nothing is acknowledged, and nothing is unanswered.
     for _ in 0..400 {
-        assert_eq!(path.look(), Mend::default());
+        assert_eq!(path.look(), RecoveryAction::default());
     }
 }
 
@@ -123,10 +124,10 @@ fn a_short_glitch_changes_nothing() {
     for _ in 0..25 {
         for _ in 0..4 {
             path.only(&[]);
-            assert_eq!(path.look(), Mend::default());
+            assert_eq!(path.look(), RecoveryAction::default());
         }
         path.only(&[0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(path.look(), Mend::default());
+        assert_eq!(path.look(), RecoveryAction::default());
     }
 }
 
@@ -150,7 +151,7 @@ fn streams_that_break_are_replaced_at_once_then_tried_one_by_one() {
     assert!((29_000..=30_000).contains(&hopeless_ms), "{hopeless_ms} ms");
     path.made = 1;
     path.come();
-    assert_eq!(path.look(), Mend { give_up: vec![], make: 7, hopeless: false });
+    assert_eq!(path.look(), RecoveryAction { give_up: vec![], make: 7, hopeless: false });
 }
 
 #[test]
@@ -173,7 +174,7 @@ fn a_host_that_slept_has_not_waited() {
     path.look();
     path.only(&[0]);
     let seen: Vec<_> = path.streams.values().copied().collect();
-    assert_eq!(path.mender.look(3_600_000_000, &seen), Mend::default());
+    assert_eq!(path.mender.look(3_600_000_000, &seen), RecoveryAction::default());
 }
 
 #[test]
@@ -183,16 +184,16 @@ fn as_many_as_are_wanted_are_made_and_those_under_way_not_twice() {
     assert_eq!(path.mender.want(20, 8), 4);
     path.made = 12;
     path.come();
-    assert_eq!(path.look(), Mend::default());
+    assert_eq!(path.look(), RecoveryAction::default());
     assert_eq!(path.mender.want(4, 20), 0);
     path.breaks(0);
-    assert_eq!(path.look(), Mend::default(), "there are more than enough");
+    assert_eq!(path.look(), RecoveryAction::default(), "there are more than enough");
     (1..18).for_each(|stream| path.breaks(stream));
     assert_eq!(path.look().make, 2);
 }
 
 #[test]
 fn nothing_is_mended_before_the_first_stream() {
-    let mut mender = Mender::default();
-    assert!((0..1000).all(|_| mender.look(LOOK_US, &[]) == Mend::default()));
+    let mut mender = StreamRecovery::default();
+    assert!((0..1000).all(|_| mender.look(LOOK_US, &[]) == RecoveryAction::default()));
 }

@@ -9,12 +9,12 @@ use crate::error::ProtocolError;
 
 /// How what is there is treated. By default, as in a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SyncRules {
+pub struct SyncOptions {
     /// The target is a directory, which is made where it is missing, and each source goes into it by its own name, or, of
     /// what was named `SOURCE/.`, what is in it.
     pub into: bool,
     /// What makes a file that is there the same as the source's.
-    pub equal: Equal,
+    pub equal: EqualityTest,
     /// Times that differ by up to so many seconds are equal.
     pub modify_window_s: Option<u32>,
     /// A file that was modified later than the source's stays.
@@ -24,7 +24,7 @@ pub struct SyncRules {
     /// A file that is not there is looked for under other names.
     pub detect_renames: bool,
     /// What is there alone.
-    pub delete: Delete,
+    pub delete: DeleteMode,
     /// At most so many entries are removed.
     pub delete_max: Option<u64>,
     /// So many entries were removed in earlier attempts, and count as well.
@@ -35,9 +35,9 @@ pub struct SyncRules {
     pub replaces_trees: bool,
     /// It is removed also where the source could not be listed to its end.
     pub delete_despite_errors: bool,
-    /// Nothing is made, changed or removed: it is only told ([`Item`]).
+    /// Nothing is made, changed or removed: it is only told ([`ItemChange`]).
     pub is_dry: bool,
-    /// What is made, changed and removed is told ([`Item`]).
+    /// What is made, changed and removed is told ([`ItemChange`]).
     pub tells_items: bool,
     /// The source removes what it has once that is proven: of what is there, it is said where it is known to be the same.
     pub source_removes: bool,
@@ -49,7 +49,7 @@ pub struct SyncRules {
 
 /// What makes two files the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Equal {
+pub enum EqualityTest {
     /// Equal sizes, and equal times of modification, as precisely as the target's file system keeps them.
     #[default]
     SizeAndTime,
@@ -61,7 +61,7 @@ pub enum Equal {
 
 /// When what is at the target alone is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Delete {
+pub enum DeleteMode {
     /// Never.
     #[default]
     No,
@@ -75,22 +75,22 @@ pub enum Delete {
 
 /// Something that is made, changed or removed, or that would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Item {
+pub struct ItemChange {
     /// What it is; what it will be, where it becomes something else.
     pub what: EntryKind,
     /// What is done with it.
-    pub change: Change,
+    pub change: ChangeKind,
 }
 
 /// What is done with an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum ChangeKind {
     /// It was not there.
     Made,
     /// It was there, and its contents, or what it is, differ in this.
-    Replaced(Reasons),
+    Replaced(ChangeReasons),
     /// Its metadata alone are changed.
-    Adjusted(Reasons),
+    Adjusted(ChangeReasons),
     /// It was not there, and becomes a name of an earlier copy's file.
     Linked,
     /// It is there alone, and is removed.
@@ -99,9 +99,9 @@ pub enum Change {
 
 /// In what an entry differs from the source's: some of the constants below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Reasons(u8);
+pub struct ChangeReasons(u8);
 
-impl Reasons {
+impl ChangeReasons {
     /// It is something else.
     pub const KIND: Self = Self(1);
     /// Its size.
@@ -138,7 +138,7 @@ impl Reasons {
 
 /// What came of it so far: what each end tells now and then and before it has finished, if there is anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SyncFigures {
+pub struct SyncCounters {
     /// Entries that were removed at the target.
     pub removed: u64,
     /// Entries that were put into the directory for backups instead of being replaced or removed.
@@ -161,26 +161,26 @@ mod kind {
     pub const REMOVED: u8 = 5;
 }
 
-impl SyncRules {
+impl SyncOptions {
     /// Whether something may be removed.
     pub fn deletes(&self) -> bool {
-        self.delete != Delete::No
+        self.delete != DeleteMode::No
     }
 
     /// Writes them.
     pub(crate) fn encode(&self, out: &mut Writer) {
         out.bool(self.into);
         out.u8(match self.equal {
-            Equal::SizeAndTime => 0,
-            Equal::Size => 1,
-            Equal::Digest => 2,
+            EqualityTest::SizeAndTime => 0,
+            EqualityTest::Size => 1,
+            EqualityTest::Digest => 2,
         });
         out.bool(self.update).bool(self.existing_only).bool(self.detect_renames);
         out.u8(match self.delete {
-            Delete::No => 0,
-            Delete::During => 1,
-            Delete::After => 2,
-            Delete::Only => 3,
+            DeleteMode::No => 0,
+            DeleteMode::During => 1,
+            DeleteMode::After => 2,
+            DeleteMode::Only => 3,
         });
         out.bool(self.delete_max.is_some());
         self.delete_max.iter().for_each(|most| {
@@ -207,17 +207,17 @@ impl SyncRules {
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let into = reader.bool()?;
         let equal = match reader.u8()? {
-            0 => Equal::SizeAndTime,
-            1 => Equal::Size,
-            2 => Equal::Digest,
+            0 => EqualityTest::SizeAndTime,
+            1 => EqualityTest::Size,
+            2 => EqualityTest::Digest,
             value => return Err(ProtocolError::Unknown { what: "kind of equality", value: value.into() }),
         };
         let (update, existing_only, detect_renames) = (reader.bool()?, reader.bool()?, reader.bool()?);
         let delete = match reader.u8()? {
-            0 => Delete::No,
-            1 => Delete::During,
-            2 => Delete::After,
-            3 => Delete::Only,
+            0 => DeleteMode::No,
+            1 => DeleteMode::During,
+            2 => DeleteMode::After,
+            3 => DeleteMode::Only,
             value => return Err(ProtocolError::Unknown { what: "time of removal", value: value.into() }),
         };
         let delete_max = if reader.bool()? { Some(reader.varint()?) } else { None };
@@ -251,16 +251,16 @@ fn window(reader: &mut Reader<'_>) -> Decoded<u32> {
     u32::try_from(reader.varint()?).map_err(|_| ProtocolError::Invalid("a window of time"))
 }
 
-impl Item {
+impl ItemChange {
     /// Writes it.
     pub(crate) fn encode(self, out: &mut Writer) {
         out.u8(self.what.number());
         match self.change {
-            Change::Made => out.u8(kind::MADE),
-            Change::Replaced(reasons) => out.u8(kind::REPLACED).u8(reasons.0),
-            Change::Adjusted(reasons) => out.u8(kind::ADJUSTED).u8(reasons.0),
-            Change::Linked => out.u8(kind::LINKED),
-            Change::Removed => out.u8(kind::REMOVED),
+            ChangeKind::Made => out.u8(kind::MADE),
+            ChangeKind::Replaced(reasons) => out.u8(kind::REPLACED).u8(reasons.0),
+            ChangeKind::Adjusted(reasons) => out.u8(kind::ADJUSTED).u8(reasons.0),
+            ChangeKind::Linked => out.u8(kind::LINKED),
+            ChangeKind::Removed => out.u8(kind::REMOVED),
         };
     }
 
@@ -268,24 +268,24 @@ impl Item {
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let what = EntryKind::decode(reader)?;
         let change = match reader.u8()? {
-            kind::MADE => Change::Made,
-            kind::REPLACED => Change::Replaced(Reasons::decode(reader)?),
-            kind::ADJUSTED => Change::Adjusted(Reasons::decode(reader)?),
-            kind::LINKED => Change::Linked,
-            kind::REMOVED => Change::Removed,
+            kind::MADE => ChangeKind::Made,
+            kind::REPLACED => ChangeKind::Replaced(ChangeReasons::decode(reader)?),
+            kind::ADJUSTED => ChangeKind::Adjusted(ChangeReasons::decode(reader)?),
+            kind::LINKED => ChangeKind::Linked,
+            kind::REMOVED => ChangeKind::Removed,
             value => return Err(ProtocolError::Unknown { what: "change", value: value.into() }),
         };
         Ok(Self { what, change })
     }
 }
 
-impl Reasons {
+impl ChangeReasons {
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         reader.u8().map(Self)
     }
 }
 
-impl SyncFigures {
+impl SyncCounters {
     /// Both ends'.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
@@ -355,32 +355,32 @@ mod tests {
     #[test]
     fn rules_come_back() {
         let path = b"/b".to_vec();
-        let some = SyncRules {
+        let some = SyncOptions {
             into: true,
             delete_max: Some(1 << 40),
             removed_before: 300,
             is_dry: true,
-            ..SyncRules::default()
+            ..SyncOptions::default()
         };
         for rules in [
-            SyncRules::default(),
+            SyncOptions::default(),
             some.clone(),
-            SyncRules {
-                equal: Equal::Size,
-                delete: Delete::During,
+            SyncOptions {
+                equal: EqualityTest::Size,
+                delete: DeleteMode::During,
                 update: true,
                 detect_renames: true,
                 ..some.clone()
             },
-            SyncRules { equal: Equal::Digest, delete: Delete::Only, existing_only: true, ..some.clone() },
-            SyncRules {
-                delete: Delete::After,
+            SyncOptions { equal: EqualityTest::Digest, delete: DeleteMode::Only, existing_only: true, ..some.clone() },
+            SyncOptions {
+                delete: DeleteMode::After,
                 delete_filtered: true,
                 replaces_trees: true,
                 backup_dir: path.clone(),
                 ..some.clone()
             },
-            SyncRules {
+            SyncOptions {
                 delete_despite_errors: true,
                 tells_items: true,
                 source_removes: true,
@@ -388,17 +388,23 @@ mod tests {
                 ..some
             },
         ] {
-            comes_back(&rules, SyncRules::encode, SyncRules::decode);
+            comes_back(&rules, SyncOptions::encode, SyncOptions::decode);
         }
     }
 
     #[test]
     fn items_and_figures_come_back() {
-        let all = Reasons(u8::MAX);
-        for change in [Change::Made, Change::Replaced(all), Change::Adjusted(all), Change::Linked, Change::Removed] {
-            comes_back(&Item { what: EntryKind::File, change }, |item, out| item.encode(out), Item::decode);
+        let all = ChangeReasons(u8::MAX);
+        for change in [
+            ChangeKind::Made,
+            ChangeKind::Replaced(all),
+            ChangeKind::Adjusted(all),
+            ChangeKind::Linked,
+            ChangeKind::Removed,
+        ] {
+            comes_back(&ItemChange { what: EntryKind::File, change }, |item, out| item.encode(out), ItemChange::decode);
         }
-        let figures = SyncFigures {
+        let figures = SyncCounters {
             removed: 1,
             backed_up: 2,
             linked: 3,
@@ -406,33 +412,38 @@ mod tests {
             removed_at_source: FIGURE_MAX,
             left_at_source: 5,
         };
-        comes_back(&figures, |figures, out| figures.encode(out), SyncFigures::decode);
+        comes_back(&figures, |figures, out| figures.encode(out), SyncCounters::decode);
         assert_eq!(figures.plus(figures).linked, 6);
     }
 
     #[test]
     fn what_nobody_knows_is_a_fault() {
         let mut out = Writer::new();
-        SyncRules::default().encode(&mut out);
+        SyncOptions::default().encode(&mut out);
         let rules = out.into_bytes();
         for (at, value) in [(1, 3), (5, 4)] {
             let mut bad = rules.clone();
             bad[at] = value;
-            assert!(SyncRules::decode(&mut Reader::new(&bad)).is_err());
+            assert!(SyncOptions::decode(&mut Reader::new(&bad)).is_err());
         }
         let mut out = Writer::new();
-        Item { what: EntryKind::File, change: Change::Replaced(Reasons::KIND) }.encode(&mut out);
+        ItemChange { what: EntryKind::File, change: ChangeKind::Replaced(ChangeReasons::KIND) }.encode(&mut out);
         for (at, value) in [(0, 9), (1, 9)] {
             let mut bad = out.clone().into_bytes();
             bad[at] = value;
-            assert!(Item::decode(&mut Reader::new(&bad)).is_err());
+            assert!(ItemChange::decode(&mut Reader::new(&bad)).is_err());
         }
     }
 
     #[test]
     fn reasons_add_up() {
-        let reasons = Reasons::default().and(Reasons::SIZE, true).and(Reasons::TIME, false).and(Reasons::MODE, true);
-        assert!(reasons.has(Reasons::SIZE) && reasons.has(Reasons::MODE) && !reasons.has(Reasons::TIME));
-        assert!(Reasons::default().is_empty() && !reasons.is_empty());
+        let reasons = ChangeReasons::default()
+            .and(ChangeReasons::SIZE, true)
+            .and(ChangeReasons::TIME, false)
+            .and(ChangeReasons::MODE, true);
+        assert!(
+            reasons.has(ChangeReasons::SIZE) && reasons.has(ChangeReasons::MODE) && !reasons.has(ChangeReasons::TIME)
+        );
+        assert!(ChangeReasons::default().is_empty() && !reasons.is_empty());
     }
 }

@@ -7,9 +7,9 @@ use crate::limits::WRONG_DELTAS_MAX;
 
 /// How old files are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DeltaRules {
+pub struct DeltaOptions {
     /// What is found out of them.
-    pub delta: Delta,
+    pub delta: DeltaMode,
     /// Files become what they are to be in their own place.
     pub in_place: bool,
     /// Deltas with a wrong value in earlier attempts at this job: they count.
@@ -18,7 +18,7 @@ pub struct DeltaRules {
 
 /// Whether, and how, it is found out what an old file has of the new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Delta {
+pub enum DeltaMode {
     /// Files are sent whole.
     #[default]
     Off,
@@ -30,19 +30,19 @@ pub enum Delta {
     Rolling,
 }
 
-impl DeltaRules {
+impl DeltaOptions {
     /// Whether old files are used also within one host, where nothing has to travel.
     pub fn looks_everywhere(self) -> bool {
-        self.in_place || matches!(self.delta, Delta::Blocks | Delta::Rolling)
+        self.in_place || matches!(self.delta, DeltaMode::Blocks | DeltaMode::Rolling)
     }
 
     /// Writes them.
     pub(crate) fn encode(self, out: &mut Writer) {
         let delta = match self.delta {
-            Delta::Off => 0,
-            Delta::Auto => 1,
-            Delta::Blocks => 2,
-            Delta::Rolling => 3,
+            DeltaMode::Off => 0,
+            DeltaMode::Auto => 1,
+            DeltaMode::Blocks => 2,
+            DeltaMode::Rolling => 3,
         };
         out.u8(delta).bool(self.in_place).varint(self.wrong_before.into());
     }
@@ -50,10 +50,10 @@ impl DeltaRules {
     /// Reads them.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let delta = match reader.u8()? {
-            0 => Delta::Off,
-            1 => Delta::Auto,
-            2 => Delta::Blocks,
-            3 => Delta::Rolling,
+            0 => DeltaMode::Off,
+            1 => DeltaMode::Auto,
+            2 => DeltaMode::Blocks,
+            3 => DeltaMode::Rolling,
             value => return Err(ProtocolError::Unknown { what: "kind of delta", value: value.into() }),
         };
         let in_place = reader.bool()?;
@@ -64,7 +64,7 @@ impl DeltaRules {
 
 /// What came of old files in a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DeltaFigures {
+pub struct DeltaCounters {
     /// Files that were made of old ones.
     pub files: u64,
     /// Their bytes.
@@ -79,7 +79,7 @@ pub struct DeltaFigures {
     pub wrong: u64,
 }
 
-impl DeltaFigures {
+impl DeltaCounters {
     /// Writes them.
     pub(crate) fn encode(&self, out: &mut Writer) {
         let Self { files, bytes, old_bytes, told_bytes, carried_bytes, wrong } = *self;

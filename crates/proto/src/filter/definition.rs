@@ -3,25 +3,25 @@
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
-use crate::filter::List;
-use crate::filter::Rules;
+use crate::filter::PatternList;
+use crate::filter::PatternRules;
 use crate::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 use crate::path::{MAX_NAME, Name};
 
 /// What is left out. Nothing, by default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Filters {
+pub struct FilterOptions {
     /// Patterns, in the order in which they are asked: the first list that has something to say decides.
-    pub lists: Vec<List>,
+    pub lists: Vec<PatternList>,
     /// Names of files whose patterns hold in the directory that they are in, and below.
     pub files: Vec<Name>,
     /// What a file has to be like.
-    pub limits: Limits,
+    pub limits: FileLimits,
 }
 
 /// What a file has to be like. Directories and links are not asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limits {
+pub struct FileLimits {
     /// Least size in bytes.
     pub min_size: Option<u64>,
     /// Largest size in bytes.
@@ -32,7 +32,7 @@ pub struct Limits {
     pub older_s: Option<i64>,
 }
 
-impl Filters {
+impl FilterOptions {
     /// Whether nothing is left out.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -41,7 +41,7 @@ impl Filters {
     /// Writes them.
     pub(crate) fn encode(&self, out: &mut Writer) {
         out.count(self.lists.len());
-        for List { text, is_file, includes } in &self.lists {
+        for PatternList { text, is_file, includes } in &self.lists {
             out.bytes(text).bool(*is_file).bool(*includes);
         }
         out.count(self.files.len());
@@ -57,18 +57,18 @@ impl Filters {
         for _ in 0..reader.count(FILTER_LISTS_MAX, "lists of patterns")? {
             let text = reader.bytes(FILTER_FILE_MAX.min(bytes_left), "patterns")?.to_vec();
             bytes_left -= text.len();
-            let list = List { text, is_file: reader.bool()?, includes: reader.bool()? };
-            Rules::of(&list).map_err(|_| ProtocolError::OverLimit("a pattern"))?;
+            let list = PatternList { text, is_file: reader.bool()?, includes: reader.bool()? };
+            PatternRules::of(&list).map_err(|_| ProtocolError::OverLimit("a pattern"))?;
             lists.push(list);
         }
         let count = reader.count(FILTER_NAMES_MAX, "names of files with patterns")?;
         let name = |bytes| Name::new(bytes).map_err(|_| ProtocolError::Invalid("a name that cannot be one"));
         let files = (0..count).map(|_| name(reader.bytes(MAX_NAME, "a name")?)).collect::<Decoded<_>>()?;
-        Ok(Self { lists, files, limits: Limits::decode(reader)? })
+        Ok(Self { lists, files, limits: FileLimits::decode(reader)? })
     }
 }
 
-impl Limits {
+impl FileLimits {
     fn encode(&self, out: &mut Writer) {
         for size in [self.min_size, self.max_size] {
             out.bool(size.is_some());
@@ -97,34 +97,34 @@ mod tests {
     use super::*;
     use crate::filter::PATTERN_MAX;
 
-    fn encoded(filters: &Filters) -> Vec<u8> {
+    fn encoded(filters: &FilterOptions) -> Vec<u8> {
         let mut out = Writer::new();
         filters.encode(&mut out);
         out.into_bytes()
     }
 
-    fn list(text: &[u8], is_file: bool) -> Filters {
-        let lists = vec![List { text: text.to_vec(), is_file, includes: false }];
-        Filters { lists, ..Filters::default() }
+    fn list(text: &[u8], is_file: bool) -> FilterOptions {
+        let lists = vec![PatternList { text: text.to_vec(), is_file, includes: false }];
+        FilterOptions { lists, ..FilterOptions::default() }
     }
 
     #[test]
     fn all_of_it_comes_back() {
-        let filters = Filters {
+        let filters = FilterOptions {
             lists: vec![
-                List { text: b"*.o".to_vec(), is_file: false, includes: false },
-                List { text: b"# all\n!a\n".to_vec(), is_file: true, includes: true },
+                PatternList { text: b"*.o".to_vec(), is_file: false, includes: false },
+                PatternList { text: b"# all\n!a\n".to_vec(), is_file: true, includes: true },
             ],
             files: vec![Name::new(b".haulignore").unwrap()],
-            limits: Limits { min_size: Some(1), max_size: None, newer_s: Some(-1), older_s: Some(7) },
+            limits: FileLimits { min_size: Some(1), max_size: None, newer_s: Some(-1), older_s: Some(7) },
         };
-        for filters in [filters, Filters::default()] {
+        for filters in [filters, FilterOptions::default()] {
             let bytes = encoded(&filters);
             let mut reader = Reader::new(&bytes);
-            assert_eq!(Filters::decode(&mut reader), Ok(filters));
+            assert_eq!(FilterOptions::decode(&mut reader), Ok(filters));
             assert_eq!(reader.remaining(), 0);
             for cut in 0..bytes.len() {
-                assert!(Filters::decode(&mut Reader::new(&bytes[..cut])).is_err());
+                assert!(FilterOptions::decode(&mut Reader::new(&bytes[..cut])).is_err());
             }
         }
     }
@@ -135,14 +135,14 @@ mod tests {
         for bad in
             [list(&long, false), list(&[b"a\n", &*long].concat(), true), list(&vec![b'\n'; FILTER_FILE_MAX + 1], true)]
         {
-            assert!(Filters::decode(&mut Reader::new(&encoded(&bad))).is_err());
+            assert!(FilterOptions::decode(&mut Reader::new(&encoded(&bad))).is_err());
         }
-        assert!(Filters::decode(&mut Reader::new(&encoded(&list(&long[1..], false)))).is_ok());
-        let large = List { text: vec![b'\n'; FILTER_FILE_MAX], is_file: true, includes: false };
+        assert!(FilterOptions::decode(&mut Reader::new(&encoded(&list(&long[1..], false)))).is_ok());
+        let large = PatternList { text: vec![b'\n'; FILTER_FILE_MAX], is_file: true, includes: false };
         let count = FILTERS_BYTES_MAX / FILTER_FILE_MAX;
         for (count, is_good) in [(count, true), (count + 1, false)] {
-            let filters = Filters { lists: vec![large.clone(); count], ..Filters::default() };
-            assert_eq!(Filters::decode(&mut Reader::new(&encoded(&filters))).is_ok(), is_good);
+            let filters = FilterOptions { lists: vec![large.clone(); count], ..FilterOptions::default() };
+            assert_eq!(FilterOptions::decode(&mut Reader::new(&encoded(&filters))).is_ok(), is_good);
         }
     }
 }

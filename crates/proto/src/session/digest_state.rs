@@ -3,7 +3,7 @@
 
 /// How far the digest of a large file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Summing {
+pub(super) enum DigestState {
     /// Not all frames are there. Next: begun.
     Awaited,
     /// The engine was asked for what is left. Next: done.
@@ -12,7 +12,7 @@ pub(super) enum Summing {
     Done,
 }
 
-impl Summing {
+impl DigestState {
     /// Of a file, where a digest is wanted.
     pub fn when(wanted: bool) -> Self {
         if wanted { Self::Awaited } else { Self::Done }

@@ -11,14 +11,14 @@ pub const PACKED: u8 = 15;
 
 /// A compressed message, as it came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packed<'a> {
+pub struct CompressedMessage<'a> {
     /// Bytes of the message, more than it has on the wire.
     pub plain: usize,
     /// A Zstandard frame (RFC 8878).
     pub bytes: &'a [u8],
 }
 
-impl<'a> Packed<'a> {
+impl<'a> CompressedMessage<'a> {
     /// The bytes on the wire.
     pub fn encode(self, job: JobNumber) -> Vec<u8> {
         let mut out = Writer::new();
@@ -53,19 +53,22 @@ mod tests {
 
     #[test]
     fn what_is_packed_comes_back_and_other_messages_are_none() {
-        let packed = Packed { plain: 700, bytes: b"abc" };
+        let packed = CompressedMessage { plain: 700, bytes: b"abc" };
         let message = packed.encode(JOB);
-        assert_eq!(Packed::decode(&message, JOB), Ok(Some(packed)));
-        assert!((1..message.len()).all(|cut| Packed::decode(&message[..cut], JOB).is_err()));
-        assert_eq!(Packed::decode(&[1, 2, 3], JOB), Ok(None));
-        assert_eq!(Packed::decode(&[], JOB), Ok(None));
+        assert_eq!(CompressedMessage::decode(&message, JOB), Ok(Some(packed)));
+        assert!((1..message.len()).all(|cut| CompressedMessage::decode(&message[..cut], JOB).is_err()));
+        assert_eq!(CompressedMessage::decode(&[1, 2, 3], JOB), Ok(None));
+        assert_eq!(CompressedMessage::decode(&[], JOB), Ok(None));
     }
 
     #[test]
     fn what_is_another_jobs_too_long_or_no_shorter_is_a_fault() {
-        let packed = Packed { plain: 700, bytes: b"abc" };
-        assert!(Packed::decode(&packed.encode(JobNumber(2)), JOB).is_err());
-        assert!(Packed::decode(&Packed { plain: 3, ..packed }.encode(JOB), JOB).is_err());
-        assert!(Packed::decode(&Packed { plain: PEER_MESSAGE_MAX + 1, ..packed }.encode(JOB), JOB).is_err());
+        let packed = CompressedMessage { plain: 700, bytes: b"abc" };
+        assert!(CompressedMessage::decode(&packed.encode(JobNumber(2)), JOB).is_err());
+        assert!(CompressedMessage::decode(&CompressedMessage { plain: 3, ..packed }.encode(JOB), JOB).is_err());
+        assert!(
+            CompressedMessage::decode(&CompressedMessage { plain: PEER_MESSAGE_MAX + 1, ..packed }.encode(JOB), JOB)
+                .is_err()
+        );
     }
 }

@@ -13,7 +13,7 @@ const FIRST_STREAM: u16 = 16;
 
 /// Where a link frame belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Channel {
+pub enum LinkChannel {
     /// Between the controller and the worker.
     Controller,
     /// Between the two workers.
@@ -22,21 +22,21 @@ pub enum Channel {
     Stream(StreamId),
 }
 
-impl Channel {
+impl LinkChannel {
     fn number(self) -> u16 {
         match self {
-            Channel::Controller => 0,
-            Channel::Peer => 1,
-            Channel::Stream(StreamId(n)) => FIRST_STREAM + n,
+            LinkChannel::Controller => 0,
+            LinkChannel::Peer => 1,
+            LinkChannel::Stream(StreamId(n)) => FIRST_STREAM + n,
         }
     }
 
     fn from_number(number: u16) -> Result<Self, ProtocolError> {
         match number {
-            0 => Ok(Channel::Controller),
-            1 => Ok(Channel::Peer),
+            0 => Ok(LinkChannel::Controller),
+            1 => Ok(LinkChannel::Peer),
             n if (FIRST_STREAM..FIRST_STREAM + STREAMS_MAX).contains(&n) => {
-                Ok(Channel::Stream(StreamId(n - FIRST_STREAM)))
+                Ok(LinkChannel::Stream(StreamId(n - FIRST_STREAM)))
             }
             n => Err(ProtocolError::Unknown { what: "channel", value: n.into() }),
         }
@@ -45,9 +45,9 @@ impl Channel {
     /// Largest content of one frame on this channel.
     pub fn limit(self) -> usize {
         match self {
-            Channel::Controller => LINK_MESSAGE_MAX,
-            Channel::Peer => PEER_MESSAGE_MAX,
-            Channel::Stream(_) => TUNNEL_PIECE_MAX,
+            LinkChannel::Controller => LINK_MESSAGE_MAX,
+            LinkChannel::Peer => PEER_MESSAGE_MAX,
+            LinkChannel::Stream(_) => TUNNEL_PIECE_MAX,
         }
     }
 }
@@ -59,7 +59,7 @@ pub const HEADER_LEN: usize = 6;
 pub const BEAT: [u8; HEADER_LEN] = [0; HEADER_LEN];
 
 /// Writes the header of a frame with `length` bytes of content.
-pub fn encode_header(channel: Channel, length: u32) -> [u8; HEADER_LEN] {
+pub fn encode_header(channel: LinkChannel, length: u32) -> [u8; HEADER_LEN] {
     let mut header = [0; HEADER_LEN];
     header[..4].copy_from_slice(&length.to_le_bytes());
     header[4..].copy_from_slice(&channel.number().to_le_bytes());
@@ -67,9 +67,9 @@ pub fn encode_header(channel: Channel, length: u32) -> [u8; HEADER_LEN] {
 }
 
 /// Reads a header and holds the length to the channel's limit.
-pub fn decode_header(header: [u8; HEADER_LEN]) -> Result<(Channel, usize), ProtocolError> {
+pub fn decode_header(header: [u8; HEADER_LEN]) -> Result<(LinkChannel, usize), ProtocolError> {
     let [a, b, c, d, e, f] = header;
-    let channel = Channel::from_number(u16::from_le_bytes([e, f]))?;
+    let channel = LinkChannel::from_number(u16::from_le_bytes([e, f]))?;
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
     if length > channel.limit() {
         return Err(ProtocolError::OverLimit("a link frame"));
@@ -83,14 +83,17 @@ mod tests {
 
     #[test]
     fn a_beat_is_an_empty_frame_to_the_controller_or_from_it() {
-        assert_eq!(decode_header(BEAT), Ok((Channel::Controller, 0)));
+        assert_eq!(decode_header(BEAT), Ok((LinkChannel::Controller, 0)));
     }
 
     #[test]
     fn headers_come_back_and_limits_hold() {
-        for channel in
-            [Channel::Controller, Channel::Peer, Channel::Stream(StreamId(0)), Channel::Stream(StreamId(255))]
-        {
+        for channel in [
+            LinkChannel::Controller,
+            LinkChannel::Peer,
+            LinkChannel::Stream(StreamId(0)),
+            LinkChannel::Stream(StreamId(255)),
+        ] {
             assert_eq!(decode_header(encode_header(channel, 17)), Ok((channel, 17)));
             let over = u32::try_from(channel.limit() + 1).unwrap();
             assert_eq!(decode_header(encode_header(channel, over)), Err(ProtocolError::OverLimit("a link frame")));

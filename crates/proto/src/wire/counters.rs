@@ -1,6 +1,6 @@
 //! The figures that a worker reports: how far it is, and at the end what it took.
 
-use crate::compression::{Method, Policy};
+use crate::compression::{CompressionMethod, CompressionPolicy};
 use crate::encoding::bounded_figure;
 use crate::encoding::decode_figure;
 use crate::encoding::encode_figure;
@@ -53,7 +53,7 @@ pub struct Counters {
 
 /// Bytes that a target has read back, where it was asked to verify the disk, by where they came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ReadBack {
+pub struct ReadBackBytes {
     /// Past the page cache.
     pub disk_bytes: u64,
     /// Perhaps from the page cache: the file system would have it no other way.
@@ -64,7 +64,7 @@ pub struct ReadBack {
 
 /// An end's last word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Final {
+pub struct FinalReport {
     /// How far it came.
     pub counters: Counters,
     /// User and system time of the process, in microseconds.
@@ -80,11 +80,11 @@ pub struct Final {
     /// Whether every file that was copied is on the disk with its name: the target's to say.
     pub durable: bool,
     /// What was read back and found as it was sent.
-    pub read_back: ReadBack,
+    pub read_back: ReadBackBytes,
     /// What the source's sockets met with; all zero at the target, and where no TCP was used.
     pub path: PathFigures,
     /// How most of the bytes that travelled compressed were: the source's to say, and `None` where none were.
-    pub compression: Option<Method>,
+    pub compression: Option<CompressionMethod>,
 }
 
 /// What the sockets of all streams met with on their way (tcp(7), `TCP_INFO`).
@@ -186,7 +186,7 @@ impl Counters {
     }
 }
 
-impl Final {
+impl FinalReport {
     pub(super) fn encode(&self, out: &mut Writer) {
         self.counters.encode(out);
         let Self { cpu_us, system_us, peak_bytes, direct_bytes, cloned_bytes, .. } = *self;
@@ -196,7 +196,7 @@ impl Final {
         out.bool(self.durable);
         self.read_back.encode(out);
         self.path.encode(out);
-        self.compression.map_or(Policy::Off, Policy::Always).encode(out);
+        self.compression.map_or(CompressionPolicy::Off, CompressionPolicy::Always).encode(out);
     }
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -205,12 +205,12 @@ impl Final {
         let (cpu_us, system_us, peak_bytes) = (figure()?, figure()?, figure()?);
         let (direct_bytes, cloned_bytes) = (figure()?, figure()?);
         let durable = reader.bool()?;
-        let read_back = ReadBack::decode(reader)?;
+        let read_back = ReadBackBytes::decode(reader)?;
         let path = PathFigures::decode(reader)?;
-        let compression = match Policy::decode(reader)? {
-            Policy::Off => None,
-            Policy::Always(method) => Some(method),
-            Policy::Auto => return Err(ProtocolError::Invalid("a compression that was not chosen")),
+        let compression = match CompressionPolicy::decode(reader)? {
+            CompressionPolicy::Off => None,
+            CompressionPolicy::Always(method) => Some(method),
+            CompressionPolicy::Auto => return Err(ProtocolError::Invalid("a compression that was not chosen")),
         };
         Ok(Self {
             counters,
@@ -227,7 +227,7 @@ impl Final {
     }
 }
 
-impl ReadBack {
+impl ReadBackBytes {
     fn encode(&self, out: &mut Writer) {
         [self.disk_bytes, self.cache_bytes, self.memory_bytes].iter().for_each(|bytes| encode_figure(*bytes, out));
     }

@@ -4,7 +4,7 @@ use crate::entry::EntryKind;
 use std::ops::Range;
 
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::entry::{Device, Node};
+use crate::entry::{DeviceNumber, SpecialFile};
 use crate::error::ProtocolError;
 use crate::limits::{
     ATTRIBUTE_NAME_MAX, DIFFERENCES_MAX, DIFFERING_ATTRIBUTES_MAX, DIFFERING_RANGES_MAX, PATH_MAX, SYMLINK_MAX,
@@ -62,7 +62,7 @@ pub enum Difference {
     /// Extended attributes, access control lists among them.
     Attributes {
         /// The first of them, by name.
-        names: Vec<(End, Box<[u8]>)>,
+        names: Vec<(AttributeEnd, Box<[u8]>)>,
         /// How many there are.
         count: u64,
     },
@@ -76,15 +76,15 @@ pub enum Difference {
     /// Devices of another number, or of another kind; a FIFO and a socket.
     Node {
         /// The source's.
-        source: Node,
+        source: SpecialFile,
         /// The target's.
-        target: Node,
+        target: SpecialFile,
     },
 }
 
 /// Which end has an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum End {
+pub enum AttributeEnd {
     /// The source alone.
     Source,
     /// The target alone.
@@ -179,16 +179,16 @@ impl Difference {
                 let all = reader.varint()?;
                 let count = reader.count(DIFFERING_ATTRIBUTES_MAX, "attributes that differ")?;
                 let names = (0..count).map(|_| {
-                    let end = End::decode(reader)?;
+                    let end = AttributeEnd::decode(reader)?;
                     Ok((end, reader.bytes(ATTRIBUTE_NAME_MAX, "the name of an attribute")?.into()))
                 });
                 Self::Attributes { names: names.collect::<Decoded<_>>()?, count: all }
             }
             kind::NAME => {
-                let at_source = match End::decode(reader)? {
-                    End::Source => true,
-                    End::Target => false,
-                    End::Both => return Err(ProtocolError::Invalid("a name at both ends")),
+                let at_source = match AttributeEnd::decode(reader)? {
+                    AttributeEnd::Source => true,
+                    AttributeEnd::Target => false,
+                    AttributeEnd::Both => return Err(ProtocolError::Invalid("a name at both ends")),
                 };
                 Self::Name { at_source, of: reader.bytes(PATH_MAX, "a path")?.to_vec() }
             }
@@ -203,27 +203,27 @@ fn decode_range(reader: &mut Reader<'_>) -> Decoded<Range<u64>> {
     if range.is_empty() { Err(ProtocolError::Invalid("a range of bytes")) } else { Ok(range) }
 }
 
-fn encode_node(node: Node, out: &mut Writer) {
+fn encode_node(node: SpecialFile, out: &mut Writer) {
     match node {
-        Node::Character(Device { major, minor }) => out.u8(1).u32(major).u32(minor),
-        Node::Block(Device { major, minor }) => out.u8(2).u32(major).u32(minor),
-        Node::Fifo => out.u8(3),
-        Node::Socket => out.u8(4),
+        SpecialFile::Character(DeviceNumber { major, minor }) => out.u8(1).u32(major).u32(minor),
+        SpecialFile::Block(DeviceNumber { major, minor }) => out.u8(2).u32(major).u32(minor),
+        SpecialFile::Fifo => out.u8(3),
+        SpecialFile::Socket => out.u8(4),
     };
 }
 
-fn decode_node(reader: &mut Reader<'_>) -> Decoded<Node> {
-    let device = |reader: &mut Reader<'_>| Ok(Device { major: reader.u32()?, minor: reader.u32()? });
+fn decode_node(reader: &mut Reader<'_>) -> Decoded<SpecialFile> {
+    let device = |reader: &mut Reader<'_>| Ok(DeviceNumber { major: reader.u32()?, minor: reader.u32()? });
     Ok(match reader.u8()? {
-        1 => Node::Character(device(reader)?),
-        2 => Node::Block(device(reader)?),
-        3 => Node::Fifo,
-        4 => Node::Socket,
+        1 => SpecialFile::Character(device(reader)?),
+        2 => SpecialFile::Block(device(reader)?),
+        3 => SpecialFile::Fifo,
+        4 => SpecialFile::Socket,
         value => return Err(ProtocolError::Unknown { what: "device, FIFO or socket", value: value.into() }),
     })
 }
 
-impl End {
+impl AttributeEnd {
     fn number(self) -> u8 {
         match self {
             Self::Source => 1,
@@ -258,11 +258,16 @@ mod tests {
             Difference::Owner { source: (0, 1), target: (u32::MAX, 2) },
             Difference::Content { ranges: vec![0..5, 7..9], bytes: 1 << 40 },
             Difference::Attributes {
-                names: [End::Source, End::Target, End::Both].map(|end| (end, Box::from(*b"user.a"))).to_vec(),
+                names: [AttributeEnd::Source, AttributeEnd::Target, AttributeEnd::Both]
+                    .map(|end| (end, Box::from(*b"user.a")))
+                    .to_vec(),
                 count: 1024,
             },
             Difference::Name { at_source: true, of: b"a/b".to_vec() },
-            Difference::Node { source: Node::Block(Device { major: 8, minor: 1 << 20 }), target: Node::Socket },
+            Difference::Node {
+                source: SpecialFile::Block(DeviceNumber { major: 8, minor: 1 << 20 }),
+                target: SpecialFile::Socket,
+            },
         ];
         assert_eq!(all.len(), DIFFERENCES_MAX, "one of each");
         let mut out = Writer::new();

@@ -23,7 +23,7 @@ pub enum ListedKinds {
 
 /// Operands with consecutive numbers, for the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paths {
+pub struct SourceBatch {
     /// Number of the first one.
     pub first: u32,
     /// At most [`LISTED_BATCH_MAX`] paths; the message has at most [`LISTED_BATCH_BYTES`].
@@ -34,16 +34,16 @@ pub struct Paths {
 
 /// The same operands, for the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct DestinationBatch {
     /// Number of the first one.
     pub first: u32,
     /// Of each, where it goes.
-    pub places: Vec<Place>,
+    pub places: Vec<OperandDestination>,
 }
 
 /// Where an operand goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct OperandDestination {
     /// The directories below the path of the Request, made where they are missing.
     pub below: Vec<Name>,
     /// Its name there; `None` when it is a directory's contents.
@@ -71,7 +71,7 @@ impl ListedKinds {
     }
 }
 
-impl Paths {
+impl SourceBatch {
     /// Writes them.
     pub(super) fn encode(&self, out: &mut Writer) {
         out.u32(self.first).bool(self.last).count(self.paths.len());
@@ -90,11 +90,11 @@ impl Paths {
     }
 }
 
-impl Places {
+impl DestinationBatch {
     /// Writes them.
     pub(super) fn encode(&self, out: &mut Writer) {
         out.u32(self.first).count(self.places.len());
-        self.places.iter().for_each(|Place { below, name }| {
+        self.places.iter().for_each(|OperandDestination { below, name }| {
             encode_names(below, out);
             encode_optional_name(name.as_ref(), out);
         });
@@ -105,7 +105,8 @@ impl Places {
         check_size(reader)?;
         let first = reader.u32()?;
         let count = count_from(reader, first)?;
-        let place = |_| Ok(Place { below: decode_names(reader, NAMES_MAX)?, name: decode_optional_name(reader)? });
+        let place =
+            |_| Ok(OperandDestination { below: decode_names(reader, NAMES_MAX)?, name: decode_optional_name(reader)? });
         Ok(Self { first, places: (0..count).map(place).collect::<Decoded<_>>()? })
     }
 }
@@ -148,28 +149,35 @@ mod tests {
 
     #[test]
     fn more_than_a_batch_is_a_fault() {
-        let paths = |count, length| Paths { first: 7, paths: vec![vec![b'x'; length]; count], last: false };
-        let decoded = |paths: &Paths| Paths::decode(&mut Reader::new(&encoded(|out| paths.encode(out))));
+        let paths = |count, length| SourceBatch { first: 7, paths: vec![vec![b'x'; length]; count], last: false };
+        let decoded = |paths: &SourceBatch| SourceBatch::decode(&mut Reader::new(&encoded(|out| paths.encode(out))));
         let most = paths(LISTED_BATCH_MAX, 100);
         assert_eq!(decoded(&most), Ok(most));
         assert_eq!(decoded(&paths(LISTED_BATCH_MAX + 1, 1)), Err(ProtocolError::OverLimit("listed operands")));
         assert_eq!(decoded(&paths(5, PATH_MAX)), Err(ProtocolError::OverLimit("bytes of listed operands")));
-        let last = Paths { first: u32::MAX, ..paths(1, 1) };
+        let last = SourceBatch { first: u32::MAX, ..paths(1, 1) };
         assert_eq!(decoded(&last), Err(ProtocolError::OverLimit("the number of a listed operand")));
 
-        let place = |at: &str| Place { below: vec![name(at)], name: None };
-        let places = |count| Places { first: 0, places: vec![place("a"); count] };
-        let decoded = |places: &Places| Places::decode(&mut Reader::new(&encoded(|out| places.encode(out))));
+        let place = |at: &str| OperandDestination { below: vec![name(at)], name: None };
+        let places = |count| DestinationBatch { first: 0, places: vec![place("a"); count] };
+        let decoded =
+            |places: &DestinationBatch| DestinationBatch::decode(&mut Reader::new(&encoded(|out| places.encode(out))));
         assert_eq!(decoded(&places(LISTED_BATCH_MAX)), Ok(places(LISTED_BATCH_MAX)));
         assert_eq!(decoded(&places(LISTED_BATCH_MAX + 1)), Err(ProtocolError::OverLimit("listed operands")));
     }
 
     #[test]
     fn a_place_is_made_of_names() {
-        let places = Places { first: 1, places: vec![Place { below: Vec::new(), name: Some(name("a")) }] };
+        let places = DestinationBatch {
+            first: 1,
+            places: vec![OperandDestination { below: Vec::new(), name: Some(name("a")) }],
+        };
         let mut bytes = encoded(|out| places.encode(out));
-        assert_eq!(Places::decode(&mut Reader::new(&bytes)), Ok(places));
+        assert_eq!(DestinationBatch::decode(&mut Reader::new(&bytes)), Ok(places));
         *bytes.last_mut().unwrap() = b'/';
-        assert_eq!(Places::decode(&mut Reader::new(&bytes)), Err(ProtocolError::Invalid("a name that cannot be one")));
+        assert_eq!(
+            DestinationBatch::decode(&mut Reader::new(&bytes)),
+            Err(ProtocolError::Invalid("a name that cannot be one"))
+        );
     }
 }

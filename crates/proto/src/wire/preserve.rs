@@ -5,9 +5,9 @@ use crate::error::ProtocolError;
 
 /// What is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Kept {
+pub struct PreserveOptions {
     /// What becomes of holes.
-    pub holes: Holes,
+    pub holes: HolePolicy,
     /// Names of one file are names of one file at the target, too.
     pub hard_links: bool,
     /// Extended attributes, but for those that are access control lists.
@@ -22,7 +22,7 @@ pub struct Kept {
 
 /// What becomes of holes in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Holes {
+pub enum HolePolicy {
     /// They are holes at the target, too, and do not travel.
     #[default]
     Keep,
@@ -32,13 +32,13 @@ pub enum Holes {
     Fill,
 }
 
-impl Kept {
+impl PreserveOptions {
     /// Writes it.
     pub(super) fn encode(self, out: &mut Writer) {
         out.u8(match self.holes {
-            Holes::Keep => 0,
-            Holes::Make => 1,
-            Holes::Fill => 2,
+            HolePolicy::Keep => 0,
+            HolePolicy::Make => 1,
+            HolePolicy::Fill => 2,
         });
         out.bool(self.hard_links).bool(self.attributes).bool(self.acls).bool(self.devices).bool(self.specials);
     }
@@ -46,9 +46,9 @@ impl Kept {
     /// Reads it.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let holes = match reader.u8()? {
-            0 => Holes::Keep,
-            1 => Holes::Make,
-            2 => Holes::Fill,
+            0 => HolePolicy::Keep,
+            1 => HolePolicy::Make,
+            2 => HolePolicy::Fill,
             value => return Err(ProtocolError::Unknown { what: "treatment of holes", value: value.into() }),
         };
         Ok(Self {
@@ -66,7 +66,7 @@ impl Kept {
 mod tests {
     use super::*;
 
-    fn encoded(kept: Kept) -> Vec<u8> {
+    fn encoded(kept: PreserveOptions) -> Vec<u8> {
         let mut out = Writer::new();
         kept.encode(&mut out);
         out.into_bytes()
@@ -74,17 +74,17 @@ mod tests {
 
     #[test]
     fn everything_comes_back() {
-        for holes in [Holes::Keep, Holes::Make, Holes::Fill] {
+        for holes in [HolePolicy::Keep, HolePolicy::Make, HolePolicy::Fill] {
             for bit in 0..5 {
                 let [hard_links, attributes, acls, devices, specials] = [0, 1, 2, 3, 4].map(|other| other == bit);
-                let kept = Kept { holes, hard_links, attributes, acls, devices, specials };
+                let kept = PreserveOptions { holes, hard_links, attributes, acls, devices, specials };
                 let bytes = encoded(kept);
-                assert_eq!(Kept::decode(&mut Reader::new(&bytes)), Ok(kept));
-                assert!((0..bytes.len()).all(|cut| Kept::decode(&mut Reader::new(&bytes[..cut])).is_err()));
+                assert_eq!(PreserveOptions::decode(&mut Reader::new(&bytes)), Ok(kept));
+                assert!((0..bytes.len()).all(|cut| PreserveOptions::decode(&mut Reader::new(&bytes[..cut])).is_err()));
             }
         }
-        let mut bad = encoded(Kept::default());
+        let mut bad = encoded(PreserveOptions::default());
         bad[0] = 3;
-        assert!(Kept::decode(&mut Reader::new(&bad)).is_err());
+        assert!(PreserveOptions::decode(&mut Reader::new(&bad)).is_err());
     }
 }

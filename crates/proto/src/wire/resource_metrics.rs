@@ -261,7 +261,7 @@ counters! {
 
 /// What is so now, and is not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Present {
+pub struct CurrentMetrics {
     /// Threads of streams.
     pub streams: u16,
     /// Processors that the worker may use.
@@ -276,7 +276,7 @@ pub struct Present {
 
 /// Where a worker's time goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Load {
+pub struct ResourceMetrics {
     /// Since the job's begin, in microseconds.
     pub elapsed_us: u64,
     /// By the numbers of [`Stage::ALL`].
@@ -290,10 +290,10 @@ pub struct Load {
     /// Its sockets: the source's to say.
     pub sockets: Sockets,
     /// What is so now.
-    pub present: Present,
+    pub present: CurrentMetrics,
 }
 
-impl Load {
+impl ResourceMetrics {
     /// Time in a stage.
     pub fn spent(&self, stage: Stage) -> &Spent {
         &self.stages[stage as usize]
@@ -332,7 +332,7 @@ impl Load {
         self.disks.iter().for_each(|disk| disk.encode(out));
         self.traffic.encode(out);
         self.sockets.encode(out);
-        let Present { streams, cores, quota_permille, mbit_per_s, bears_loss } = self.present;
+        let CurrentMetrics { streams, cores, quota_permille, mbit_per_s, bears_loss } = self.present;
         out.u16(streams).u16(cores).u32(quota_permille).u32(mbit_per_s).bool(bears_loss);
     }
 
@@ -349,7 +349,7 @@ impl Load {
             disks: [Disk::decode(reader)?, Disk::decode(reader)?],
             traffic: Traffic::decode(reader)?,
             sockets: Sockets::decode(reader)?,
-            present: Present {
+            present: CurrentMetrics {
                 streams: reader.u16()?,
                 cores: reader.u16()?,
                 quota_permille: reader.u32()?,
@@ -425,9 +425,9 @@ mod tests {
 
     #[test]
     fn what_happened_between_two_reports_is_their_difference() {
-        let mut earlier = Load { elapsed_us: 10, ..Load::default() };
+        let mut earlier = ResourceMetrics { elapsed_us: 10, ..ResourceMetrics::default() };
         earlier.stages[Stage::Read as usize].wall_us = 7;
-        let mut later = Load { elapsed_us: 30, ..earlier };
+        let mut later = ResourceMetrics { elapsed_us: 30, ..earlier };
         later.stages[Stage::Read as usize].wall_us = 9;
         later.present.cores = 2;
         let between = later.since(&earlier);

@@ -4,7 +4,7 @@ use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::NAMES_MAX;
 use crate::limits::OPERANDS_MAX;
-use crate::overwrite_policy::InTheWay;
+use crate::overwrite_policy::OverwritePolicy;
 use crate::path::Name;
 use crate::wire::names::decode_names;
 use crate::wire::names::encode_names;
@@ -16,7 +16,7 @@ const NO_MODE: u16 = u16::MAX;
 
 /// What a walk leaves out, and says so, where it would fail or make something that nobody needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LeaveOut {
+pub struct SkipOptions {
     /// What cannot be read, below an operand.
     pub unreadable: bool,
     /// Directories with nothing to be copied in them, below an operand.
@@ -25,11 +25,11 @@ pub struct LeaveOut {
 
 /// How a target treats what it finds, and what it makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
+pub struct WriteOptions {
     /// What becomes of what stands in an entry's place.
-    pub in_the_way: InTheWay,
+    pub in_the_way: OverwritePolicy,
     /// Modes of what is made.
-    pub modes: Modes,
+    pub modes: ModeOptions,
     /// A large file that cannot fit is refused before its first byte is sent.
     pub check_space: bool,
     /// For each operand the directories below the target that it goes into, which are made; then the target has to be a
@@ -37,15 +37,20 @@ pub struct Rules {
     pub below: Vec<Vec<Name>>,
 }
 
-impl Default for Rules {
+impl Default for WriteOptions {
     fn default() -> Self {
-        Self { in_the_way: InTheWay::default(), modes: Modes::default(), check_space: true, below: Vec::new() }
+        Self {
+            in_the_way: OverwritePolicy::default(),
+            modes: ModeOptions::default(),
+            check_space: true,
+            below: Vec::new(),
+        }
     }
 }
 
 /// Permission bits of what is made, where they are not the source's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Modes {
+pub struct ModeOptions {
     /// Of files.
     pub file: Option<u16>,
     /// Of directories.
@@ -54,7 +59,7 @@ pub struct Modes {
     pub less_umask: bool,
 }
 
-impl LeaveOut {
+impl SkipOptions {
     /// Writes it.
     pub(super) fn encode(self, out: &mut Writer) {
         out.bool(self.unreadable).bool(self.empty_directories);
@@ -66,15 +71,15 @@ impl LeaveOut {
     }
 }
 
-impl Rules {
+impl WriteOptions {
     /// Writes them.
     pub(super) fn encode(&self, out: &mut Writer) {
         let in_the_way = match self.in_the_way {
-            InTheWay::Report => 0,
-            InTheWay::Replace => 1,
-            InTheWay::Omit => 2,
-            InTheWay::ReportEqual => 3,
-            InTheWay::Follow => 4,
+            OverwritePolicy::Report => 0,
+            OverwritePolicy::Replace => 1,
+            OverwritePolicy::Omit => 2,
+            OverwritePolicy::ReportEqual => 3,
+            OverwritePolicy::Follow => 4,
         };
         out.u8(in_the_way);
         self.modes.encode(out);
@@ -85,14 +90,14 @@ impl Rules {
     /// Reads them.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let in_the_way = match reader.u8()? {
-            0 => InTheWay::Report,
-            1 => InTheWay::Replace,
-            2 => InTheWay::Omit,
-            3 => InTheWay::ReportEqual,
-            4 => InTheWay::Follow,
+            0 => OverwritePolicy::Report,
+            1 => OverwritePolicy::Replace,
+            2 => OverwritePolicy::Omit,
+            3 => OverwritePolicy::ReportEqual,
+            4 => OverwritePolicy::Follow,
             value => return Err(ProtocolError::Unknown { what: "rule for what is in the way", value: value.into() }),
         };
-        let modes = Modes::decode(reader)?;
+        let modes = ModeOptions::decode(reader)?;
         let check_space = reader.bool()?;
         let operands = reader.count(OPERANDS_MAX, "operands")?;
         let below = (0..operands).map(|_| decode_names(reader, NAMES_MAX)).collect::<Decoded<_>>()?;
@@ -100,7 +105,7 @@ impl Rules {
     }
 }
 
-impl Modes {
+impl ModeOptions {
     fn encode(self, out: &mut Writer) {
         out.u16(self.file.unwrap_or(NO_MODE)).u16(self.directory.unwrap_or(NO_MODE)).bool(self.less_umask);
     }
@@ -119,7 +124,7 @@ impl Modes {
 mod tests {
     use super::*;
 
-    fn encoded(rules: &Rules) -> Vec<u8> {
+    fn encoded(rules: &WriteOptions) -> Vec<u8> {
         let mut out = Writer::new();
         rules.encode(&mut out);
         out.into_bytes()
@@ -128,26 +133,31 @@ mod tests {
     #[test]
     fn every_rule_comes_back() {
         let name = |text: &str| Name::new(text.as_bytes()).unwrap();
-        let modes = Modes { file: Some(0o640), directory: None, less_umask: true };
-        for in_the_way in [InTheWay::Report, InTheWay::Replace, InTheWay::Omit, InTheWay::ReportEqual] {
+        let modes = ModeOptions { file: Some(0o640), directory: None, less_umask: true };
+        for in_the_way in
+            [OverwritePolicy::Report, OverwritePolicy::Replace, OverwritePolicy::Omit, OverwritePolicy::ReportEqual]
+        {
             let below = vec![vec![], vec![name("a"), name("b")]];
-            let rules = Rules { in_the_way, modes, check_space: false, below };
+            let rules = WriteOptions { in_the_way, modes, check_space: false, below };
             let bytes = encoded(&rules);
-            assert_eq!(Rules::decode(&mut Reader::new(&bytes)), Ok(rules));
+            assert_eq!(WriteOptions::decode(&mut Reader::new(&bytes)), Ok(rules));
             for cut in 0..bytes.len() {
-                assert!(Rules::decode(&mut Reader::new(&bytes[..cut])).is_err());
+                assert!(WriteOptions::decode(&mut Reader::new(&bytes[..cut])).is_err());
             }
         }
-        assert_eq!(Rules::decode(&mut Reader::new(&encoded(&Rules::default()))), Ok(Rules::default()));
+        assert_eq!(
+            WriteOptions::decode(&mut Reader::new(&encoded(&WriteOptions::default()))),
+            Ok(WriteOptions::default())
+        );
     }
 
     #[test]
     fn what_is_no_rule_mode_or_name_is_a_fault() {
-        let good = encoded(&Rules { below: vec![vec![Name::new(b"a").unwrap()]], ..Rules::default() });
+        let good = encoded(&WriteOptions { below: vec![vec![Name::new(b"a").unwrap()]], ..WriteOptions::default() });
         for (at, value) in [(0, 5), (1, 0x10), (good.len() - 1, b'/')] {
             let mut bad = good.clone();
             bad[at] = value;
-            assert!(Rules::decode(&mut Reader::new(&bad)).is_err(), "{value} at {at}");
+            assert!(WriteOptions::decode(&mut Reader::new(&bad)).is_err(), "{value} at {at}");
         }
     }
 }

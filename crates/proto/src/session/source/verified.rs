@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use super::{Source, State, Tracked};
+use super::{OfferState, OfferedEntry, SourceSession};
 use crate::ids::EntryId;
-use crate::wire::message::Need;
+use crate::wire::message::TransferNeed;
 
 /// What is proven at the target.
 #[derive(Debug)]
-pub(super) struct Proven<H> {
+pub(super) struct VerifiedFiles<H> {
     /// Whether anybody wants to know.
     wanted: bool,
     /// Not taken yet.
@@ -20,29 +20,29 @@ pub(super) struct Proven<H> {
     unproven: u64,
 }
 
-impl<H> Default for Proven<H> {
+impl<H> Default for VerifiedFiles<H> {
     fn default() -> Self {
         Self { wanted: false, files: Vec::new(), taken: 0, unproven: 0 }
     }
 }
 
-impl<H> Proven<H> {
+impl<H> VerifiedFiles<H> {
     /// How many were not seen to.
     pub(super) fn under_way(&self) -> usize {
         self.files.len() + self.taken
     }
 
     /// Of something, nothing is needed.
-    pub(super) fn answered(&mut self, need: Need, handle: &Arc<H>) {
+    pub(super) fn answered(&mut self, need: TransferNeed, handle: &Arc<H>) {
         match need {
-            Need::Same if self.wanted => self.files.push(Arc::clone(handle)),
-            Need::Nothing if self.wanted => self.unproven += 1,
+            TransferNeed::Same if self.wanted => self.files.push(Arc::clone(handle)),
+            TransferNeed::Nothing if self.wanted => self.unproven += 1,
             _ => {}
         }
     }
 }
 
-impl<H> Source<H> {
+impl<H> SourceSession<H> {
     /// From now on, [`Self::take_proven`] is called after each message of the target.
     pub fn await_proof(&mut self) {
         self.proven.wanted = true;
@@ -71,13 +71,13 @@ impl<H> Source<H> {
         if !self.proven.wanted {
             return;
         }
-        let Some(Tracked { handle, state, .. }) = self.entries.get(&entry) else { return };
+        let Some(OfferedEntry { handle, state, .. }) = self.entries.get(&entry) else { return };
         let was_sent = match state {
-            State::Small { begun, .. } => *begun,
-            State::Awaited => true,
-            State::Large(large) => large.ended,
-            State::Flow(flow) => flow.is_told(),
-            State::Offered { .. } | State::Directory { .. } => false,
+            OfferState::Small { begun, .. } => *begun,
+            OfferState::Awaited => true,
+            OfferState::Large(large) => large.ended,
+            OfferState::Flow(flow) => flow.is_told(),
+            OfferState::Offered { .. } | OfferState::Directory { .. } => false,
         };
         if was_sent {
             self.proven.files.push(Arc::clone(handle));

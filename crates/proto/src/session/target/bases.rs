@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Target;
+use super::TargetSession;
 use crate::delta::base::BaseId;
 use crate::error::ProtocolError;
 use crate::ids::EntryId;
@@ -35,7 +35,7 @@ impl LostBases {
     }
 }
 
-impl<H> Target<H> {
+impl<H> TargetSession<H> {
     /// Counts the wrong values of earlier attempts at this job.
     pub fn begin_with_wrong_deltas(&mut self, before: u32) {
         self.lost_bases.wrong = before;

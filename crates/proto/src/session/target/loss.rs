@@ -3,19 +3,19 @@
 
 use std::ops::Range;
 
-use super::{Large, State, Target};
+use super::{LargeReceive, ReceiveState, TargetSession};
 use crate::error::ProtocolError;
 use crate::ids::{EntryId, StreamId};
 use crate::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX};
-use crate::session::step::Step;
+use crate::session::step::TargetStep;
 use crate::wire::message::TargetMessage;
 
-impl<H> Target<H> {
+impl<H> TargetSession<H> {
     pub(super) fn handle_ask(
         &mut self,
         streams: Vec<StreamId>,
         entries: &[(EntryId, u64)],
-    ) -> Result<Step<H>, ProtocolError> {
+    ) -> Result<TargetStep<H>, ProtocolError> {
         if self.answering {
             return Err(ProtocolError::OutOfTurn("a question"));
         }
@@ -36,21 +36,21 @@ impl<H> Target<H> {
         self.resend_small(&packed);
         self.answering = true;
         self.outbox.push(TargetMessage::Answered);
-        Ok(Step::StreamsLost(streams))
+        Ok(TargetStep::StreamsLost(streams))
     }
 
     fn answer_for(&mut self, entry: EntryId, packed: &mut Vec<EntryId>) -> Result<(), ProtocolError> {
         let frame = self.frame;
         match self.tracked(entry)?.map(|tracked| &tracked.state) {
-            None | Some(State::Finishing) => {}
-            Some(State::Small { .. }) => packed.push(entry),
-            Some(State::Large(large)) => {
+            None | Some(ReceiveState::Finishing) => {}
+            Some(ReceiveState::Small { .. }) => packed.push(entry),
+            Some(ReceiveState::Large(large)) => {
                 let missing = large.missing(large.frames(frame));
                 for frames in missing.chunks(FRAME_RUNS_MAX) {
                     self.outbox.push(TargetMessage::Missing { entry, frames: frames.to_vec() });
                 }
             }
-            Some(State::Examining { .. } | State::Directory { .. }) => {
+            Some(ReceiveState::Examining { .. } | ReceiveState::Directory { .. }) => {
                 return Err(ProtocolError::Unasked("what was not sent"));
             }
         }
@@ -58,7 +58,7 @@ impl<H> Target<H> {
     }
 }
 
-impl<H> Large<H> {
+impl<H> LargeReceive<H> {
     /// Frames that are neither here nor being written.
     fn missing(&self, frames: u64) -> Vec<Range<u64>> {
         let mut there = self.tree.seen().clone();

@@ -2,30 +2,30 @@
 
 use std::sync::Arc;
 
-use super::{State, Target, Tracked};
-use crate::entry::{Entry, Kind, Place};
+use super::{ReceiveState, ReceivedEntry, TargetSession};
+use crate::entry::{Entry, EntryContent, EntryLocation};
 use crate::error::ProtocolError;
-use crate::hard_links::DirectoryName;
+use crate::hard_links::LinkDirectoryName;
 use crate::ids::EntryId;
 use crate::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNSETTLED_BYTES_MAX};
-use crate::session::step::Step;
+use crate::session::step::TargetStep;
 
-impl<H> Target<H> {
-    pub(super) fn handle_offer(&mut self, first: EntryId, entries: Vec<Entry>) -> Result<Step<H>, ProtocolError> {
+impl<H> TargetSession<H> {
+    pub(super) fn handle_offer(&mut self, first: EntryId, entries: Vec<Entry>) -> Result<TargetStep<H>, ProtocolError> {
         if first.0 != self.next || entries.is_empty() || !self.needs.is_empty() {
             return Err(ProtocolError::OutOfTurn("an offer"));
         }
         for (id, entry) in (first.0..).map(EntryId).zip(&entries) {
-            if let Kind::HardLink { to, .. } = entry.kind
+            if let EntryContent::HardLink { to, .. } = entry.kind
                 && to >= id
             {
                 return Err(ProtocolError::Unasked("another name of what was never offered"));
             }
             let parent = match entry.place {
-                Place::Again(old) => self.replace(id, old, &entry.kind)?,
+                EntryLocation::Again(old) => self.replace(id, old, &entry.kind)?,
                 _ => self.adopt(&entry.place)?,
             };
-            let directory = entry.kind == Kind::Directory;
+            let directory = entry.kind == EntryContent::Directory;
             self.open_directories += usize::from(directory);
             self.in_window += usize::from(!directory);
             let bytes = entry.held_bytes();
@@ -34,23 +34,23 @@ impl<H> Target<H> {
             self.check_window()?;
             let state = match directory {
                 // Its children may stand in the same Offer.
-                true => State::Directory { handle: None, children: 0, ended: false, complete: false },
-                false => State::Examining { kind: entry.kind.clone() },
+                true => ReceiveState::Directory { handle: None, children: 0, ended: false, complete: false },
+                false => ReceiveState::Examining { kind: entry.kind.clone() },
             };
-            let name = if let Place::Child { name, .. } = &entry.place { name.as_bytes() } else { b"" };
+            let name = if let EntryLocation::Child { name, .. } = &entry.place { name.as_bytes() } else { b"" };
             let name_len = u8::try_from(name.len()).unwrap_or(u8::MAX);
-            self.entries.insert(id, Tracked { parent, state, bytes, name_len, released: false, again: false });
+            self.entries.insert(id, ReceivedEntry { parent, state, bytes, name_len, released: false, again: false });
         }
         self.next += entries.len() as u64;
         self.needs_first = first;
-        Ok(Step::Examine(first, entries))
+        Ok(TargetStep::Examine(first, entries))
     }
 
     /// Counts a child in its parent.
-    fn adopt(&mut self, place: &Place) -> Result<Option<EntryId>, ProtocolError> {
-        let Place::Child { parent, .. } = place else { return Ok(None) };
+    fn adopt(&mut self, place: &EntryLocation) -> Result<Option<EntryId>, ProtocolError> {
+        let EntryLocation::Child { parent, .. } = place else { return Ok(None) };
         match self.entries.get_mut(parent) {
-            Some(Tracked { state: State::Directory { children, ended: false, .. }, .. }) => {
+            Some(ReceivedEntry { state: ReceiveState::Directory { children, ended: false, .. }, .. }) => {
                 *children += 1;
                 Ok(Some(*parent))
             }
@@ -59,25 +59,27 @@ impl<H> Target<H> {
     }
 
     /// A file gives its place to another entry: what was offered of it is void. Returns its parent.
-    fn replace(&mut self, new: EntryId, old: EntryId, kind: &Kind) -> Result<Option<EntryId>, ProtocolError> {
-        if !matches!(kind, Kind::File { .. }) {
+    fn replace(&mut self, new: EntryId, old: EntryId, kind: &EntryContent) -> Result<Option<EntryId>, ProtocolError> {
+        if !matches!(kind, EntryContent::File { .. }) {
             return Err(ProtocolError::Invalid("something else in the place of a file"));
         }
         self.tracked(old)?;
         let Some(tracked) = self.entries.get_mut(&old) else { return Ok(None) };
         let handle = match &tracked.state {
-            State::Small { handle } => Arc::clone(handle),
-            State::Large(large) => Arc::clone(&large.handle),
-            State::Finishing => return Ok(None),
-            State::Examining { .. } | State::Directory { .. } => return Err(ProtocolError::OutOfTurn("an offer")),
+            ReceiveState::Small { handle } => Arc::clone(handle),
+            ReceiveState::Large(large) => Arc::clone(&large.handle),
+            ReceiveState::Finishing => return Ok(None),
+            ReceiveState::Examining { .. } | ReceiveState::Directory { .. } => {
+                return Err(ProtocolError::OutOfTurn("an offer"));
+            }
         };
-        tracked.state = State::Finishing;
+        tracked.state = ReceiveState::Finishing;
         if !std::mem::replace(&mut tracked.released, true) {
             self.in_window -= 1;
             self.held_bytes -= tracked.bytes;
         }
         let parent = tracked.parent;
-        if let Some(Tracked { state: State::Directory { children, .. }, .. }) =
+        if let Some(ReceivedEntry { state: ReceiveState::Directory { children, .. }, .. }) =
             parent.and_then(|parent| self.entries.get_mut(&parent))
         {
             *children += 1;
@@ -97,22 +99,32 @@ impl<H> Target<H> {
     }
 
     /// An open directory and those above it, up to the operand.
-    pub fn directories_from(&self, directory: EntryId) -> impl Iterator<Item = DirectoryName> + '_ {
+    pub fn directories_from(&self, directory: EntryId) -> impl Iterator<Item = LinkDirectoryName> + '_ {
         let ids = std::iter::successors(Some(directory), |id| self.entries.get(id)?.parent);
-        ids.filter_map(|id| Some(DirectoryName { id, name_len: usize::from(self.entries.get(&id)?.name_len) }))
+        ids.filter_map(|id| Some(LinkDirectoryName { id, name_len: usize::from(self.entries.get(&id)?.name_len) }))
     }
 
     /// A directory that has not ended; `None` where it was refused.
     pub(super) fn open_directory(&self, entry: EntryId) -> Result<Option<Arc<H>>, ProtocolError> {
         match self.entries.get(&entry) {
-            Some(Tracked { state: State::Directory { handle, ended: false, .. }, .. }) => Ok(handle.clone()),
+            Some(ReceivedEntry { state: ReceiveState::Directory { handle, ended: false, .. }, .. }) => {
+                Ok(handle.clone())
+            }
             _ => Err(ProtocolError::OutOfTurn("what is left out of a directory")),
         }
     }
 
-    pub(super) fn handle_directory_end(&mut self, entry: EntryId, is_complete: bool) -> Result<Step<H>, ProtocolError> {
+    pub(super) fn handle_directory_end(
+        &mut self,
+        entry: EntryId,
+        is_complete: bool,
+    ) -> Result<TargetStep<H>, ProtocolError> {
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Directory { ended: ended @ false, complete, .. }, bytes, .. }) => {
+            Some(ReceivedEntry {
+                state: ReceiveState::Directory { ended: ended @ false, complete, .. },
+                bytes,
+                ..
+            }) => {
                 (*ended, *complete) = (true, is_complete);
                 self.open_bytes -= *bytes;
             }
@@ -120,6 +132,6 @@ impl<H> Target<H> {
         }
         self.open_directories -= 1;
         self.in_window += 1;
-        Ok(self.directory_step(entry).map_or(Step::None, Step::Finish))
+        Ok(self.directory_step(entry).map_or(TargetStep::None, TargetStep::Finish))
     }
 }
