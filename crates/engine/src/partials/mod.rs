@@ -17,10 +17,11 @@ use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkOptions, Walker};
 use crate::io::storage::FileAccess;
 use crate::job::display_path::below;
 use crate::job::spec::Symlinks;
-use crate::receiver::file::TargetPath;
-use crate::receiver::journal::{FileName, JournalLocation, OpenJournal};
-use crate::receiver::rivals::{JobLocks, OtherRun};
-use crate::receiver::temporary::{
+use crate::receiver::place::job_locks::{JobLocks, OtherRun};
+use crate::receiver::place::journal::{JournalLocation, OpenJournal};
+use crate::receiver::place::target_path::FileName;
+use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::place::temp_files::{
     TempFileError, is_for_same_name, is_own_name, lock_file, random_names, sibling, temporary_name,
 };
 use crate::sys::describe::describe;

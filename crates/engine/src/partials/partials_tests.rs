@@ -1,8 +1,8 @@
 //! What is found of what broken copies leave, and what of it is removed.
 
 use super::*;
-use crate::receiver::in_place::patch_name;
-use crate::receiver::temporary::random_name;
+use crate::receiver::file::patch::patch_name;
+use crate::receiver::place::temp_files::random_name;
 use haul_proto::delta::patch;
 use haul_proto::entry::FileVersion;
 use haul_proto::integrity::FrameLen;

@@ -11,10 +11,11 @@ use std::os::fd::OwnedFd;
 
 use super::{Partial, PartialRemoval, PartialState, impatient, unlink};
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, each_name};
-use crate::receiver::in_place::{patch_name, read_header};
-use crate::receiver::journal::FileName;
-use crate::receiver::rivals::OtherRun;
-use crate::receiver::temporary::{TempFileError, lock_file};
+use crate::receiver::delta::in_place_update::read_header;
+use crate::receiver::file::patch::patch_name;
+use crate::receiver::place::job_locks::OtherRun;
+use crate::receiver::place::target_path::FileName;
+use crate::receiver::place::temp_files::{TempFileError, lock_file};
 
 /// The files that patches in one directory are for: that which was looked at last.
 #[derive(Default)]

@@ -5,70 +5,24 @@
 //! they get their names ([`settle`]). [`landing`] says where it all goes. In a job that only compares ([`compare`]), files
 //! are read instead ([`reread`]).
 
-mod again;
-mod attributes;
-mod backup;
-mod basis;
-mod below;
-mod checkpoint;
-mod clear;
+mod commit;
 mod compare;
-mod compared;
-mod deliver;
-mod directories;
-mod dry;
-mod durable;
-mod earlier;
-mod examine;
-mod exchange;
+mod decide;
+mod delete;
+pub(crate) mod delta;
 pub(crate) mod file;
-mod filtered;
-mod first_names;
-mod guesses;
-pub(crate) mod in_place;
-mod items;
-pub(crate) mod journal;
-mod landing;
-mod links;
-mod listed;
-mod made;
-mod memory;
-mod merged;
-mod modes;
-mod names;
-mod needed;
-mod nodes;
-mod order;
-mod owners;
-mod proof;
-mod queue;
-mod quota;
+mod metadata;
+pub(crate) mod place;
 #[cfg(test)]
 mod race_tests;
-mod readback;
-mod removal;
-mod renames;
-mod reread;
-mod rights;
-pub(crate) mod rivals;
-mod same;
-mod settle;
-mod several;
-mod share;
-mod sign;
-mod sink;
-mod spelling;
-mod standing;
-mod sum;
-mod sweep;
-pub(crate) mod temporary;
-mod timestamps;
-mod waiting;
-mod whole;
-mod widened;
-mod writer;
+mod receive;
 
-pub use self::deliver::DirectSink;
+pub use self::place::destination::RefusedRequest;
+pub use self::place::tree_memory::made_by;
+pub use self::receive::deliver::DirectSink;
+use crate::receiver::metadata::rights;
+use crate::receiver::place::in_order_sink::InOrderSink;
+
 use haul_proto::entry::EntryKind as Kinds;
 use haul_proto::error::ProtocolError;
 use haul_proto::expected_digests::ExpectedDigests;
@@ -92,39 +46,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use self::backup::BackupDirectory;
-use self::below::Below;
-use self::compare::Compared;
-use self::compared::ComparedNames;
-use self::earlier::LinkDests;
+use self::compare::entries::Compared;
 use self::file::ReceivingFile;
-use self::filtered::TargetFilter;
-use self::guesses::WrongDigests;
-use self::journal::JournalLocation;
-use self::landing::Destination;
-pub use self::landing::RefusedRequest;
-use self::links::HardLinks;
-use self::listed::ListedBatches;
-use self::made::DeltaFrameBuild;
-pub use self::memory::made_by;
-use self::merged::MergedSources;
-use self::names::{NameBudget, SourceNames};
-use self::owners::TargetOwners;
-use self::proof::VerificationQueue;
-use self::queue::CommitQueue;
-use self::quota::JobQuota;
-use self::removal::ExtraneousRemoval;
-use self::renames::RenameDetector;
-use self::rivals::JobLocks;
-use self::several::HardLinkGuard;
-use self::share::ReflinkSupport;
-use self::sign::SignatureTask;
-use self::spelling::CaseFolding;
-use self::temporary::TempFiles;
-use self::timestamps::TargetTimestamps;
-use self::waiting::BoundedQueue;
-use self::widened::WidenedDirectories;
-use self::writer::WriteBuffers;
 use crate::fs::{Dir, FileStat, mode_without_preserve};
 use crate::io::storage::policy::StoragePolicy;
 use crate::io::storage::read::FrameReader;
@@ -133,6 +56,35 @@ use crate::job::allowance::Allowance;
 use crate::metrics::reporter::{Reporter, add};
 use crate::net::rate_limiter::RateLimiter;
 use crate::policy::HostPolicy;
+use crate::receiver::commit::commit_queue::CommitQueue;
+use crate::receiver::compare::metadata::ComparedNames;
+use crate::receiver::decide::filter::TargetFilter;
+use crate::receiver::decide::hard_link_guard::HardLinkGuard;
+use crate::receiver::decide::hard_links::HardLinks;
+use crate::receiver::decide::link_dests::LinkDests;
+use crate::receiver::decide::list_batches::ListedBatches;
+use crate::receiver::decide::merged_sources::MergedSources;
+use crate::receiver::decide::rename_detection::RenameDetector;
+use crate::receiver::decide::wrong_digests::WrongDigests;
+use crate::receiver::delete::backup::BackupDirectory;
+use crate::receiver::delete::removal::ExtraneousRemoval;
+use crate::receiver::delete::source_names::{NameBudget, SourceNames};
+use crate::receiver::delta::block_signatures::SignatureTask;
+use crate::receiver::delta::delta_apply::DeltaFrameBuild;
+use crate::receiver::metadata::owners::TargetOwners;
+use crate::receiver::metadata::timestamps::TargetTimestamps;
+use crate::receiver::metadata::widened_directories::WidenedDirectories;
+use crate::receiver::place::case_folding::CaseFolding;
+use crate::receiver::place::destination::Destination;
+use crate::receiver::place::job_locks::JobLocks;
+use crate::receiver::place::job_quota::JobQuota;
+use crate::receiver::place::journal::JournalLocation;
+use crate::receiver::place::parent_directories::Below;
+use crate::receiver::place::temp_files::TempFiles;
+use crate::receiver::receive::bounded_queue::BoundedQueue;
+use crate::receiver::receive::frame_writer::WriteBuffers;
+use crate::receiver::receive::partial_verification::VerificationQueue;
+use crate::receiver::receive::reflink::ReflinkSupport;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 use crate::sys::notify::Notify;
@@ -308,12 +260,12 @@ impl TargetReceiver {
     ) -> Result<Self, RefusedRequest> {
         let quota = Arc::new(JobQuota::new(surroundings.allowance.clone()));
         quota
-            .take_names(landing::missing_directories(&request))
+            .take_names(place::destination::missing_directories(&request))
             .map_err(|text| RefusedRequest { usage: false, text })?;
         let landing = match request.pipe {
-            PipeKind::No => landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
+            PipeKind::No => place::destination::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
-                landing::pipe(&request, standard_output, &surroundings.policy)?
+                place::destination::pipe(&request, standard_output, &surroundings.policy)?
             }
         };
         reporter.set_label(&landing.path(b""));
@@ -326,17 +278,17 @@ impl TargetReceiver {
         let kept = earlier.roots().chain(backup.as_ref().map(BackupDirectory::identity));
         let removal = ExtraneousRemoval::prepare(&request, kept)?;
         let rivals = JobLocks::new(request.again);
-        let expected = sum::no_lines(&request);
+        let expected = receive::digest_checks::no_lines(&request);
         let settling = CommitQueue::new(request.fsync, &request.settings);
         let mut machine = Machine::new(request.settings.frame);
         if request.verify == Verify::Disk {
             machine.keep_values();
         }
-        if sum::waits_for_sums(&request) {
+        if receive::digest_checks::waits_for_sums(&request) {
             machine.await_sums();
         }
         machine.begin_with_wrong_deltas(request.delta.wrong_before);
-        let allows_deltas = basis::policy_allows_deltas(&request, &surroundings.policy, &reporter);
+        let allows_deltas = delta::find_base::policy_allows_deltas(&request, &surroundings.policy, &reporter);
         let state = Mutex::new(ReceiverState { machine, stopped: false });
         let target = Self {
             merged: MergedSources::new(&request.operands, request.listed),
@@ -597,7 +549,7 @@ impl TargetReceiver {
 
     /// Whether a program takes what arrives: then [`Self::watch_program`] needs a thread.
     pub fn has_program(&self) -> bool {
-        self.landing.sink().is_some_and(sink::InOrderSink::has_program)
+        self.landing.sink().is_some_and(InOrderSink::has_program)
     }
 
     /// Looks now and then, until `pause` says that the job is over, whether the program has failed: its source may say

@@ -18,15 +18,15 @@ use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, openat, renameat_with, unlinkat};
 
-use super::directories::make_directory;
-use super::examine::make_link;
-use super::file::TargetPath;
-use super::rivals::JobLocks;
-use super::temporary::{TempFiles, temporary_name};
-use super::whole::give_name;
 use crate::fs::meta::{apply, apply_to_symlink};
 use crate::fs::testing::{KEEP, in_time_of, name};
 use crate::fs::{Dir, FdCache, FileStat, FollowLinks, MetadataParts, WalkEntry, Walker};
+use crate::receiver::commit::finalize::give_name;
+use crate::receiver::decide::check_entry::make_link;
+use crate::receiver::place::directories::make_directory;
+use crate::receiver::place::job_locks::JobLocks;
+use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::place::temp_files::{TempFiles, temporary_name};
 
 /// Seconds for each operation, where nobody says otherwise.
 const RACE_SECONDS: u64 = 3;

@@ -1,0 +1,159 @@
+//! Checkpoints: what has been written of files that have a journal, and the journal, go to the disk every so often, so
+//! that a loss of power in the middle of a large file costs little of it. No stream waits for that.
+//!
+//! Nothing depends on it but what a rerun has to send: before anything that is recorded counts, it is proven.
+
+use haul_proto::path::escape;
+use haul_proto::wire::report::WorkerMessage;
+use rustix::fs::{fdatasync, fsync};
+use rustix::io::Errno;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use crate::fs::Dir;
+use crate::receiver::file::ReceivingFile;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::sys::describe::describe;
+use crate::sys::sync::lock;
+
+/// After so many bytes there is one: what a loss of power costs at most, with what is written while the disk is at it.
+const EVERY_BYTES: u64 = 512 << 20;
+/// After this time there is one, if anything was written.
+const EVERY: Duration = Duration::from_secs(30);
+
+/// What was written since the last checkpoint.
+#[derive(Default)]
+pub struct Checkpoints(Mutex<Unsaved>);
+
+#[derive(Default)]
+struct Unsaved {
+    /// Each once. Those that are settled meanwhile are not held open.
+    files: Vec<Weak<ReceiverEntry>>,
+    bytes: u64,
+    since: Option<Instant>,
+}
+
+impl Checkpoints {
+    /// So much was written; the file is given the first time. Whether the thread that sees to checkpoints has to look.
+    fn wrote(&self, file: Option<Weak<ReceiverEntry>>, bytes: u64, now: Instant) -> bool {
+        let mut unsaved = lock(&self.0);
+        let was_due = unsaved.bytes >= EVERY_BYTES;
+        unsaved.files.extend(file);
+        unsaved.bytes = unsaved.bytes.saturating_add(bytes);
+        let is_first = unsaved.since.is_none();
+        unsaved.since.get_or_insert(now);
+        is_first || !was_due && unsaved.bytes >= EVERY_BYTES
+    }
+
+    /// When the next one is due; `None` while nothing was written.
+    pub fn due_in(&self, now: Instant) -> Option<Duration> {
+        let unsaved = lock(&self.0);
+        let since = unsaved.since?;
+        let left = EVERY.saturating_sub(now.saturating_duration_since(since));
+        Some(if unsaved.bytes >= EVERY_BYTES { Duration::ZERO } else { left })
+    }
+
+    fn take(&self) -> Vec<Weak<ReceiverEntry>> {
+        std::mem::take(&mut *lock(&self.0)).files
+    }
+}
+
+impl TargetReceiver {
+    /// A frame of a file was written and recorded.
+    pub(crate) fn note_unsaved(&self, item: &Arc<ReceiverEntry>, bytes: u64) {
+        let ReceiverEntry::File(incoming) = &**item else { return };
+        let Some((_, saving)) = incoming.saving().filter(|_| self.settling.is_wanted()) else { return };
+        let file = (!saving.is_listed.swap(true, Ordering::Relaxed)).then(|| Arc::downgrade(item));
+        if self.settling.checkpoints.wrote(file, bytes, Instant::now()) {
+            self.settling.look();
+        }
+    }
+
+    /// Has all that was written since the last checkpoint put on the disk.
+    pub(crate) fn checkpoint(&self) {
+        for item in self.settling.checkpoints.take() {
+            let Some(item) = item.upgrade() else { continue };
+            let ReceiverEntry::File(incoming) = &*item else { continue };
+            if self.settling.is_stopped() {
+                return;
+            }
+            if matches!(self.settling.disk_of(incoming.dir()), Ok(Some(_)))
+                && let Err(error) = save(incoming)
+            {
+                let path = escape(&incoming.path(&self.landing));
+                let text = describe(&error.into());
+                let text = text.lines().next().unwrap_or_default();
+                let text = format!("{path}: a part of it did not reach the disk: {text}; it will be sent again");
+                self.reporter.send(&WorkerMessage::Notice { text });
+            }
+        }
+    }
+}
+
+/// The part, then what is recorded of it; the first time, their names as well.
+fn save(incoming: &ReceivingFile) -> Result<(), Errno> {
+    let (Some((journal_dir, saving)), Some(Ok(file))) = (incoming.saving(), incoming.opened()) else { return Ok(()) };
+    // Before it is begun, so that nothing of what is written meanwhile is forgotten.
+    saving.is_listed.store(false, Ordering::Relaxed);
+    let Some(journal) = incoming.journal() else { return Ok(()) };
+    if saving.is_over.load(Ordering::Relaxed) || saving.failed.get().is_some() {
+        return Ok(());
+    }
+    if let Err(error) = asked(fdatasync(&**file.fd())) {
+        let _ = saving.failed.set(error);
+        // What the page cache has of it would prove what is not on the disk.
+        journal.void();
+        return Err(error);
+    }
+    journal.save();
+    if !saving.is_named.swap(true, Ordering::Relaxed) {
+        let elsewhere = |dir: &&Dir| dir.identity() != journal_dir.identity();
+        let dirs = incoming.dir().filter(elsewhere).into_iter().chain([journal_dir]);
+        for dir in dirs.filter_map(|dir| dir.fd().ok()) {
+            let _ = fsync(&*dir);
+        }
+    }
+    Ok(())
+}
+
+/// Where there is no such call for a file, nothing was refused, and nothing is known.
+fn asked(synced: Result<(), Errno>) -> Result<(), Errno> {
+    match synced {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
+        synced => synced,
+    }
+}
+
+impl ReceivingFile {
+    /// The error of a checkpoint of it, if there was one.
+    pub(crate) fn saved(&self) -> io::Result<()> {
+        match self.saving().and_then(|(_, saving)| saving.failed.get()) {
+            Some(error) => Err((*error).into()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_due_after_so_many_bytes_or_so_long_and_not_where_nothing_was_written() {
+        let (checkpoints, begun) = (Checkpoints::default(), Instant::now());
+        let second = Duration::from_secs(1);
+        assert_eq!(checkpoints.due_in(begun + 100 * EVERY), None);
+        assert!(checkpoints.wrote(None, 1, begun), "from now on the time counts");
+        assert!(!checkpoints.wrote(None, 1, begun + second));
+        assert_eq!(checkpoints.due_in(begun + second), Some(EVERY - second));
+        assert_eq!(checkpoints.due_in(begun + 2 * EVERY), Some(Duration::ZERO));
+        assert!(checkpoints.wrote(None, EVERY_BYTES, begun + second));
+        assert_eq!(checkpoints.due_in(begun + second), Some(Duration::ZERO));
+        assert!(!checkpoints.wrote(None, EVERY_BYTES, begun + second), "that is known");
+        checkpoints.take();
+        assert_eq!(checkpoints.due_in(begun), None);
+        assert!(checkpoints.wrote(None, u64::MAX, begun) && !checkpoints.wrote(None, u64::MAX, begun));
+    }
+}

@@ -1,0 +1,32 @@
+//! Outcomes of entries, until the session is told.
+
+use haul_proto::ids::EntryId;
+
+use crate::receiver::commit::finalize::CompleteFile;
+
+/// What became of some entries, for the machine to be told at once.
+#[derive(Default)]
+pub struct EntryOutcomes {
+    pub settled: Vec<(EntryId, bool)>,
+    /// Those of them that have their names, and not all of their attributes.
+    pub lacking: Vec<EntryId>,
+    /// Those that are to come again.
+    pub lost: Vec<FileLoss>,
+}
+
+/// A file that is not on the disk as it was sent.
+pub struct FileLoss {
+    pub whole: CompleteFile,
+    /// What happened and, on the next line, what to do when it happens again.
+    pub text: String,
+    pub extent: DamagedExtent,
+}
+
+/// How much of it has to come again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DamagedExtent {
+    /// All of it, into a new file: what the kernel has of this one is not to be trusted.
+    All,
+    /// What is not in its tree any more, into the same file.
+    Damage,
+}

@@ -1,0 +1,192 @@
+//! Whole files are read back before they get their names (`--verify=disk`): what the disk returns is compared with what
+//! was sent, and what differs comes again, once.
+//!
+//! They are read past the page cache, which would return what it was given. Where that cannot be, their pages are let go
+//! of before, and the system is asked whether they are gone; it is counted where what was read has come from.
+
+use haul_proto::integrity::FrameTree;
+use haul_proto::wire::storage::Verify;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crate::io::storage::IoMethod;
+use crate::io::storage::cache::drop_pages;
+use crate::io::storage::file::{OpenedFile, is_served, magic_of};
+use crate::io::storage::policy::IoPlan;
+use crate::io::storage::read::FrameReader;
+use crate::metrics::reporter::add;
+use crate::receiver::commit::finalize::CompleteFile;
+use crate::receiver::commit::outcomes::EntryOutcomes;
+use crate::receiver::commit::outcomes::FileLoss;
+use crate::receiver::file::partial::gaps;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::sys::describe::describe;
+use crate::sys::page_cache::cached_bytes;
+
+/// How many files are under way, so that the disk has work while a small one is compared.
+const FILES_AHEAD: usize = 8;
+/// To the kernel, all that follows.
+const TO_THE_END: u64 = 0;
+/// What to do when the disk has returned something else twice.
+const REMEDY: &str = "the disk, or what is between it and the memory, fails: look at `dmesg` and at the disk's health (`smartctl -a`), and copy to another one";
+
+/// A file that is being read.
+struct ReadBackFile {
+    /// Its frames.
+    runs: Vec<Range<u64>>,
+    in_memory: bool,
+    /// What does not come past the page cache comes from the disk all the same: nothing of the file was in the cache.
+    is_uncached: bool,
+}
+
+/// What was found of a file.
+enum ReadBackResult {
+    /// What was sent.
+    Sound,
+    /// Something else; in words.
+    Damaged(String),
+    /// Nothing: the job is over.
+    Stopped,
+}
+
+impl TargetReceiver {
+    /// Whether that is asked for.
+    pub(crate) fn reads_back(&self) -> bool {
+        self.request.verify == Verify::Disk
+    }
+
+    /// Those of these files that are where they were put as they were sent, if that is to be proven; else all. The others
+    /// are lost.
+    pub(crate) fn read_back(&self, files: Vec<CompleteFile>, ends: &mut EntryOutcomes) -> Vec<CompleteFile> {
+        if !self.reads_back() {
+            return files;
+        }
+        let mut reader = self.reader();
+        let (mut waiting, mut under_way) = (files.into_iter(), VecDeque::new());
+        let mut sound = Vec::new();
+        loop {
+            while under_way.len() < FILES_AHEAD
+                && let Some(whole) = waiting.next()
+            {
+                let begun = self.begin(&whole, &mut reader);
+                under_way.push_back((whole, begun));
+            }
+            let Some((mut whole, begun)) = under_way.pop_front() else { return sound };
+            match begun.map(|begun| self.compare(&mut whole, &begun, &mut reader)) {
+                Ok(ReadBackResult::Sound) => sound.push(whole),
+                Ok(ReadBackResult::Damaged(text)) => ends.lost.push(FileLoss::of_damage(whole, text)),
+                Ok(ReadBackResult::Stopped) => return Vec::new(),
+                Err(error) => {
+                    let text = format!("it cannot be read back: {}", describe(&error));
+                    self.give_up(whole.entry, &whole.item, text, ends);
+                }
+            }
+        }
+    }
+
+    /// Begins to read what is to be compared: all of it, or what came again.
+    fn begin(&self, whole: &CompleteFile, reader: &mut FrameReader) -> io::Result<ReadBackFile> {
+        let incoming = whole.incoming();
+        if incoming.is_special() {
+            return Ok(ReadBackFile { runs: Vec::new(), in_memory: false, is_uncached: false });
+        }
+        let file = Arc::new(OpenedFile::to_read(whole.fd())?);
+        let frame = self.request.settings.frame;
+        let frames = frame.frames(whole.size);
+        let runs = match incoming.sent_again() {
+            Some(runs) => runs.to_vec(),
+            None if frames == 0 => Vec::new(),
+            None => vec![0..frames],
+        };
+        drop_pages(&**file.fd(), 0, TO_THE_END);
+        let is_uncached = cached_bytes(&**file.fd(), 0, TO_THE_END) == Some(0) && !is_served(magic_of(&**file.fd())?);
+        let may_be_direct = !file.in_memory() && !self.policy.is_never_direct() && file.direct().is_some();
+        let method = if may_be_direct { IoMethod::Direct } else { IoMethod::Buffered };
+        for run in &runs {
+            let way = IoPlan { drop: !file.in_memory(), cached: file.in_memory(), ..IoPlan::by(method) };
+            let frame_bytes = u64::from(frame.get());
+            reader.add(Arc::clone(&file), way, run.start * frame_bytes, (run.end * frame_bytes).min(whole.size));
+        }
+        Ok(ReadBackFile { runs, in_memory: file.in_memory(), is_uncached })
+    }
+
+    /// Compares what is read with what was sent.
+    fn compare(&self, whole: &mut CompleteFile, begun: &ReadBackFile, reader: &mut FrameReader) -> ReadBackResult {
+        let (frame, size) = (self.request.settings.frame, whole.size);
+        let mut sent = whole.end.as_ref().map_or_else(|| tree_of_one(whole), |end| end.tree.clone());
+        let mut found = sent.clone();
+        begun.runs.iter().for_each(|run| found.forget(run));
+        let (mut bytes, mut trouble) = (0, None);
+        for run in &begun.runs {
+            for index in run.clone() {
+                if self.settling.is_stopped() {
+                    return ReadBackResult::Stopped;
+                }
+                match reader.next().unwrap_or_else(|| Err(Errno::NODATA.into())) {
+                    Ok(record) => {
+                        let payload = record.payload();
+                        bytes += payload.len() as u64;
+                        if frame.frame_len(size, index) == Some(payload.len()) {
+                            found.insert(index, frame.hash(size, index, payload));
+                        }
+                        reader.give_back(record);
+                    }
+                    Err(error) => trouble = Some(error),
+                }
+            }
+            reader.end();
+        }
+        self.count_read_back(begun, bytes, reader.take_direct_bytes());
+        let differing = sent.differing(&found);
+        let Some(first) = differing.first() else { return ReadBackResult::Sound };
+        let text = self.account(size, first, differing.len() - 1, trouble);
+        differing.iter().for_each(|run| sent.forget(run));
+        let lacking = gaps(sent.seen(), sent.frames());
+        lacking.iter().for_each(|run| sent.forget(run));
+        if let (Some(end), ReceiverEntry::File(incoming)) = (&mut whole.end, &*whole.item) {
+            add(&self.reporter.tally.frames_resent, lacking.iter().map(|run| run.end - run.start).sum());
+            end.tree = sent;
+            incoming.send_again(lacking);
+        }
+        ReadBackResult::Damaged(text)
+    }
+
+    fn count_read_back(&self, begun: &ReadBackFile, bytes: u64, direct_bytes: u64) {
+        let tally = &self.reporter.tally;
+        let elsewhere: &AtomicU64 = match (begun.in_memory, begun.is_uncached) {
+            (true, _) => &tally.read_back_memory,
+            (false, true) => &tally.read_back_disk,
+            (false, false) => &tally.read_back_cache,
+        };
+        add(&tally.read_back_disk, direct_bytes);
+        add(elsewhere, bytes.saturating_sub(direct_bytes));
+    }
+
+    /// What is wrong, and what to do about it.
+    fn account(&self, size: u64, first: &Range<u64>, others: usize, trouble: Option<io::Error>) -> String {
+        let frame_bytes = u64::from(self.request.settings.frame.get());
+        let start = first.start * frame_bytes;
+        let len = (first.end * frame_bytes).min(size) - start;
+        let others = match others {
+            0 => String::new(),
+            1 => ", and at one more place".to_owned(),
+            others => format!(", and at {others} more places"),
+        };
+        let why = match trouble.map(|error| describe(&error)) {
+            Some(text) => format!(" ({})", text.lines().next().unwrap_or_default()),
+            None => String::new(),
+        };
+        format!("what the disk returns is not what was sent: {len} bytes at {start}{others}{why}\n{REMEDY}")
+    }
+}
+
+/// What is known of a file that came in a pack: it is one frame, or empty.
+fn tree_of_one(whole: &CompleteFile) -> FrameTree {
+    let mut tree = FrameTree::new(u64::from(whole.size > 0));
+    tree.insert(0, whole.digest);
+    tree
+}

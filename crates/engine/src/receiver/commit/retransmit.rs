@@ -1,0 +1,66 @@
+//! Whole files that are not on the disk as they were sent: what is wrong of them is asked for again, once; then they
+//! fail.
+
+use crate::receiver::commit::outcomes::DamagedExtent;
+use crate::receiver::commit::outcomes::FileLoss;
+use haul_proto::path::escape;
+use haul_proto::session::step::LostFile;
+use haul_proto::wire::report::WorkerMessage;
+use std::sync::Arc;
+
+use crate::receiver::commit::finalize::CompleteFile;
+use crate::receiver::commit::outcomes::EntryOutcomes;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+
+impl FileLoss {
+    /// Nobody knows what of it is there.
+    pub fn of_all(whole: CompleteFile, text: String) -> Self {
+        Self { whole, text, extent: DamagedExtent::All }
+    }
+
+    /// The frames that are not in the file's tree any more are wrong.
+    pub fn of_damage(whole: CompleteFile, text: String) -> Self {
+        // What came in a pack comes in a pack.
+        let extent = if whole.end.is_some() { DamagedExtent::Damage } else { DamagedExtent::All };
+        Self { whole, text, extent }
+    }
+
+    fn come_again(&mut self, target: &TargetReceiver) -> LostFile<ReceiverEntry> {
+        let CompleteFile { entry, item, size, end, .. } = &mut self.whole;
+        let mut left = end.take().map(|end| (*size, end));
+        let handle = match (self.extent, &**item) {
+            (DamagedExtent::All, ReceiverEntry::File(incoming)) => {
+                incoming.discard(&target.unfinished);
+                left.iter_mut().for_each(|(_, end)| end.tree.forget(&(0..end.tree.frames())));
+                Arc::new(ReceiverEntry::File(incoming.afresh()))
+            }
+            _ => Arc::clone(item),
+        };
+        LostFile { entry: *entry, handle, left }
+    }
+}
+
+impl TargetReceiver {
+    /// Has what was lost sent again; what was lost twice fails.
+    pub(crate) fn ask_again(&self, mut losses: Vec<FileLoss>, ends: &mut EntryOutcomes) {
+        let Some(FileLoss { whole, text, .. }) = losses.first() else { return };
+        let path = escape(&whole.incoming().path(&self.landing));
+        let text = text.lines().next().unwrap_or_default();
+        let what = match losses.len() - 1 {
+            0 => "it is".to_owned(),
+            1 => "this file and another one are".to_owned(),
+            others => format!("this file and {others} others are"),
+        };
+        let text = format!("{path}: {text}; {what} sent again");
+        let lost = losses.iter_mut().map(|loss| loss.come_again(self)).collect();
+        let failed = self.lock().machine.lost(lost);
+        if failed.len() < losses.len() {
+            self.reporter.send(&WorkerMessage::Notice { text });
+        }
+        for FileLoss { whole, text, .. } in losses {
+            if failed.contains(&whole.entry) {
+                self.give_up(whole.entry, &whole.item, text, ends);
+            }
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! A job that only compares: looks at what stands in each offered entry's place, and says where that is not what the
+//! source has. Nothing is made, changed or removed. What is in files is read by [`crate::receiver::compare::reread`].
+
+use crate::receiver::place::existing_entry::entry_kind;
+use haul_proto::entry::EntryKind;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::Digest;
+use haul_proto::limits::DIFFERING_RANGES_MAX;
+use haul_proto::overwrite_policy::OverwriteRefusal;
+use haul_proto::path::{Name, escape};
+use haul_proto::session::differing::Differing;
+use haul_proto::session::step::{EntryAnswer, ParentDirectory};
+use haul_proto::wire::difference::Difference;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::SymlinkMode as LinkRule;
+use rustix::fs::{FileType, readlinkat};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::fs::attributes::read;
+use crate::fs::{Dir, FileStat, FollowLinks, each_name};
+use crate::io::storage::extents::FileExtents;
+use crate::metrics::reporter::add;
+use crate::receiver::delete::source_names::SourceNames;
+use crate::receiver::place::destination::DestinationKind;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::sys::describe::describe;
+
+/// Said of a directory of which too much would have to be kept.
+const TOO_MANY_NAMES: &str =
+    "it has too many names: what is at the target alone was not looked for\ncompare what is in it by itself";
+
+/// What is compared with an entry of the source.
+pub enum Compared {
+    /// A file of the same size.
+    File(ComparedFile),
+    /// A directory.
+    Directory(ComparedDirectory),
+}
+
+/// A file of the same size as the source's.
+pub struct ComparedFile {
+    /// The directory that it is in.
+    pub dir: Dir,
+    /// Its name there.
+    pub name: Name,
+    /// Bytes.
+    pub size: u64,
+    /// Time of last modification when it was looked at.
+    pub modified: Timestamp,
+    /// It was told that it cannot be read.
+    pub failed: AtomicBool,
+    /// Its extents, for all who read a piece of it.
+    pub extents: Arc<FileExtents>,
+    /// What is known to differ.
+    differences: Vec<Difference>,
+}
+
+/// A directory.
+pub struct ComparedDirectory {
+    dir: Dir,
+    /// What the source has in it; `None` where others may belong there, too.
+    names: Option<SourceNames>,
+}
+
+impl Compared {
+    /// The source has these names in a directory, and does not offer them.
+    pub fn not_offered(&self, not_offered: &[Name]) {
+        if let Self::Directory(ComparedDirectory { names: Some(names), .. }) = self {
+            not_offered.iter().for_each(|name| names.add(name));
+        }
+    }
+}
+
+impl ComparedDirectory {
+    /// Something in it, from the landing down.
+    pub fn path_of(&self, name: &Name) -> Vec<u8> {
+        self.dir.path_of(name.as_bytes())
+    }
+}
+
+impl ComparedFile {
+    /// From the landing down.
+    fn relative(&self) -> Vec<u8> {
+        self.dir.path_of(self.name.as_bytes())
+    }
+}
+
+impl TargetReceiver {
+    /// Whether the job only compares.
+    pub fn compares(&self) -> bool {
+        self.request.compare.is_some()
+    }
+
+    /// Where something that is compared stands, in a directory that is.
+    pub(crate) fn compared_place(&self, place: &EntryLocation) -> Option<(Dir, Name)> {
+        let (EntryLocation::Child { name, .. }, ParentDirectory::Open(parent)) =
+            (place, self.lock().machine.parent(place))
+        else {
+            return None;
+        };
+        match &*parent {
+            ReceiverEntry::Compared(Compared::Directory(ComparedDirectory { dir, .. })) => {
+                Some((dir.clone(), name.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Compares an entry, and answers it.
+    pub(crate) fn answer_compared(
+        &self,
+        parent: ParentDirectory<ReceiverEntry>,
+        entry: &Entry,
+    ) -> EntryAnswer<ReceiverEntry> {
+        match (parent, &entry.place) {
+            (ParentDirectory::Operand(number), _) => self.compare_operand(number, entry),
+            (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
+                ReceiverEntry::Compared(Compared::Directory(ComparedDirectory { dir, names })) => {
+                    names.iter().for_each(|names| names.add(name));
+                    self.compare_at(dir, name, entry)
+                }
+                _ => EntryAnswer::Refused,
+            },
+            (ParentDirectory::Again(item), EntryLocation::Again(_)) => match &*item {
+                ReceiverEntry::Compared(Compared::File(file)) => self.compare_at(&file.dir, &file.name, entry),
+                _ => EntryAnswer::Refused,
+            },
+            _ => EntryAnswer::Refused,
+        }
+    }
+
+    fn compare_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        let Some(operand) = self.operand_asked_for(number, entry) else {
+            return self.refuse_operand(OverwriteRefusal::NotAsked);
+        };
+        let is_directory = entry.kind == EntryContent::Directory;
+        match (&self.landing.kind, &operand.name) {
+            (DestinationKind::Into(dir), name) if !operand.below.is_empty() => {
+                self.compare_below(dir, &operand.below, name.as_ref(), entry)
+            }
+            (DestinationKind::Contents(dir), _) | (DestinationKind::Into(dir), None) if is_directory => {
+                self.compare_contents(dir, entry, self.request.operands.len() == 1)
+            }
+            (DestinationKind::Into(dir), Some(name)) => {
+                let answer = self.compare_at(dir, name, entry);
+                if is_directory && matches!(answer, EntryAnswer::Refused) {
+                    self.hint_at_contents(name);
+                }
+                answer
+            }
+            (DestinationKind::As(dir, name), _) => self.compare_at(dir, name, entry),
+            _ => self.refuse_operand(OverwriteRefusal::IsDirectory),
+        }
+    }
+
+    /// Some directories further down (`-d`), of which the copy would have made each.
+    fn compare_below(
+        &self,
+        landing: &Dir,
+        below: &[Name],
+        name: Option<&Name>,
+        entry: &Entry,
+    ) -> EntryAnswer<ReceiverEntry> {
+        let names: Vec<_> = below.iter().chain(name).map(Name::as_bytes).collect();
+        let relative = names.join(&b'/');
+        match (below.iter().try_fold(landing.clone(), |dir, name| dir.child(name)), name) {
+            (Ok(dir), Some(name)) => self.compare_at(&dir, name, entry),
+            (Ok(dir), None) => self.compare_contents(&dir, entry, false),
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {
+                self.concluded(&relative, entry, vec![Difference::Missing(EntryKind::from(&entry.kind))])
+            }
+            (Err(error), _) => {
+                self.fail(self.landing.path(&relative), describe(&error));
+                EntryAnswer::Refused
+            }
+        }
+    }
+
+    /// By cp's rules, a directory is looked for in the one that was named. That may not be what was meant.
+    fn hint_at_contents(&self, name: &Name) {
+        let (inside, landing) = (escape(&self.landing.path(name.as_bytes())), escape(&self.landing.path(b"")));
+        let text = format!(
+            "{inside} was compared, since {landing} is a directory; what is in {landing} itself is compared with {name}/."
+        );
+        self.reporter.send(&WorkerMessage::Notice { text });
+    }
+
+    fn compare_at(&self, dir: &Dir, name: &Name, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        let relative = dir.path_of(name.as_bytes());
+        match self.look_at(dir, name, entry, &relative) {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.fail(self.landing.path(&relative), describe(&error));
+                EntryAnswer::Refused
+            }
+        }
+    }
+
+    fn look_at(
+        &self,
+        dir: &Dir,
+        name: &Name,
+        entry: &Entry,
+        relative: &[u8],
+    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
+        let offered = EntryKind::from(&entry.kind);
+        let there = match FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself) {
+            Ok(there) => there,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(self.concluded(relative, entry, vec![Difference::Missing(offered)]));
+            }
+            Err(error) => return Err(error),
+        };
+        let mut differences = self.metadata_differences(&entry.meta, &there);
+        match (&entry.kind, there.kind) {
+            (EntryContent::Directory, FileType::Directory) => {
+                let child = dir.child(name)?;
+                differences.extend(self.attributes_of_directory(&child, entry)?);
+                self.tell_differences(relative, differences);
+                return Ok(self.directory_compared(child, !self.merges()));
+            }
+            (EntryContent::HardLink { to, size }, FileType::RegularFile) => match self.differs_as_name(*to, &there)? {
+                None => differences.clear(),
+                Some(difference) => {
+                    differences.push(difference);
+                    if *size != there.size {
+                        differences.insert(0, Difference::Size { source: *size, target: there.size });
+                    }
+                }
+            },
+            (EntryContent::File { size }, FileType::RegularFile) => {
+                let found = || read(dir.open_file(name, FollowLinks::Itself)?.0, self.request.kept);
+                differences.extend(self.attribute_differences(entry, found)?);
+                differences.extend(self.differs_as_file(dir, name, entry, &there));
+                if *size != there.size {
+                    differences.insert(0, Difference::Size { source: *size, target: there.size });
+                } else if *size > 0 {
+                    let (dir, name, modified) = (dir.clone(), name.clone(), there.meta.modified);
+                    let failed = AtomicBool::new(false);
+                    let extents = Arc::default();
+                    let file = ComparedFile { dir, name, size: *size, modified, failed, extents, differences };
+                    return Ok(EntryAnswer::Compare(Arc::new(ReceiverEntry::Compared(Compared::File(file)))));
+                }
+            }
+            (EntryContent::Node(node), _) if there.is_special() => {
+                if let Some(target) = there.node().filter(|there| there != node) {
+                    differences.push(Difference::Node { source: *node, target });
+                }
+            }
+            (EntryContent::Symlink { points_to }, FileType::Symlink) => {
+                let text = readlinkat(&*dir.fd()?, name.as_bytes(), Vec::new())?;
+                if **points_to != *text.as_bytes() {
+                    let (source, target) = (points_to.to_vec(), text.into_bytes());
+                    differences.insert(0, Difference::Link { source, target });
+                }
+            }
+            (_, kind) => differences = vec![Difference::Kind { source: offered, target: entry_kind(kind) }],
+        }
+        Ok(self.concluded(relative, entry, differences))
+    }
+
+    fn compare_contents(&self, dir: &Dir, entry: &Entry, is_alone: bool) -> EntryAnswer<ReceiverEntry> {
+        let there = dir.fd().and_then(|fd| FileStat::at_fd(&*fd));
+        let compared = there.and_then(|there| {
+            let mut differences = self.metadata_differences(&entry.meta, &there);
+            differences.extend(self.attributes_of_directory(dir, entry)?);
+            Ok(differences)
+        });
+        match compared {
+            Ok(differences) => {
+                self.tell_differences(b"", differences);
+                self.directory_compared(dir.clone(), is_alone)
+            }
+            Err(error) => {
+                self.fail(self.landing.path(b""), describe(&error));
+                EntryAnswer::Refused
+            }
+        }
+    }
+
+    fn attributes_of_directory(&self, dir: &Dir, entry: &Entry) -> io::Result<Option<Difference>> {
+        self.attribute_differences(entry, || read(&*dir.fd()?, self.request.kept))
+    }
+
+    fn directory_compared(&self, dir: Dir, is_alone: bool) -> EntryAnswer<ReceiverEntry> {
+        let names = is_alone.then(|| SourceNames::new(&self.names_kept));
+        EntryAnswer::Needed(Arc::new(ReceiverEntry::Compared(Compared::Directory(ComparedDirectory { dir, names }))))
+    }
+
+    /// With `-p`, mode and owner count, too. Links have no modes.
+    fn metadata_differences(&self, meta: &EntryMetadata, there: &FileStat) -> Vec<Difference> {
+        let mut differences = Vec::new();
+        if !self.request.preserve {
+            return differences;
+        }
+        if meta.mode != there.meta.mode && there.kind != FileType::Symlink {
+            differences.push(Difference::Mode { source: meta.mode, target: there.meta.mode });
+        }
+        let (source, target) = ((meta.uid, meta.gid), (there.meta.uid, there.meta.gid));
+        if source != target {
+            differences.push(Difference::Owner { source, target });
+        }
+        differences
+    }
+
+    /// What there is to know of an entry is known without reading a file.
+    fn concluded(&self, relative: &[u8], entry: &Entry, differences: Vec<Difference>) -> EntryAnswer<ReceiverEntry> {
+        match entry.kind {
+            EntryContent::Symlink { .. } => add(&self.reporter.tally.symlinks, 1),
+            EntryContent::File { size } => {
+                let empty = || *blake3::hash(b"").as_bytes();
+                let digest = (size == 0 && differences.is_empty()).then(empty);
+                self.reporter.file_compared(|| relative.to_vec(), size, digest);
+                // There is no need to read it.
+                add(&self.reporter.tally.bytes_skipped, size);
+            }
+            EntryContent::Directory | EntryContent::Stream | EntryContent::HardLink { .. } | EntryContent::Node(_) => {}
+        }
+        if self.tell_differences(relative, differences) { EntryAnswer::Refused } else { EntryAnswer::Settled }
+    }
+
+    /// Tells how an entry differs, if it does; whether it does.
+    fn tell_differences(&self, relative: &[u8], differences: Vec<Difference>) -> bool {
+        let differs = !differences.is_empty();
+        if differs {
+            self.reporter.differs(self.landing.path(relative), differences);
+        }
+        differs
+    }
+
+    /// Everything in a directory is compared, or every frame of a file is the same. `false` where that could not be done.
+    pub(crate) fn finish_compared(
+        &self,
+        compared: &Compared,
+        digest: Option<Digest>,
+        complete: bool,
+        is_left_out: &dyn Fn(&Name, bool) -> bool,
+    ) -> bool {
+        match compared {
+            Compared::File(file) => {
+                self.reporter.file_compared(|| file.relative(), file.size, digest);
+                self.tell_differences(&file.relative(), file.differences.clone());
+                true
+            }
+            Compared::Directory(directory) => {
+                let told = if complete { self.tell_extras(directory, is_left_out) } else { Ok(()) };
+                directory.dir.keep_parent_open();
+                add(&self.reporter.tally.directories, 1);
+                told.map_err(|text| self.fail(self.landing.path(&directory.dir.path_bytes()), text)).is_ok()
+            }
+        }
+    }
+
+    /// Names what is in a directory and not at the source. What haul never copies is not looked for, nor are links where
+    /// the source leaves them out, nor what filters would leave out there.
+    fn tell_extras(
+        &self,
+        ComparedDirectory { dir, names }: &ComparedDirectory,
+        is_filtered: &dyn Fn(&Name, bool) -> bool,
+    ) -> Result<(), String> {
+        let Some(names) = names else { return Ok(()) };
+        let (mut too_many, leaves_links) = (false, self.request.compare == Some(LinkRule::Ignore));
+        let listed = each_name(dir, |name, kind| {
+            let is_left_out = match entry_kind(kind) {
+                EntryKind::Special => !self.keeps_node(kind) || name.is_reserved(),
+                EntryKind::Symlink => leaves_links || name.is_reserved(),
+                EntryKind::File => name.is_reserved(),
+                EntryKind::Directory => false,
+            };
+            match names.has(name) {
+                None => too_many = true,
+                Some(false) if !is_left_out && !is_filtered(name, kind == FileType::Directory) => {
+                    self.tell_differences(&dir.path_of(name.as_bytes()), vec![Difference::Extra(entry_kind(kind))]);
+                }
+                Some(_) => {}
+            }
+        });
+        listed.map_err(|error| describe(&error))?;
+        if too_many { Err(TOO_MANY_NAMES.into()) } else { Ok(()) }
+    }
+
+    fn keeps_node(&self, kind: FileType) -> bool {
+        let kept = self.request.kept;
+        if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) { kept.devices } else { kept.specials }
+    }
+
+    /// Every frame of a file was compared, and some are not the same.
+    pub(crate) fn content_differs(&self, entry: EntryId, item: &ReceiverEntry, differing: &Differing) {
+        if let ReceiverEntry::Compared(Compared::File(file)) = item {
+            let content = content(differing, u64::from(self.request.settings.frame.get()), file.size);
+            let mut differences = file.differences.clone();
+            differences.insert(0, content);
+            self.reporter.file_compared(|| file.relative(), file.size, None);
+            self.tell_differences(&file.relative(), differences);
+        }
+        self.settle(entry, true);
+    }
+
+    /// A file could not be compared.
+    pub(crate) fn compare_failed(&self, entry: EntryId, file: &ComparedFile, text: &str) {
+        if !file.failed.swap(true, Ordering::Relaxed) {
+            self.fail(self.landing.path(&file.relative()), text);
+            self.settle(entry, false);
+        }
+    }
+}
+
+/// Frames as bytes of a file.
+fn content(differing: &Differing, frame_bytes: u64, size: u64) -> Difference {
+    let bytes = |index: u64| index.saturating_mul(frame_bytes).min(size);
+    let end = differing.frames().last().map_or(0, |run| run.end.saturating_mul(frame_bytes));
+    // A file's last frame may be shorter.
+    let all = differing.len().saturating_mul(frame_bytes).saturating_sub(end.saturating_sub(size)).min(size);
+    let ranges = differing.frames().take(DIFFERING_RANGES_MAX).map(|run| bytes(run.start)..bytes(run.end));
+    Difference::Content { ranges: ranges.collect(), bytes: all }
+}
+
+#[cfg(test)]
+#[path = "entries_tests.rs"]
+mod tests;

@@ -1,0 +1,141 @@
+//! A job that only compares: threads that read and hash the target's files, and tell the source what they have.
+//!
+//! A piece of a file is read at a time, so that all threads share a large file, and the source reads one piece while the
+//! next is being hashed here. Each piece opens its file for itself: so the threads are what bounds open files.
+
+use haul_proto::integrity::Digest;
+use haul_proto::scheduler::{Chunk, PIECE_FRAMES_MAX};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::fs::{FileStat, FollowLinks};
+use crate::io::storage::FileAccess;
+use crate::io::storage::file::OpenedFile;
+use crate::io::storage::read::FrameReader;
+use crate::metrics::reporter::add;
+use crate::receiver::compare::entries::{Compared, ComparedFile};
+use crate::receiver::receive::partial_verification::VerifiedFrames;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::source::CHANGED;
+use crate::sys::describe::describe;
+
+/// Most small files that the source is told of at once.
+const TOLD_FILES: usize = 64;
+
+/// A piece that the reader has.
+struct ReReadChunk {
+    piece: Chunk<ReceiverEntry>,
+    file: Arc<OpenedFile>,
+}
+
+impl TargetReceiver {
+    /// Reads what is to be compared until the job is over.
+    pub fn reread(&self) {
+        let mut reader = self.reader();
+        let (mut ahead, mut held) = (None, Vec::new());
+        while let Some(begun) = ahead.take().or_else(|| self.next_piece(&mut reader, &mut held)) {
+            let Some(file) = compared_file(&begun.piece.handle) else { continue };
+            match self.hash_piece(&begun, file, &mut reader, &mut ahead) {
+                Ok(values) => {
+                    held.push(VerifiedFrames { entry: begun.piece.entry, first: begun.piece.frames.start, values });
+                    reader.end();
+                    if held.len() == TOLD_FILES || begun.piece.frames.end - begun.piece.frames.start > 1 {
+                        self.tell_held(std::mem::take(&mut held), true);
+                    }
+                }
+                Err(text) => {
+                    reader.give_up();
+                    self.compare_failed(begun.piece.entry, file, &text);
+                }
+            }
+            add(&self.reporter.tally.bytes_direct, reader.take_direct_bytes());
+        }
+    }
+
+    /// The next piece, waited for with nothing left to be told.
+    fn next_piece(&self, reader: &mut FrameReader, held: &mut Vec<VerifiedFrames>) -> Option<ReReadChunk> {
+        self.begin_piece(reader, false).or_else(|| {
+            self.tell_held(std::mem::take(held), true);
+            self.begin_piece(reader, true)
+        })
+    }
+
+    /// Takes a piece and has the reader begin with it when it is its turn. `None` when there is none, and never will be if
+    /// it `waits`.
+    fn begin_piece(&self, reader: &mut FrameReader, waits: bool) -> Option<ReReadChunk> {
+        let threads = u64::from(self.request.settings.streams);
+        let part = |files: &mut VecDeque<Chunk<ReceiverEntry>>| {
+            let file = files.front_mut()?;
+            let part = file.split(threads, PIECE_FRAMES_MAX);
+            if file.frames.is_empty() {
+                files.pop_front();
+            }
+            Some(part)
+        };
+        loop {
+            let piece = self.rereads.take(waits, part)?;
+            let Some(file) = compared_file(&piece.handle) else { continue };
+            // It may have been given up meanwhile, here or at the source.
+            if !self.lock().machine.is_known(piece.entry) {
+                continue;
+            }
+            match open(file) {
+                Ok(opened) => {
+                    let frame_bytes = u64::from(self.request.settings.frame.get());
+                    let start = piece.frames.start.saturating_mul(frame_bytes);
+                    let end = piece.frames.end.saturating_mul(frame_bytes).min(file.size);
+                    let way = self.policy.reading(&opened, file.size, start, end.saturating_sub(start));
+                    reader.add(Arc::clone(&opened), way, start, end);
+                    return Some(ReReadChunk { piece, file: opened });
+                }
+                Err(text) => self.compare_failed(piece.entry, file, &text),
+            }
+        }
+    }
+
+    /// Hashes the piece that is the reader's first. The next one is begun meanwhile, where the disk
+    /// would have nothing to do otherwise.
+    fn hash_piece(
+        &self,
+        ReReadChunk { piece, file: opened }: &ReReadChunk,
+        file: &ComparedFile,
+        reader: &mut FrameReader,
+        ahead: &mut Option<ReReadChunk>,
+    ) -> Result<Vec<Digest>, String> {
+        let frame = self.request.settings.frame;
+        let mut values = Vec::new();
+        for index in piece.frames.clone() {
+            if ahead.is_none() && reader.wants_another() {
+                *ahead = self.begin_piece(reader, false);
+            }
+            let record = match reader.next() {
+                Some(Ok(record)) if frame.frame_len(file.size, index) == Some(record.payload().len()) => record,
+                Some(Ok(_)) | None => return Err(CHANGED.into()),
+                Some(Err(error)) => return Err(describe(&error)),
+            };
+            values.push(frame.hash(file.size, index, record.payload()));
+            reader.give_back(record);
+        }
+        is_unchanged(file, &FileStat::at_fd(opened.fd()).map_err(|error| describe(&error))?)?;
+        Ok(values)
+    }
+}
+
+fn compared_file(item: &ReceiverEntry) -> Option<&ComparedFile> {
+    match item {
+        ReceiverEntry::Compared(Compared::File(file)) => Some(file),
+        _ => None,
+    }
+}
+
+/// The file as it was looked at.
+fn open(file: &ComparedFile) -> Result<Arc<OpenedFile>, String> {
+    let (fd, look) = file.dir.open_file(&file.name, FollowLinks::Itself).map_err(|error| describe(&error))?;
+    is_unchanged(file, &look)?;
+    let opened = OpenedFile::new(fd, FileAccess::Read).map_err(|error| describe(&error))?;
+    Ok(Arc::new(opened.with_extents(Arc::clone(&file.extents))))
+}
+
+fn is_unchanged(file: &ComparedFile, now: &FileStat) -> Result<(), String> {
+    if (now.size, now.meta.modified) == (file.size, file.modified) { Ok(()) } else { Err(CHANGED.into()) }
+}

@@ -1,0 +1,573 @@
+//! Looks at what stands at each offered entry's place, and answers: needed, there already, refused.
+//! Directories and links are made at once.
+
+use crate::receiver::place::entry_position::EntryDecision;
+use crate::receiver::place::entry_position::EntryPosition;
+use haul_proto::entry::EntryKind;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation};
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::Digest;
+use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, OverwritePolicy, OverwriteRefusal, decide};
+use haul_proto::path::Name;
+use haul_proto::scheduler::Chunk;
+use haul_proto::session::step::{EntryAnswer, ParentDirectory};
+use haul_proto::sync::{ChangeKind, ChangeReasons};
+use haul_proto::wire::list_batch::{ListedKinds, OperandDestination as OperandPlace};
+use rustix::fs::{CWD, RenameFlags, renameat_with, symlinkat};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::fs::meta::apply_to_symlink;
+use crate::fs::{Dir, FollowLinks, MetadataParts, lookup};
+use crate::metrics::reporter::add;
+use crate::receiver::decide::hard_link_guard::GuardedName;
+use crate::receiver::decide::hard_links::LinkOutcome;
+use crate::receiver::decide::special_files::NODE_NOT_ASKED;
+use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
+use crate::receiver::metadata::rights::{has_capability, is_not_ours, is_trusted, may_have_rights};
+use crate::receiver::place::case_folding::OTHER_SPELLING;
+use crate::receiver::place::destination::DestinationKind;
+use crate::receiver::place::entry_position::TreeReplacement;
+use crate::receiver::place::existing_entry::{ExistingStat, attributes};
+use crate::receiver::place::in_order_sink::InOrderSink;
+use crate::receiver::place::parent_directories::parent_modes;
+use crate::receiver::place::temp_files::make_temporary;
+use crate::receiver::receive::partial_verification::VerificationClaim;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::source::CHANGED;
+use crate::sys::describe::describe;
+
+/// Said of a symbolic link that a server does not accept.
+const LEADS_OUT: &str = "this symbolic link leads out of the served directory, or may do so\ncopy what it leads to with --symlinks follow, or leave it out with --exclude";
+
+impl TargetReceiver {
+    /// Answers a whole Offer.
+    pub(crate) fn examine(&self, first: EntryId, entries: &[Entry]) {
+        let (mut claims, mut pieces, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (id, entry) in (first.0..).map(EntryId).zip(entries) {
+            self.note_name(entry);
+            let turn = self.in_its_turn(entry);
+            let entry = turn.as_deref().unwrap_or(entry);
+            let answer = match &entry.kind {
+                _ if turn.is_none() => EntryAnswer::Refused,
+                _ if self.removes_only() => self.answer_only_removal(entry),
+                EntryContent::HardLink { .. } if self.compares() => self.answer(entry),
+                EntryContent::HardLink { .. } => {
+                    let (answer, other) = self.answer_link(id, entry);
+                    links.extend(other);
+                    answer
+                }
+                _ => {
+                    self.expect_links(id, entry);
+                    self.answer(entry)
+                }
+            };
+            let is_there = matches!(answer, EntryAnswer::Settled | EntryAnswer::Same);
+            let is_refused = matches!(answer, EntryAnswer::Refused);
+            match (&answer, &entry.kind) {
+                (EntryAnswer::Partial(item), _) => claims.push(VerificationClaim::Part(id, Arc::clone(item))),
+                (EntryAnswer::Delta(item), EntryContent::File { size }) => {
+                    deltas.push((id, Arc::clone(item), 0..self.request.settings.frame.frames(*size)));
+                }
+                (EntryAnswer::Compare(item), EntryContent::File { size }) => {
+                    let frames = 0..self.request.settings.frame.frames(*size);
+                    pieces.push(Chunk { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
+                }
+                (EntryAnswer::Needed(_), EntryContent::Directory) => self.filtered.enter(id, entry),
+                _ => {}
+            }
+            let next = self.lock().machine.answer(id, answer);
+            self.finish(next);
+            let would_be_new = self.is_dry() && self.dry_new.swap(false, Ordering::Relaxed);
+            if is_there && self.stays_another(entry) {
+                self.settle_links_as(id, LinkOutcome::Another);
+            } else if is_there && would_be_new {
+                self.settle_links_as(id, LinkOutcome::WouldBeNew);
+            } else if is_there || is_refused {
+                self.settle_links(id, is_there);
+            }
+        }
+        links.into_iter().for_each(|other| self.link(other));
+        self.links_seen_to(entries);
+        // What is there of a file can be told once all answers were.
+        self.claims.add(claims);
+        self.rereads.add(pieces);
+        deltas.into_iter().for_each(|(id, item, frames)| self.sign(id, &item, std::iter::once(frames).collect()));
+    }
+
+    fn answer(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        let parent = self.lock().machine.parent(&entry.place);
+        if self.compares() {
+            return self.answer_compared(parent, entry);
+        }
+        match (parent, &entry.place) {
+            (ParentDirectory::Refused, _) => EntryAnswer::Refused,
+            (ParentDirectory::Operand(number), _) => self.answer_operand(number, entry),
+            (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
+                ReceiverEntry::Directory { dir, fresh, names, .. } => {
+                    let (fresh, alone) = (*fresh, names.is_some());
+                    let (dir, name) = (dir.clone(), name.clone());
+                    let inside = EntryPosition { fresh, alone, inside: true, ..EntryPosition::in_directory(dir, name) };
+                    self.answer_at(inside, entry)
+                }
+                ReceiverEntry::File(_) | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => EntryAnswer::Refused,
+            },
+            (ParentDirectory::Again(item), EntryLocation::Again(_)) => self.answer_again(&item, entry),
+            (ParentDirectory::Open(_) | ParentDirectory::Again(_), _) => EntryAnswer::Refused,
+        }
+    }
+
+    /// Where the operand of this number goes, if that is what is offered: the controller says so, and nobody else.
+    pub(crate) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<OperandPlace> {
+        let is_directory = entry.kind == EntryContent::Directory;
+        let fixed = || {
+            let operand = self.request.operands.get(number as usize)?;
+            let below = self.request.rules.below.get(number as usize).cloned().unwrap_or_default();
+            (is_directory == operand.directory).then(|| OperandPlace { below, name: operand.name.clone() })
+        };
+        match (&entry.kind, self.request.listed) {
+            (EntryContent::HardLink { .. } | EntryContent::Node(_), _) => None,
+            // Only a sync keeps a link that is named.
+            (EntryContent::Symlink { .. }, _) if !self.request.sync.into => None,
+            (_, ListedKinds::No) => fixed(),
+            (EntryContent::Directory, ListedKinds::Files) | (EntryContent::Stream, _) => None,
+            (_, ListedKinds::Files | ListedKinds::Trees) => self.listed.take(number),
+        }
+    }
+
+    fn answer_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        let Some(operand) = self.operand_asked_for(number, entry) else {
+            return self.refuse_operand(OverwriteRefusal::NotAsked);
+        };
+        let is_directory = entry.kind == EntryContent::Directory;
+        let alone = self.is_one_sources(operand.name.as_ref());
+        let directory = |dir: Dir| {
+            let attributes = attributes(entry).map(Into::into);
+            let fresh = dir.is_absent();
+            let names = self.names_for(&dir, alone && !fresh);
+            EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta: entry.meta, attributes }))
+        };
+        let absent = DestinationKind::Into(Dir::absent_root());
+        let landing = if matches!(self.landing.kind, DestinationKind::Nothing) { &absent } else { &self.landing.kind };
+        let answer = match landing {
+            DestinationKind::Contents(dir) if is_directory => directory(dir.clone()),
+            DestinationKind::Into(dir) => {
+                match (self.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
+                    (Ok(dir), Some(name)) => {
+                        let fresh = dir.is_absent();
+                        self.answer_at(
+                            EntryPosition { alone, fresh, ..EntryPosition::in_directory(dir, name.clone()) },
+                            entry,
+                        )
+                    }
+                    (Ok(dir), None) if is_directory => directory(dir),
+                    (Ok(_), None) => self.refuse_operand(OverwriteRefusal::IsDirectory),
+                    (Err(error), _) => {
+                        let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
+                        self.fail(self.landing.path(&path.join(&b'/')), describe(&error));
+                        EntryAnswer::Refused
+                    }
+                }
+            }
+            DestinationKind::As(dir, name) => {
+                let position = EntryPosition::in_directory(dir.clone(), name.clone());
+                self.answer_at(EntryPosition { renamed: true, alone, ..position }, entry)
+            }
+            DestinationKind::Special(path) => self.answer_special(path, entry),
+            DestinationKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
+            DestinationKind::Contents(_) | DestinationKind::Nothing => {
+                self.refuse_operand(OverwriteRefusal::IsDirectory)
+            }
+        };
+        self.unless_another_run_has_it(answer, operand.name.as_ref())
+    }
+
+    /// Two runs do not copy into one directory as the same operand's.
+    pub(crate) fn unless_another_run_has_it(
+        &self,
+        answer: EntryAnswer<ReceiverEntry>,
+        name: Option<&Name>,
+    ) -> EntryAnswer<ReceiverEntry> {
+        let EntryAnswer::Needed(item) = &answer else { return answer };
+        let ReceiverEntry::Directory { dir, .. } = &**item else { return answer };
+        if dir.is_absent() {
+            return answer;
+        }
+        match self.rivals.enter(dir) {
+            Ok(()) => answer,
+            Err(text) => {
+                let own_name = matches!(self.landing.kind, DestinationKind::Into(_)).then_some(name);
+                let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
+                self.fail(self.landing.path(relative), text);
+                EntryAnswer::Refused
+            }
+        }
+    }
+
+    /// A file that changed while it was being read is offered anew: what came of it goes.
+    fn answer_again(&self, item: &ReceiverEntry, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        let ReceiverEntry::File(incoming) = item else { return EntryAnswer::Refused };
+        incoming.void();
+        incoming.discard(&self.unfinished);
+        match incoming.spot() {
+            Some(spot) => {
+                let (dir, name) = (spot.dir.clone(), spot.name.clone());
+                let removal = incoming.replaces_tree.clone();
+                self.answer_at(EntryPosition { removal, ..EntryPosition::in_directory(dir, name) }, entry)
+            }
+            None => {
+                self.fail(incoming.path(&self.landing), CHANGED);
+                EntryAnswer::Refused
+            }
+        }
+    }
+
+    pub(crate) fn refuse_operand(&self, refusal: OverwriteRefusal) -> EntryAnswer<ReceiverEntry> {
+        self.fail(self.landing.path(b""), refusal.text());
+        EntryAnswer::Refused
+    }
+
+    /// A device, FIFO or socket: opened when the first frame comes, written, never renamed over.
+    fn answer_special(&self, path: &std::path::Path, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        let Some(size) = size_of(&entry.kind) else { return self.refuse_operand(OverwriteRefusal::IsSpecial) };
+        // What it holds cannot always be read again, so that a digest takes it in order.
+        match ReceivingFile::special(path, size, self.is_asked_for_sums()) {
+            Ok((incoming, seekable)) => {
+                let item = Arc::new(ReceiverEntry::File(incoming));
+                if seekable { EntryAnswer::Needed(item) } else { EntryAnswer::NeededInOrder(item) }
+            }
+            Err(error) => {
+                self.fail(self.landing.path(b""), describe(&error));
+                EntryAnswer::Refused
+            }
+        }
+    }
+
+    /// What is open already and takes bytes in order.
+    fn answer_pipe(&self, sink: &Arc<InOrderSink>, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        match size_of(&entry.kind) {
+            Some(size) => {
+                EntryAnswer::NeededInOrder(Arc::new(ReceiverEntry::File(ReceivingFile::pipe(Arc::clone(sink), size))))
+            }
+            None => self.refuse_operand(OverwriteRefusal::NotAsked),
+        }
+    }
+
+    fn answer_at(&self, position: EntryPosition, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        match self.try_answer(&position, entry) {
+            Ok(answer) => answer,
+            Err(error) => self.refuse(&position, describe(&error)),
+        }
+    }
+
+    pub(crate) fn try_answer(&self, position: &EntryPosition, entry: &Entry) -> io::Result<EntryAnswer<ReceiverEntry>> {
+        if position.name.is_reserved() {
+            return Ok(self.refuse(position, OverwriteRefusal::Reserved.text()));
+        }
+        let there =
+            if position.fresh { ExistingStat::NOTHING } else { self.standing(&position.dir, &position.name, entry)? };
+        if there.existing != ExistingEntry::Absent && self.is_spelled_otherwise(&position.dir, &position.name) {
+            return Ok(self.refuse(position, OTHER_SPELLING));
+        }
+        if let EntryContent::Symlink { points_to } = &entry.kind
+            && self.links_inside
+            && self.leads_out(&position.dir, points_to)?
+        {
+            return Ok(self.refuse(position, LEADS_OUT));
+        }
+        if let EntryContent::Node(node) = &entry.kind
+            && !self.may_make_node(*node)
+        {
+            return Ok(self.refuse(position, NODE_NOT_ASKED));
+        }
+        let mut decided = match self.decide(position, entry, &there)? {
+            Ok(decided) => decided,
+            Err(answer) => return Ok(answer),
+        };
+        let decision = self.clear(position, entry, &mut decided)?;
+        if self.is_dry() && entry.kind != EntryContent::Directory {
+            return self.answer_dry(position, entry, &decided);
+        }
+        match &entry.kind {
+            EntryContent::Directory => {
+                let answer = self.directory(position, entry, decision)?;
+                if matches!(answer, EntryAnswer::Needed(_)) {
+                    self.tell_decided(position, entry, &decided);
+                }
+                Ok(answer)
+            }
+            EntryContent::Symlink { points_to } => {
+                if decision == OverwriteDecision::Replace {
+                    self.back_up(&position.dir, &position.name)?;
+                }
+                match decision {
+                    OverwriteDecision::Keep => {}
+                    OverwriteDecision::ReplaceTree => {
+                        let temporary = make_temporary_link(&position.dir, &position.name, points_to)?;
+                        self.replace_directory(&position.dir, &temporary, &position.name, &decided.removal)?;
+                    }
+                    _ => make_link(&position.dir, &position.name, points_to, decision == OverwriteDecision::Replace)?,
+                }
+                let changes = !self.creates_only || decision != OverwriteDecision::Keep;
+                let is_kept = decision == OverwriteDecision::Keep;
+                let has_time = there.look.is_some_and(|look| is_kept && look.meta.modified == entry.meta.modified);
+                let keep =
+                    MetadataParts { owner: self.request.preserve && changes, mode: None, times: changes && !has_time };
+                match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
+                    Ok(_) => self.tell_decided(position, entry, &decided),
+                    // Somebody else's link, or a file system whose links have no times: the link itself is there.
+                    Err(error) if is_not_ours(&error) => self.tell_decided(position, entry, &decided),
+                    Err(error) => return Err(error),
+                }
+                add(&self.reporter.tally.symlinks, 1);
+                self.known_to_be_same(position, false)
+            }
+            EntryContent::File { size } => self.file(position, entry, *size, &decided, &there),
+            EntryContent::Stream => Ok(self.stream(position, entry.meta, &decided)),
+            EntryContent::Node(node) => {
+                let answer = self.node(position, *node, &entry.meta, &decided, &there)?;
+                if matches!(answer, EntryAnswer::Settled) {
+                    self.tell_decided(position, entry, &decided);
+                }
+                Ok(answer)
+            }
+            EntryContent::HardLink { .. } => Ok(self.refuse(position, OverwriteRefusal::NotAsked.text())),
+        }
+    }
+
+    /// What becomes of an entry; or what it is answered, where nothing becomes of it.
+    pub(crate) fn decide(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        there: &ExistingStat,
+    ) -> io::Result<Result<EntryDecision, EntryAnswer<ReceiverEntry>>> {
+        let (dir, name) = (&position.dir, &position.name);
+        let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.conduct()) {
+            OverwriteDecision::Compare if self.has_digest(dir, name, entry)? => OverwriteDecision::Keep,
+            OverwriteDecision::Compare => OverwriteDecision::Replace,
+            OverwriteDecision::Keep | OverwriteDecision::Omit if self.is_half_changed(position, entry, there)? => {
+                OverwriteDecision::Replace
+            }
+            decision => decision,
+        };
+        let (decision, reasons) = self.decide_of_standing(position, entry, there, decision);
+        let makes =
+            matches!(decision, OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree);
+        if makes && !self.is_dry() {
+            let link_bytes = if let EntryContent::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
+            let taken = self.quota.take_names(1).and_then(|()| self.quota.take(link_bytes as u64));
+            if let Err(text) = taken {
+                return Ok(Err(self.refuse(position, text)));
+            }
+        }
+        match decision {
+            OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree
+                if position.inside =>
+            {
+                self.widen(dir)?
+            }
+            _ => {}
+        }
+        match decision {
+            OverwriteDecision::Refuse(refusal) => return Ok(Err(self.refuse(position, refusal.text()))),
+            OverwriteDecision::Omit => return self.omit(position, entry).map(Err),
+            // Whatever would be in it, or be another name of it, is not there either.
+            OverwriteDecision::Pass => return Ok(Err(EntryAnswer::Refused)),
+            OverwriteDecision::Create if self.link_from_earlier(position, entry)? => {
+                self.tell_linked(|| self.relative(position), size_of(&entry.kind).unwrap_or(0));
+                return Ok(Err(EntryAnswer::Settled));
+            }
+            _ => {}
+        }
+        let change = match decision {
+            OverwriteDecision::Create => Some(ChangeKind::Made),
+            OverwriteDecision::Replace | OverwriteDecision::ReplaceTree => Some(ChangeKind::Replaced(reasons)),
+            _ => Some(ChangeKind::Adjusted(reasons)).filter(|_| !reasons.is_empty()),
+        };
+        Ok(Ok(EntryDecision { decision, change, removal: TreeReplacement::default() }))
+    }
+
+    /// Reports what was decided of an entry, and is done.
+    pub(crate) fn tell_decided(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) {
+        if let Some(change) = decided.change {
+            self.tell_item(|| self.relative(position), EntryKind::from(&entry.kind), change);
+        }
+    }
+
+    /// What becomes of what is there, and why. What would stay is replaced in a sync where it cannot be what the source
+    /// has by its metadata alone.
+    fn decide_of_standing(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        there: &ExistingStat,
+        decision: OverwriteDecision,
+    ) -> (OverwriteDecision, ChangeReasons) {
+        if decision != OverwriteDecision::Keep {
+            there.look.iter().for_each(|look| self.count_replaced_name(look, decision));
+            return (decision, there.reasons(entry));
+        }
+        let Some(mut look) = there.look else { return (decision, ChangeReasons::default()) };
+        let follows = self.request.rules.in_the_way == OverwritePolicy::Follow;
+        match self.other_name_of(entry, &look) {
+            GuardedName::Stays(_) if follows => {
+                self.count_replaced_name(&look, OverwriteDecision::Replace);
+                return (OverwriteDecision::Replace, ChangeReasons::LINK);
+            }
+            GuardedName::Has(meta) | GuardedName::Stays(meta) if self.is_dry() => look.meta = meta,
+            _ => {}
+        }
+        if !follows && !self.request.sync.tells_items {
+            return (decision, ChangeReasons::default());
+        }
+        let reasons = self.metadata_reasons(&position.dir, &position.name, entry, &look);
+        let gives_rights = || {
+            let has_capability = self.keeps_attributes() && has_capability(entry);
+            self.request.preserve
+                && matches!(entry.kind, EntryContent::File { .. })
+                && (!may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look))
+        };
+        // What a link gets, its other names would get, too.
+        let is_shared_link = matches!(entry.kind, EntryContent::Symlink { .. }) && self.names_left(&look) > 1;
+        // Somebody else may have it open, and write to it later.
+        let is_replaced = follows && !reasons.is_empty() && (is_shared_link || gives_rights());
+        if is_replaced {
+            self.count_replaced_name(&look, OverwriteDecision::Replace);
+            self.forget_other_names_of(&look);
+        }
+        (if is_replaced { OverwriteDecision::Replace } else { decision }, reasons)
+    }
+
+    /// Makes way for what takes the place of a directory, or for a directory that takes the place of something.
+    fn clear(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        decided: &mut EntryDecision,
+    ) -> io::Result<OverwriteDecision> {
+        let (dir, name) = (&position.dir, &position.name);
+        match (decided.decision, &entry.kind) {
+            (decision @ OverwriteDecision::ReplaceTree, _) => {
+                decided.removal = match &position.removal {
+                    Some(removal) => self.may_still_make_way(dir, name, TreeReplacement::clone(removal))?,
+                    None => self.may_make_way(dir, name, &entry.place)?,
+                };
+                Ok(decision)
+            }
+            (OverwriteDecision::Replace, EntryContent::Directory) => {
+                let removal = self.may_make_way(dir, name, &entry.place)?;
+                if !self.is_dry() && self.exchange_for_directory(position, &entry.meta)? {
+                    return Ok(OverwriteDecision::Replace);
+                }
+                self.make_way_as(dir, name, &removal)?;
+                Ok(OverwriteDecision::Create)
+            }
+            (decision, _) => Ok(decision),
+        }
+    }
+
+    /// Whether a symbolic link in a directory, which a dry run may only plan, leads out of the served one.
+    fn leads_out(&self, dir: &Dir, points_to: &[u8]) -> io::Result<bool> {
+        let (mut at, mut absent) = (dir, 0);
+        while at.is_absent() {
+            absent += 1;
+            match at.parent() {
+                Some(parent) => at = parent,
+                None => return Ok(lookup::leads_out(CWD, absent + self.landing.missing_depth(), points_to)),
+            }
+        }
+        Ok(lookup::leads_out(&*at.fd()?, absent, points_to))
+    }
+
+    /// Whether a file that is there has the contents of the source's, as that has told them. A file that this process
+    /// cannot read counts as different.
+    pub(crate) fn has_digest(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
+        let Some(told) = entry.more.as_ref().and_then(|more| more.digest) else { return Ok(false) };
+        let (file, look) = match dir.open_file(name, FollowLinks::Itself) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+            opened => opened?,
+        };
+        if !self.wrong_digests.may_compare(&look) {
+            return Ok(false);
+        }
+        let is_same = digest_of_open(file)? == told;
+        if !is_same {
+            self.wrong_digests.count(&look);
+        }
+        Ok(is_same)
+    }
+
+    /// A position as it is shown, from the landing down.
+    pub(crate) fn relative(&self, position: &EntryPosition) -> Vec<u8> {
+        // A tree that gets the target's own name is what everything is shown below.
+        let is_label = position.renamed && self.landing.memory.is_some();
+        if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) }
+    }
+
+    /// Something is there, and stays as it is.
+    fn omit(&self, position: &EntryPosition, entry: &Entry) -> io::Result<EntryAnswer<ReceiverEntry>> {
+        match entry.kind {
+            EntryContent::File { size } => self.file_stays(position, size)?,
+            EntryContent::HardLink { .. } => {}
+            _ => add(&self.reporter.tally.symlinks, 1),
+        }
+        Ok(EntryAnswer::Settled)
+    }
+
+    pub(crate) fn file_stays(&self, position: &EntryPosition, size: u64) -> io::Result<()> {
+        let path = || position.dir.path_of(position.name.as_bytes());
+        let digest =
+            match self.sum_existing(path, || Ok(position.dir.open_file(&position.name, FollowLinks::Itself)?.0))? {
+                None if self.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
+                digest => digest,
+            };
+        self.reporter.file_there(path, size, digest);
+        Ok(())
+    }
+
+    pub(crate) fn refuse(&self, position: &EntryPosition, text: impl Into<String>) -> EntryAnswer<ReceiverEntry> {
+        self.fail(self.landing.path(&self.relative(position)), text);
+        EntryAnswer::Refused
+    }
+}
+
+/// The size of what is no directory and no link.
+fn size_of(kind: &EntryContent) -> Option<u64> {
+    match kind {
+        EntryContent::File { size } => Some(*size),
+        EntryContent::Stream => Some(UNKNOWN_SIZE),
+        EntryContent::Directory
+        | EntryContent::Symlink { .. }
+        | EntryContent::HardLink { .. }
+        | EntryContent::Node(_) => None,
+    }
+}
+
+/// BLAKE3 of a file that is there already.
+fn digest_of(dir: &Dir, name: &Name) -> io::Result<Digest> {
+    digest_of_open(dir.open_file(name, FollowLinks::Itself)?.0)
+}
+
+fn digest_of_open(file: OwnedFd) -> io::Result<Digest> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(std::fs::File::from(file))?;
+    Ok(*hasher.finalize().as_bytes())
+}
+
+/// Makes a link; one that replaces something is made beside it and renamed over it.
+pub(crate) fn make_link(dir: &Dir, name: &Name, points_to: &[u8], replace: bool) -> io::Result<()> {
+    let fd = dir.fd()?;
+    if !replace {
+        return Ok(symlinkat(points_to, &*fd, name.as_bytes())?);
+    }
+    let temporary = make_temporary_link(dir, name, points_to)?;
+    Ok(renameat_with(&*fd, temporary.as_bytes(), &*fd, name.as_bytes(), RenameFlags::empty())?)
+}
+
+fn make_temporary_link(dir: &Dir, name: &Name, points_to: &[u8]) -> io::Result<Name> {
+    let dir = dir.fd()?;
+    Ok(make_temporary(&dir, name, b"link", |temporary| symlinkat(points_to, &*dir, temporary.as_bytes()))?)
+}

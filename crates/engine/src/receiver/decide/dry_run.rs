@@ -1,0 +1,37 @@
+//! A dry run: everything is decided as it would be, and told, and nothing is made, changed or removed. Where a directory
+//! would have been made, everything below it would have been, too: [`Dir::absent_child`](crate::fs::Dir::absent_child)
+//! stands for it.
+
+use haul_proto::entry::{Entry, EntryContent};
+use haul_proto::overwrite_policy::OverwriteDecision;
+use haul_proto::session::step::EntryAnswer;
+use std::io;
+use std::sync::atomic::Ordering;
+
+use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+
+impl TargetReceiver {
+    /// Answers what is no directory, and of which everything was decided: the run takes the same path up to here.
+    pub(crate) fn answer_dry(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        decided: &EntryDecision,
+    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
+        if decided.decision == OverwriteDecision::ReplaceTree {
+            self.make_way_as(&position.dir, &position.name, &decided.removal)?;
+        }
+        self.tell_decided(position, entry, decided);
+        let stays = decided.decision == OverwriteDecision::Keep;
+        self.dry_new.store(!stays, Ordering::Relaxed);
+        if let (EntryContent::File { size }, true) = (&entry.kind, stays) {
+            self.reporter.file_there(|| self.relative(position), *size, None);
+        }
+        Ok(EntryAnswer::Settled)
+    }
+}
+
+#[cfg(test)]
+#[path = "dry_run_tests.rs"]
+mod tests;

@@ -1,0 +1,309 @@
+//! A target that is to become what a source has, without a source: what it tells, and what it leaves alone.
+
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
+use haul_proto::entry_extras::EntryExtras;
+use haul_proto::ids::EntryId;
+use haul_proto::limits::PATH_MAX;
+use haul_proto::overwrite_policy::OverwritePolicy;
+use haul_proto::path::Name;
+use haul_proto::sync::{ChangeKind, ChangeReasons, EqualityTest, SyncOptions};
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::{TargetOperand, TargetRequest};
+use haul_proto::wire::write_options::WriteOptions;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+
+use crate::metrics::control_channel::{LinkReader, LinkWriter};
+use crate::metrics::reporter::Reporter;
+use crate::receiver::{TargetReceiver, WorkerContext};
+use crate::sys::sync::lock;
+use crate::testing::{SentReport, target_request};
+
+/// Everything is told, and nothing done.
+fn dry() -> SyncOptions {
+    SyncOptions { into: true, replaces_trees: true, is_dry: true, tells_items: true, ..SyncOptions::default() }
+}
+
+const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 5 };
+
+/// A target for the contents of one directory.
+struct Site {
+    target: TargetReceiver,
+    said: SentReport,
+    next: u64,
+}
+
+impl Site {
+    fn new(path: &Path, sync: SyncOptions) -> Self {
+        let operand = TargetOperand { name: None, directory: true, device: 0, inode: 0 };
+        let rules = WriteOptions { in_the_way: OverwritePolicy::Follow, ..WriteOptions::default() };
+        let kept =
+            haul_proto::wire::preserve::PreserveOptions { hard_links: true, specials: true, ..Default::default() };
+        let request = TargetRequest { sync, rules, kept, ..target_request(path, vec![operand]) };
+        let said = SentReport::default();
+        let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
+        let surroundings = WorkerContext { umask: 0o022, ..WorkerContext::default() };
+        let target = TargetReceiver::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text);
+        let mut site = Self { target: target.unwrap(), said, next: 0 };
+        site.offer(EntryLocation::Operand(0), EntryContent::Directory, None);
+        site
+    }
+
+    /// Offers an entry; what the target wants of it.
+    fn offer(&mut self, place: EntryLocation, kind: EntryContent, more: Option<EntryExtras>) -> TransferNeed {
+        let meta = EntryMetadata { mode: 0o644, modified: NOW, ..EntryMetadata::default() };
+        let entry = Entry { place, kind, meta, version: None, more: more.map(Box::new) };
+        let offer = SourceMessage::Offer { first: EntryId(self.next), entries: vec![entry] };
+        self.next += 1;
+        self.target.handle_peer(&offer.encode(self.target.request.settings.number)).unwrap();
+        let messages = std::iter::from_fn(|| self.target.lock().machine.poll_message());
+        let needs = messages.filter_map(|message| match message {
+            TargetMessage::Needs { needs, .. } => needs.first().copied(),
+            _ => None,
+        });
+        needs.last().unwrap()
+    }
+
+    fn child(&mut self, parent: u64, name: &str, kind: EntryContent) -> TransferNeed {
+        let name = Name::new(name.as_bytes()).unwrap();
+        self.offer(EntryLocation::Child { parent: EntryId(parent), name }, kind, None)
+    }
+
+    /// The items that were told, with their paths from the target down.
+    fn items(&self, target: &Path) -> Vec<(String, ChangeKind)> {
+        let bytes = lock(&self.said.0).clone();
+        let mut reader = LinkReader::new(&bytes[..]);
+        let mut items = Vec::new();
+        while let Some((channel, content)) = reader.next_frame().unwrap() {
+            assert_eq!(channel, LinkChannel::Controller);
+            if let WorkerMessage::Item { path, item } = WorkerMessage::decode(content).unwrap() {
+                assert!(path.len() <= PATH_MAX);
+                let path = String::from_utf8(path).unwrap();
+                items.push((path.trim_start_matches(target.to_str().unwrap()).into(), item.change));
+            }
+        }
+        items
+    }
+}
+
+fn file(size: u64) -> EntryContent {
+    EntryContent::File { size }
+}
+
+fn touch(path: &Path, content: &str) {
+    fs::write(path, content).unwrap();
+    let time = std::time::UNIX_EPOCH + std::time::Duration::new(1_700_000_000, 5);
+    fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+#[test]
+fn a_dry_run_tells_what_would_be_done_and_does_nothing() {
+    let temp = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp.path().join(name);
+    touch(&at("same"), "abc");
+    touch(&at("other"), "abcd");
+    fs::create_dir(at("tree")).unwrap();
+    touch(&at("tree/x"), "x");
+    touch(&at("becomes"), "a directory");
+    symlink("old", at("link")).unwrap();
+    let before = fs::metadata(temp.path()).unwrap();
+
+    let mut site = Site::new(temp.path(), dry());
+    assert_eq!(site.child(0, "same", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "other", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "tree", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "becomes", EntryContent::Directory), TransferNeed::All);
+    assert_eq!(site.child(4, "in it", file(1)), TransferNeed::Nothing);
+    assert_eq!(site.child(4, "deep", EntryContent::Directory), TransferNeed::All);
+    assert_eq!(site.child(6, "deeper", EntryContent::Symlink { points_to: (*b"x").into() }), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "link", EntryContent::Symlink { points_to: (*b"new").into() }), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "new", file(9)), TransferNeed::Nothing);
+
+    let items = site.items(temp.path());
+    let without_removed: Vec<_> = items.iter().filter(|(_, change)| *change != ChangeKind::Removed).cloned().collect();
+    let expected = [
+        ("/other", ChangeKind::Replaced(ChangeReasons::SIZE)),
+        ("/tree", ChangeKind::Replaced(ChangeReasons::KIND)),
+        ("/becomes", ChangeKind::Replaced(ChangeReasons::KIND)),
+        ("/becomes/in it", ChangeKind::Made),
+        ("/becomes/deep", ChangeKind::Made),
+        ("/becomes/deep/deeper", ChangeKind::Made),
+        ("/link", ChangeKind::Replaced(ChangeReasons::CONTENT)),
+        ("/new", ChangeKind::Made),
+    ];
+    let root_is_adjusted = matches!(without_removed.first(), Some((path, ChangeKind::Adjusted(_))) if path.is_empty());
+    let told: Vec<_> = without_removed.into_iter().skip(usize::from(root_is_adjusted)).collect();
+    assert_eq!(told, expected.map(|(path, change)| (path.to_owned(), change)));
+    let after = fs::metadata(temp.path()).unwrap();
+    assert_eq!((after.mtime(), after.mtime_nsec()), (before.mtime(), before.mtime_nsec()));
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 5);
+    assert_eq!(fs::read_link(at("link")).unwrap(), Path::new("old"));
+    assert!(at("tree/x").exists());
+}
+
+#[test]
+fn a_target_that_is_not_there_would_be_made() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("new");
+    let mut site = Site::new(&path, dry());
+    assert_eq!(site.child(0, "a", file(3)), TransferNeed::Nothing);
+    let expected = [("".to_owned(), ChangeKind::Made), ("/a".to_owned(), ChangeKind::Made)];
+    assert_eq!(site.items(&path), expected);
+    assert!(!path.exists());
+    drop(Site::new(&path, SyncOptions { is_dry: false, ..dry() }));
+    assert!(path.is_dir());
+}
+
+#[test]
+fn other_names_of_a_file_that_stays_stay_and_those_of_one_that_is_replaced_do_not() {
+    let temp = tempfile::tempdir().unwrap();
+    for (first, second, content) in [("a", "b", "abc"), ("c", "d", "abcd")] {
+        touch(&temp.path().join(first), content);
+        fs::hard_link(temp.path().join(first), temp.path().join(second)).unwrap();
+    }
+    let mut site = Site::new(temp.path(), dry());
+    let place = |name: &str| EntryLocation::Child { parent: EntryId(0), name: Name::new(name.as_bytes()).unwrap() };
+    for (first, second) in [("a", "b"), ("c", "d")] {
+        let to = EntryId(site.next);
+        site.offer(place(first), file(3), Some(EntryExtras { names: Some(2), ..EntryExtras::default() }));
+        // As in a run: the need is settled by the first name, and nothing is sent for it.
+        assert_eq!(site.offer(place(second), EntryContent::HardLink { to, size: 3 }, None), TransferNeed::All);
+    }
+    let items = site.items(temp.path());
+    let of_link = ChangeReasons::LINK.and(ChangeReasons::SIZE, true);
+    let expected = [("/c", ChangeKind::Replaced(ChangeReasons::SIZE)), ("/d", ChangeKind::Replaced(of_link))];
+    assert_eq!(items[items.len() - 2..], expected.map(|(path, change)| (path.to_owned(), change)));
+    assert!(!items.iter().any(|(path, _)| path == "/a" || path == "/b"));
+}
+
+#[test]
+fn what_an_earlier_copy_has_becomes_a_name_of_its_file() {
+    let temp = tempfile::tempdir().unwrap();
+    let (earlier, now) = (temp.path().join("1"), temp.path().join("2"));
+    fs::create_dir(&earlier).unwrap();
+    touch(&earlier.join("same"), "abc");
+    touch(&earlier.join("other"), "abcd");
+    let sync = SyncOptions { is_dry: false, link_dests: vec![b"../0".to_vec(), b"../1".to_vec()], ..dry() };
+    let mut site = Site::new(&now, sync.clone());
+    assert_eq!(site.child(0, "same", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "other", file(3)), TransferNeed::All);
+    let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+    assert_eq!(inode(&now.join("same")), inode(&earlier.join("same")));
+    let expected = [("", ChangeKind::Made), ("/same", ChangeKind::Linked), ("/other", ChangeKind::Made)];
+    // What is sent is reported when it is there.
+    let done = expected[..2].iter().map(|(path, change)| ((*path).to_owned(), *change));
+    assert_eq!(site.items(&now), done.collect::<Vec<_>>());
+
+    let third = temp.path().join("3");
+    let mut site = Site::new(&third, SyncOptions { is_dry: true, ..sync });
+    assert_eq!(site.child(0, "same", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "other", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.items(&third), expected.map(|(path, change)| (path.to_owned(), change)));
+    assert!(!third.exists());
+}
+
+#[test]
+fn a_digest_that_is_told_decides() {
+    let temp = tempfile::tempdir().unwrap();
+    touch(&temp.path().join("a"), "abc");
+    let mut site = Site::new(temp.path(), SyncOptions { is_dry: false, equal: EqualityTest::Digest, ..dry() });
+    let place = || EntryLocation::Child { parent: EntryId(0), name: Name::new(b"a").unwrap() };
+    let digest = |text: &str| {
+        Some(EntryExtras { digest: Some(*blake3::hash(text.as_bytes()).as_bytes()), ..EntryExtras::default() })
+    };
+    assert_eq!(site.offer(place(), file(3), digest("abc")), TransferNeed::Nothing);
+    assert_eq!(site.offer(place(), file(3), digest("abd")), TransferNeed::All);
+    assert_eq!(site.offer(place(), file(3), None), TransferNeed::All, "nothing was told");
+}
+
+#[test]
+fn two_files_of_the_source_do_not_stay_names_of_one() {
+    let temp = tempfile::tempdir().unwrap();
+    touch(&temp.path().join("a"), "abc");
+    fs::hard_link(temp.path().join("a"), temp.path().join("b")).unwrap();
+    let mut site = Site::new(temp.path(), SyncOptions { is_dry: false, ..dry() });
+    assert_eq!(site.child(0, "a", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "b", file(3)), TransferNeed::All);
+    // Two runs do not copy into one directory.
+    drop(site);
+    let mut site = Site::new(temp.path(), dry());
+    assert_eq!(site.child(0, "a", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "b", file(3)), TransferNeed::Nothing);
+    let items = site.items(temp.path());
+    assert_eq!(items.last(), Some(&("/b".to_owned(), ChangeKind::Replaced(ChangeReasons::LINK))));
+}
+
+#[test]
+fn nothing_would_be_made_below_a_directory_that_would_be_new_with_existing() {
+    let temp = tempfile::tempdir().unwrap();
+    touch(&temp.path().join("becomes"), "a directory");
+    let mut changes = Vec::new();
+    for is_dry in [true, false] {
+        let mut site = Site::new(temp.path(), SyncOptions { existing_only: true, is_dry, ..dry() });
+        assert_eq!(site.child(0, "becomes", EntryContent::Directory), TransferNeed::All);
+        assert_eq!(site.child(1, "file", file(1)), TransferNeed::Refused);
+        assert_eq!(site.child(1, "link", EntryContent::Symlink { points_to: (*b"x").into() }), TransferNeed::Refused);
+        changes
+            .push(site.items(temp.path()).into_iter().filter(|(path, _)| path.contains("becomes")).collect::<Vec<_>>());
+    }
+    assert_eq!(changes[0], [("/becomes".to_owned(), ChangeKind::Replaced(ChangeReasons::KIND))]);
+    assert_eq!(changes[0], changes[1]);
+}
+
+#[test]
+fn names_of_a_file_that_is_refused_fail_in_a_dry_run_too() {
+    let temp = tempfile::tempdir().unwrap();
+    fs::create_dir(temp.path().join("a")).unwrap();
+    touch(&temp.path().join("a/x"), "x");
+    for is_dry in [true, false] {
+        // The directory in the way of the first name may not go.
+        let mut site = Site::new(temp.path(), SyncOptions { is_dry, replaces_trees: false, ..dry() });
+        let place = |name: &str| EntryLocation::Child { parent: EntryId(0), name: Name::new(name.as_bytes()).unwrap() };
+        let more = Some(EntryExtras { names: Some(2), ..EntryExtras::default() });
+        assert_eq!(site.offer(place("a"), file(3), more), TransferNeed::Refused);
+        site.offer(place("b"), EntryContent::HardLink { to: EntryId(1), size: 3 }, None);
+        assert!(!site.items(temp.path()).iter().any(|(path, _)| path == "/b" || path == "/a"), "dry: {is_dry}");
+        assert_eq!(site.target.reporter.tally.counters().failed, 2, "dry: {is_dry}");
+    }
+}
+
+#[test]
+fn links_that_share_an_inode_become_two_in_both_runs() {
+    let temp = tempfile::tempdir().unwrap();
+    symlink("x", temp.path().join("a")).unwrap();
+    fs::hard_link(temp.path().join("a"), temp.path().join("b")).unwrap();
+    let mut changes = Vec::new();
+    for is_dry in [true, false] {
+        let mut site = Site::new(temp.path(), SyncOptions { is_dry, ..dry() });
+        for name in ["a", "b"] {
+            site.child(0, name, EntryContent::Symlink { points_to: (*b"x").into() });
+        }
+        changes.push(site.items(temp.path()).into_iter().filter(|(path, _)| path.len() == 2).collect::<Vec<_>>());
+    }
+    let expected =
+        [("/a", ChangeKind::Replaced(ChangeReasons::TIME)), ("/b", ChangeKind::Adjusted(ChangeReasons::TIME))];
+    assert_eq!(changes[0], expected.map(|(path, change)| (path.to_owned(), change)));
+    assert_eq!(changes[0], changes[1]);
+    let inode = |name: &str| fs::symlink_metadata(temp.path().join(name)).unwrap().ino();
+    assert_ne!(inode("a"), inode("b"));
+}
+
+#[test]
+fn parents_of_what_would_be_copied_are_not_made() {
+    let temp = tempfile::tempdir().unwrap();
+    let name = |text: &str| Name::new(text.as_bytes()).unwrap();
+    let operand = TargetOperand { name: Some(name("file")), directory: false, device: 0, inode: 0 };
+    let rules = WriteOptions { below: vec![vec![name("a"), name("b")]], ..WriteOptions::default() };
+    let request = TargetRequest { sync: dry(), rules, ..target_request(temp.path(), vec![operand]) };
+    let said = SentReport::default();
+    let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
+    let target =
+        TargetReceiver::prepare(request, reporter, &WorkerContext::default(), None).map_err(|refused| refused.text);
+    let mut site = Site { target: target.unwrap(), said, next: 0 };
+    assert_eq!(site.offer(EntryLocation::Operand(0), file(3), None), TransferNeed::Nothing);
+    assert_eq!(site.items(temp.path()), [("/a/b/file".to_owned(), ChangeKind::Made)]);
+    assert!(!temp.path().join("a").exists());
+}

@@ -1,0 +1,131 @@
+//! Files that are there and have several names there. Where names of one file are kept, one of the source's files stays
+//! as each of these, and no other: what are two files at the source do not stay names of one.
+
+use haul_proto::entry::{Entry, EntryContent, EntryMetadata};
+use haul_proto::overwrite_policy::OverwriteDecision;
+use haul_proto::wire::report::WorkerMessage;
+use rustix::fs::FileType;
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::fs::{FileIdentity, FileStat};
+use crate::receiver::TargetReceiver;
+use crate::sys::sync::lock;
+
+/// Most of them: a hash table with so many takes 25 MiB, and 37 MiB while it grows.
+const STAYING_FILES_MAX: usize = 7 << 16;
+
+/// Those that something stays as, with the metadata that they get.
+#[derive(Default)]
+pub struct HardLinkGuard {
+    staying: Mutex<HashMap<FileIdentity, EntryMetadata>>,
+    /// In a dry run, of a link how many names would be others by now.
+    replaced: Mutex<HashMap<FileIdentity, u64>>,
+    /// That there are too many of them.
+    told: AtomicBool,
+}
+
+/// What another of the source's files has to do with one that is there.
+pub(crate) enum GuardedName {
+    /// Nothing that is known.
+    None,
+    /// It stays as this one, so that no other may, and has these metadata by then.
+    Stays(EntryMetadata),
+    /// Its metadata are these by then.
+    Has(EntryMetadata),
+}
+
+impl TargetReceiver {
+    /// A file of the source stays as what is there: whether another one did.
+    pub(crate) fn other_name_of(&self, entry: &Entry, there: &FileStat) -> GuardedName {
+        // Of links, FIFOs, sockets and devices, the source has each name by itself: they share no time or owner.
+        let is_single = match entry.kind {
+            EntryContent::File { .. } => self.request.kept.hard_links,
+            EntryContent::Symlink { .. } | EntryContent::Node(_) => true,
+            _ => return GuardedName::None,
+        };
+        if there.names < 2 || !(is_single || self.is_dry()) {
+            return GuardedName::None;
+        }
+        let mut staying = lock(&self.several.staying);
+        if staying.len() >= STAYING_FILES_MAX && !staying.contains_key(&there.identity) {
+            return self.say_that_names_are_too_many().unwrap_or(GuardedName::None);
+        }
+        match staying.get(&there.identity) {
+            Some(meta) if is_single => GuardedName::Stays(*meta),
+            earlier => {
+                let other = earlier.map_or(GuardedName::None, |meta| GuardedName::Has(*meta));
+                staying.insert(there.identity, entry.meta);
+                other
+            }
+        }
+    }
+
+    /// Says once that names of one file are no longer recognised.
+    pub(crate) fn say_that_names_are_too_many<T>(&self) -> Option<T> {
+        if !self.several.told.swap(true, Ordering::Relaxed) {
+            let text = "more files at the target have several names than are remembered: where those of further ones are \
+                        names of other files at the source, that is not noticed";
+            self.reporter.send(&WorkerMessage::Notice { text: text.to_owned() });
+        }
+        None
+    }
+
+    /// How many names a link has by now.
+    pub(crate) fn names_left(&self, there: &FileStat) -> u64 {
+        let replaced = lock(&self.several.replaced).get(&there.identity).copied().unwrap_or(0);
+        there.names.saturating_sub(replaced)
+    }
+
+    /// A dry run replaces a name: the real one would look at one less.
+    pub(crate) fn count_replaced_name(&self, there: &FileStat, decision: OverwriteDecision) {
+        let is_counted = self.is_dry() && there.names > 1 && there.kind == FileType::Symlink;
+        if !is_counted || decision != OverwriteDecision::Replace {
+            return;
+        }
+        let mut replaced = lock(&self.several.replaced);
+        if replaced.len() < STAYING_FILES_MAX || replaced.contains_key(&there.identity) {
+            *replaced.entry(there.identity).or_default() += 1;
+        }
+    }
+
+    /// What is there is replaced after all.
+    pub(crate) fn forget_other_names_of(&self, there: &FileStat) {
+        lock(&self.several.staying).remove(&there.identity);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::control_channel::LinkWriter;
+    use crate::metrics::reporter::Reporter;
+    use crate::receiver::WorkerContext;
+    use crate::testing::target_request;
+    use haul_proto::entry::EntryLocation;
+    use haul_proto::wire::request::TargetRequest;
+
+    #[test]
+    fn with_too_many_files_further_ones_are_not_recognised() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut request: TargetRequest = target_request(directory.path(), Vec::new());
+        request.kept.hard_links = true;
+        let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
+        let prepared = TargetReceiver::prepare(request, reporter, &WorkerContext::default(), None);
+        let target = prepared.map_err(|refused| refused.text).unwrap();
+        let mut look = FileStat::at_fd(tempfile::tempfile().unwrap()).unwrap();
+        look.names = 2;
+        let (place, kind) = (EntryLocation::Operand(0), EntryContent::File { size: 1 });
+        let entry = Entry { place, kind, meta: EntryMetadata::default(), version: None, more: None };
+        let mut stays = |inode| {
+            look.identity.inode = inode;
+            matches!(target.other_name_of(&entry, &look), GuardedName::Stays(_))
+        };
+        let most = STAYING_FILES_MAX as u64;
+        assert!((0..most).all(|inode| !stays(inode)));
+        assert!(stays(0) && stays(most - 1), "those that are remembered stay so");
+        assert!(!stays(most) && !stays(most));
+        assert!(target.several.told.load(Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,63 @@
+//! What is made, changed and removed, told one by one where that is asked for: in a dry run it is all that is done.
+
+use haul_proto::entry::EntryKind;
+use haul_proto::overwrite_policy::OverwriteRules;
+use haul_proto::sync::{ChangeKind, ItemChange};
+use haul_proto::wire::report::WorkerMessage;
+
+use crate::metrics::reporter::add;
+use crate::policy::audit::AuditAction;
+use crate::receiver::TargetReceiver;
+
+impl TargetReceiver {
+    /// Whether nothing is to be made, changed or removed.
+    pub(crate) fn is_dry(&self) -> bool {
+        self.request.sync.is_dry
+    }
+
+    /// By what it is decided what becomes of what is there.
+    pub(crate) fn conduct(&self) -> OverwriteRules {
+        OverwriteRules::new(self.request.rules.in_the_way, &self.request.sync)
+    }
+
+    /// Tells of something that is made, changed or removed, or would be. `relative` is its path from the landing down, which
+    /// is put together only where it is told.
+    pub(crate) fn tell_item(&self, relative: impl FnOnce() -> Vec<u8>, what: EntryKind, change: ChangeKind) {
+        let tally = &self.reporter.sync;
+        match change {
+            ChangeKind::Adjusted(_) => add(&tally.adjusted, 1),
+            ChangeKind::Linked => add(&tally.linked, 1),
+            ChangeKind::Removed => add(&tally.removed, 1),
+            ChangeKind::Made | ChangeKind::Replaced(_) => {}
+        }
+        let is_told = self.request.sync.tells_items;
+        let audited = audited(what, change).filter(|_| self.reporter.is_audited() && !self.is_dry());
+        if !is_told && audited.is_none() {
+            return;
+        }
+        let path = self.landing.path(&relative());
+        if let Some(action) = audited {
+            self.reporter.audit_change(action, what, &path);
+        }
+        if is_told {
+            self.reporter.send(&WorkerMessage::Item { path, item: ItemChange { what, change } });
+        }
+    }
+
+    /// A file becomes a name of an earlier copy's.
+    pub(crate) fn tell_linked(&self, relative: impl Fn() -> Vec<u8>, size: u64) {
+        self.tell_item(&relative, EntryKind::File, ChangeKind::Linked);
+        self.reporter.file_there(&relative, size, None);
+    }
+}
+
+/// What the audit log calls a change. A file that is received or unchanged has a line of its own.
+fn audited(what: EntryKind, change: ChangeKind) -> Option<AuditAction> {
+    match (what, change) {
+        (_, ChangeKind::Removed) => Some(AuditAction::Removed),
+        (_, ChangeKind::Adjusted(_)) => Some(AuditAction::Changed),
+        (EntryKind::File, _) => None,
+        (_, ChangeKind::Made | ChangeKind::Linked) => Some(AuditAction::Made),
+        (_, ChangeKind::Replaced(_)) => Some(AuditAction::Replaced),
+    }
+}

@@ -1,0 +1,198 @@
+//! Earlier copies of the same tree (`--link-dest`): a file that one of them has, and that is not there yet, becomes
+//! another name of that one's, and takes no room.
+
+use haul_proto::entry::{Entry, EntryContent};
+use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, decide};
+use haul_proto::path::{Name, escape};
+use haul_proto::wire::report::WorkerMessage;
+use rustix::fs::{AtFlags, linkat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::fs::{Dir, FileIdentity};
+use crate::metrics::reporter::Reporter;
+use crate::receiver::TargetReceiver;
+use crate::receiver::place::entry_position::EntryPosition;
+use crate::sys::confine::{ConfineBounds, ConfineRights};
+use crate::sys::describe::describe;
+use crate::sys::sync::lock;
+
+/// Said where files are copied that could have been linked.
+const CANNOT_LINK: &str = "files cannot become names of an earlier copy's (--link-dest) here, and are copied";
+
+/// Earlier copies, and what was found in them last.
+#[derive(Default)]
+pub struct LinkDests {
+    copies: Vec<LinkDest>,
+    /// It was told that files cannot be linked.
+    told: AtomicBool,
+}
+
+struct LinkDest {
+    root: Dir,
+    /// The directory in which the target's latest file was looked for, by its path: neighbours come one after the other.
+    latest: Mutex<Option<(Vec<u8>, Option<Dir>)>>,
+}
+
+impl LinkDests {
+    /// Opens those that are there. A relative path begins at `landing`; where that is not there, at `path`, which it
+    /// would have.
+    pub fn open(paths: &[Vec<u8>], landing: &Path, reporter: &Reporter) -> Self {
+        let open = |path: &Vec<u8>| {
+            let whole = join(landing, Path::new(OsStr::from_bytes(path)));
+            match Dir::open_root(&whole) {
+                Ok(root) => Some(LinkDest { root, latest: Mutex::default() }),
+                Err(error) => {
+                    let (path, why) = (escape(whole.as_os_str().as_bytes()), describe(&error));
+                    let why = why.lines().next().unwrap_or_default();
+                    let text = format!("{path}: no earlier copy (--link-dest) can be read there: {why}");
+                    reporter.send(&WorkerMessage::Notice { text });
+                    None
+                }
+            }
+        };
+        Self { copies: paths.iter().filter_map(open).collect(), told: AtomicBool::new(false) }
+    }
+
+    /// Their directories.
+    pub fn dirs(&self) -> impl Iterator<Item = &Dir> {
+        self.copies.iter().map(|copy| &copy.root)
+    }
+
+    /// Where they are: nothing is removed there.
+    pub fn roots(&self) -> impl Iterator<Item = FileIdentity> + '_ {
+        self.copies.iter().map(|copy| copy.root.identity())
+    }
+
+    /// Lets names of their files be made.
+    pub fn allow(&self, bounds: &mut ConfineBounds, rights: ConfineRights) {
+        self.copies.iter().for_each(|copy| drop(copy.root.fd().map(|fd| bounds.allow(&*fd, rights))));
+    }
+}
+
+impl LinkDest {
+    /// The directory of this path.
+    fn directory(&self, path: &[u8]) -> Option<Dir> {
+        let mut latest = lock(&self.latest);
+        match &*latest {
+            Some((known, found)) if known == path => found.clone(),
+            _ => {
+                let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+                let enter = |at: Dir, name| at.child(&Name::new(name).ok()?).ok();
+                let found = names.try_fold(self.root.clone(), enter);
+                *latest = Some((path.to_vec(), found.clone()));
+                found
+            }
+        }
+    }
+}
+
+impl TargetReceiver {
+    /// Makes a file that is not there a name of an earlier copy's, where one has it. In a dry run, only says whether.
+    pub(crate) fn link_from_earlier(&self, position: &EntryPosition, entry: &Entry) -> io::Result<bool> {
+        if self.earlier.copies.is_empty() {
+            return Ok(false);
+        }
+        let above = position.dir.path_bytes();
+        for copy in &self.earlier.copies {
+            let Some(dir) = self.has_it(copy, &above, &position.name, entry)? else { continue };
+            if self.is_dry() {
+                return Ok(true);
+            }
+            match link(&dir, &position.dir, &position.name) {
+                Ok(()) => return Ok(true),
+                Err(error) => self.tell_that_it_is_copied(&error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// The directory in which a copy has the file.
+    fn has_it(&self, copy: &LinkDest, above: &[u8], name: &Name, entry: &Entry) -> io::Result<Option<Dir>> {
+        let is_file = matches!(entry.kind, EntryContent::File { .. });
+        let Some(dir) = copy.directory(above).filter(|_| is_file) else { return Ok(None) };
+        Ok(self.is_the_same(&dir, name, entry)?.then_some(dir))
+    }
+
+    /// Whether the file of this name there is what the source has, with all of its metadata that are kept: these are
+    /// the file's, whatever it is called.
+    fn is_the_same(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
+        let there = self.standing(dir, name, entry)?;
+        let Some(look) = there.look.filter(|_| matches!(there.existing, ExistingEntry::File { .. })) else {
+            return Ok(false);
+        };
+        let is_same = match decide(&entry.kind, entry.meta.modified, &there.existing, self.conduct()) {
+            OverwriteDecision::Keep => true,
+            OverwriteDecision::Compare => self.has_digest(dir, name, entry)?,
+            _ => false,
+        };
+        Ok(is_same && self.metadata_reasons(dir, name, entry, &look).is_empty())
+    }
+
+    fn tell_that_it_is_copied(&self, error: &io::Error) {
+        if !self.earlier.told.swap(true, Ordering::Relaxed) {
+            let why = match Errno::from_io_error(error) {
+                Some(Errno::XDEV) => "they are on another file system, or the kernel does not let this process".into(),
+                _ => describe(error),
+            };
+            let why = why.lines().next().unwrap_or_default();
+            self.reporter.send(&WorkerMessage::Notice { text: format!("{CANNOT_LINK}: {why}") });
+        }
+    }
+}
+
+fn link(from: &Dir, into: &Dir, name: &Name) -> io::Result<()> {
+    let (from, into) = (from.fd()?, into.fd()?);
+    Ok(linkat(&*from, name.as_bytes(), &*into, name.as_bytes(), AtFlags::empty())?)
+}
+
+/// A path that begins at a directory which need not be there: `..` is what is above it by name.
+fn join(landing: &Path, path: &Path) -> PathBuf {
+    let mut whole = landing.to_owned();
+    if landing.is_dir() {
+        return whole.join(path);
+    }
+    let mut rest = path;
+    while let Ok(below) = rest.strip_prefix("..") {
+        whole = whole.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+        rest = below;
+    }
+    whole.join(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::testing::name;
+
+    #[test]
+    fn relative_paths_begin_at_the_target() {
+        let temp = tempfile::tempdir().unwrap();
+        let landing = temp.path().join("2");
+        assert_eq!(join(&landing, Path::new("../1")), temp.path().join("1"));
+        assert_eq!(join(&landing, Path::new("/x")), Path::new("/x"));
+        assert_eq!(join(Path::new("2"), Path::new("../1")), Path::new("./1"));
+        std::fs::create_dir(&landing).unwrap();
+        assert_eq!(join(&landing, Path::new("../1")), landing.join("../1"));
+    }
+
+    #[test]
+    fn the_same_directory_is_found_and_not_through_links() {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(temp.path().join("1/a/b")).unwrap();
+        std::os::unix::fs::symlink("a", temp.path().join("1/c")).unwrap();
+        let root = Dir::open_root(&temp.path().join("1")).unwrap();
+        let copy = LinkDest { root: root.clone(), latest: Mutex::default() };
+        let expected = root.child(&name("a")).unwrap().child(&name("b")).unwrap().identity();
+        let found = |path: &str| copy.directory(path.as_bytes()).map(|dir| dir.identity());
+        assert_eq!(found("a/b"), Some(expected));
+        assert_eq!(found("a/b"), Some(expected), "remembered");
+        assert_eq!((found("c"), found("a/x"), found("..")), (None, None, None));
+        assert_eq!(found(""), Some(root.identity()));
+    }
+}

@@ -1,0 +1,233 @@
+//! Files that the target has under other names: one that is needed may have been moved (`--detect-renames`), or have a new
+//! first name among several (`--hard-links`). What has its size, and its time or its name, is taken for an old file in its place ([`crate::receiver::delta::find_base`]): read at both ends, sent as far
+//! as it differs, and proven as any other.
+
+use haul_proto::delta::DeltaMethod;
+use haul_proto::delta::blocks::BLOCK;
+use haul_proto::delta::options::DeltaOptions;
+use haul_proto::entry::{Entry, Timestamp};
+use haul_proto::path::Name;
+use haul_proto::wire::report::WorkerMessage;
+use rustix::fs::{Mode, OFlags, openat};
+use std::cmp::Ordering;
+use std::io;
+use std::sync::OnceLock;
+
+use crate::fs::{Dir, FileStat, SpecialFiles, WalkEntry, WalkOptions, Walker};
+use crate::job::spec::Symlinks;
+use crate::receiver::TargetReceiver;
+use crate::receiver::file::base::BaseSource;
+use crate::receiver::place::target_path::TargetPath;
+use crate::sys::describe::describe;
+
+/// Most files that are remembered.
+const FILES_MAX: usize = 1 << 20;
+
+/// What is at the target before anything is copied, once somebody asks.
+#[derive(Default)]
+pub struct RenameDetector(OnceLock<SizeIndex>);
+
+/// Files of about the right time that are compared with one: file systems keep times more or less exactly, so the nearest
+/// times are the likely ones. All other files of the size may be as many as there are.
+const COMPARED_MAX: usize = 64;
+
+/// Files, by their sizes.
+#[derive(Default)]
+struct SizeIndex {
+    dirs: Vec<Dir>,
+    files: Vec<RenameCandidate>,
+    /// Places in `files`, by size, name and time.
+    by_name: Vec<u32>,
+    /// Places in `files`, by size and time.
+    by_time: Vec<u32>,
+    is_full: bool,
+}
+
+struct RenameCandidate {
+    size: u64,
+    look: FileStat,
+    /// Its place in `dirs`.
+    dir: u32,
+    name: Name,
+}
+
+impl TargetReceiver {
+    /// A file that may be the one that is to come, of `size` bytes, under another name: here or in an earlier copy.
+    pub(crate) fn find_moved(&self, spot: &TargetPath, entry: &Entry, size: u64) -> Option<BaseSource> {
+        let is_wanted = self.request.sync.detect_renames || self.may_have_other_names(entry);
+        if !is_wanted || self.is_within_process() || size <= BLOCK as u64 {
+            return None;
+        }
+        let modified = entry.meta.modified;
+        let index = self.renames.0.get_or_init(|| self.look_around());
+        let file = index.find(size, &spot.name, modified, |file| {
+            let dir = index.dirs.get(file.dir as usize);
+            dir.is_some_and(|dir| self.is_same_time(dir, modified, &file.look))
+        })?;
+        let dir = index.dirs.get(file.dir as usize)?.clone();
+        // What is there by now is looked at; a file that has gone, or become another, is none.
+        BaseSource::of(dir, file.name.clone(), DeltaMethod::Blocks)
+            .ok()
+            .filter(|basis| basis.size == size && self.may_use(basis))
+    }
+
+    /// Whether the first name of a file is new in a sync, and other ones may be here.
+    fn may_have_other_names(&self, entry: &Entry) -> bool {
+        let is_sync = self.request.sync.into && self.request.kept.hard_links;
+        is_sync && self.request.delta != DeltaOptions::default() && entry.further_names().is_some()
+    }
+
+    /// Walks through what is here, and in earlier copies.
+    fn look_around(&self) -> SizeIndex {
+        let index = index(self.landing.dir().into_iter().chain(self.earlier.dirs())).unwrap_or_else(|error| {
+            let why = describe(&error);
+            let text = format!("what is at the target was not looked through for moved files: {why}");
+            self.reporter.send(&WorkerMessage::Notice { text: text.replace('\n', "; ") });
+            SizeIndex::default()
+        });
+        if index.is_full {
+            let text = format!("moved files were looked for among {FILES_MAX} files of the target, and not among all");
+            self.reporter.send(&WorkerMessage::Notice { text });
+        }
+        index
+    }
+}
+
+fn index<'d>(roots: impl Iterator<Item = &'d Dir>) -> io::Result<SizeIndex> {
+    let mut index = SizeIndex::default();
+    for root in roots {
+        add(&mut index, root)?;
+    }
+    index.sort();
+    Ok(index)
+}
+
+/// Adds the files below `root`.
+fn add(index: &mut SizeIndex, root: &Dir) -> io::Result<()> {
+    // Its own descriptor: the listing of the other one may be read meanwhile.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = Dir::from_fd(openat(&*root.fd()?, c".", flags, Mode::empty())?)?;
+    let options = WalkOptions {
+        recursive: true,
+        symlinks: Symlinks::Ignore,
+        skip: None,
+        is_filtered: false,
+        nodes: SpecialFiles::default(),
+    };
+    let mut open = Vec::new();
+    for found in Walker::new(root, options) {
+        match found {
+            WalkEntry::EnterDir { dir, .. } => {
+                open.push(u32::try_from(index.dirs.len()).map_err(io::Error::other)?);
+                index.dirs.push(dir);
+            }
+            WalkEntry::LeaveDir { .. } => drop(open.pop()),
+            WalkEntry::File { name, look, .. } if look.size > BLOCK as u64 && !name.is_reserved() => {
+                if index.files.len() == FILES_MAX {
+                    index.is_full = true;
+                    break;
+                }
+                let dir = open.last().copied().unwrap_or(0);
+                index.files.push(RenameCandidate { size: look.size, look, dir, name });
+            }
+            // What cannot be looked at is no candidate.
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+impl SizeIndex {
+    fn sort(&mut self) {
+        let Self { files, by_name, by_time, .. } = self;
+        let places = || (0..).take(files.len());
+        let modified = |file: &RenameCandidate| file.look.meta.modified;
+        (*by_name, *by_time) = (places().collect(), places().collect());
+        let file = |place: &u32| &files[*place as usize];
+        by_name.sort_unstable_by(|a, b| {
+            let (a, b) = (file(a), file(b));
+            (a.size, &a.name, modified(a)).cmp(&(b.size, &b.name, modified(b)))
+        });
+        by_time.sort_unstable_by_key(|place| (file(place).size, modified(file(place))));
+    }
+
+    /// The file that is most like one of this size, name and time: with both; else with the time; else with the name.
+    fn find(
+        &self,
+        size: u64,
+        name: &Name,
+        modified: Timestamp,
+        is_same_time: impl Fn(&RenameCandidate) -> bool,
+    ) -> Option<&RenameCandidate> {
+        let file = |place: &u32| &self.files[*place as usize];
+        let range = |places: &'_ [u32], order: &dyn Fn(&RenameCandidate) -> Ordering| {
+            let start = places.partition_point(|place| order(file(place)).is_lt());
+            start..start + places[start..].partition_point(|place| order(file(place)).is_eq())
+        };
+        let of_time = |places: &[u32]| {
+            let (before, behind) =
+                places.split_at(places.partition_point(|at| file(at).look.meta.modified <= modified));
+            let nearest = before.iter().rev().take(COMPARED_MAX).chain(behind.iter().take(COMPARED_MAX));
+            nearest.copied().find(|place| is_same_time(file(place)))
+        };
+        let named = &self.by_name[range(&self.by_name, &|file| (file.size, &file.name).cmp(&(size, name)))];
+        let sized = &self.by_time[range(&self.by_time, &|file| file.size.cmp(&size))];
+        let found = of_time(named).or_else(|| of_time(sized)).or(named.last().copied());
+        found.map(|place| file(&place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn files_are_found_by_their_sizes_and_small_ones_are_not() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::create_dir_all(temp.path().join("a/b")).unwrap();
+        for (path, size) in [("a/x", 5000), ("a/b/y", 9000), ("z", 5000), ("small", 4096), ("a/.haul-x.part", 0)] {
+            fs::write(temp.path().join(path), vec![7; size]).unwrap();
+        }
+        let index = index(std::iter::once(&Dir::open_root(temp.path()).unwrap())).unwrap();
+        let found: Vec<_> = index
+            .by_name
+            .iter()
+            .map(|place| &index.files[*place as usize])
+            .map(|file| (file.size, index.dirs[file.dir as usize].path_of(file.name.as_bytes())))
+            .collect();
+        assert_eq!(found, [(5000, b"a/x".to_vec()), (5000, b"z".to_vec()), (9000, b"a/b/y".to_vec())]);
+    }
+
+    #[test]
+    fn many_files_of_one_size_are_told_apart_by_few_comparisons() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::write(temp.path().join("x"), "x").unwrap();
+        let root = Dir::open_root(temp.path()).unwrap();
+        let (_, look) = root.open_file(&Name::new(b"x").unwrap(), crate::fs::FollowLinks::Itself).unwrap();
+        let time = |seconds| Timestamp { seconds, nanoseconds: 7 };
+        let named = |number: i64| Name::new(format!("n{}", number % 100).as_bytes()).unwrap();
+        let candidate = |number: i64| {
+            let mut look = look;
+            look.meta.modified = time(number);
+            RenameCandidate { size: 5000 + u64::from(number == 9), look, dir: 0, name: named(number) }
+        };
+        let mut index = SizeIndex { files: (0..20_000).map(candidate).collect(), ..SizeIndex::default() };
+        index.sort();
+        let compared = std::cell::Cell::new(0);
+        let find = |name: &str, seconds, size| {
+            let is_same = |file: &RenameCandidate| {
+                compared.set(compared.get() + 1);
+                file.look.meta.modified == time(seconds)
+            };
+            let found = index.find(size, &Name::new(name.as_bytes()).unwrap(), time(seconds), is_same);
+            found.map(|file| (file.look.meta.modified.seconds, file.name.clone()))
+        };
+        assert_eq!(find("n42", 742, 5000), Some((742, named(42))), "both");
+        assert_eq!(find("n41", 742, 5000), Some((742, named(42))), "the time alone");
+        assert_eq!(find("n42", -5, 5000).map(|(_, name)| name), Some(named(42)), "the name alone");
+        assert_eq!((find("other", 30_000, 5000), find("n42", 742, 4999)), (None, None));
+        assert_eq!(find("n8", 9, 5001), Some((9, named(9))));
+        assert!(compared.get() <= 5 * 4 * COMPARED_MAX, "{} comparisons", compared.get());
+    }
+}

@@ -1,0 +1,145 @@
+//! What is needed of a file: nothing, what an earlier run or an old file has not, or all of it.
+
+use haul_proto::entry::{Entry, EntryMetadata};
+use haul_proto::journal::JournalHeader;
+use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision};
+use haul_proto::session::step::EntryAnswer;
+use haul_proto::sync::EqualityTest;
+use std::io;
+use std::sync::Arc;
+
+use crate::fs::{Dir, FileStat, MetadataParts};
+use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
+use crate::receiver::metadata::rights::{OTHERS_RIGHTS, has_capability, is_trusted, may_have_rights};
+use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
+use crate::receiver::place::existing_entry::{ExistingStat, attributes};
+use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+
+impl TargetReceiver {
+    /// Answers a file of which it is decided what becomes.
+    pub(crate) fn file(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        size: u64,
+        decided: &EntryDecision,
+        there: &ExistingStat,
+    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
+        let meta = entry.meta;
+        let spot = spot_at(position, decided);
+        if decided.decision == OverwriteDecision::Keep {
+            let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
+            self.file_stays(position, size)?;
+            self.journals.tidy(&spot, size);
+            if let Some(text) = refused {
+                // It is there, and is not known to be what the source has.
+                let _ = self.refuse(position, text);
+                return Ok(EntryAnswer::Settled);
+            }
+            self.tell_decided(position, entry, decided);
+            let is_same = self.request.sync.equal == EqualityTest::Digest || size == 0;
+            return if is_same { self.known_to_be_same(position, true) } else { Ok(EntryAnswer::Settled) };
+        }
+        if spot.replaces {
+            self.recover(&spot)?;
+        }
+        if let Err(text) = self.quota.take(size) {
+            return Ok(self.refuse(position, text));
+        }
+        let basis = match self.find_basis(&spot, size)? {
+            None => self.find_moved(&spot, entry, size),
+            basis => basis,
+        };
+        let answer =
+            if basis.as_ref().is_some_and(|basis| !basis.is_lost) { EntryAnswer::Delta } else { EntryAnswer::Needed };
+        let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
+        let item = |incoming: ReceivingFile, basis| {
+            Arc::new(ReceiverEntry::File(incoming.with(entry.more.clone()).of(basis).decided(decided)))
+        };
+        if basis.as_ref().is_some_and(|basis| basis.in_place.is_some()) {
+            return Ok(answer(item(ReceivingFile::new(spot, size, meta), basis)));
+        }
+        let Some((leaf, version)) = self.journals.place(&spot, size).zip(entry.version) else {
+            if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
+                return Ok(self.refuse(position, text));
+            }
+            return Ok(answer(item(ReceivingFile::new(spot, size, meta), basis)));
+        };
+        let frame = self.request.settings.frame;
+        let header = JournalHeader { name: spot.name.clone(), size, modified: meta.modified, version, frame };
+        match self.find_part(&spot, &leaf, &header) {
+            Ok(Some(part)) => {
+                let incoming = ReceivingFile::resumed(spot, meta, leaf, header, part);
+                Ok(EntryAnswer::Partial(item(incoming, basis)))
+            }
+            // Another run had a part of it, and has just given it its name.
+            Ok(None) if decided.decision == OverwriteDecision::Create && self.is_there_by_now(position)? => {
+                self.try_answer(position, entry)
+            }
+            Ok(None) => {
+                if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
+                    return Ok(self.refuse(position, text));
+                }
+                Ok(answer(item(ReceivingFile::recorded(spot, meta, leaf, header), basis)))
+            }
+            Err(text) => Ok(self.refuse(position, text)),
+        }
+    }
+
+    /// It has no size yet, and cannot be gone on with: nothing is recorded of it.
+    pub(crate) fn stream(
+        &self,
+        position: &EntryPosition,
+        meta: EntryMetadata,
+        decided: &EntryDecision,
+    ) -> EntryAnswer<ReceiverEntry> {
+        let incoming = ReceivingFile::new(spot_at(position, decided), UNKNOWN_SIZE, meta);
+        EntryAnswer::Needed(Arc::new(ReceiverEntry::File(incoming.decided(decided))))
+    }
+
+    fn is_there_by_now(&self, position: &EntryPosition) -> io::Result<bool> {
+        Ok(!position.fresh && ExistingStat::at(&position.dir, &position.name)?.existing != ExistingEntry::Absent)
+    }
+
+    /// With `-p`, a file that is there already gets owner and mode all the same, and attributes where these are kept.
+    /// `Some` says which attribute could not be set.
+    fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> io::Result<Option<String>> {
+        let meta = &entry.meta;
+        let preserve = self.request.preserve;
+        let owned = |meta: &EntryMetadata| (meta.mode, meta.uid, meta.gid);
+        let has_other_owner = preserve && owned(&there.meta) != owned(meta);
+        // What is the same by its size or its digest alone gets its time, too.
+        let has_other_time = there.meta.modified != meta.modified;
+        if !self.keeps_attributes() && !has_other_owner && !has_other_time {
+            return Ok(None);
+        }
+        let (file, look) = self.open_to_set(&position.dir, &position.name)?;
+        let gives_capability = self.keeps_attributes() && has_capability(entry) && !is_trusted(meta, &look);
+        if gives_capability || has_other_owner && !may_have_rights(meta, &look) {
+            return Err(io::Error::other(OTHERS_RIGHTS));
+        }
+        let keep =
+            MetadataParts { owner: has_other_owner, mode: has_other_owner.then_some(meta.mode), times: has_other_time };
+        self.apply_all(&file, meta, keep, attributes(entry))
+    }
+
+    /// Says so at once when a large file cannot fit, instead of after hours.
+    fn too_large(&self, dir: &Dir, size: u64, data_bytes: Option<u64>) -> io::Result<Option<String>> {
+        if size <= self.request.settings.frame.pack_file_max() || !self.request.rules.check_space {
+            return Ok(None);
+        }
+        let space = rustix::fs::fstatvfs(&*dir.fd()?)?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        // One that has no blocks at all (ramfs) does not tell.
+        let needed = data_bytes.map_or(size, |data_bytes| data_bytes.min(size));
+        Ok((space.f_blocks > 0 && needed > free).then(|| {
+            format!("no space: the file has {needed} bytes, and {free} are free there\nfree space there, or copy to another file system")
+        }))
+    }
+}
+
+fn spot_at(position: &EntryPosition, decided: &EntryDecision) -> TargetPath {
+    let replaces = matches!(decided.decision, OverwriteDecision::Replace | OverwriteDecision::ReplaceTree);
+    TargetPath { dir: position.dir.clone(), name: position.name.clone(), replaces }
+}

@@ -1,0 +1,267 @@
+//! The directory for backups: what is replaced or removed is found there afterwards, by its path from the landing down.
+//!
+//! What is replaced gets a second name there first, so that it is never missing. Where a file system has no hard links, it
+//! is moved, as is what is removed. Directories on the way are made as they are needed, one component at a time, and no
+//! symbolic link is followed.
+
+use haul_proto::path::{Name, escape};
+use haul_proto::wire::preserve::PreserveOptions;
+use haul_proto::wire::request::TargetRequest;
+use rustix::fs::{AtFlags, FileType, Mode, StatxFlags, linkat, mkdirat, renameat, statx, unlinkat};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::fs::meta::apply_with;
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, MetadataParts, attributes, lookup};
+use crate::metrics::reporter::add;
+use crate::receiver::TargetReceiver;
+use crate::receiver::place::destination::{Destination, RefusedRequest, missing_at};
+use crate::receiver::place::existing_entry::is_root;
+use crate::receiver::place::job_quota::JobQuota;
+use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::place::temp_files::make_temporary;
+use crate::sys::confine::{ConfineBounds, ConfineRights};
+use crate::sys::describe::describe;
+use crate::sys::sync::lock;
+
+/// Said where the directory for backups lies elsewhere.
+const ELSEWHERE: &str = "is on another file system than the target, and what is replaced is moved there by its name\nname a directory on the same file system with --backup-dir";
+/// Said where it is no other directory.
+const ITSELF: &str = "is the target itself\nname another directory with --backup-dir";
+/// Said where an earlier backup is something else.
+const IN_THE_WAY: &str =
+    "something else has its name in the directory for backups\nname another directory with --backup-dir";
+/// Said of what lies on another file system below the target.
+const OTHER_DISK: &str =
+    "it is on another file system than the directory for backups\ncopy what is on that file system by itself";
+/// Most directories that are remembered.
+const KNOWN_MAX: usize = 4096;
+
+/// Where what is replaced or removed is kept.
+pub struct BackupDirectory {
+    dir: Dir,
+    /// Directories of the landing, and those in their places here.
+    known: Mutex<HashMap<FileIdentity, Dir>>,
+    /// Directories that are made here count.
+    quota: Arc<JobQuota>,
+}
+
+impl BackupDirectory {
+    /// The one that is asked for, made where it is missing, but not in a dry run.
+    pub fn prepare(
+        request: &TargetRequest,
+        landing: &Destination,
+        quota: &Arc<JobQuota>,
+    ) -> Result<Option<Self>, RefusedRequest> {
+        let Some(into) = landing.dir().filter(|_| !request.sync.backup_dir.is_empty()) else { return Ok(None) };
+        let path = landing.root(request).join(OsStr::from_bytes(&request.sync.backup_dir));
+        let failed = |error: &io::Error| refused(&path, &format!(": {}", describe(error)));
+        if request.sync.is_dry {
+            return match Dir::open_root(&path) {
+                Ok(dir) => check(&dir, into, &path)
+                    .map(|()| Some(Self { dir, known: Mutex::default(), quota: Arc::clone(quota) })),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(failed(&error)),
+            };
+        }
+        quota.take_names(missing_at(&path)).map_err(|text| RefusedRequest { usage: false, text })?;
+        lookup::create_dir_all(&path, Mode::RWXU).map_err(|error| failed(&error))?;
+        let dir = Dir::open_root(&path).map_err(|error| failed(&error))?;
+        check(&dir, into, &path)?;
+        Ok(Some(Self { dir, known: Mutex::default(), quota: Arc::clone(quota) }))
+    }
+
+    /// Which directory it is.
+    pub fn identity(&self) -> FileIdentity {
+        self.dir.identity()
+    }
+
+    /// Lets it be written to.
+    pub fn allow(&self, bounds: &mut ConfineBounds, rights: ConfineRights) {
+        drop(self.dir.fd().map(|fd| bounds.allow(&*fd, rights)));
+    }
+
+    /// Gives what stands at `name` a second name here; where that cannot be, moves it. `false`: nothing is there, or a
+    /// directory, which is not replaced.
+    fn keep(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
+        let from = dir.fd()?;
+        match FileStat::at_name(&*from, name, FollowLinks::Itself) {
+            Ok(look) if look.kind == FileType::Directory => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Ok(_) => {}
+            Err(error) => return Err(error),
+        }
+        let place = self.place_of(dir)?;
+        let into = place.fd()?;
+        let link = |as_name: &Name| linkat(&*from, name.as_bytes(), &*into, as_name.as_bytes(), AtFlags::empty());
+        let linked = match link(name) {
+            // A link cannot replace an earlier backup; one that is renamed can.
+            Err(Errno::EXIST) => {
+                make_temporary(&into, name, b"backup", link).and_then(|temporary| {
+                    let renamed = renameat(&*into, temporary.as_bytes(), &*into, name.as_bytes());
+                    // Between two names of one file, renaming does nothing.
+                    let _ = unlinkat(&*into, temporary.as_bytes(), AtFlags::empty());
+                    renamed
+                })
+            }
+            linked => linked,
+        };
+        match linked {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS) => self.take(dir, name),
+            Err(error) => Err(explained(error)),
+        }
+    }
+
+    /// Moves what stands at `name`, which is no directory, here. `false`: nothing is there.
+    fn take(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
+        let place = self.place_of(dir)?;
+        let (from, into) = (dir.fd()?, place.fd()?);
+        match renameat(&*from, name.as_bytes(), &*into, name.as_bytes()) {
+            // Of two names of one file, renaming leaves both.
+            Ok(()) if is_same(&*from, &*into, name) => match unlinkat(&*from, name.as_bytes(), AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => Ok(true),
+                Err(error) => Err(error.into()),
+            },
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(explained(error)),
+        }
+    }
+
+    /// The directory here that stands for one of the landing's.
+    fn place_of(&self, dir: &Dir) -> io::Result<Dir> {
+        let mut known = lock(&self.known);
+        let (mut missing, mut at) = (Vec::new(), dir);
+        let mut place = loop {
+            let Some(parent) = at.parent() else { break self.dir.clone() };
+            match known.get(&at.identity()) {
+                Some(place) if place.name() == at.name() => break place.clone(),
+                _ => missing.push(at),
+            }
+            at = parent;
+        };
+        for old in missing.into_iter().rev() {
+            let Some(name) = old.name() else { continue };
+            place = enter_or_make(&place, name, old, &self.quota)?;
+            if known.len() >= KNOWN_MAX {
+                known.clear();
+            }
+            known.insert(old.identity(), place.clone());
+        }
+        if place.identity() == dir.identity() {
+            return Err(io::Error::other("it lies in the directory for backups itself"));
+        }
+        Ok(place)
+    }
+}
+
+impl TargetReceiver {
+    /// Keeps what stands there in the directory for backups, before it is replaced. Without one, does nothing.
+    pub(crate) fn back_up(&self, dir: &Dir, name: &Name) -> io::Result<()> {
+        let Some(backup) = self.backup.as_ref().filter(|_| !self.is_dry()) else { return Ok(()) };
+        if backup.keep(dir, name)? {
+            add(&self.reporter.sync.backed_up, 1);
+        }
+        Ok(())
+    }
+
+    /// The same for a file that gets its name.
+    pub(crate) fn keep_old(&self, spot: &TargetPath) -> Result<(), String> {
+        let kept = if spot.replaces { self.back_up(&spot.dir, &spot.name) } else { Ok(()) };
+        kept.map_err(|error| format!("what it replaces could not be backed up: {}", describe(&error)))
+    }
+
+    /// Takes away what stands there and is no directory: into the directory for backups, where there is one. `false`:
+    /// nothing is there.
+    pub(crate) fn put_away(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
+        let Some(backup) = &self.backup else {
+            return match unlinkat(&*dir.fd()?, name.as_bytes(), AtFlags::empty()) {
+                Ok(()) => Ok(true),
+                Err(Errno::NOENT) => Ok(false),
+                Err(error) => Err(error.into()),
+            };
+        };
+        let is_there = backup.take(dir, name)?;
+        add(&self.reporter.sync.backed_up, u64::from(is_there));
+        Ok(is_there)
+    }
+}
+
+/// The number of the mount that something lies on; `None` where the system does not tell (before Linux 5.8).
+pub fn mount_of(fd: impl AsFd) -> Option<u64> {
+    let stat = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
+    StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::MNT_ID).then_some(stat.stx_mnt_id)
+}
+
+/// Names can be moved from the landing there.
+fn check(dir: &Dir, landing: &Dir, path: &Path) -> Result<(), RefusedRequest> {
+    if dir.identity() == landing.identity() {
+        return Err(refused(path, &format!(" {ITSELF}")));
+    }
+    let mount = |dir: &Dir| dir.fd().ok().and_then(|fd| mount_of(&*fd));
+    if dir.identity().device == landing.identity().device && mount(dir) == mount(landing) {
+        return Ok(());
+    }
+    Err(refused(path, &format!(" {ELSEWHERE}")))
+}
+
+fn refused(path: &Path, text: &str) -> RefusedRequest {
+    let text = format!("the directory for backups, {},{text}", escape(path.as_os_str().as_bytes()));
+    RefusedRequest { usage: true, text: text.replacen(",:", ":", 1) }
+}
+
+fn enter_or_make(above: &Dir, name: &Name, old: &Dir, quota: &JobQuota) -> io::Result<Dir> {
+    let is_new = match mkdirat(&*above.fd()?, name.as_bytes(), Mode::RWXU) {
+        Ok(()) => {
+            quota.take_names(1).map_err(io::Error::other)?;
+            true
+        }
+        Err(Errno::EXIST) => false,
+        Err(error) => return Err(error.into()),
+    };
+    let made = above.child(name).map_err(|error| match Errno::from_io_error(&error) {
+        Some(error @ (Errno::NOTDIR | Errno::LOOP)) => explained(error),
+        _ => error,
+    })?;
+    if is_new {
+        dress(&made, old)?;
+    }
+    Ok(made)
+}
+
+/// Gives a new directory owner, mode, attributes and access control lists of an old one, as far as this process may.
+/// Its owner can make something in it.
+fn dress(made: &Dir, old: &Dir) -> io::Result<()> {
+    let (made, old) = (made.fd()?, old.fd()?);
+    let meta = FileStat::at_fd(&*old)?.meta;
+    let kept = PreserveOptions { attributes: true, acls: true, ..PreserveOptions::default() };
+    let attributes = attributes::read(&*old, kept).unwrap_or_default();
+    let mode = if is_root() { meta.mode } else { meta.mode | 0o700 };
+    let keep = MetadataParts { owner: true, mode: Some(mode), times: false };
+    let _ = apply_with(&*made, &meta, keep, || drop(attributes::put(&*made, &attributes, kept)))?;
+    Ok(())
+}
+
+/// Whether a name stands for one file in both directories.
+fn is_same(one: impl AsFd, other: impl AsFd, name: &Name) -> bool {
+    let look =
+        |dir: &dyn AsFd| FileStat::at_name(dir.as_fd(), name, FollowLinks::Itself).map(|look| look.identity).ok();
+    look(&one).is_some_and(|one| Some(one) == look(&other))
+}
+
+/// What goes wrong with a name there, in words.
+fn explained(error: Errno) -> io::Error {
+    match error {
+        Errno::ISDIR | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST | Errno::LOOP => io::Error::other(IN_THE_WAY),
+        Errno::XDEV => io::Error::other(OTHER_DISK),
+        error => error.into(),
+    }
+}

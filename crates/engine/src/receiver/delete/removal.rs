@@ -1,0 +1,386 @@
+//! What is at the target alone is removed, where that was asked for: in each directory when all that belongs in it is
+//! there, or when everything is ([`crate::receiver::delete::extraneous`]); and what is in the way of what the source has.
+//!
+//! Never removed are unfinished files of haul, what filters leave out, the directory for backups, earlier copies, the
+//! sources themselves, and what lies on another file system.
+
+use crate::receiver::place::entry_position::TreeReplacement;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation};
+use haul_proto::filter::FilterScope;
+use haul_proto::overwrite_policy::OverwriteRefusal;
+use haul_proto::path::Name;
+use haul_proto::session::step::{EntryAnswer, ParentDirectory};
+use haul_proto::sync::DeleteMode;
+use haul_proto::wire::list_batch::ListedKinds;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::{TargetOperand, TargetRequest};
+use rustix::fs::FileType;
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
+use crate::receiver::delete::extraneous::DeferredRemovals;
+use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing, sorted_names};
+use crate::receiver::delete::source_names::SourceNames;
+use crate::receiver::place::destination::{DestinationKind, RefusedRequest};
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::sys::machine;
+use crate::sys::sync::lock;
+
+/// Said of a source that would be removed.
+const IS_SOURCE: &str = "the source lies in the target: it stays\nmove it away, or leave it out with --exclude";
+/// Said where a source could not be listed.
+const HINDERED: &str = "the source could not be listed to its end: nothing more is removed at the target; --ignore-errors removes it all the same";
+/// Said where what is in the way cannot go as a whole.
+const NOT_ALL: &str = "a directory stands there, and not all that is in it can be removed\nmove it away";
+/// Said where filters keep what is in the way.
+const PROTECTED: &str = "a directory stands there, and the filters or kinds of this job protect files in it\nmove it away, or add --delete-excluded";
+/// Said where a job ended meanwhile.
+const STOPPED: &str = "the job was stopped";
+/// Said where it cannot be known what belongs into a directory.
+const MERGED: &str = "what is in several directories goes into one, and what is there alone cannot be told\nwith --delete, name one source whose contents are meant, or name all of them without a slash at the end";
+
+/// What is known of what is removed.
+pub struct ExtraneousRemoval {
+    /// What is never removed; with what is said of it, if anything.
+    kept: HashMap<FileIdentity, Option<&'static str>>,
+    /// Names that several operands have.
+    shared_names: HashSet<Name>,
+    /// Some of them are no directories.
+    keeps_files: bool,
+    state: Mutex<RemovalState>,
+    stopped: AtomicBool,
+}
+
+/// How far it has come.
+#[derive(Default)]
+pub(crate) struct RemovalState {
+    /// How many entries were removed, earlier attempts included.
+    removed: u64,
+    /// It was told that there are more than may be.
+    pub is_over: bool,
+    /// A source could not be listed to its end, which was told.
+    pub is_hindered: bool,
+    /// What is removed in the end.
+    pub laters: DeferredRemovals,
+}
+
+impl ExtraneousRemoval {
+    /// Besides these directories, the sources are never removed.
+    pub fn prepare(request: &TargetRequest, kept: impl Iterator<Item = FileIdentity>) -> Result<Self, RefusedRequest> {
+        let sync = &request.sync;
+        if sync.deletes() && request.operands.len() > 1 && request.operands.iter().any(|one| one.name.is_none()) {
+            return Err(RefusedRequest::usage(MERGED.into()));
+        }
+        let is_here = (sync.deletes() || sync.replaces_trees) && request.source_boot == machine::boot_id();
+        let sources = || request.operands.iter().filter(|_| is_here);
+        let identity = |source: &TargetOperand| FileIdentity { device: source.device, inode: source.inode };
+        let (mut names, mut shared_names) = (HashSet::new(), HashSet::new());
+        for name in request.operands.iter().filter_map(|one| one.name.as_ref()) {
+            if !names.insert(name) {
+                shared_names.insert(name.clone());
+            }
+        }
+        let sources_kept = sources().map(|one| (identity(one), Some(IS_SOURCE)));
+        Ok(Self {
+            // An identity of both kinds is kept without a message.
+            kept: sources_kept.chain(kept.map(|dir| (dir, None))).collect(),
+            shared_names,
+            keeps_files: sources().any(|source| !source.directory),
+            state: Mutex::new(RemovalState { removed: sync.removed_before, ..RemovalState::default() }),
+            stopped: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether this is never removed; with what is to be said of it, if anything.
+    pub fn is_kept(&self, identity: FileIdentity) -> Option<Option<&'static str>> {
+        self.kept.get(&identity).copied()
+    }
+
+    /// Whether that can be said of what is no directory.
+    pub fn keeps_files(&self) -> bool {
+        self.keeps_files
+    }
+
+    /// One that was counted was not removed.
+    pub fn give_back(&self) {
+        let mut state = lock(&self.state);
+        state.removed = state.removed.saturating_sub(1);
+    }
+
+    /// Whoever removes something, stops.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing more is to be removed.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+impl TargetReceiver {
+    /// Whether things are only removed, and nothing is copied.
+    pub(crate) fn removes_only(&self) -> bool {
+        self.request.sync.delete == DeleteMode::Only
+    }
+
+    /// Where the names in a directory of the source are kept, if everything else in it is to be removed; `above` is whether
+    /// that holds in the directory that it is in.
+    pub(crate) fn names_for(&self, dir: &Dir, above: bool) -> Option<SourceNames> {
+        let is_swept = above && self.request.sync.deletes() && self.removal.is_kept(dir.identity()).is_none();
+        is_swept.then(|| SourceNames::new(&self.names_kept))
+    }
+
+    /// Whether a directory of the target is one source's alone, so that what that does not have is there alone.
+    pub(crate) fn is_one_sources(&self, name: Option<&Name>) -> bool {
+        let request = &self.request;
+        let is_named_once = || name.is_some_and(|name| !self.removal.shared_names.contains(name));
+        let is_placed = request.listed == ListedKinds::No && request.rules.below.is_empty();
+        is_placed && (request.operands.len() == 1 || is_named_once())
+    }
+
+    /// The source has this.
+    pub(crate) fn note_name(&self, entry: &Entry) {
+        let EntryLocation::Child { name, .. } = &entry.place else { return };
+        if !self.request.sync.deletes() {
+            return;
+        }
+        let parent = self.lock().machine.parent(&entry.place);
+        if let ParentDirectory::Open(parent) = parent
+            && let ReceiverEntry::Directory { names: Some(names), .. } = &*parent
+        {
+            names.add(name);
+        }
+    }
+
+    /// The source has these in a directory, and does not offer them.
+    pub(crate) fn left_out_there(&self, directory: &ReceiverEntry, left_out: &[Name]) {
+        if let ReceiverEntry::Directory { names: Some(names), .. } = directory
+            && !self.request.sync.delete_filtered
+        {
+            left_out.iter().for_each(|name| names.add(name));
+        }
+    }
+
+    /// Answers an entry where nothing is copied: directories that are there are entered.
+    pub(crate) fn answer_only_removal(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        let parent = self.lock().machine.parent(&entry.place);
+        if entry.kind != EntryContent::Directory {
+            return if matches!(parent, ParentDirectory::Refused) {
+                EntryAnswer::Refused
+            } else {
+                EntryAnswer::Settled
+            };
+        }
+        let mut own_name = None;
+        let (dir, above) = match (parent, &entry.place) {
+            (ParentDirectory::Operand(number), _) => {
+                let Some(operand) = self.operand_asked_for(number, entry) else {
+                    return self.refuse_operand(OverwriteRefusal::NotAsked);
+                };
+                let is_alone = self.is_one_sources(operand.name.as_ref());
+                let dir = match (&self.landing.kind, &operand.name) {
+                    (DestinationKind::Contents(dir), _) => Ok(dir.clone()),
+                    (DestinationKind::Into(dir), name) => {
+                        operand.below.iter().chain(name).try_fold(dir.clone(), |dir, name| self.enter(&dir, name))
+                    }
+                    _ => return EntryAnswer::Refused,
+                };
+                own_name = operand.name;
+                (dir, is_alone)
+            }
+            (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
+                ReceiverEntry::Directory { dir, names, .. } => (self.enter(dir, name), names.is_some()),
+                _ => return EntryAnswer::Refused,
+            },
+            _ => return EntryAnswer::Refused,
+        };
+        match dir {
+            Ok(dir) => {
+                let names = self.names_for(&dir, above);
+                let (fresh, meta) = (false, entry.meta);
+                let item = Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes: None });
+                match entry.place {
+                    EntryLocation::Operand(_) => {
+                        self.unless_another_run_has_it(EntryAnswer::Needed(item), own_name.as_ref())
+                    }
+                    _ => EntryAnswer::Needed(item),
+                }
+            }
+            // The copy will make one here, or say why it cannot.
+            Err(_) => EntryAnswer::Refused,
+        }
+    }
+
+    /// A source could not be listed to its end: what it has is not known. Says so once.
+    pub(crate) fn hinder_removal(&self) {
+        let sync = &self.request.sync;
+        if sync.deletes() && !sync.delete_despite_errors && !std::mem::replace(&mut self.removing().is_hindered, true) {
+            self.reporter.send(&WorkerMessage::Notice { text: HINDERED.into() });
+        }
+    }
+
+    pub(crate) fn removing(&self) -> MutexGuard<'_, RemovalState> {
+        lock(&self.removal.state)
+    }
+
+    /// Whether something may replace what stands there: a directory only where that was asked for, or where it is empty;
+    /// and not where filters protect some of it. What is in it counts as removed from here on.
+    pub(crate) fn may_make_way(&self, dir: &Dir, name: &Name, place: &EntryLocation) -> io::Result<TreeReplacement> {
+        self.may_still_make_way(dir, name, TreeReplacement { scope: self.filtered.scope_of(place), reserved: 0 })
+    }
+
+    /// The same of a directory of which it was decided before: something may have come into it meanwhile.
+    pub(crate) fn may_still_make_way(
+        &self,
+        dir: &Dir,
+        name: &Name,
+        removal: TreeReplacement,
+    ) -> io::Result<TreeReplacement> {
+        let Some(kind) = kind_of(dir, name)? else { return Ok(removal) };
+        let refused = |text: String| Err(io::Error::other(text));
+        if kind == FileType::Directory && !self.request.sync.replaces_trees {
+            return match sorted_names(&self.enter(dir, name)?)?.is_empty() {
+                true => Ok(removal),
+                false => refused(OverwriteRefusal::IsDirectory.text().into()),
+            };
+        }
+        let protects = kind == FileType::Directory && !self.request.sync.delete_filtered;
+        let scope = removal.scope.as_ref().filter(|_| protects);
+        if self.filtered.leaves_out(scope.and_then(|own| own.above()), name, true) {
+            return refused(PROTECTED.into());
+        }
+        let mut counting = TreeClearing::counting(self).below();
+        match counting.clear_within(dir, name, kind, scope.cloned()) {
+            Ok(true) => {}
+            Ok(false) if counting.is_protected => return refused(PROTECTED.into()),
+            Ok(false) if kind == FileType::Directory => return refused(NOT_ALL.into()),
+            Ok(false) => return refused(IS_SOURCE.into()),
+            Err(RemovalLimit) => return refused(STOPPED.into()),
+        }
+        let entries = counting.entries;
+        match self.reserve(entries.saturating_sub(removal.reserved)) {
+            Ok(()) => Ok(TreeReplacement { reserved: entries.max(removal.reserved), ..removal }),
+            Err(most) => refused(format!(
+                "a directory of {entries} entries stands there, and at most {most} may be removed\nallow more with --max-delete"
+            )),
+        }
+    }
+
+    /// Makes room for something that replaces what stands there. A directory goes with all that is in it where that was
+    /// asked for; else it has to be empty. What stands there itself is not told.
+    pub(crate) fn make_way(&self, dir: &Dir, name: &Name, place: &EntryLocation) -> io::Result<()> {
+        let removal = self.may_make_way(dir, name, place)?;
+        self.make_way_as(dir, name, &removal)
+    }
+
+    /// The same as it was decided.
+    pub(crate) fn make_way_as(&self, dir: &Dir, name: &Name, removal: &TreeReplacement) -> io::Result<()> {
+        let Some(kind) = kind_of(dir, name)? else { return Ok(()) };
+        match self.clearing(removal).clear_within(dir, name, kind, self.protecting(removal)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(io::Error::other(NOT_ALL)),
+            Err(RemovalLimit) => Err(io::Error::other(STOPPED)),
+        }
+    }
+
+    /// Removes what is in a directory, as it was decided.
+    pub(crate) fn clearing(&self, removal: &TreeReplacement) -> TreeClearing<'_> {
+        let reserved = self.request.sync.delete_max.map(|_| removal.reserved);
+        TreeClearing::new(self).below().within(reserved)
+    }
+
+    /// What protects entries in such a directory.
+    pub(crate) fn protecting(&self, removal: &TreeReplacement) -> Option<Arc<FilterScope>> {
+        removal.scope.clone().filter(|_| !self.request.sync.delete_filtered)
+    }
+
+    /// Counts entries as removed. An error says how many may be, where these are too many.
+    fn reserve(&self, entries: u64) -> Result<(), u64> {
+        let mut state = self.removing();
+        let removed = state.removed.saturating_add(entries);
+        match self.request.sync.delete_max.filter(|most| removed > *most) {
+            Some(most) => Err(most),
+            None => {
+                state.removed = removed;
+                Ok(())
+            }
+        }
+    }
+
+    /// Counts as many of these entries as removed as may be; how many. Where that is not all, it is told once.
+    pub(crate) fn reserve_some(&self, entries: u64) -> u64 {
+        let mut state = self.removing();
+        let Some(most) = self.request.sync.delete_max else { return entries };
+        let reserved = entries.min(most.saturating_sub(state.removed));
+        state.removed += reserved;
+        let is_news = reserved < entries && !std::mem::replace(&mut state.is_over, true);
+        drop(state);
+        if is_news {
+            self.fail(self.landing.path(b""), over_most(most));
+        }
+        reserved
+    }
+
+    /// Whether this job carries no entries of a kind: FIFOs, sockets and devices.
+    pub(crate) fn leaves_out_kind(&self, kind: FileType) -> bool {
+        let kept = self.request.kept;
+        let is_carried = match kind {
+            FileType::CharacterDevice | FileType::BlockDevice => kept.devices,
+            FileType::Fifo | FileType::Socket => kept.specials,
+            _ => true,
+        };
+        !is_carried && !self.request.sync.delete_filtered
+    }
+
+    /// How many may be removed, where so many more are too many.
+    pub(crate) fn most_removed_with(&self, entries: u64) -> Option<u64> {
+        let removed = self.removing().removed;
+        self.request.sync.delete_max.filter(|most| removed.saturating_add(entries) > *most)
+    }
+
+    /// One more is to be removed. Where no more may be, that is told once.
+    pub(crate) fn take_from_max(&self) -> Result<(), RemovalLimit> {
+        let mut state = self.removing();
+        let Some(most) = self.request.sync.delete_max.filter(|most| state.removed >= *most) else {
+            state.removed += 1;
+            return Ok(());
+        };
+        if !std::mem::replace(&mut state.is_over, true) {
+            drop(state);
+            self.fail(self.landing.path(b""), over_most(most));
+        }
+        Err(RemovalLimit)
+    }
+
+    /// Whether this is a source itself; says so where it `tells`.
+    pub(crate) fn is_operand(&self, dir: &Dir, name: &Name, tells: bool) -> bool {
+        let look = dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
+        let why = look.ok().and_then(|look| self.removal.is_kept(look.identity)).flatten();
+        if let Some(why) = why.filter(|_| tells) {
+            self.fail(self.landing.path(&dir.path_of(name.as_bytes())), why);
+        }
+        why.is_some()
+    }
+}
+
+fn over_most(most: u64) -> String {
+    format!(
+        "at most {most} entries may be removed, and more are at the target alone: the others stay\nallow more with --max-delete"
+    )
+}
+
+fn kind_of(dir: &Dir, name: &Name) -> io::Result<Option<FileType>> {
+    match FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself) {
+        Ok(look) => Ok(Some(look.kind)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+#[path = "removal_tests.rs"]
+pub(crate) mod tests;

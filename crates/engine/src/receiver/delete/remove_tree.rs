@@ -1,0 +1,282 @@
+//! Removes what stands at a name at the target, with all that is in it, children first; with a directory for backups, what
+//! is no directory goes there instead.
+//!
+//! Goes by held directories and single names, follows no link, crosses no mount, and keeps a stack of its own. In memory
+//! are the names in the directories on the way down.
+
+use haul_proto::filter::FilterScope;
+use haul_proto::path::Name;
+use haul_proto::sync::ChangeKind;
+use rustix::fs::{AtFlags, FileType, unlinkat};
+use rustix::io::Errno;
+use std::io;
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use super::backup::mount_of;
+use crate::fs::{Dir, each_name};
+use crate::policy::audit::AuditAction;
+use crate::receiver::TargetReceiver;
+use crate::receiver::place::existing_entry::entry_kind;
+use crate::sys::describe::describe;
+
+/// Said of a directory in which another file system begins.
+const MOUNTED: &str =
+    "it is there alone, and another file system begins there: it stays\nunmount that, or leave it out with --exclude";
+
+/// No more is to be removed: as many were as may be, or the job is over.
+#[derive(Debug)]
+pub struct RemovalLimit;
+
+/// Goes through what is to be removed.
+pub struct TreeClearing<'t> {
+    target: &'t TargetReceiver,
+    /// Nothing is removed or told.
+    only_counts: bool,
+    /// What stands at the name itself is not told, nor counted.
+    only_below: bool,
+    /// A directory that was renamed, with its name from before: what is reported has that.
+    renamed: Option<[Name; 2]>,
+    /// So many more entries may be removed, which count already; `None`: each is counted when it is removed.
+    reserved: Option<u64>,
+    /// What was counted.
+    pub entries: u64,
+    /// Something stays, since filters or the kinds of this job leave it out.
+    pub is_protected: bool,
+}
+
+/// A directory on the way down.
+struct TreeLevel {
+    dir: Dir,
+    mount: Option<u64>,
+    names: IntoIter<(Name, FileType)>,
+    scope: Option<Arc<FilterScope>>,
+    /// Something stays in it.
+    stays: bool,
+}
+
+/// What came of going into a directory.
+enum EnteredDirectory {
+    Level(TreeLevel),
+    Vanished,
+    Stays,
+}
+
+impl<'t> TreeClearing<'t> {
+    /// Removes and tells.
+    pub fn new(target: &'t TargetReceiver) -> Self {
+        Self {
+            target,
+            only_counts: false,
+            only_below: false,
+            renamed: None,
+            reserved: None,
+            entries: 0,
+            is_protected: false,
+        }
+    }
+
+    /// Only counts what would be removed.
+    pub fn counting(target: &'t TargetReceiver) -> Self {
+        Self { only_counts: true, ..Self::new(target) }
+    }
+
+    /// As if what stands at the name itself were not removed, but replaced.
+    pub fn below(self) -> Self {
+        Self { only_below: true, ..self }
+    }
+
+    /// Removes no more entries than were counted as removed before.
+    pub fn within(self, reserved: Option<u64>) -> Self {
+        Self { reserved, ..self }
+    }
+
+    /// What is reported is below `before`, which `now` was called.
+    pub fn renamed(self, now: &Name, before: &Name) -> Self {
+        Self { renamed: Some([now.clone(), before.clone()]), ..self }
+    }
+
+    /// The path of something as it is reported, from the landing down.
+    fn path(&self, dir: &Dir, name: &Name) -> Vec<u8> {
+        let path = dir.path_of(name.as_bytes());
+        let Some([now, before]) = &self.renamed else { return path };
+        let renamed = |part| if part == now.as_bytes() { before.as_bytes() } else { part };
+        path.split(|byte| *byte == b'/').map(renamed).collect::<Vec<_>>().join(&b'/')
+    }
+
+    /// Removes what stands at `name`, but for what filters leave out in the directory of `scope` and below. Whether nothing
+    /// is there any more, or would be; what could not be removed was told.
+    pub fn clear(
+        &mut self,
+        dir: &Dir,
+        name: &Name,
+        kind: FileType,
+        scope: Option<&Arc<FilterScope>>,
+    ) -> Result<bool, RemovalLimit> {
+        let own = scope.filter(|_| kind == FileType::Directory);
+        let own = own.map(|above| Arc::new(FilterScope::below(Arc::clone(above), name.clone(), Vec::new())));
+        self.clear_within(dir, name, kind, own)
+    }
+
+    /// The same, with the scope of the directory `name` itself.
+    pub fn clear_within(
+        &mut self,
+        dir: &Dir,
+        name: &Name,
+        kind: FileType,
+        scope: Option<Arc<FilterScope>>,
+    ) -> Result<bool, RemovalLimit> {
+        if kind != FileType::Directory {
+            return self.remove(dir, name, kind, !self.only_below);
+        }
+        let mount = dir.fd().ok().and_then(|fd| mount_of(&*fd));
+        let mut levels = match self.enter(dir, mount, name, scope) {
+            EnteredDirectory::Level(level) => vec![level],
+            EnteredDirectory::Vanished => return Ok(true),
+            EnteredDirectory::Stays => return Ok(false),
+        };
+        while let Some(level) = levels.last_mut() {
+            let Some((name, kind)) = level.names.next() else {
+                let is_gone = self.leave(dir, &mut levels, name)?;
+                match levels.last_mut() {
+                    Some(above) => above.stays |= !is_gone,
+                    None => return Ok(is_gone),
+                }
+                continue;
+            };
+            let is_directory = kind == FileType::Directory;
+            let scope = level.scope.as_ref();
+            let is_protected = self.target.filtered.leaves_out(scope, &name, is_directory)
+                || self.only_below && self.target.leaves_out_kind(kind);
+            self.is_protected |= is_protected;
+            if name.is_reserved() || is_protected {
+                level.stays = true;
+            } else if is_directory {
+                let scope =
+                    scope.map(|above| Arc::new(FilterScope::below(Arc::clone(above), name.clone(), Vec::new())));
+                match self.enter(&level.dir, level.mount, &name, scope) {
+                    EnteredDirectory::Level(next) => levels.push(next),
+                    EnteredDirectory::Vanished => {}
+                    EnteredDirectory::Stays => level.stays = true,
+                }
+            } else {
+                level.stays |= !self.remove(&level.dir, &name, kind, true)?;
+            }
+        }
+        Ok(false)
+    }
+
+    fn enter(&self, dir: &Dir, mount: Option<u64>, name: &Name, scope: Option<Arc<FilterScope>>) -> EnteredDirectory {
+        let stays = |text: &str| {
+            if !self.only_counts {
+                self.target.fail(self.target.landing.path(&self.path(dir, name)), text);
+            }
+            EnteredDirectory::Stays
+        };
+        let child = match self.target.enter(dir, name) {
+            Ok(child) => child,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return EnteredDirectory::Vanished,
+            Err(error) => return stays(&describe(&error)),
+        };
+        if let Some(why) = self.target.removal.is_kept(child.identity()) {
+            return why.map_or(EnteredDirectory::Stays, stays);
+        }
+        let own_mount = child.fd().ok().and_then(|fd| mount_of(&*fd));
+        if child.identity().device != dir.identity().device || own_mount != mount {
+            return stays(MOUNTED);
+        }
+        match sorted_names(&child) {
+            Ok(names) => {
+                EnteredDirectory::Level(TreeLevel { dir: child, mount, names: names.into_iter(), scope, stays: false })
+            }
+            Err(error) => stays(&describe(&error)),
+        }
+    }
+
+    /// Removes the innermost directory, if nothing is in it any more. `name` is the first one's, in `dir`.
+    fn leave(&mut self, dir: &Dir, levels: &mut Vec<TreeLevel>, name: &Name) -> Result<bool, RemovalLimit> {
+        let Some(TreeLevel { dir: emptied, stays, .. }) = levels.pop() else { return Ok(false) };
+        emptied.keep_parent_open();
+        if stays || self.only_counts {
+            self.target.restore_mode(&emptied);
+        }
+        if stays {
+            return Ok(false);
+        }
+        match (levels.last(), emptied.name()) {
+            (Some(above), Some(own_name)) => self.remove(&above.dir, own_name, FileType::Directory, true),
+            _ => self.remove(dir, name, FileType::Directory, !self.only_below),
+        }
+    }
+
+    /// Removes what is no directory, or an empty one.
+    fn remove(&mut self, dir: &Dir, name: &Name, kind: FileType, is_told: bool) -> Result<bool, RemovalLimit> {
+        let target = self.target;
+        if target.removal.is_stopped() {
+            return Err(RemovalLimit);
+        }
+        if target.removal.keeps_files()
+            && kind != FileType::Directory
+            && target.is_operand(dir, name, !self.only_counts)
+        {
+            return Ok(false);
+        }
+        self.entries += u64::from(is_told);
+        if self.only_counts {
+            return Ok(true);
+        }
+        if is_told {
+            match &mut self.reserved {
+                Some(0) => return Err(RemovalLimit),
+                Some(left) => *left -= 1,
+                None => target.take_from_max()?,
+            }
+        }
+        let widened = target.widen(dir);
+        let removed = match target.is_dry() {
+            _ if widened.is_err() => widened.map(|()| true),
+            true => Ok(true),
+            false if kind == FileType::Directory => remove_directory(dir, name),
+            false => target.put_away(dir, name),
+        };
+        match removed {
+            Ok(true) if is_told => {
+                target.tell_item(|| self.path(dir, name), entry_kind(kind), ChangeKind::Removed);
+                return Ok(true);
+            }
+            Ok(true) if target.reporter.is_audited() && !target.is_dry() => {
+                target.reporter.audit_change(
+                    AuditAction::Removed,
+                    entry_kind(kind),
+                    &target.landing.path(&self.path(dir, name)),
+                );
+            }
+            Ok(_) => {}
+            Err(ref error) => target.fail(target.landing.path(&self.path(dir, name)), describe(error)),
+        }
+        if is_told && !matches!(removed, Ok(true)) {
+            match &mut self.reserved {
+                Some(left) => *left += 1,
+                None => target.removal.give_back(),
+            }
+        }
+        Ok(removed.is_ok())
+    }
+}
+
+/// The names in a directory, in an order that is the same each time.
+pub fn sorted_names(dir: &Dir) -> io::Result<Vec<(Name, FileType)>> {
+    let mut names = Vec::new();
+    each_name(dir, |name, kind| names.push((name.clone(), kind)))?;
+    names.sort_unstable_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
+    Ok(names)
+}
+
+/// `false`: nothing is there.
+pub fn remove_directory(dir: &Dir, name: &Name) -> io::Result<bool> {
+    match unlinkat(&*dir.fd()?, name.as_bytes(), AtFlags::REMOVEDIR) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,263 @@
+//! Threads that read old files and tell the source what these have: see [`crate::receiver::delta::find_base`].
+//!
+//! As in `reread`, a piece of a file is read at a time, so that all threads share a large one, and each piece opens the
+//! file for itself.
+
+use haul_proto::delta::rolling::RollingSignature;
+use haul_proto::delta::{DeltaMethod, blocks};
+use haul_proto::ids::EntryId;
+use haul_proto::limits::{FRAME_RUNS_MAX, SUMS_MAX};
+use haul_proto::scheduler::PIECE_FRAMES_MAX;
+use rustix::fs::{Advice, fadvise};
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::fs::FileStat;
+use crate::io::storage::IoMethod as Route;
+use crate::io::storage::calls::read_at;
+use crate::io::storage::file::OpenedFile;
+use crate::io::storage::policy::IoPlan;
+use crate::io::storage::read::FrameReader;
+use crate::metrics::reporter::add;
+use crate::receiver::file::base::{BaseSource, OLD_CHANGED};
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::sys::describe::describe;
+
+/// Bytes of an old file that a thread takes at a time where its blocks are summed.
+const SUMMED_BYTES: u64 = 8 << 20;
+
+/// An old file that is to be told of.
+pub struct SignatureTask {
+    entry: EntryId,
+    item: Arc<ReceiverEntry>,
+    /// What is left of it: frames of the new file, or blocks of the old one.
+    left: VecDeque<Range<u64>>,
+    /// At most so many at a time.
+    most: u64,
+}
+
+/// A part of that.
+struct SignatureRange {
+    entry: EntryId,
+    item: Arc<ReceiverEntry>,
+    range: Range<u64>,
+}
+
+impl SignatureTask {
+    /// A part of what is left, and whether anything is left then.
+    fn split(&mut self) -> Option<(SignatureRange, bool)> {
+        let front = self.left.front_mut()?;
+        let range = front.start..front.end.min(front.start + self.most);
+        front.start = range.end;
+        if front.is_empty() {
+            self.left.pop_front();
+        }
+        Some((SignatureRange { entry: self.entry, item: Arc::clone(&self.item), range }, !self.left.is_empty()))
+    }
+}
+
+impl TargetReceiver {
+    /// How many threads read old files.
+    pub fn readers_of_old_files(&self) -> u16 {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = u16::try_from(cores).unwrap_or(u16::MAX);
+        let is_asked_for = self.request.delta != Default::default() || self.request.sync.detect_renames;
+        let is_wanted = is_asked_for && !self.compares() && !self.is_dry();
+        if is_wanted { self.request.settings.streams.min(cores) } else { 0 }
+    }
+
+    /// Has these frames of a file told of, of which the rest is here.
+    pub(crate) fn sign(&self, entry: EntryId, item: &Arc<ReceiverEntry>, frames: Vec<Range<u64>>) {
+        let Some(basis) = basis_of(item) else { return };
+        let (left, most) = match basis.method {
+            DeltaMethod::Blocks => (frames, PIECE_FRAMES_MAX),
+            DeltaMethod::Rolling(block) => {
+                let blocks = basis.size / u64::from(block);
+                if blocks == 0 {
+                    return self.lacks(entry, &frames);
+                }
+                basis.wants(frames);
+                (std::iter::once(0..blocks).collect(), (SUMMED_BYTES / u64::from(block)).max(1))
+            }
+        };
+        self.signings.add(vec![SignatureTask { entry, item: Arc::clone(item), left: left.into(), most }]);
+    }
+
+    /// Reads old files until the job is over.
+    pub fn sign_old_files(&self) {
+        let mut reader = self.reader();
+        let part = |signings: &mut VecDeque<SignatureTask>| {
+            while let Some(first) = signings.front_mut() {
+                let split = first.split();
+                if split.as_ref().is_none_or(|(_, is_more)| !is_more) {
+                    signings.pop_front();
+                }
+                if let Some((part, _)) = split {
+                    return Some(part);
+                }
+            }
+            None
+        };
+        while let Some(part) = self.signings.take(true, part) {
+            let Some(basis) = basis_of(&part.item).filter(|_| self.lock().machine.is_known(part.entry)) else {
+                continue;
+            };
+            if !self.may_use(basis) {
+                self.tell_nothing(&part, basis);
+                continue;
+            }
+            let told = match basis.method {
+                DeltaMethod::Blocks => self.mark(&part, basis, &mut reader),
+                DeltaMethod::Rolling(block) => self.sum_blocks(&part, basis, block.into()),
+            };
+            if let Err(text) = told {
+                self.without_basis(&part, basis, &text);
+            }
+        }
+    }
+
+    /// Tells of the blocks at the places of some frames.
+    fn mark(&self, part: &SignatureRange, basis: &BaseSource, reader: &mut FrameReader) -> Result<(), String> {
+        let frame = self.request.settings.frame;
+        let ReceiverEntry::File(incoming) = &*part.item else { return Ok(()) };
+        let frame_bytes = u64::from(frame.get());
+        // Beyond the end of the old file there is nothing to be told.
+        let end = part.range.end.min(frame.frames(basis.size)).max(part.range.start);
+        self.lacks(part.entry, &runs(end..part.range.end));
+        if part.range.start == end {
+            return Ok(());
+        }
+        let file = basis.open()?;
+        let (from, to) = (part.range.start * frame_bytes, (end * frame_bytes).min(basis.size));
+        let way = match basis.in_place {
+            Some(_) => self.policy.reading_through_cache(&file, basis.size, from, to - from),
+            // It is read once more where frames are made of it, and is to be in the page cache then.
+            None => IoPlan { led: true, ..IoPlan::by(Route::Buffered) },
+        };
+        reader.add(Arc::clone(&file), way, from, to);
+        let mut marks = Vec::new();
+        let mut values_of_all = Vec::new();
+        for index in part.range.start..end {
+            let record = match reader.next() {
+                Some(Ok(record)) if frame.frame_len(basis.size, index) == Some(record.payload().len()) => record,
+                read => {
+                    reader.give_up();
+                    return Err(read.and_then(Result::err).map_or(OLD_CHANGED.into(), |error| describe(&error)));
+                }
+            };
+            let values = blocks::values(frame, index, record.payload());
+            reader.give_back(record);
+            let wanted = blocks::count(frame.frame_len(incoming.size(), index).unwrap_or(0));
+            let mut told = blocks::marks(&values);
+            told.resize(wanted, 0);
+            marks.extend(told);
+            values_of_all.push((index, values));
+        }
+        reader.end();
+        add(&self.reporter.tally.bytes_direct, reader.take_direct_bytes());
+        is_unchanged(basis, &file)?;
+        if let Some(in_place) = &basis.in_place {
+            in_place.keep(values_of_all);
+        }
+        self.tell_marks(part.entry, part.range.start, end - part.range.start, marks);
+        Ok(())
+    }
+
+    /// Waits while the source has enough to do with what it was told.
+    fn tell_marks(&self, entry: EntryId, first: u64, frames: u64, marks: Vec<blocks::BlockHash>) {
+        let mut state = self.lock();
+        while !state.stopped && !state.machine.may_mark(frames) {
+            state = self.old_files_room.wait(state);
+        }
+        self.reporter.delta.told(8 * marks.len());
+        state.machine.mark(entry, first, frames, marks);
+        drop(state);
+        self.outbox.notify_all();
+    }
+
+    /// Sums some blocks of an old file; tells of all when these are the last.
+    fn sum_blocks(&self, part: &SignatureRange, basis: &BaseSource, block: u64) -> Result<(), String> {
+        let blocks = basis.size / block;
+        let file = basis.open()?;
+        let (from, to) = (part.range.start * block, part.range.end * block);
+        // Only advice.
+        let _ = fadvise(&**file.fd(), from, NonZeroU64::new(to - from), Advice::WillNeed);
+        let mut bytes = vec![0; usize::try_from(block).unwrap_or(0)];
+        let mut sums = Vec::new();
+        for number in part.range.clone() {
+            match read_at(&**file.fd(), &mut bytes, number * block) {
+                Ok(read) if read == bytes.len() => sums.push(RollingSignature::of(&bytes)),
+                Ok(_) => return Err(OLD_CHANGED.into()),
+                Err(error) => return Err(describe(&error)),
+            }
+        }
+        is_unchanged(basis, &file)?;
+        if let Some(all) = basis.gather(part.range.start, sums, blocks) {
+            self.tell_sums(part, basis, u32::try_from(block).unwrap_or(u32::MAX), &all);
+        }
+        Ok(())
+    }
+
+    fn tell_sums(&self, part: &SignatureRange, basis: &BaseSource, block: u32, all: &[RollingSignature]) {
+        let ReceiverEntry::File(incoming) = &*part.item else { return };
+        let mut state = self.lock();
+        while !state.stopped && !state.machine.may_sum(all.len() as u64) {
+            state = self.old_files_room.wait(state);
+        }
+        state.machine.begin_sums(part.entry, all.len() as u64);
+        for (first, sums) in (0..).step_by(SUMS_MAX).zip(all.chunks(SUMS_MAX)) {
+            state.machine.tell_sums(part.entry, basis.size, block, first, sums.to_vec());
+        }
+        drop(state);
+        self.reporter.delta.told(RollingSignature::BYTES * all.len());
+        let frames = self.request.settings.frame.frames(incoming.size());
+        self.lacks(part.entry, &basis.wanted(frames));
+    }
+
+    /// The old file cannot be read: what was to be told of is sent whole. What is to be made in its place fails.
+    fn without_basis(&self, part: &SignatureRange, basis: &BaseSource, text: &str) {
+        match basis.in_place {
+            Some(_) => self.fail_file(part.entry, &part.item, text),
+            None => self.tell_nothing(part, basis),
+        }
+    }
+
+    /// What was to be told of is sent whole.
+    fn tell_nothing(&self, part: &SignatureRange, basis: &BaseSource) {
+        let ReceiverEntry::File(incoming) = &*part.item else { return };
+        match basis.method {
+            DeltaMethod::Blocks => self.lacks(part.entry, &runs(part.range.clone())),
+            // The sums are never complete then: so only the first part that fails says so.
+            DeltaMethod::Rolling(_) if basis.is_first_failure() => {
+                let frames = self.request.settings.frame.frames(incoming.size());
+                self.lacks(part.entry, &basis.wanted(frames));
+            }
+            DeltaMethod::Rolling(_) => {}
+        }
+    }
+
+    pub(crate) fn lacks(&self, entry: EntryId, frames: &[Range<u64>]) {
+        if !frames.is_empty() {
+            debug_assert!(frames.len() <= FRAME_RUNS_MAX);
+            self.lock().machine.lacks(entry, frames);
+            self.outbox.notify_all();
+        }
+    }
+}
+
+fn runs(frames: Range<u64>) -> Vec<Range<u64>> {
+    std::iter::once(frames).filter(|frames| !frames.is_empty()).collect()
+}
+
+fn basis_of(item: &ReceiverEntry) -> Option<&BaseSource> {
+    match item {
+        ReceiverEntry::File(incoming) => incoming.basis(),
+        _ => None,
+    }
+}
+
+fn is_unchanged(basis: &BaseSource, file: &OpenedFile) -> Result<(), String> {
+    basis.is_unchanged(&FileStat::at_fd(file.fd()).map_err(|error| describe(&error))?)
+}

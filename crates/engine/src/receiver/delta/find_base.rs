@@ -1,0 +1,65 @@
+//! The old file in the place of one that is needed: what can be made of it, instead of being sent.
+
+use crate::receiver::file::base::BaseSource;
+use crate::receiver::file::base::open_to_write;
+use haul_proto::delta::method;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::TargetRequest;
+use rustix::fs::FileType;
+use std::io;
+use std::sync::atomic::Ordering;
+
+use crate::fs::{FileStat, FollowLinks};
+use crate::metrics::reporter::Reporter;
+use crate::policy::{HostPolicy, PolicyRule};
+use crate::receiver::TargetReceiver;
+use crate::receiver::file::patch::InPlaceUpdate;
+use crate::receiver::place::target_path::TargetPath;
+
+impl TargetReceiver {
+    /// What stands in the place of a file of `size` bytes, if something is to be made of it.
+    pub(crate) fn find_basis(&self, spot: &TargetPath, size: u64) -> io::Result<Option<BaseSource>> {
+        let rules = self.request.delta;
+        let is_near = self.is_within_process() && !rules.looks_everywhere();
+        let is_large = size > self.request.settings.frame.pack_file_max();
+        if !spot.replaces || is_near || !is_large || rules == Default::default() {
+            return Ok(None);
+        }
+        let look = FileStat::at_name(&*spot.dir.fd()?, &spot.name, FollowLinks::Itself)?;
+        // Not where the old file is to be kept under another name, or may be an earlier copy's.
+        let in_place = rules.in_place && self.backup.is_none() && self.request.sync.link_dests.is_empty();
+        let method = method(rules.delta, in_place, look.size, size);
+        let Some(method) = method.filter(|_| look.kind == FileType::RegularFile) else { return Ok(None) };
+        if in_place {
+            // What cannot be written is better known before all of it was sent.
+            open_to_write(&spot.dir, &spot.name)?;
+        }
+        let in_place = in_place.then(InPlaceUpdate::default);
+        let basis = BaseSource::new(spot.dir.clone(), spot.name.clone(), &look, method);
+        let is_lost = !self.may_use(&basis);
+        // What is changed in its own place is changed there in any case.
+        Ok((in_place.is_some() || !is_lost).then(|| basis.with(in_place, is_lost)))
+    }
+
+    /// Whether frames may be built from it: see [`haul_proto::session::target`].
+    pub(crate) fn may_use(&self, basis: &BaseSource) -> bool {
+        self.allows_deltas && self.lock().machine.may_use_base(basis.id())
+    }
+
+    /// The source is in this process.
+    pub(crate) fn is_within_process(&self) -> bool {
+        self.is_both_ends.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether the host's policy lets sources have hashes of blocks. Where somebody asked for more than the default, a notice
+/// says that it does not.
+pub fn policy_allows_deltas(request: &TargetRequest, policy: &HostPolicy, reporter: &Reporter) -> bool {
+    let Err(refusal) = policy.check(PolicyRule::NoDeltas) else { return true };
+    let is_asked_for = request.delta.looks_everywhere() || request.sync.detect_renames;
+    if is_asked_for && request.compare.is_none() {
+        let text = format!("{refusal}; files are sent whole").replace('\n', "; ");
+        reporter.send(&WorkerMessage::Notice { text });
+    }
+    false
+}

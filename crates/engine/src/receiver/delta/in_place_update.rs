@@ -1,0 +1,219 @@
+//! Files that become what they are to be in their own place, and are never a mixture: what changes is gathered in a patch
+//! beside the file while it comes. When all of it is there and proven, the patch is put on the disk and named; only then
+//! it is put into the file. Whoever is interrupted before that leaves the old file, and whoever is interrupted after it
+//! leaves a patch that the next run carries out first.
+//!
+//! Blocks that stay are not written, and not read a second time: their values, from when they were looked at, are merged
+//! with those of new blocks to the frame's value.
+
+use crate::receiver::file::patch::InPlaceUpdate;
+use crate::receiver::file::patch::patch_name;
+use haul_proto::delta::instructions::DeltaInstruction;
+use haul_proto::delta::patch::{HEADER_LEN, PIECE_HEAD, PatchHeader};
+use haul_proto::entry::{Entry, EntryContent, EntryMetadata, Timestamp};
+use haul_proto::error::ProtocolError;
+use haul_proto::overwrite_policy::{ExistingEntry, OverwritePolicy};
+use haul_proto::session::target::Rebuilt;
+use haul_proto::sync::EqualityTest;
+use haul_proto::wire::frame::{DataFrame, DeltaFrame};
+use rustix::fs::{OFlags, fdatasync, fsync, ftruncate};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::fs::{FileStat, FollowLinks};
+use crate::io::frame_buffer::FrameBuffer;
+use crate::io::storage::calls::{read_at, write_at};
+use crate::receiver::file::ReceivingFile;
+use crate::receiver::file::base::{BaseSource, open_to_write};
+use crate::receiver::file::length::check_length;
+use crate::receiver::place::entry_position::EntryPosition;
+use crate::receiver::place::existing_entry::ExistingStat;
+use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::place::temp_files::{LockedTempFile, TempFileError, lock_own, remove};
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::sys::describe::describe;
+
+/// Bytes of a patch that are read at a time: the longest piece fits.
+const READ_BYTES: usize = 4 << 20;
+
+impl TargetReceiver {
+    /// Takes a frame as instructions.
+    pub(crate) fn deliver_in_place(
+        &self,
+        item: &Arc<ReceiverEntry>,
+        (basis, in_place): (&BaseSource, &InPlaceUpdate),
+        steps: &[DeltaInstruction<'_>],
+        frame: &DeltaFrame,
+    ) -> Result<(), ProtocolError> {
+        let ReceiverEntry::File(incoming) = &**item else { return Ok(()) };
+        let settings = self.settings();
+        let index = frame.offset / u64::from(settings.frame.get());
+        let is_only = settings.frame.frames(incoming.size()) == 1;
+        let changes = in_place.changes(index, steps, frame, is_only)?;
+        let rebuilt = if changes.is_some() { Rebuilt::Right } else { Rebuilt::Wrong };
+        let (true, Some(changes)) = (self.conclude_delta(basis, frame, rebuilt)?, changes) else { return Ok(()) };
+        let data = DataFrame { job: frame.job, entry: frame.entry, offset: frame.offset, check: 0, value: frame.value };
+        self.write_patch(item, incoming, in_place, &data, frame.plain, &changes);
+        Ok(())
+    }
+
+    /// Takes a frame as it is.
+    pub(crate) fn whole_in_place(
+        &self,
+        item: &Arc<ReceiverEntry>,
+        in_place: &InPlaceUpdate,
+        frame: &DataFrame,
+        record: &FrameBuffer,
+    ) {
+        let ReceiverEntry::File(incoming) = &**item else { return };
+        let bytes = record.payload();
+        self.write_patch(item, incoming, in_place, frame, bytes.len(), &[(frame.offset, bytes)]);
+    }
+
+    fn write_patch(
+        &self,
+        item: &Arc<ReceiverEntry>,
+        incoming: &ReceivingFile,
+        in_place: &InPlaceUpdate,
+        frame: &DataFrame,
+        len: usize,
+        pieces: &[(u64, &[u8])],
+    ) {
+        let written = incoming
+            .open_once(self)
+            .and_then(|patch| in_place.write(patch.fd(), pieces).map_err(|error| describe(&error)));
+        self.frame_done(item, frame, len, written);
+    }
+
+    /// All of a patch is there and, with `to_disk`, on the disk: names it, and puts it into its file.
+    pub(crate) fn carry_out(
+        &self,
+        incoming: &ReceivingFile,
+        basis: &BaseSource,
+        in_place: &InPlaceUpdate,
+        patch: &OwnedFd,
+        modified: Timestamp,
+        to_disk: bool,
+    ) -> Result<(), String> {
+        let Some(spot) = incoming.spot() else { return Err("it is no file".into()) };
+        let file = basis.open_to_change()?;
+        let end = in_place.end.load(Ordering::Relaxed);
+        let header = PatchHeader { inode: basis.identity.inode, size: incoming.size(), modified, end };
+        let written = || -> io::Result<()> {
+            write_at(patch, &header.encode(), 0)?;
+            if to_disk { Ok(fdatasync(patch)?) } else { Ok(()) }
+        };
+        written().map_err(|error| describe(&error))?;
+        let name = self.unfinished.name_patch(spot, patch, &patch_name(&spot.name))?;
+        let carried = || -> io::Result<()> {
+            if to_disk {
+                fsync(&*spot.dir.fd()?)?;
+            }
+            put_into(patch, &file, &header)?;
+            let meta = EntryMetadata { modified, ..*incoming.meta() };
+            incoming.lacks(self.put_on_file(&file, &meta, false, incoming.attributes())?);
+            check_length(&file, header.size).map_err(io::Error::other)?;
+            if to_disk {
+                fsync(&file)?;
+            }
+            remove(&spot.dir, &name)
+        };
+        carried().map_err(|error| format!("{}\nthe same command goes on with it", describe(&error)))
+    }
+
+    /// Whether a file that would stay may be half changed in its place, by a run or an attempt that broke. Its time is new
+    /// then, so that `--update` would take the change for somebody else's; and its size may be right.
+    pub(crate) fn is_half_changed(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        there: &ExistingStat,
+    ) -> io::Result<bool> {
+        let sync = &self.request.sync;
+        let replaces = matches!(self.request.rules.in_the_way, OverwritePolicy::Replace | OverwritePolicy::Follow);
+        let (EntryContent::File { .. }, ExistingEntry::File { modified, .. }, Some(look)) =
+            (&entry.kind, &there.existing, &there.look)
+        else {
+            return Ok(false);
+        };
+        // A file that is whole has the source's time.
+        let has_other_time = *modified != entry.meta.modified;
+        let may_be =
+            sync.modify_window_s.is_some() || has_other_time && (sync.update || sync.equal == EqualityTest::Size);
+        let may_be = replaces && may_be;
+        if !may_be {
+            return Ok(false);
+        }
+        match position.dir.open_file(&patch_name(&position.name), FollowLinks::Itself) {
+            Ok((patch, found)) => {
+                let is_own = found.meta.uid == rustix::process::geteuid().as_raw();
+                Ok(is_own && read_header(&patch).is_some_and(|header| header.inode == look.identity.inode))
+            }
+            // Another user's is of no concern.
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Carries out what an earlier run has left for the file that stands there, as far as that can be done. What the file
+    /// is then is proven as of any old file: somebody may have changed it since, or it may have got the inode of another.
+    pub(crate) fn recover(&self, spot: &TargetPath) -> io::Result<()> {
+        let locked = match lock_own(&spot.dir, &patch_name(&spot.name), OFlags::RDWR, &self.rivals) {
+            Ok(locked) => locked,
+            Err(TempFileError::Held(rival)) => return Err(io::Error::other(rival.writes())),
+            // Another user's, and of no concern.
+            Err(TempFileError::Taken) => None,
+            Err(TempFileError::Failed(error)) => return Err(error),
+        };
+        let Some(LockedTempFile { name, file: patch, .. }) = locked else { return Ok(()) };
+        let look = FileStat::at_name(&*spot.dir.fd()?, &spot.name, FollowLinks::Itself)?;
+        if let Some(header) = read_header(&patch).filter(|header| header.inode == look.identity.inode) {
+            let file = open_to_write(&spot.dir, &spot.name)?;
+            match put_into(&patch, &file, &header) {
+                // What is left of it can never be put in.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+                put => put?,
+            }
+            if self.has_groups() {
+                fsync(&file)?;
+            }
+        }
+        // What belongs to a file that is not there any more is of no use.
+        remove(&spot.dir, &name)
+    }
+}
+
+/// The header of a patch; `None` where it has none, or a damaged one.
+pub(crate) fn read_header(patch: &OwnedFd) -> Option<PatchHeader> {
+    let mut bytes = [0; HEADER_LEN];
+    let read = read_at(patch, &mut bytes, 0).ok()?;
+    PatchHeader::decode(&bytes).ok().filter(|_| read == HEADER_LEN)
+}
+
+/// Puts all pieces into the file. To do so twice is the same as once.
+fn put_into(patch: &OwnedFd, file: &OwnedFd, header: &PatchHeader) -> io::Result<()> {
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "what was to be put into it is damaged");
+    let mut buffer = vec![0; READ_BYTES];
+    let mut at = HEADER_LEN as u64;
+    while at < header.end {
+        let read = read_at(patch, &mut buffer, at)?;
+        let mut rest = &buffer[..read.min(usize::try_from(header.end - at).unwrap_or(read))];
+        let before = rest.len();
+        while let Some((head, behind)) = rest.split_first_chunk::<PIECE_HEAD>() {
+            let (offset, len) = header.piece(*head).map_err(|_| damaged())?;
+            let Some((piece, behind)) = behind.split_at_checked(len) else { break };
+            write_at(file, piece, offset)?;
+            rest = behind;
+        }
+        if rest.len() == before {
+            return Err(damaged());
+        }
+        at += (before - rest.len()) as u64;
+    }
+    Ok(ftruncate(file, header.size)?)
+}
+
+#[cfg(test)]
+#[path = "in_place_update_tests.rs"]
+mod tests;

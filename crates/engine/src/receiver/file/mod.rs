@@ -1,0 +1,485 @@
+//! A file on its way in, until its last byte is there: `whole` says what follows then.
+
+pub mod base;
+pub mod checkpoint_state;
+pub mod digest_check;
+pub mod in_order_queue;
+pub mod length;
+pub mod partial;
+pub mod patch;
+
+use crate::receiver::place::target_path::FileDestination;
+use crate::receiver::place::target_path::TargetPath;
+use haul_proto::entry::EntryMetadata;
+use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
+use haul_proto::journal::{JournalHeader, JournalRecord};
+use haul_proto::overwrite_policy::OverwriteDecision;
+use haul_proto::sync::ChangeKind;
+use haul_proto::wire::resource_metrics::Stage;
+use haul_proto::wire::sparse::DataMap;
+use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, ftruncate, openat, seek};
+use rustix::io::Errno;
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::TargetReceiver;
+use crate::fs::{Dir, FileStat};
+use crate::io::storage::FileAccess;
+use crate::io::storage::cache;
+use crate::io::storage::cache::{DropBehind, WRITE_BACK_FILE_MIN};
+use crate::io::storage::calls::{write_at, write_on};
+use crate::io::storage::file::OpenedFile;
+use crate::io::storage::holes::punch;
+use crate::io::storage::policy::IoPlan;
+use crate::metrics::stage_timer::during;
+use crate::receiver::file::base::BaseSource;
+use crate::receiver::file::checkpoint_state::Saving;
+use crate::receiver::file::digest_check::DigestCheck;
+use crate::receiver::file::in_order_queue::InOrderQueue;
+use crate::receiver::file::partial::PartialFile;
+use crate::receiver::file::patch::InPlaceUpdate;
+use crate::receiver::place::destination::Destination;
+use crate::receiver::place::entry_position::EntryDecision;
+use crate::receiver::place::entry_position::TreeReplacement;
+use crate::receiver::place::in_order_sink::InOrderSink;
+use crate::receiver::place::journal::OpenJournal;
+use crate::receiver::place::target_path::FileName;
+use crate::receiver::place::temp_files::TempFiles;
+use crate::sys::clone_range::clone_range;
+use crate::sys::describe::describe;
+use crate::sys::sync::lock;
+
+/// Stands for the size of what has one only when it has ended.
+pub const UNKNOWN_SIZE: u64 = u64::MAX;
+
+/// A file that is needed.
+pub struct ReceivingFile {
+    place: FileDestination,
+    size: u64,
+    meta: EntryMetadata,
+    opened: OnceLock<Result<Arc<OpenedFile>, String>>,
+    /// Its space is allocated, as far as that can be, or it has its length: see [`ReceivingFile::make_room`].
+    room: OnceLock<Result<(), Errno>>,
+    /// Held while a frame is written: see [`ReceivingFile::write_frame`].
+    writing: Mutex<DropBehind>,
+    /// It was found that it cannot share blocks with its source.
+    unshared: AtomicBool,
+    /// How a broken run can be gone on with.
+    recording: Option<Box<FrameRecording>>,
+    /// Its frames that the disk did not return as they were sent, and that come again.
+    sent_again: OnceLock<Vec<Range<u64>>>,
+    /// Its frames are written in their order, and wait here for that.
+    order: Option<Box<InOrderQueue>>,
+    /// Its digest, where one is computed here.
+    pub(crate) sum: DigestCheck,
+    sink: Option<Arc<InOrderSink>>,
+    /// The old file in its place, where something can be made of that.
+    basis: Option<Box<BaseSource>>,
+    /// What few files have.
+    more: Option<Box<EntryExtras>>,
+    /// It takes the place of a directory.
+    pub(crate) replaces_tree: Option<Box<TreeReplacement>>,
+    /// What is reported when it is there.
+    pub(crate) change: Option<ChangeKind>,
+    /// Which of its attributes could not be set, and why.
+    lacking: OnceLock<String>,
+}
+
+/// What is recorded of a file while it grows.
+struct FrameRecording {
+    leaf: FileName,
+    header: JournalHeader,
+    journal: OnceLock<Option<OpenJournal>>,
+    /// What an earlier run left is to be compared with the source.
+    compare: bool,
+    saving: Saving,
+    /// An earlier run has left something in it: where there is a hole now, data may be.
+    may_hold_data: bool,
+}
+
+impl FrameRecording {
+    fn new(leaf: FileName, header: JournalHeader) -> Self {
+        let (journal, saving) = (OnceLock::new(), Saving::default());
+        Self { leaf, header, journal, compare: false, saving, may_hold_data: false }
+    }
+}
+
+impl ReceivingFile {
+    /// A file that gets a name.
+    pub fn new(spot: TargetPath, size: u64, meta: EntryMetadata) -> Self {
+        Self::at(FileDestination::Spot(spot), size, meta, OnceLock::new())
+    }
+
+    /// The same, with a journal of what is written, which begins with `header`.
+    pub fn recorded(spot: TargetPath, meta: EntryMetadata, leaf: FileName, header: JournalHeader) -> Self {
+        let size = header.size;
+        Self { recording: Some(Box::new(FrameRecording::new(leaf, header))), ..Self::new(spot, size, meta) }
+    }
+
+    /// The same, of which an earlier run left a part.
+    pub fn resumed(
+        spot: TargetPath,
+        meta: EntryMetadata,
+        leaf: FileName,
+        header: JournalHeader,
+        part: PartialFile,
+    ) -> Self {
+        let size = header.size;
+        let journal = OnceLock::from(Some(part.journal));
+        let recording =
+            FrameRecording { journal, compare: part.compare, may_hold_data: true, ..FrameRecording::new(leaf, header) };
+        let opened = OnceLock::from(Ok(part.file));
+        Self { recording: Some(Box::new(recording)), ..Self::at(FileDestination::Spot(spot), size, meta, opened) }
+    }
+
+    /// A device, FIFO or socket. Says whether frames may be written to it in any order, unless that is not wanted.
+    pub fn special(path: &Path, size: u64, in_order: bool) -> io::Result<(Self, bool)> {
+        let kind = FileStat::from(&rustix::fs::stat(path)?).kind;
+        let opened = OnceLock::new();
+        let mut seekable = false;
+        if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) {
+            let device = openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?;
+            seekable = !in_order && seek(&device, SeekFrom::Current(0)).is_ok();
+            let _ = opened.set(Ok(Arc::new(OpenedFile::new(device, FileAccess::Write)?)));
+        }
+        let place = FileDestination::Special { path: path.into(), seekable };
+        let order = (!seekable).then(Box::default);
+        Ok((Self { order, ..Self::at(place, size, EntryMetadata::default(), opened) }, seekable))
+    }
+
+    /// What is open already and takes bytes in order.
+    pub fn pipe(sink: Arc<InOrderSink>, size: u64) -> Self {
+        let place = FileDestination::Special { path: PathBuf::new(), seekable: false };
+        let incoming = Self::at(place, size, EntryMetadata::default(), OnceLock::new());
+        Self { order: Some(Box::default()), sink: Some(sink), ..incoming }
+    }
+
+    /// What it goes into, if that was open before it came.
+    pub fn sink(&self) -> Option<&InOrderSink> {
+        self.sink.as_deref()
+    }
+
+    fn at(
+        place: FileDestination,
+        size: u64,
+        meta: EntryMetadata,
+        opened: OnceLock<Result<Arc<OpenedFile>, String>>,
+    ) -> Self {
+        Self {
+            place,
+            size,
+            meta,
+            opened,
+            room: OnceLock::new(),
+            writing: Mutex::default(),
+            unshared: AtomicBool::new(false),
+            recording: None,
+            sent_again: OnceLock::new(),
+            order: None,
+            sum: DigestCheck::default(),
+            sink: None,
+            basis: None,
+            more: None,
+            replaces_tree: None,
+            change: None,
+            lacking: OnceLock::new(),
+        }
+    }
+
+    /// The same, of which this old file has something.
+    pub fn of(self, basis: Option<BaseSource>) -> Self {
+        Self { basis: basis.map(Box::new), ..self }
+    }
+
+    /// The old file in its place.
+    pub fn basis(&self) -> Option<&BaseSource> {
+        self.basis.as_deref()
+    }
+
+    /// What is known of it where it is changed in its own place.
+    pub fn in_place(&self) -> Option<(&BaseSource, &InPlaceUpdate)> {
+        let basis = self.basis()?;
+        Some((basis, basis.in_place.as_ref()?))
+    }
+
+    /// The journal, once there is one.
+    pub fn journal(&self) -> Option<&OpenJournal> {
+        self.recording.as_ref()?.journal.get()?.as_ref()
+    }
+
+    /// Whether what an earlier run left is to be compared with the source.
+    pub fn is_to_be_compared(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.compare)
+    }
+
+    /// A frame is written.
+    pub fn record(&self, index: u64, record: &JournalRecord) {
+        if let Some(journal) = self.journal() {
+            journal.record(index, record);
+        }
+    }
+
+    /// Where its journal lies, and how far its checkpoints are; `None` where it has none.
+    pub fn saving(&self) -> Option<(&Dir, &Saving)> {
+        self.recording.as_deref().map(|recording| (&recording.leaf.dir, &recording.saving))
+    }
+
+    /// The same file, of which nothing has come yet.
+    pub fn afresh(&self) -> Self {
+        let again = |recording: &FrameRecording| {
+            Box::new(FrameRecording::new(recording.leaf.clone(), recording.header.clone()))
+        };
+        let recording = self.recording.as_deref().map(again);
+        let (sum, more) = (self.sum.again(), self.more.clone());
+        let (replaces_tree, change) = (self.replaces_tree.clone(), self.change);
+        Self {
+            recording,
+            sum,
+            more,
+            replaces_tree,
+            change,
+            ..Self::at(self.place.clone(), self.size, self.meta, OnceLock::new())
+        }
+    }
+
+    /// These frames come again, into what there is of it. Once.
+    pub fn send_again(&self, frames: Vec<Range<u64>>) {
+        let _ = self.sent_again.set(frames);
+    }
+
+    /// Its frames that came again; `None` if none did.
+    pub fn sent_again(&self) -> Option<&[Range<u64>]> {
+        self.sent_again.get().map(Vec::as_slice)
+    }
+
+    /// Where it goes.
+    pub fn place(&self) -> &FileDestination {
+        &self.place
+    }
+
+    /// The directory that it gets its name in; `None` for what is no file.
+    pub fn dir(&self) -> Option<&Dir> {
+        match &self.place {
+            FileDestination::Spot(spot) => Some(&spot.dir),
+            FileDestination::Special { .. } => None,
+        }
+    }
+
+    /// Its metadata, as offered.
+    pub fn meta(&self) -> &EntryMetadata {
+        &self.meta
+    }
+
+    /// The file, if a stream has needed it.
+    pub fn opened(&self) -> Option<&Result<Arc<OpenedFile>, String>> {
+        self.opened.get()
+    }
+
+    /// Bytes, as offered.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether its size is known only when it has ended.
+    pub fn is_open_ended(&self) -> bool {
+        self.size == UNKNOWN_SIZE
+    }
+
+    /// Whether it is a device, FIFO or socket.
+    pub fn is_special(&self) -> bool {
+        matches!(self.place, FileDestination::Special { .. })
+    }
+
+    /// Where it goes, if that is a name in a directory.
+    pub fn spot(&self) -> Option<&TargetPath> {
+        match &self.place {
+            FileDestination::Spot(spot) => Some(spot),
+            FileDestination::Special { .. } => None,
+        }
+    }
+
+    /// From the landing down.
+    pub fn relative(&self) -> Vec<u8> {
+        match &self.place {
+            FileDestination::Spot(spot) => spot.dir.path_of(spot.name.as_bytes()),
+            FileDestination::Special { .. } => Vec::new(),
+        }
+    }
+
+    /// As it is shown.
+    pub fn path(&self, landing: &Destination) -> Vec<u8> {
+        landing.path(&self.relative())
+    }
+
+    /// The file, opened by the first stream that needs it.
+    pub fn open_once(&self, target: &TargetReceiver) -> Result<Arc<OpenedFile>, String> {
+        let open = || {
+            let opened = OpenedFile::new(self.open(target)?, FileAccess::Write).map_err(|error| describe(&error))?;
+            Ok(Arc::new(opened))
+        };
+        self.opened.get_or_init(open).clone()
+    }
+
+    /// Allocates the whole file before its first write past the page cache: writes that extend a file take turns in the
+    /// kernel, and wait for each other there. Where the file system cannot, they do. Where holes are to stay, the file gets
+    /// its length and nothing else.
+    pub fn make_room(&self, file: &OpenedFile) -> io::Result<()> {
+        let fd = &**file.fd();
+        let allocate = || match fallocate(fd, FallocateFlags::empty(), 0, self.size) {
+            Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error),
+            _ => Ok(()),
+        };
+        let made = self.room.get_or_init(|| if self.has_holes() { ftruncate(fd, self.size) } else { allocate() });
+        Ok((*made)?)
+    }
+
+    fn has_holes(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.data_bytes.is_some())
+    }
+
+    /// Writes a frame at its offset, through the page cache.
+    ///
+    /// Streams that write to one file take turns here. In the kernel they would too (a write through the page cache
+    /// holds the inode's lock), but there the one that waits spins, and burns a core that others have work for.
+    pub fn write_frame(&self, file: &OpenedFile, bytes: &[u8], offset: u64, way: &IoPlan) -> io::Result<()> {
+        let len = bytes.len() as u64;
+        let fd = &**file.fd();
+        match &self.place {
+            FileDestination::Special { seekable: true, .. } => return write_at(fd, bytes, offset),
+            FileDestination::Special { seekable: false, .. } => return write_on(fd, bytes),
+            FileDestination::Spot(_) => {}
+        }
+        let mut turn = during(Stage::Turn, || lock(&self.writing));
+        write_at(fd, bytes, offset)?;
+        let far_behind = if way.drop { turn.wrote(offset, len) } else { None };
+        drop(turn);
+        if !file.in_memory() && (way.drop || self.size >= WRITE_BACK_FILE_MIN) {
+            cache::write_back(fd, offset, len);
+        }
+        if let Some((offset, len)) = far_behind {
+            cache::written_back(fd, offset, len);
+            cache::drop_pages(fd, offset, len);
+        }
+        Ok(())
+    }
+
+    /// Whether holes are left in it: the source said that it has some, and it is a file whose length is known.
+    pub fn keeps_holes(&self) -> bool {
+        self.has_holes() && !self.is_special() && !self.is_open_ended()
+    }
+
+    fn may_hold_data(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.may_hold_data)
+    }
+
+    /// Writes what is data of a frame, and leaves holes where it has them.
+    pub fn write_sparse(&self, file: &OpenedFile, bytes: &[u8], offset: u64, map: &DataMap) -> io::Result<()> {
+        let fd = &**file.fd();
+        let _turn = during(Stage::Turn, || lock(&self.writing));
+        // A hole at the end is part of the file, too.
+        self.make_room(file)?;
+        for (is_data, range) in map.runs(bytes.len()) {
+            let at = offset + range.start as u64;
+            match is_data {
+                true => write_at(fd, &bytes[range], at)?,
+                // What an earlier run left may lie there.
+                false if self.may_hold_data() || self.sent_again().is_some() => punch(fd, at, range.len() as u64)?,
+                false => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The same with what few files have.
+    pub fn with(self, more: Option<Box<EntryExtras>>) -> Self {
+        Self { more, ..self }
+    }
+
+    /// Frames that wait to be written in order, if it takes them in order only.
+    pub fn in_order_queue(&self) -> Option<&InOrderQueue> {
+        self.order.as_deref()
+    }
+
+    /// Its extended attributes, where they are kept.
+    pub fn attributes(&self) -> Option<&[ExtendedAttribute]> {
+        self.more.as_ref()?.attributes.as_deref()
+    }
+
+    /// The same, where this was decided.
+    pub(crate) fn decided(self, decided: &EntryDecision) -> Self {
+        let replaces_tree =
+            (decided.decision == OverwriteDecision::ReplaceTree).then(|| Box::new(decided.removal.clone()));
+        Self { replaces_tree, change: decided.change, ..self }
+    }
+
+    /// Records an attribute that could not be set.
+    pub fn lacks(&self, refused: Option<String>) {
+        refused.into_iter().for_each(|text| drop(self.lacking.set(text)));
+    }
+
+    /// Why it does not have all of its attributes.
+    pub fn lacking(&self) -> Option<&str> {
+        self.lacking.get().map(String::as_str)
+    }
+
+    /// Whether it is worth trying to share blocks with it.
+    pub fn takes_blocks(&self) -> bool {
+        !self.is_special() && !self.unshared.load(Ordering::Relaxed)
+    }
+
+    /// Shares a range of its source instead of writing it. Streams take turns, for the reason that
+    /// [`ReceivingFile::write_frame`] has. What fails once is not tried again with this file.
+    pub fn share_range(&self, file: &OpenedFile, source: &OpenedFile, offset: u64, len: u64) -> io::Result<()> {
+        let _turn = lock(&self.writing);
+        let shared = clone_range(&**source.fd(), &**file.fd(), offset, len);
+        self.unshared.fetch_or(shared.is_err(), Ordering::Relaxed);
+        shared
+    }
+
+    /// Nothing more is written: a stream that has not opened it yet is not to.
+    pub fn void(&self) {
+        let _ = self.opened.set(Err("it was offered anew".into()));
+    }
+
+    /// It cannot be finished now. What the next run can go on with stays, if it is to.
+    pub fn give_up(&self, target: &TargetReceiver) {
+        if !target.request.keep_partial || self.journal().is_none() {
+            self.discard(&target.unfinished);
+        }
+    }
+
+    /// Removes what there is of it.
+    pub fn discard(&self, unfinished: &TempFiles) {
+        self.sink.iter().for_each(|sink| sink.abandon());
+        let FileDestination::Spot(spot) = &self.place else { return };
+        unfinished.discard(spot);
+    }
+
+    fn open(&self, target: &TargetReceiver) -> Result<OwnedFd, String> {
+        match &self.place {
+            FileDestination::Special { path, .. } => open_special(path).map_err(|error| describe(&error)),
+            FileDestination::Spot(spot) => {
+                let leaf = self.recording.as_ref().map(|recording| &recording.leaf);
+                let file = target.unfinished.open(spot, leaf, &target.rivals)?;
+                if let Some(FrameRecording { leaf, header, journal, .. }) = self.recording.as_deref() {
+                    // Without a journal a broken run begins anew; that is no reason not to copy.
+                    journal.get_or_init(|| OpenJournal::create(leaf, header).ok());
+                }
+                Ok(file)
+            }
+        }
+    }
+}
+
+/// Waits for a FIFO's reader; connects to a socket.
+fn open_special(path: &Path) -> io::Result<OwnedFd> {
+    match FileStat::from(&rustix::fs::stat(path)?).kind {
+        FileType::Socket => Ok(UnixStream::connect(path)?.into()),
+        _ => Ok(openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?),
+    }
+}

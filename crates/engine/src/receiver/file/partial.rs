@@ -1,0 +1,48 @@
+//! What an earlier run left of a file.
+
+use haul_proto::limits::FRAME_RUNS_MAX;
+use haul_proto::ranges::RangeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::io::storage::file::OpenedFile;
+use crate::receiver::place::journal::OpenJournal;
+
+/// A file of which a part is there, and what is to be made of it.
+pub struct PartialFile {
+    /// The partial file, locked.
+    pub file: Arc<OpenedFile>,
+    /// What is recorded of it.
+    pub journal: OpenJournal,
+    /// Whether the source is to compare what is proven here.
+    pub compare: bool,
+}
+
+/// What is between the frames that are recorded. Where there are more gaps than a source is asked for at a time,
+/// everything from the last one on is one.
+pub(crate) fn gaps(recorded: &RangeSet, frames: u64) -> Vec<Range<u64>> {
+    let mut gaps: Vec<_> = recorded.gaps(frames).take(FRAME_RUNS_MAX).collect();
+    if gaps.len() == FRAME_RUNS_MAX {
+        gaps.iter_mut().last().into_iter().for_each(|last| last.end = frames);
+    }
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_recorded_is_lacking() {
+        let mut recorded = RangeSet::new();
+        [2, 3, 7].iter().for_each(|index| assert!(recorded.insert(*index)));
+        assert_eq!(gaps(&recorded, 10), [0..2, 4..7, 8..10]);
+        assert_eq!(gaps(&recorded, 8), [0..2, 4..7]);
+        assert_eq!(gaps(&RangeSet::new(), 3), [0..3]);
+        assert_eq!(gaps(&RangeSet::new(), 0), []);
+        let mut every_second = RangeSet::new();
+        (0..10_000).filter(|index| index % 2 == 1).for_each(|index| assert!(every_second.insert(index)));
+        let gaps = gaps(&every_second, 10_000);
+        assert_eq!((gaps.len(), gaps.last()), (FRAME_RUNS_MAX, Some(&(2 * (FRAME_RUNS_MAX as u64 - 1)..10_000))));
+    }
+}

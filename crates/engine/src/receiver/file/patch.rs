@@ -1,0 +1,90 @@
+//! The patch of a file that is changed in its own place.
+
+use crate::io::storage::calls::write_at;
+use crate::receiver::place::temp_files::{sibling, temporary_name};
+use crate::sys::sync::lock;
+use blake3::hazmat::ChainingValue;
+use haul_proto::delta::blocks::{self, BLOCK};
+use haul_proto::delta::instructions::DeltaInstruction;
+use haul_proto::delta::patch::{HEADER_LEN, PIECE_HEAD, append};
+use haul_proto::error::ProtocolError;
+use haul_proto::path::Name;
+use haul_proto::wire::frame::DeltaFrame;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is known of a file that is changed in its own place.
+pub struct InPlaceUpdate {
+    /// The values of its blocks as they are, by their frame's index, from when they are told until the frame has come.
+    values: Mutex<HashMap<u64, Vec<ChainingValue>>>,
+    /// Where the next piece of the patch goes.
+    pub end: AtomicU64,
+}
+
+impl Default for InPlaceUpdate {
+    fn default() -> Self {
+        Self { values: Mutex::default(), end: AtomicU64::new(HEADER_LEN as u64) }
+    }
+}
+
+/// Offsets in the file, and what comes there.
+pub type PatchChanges<'s> = Result<Option<Vec<(u64, &'s [u8])>>, ProtocolError>;
+
+const NOT_IN_PLACE: ProtocolError = ProtocolError::Invalid("a step that leaves a block's place");
+
+impl InPlaceUpdate {
+    /// Keeps what blocks are.
+    pub fn keep(&self, values: Vec<(u64, Vec<ChainingValue>)>) {
+        lock(&self.values).extend(values);
+    }
+
+    /// What blocks of a frame are to be written, where the frame then has its value; `None` where it has not.
+    pub fn changes<'s>(
+        &self,
+        index: u64,
+        steps: &[DeltaInstruction<'s>],
+        frame: &DeltaFrame,
+        is_only: bool,
+    ) -> PatchChanges<'s> {
+        let Some(mut values) = lock(&self.values).remove(&index) else { return Ok(None) };
+        values.resize(blocks::count(frame.plain), [0; 32]);
+        let (mut changes, mut at) = (Vec::new(), 0);
+        for step in steps {
+            let len = match step {
+                DeltaInstruction::New(bytes) => bytes.len(),
+                DeltaInstruction::Old { len, .. } => *len,
+            };
+            let end = at + len;
+            let place = frame.offset + at as u64;
+            let is_whole = at.is_multiple_of(BLOCK) && (end.is_multiple_of(BLOCK) || end == frame.plain);
+            match step {
+                _ if !is_whole => return Err(NOT_IN_PLACE),
+                DeltaInstruction::Old { offset, .. } if *offset != place => return Err(NOT_IN_PLACE),
+                DeltaInstruction::Old { .. } => {}
+                DeltaInstruction::New(bytes) => {
+                    let new = (place..).step_by(BLOCK).zip(bytes.chunks(BLOCK));
+                    let new = new.map(|(offset, block)| blocks::value(offset, block));
+                    values.iter_mut().skip(at / BLOCK).zip(new).for_each(|(value, new)| *value = new);
+                    changes.push((place, *bytes));
+                }
+            }
+            at = end;
+        }
+        Ok((blocks::frame_value(&values, is_only) == Some(frame.value)).then_some(changes))
+    }
+
+    pub fn write(&self, patch: &OwnedFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(pieces.iter().map(|(_, piece)| PIECE_HEAD + piece.len()).sum());
+        pieces.iter().for_each(|(offset, piece)| append(&mut bytes, *offset, piece));
+        let at = self.end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        write_at(patch, &bytes, at)
+    }
+}
+
+/// The name of a patch that is complete.
+pub(crate) fn patch_name(name: &Name) -> Name {
+    sibling(&temporary_name(name, b"file"), "patch")
+}

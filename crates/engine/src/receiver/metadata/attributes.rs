@@ -1,0 +1,53 @@
+//! Extended attributes and access control lists of what is made, where they are to be kept. An attribute that cannot be
+//! set fails its file or directory, which is there all the same.
+
+use haul_proto::entry::EntryMetadata;
+use haul_proto::entry_extras::ExtendedAttribute;
+use haul_proto::path::escape;
+use std::io;
+use std::os::fd::AsFd;
+
+use crate::fs::MetadataParts;
+use crate::fs::attributes::{RefusedAttribute, is_wanted, put_as_owner};
+use crate::fs::meta::apply_with;
+use crate::receiver::TargetReceiver;
+use crate::sys::describe::describe;
+
+impl TargetReceiver {
+    /// Whether any are asked for.
+    pub(crate) fn keeps_attributes(&self) -> bool {
+        is_wanted(self.request.kept)
+    }
+
+    /// Sets metadata and extended attributes of an open file or directory. `Some` says which attribute could not be set.
+    ///
+    /// Attributes are set between owner and mode: a change of owner removes capabilities, and without write permission
+    /// no attribute can be set. Afterwards they are compared, and what is missing is set again.
+    pub(crate) fn apply_all(
+        &self,
+        fd: impl AsFd,
+        meta: &EntryMetadata,
+        keep: MetadataParts,
+        attributes: Option<&[ExtendedAttribute]>,
+    ) -> io::Result<Option<String>> {
+        let Some(attributes) = attributes.filter(|_| self.keeps_attributes()) else {
+            return apply_with(fd, meta, keep, || ()).map(|_| None);
+        };
+        let fd = fd.as_fd();
+        let put = || put_as_owner(fd, attributes, self.request.kept);
+        let mut refused = None;
+        let _ = apply_with(fd, meta, keep, || refused = put())?;
+        if !attributes.is_empty() || refused.is_some() {
+            refused = put();
+        }
+        Ok(refused.as_ref().map(why_refused))
+    }
+}
+
+fn why_refused(refused: &RefusedAttribute) -> String {
+    let (name, why) = (escape(&refused.name), describe(&refused.error));
+    let why = why.lines().next().unwrap_or_default();
+    format!(
+        "its extended attribute {name} cannot be set here: {why}\nrun as a user who may set it, or leave it out: without --xattrs, --acls and --archive"
+    )
+}

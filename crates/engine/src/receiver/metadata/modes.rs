@@ -1,0 +1,72 @@
+//! Permission bits of what is made: the source's, those that were asked for (`-m`), or what the umask leaves of either.
+
+use haul_proto::entry::EntryMetadata;
+use haul_proto::entry_extras::ExtendedAttribute;
+use rustix::fs::{Mode, fchmod};
+use std::io;
+use std::os::fd::AsFd;
+
+use crate::fs::{MetadataParts, mode_without_preserve};
+use crate::receiver::TargetReceiver;
+
+impl TargetReceiver {
+    /// The mode that every new file is to have, whatever the source's is.
+    fn asked_file_mode(&self) -> Option<u16> {
+        self.asked(self.request.rules.modes.file)
+    }
+
+    /// The mode that every new directory is to have, whatever the source's is.
+    pub(crate) fn asked_directory_mode(&self) -> Option<u16> {
+        self.asked(self.request.rules.modes.directory)
+    }
+
+    fn asked(&self, mode: Option<u16>) -> Option<u16> {
+        let umask = if self.request.rules.modes.less_umask { self.umask } else { 0 };
+        mode.filter(|_| !self.request.preserve).map(|mode| mode & !umask)
+    }
+
+    /// Sets metadata and attributes of a new file. With `set_mode`, also the mode without `-p`: elsewhere the umask has
+    /// been at work. `Some` says which attribute could not be set.
+    pub(crate) fn put_on_file(
+        &self,
+        file: impl AsFd,
+        meta: &EntryMetadata,
+        set_mode: bool,
+        attributes: Option<&[ExtendedAttribute]>,
+    ) -> io::Result<Option<String>> {
+        let mode = match self.request.preserve {
+            true => Some(meta.mode),
+            false => set_mode.then(|| mode_without_preserve(meta.mode, self.umask)),
+        };
+        self.put(file, meta, mode, self.asked_file_mode(), attributes)
+    }
+
+    /// The same of a directory; `mode` is what it is to have unless it is new and another was asked for.
+    pub(crate) fn put_on_directory(
+        &self,
+        dir: impl AsFd,
+        meta: &EntryMetadata,
+        mode: Option<u16>,
+        fresh: bool,
+        attributes: Option<&[ExtendedAttribute]>,
+    ) -> io::Result<Option<String>> {
+        self.put(dir, meta, mode, self.asked_directory_mode().filter(|_| fresh), attributes)
+    }
+
+    /// A mode that the user asked for is the user's own: its set-id bits give away no rights but these.
+    fn put(
+        &self,
+        fd: impl AsFd,
+        meta: &EntryMetadata,
+        mode: Option<u16>,
+        asked: Option<u16>,
+        attributes: Option<&[ExtendedAttribute]>,
+    ) -> io::Result<Option<String>> {
+        let keep = MetadataParts { owner: self.request.preserve, mode: mode.filter(|_| asked.is_none()), times: true };
+        let refused = self.apply_all(&fd, meta, keep, attributes)?;
+        if let Some(mode) = asked {
+            fchmod(&fd, Mode::from_raw_mode(mode.into()))?;
+        }
+        Ok(refused)
+    }
+}

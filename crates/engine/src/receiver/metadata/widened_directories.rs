@@ -1,0 +1,143 @@
+//! Directories that their owner may not list, enter or write to (0555, as Go's module cache): a user without root gets
+//! these permissions for the moment, for the owner alone. That is done only where modes are kept (`-p`): then each
+//! directory gets the source's mode when it is complete, on a rerun after a kill as well. A dry run looks into the same
+//! directories: it gives permission to list and to search, and takes it back at its end.
+
+use rustix::fs::{Mode, OFlags, fchmod, openat};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
+
+use crate::fs::meta::set_mode_of_path;
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
+use crate::receiver::TargetReceiver;
+use crate::receiver::place::existing_entry::is_root;
+use crate::sys::sync::lock;
+use haul_proto::path::Name;
+
+/// All permissions of a directory's owner.
+const OWNER: u16 = 0o700;
+/// Those without which it cannot be listed, or nothing in it looked at.
+const OWNER_ENTERS: u16 = 0o500;
+/// Those of a file's owner.
+const OWNER_OF_FILE: u16 = 0o600;
+
+/// Directories that have been given permissions, with their modes from before.
+#[derive(Default)]
+pub struct WidenedDirectories(Mutex<HashMap<FileIdentity, (Dir, u16)>>);
+
+impl TargetReceiver {
+    /// Opens a directory of the target.
+    pub(crate) fn enter(&self, parent: &Dir, name: &Name) -> io::Result<Dir> {
+        let entered = match parent.child_looked_at(name, FollowLinks::Itself) {
+            Err(error) if self.may_widen() && Errno::from_io_error(&error) == Some(Errno::ACCESS) => {
+                let mode = self.widen_name(parent, name)?.ok_or(error)?;
+                let child = parent.child(name)?;
+                lock(&self.widened.0).entry(child.identity()).or_insert_with(|| (child.clone(), mode));
+                return Ok(child);
+            }
+            entered => entered,
+        };
+        let (child, look) = entered?;
+        if look.meta.mode & OWNER_ENTERS != OWNER_ENTERS {
+            self.give_permissions(&child)?;
+        }
+        Ok(child)
+    }
+
+    /// Lets this process make, rename and remove what is in a directory of the target.
+    pub(crate) fn widen(&self, dir: &Dir) -> io::Result<()> {
+        if self.is_dry() { Ok(()) } else { self.give_permissions(dir) }
+    }
+
+    /// Those that this run needs: a dry one only reads.
+    fn permissions(&self) -> u16 {
+        if self.is_dry() { OWNER_ENTERS } else { OWNER }
+    }
+
+    fn give_permissions(&self, dir: &Dir) -> io::Result<()> {
+        if !self.may_widen() {
+            return Ok(());
+        }
+        let wanted = self.permissions();
+        let fd = dir.fd()?;
+        let look = FileStat::at_fd(&*fd)?;
+        if is_own(&look) && look.meta.mode & wanted != wanted {
+            lock(&self.widened.0).entry(dir.identity()).or_insert_with(|| (dir.clone(), look.meta.mode));
+            set_mode(&*fd, look.meta.mode | wanted)?;
+        }
+        Ok(())
+    }
+
+    /// A directory has got the mode that it is to have.
+    pub(crate) fn is_restored(&self, dir: &Dir) {
+        lock(&self.widened.0).remove(&dir.identity());
+    }
+
+    /// Gives a directory its mode from before, if it was given permissions.
+    pub(crate) fn restore_mode(&self, dir: &Dir) {
+        if self.is_dry() {
+            // What it would remove in the end lies below: all of them get their modes then.
+            return;
+        }
+        let widened = lock(&self.widened.0).remove(&dir.identity());
+        widened.into_iter().for_each(|(dir, mode)| restore(&dir, mode));
+    }
+
+    /// The same of all directories that are not complete: the job is over. From below.
+    pub(crate) fn restore_modes(&self) {
+        let mut widened: Vec<_> = std::mem::take(&mut *lock(&self.widened.0)).into_values().collect();
+        widened.sort_by_cached_key(|(dir, _)| std::cmp::Reverse(dir.path_bytes()));
+        widened.iter().for_each(|(dir, mode)| restore(dir, *mode));
+    }
+
+    /// Opens a file whose metadata are to be set, also one that its owner may not read.
+    pub(crate) fn open_to_set(&self, dir: &Dir, name: &Name) -> io::Result<(OwnedFd, FileStat)> {
+        match dir.open_file(name, FollowLinks::Itself) {
+            Err(error) if self.may_widen() && Errno::from_io_error(&error) == Some(Errno::ACCESS) => {
+                let handle = dir.open_handle(name, FollowLinks::Itself)?;
+                let look = FileStat::at_fd(&handle)?;
+                if !is_own(&look) || !look.kind.is_file() || look.meta.mode & OWNER_OF_FILE == OWNER_OF_FILE {
+                    return Err(error);
+                }
+                set_mode_of_path(&handle, look.meta.mode | OWNER_OF_FILE)?;
+                dir.open_file(name, FollowLinks::Itself)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Whether permissions may be given: where the source's modes are set in the end.
+    fn may_widen(&self) -> bool {
+        self.request.preserve && !self.compares() && !is_root()
+    }
+
+    /// Gives the directory of this name, which cannot be opened, its owner's permissions. Its mode from before; `None`
+    /// where it is somebody else's, or has them.
+    fn widen_name(&self, parent: &Dir, name: &Name) -> io::Result<Option<u16>> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle = openat(&*parent.fd()?, name.as_bytes(), flags, Mode::empty())?;
+        let look = FileStat::at_fd(&handle)?;
+        let wanted = self.permissions();
+        if !is_own(&look) || look.meta.mode & wanted == wanted {
+            return Ok(None);
+        }
+        set_mode_of_path(&handle, look.meta.mode | wanted)?;
+        Ok(Some(look.meta.mode))
+    }
+}
+
+fn is_own(look: &FileStat) -> bool {
+    look.meta.uid == rustix::process::geteuid().as_raw()
+}
+
+fn set_mode(fd: impl AsFd, mode: u16) -> io::Result<()> {
+    Ok(fchmod(fd, Mode::from_raw_mode(mode.into()))?)
+}
+
+/// A directory that has gone, or become somebody else's, needs none.
+fn restore(dir: &Dir, mode: u16) {
+    let _ = dir.fd().and_then(|fd| set_mode(&*fd, mode));
+}

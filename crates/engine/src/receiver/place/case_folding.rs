@@ -1,0 +1,151 @@
+//! File systems on which names that are spelled in another way are one (upper and lower case, mostly): what stands under
+//! another spelling is another file, and neither replaced nor taken for what is copied.
+
+use haul_proto::path::Name;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Mutex;
+
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, each_name};
+use crate::receiver::TargetReceiver;
+use crate::sys::sync::lock;
+
+/// Said of a name that another one stands for.
+pub const OTHER_SPELLING: &str = "a name that is spelled in another way is there, and this file system takes both for one\nrename one of them, or copy to another file system";
+
+/// What was found out of the directory that was looked at last: neighbours come one after the other.
+#[derive(Default)]
+pub struct CaseFolding {
+    latest: Mutex<Option<FoldedDirectory>>,
+    hasher: RandomState,
+}
+
+struct FoldedDirectory {
+    identity: FileIdentity,
+    /// Whether spellings are one; `None` where no name has told yet.
+    folds: Option<bool>,
+    listed: FoldedNames,
+}
+
+/// The names of a directory as they were when it was listed, by their hashes.
+#[derive(Default)]
+struct FoldedNames {
+    exact: HashSet<u64>,
+    /// In lower case.
+    lower: HashSet<u64>,
+}
+
+impl FoldedNames {
+    fn add(&mut self, name: &Name, hasher: &RandomState) {
+        self.exact.insert(hasher.hash_one(name.as_bytes()));
+        self.lower.insert(hasher.hash_one(lower(name)));
+    }
+
+    /// Whether a name that is there is spelled otherwise; `None` where it was made since. Both spellings cannot be there.
+    fn is_spelled_otherwise(&self, name: &Name, hasher: &RandomState) -> Option<bool> {
+        match self.exact.contains(&hasher.hash_one(name.as_bytes())) {
+            true => Some(false),
+            false => self.lower.contains(&hasher.hash_one(lower(name))).then_some(true),
+        }
+    }
+}
+
+fn lower(name: &Name) -> Vec<u8> {
+    match std::str::from_utf8(name.as_bytes()) {
+        Ok(text) => text.to_lowercase().into_bytes(),
+        Err(_) => name.as_bytes().to_ascii_lowercase(),
+    }
+}
+
+impl TargetReceiver {
+    /// Whether what stands at this name is called otherwise. Where that cannot be told, it is not.
+    pub(crate) fn is_spelled_otherwise(&self, dir: &Dir, name: &Name) -> bool {
+        let mut latest = lock(&self.spellings.latest);
+        let identity = dir.identity();
+        if latest.as_ref().is_none_or(|known| known.identity != identity) {
+            *latest = None;
+        }
+        let directory =
+            latest.get_or_insert_with(|| FoldedDirectory { identity, folds: None, listed: FoldedNames::default() });
+        if directory.folds.is_none() {
+            directory.folds = folds(dir, name);
+        }
+        if directory.folds != Some(true) {
+            return false;
+        }
+        let hasher = &self.spellings.hasher;
+        if let Some(verdict) = directory.listed.is_spelled_otherwise(name, hasher) {
+            return verdict;
+        }
+        let mut listed = FoldedNames::default();
+        if each_name(dir, |name, _| listed.add(name, hasher)).is_err() {
+            return false;
+        }
+        directory.listed = listed;
+        // What is not there in lower case either is folded by rules of the file system's own.
+        directory.listed.is_spelled_otherwise(name, hasher).unwrap_or(true)
+    }
+}
+
+/// Whether a name that is there is there in another spelling, too; `None` where it has no letters to be spelled otherwise.
+pub fn folds(dir: &Dir, name: &Name) -> Option<bool> {
+    let other = otherwise(name)?;
+    let fd = dir.fd().ok()?;
+    let this = FileStat::at_name(&*fd, name, FollowLinks::Itself).ok()?;
+    match FileStat::at_name(&*fd, &other, FollowLinks::Itself) {
+        // It may be another name of the same file.
+        Ok(there) if there.identity == this.identity && this.names > 1 && !this.kind.is_dir() => None,
+        Ok(there) => Some(there.identity == this.identity),
+        Err(_) => Some(false),
+    }
+}
+
+/// A name with the other case of its letters.
+fn otherwise(name: &Name) -> Option<Name> {
+    let text = std::str::from_utf8(name.as_bytes()).ok()?;
+    let swapped = |letter: char| -> String {
+        if letter.is_uppercase() { letter.to_lowercase().collect() } else { letter.to_uppercase().collect() }
+    };
+    let other: String = text.chars().map(swapped).collect();
+    Name::new(other.as_bytes()).ok().filter(|other| other != name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::testing::{name, write_file};
+
+    #[test]
+    fn names_are_spelled_otherwise_if_they_have_letters() {
+        assert_eq!(otherwise(&name("aB1")), Some(name("Ab1")));
+        assert_eq!(otherwise(&name("\u{e4}")), Some(name("\u{c4}")));
+        assert_eq!(otherwise(&name("123")), None);
+    }
+
+    #[test]
+    fn a_listing_tells_of_each_spelling_without_another_one() {
+        let hasher = RandomState::new();
+        let mut listed = FoldedNames::default();
+        listed.add(&name("Photo.JPG"), &hasher);
+        listed.add(&name("\u{c4}"), &hasher);
+        for (asked, verdict) in [
+            ("Photo.JPG", Some(false)),
+            ("photo.jpg", Some(true)),
+            ("PHOTO.jpg", Some(true)),
+            ("\u{e4}", Some(true)),
+            ("made since", None),
+        ] {
+            assert_eq!(listed.is_spelled_otherwise(&name(asked), &hasher), verdict, "{asked}");
+        }
+    }
+
+    #[test]
+    fn where_case_tells_names_apart_nothing_is_folded() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        write_file(&dir, "a", b"x");
+        assert_eq!((folds(&dir, &name("a")), folds(&dir, &name("1"))), (Some(false), None));
+        std::fs::hard_link(temp.path().join("a"), temp.path().join("A")).unwrap();
+        assert_eq!(folds(&dir, &name("a")), None, "that is another name");
+    }
+}

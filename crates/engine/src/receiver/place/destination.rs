@@ -1,0 +1,555 @@
+//! Where the data lands: cp's and scp's rules for what the last operand means, decided once, before anything is
+//! offered.
+//!
+//! - A directory that exists: operands go into it, under their own names. One exception: if this very tree made it
+//!   (see [`crate::receiver::place::tree_memory`]), a rerun goes on in it instead of nesting a second copy inside; so does a job that is
+//!   begun again after it lost a connection.
+//! - Nothing there: the one operand gets this name.
+//! - A file: the one operand, a file, meets it. A device, FIFO or socket: it is written to.
+
+use crate::receiver::place::tree_memory;
+use haul_proto::filter::{FilterScope, Matcher};
+use haul_proto::path::{Name, escape};
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::{TargetOperand, TargetRequest};
+use haul_proto::wire::storage::Fsync;
+use rustix::fs::{FileType, Mode, OFlags};
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, lookup};
+use crate::io::program::PipeProgram;
+use crate::job::End;
+use crate::job::display_path::below;
+use crate::metrics::reporter::Reporter;
+use crate::policy::{HostPolicy, PolicyRule};
+use crate::receiver::place::in_order_sink::InOrderSink;
+use crate::sys::confine::{ConfineBounds, ConfineRights};
+use crate::sys::describe::describe;
+use crate::sys::machine;
+
+/// Where the data lands.
+pub struct Destination {
+    /// How.
+    pub kind: DestinationKind,
+    /// What stands before the paths of entries when they are shown.
+    label: Vec<u8>,
+    /// Where the tree that is about to be made is to be remembered.
+    pub memory: Option<tree_memory::TreeMemory>,
+    /// The directory was made in this run, or would be.
+    pub is_new: bool,
+}
+
+/// How it lands.
+pub enum DestinationKind {
+    /// In this directory, under the operands' own names.
+    Into(Dir),
+    /// Under this name in this directory.
+    As(Dir, Name),
+    /// What is in the one operand, a directory, goes straight into this directory.
+    Contents(Dir),
+    /// A device, FIFO or socket, by its path.
+    Special(PathBuf),
+    /// What is open already, and takes bytes in order.
+    Pipe(Arc<InOrderSink>),
+    /// In a directory that a dry run would have made.
+    Nothing,
+}
+
+/// Why a Request cannot be carried out.
+pub struct RefusedRequest {
+    /// Whether the user's words are at fault.
+    pub usage: bool,
+    /// What, and what to do.
+    pub text: String,
+}
+
+impl RefusedRequest {
+    /// The user's words are at fault.
+    pub fn usage(text: String) -> Self {
+        Self { usage: true, text }
+    }
+
+    fn failed(text: String) -> Self {
+        Self { usage: false, text }
+    }
+}
+
+impl Destination {
+    /// A path below the landing, as it is shown.
+    pub fn path(&self, relative: &[u8]) -> Vec<u8> {
+        below(&self.label, relative)
+    }
+
+    /// The directory in which it lands; `None` where it goes into a device, FIFO or socket.
+    pub fn dir(&self) -> Option<&Dir> {
+        match &self.kind {
+            DestinationKind::Into(dir) | DestinationKind::As(dir, _) | DestinationKind::Contents(dir) => Some(dir),
+            DestinationKind::Special(_) | DestinationKind::Pipe(_) | DestinationKind::Nothing => None,
+        }
+    }
+
+    /// How many levels below the working directory the parent of a landing lies that a dry run would have made.
+    pub fn missing_depth(&self) -> usize {
+        let is_name = |part: &std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
+        let path = Path::new(OsStr::from_bytes(&self.label));
+        path.components().filter(is_name).count().saturating_sub(1)
+    }
+
+    /// The directory that it is about, by its path, where it is one.
+    pub fn root<'r>(&self, request: &'r TargetRequest) -> &'r Path {
+        let path = Path::new(OsStr::from_bytes(&request.path));
+        match &self.kind {
+            DestinationKind::As(..) => path.parent().unwrap_or(path),
+            _ => path,
+        }
+    }
+
+    /// What is written to, if that was open before anything was offered.
+    pub fn sink(&self) -> Option<&InOrderSink> {
+        match &self.kind {
+            DestinationKind::Pipe(sink) => Some(sink),
+            _ => None,
+        }
+    }
+
+    /// What has gone into a program is not all: it is ended.
+    pub fn abandon(&self) {
+        self.sink().into_iter().for_each(InOrderSink::abandon);
+    }
+
+    /// Lets all of it be written, or whatever else these `rights` are.
+    pub fn allow(&self, bounds: &mut ConfineBounds, rights: ConfineRights) {
+        // What cannot be opened is reported when something is to go there.
+        match &self.kind {
+            DestinationKind::Into(dir) | DestinationKind::As(dir, _) | DestinationKind::Contents(dir) => {
+                drop(dir.fd().map(|fd| bounds.allow(&*fd, rights)));
+            }
+            DestinationKind::Pipe(_) | DestinationKind::Nothing => {}
+            DestinationKind::Special(path) => {
+                let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
+                let found = handle.and_then(|handle| Some((FileStat::at_fd(&handle).ok()?, handle)));
+                if let Some((look, handle)) = found.filter(|(look, _)| look.is_special()) {
+                    bounds.allow(handle, ConfineRights::WriteSpecial);
+                    if look.kind == FileType::Socket {
+                        bounds.allow_local_sockets();
+                    }
+                }
+            }
+        }
+        self.memory.iter().for_each(|memory| memory.allow(bounds));
+    }
+}
+
+/// How many directories are made for the data to land in.
+pub fn missing_directories(request: &TargetRequest) -> u64 {
+    if request.sync.is_dry || request.pipe != PipeKind::No || !(request.make_directory || is_made_by_sync(request)) {
+        return 0;
+    }
+    missing_at(Path::new(OsStr::from_bytes(&request.path)))
+}
+
+/// How many of the last components of a path do not exist.
+pub fn missing_at(path: &Path) -> u64 {
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && rustix::fs::lstat(*path).is_err();
+    path.ancestors().take_while(is_missing).count() as u64
+}
+
+/// Finds out where the data lands.
+pub fn find(
+    request: &TargetRequest,
+    state_dir: Option<&Path>,
+    reporter: &Reporter,
+) -> Result<Destination, RefusedRequest> {
+    let typed = if request.path.is_empty() { &b"."[..] } else { &request.path[..] };
+    let path = Path::new(OsStr::from_bytes(typed));
+    let is_new = request.make_directory || is_made_by_sync(request);
+    if is_new && matches!(lookup::stat(path), Err(rustix::io::Errno::NOENT)) {
+        refuse_nesting_in_nothing(request, path)?;
+        if request.sync.is_dry {
+            return Ok(Destination {
+                kind: DestinationKind::Nothing,
+                label: typed.to_vec(),
+                memory: None,
+                is_new: true,
+            });
+        }
+        let made = match request.make_directory {
+            true => make_directories(path, request.fsync),
+            false => make_last_directory(path, request.fsync),
+        };
+        made.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => no_directory(path.parent().unwrap_or(path)),
+            _ => cannot(typed, &error),
+        })?;
+        let look = FileStat::from(&lookup::stat(path).map_err(|error| cannot(typed, &error.into()))?);
+        let landing = onto_existing(request, path, &look, state_dir)?;
+        return Ok(Destination { is_new: true, ..landing });
+    }
+    match lookup::stat(path) {
+        Ok(stat) => onto_existing(request, path, &FileStat::from(&stat), state_dir),
+        Err(rustix::io::Errno::NOENT) if request.compare.is_some() => {
+            Err(RefusedRequest::failed(format!("{} does not exist: there is nothing to compare with", escape(typed))))
+        }
+        Err(rustix::io::Errno::NOENT) => onto_nothing(request, path, state_dir, reporter),
+        Err(error) => Err(cannot(typed, &error.into())),
+    }
+}
+
+/// Where it goes if that is a pipe.
+pub fn pipe(
+    request: &TargetRequest,
+    standard_output: Option<OwnedFd>,
+    policy: &HostPolicy,
+) -> Result<Destination, RefusedRequest> {
+    let [TargetOperand { directory: false, .. }] = &request.operands[..] else {
+        return Err(RefusedRequest::usage("only one file, or what a pipe brings, can go into a pipe\nfor more, pipe tar's output into haul: tar -cf - tree | haul - ...".into()));
+    };
+    let path = Path::new(OsStr::from_bytes(&request.path));
+    let is_special = || lookup::stat(path).is_ok_and(|found| FileStat::from(&found).is_special());
+    let sink = match request.pipe {
+        PipeKind::Standard => {
+            let output = standard_output.ok_or("standard output cannot be written to on another host");
+            Ok(InOrderSink::new(output.map_err(|text| RefusedRequest::failed(text.into()))?, None))
+        }
+        _ if is_special() => {
+            let (kind, label) = (DestinationKind::Special(path.into()), request.path.clone());
+            return Ok(Destination { kind, label, memory: None, is_new: false });
+        }
+        PipeKind::Growing(_) => return Err(RefusedRequest::usage("a target does not grow by itself".into())),
+        PipeKind::Named | PipeKind::No => {
+            policy.check(PolicyRule::NoPrograms).map_err(RefusedRequest::failed)?;
+            PipeProgram::start(End::Target, &request.path)
+                .map(|(program, reads)| InOrderSink::new(reads, Some(program)))
+        }
+    };
+    let pipe = sink.map_err(|error| cannot(&request.path, &error))?;
+    Ok(Destination {
+        kind: DestinationKind::Pipe(Arc::new(pipe)),
+        label: request.path.clone(),
+        memory: None,
+        is_new: false,
+    })
+}
+
+/// Whether a sync makes the directory that everything goes into: not for one file, which may get another name.
+fn is_made_by_sync(request: &TargetRequest) -> bool {
+    let is_directory = !matches!(&request.operands[..], [TargetOperand { directory: false, .. }]);
+    request.sync.into && request.compare.is_none() && (is_directory || request.path.ends_with(b"/"))
+}
+
+/// Makes one directory, where the one above it is there.
+fn make_last_directory(path: &Path, fsync: Fsync) -> io::Result<()> {
+    lookup::create_dir(path, Mode::from_raw_mode(0o777))?;
+    sync_above(path, fsync)
+}
+
+/// Makes a directory and those above it, and puts the names that this makes on the disk where that is asked for.
+fn make_directories(path: &Path, fsync: Fsync) -> io::Result<()> {
+    let exists = |path: &&Path| path.as_os_str().is_empty() || lookup::stat(path).is_ok();
+    let made: Vec<_> = path.ancestors().take_while(|path| !exists(path)).collect();
+    lookup::create_dir_all(path, Mode::from_raw_mode(0o777))?;
+    made.iter().try_for_each(|path| sync_above(path, fsync))
+}
+
+/// Puts the name of a directory on the disk, where that is asked for.
+fn sync_above(path: &Path, fsync: Fsync) -> io::Result<()> {
+    let Some(parent) = path.parent().filter(|_| fsync == Fsync::Full) else { return Ok(()) };
+    // One that may not be listed cannot be opened for that either.
+    if let Ok(dir) = Dir::open_root(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }) {
+        rustix::fs::fsync(&*dir.fd()?)?;
+    }
+    Ok(())
+}
+
+fn onto_existing(
+    request: &TargetRequest,
+    path: &Path,
+    look: &FileStat,
+    state_dir: Option<&Path>,
+) -> Result<Destination, RefusedRequest> {
+    let shown = escape(path.as_os_str().as_bytes());
+    if look.kind == FileType::Directory {
+        let dir = Dir::open_root(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+        if let [TargetOperand { directory: false, name: None, .. }] = &request.operands[..] {
+            return Err(RefusedRequest::usage(format!(
+                "{shown} is a directory, and what comes out of a pipe has no name\nname the file that it is to be there"
+            )));
+        }
+        refuse_nesting(request, &dir, path)?;
+        refuse_itself(request, &dir, path)?;
+        return Ok(into_directory(request, dir, path, look.identity, state_dir));
+    }
+    let [operand] = &request.operands[..] else {
+        return Err(RefusedRequest::usage(format!(
+            "{shown} is not a directory\nseveral sources need a directory as their target"
+        )));
+    };
+    if goes_below(request) {
+        return Err(RefusedRequest::usage(format!("{shown} is not a directory\n-d needs a directory as the target")));
+    }
+    if operand.directory && request.compare.is_some() {
+        return Err(RefusedRequest::failed(format!("{shown} is not a directory, and the source is one")));
+    }
+    if operand.directory {
+        return Err(RefusedRequest::failed(format!(
+            "{shown} is not a directory, and a directory can only go into one"
+        )));
+    }
+    if look.kind != FileType::RegularFile && request.compare.is_some() {
+        return Err(RefusedRequest::failed(format!(
+            "{shown} is a device, FIFO or socket: there is nothing to compare with"
+        )));
+    }
+    if look.kind != FileType::RegularFile && lookup::is_confined() {
+        return Err(RefusedRequest::usage(format!("{shown} is a device, FIFO or socket: a server writes to none")));
+    }
+    if look.kind != FileType::RegularFile {
+        return Ok(Destination {
+            kind: DestinationKind::Special(path.into()),
+            label: path.as_os_str().as_bytes().into(),
+            memory: None,
+            is_new: false,
+        });
+    }
+    if is_source(request, operand, look.identity) {
+        return Err(itself(path.as_os_str().as_bytes()));
+    }
+    if lookup::is_confined() {
+        return under_new_name(path);
+    }
+    // A link to a file stays: what it points to is what is meant.
+    let real = std::fs::canonicalize(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+    under_new_name(&real)
+}
+
+fn into_directory(
+    request: &TargetRequest,
+    dir: Dir,
+    path: &Path,
+    identity: FileIdentity,
+    state_dir: Option<&Path>,
+) -> Destination {
+    let label = path.as_os_str().as_bytes().to_vec();
+    let goes_on = match &request.operands[..] {
+        _ if goes_below(request) => false,
+        [TargetOperand { directory: true, name: Some(_), .. }] if request.sync.into => false,
+        [TargetOperand { directory: true, name: Some(_), .. }] => {
+            request.own_tree || tree_memory::made_by(state_dir, path, identity, &request.origin)
+        }
+        [TargetOperand { directory: true, name: None, .. }] => true,
+        _ => false,
+    };
+    let kind = if goes_on { DestinationKind::Contents(dir) } else { DestinationKind::Into(dir) };
+    Destination { kind, label, memory: None, is_new: false }
+}
+
+fn onto_nothing(
+    request: &TargetRequest,
+    path: &Path,
+    state_dir: Option<&Path>,
+    reporter: &Reporter,
+) -> Result<Destination, RefusedRequest> {
+    let bytes = path.as_os_str().as_bytes();
+    let shown = escape(bytes);
+    let [operand] = &request.operands[..] else {
+        let text =
+            format!("{shown} does not exist\nseveral sources need a directory as their target; --mkdir makes it");
+        return Err(RefusedRequest::usage(text));
+    };
+    if goes_below(request) {
+        let text = format!("{shown} does not exist\n-d needs a directory as the target; --mkdir makes it");
+        return Err(RefusedRequest::usage(text));
+    }
+    if rustix::fs::lstat(path).is_ok() {
+        return Err(RefusedRequest::failed(format!(
+            "{shown} is a symbolic link to something that does not exist\nremove the link, or name another target"
+        )));
+    }
+    if bytes.ends_with(b"/") && !operand.directory {
+        return Err(RefusedRequest::failed(format!("the directory {shown} does not exist\n--mkdir makes it")));
+    }
+    let mut landing = under_new_name(path)?;
+    if operand.directory {
+        if let DestinationKind::As(parent, _) = &landing.kind {
+            refuse_nesting(request, parent, path)?;
+        }
+        landing.label = bytes.into();
+        landing.memory = tree_memory::TreeMemory::of(state_dir, path, request.origin);
+        if landing.memory.is_none() {
+            reporter.send(&cannot_remember(&landing));
+        }
+    }
+    Ok(landing)
+}
+
+/// Said where a tree cannot be remembered.
+pub fn cannot_remember(landing: &Destination) -> WorkerMessage {
+    let shown = escape(&landing.label);
+    let text =
+        format!("{shown} cannot be remembered as made from this source: a rerun will copy into it, not go on with it");
+    WorkerMessage::Notice { text }
+}
+
+/// The name that `path` ends in, in the directory before it.
+fn under_new_name(path: &Path) -> Result<Destination, RefusedRequest> {
+    let name = path.file_name().and_then(|name| Name::new(name.as_bytes()).ok());
+    let name = name.ok_or_else(|| {
+        RefusedRequest::failed(format!(
+            "{} does not end in a name that a file can have",
+            escape(path.as_os_str().as_bytes())
+        ))
+    })?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = Dir::open_root(parent).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => no_directory(parent),
+        _ => cannot(parent.as_os_str().as_bytes(), &error),
+    })?;
+    let label = path.parent().map_or_else(Vec::new, |parent| parent.as_os_str().to_owned().into_vec());
+    Ok(Destination { kind: DestinationKind::As(dir, name), label, memory: None, is_new: false })
+}
+
+fn no_directory(path: &Path) -> RefusedRequest {
+    RefusedRequest::failed(format!(
+        "the directory {} does not exist\n--mkdir makes it",
+        escape(path.as_os_str().as_bytes())
+    ))
+}
+
+/// Nothing is copied onto itself, neither by its own name nor by that of the directory that it is in.
+fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), RefusedRequest> {
+    if request.source_boot != machine::boot_id() {
+        return Ok(());
+    }
+    for (number, operand) in request.operands.iter().enumerate() {
+        let Some(name) = &operand.name else { continue };
+        let names = request.rules.below.get(number).map_or(&[][..], |names| names);
+        // What is missing, or no directory, cannot be where the source is.
+        let Ok(dir) = names.iter().try_fold(dir.clone(), |dir, name| dir.child(name)) else { continue };
+        let fd = dir.fd().map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+        if FileStat::at_name(&*fd, name, FollowLinks::Itself)
+            .is_ok_and(|look| is_source(request, operand, look.identity))
+        {
+            return Err(itself(&below(path.as_os_str().as_bytes(), &dir.path_of(name.as_bytes()))));
+        }
+    }
+    Ok(())
+}
+
+/// Whether operands go into directories below the target, which then has to be one.
+fn goes_below(request: &TargetRequest) -> bool {
+    !request.rules.below.is_empty()
+}
+
+fn is_source(request: &TargetRequest, operand: &TargetOperand, found: FileIdentity) -> bool {
+    request.source_boot == machine::boot_id() && (operand.device, operand.inode) == (found.device, found.inode)
+}
+
+fn itself(path: &[u8]) -> RefusedRequest {
+    RefusedRequest::usage(format!("{} is the source itself\nname another target", escape(path)))
+}
+
+/// A directory is not copied into itself: that would never end. Where the filters leave the target out, the source does
+/// not look into it.
+fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result<(), RefusedRequest> {
+    if request.source_boot != machine::boot_id() {
+        return Ok(());
+    }
+    let sources: Vec<FileIdentity> = request
+        .operands
+        .iter()
+        .filter(|operand| operand.directory)
+        .map(|operand| FileIdentity { device: operand.device, inode: operand.inode })
+        .collect();
+    let inside = ancestors(landing).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+    match inside.iter().find(|identity| sources.contains(identity)) {
+        None => Ok(()),
+        Some(_) if is_filtered(request, &sources, path) => Ok(()),
+        Some(_) => Err(RefusedRequest::usage(format!(
+            "{} lies inside the source: a directory cannot be copied into itself\nname another target, or leave it out of the source (--exclude)",
+            escape(path.as_os_str().as_bytes())
+        ))),
+    }
+}
+
+/// Whether the patterns of the Request leave out the target, or a directory between it and the source that it lies in.
+/// Symbolic links in `path` are resolved; its last components need not exist.
+fn is_filtered(request: &TargetRequest, sources: &[FileIdentity], path: &Path) -> bool {
+    if lookup::is_confined() {
+        return false;
+    }
+    let Ok(matcher) = Matcher::new(&request.filters) else { return false };
+    let Some(whole) = resolved(path) else { return false };
+    let is_source = |above: &&Path| Dir::open_root(above).is_ok_and(|dir| sources.contains(&dir.identity()));
+    // Each source that it lies in has to leave it out.
+    let mut nesting = whole.ancestors().filter(is_source).peekable();
+    nesting.peek().is_some()
+        && nesting.all(|source| {
+            let names = whole.strip_prefix(source).ok().into_iter().flat_map(Path::components);
+            let mut scope = Arc::new(FilterScope::operand(Vec::new()));
+            for name in names {
+                let Ok(name) = Name::new(name.as_os_str().as_bytes()) else { return false };
+                if matcher.leaves_out(&scope, name.as_bytes(), true) {
+                    return true;
+                }
+                scope = Arc::new(FilterScope::below(scope, name, Vec::new()));
+            }
+            false
+        })
+}
+
+/// An absolute path without symbolic links, as far as it exists.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    let whole = std::path::absolute(path).ok()?;
+    whole.ancestors().find_map(|above| {
+        let rest = whole.strip_prefix(above).ok()?;
+        above.canonicalize().ok().map(|above| above.join(rest))
+    })
+}
+
+/// The same of a directory that is about to be made.
+fn refuse_nesting_in_nothing(request: &TargetRequest, path: &Path) -> Result<(), RefusedRequest> {
+    // Confined, a path begins in the working directory, and so does the search.
+    let whole = if lookup::is_confined() { Ok(Path::new(".").join(path)) } else { std::path::absolute(path) };
+    let whole = whole.map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+    let there = whole.ancestors().skip(1).find_map(|above| Dir::open_root(above).ok());
+    there.map_or(Ok(()), |dir| refuse_nesting(request, &dir, path))
+}
+
+/// This directory and all above it.
+fn ancestors(dir: &Dir) -> io::Result<Vec<FileIdentity>> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let mut found = vec![dir.identity()];
+    let mut at = dir.fd()?;
+    loop {
+        let up = openat(&*at, c"..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let identity = FileStat::at_fd(&up)?.identity;
+        if found.last() == Some(&identity) {
+            return Ok(found);
+        }
+        found.push(identity);
+        at = Arc::new(up);
+    }
+}
+
+fn cannot(path: &[u8], error: &io::Error) -> RefusedRequest {
+    RefusedRequest::failed(format!("{}: {}", escape(path), describe(error)))
+}
+
+impl crate::receiver::TargetReceiver {
+    /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
+    pub fn begins_tree(&self) -> bool {
+        let is_directory = matches!(&self.request.operands[..], [TargetOperand { directory: true, .. }]);
+        is_directory && matches!(self.landing.kind, DestinationKind::As(..))
+    }
+
+    /// Which directory the data lands in; `None` where it goes into a device, FIFO or socket.
+    pub fn landing_identity(&self) -> Option<FileIdentity> {
+        self.landing.dir().map(Dir::identity)
+    }
+}

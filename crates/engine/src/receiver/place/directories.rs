@@ -1,0 +1,120 @@
+//! Directories: made where they are not there, opened, and remembered where a later run has to know them.
+
+use haul_proto::entry::{Entry, EntryMetadata};
+use haul_proto::overwrite_policy::OverwriteDecision;
+use haul_proto::path::Name;
+use haul_proto::session::step::EntryAnswer;
+use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
+use rustix::io::Errno;
+use std::io;
+use std::sync::Arc;
+
+use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::receiver::place::case_folding::OTHER_SPELLING;
+use crate::receiver::place::destination::cannot_remember;
+use crate::receiver::place::entry_position::EntryPosition;
+use crate::receiver::place::existing_entry::attributes;
+use crate::receiver::place::temp_files::{random_name, rename_new, temporary_name};
+use crate::receiver::place::tree_memory::TreeMemory;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+
+impl TargetReceiver {
+    /// Answers a directory: one that is there, one that has replaced something, or one that is to be made.
+    pub(crate) fn directory(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        decision: OverwriteDecision,
+    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
+        let meta = entry.meta;
+        let create = decision == OverwriteDecision::Create;
+        if create && self.is_dry() {
+            // A tree that gets the target's own name is what everything is shown below.
+            let absent = || position.dir.absent_child(&position.name);
+            let dir = if position.renamed { Dir::absent_root() } else { absent() };
+            return Ok(EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory {
+                dir,
+                fresh: true,
+                names: None,
+                meta,
+                attributes: None,
+            })));
+        }
+        let fresh = decision == OverwriteDecision::Replace || create && self.create_directory(position, meta)?;
+        if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
+            return Ok(self.refuse(position, OTHER_SPELLING));
+        }
+        let child = self.enter(&position.dir, &position.name)?;
+        let dir = if position.renamed {
+            // The tree's own root from here on: what is shown begins below it.
+            Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
+        } else {
+            child
+        };
+        let attributes = attributes(entry).map(Into::into);
+        let names = self.names_for(&dir, position.alone && !fresh);
+        Ok(EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes })))
+    }
+
+    /// Ours alone until it is complete, and always writable for us.
+    pub(crate) fn first_mode(&self, meta: &EntryMetadata) -> u32 {
+        if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 }
+    }
+
+    /// `false` where another run was faster: whose the directory is shows when it is entered.
+    fn create_directory(&self, position: &EntryPosition, meta: EntryMetadata) -> io::Result<bool> {
+        let mode = self.first_mode(&meta);
+        let memory = self.landing.memory.as_ref().filter(|_| position.renamed);
+        let made = match memory {
+            None => make_directory(&position.dir, &position.name, mode),
+            Some(memory) => self.make_remembered(position, memory, mode),
+        };
+        match made.as_ref().map_err(Errno::from_io_error) {
+            Err(Some(Errno::EXIST | Errno::NOENT)) => {
+                let faster = position.dir.child(&position.name)?;
+                memory.into_iter().for_each(|memory| self.remember(memory, &faster));
+                Ok(false)
+            }
+            _ => made.map(|()| true),
+        }
+    }
+
+    /// It is remembered before it has its name: or a run that is killed in between would leave a directory that the
+    /// next one takes for somebody else's, and copies into instead of going on in it.
+    fn make_remembered(&self, position: &EntryPosition, memory: &TreeMemory, mode: u32) -> io::Result<()> {
+        let is_own = |look: &FileStat| look.meta.uid == rustix::process::geteuid().as_raw();
+        let mut temporary = temporary_name(&position.name, b"directory");
+        let mut found = match make_directory(&position.dir, &temporary, mode) {
+            // A run that was killed here has left it, or another one is about to give it its name.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => position.dir.child_looked_at(&temporary, FollowLinks::Itself),
+        };
+        if !found.as_ref().is_ok_and(|(_, look)| is_own(look)) {
+            temporary = random_name(&temporary)?;
+            make_directory(&position.dir, &temporary, mode)?;
+            found = position.dir.child_looked_at(&temporary, FollowLinks::Itself);
+        }
+        let (made, look) = found?;
+        if !is_own(&look) {
+            return Err(io::Error::other(format!("another user has exchanged {temporary} for a directory of theirs")));
+        }
+        self.remember(memory, &made);
+        let parent = position.dir.fd()?;
+        let renamed = rename_new(&parent, &temporary, &position.name);
+        if renamed.is_err() {
+            let _ = unlinkat(&*parent, temporary.as_bytes(), AtFlags::REMOVEDIR);
+        }
+        Ok(renamed?)
+    }
+
+    fn remember(&self, memory: &TreeMemory, dir: &Dir) {
+        if memory.keep(dir.identity()).is_err() {
+            self.reporter.send(&cannot_remember(&self.landing));
+        }
+    }
+}
+
+/// Makes a directory where nothing is.
+pub(crate) fn make_directory(dir: &Dir, name: &Name, mode: u32) -> io::Result<()> {
+    Ok(mkdirat(&*dir.fd()?, name.as_bytes(), Mode::from_raw_mode(mode))?)
+}

@@ -1,0 +1,202 @@
+//! What stands in an entry's place, and in what it differs from what the source has.
+
+use haul_proto::entry::EntryKind;
+use haul_proto::entry::{Entry, EntryContent, EntryMetadata, Timestamp};
+use haul_proto::entry_extras::ExtendedAttribute;
+use haul_proto::overwrite_policy::ExistingEntry;
+use haul_proto::path::Name;
+use haul_proto::sync::ChangeReasons;
+use rustix::fs::{FileType, readlinkat};
+use rustix::process::{getegid, geteuid, getgroups};
+use std::io;
+use std::sync::LazyLock;
+
+use crate::fs::attributes::read;
+use crate::fs::meta::{SETGID, SETUID};
+use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::receiver::TargetReceiver;
+
+/// What has a name, with what one look at it found, if it is there.
+pub(crate) struct ExistingStat {
+    pub existing: ExistingEntry,
+    pub look: Option<FileStat>,
+}
+
+impl ExistingStat {
+    /// Nothing.
+    pub const NOTHING: Self = Self { existing: ExistingEntry::Absent, look: None };
+
+    /// Looks.
+    pub fn at(dir: &Dir, name: &Name) -> io::Result<Self> {
+        let dir = dir.fd()?;
+        let look = match FileStat::at_name(&*dir, name, FollowLinks::Itself) {
+            Ok(look) => look,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::NOTHING),
+            Err(error) => return Err(error),
+        };
+        let existing = match look.kind {
+            FileType::RegularFile => ExistingEntry::File { size: look.size, modified: look.meta.modified },
+            FileType::Directory => ExistingEntry::Directory,
+            FileType::Symlink => {
+                let text = readlinkat(&*dir, name.as_bytes(), Vec::new())?;
+                ExistingEntry::Symlink(text.into_bytes().into())
+            }
+            _ => look.node().map_or(ExistingEntry::Absent, ExistingEntry::Special),
+        };
+        Ok(Self { existing, look: Some(look) })
+    }
+
+    /// The same, where the time is taken for the source's.
+    fn with_time(mut self, modified: Timestamp) -> Self {
+        if let ExistingEntry::File { modified: found, .. } = &mut self.existing {
+            *found = modified;
+        }
+        self.look.iter_mut().for_each(|look| look.meta.modified = modified);
+        self
+    }
+
+    /// In what something that is to be replaced differs.
+    pub fn reasons(&self, entry: &Entry) -> ChangeReasons {
+        let none = ChangeReasons::default();
+        match (&entry.kind, &self.existing) {
+            (
+                EntryContent::File { size } | EntryContent::HardLink { size, .. },
+                ExistingEntry::File { size: there, modified },
+            ) => {
+                let is_link = matches!(entry.kind, EntryContent::HardLink { .. });
+                let differs = none
+                    .and(ChangeReasons::LINK, is_link)
+                    .and(ChangeReasons::SIZE, size != there)
+                    .and(ChangeReasons::TIME, entry.meta.modified != *modified);
+                differs.and(ChangeReasons::CONTENT, differs.is_empty())
+            }
+            (EntryContent::Symlink { .. }, ExistingEntry::Symlink(_)) => none.and(ChangeReasons::CONTENT, true),
+            _ => none.and(ChangeReasons::KIND, true),
+        }
+    }
+}
+
+impl TargetReceiver {
+    /// What has a name. Its time is the source's where the file system cannot keep that more precisely.
+    pub(crate) fn standing(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<ExistingStat> {
+        let there = ExistingStat::at(dir, name)?;
+        let modified = entry.meta.modified;
+        let is_same = there.look.is_some_and(|look| self.is_same_time(dir, modified, &look));
+        Ok(if is_same { there.with_time(modified) } else { there })
+    }
+
+    /// In what the metadata of something that stays, or of a directory, differ from those that it gets.
+    pub(crate) fn metadata_reasons(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> ChangeReasons {
+        let times = ChangeReasons::default().and(ChangeReasons::TIME, entry.meta.modified != there.meta.modified);
+        let reasons = if self.request.preserve { times.and(owner_and_mode(&entry.meta, there), true) } else { times };
+        reasons.and(ChangeReasons::ATTRIBUTES, self.have_other_attributes(dir, name, entry, there))
+    }
+
+    fn have_other_attributes(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> bool {
+        let Some(wanted) = attributes(entry).filter(|_| self.keeps_attributes()) else { return false };
+        let found = match there.kind {
+            FileType::RegularFile => {
+                dir.open_file(name, FollowLinks::Itself).map(|(file, _)| read(file, self.request.kept))
+            }
+            FileType::Directory => dir.child(name).and_then(|child| Ok(read(&*child.fd()?, self.request.kept))),
+            _ => return false,
+        };
+        // What cannot be read is put, and that says why it cannot be.
+        let Ok(Ok(found)) = found else { return true };
+        found.len() != wanted.len() || found.iter().any(|attribute| !wanted.contains(attribute))
+    }
+}
+
+/// Extended attributes of what is offered, where they are kept.
+pub(crate) fn attributes(entry: &Entry) -> Option<&[ExtendedAttribute]> {
+    entry.more.as_ref()?.attributes.as_deref()
+}
+
+/// What this process cannot change is no difference: it would be one for ever.
+fn owner_and_mode(meta: &EntryMetadata, there: &FileStat) -> ChangeReasons {
+    let ProcessIdentity { is_root, groups } = &*OWN;
+    let is_own_group = || groups.contains(&meta.gid);
+    let owner = meta.uid != there.meta.uid && meta.uid != u32::MAX && *is_root;
+    let group = meta.gid != there.meta.gid && meta.gid != u32::MAX && (*is_root || is_own_group());
+    let foreign = if *is_root { 0 } else { SETUID | SETGID };
+    let mode = (meta.mode ^ there.meta.mode) & !foreign != 0 && there.kind != FileType::Symlink;
+    ChangeReasons::default().and(ChangeReasons::OWNER, owner || group).and(ChangeReasons::MODE, mode)
+}
+
+/// Whether this process is root.
+pub(crate) fn is_root() -> bool {
+    OWN.is_root
+}
+
+/// As whom this process changes files: that does not change, and asking for each file would take as long as looking at it.
+struct ProcessIdentity {
+    is_root: bool,
+    groups: Vec<u32>,
+}
+
+static OWN: LazyLock<ProcessIdentity> = LazyLock::new(|| {
+    let others = getgroups().unwrap_or_default();
+    let groups = std::iter::once(getegid()).chain(others).map(|group| group.as_raw()).collect();
+    ProcessIdentity { is_root: geteuid().is_root(), groups }
+});
+
+/// What something of this type is.
+pub(crate) fn entry_kind(kind: FileType) -> EntryKind {
+    match kind {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => EntryKind::Symlink,
+        _ => EntryKind::Special,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::testing::{name, write_file};
+    use haul_proto::entry::EntryLocation;
+    use haul_proto::ids::EntryId;
+
+    fn entry(kind: EntryContent, meta: EntryMetadata) -> Entry {
+        Entry { place: EntryLocation::Operand(0), kind, meta, version: None, more: None }
+    }
+
+    #[test]
+    fn what_differs_is_named() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        write_file(&dir, "a", b"xyz");
+        let there = ExistingStat::at(&dir, &name("a")).unwrap();
+        let same = there.look.unwrap().meta;
+        let later =
+            EntryMetadata { modified: Timestamp { seconds: same.modified.seconds + 1, ..same.modified }, ..same };
+        let reasons = |kind, meta| there.reasons(&entry(kind, meta));
+        let all =
+            |reasons: &[ChangeReasons]| reasons.iter().fold(ChangeReasons::default(), |all, one| all.and(*one, true));
+        let (file, link) = (|size| EntryContent::File { size }, |size| EntryContent::HardLink { to: EntryId(0), size });
+        for (kind, meta, expected) in [
+            (file(3), same, &[ChangeReasons::CONTENT][..]),
+            (file(4), same, &[ChangeReasons::SIZE]),
+            (file(4), later, &[ChangeReasons::SIZE, ChangeReasons::TIME]),
+            (link(3), later, &[ChangeReasons::LINK, ChangeReasons::TIME]),
+            (EntryContent::Directory, same, &[ChangeReasons::KIND]),
+        ] {
+            assert_eq!(reasons(kind.clone(), meta), all(expected), "{kind:?}");
+        }
+        assert_eq!(ExistingStat::at(&dir, &name("b")).unwrap().existing, ExistingEntry::Absent);
+    }
+
+    #[test]
+    fn what_cannot_be_changed_does_not_differ() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        write_file(&dir, "a", b"x");
+        let look = ExistingStat::at(&dir, &name("a")).unwrap().look.unwrap();
+        let own = EntryMetadata { uid: u32::MAX, gid: u32::MAX, ..look.meta };
+        assert!(owner_and_mode(&own, &look).is_empty());
+        let other = EntryMetadata { mode: look.meta.mode ^ 1, ..own };
+        assert_eq!(owner_and_mode(&other, &look), ChangeReasons::MODE);
+        let foreign = EntryMetadata { uid: look.meta.uid + 1, mode: look.meta.mode | SETUID, ..own };
+        assert_eq!(owner_and_mode(&foreign, &look).is_empty(), !geteuid().is_root());
+    }
+}

@@ -1,0 +1,203 @@
+//! The journal of a partial file, as a file: where it lies, and how frames get into it and out again. What is in it and
+//! what it is worth is `haul_proto::journal`'s.
+
+use crate::receiver::place::target_path::FileName;
+use haul_proto::journal::{
+    HEADER_BYTES, JournalHeader, JournalRecord, SLOT_BYTES, decode_slot, encode_slot, slot_offset,
+};
+use haul_proto::path::Name;
+use haul_proto::ranges::RangeSet;
+use rustix::fs::{Mode, OFlags, fdatasync, fstat, ftruncate, openat};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::io::storage::FileAccess;
+use crate::io::storage::calls::{read_at, write_at};
+use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::place::temp_files::{is_ours, remove_journal, temporary_name};
+use crate::sys::confine::{ConfineBounds, ConfineRights};
+
+/// Smaller files have none: what a broken run loses of them is soon sent again.
+pub const JOURNAL_FILE_MIN: u64 = 16 << 20;
+/// Slots that are read at a time.
+const SLOTS_AT_A_TIME: u64 = 4096;
+
+/// Where a job's journals lie: beside the partial files, or all in one directory.
+pub struct JournalLocation {
+    wanted: bool,
+    directory: Option<Dir>,
+}
+
+/// A journal that is open.
+pub struct OpenJournal {
+    file: OwnedFd,
+    /// It could not be written: what is in it may be gone on with, but nothing is added.
+    broken: AtomicBool,
+}
+
+impl JournalLocation {
+    /// As the request has it; `directory` is the one for all of them.
+    pub fn new(wanted: bool, directory: Option<&Path>) -> io::Result<Self> {
+        Ok(Self { wanted, directory: directory.map(Dir::open_root_path).transpose()? })
+    }
+
+    /// Lets them be kept, where that is not where the data lands.
+    pub fn allow(&self, bounds: &mut ConfineBounds) {
+        // Without it a broken run begins anew.
+        let directory = self.directory.as_ref().and_then(|directory| directory.fd().ok());
+        directory.iter().for_each(|directory| bounds.allow(&**directory, ConfineRights::OwnFiles));
+    }
+
+    /// Where the journal of a file of `size` bytes lies; `None` where it is to have none. What an earlier run left in the
+    /// place of one that is not wanted is removed: it says nothing of what will be there.
+    pub fn place(&self, spot: &TargetPath, size: u64) -> Option<FileName> {
+        if size < JOURNAL_FILE_MIN {
+            return None;
+        }
+        let leaf = self.leaf(spot);
+        if !self.wanted {
+            remove_journal(&leaf);
+        }
+        self.wanted.then_some(leaf)
+    }
+
+    /// Removes the journal of a file of `size` bytes that is whole already. A run that writes the file anew has made a part
+    /// before its journal: then the journal is that run's.
+    pub fn tidy(&self, spot: &TargetPath, size: u64) {
+        let part = temporary_name(&spot.name, b"file");
+        let has_part = || spot.dir.fd().is_ok_and(|dir| FileStat::at_name(&*dir, &part, FollowLinks::Itself).is_ok());
+        if size >= JOURNAL_FILE_MIN && !has_part() {
+            remove_journal(&self.leaf(spot));
+        }
+    }
+
+    /// Where the journal of this file lies, if it has one.
+    pub fn leaf(&self, spot: &TargetPath) -> FileName {
+        match &self.directory {
+            None => FileName { dir: spot.dir.clone(), name: journal_name(&[b"file\0", spot.name.as_bytes()]) },
+            Some(directory) => {
+                let identity = spot.dir.identity();
+                let (device, inode) = (identity.device.to_le_bytes(), identity.inode.to_le_bytes());
+                FileName { dir: directory.clone(), name: journal_name(&[&device, &inode, spot.name.as_bytes()]) }
+            }
+        }
+    }
+}
+
+/// See [`Name::is_reserved`].
+fn journal_name(parts: &[&[u8]]) -> Name {
+    let mut hasher = blake3::Hasher::new();
+    parts.iter().for_each(|part| {
+        hasher.update(part);
+    });
+    Name::reserved(&hasher.finalize().to_hex()[..24], "journal")
+}
+
+impl OpenJournal {
+    /// A new one; what there was is gone.
+    pub fn create(leaf: &FileName, header: &JournalHeader) -> io::Result<Self> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = openat(&*leaf.dir.fd()?, leaf.name.as_bytes(), flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o600))?;
+        if !is_ours(&file)? {
+            return Err(io::Error::from(Errno::EXIST));
+        }
+        ftruncate(&file, 0)?;
+        write_at(&file, &header.encode(), 0)?;
+        Ok(Self { file, broken: AtomicBool::new(false) })
+    }
+
+    /// The one that an earlier run left, to be read or gone on with; `None` where there is none that could be one.
+    pub fn open(leaf: &FileName, access: FileAccess) -> io::Result<Option<(Self, JournalHeader)>> {
+        let access = if access == FileAccess::Read { OFlags::RDONLY } else { OFlags::RDWR };
+        let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match openat(&*leaf.dir.fd()?, leaf.name.as_bytes(), flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = [0; HEADER_BYTES];
+        if !is_ours(&file)? || read_at(&file, &mut bytes, 0)? < HEADER_BYTES {
+            return Ok(None);
+        }
+        let header = JournalHeader::decode(&bytes).ok();
+        Ok(header.map(|header| (Self { file, broken: AtomicBool::new(false) }, header)))
+    }
+
+    /// Records a frame that is written. A journal that cannot be written is no reason to fail: the frame is there.
+    pub fn record(&self, index: u64, record: &JournalRecord) {
+        if self.broken.load(Ordering::Relaxed) {
+            return;
+        }
+        if write_at(&self.file, &encode_slot(index, record), slot_offset(index)).is_err() {
+            self.broken.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Has what is recorded put on the disk. A journal of which that is not known is no reason to fail: what it says is
+    /// proven before it counts.
+    pub fn save(&self) {
+        let _ = fdatasync(&self.file);
+    }
+
+    /// Nobody is to go on with what is recorded.
+    pub fn void(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+        let _ = ftruncate(&self.file, 0);
+    }
+
+    /// What is recorded of `count` frames from `first` on.
+    pub fn records(&self, first: u64, count: usize) -> io::Result<Vec<Option<JournalRecord>>> {
+        let mut bytes = vec![0; count * SLOT_BYTES];
+        read_at(&self.file, &mut bytes, slot_offset(first))?;
+        let slots = bytes.as_chunks::<SLOT_BYTES>().0.iter();
+        Ok(slots.zip(first..).map(|(slot, index)| decode_slot(index, slot)).collect())
+    }
+
+    /// Which of the first `frames` frames are recorded.
+    pub fn recorded(&self, frames: u64) -> io::Result<RangeSet> {
+        let len = u64::try_from(fstat(&self.file)?.st_size).unwrap_or(0);
+        // Behind its end nothing is recorded, however long the file is said to be.
+        let slots = len.saturating_sub(HEADER_BYTES as u64).div_ceil(SLOT_BYTES as u64).min(frames);
+        let mut recorded = RangeSet::new();
+        let mut first = 0;
+        while first < slots {
+            let count = (slots - first).min(SLOTS_AT_A_TIME);
+            let records = self.records(first, usize::try_from(count).unwrap_or(0))?;
+            for (index, record) in (first..).zip(records) {
+                if record.is_some() {
+                    recorded.insert(index);
+                }
+            }
+            first += count;
+        }
+        Ok(recorded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_proto::entry::{FileVersion, Timestamp};
+    use haul_proto::integrity::FrameLen;
+
+    #[test]
+    fn what_is_not_ours_alone_is_left_as_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let leaf = FileName { dir: Dir::open_root(place.path()).unwrap(), name: Name::new(b"journal").unwrap() };
+        std::fs::write(place.path().join("valuable"), "valuable").unwrap();
+        std::fs::hard_link(place.path().join("valuable"), place.path().join("journal")).unwrap();
+        let version = FileVersion { device: 1, inode: 2, changed: Timestamp::default() };
+        let (modified, frame) = (Timestamp::default(), FrameLen::DEFAULT);
+        let header = JournalHeader { name: leaf.name.clone(), size: JOURNAL_FILE_MIN, modified, version, frame };
+        assert!(OpenJournal::create(&leaf, &header).is_err());
+        assert_eq!(std::fs::read(place.path().join("valuable")).unwrap(), b"valuable");
+        std::fs::remove_file(place.path().join("journal")).unwrap();
+        assert!(
+            OpenJournal::create(&leaf, &header).is_ok()
+                && OpenJournal::open(&leaf, FileAccess::Write).unwrap().is_some()
+        );
+    }
+}

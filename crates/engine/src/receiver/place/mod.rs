@@ -1,0 +1,15 @@
+//! Names and directories below the target.
+
+pub mod case_folding;
+pub mod destination;
+pub mod directories;
+pub mod entry_position;
+pub mod existing_entry;
+pub mod in_order_sink;
+pub mod job_locks;
+pub mod job_quota;
+pub mod journal;
+pub mod parent_directories;
+pub mod target_path;
+pub mod temp_files;
+pub mod tree_memory;

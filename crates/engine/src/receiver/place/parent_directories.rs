@@ -1,0 +1,94 @@
+//! Where operands go below the target (`-d`): directories that are made where they are missing, one component at a time
+//! and never through a symbolic link.
+
+use haul_proto::entry::Entry;
+use haul_proto::overwrite_policy::OverwriteRefusal;
+use haul_proto::path::Name;
+use rustix::fs::{Mode, fchmod};
+use std::collections::HashMap;
+use std::io;
+use std::sync::Mutex;
+
+use super::directories::make_directory;
+use crate::fs::{Dir, FileStat, FollowLinks, mode_without_preserve};
+use crate::receiver::TargetReceiver;
+use crate::sys::sync::lock;
+
+/// The directories that operands of this job went into, by their names from the landing down: the latest of them.
+#[derive(Default)]
+pub struct Below(Mutex<HashMap<Box<[Name]>, Dir>>);
+
+/// Most directories that are remembered: a list may name files in any number of them.
+const KNOWN_MAX: usize = 4096;
+
+impl TargetReceiver {
+    /// The directory of these names below `landing`. `modes` are those of the source's, the nearest first.
+    pub(crate) fn directory_below(&self, landing: &Dir, names: &[Name], modes: &[u16]) -> io::Result<Dir> {
+        let mut known = lock(&self.below.0);
+        let mut at = landing.clone();
+        for (depth, name) in names.iter().enumerate() {
+            let way = &names[..=depth];
+            at = match known.get(way) {
+                Some(dir) => dir.clone(),
+                None => {
+                    let dir = self.enter_or_make(&at, name, modes.get(names.len() - 1 - depth).copied())?;
+                    if known.len() >= KNOWN_MAX {
+                        known.clear();
+                    }
+                    known.insert(way.into(), dir.clone());
+                    dir
+                }
+            };
+        }
+        Ok(at)
+    }
+
+    fn enter_or_make(&self, parent: &Dir, name: &Name, source_mode: Option<u16>) -> io::Result<Dir> {
+        if self.is_dry() {
+            return match parent.child(name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(parent.absent_child(name)),
+                entered => entered.map_err(|error| explained(parent, name, error)),
+            };
+        }
+        // Nobody but the owner gets in until it has its mode.
+        let is_new = match make_directory(parent, name, 0o700) {
+            Ok(()) => {
+                self.quota.take_names(1).map_err(io::Error::other)?;
+                true
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(error),
+        };
+        let dir = parent.child(name).map_err(|error| explained(parent, name, error))?;
+        if let Some(mode) = self.asked_directory_mode().or(source_mode.map(|mode| self.mode_above(mode)))
+            && is_new
+        {
+            // Something is to be made in it.
+            fchmod(&*dir.fd()?, Mode::from_raw_mode(u32::from(mode | 0o700)))?;
+        }
+        self.settle_directory(parent)?;
+        Ok(dir)
+    }
+
+    /// The mode of a directory above an operand. It belongs to this user, whoever owns the source's: nobody acts as its
+    /// owner or group.
+    fn mode_above(&self, source_mode: u16) -> u16 {
+        if self.request.preserve { source_mode & 0o1777 } else { mode_without_preserve(source_mode, self.umask) }
+    }
+}
+
+/// What the source tells of the directories above an operand.
+pub(crate) fn parent_modes(entry: &Entry) -> &[u16] {
+    entry.more.as_ref().map_or(&[], |more| &more.parent_modes)
+}
+
+/// What stands where a directory must be, in the words that are used for entries.
+fn explained(parent: &Dir, name: &Name, error: io::Error) -> io::Error {
+    let there = parent.fd().and_then(|dir| FileStat::at_name(&*dir, name, FollowLinks::Itself));
+    let refusal = match there.map(|look| look.kind) {
+        Ok(rustix::fs::FileType::Directory) | Err(_) => return error,
+        Ok(rustix::fs::FileType::Symlink) => OverwriteRefusal::LinkForDirectory,
+        Ok(_) => OverwriteRefusal::NotDirectory,
+    };
+    io::Error::other(refusal.text())
+}

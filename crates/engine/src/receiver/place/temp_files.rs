@@ -1,0 +1,642 @@
+//! Temporary files: made beside a final name, locked while they grow, renamed when they are whole.
+//!
+//! A final name has one temporary name, the same in every run. So what a killed run left behind is found and taken
+//! over by the next one, and two runs that write one file notice each other by the lock. Where another user's file, or
+//! anything else that haul did not make, has this name, a random one with the same first digits serves instead.
+
+use haul_proto::path::Name;
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, ftruncate, linkat, openat, renameat, renameat_with, statat,
+    unlinkat,
+};
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+
+use crate::fs::{Dir, FileStat, FollowLinks, each_name};
+use crate::receiver::place::job_locks::{JobLocks, OtherRun};
+use crate::receiver::place::target_path::FileName;
+use crate::receiver::place::target_path::TargetPath;
+use crate::sys::describe::describe;
+use crate::sys::sync::lock;
+
+/// How often a temporary file is opened that another run renames under our hands.
+const OPENS_MAX: usize = 8;
+/// An unfinished file is its owner's alone.
+const UNFINISHED_MODE: u32 = 0o600;
+/// Said when the job ended meanwhile.
+const STOPPED: &str = "the job was stopped";
+
+/// The temporary name that belongs to a final one; `what` keeps kinds apart. See [`Name::is_reserved`].
+pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
+    let digest = blake3::Hasher::new().update(what).update(b"\0").update(name.as_bytes()).finalize();
+    Name::reserved(&digest.to_hex()[..24], "part")
+}
+
+/// Digits of a temporary name that another one for the same purpose shares with it.
+const SHARED_DIGITS: usize = 12;
+
+/// Another temporary name for the same purpose: nobody can foresee it, and the next run finds it by its first digits.
+pub fn random_name(expected: &Name) -> io::Result<Name> {
+    let Some((digits, what)) = expected.reserved_parts() else { return Err(Errno::INVAL.into()) };
+    let mut random = [0; (24 - SHARED_DIGITS) / 2];
+    if getrandom(&mut random, GetRandomFlags::empty())? != random.len() {
+        return Err(Errno::IO.into());
+    }
+    let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Name::reserved(&format!("{}{random}", &digits[..SHARED_DIGITS]), what))
+}
+
+/// Whether two temporary names are for the same final name, as far as their digits tell.
+pub fn is_for_same_name(one: &Name, other: &Name) -> bool {
+    let digits = |name: &Name| name.reserved_parts().map(|(digits, _)| digits[..SHARED_DIGITS].to_owned());
+    digits(one) == digits(other)
+}
+
+/// Other temporary names in a directory for the same purpose as this one.
+pub fn random_names(dir: &Dir, expected: &Name) -> io::Result<Vec<Name>> {
+    let kind_of = |name: &Name| name.reserved_parts().map(|(_, what)| what.to_owned());
+    let wanted = kind_of(expected);
+    // A description of its own: somebody may read the listing of that one. What may not be listed has none.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listed = match openat(&*dir.fd()?, c".", flags, Mode::empty()) {
+        Err(Errno::ACCESS) => return Ok(Vec::new()),
+        listed => Dir::from_fd(listed?)?,
+    };
+    let mut names = Vec::new();
+    each_name(&listed, |name, kind| {
+        if kind == FileType::RegularFile
+            && name != expected
+            && kind_of(name) == wanted
+            && is_for_same_name(name, expected)
+        {
+            names.push(name.clone());
+        }
+    })?;
+    Ok(names)
+}
+
+/// Makes something under a temporary name, in the place of what an earlier run left there: under the expected name, or
+/// under a random one where that is taken.
+pub fn make_temporary(
+    dir: &OwnedFd,
+    name: &Name,
+    what: &[u8],
+    make: impl Fn(&Name) -> Result<(), Errno>,
+) -> Result<Name, Errno> {
+    let expected = temporary_name(name, what);
+    let _ = unlinkat(dir, expected.as_bytes(), AtFlags::empty());
+    let mut made = make(&expected).map(|()| expected.clone());
+    for _ in 0..OPENS_MAX {
+        if !matches!(made, Err(Errno::EXIST)) {
+            break;
+        }
+        let random = random_name(&expected).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        made = make(&random).map(|()| random);
+    }
+    made
+}
+
+/// Temporary files that exist now, so that they can be removed when the job is stopped.
+#[derive(Default)]
+pub struct TempFiles(Mutex<TempFileTable>);
+
+#[derive(Default)]
+struct TempFileTable {
+    files: BTreeMap<(u64, u64, Name), TempFile>,
+    closed: bool,
+}
+
+struct TempFile {
+    dir: Dir,
+    /// The expected name, or a random one.
+    name: Name,
+    /// Where it is recorded what is in it: then it stays for the next run to go on with.
+    journal: Option<FileName>,
+}
+
+impl TempFiles {
+    /// Opens the temporary file of a final name, empty: new, or what an earlier run left. It can be read, too: it may be
+    /// read back. With a `journal`, it outlives a job that is stopped.
+    pub fn open(&self, spot: &TargetPath, journal: Option<&FileName>, rivals: &JobLocks) -> Result<OwnedFd, String> {
+        let opened = self.lock(spot, OFlags::RDWR | OFlags::CREATE, journal, rivals)?;
+        let file = opened.ok_or_else(|| describe(&Errno::NOENT.into()))?;
+        ftruncate(&file, 0).map_err(|error| describe(&error.into()))?;
+        Ok(file)
+    }
+
+    /// Opens the temporary file of a final name as an earlier run left it, whether its name was taken then or not; `None`
+    /// where there is none.
+    pub fn take_over(
+        &self,
+        spot: &TargetPath,
+        journal: &FileName,
+        rivals: &JobLocks,
+    ) -> Result<Option<OwnedFd>, String> {
+        self.lock(spot, OFlags::RDWR, Some(journal), rivals)
+    }
+
+    fn lock(
+        &self,
+        spot: &TargetPath,
+        flags: OFlags,
+        journal: Option<&FileName>,
+        rivals: &JobLocks,
+    ) -> Result<Option<OwnedFd>, String> {
+        let expected = temporary_name(&spot.name, b"file");
+        let locked = match lock_own(&spot.dir, &expected, flags, rivals) {
+            Ok(None) => lock_random(&spot.dir, &expected, flags, rivals),
+            locked => locked,
+        };
+        let locked = locked.map_err(TempFileError::into_text)?;
+        let Some(LockedTempFile { name, file, is_new }) = locked else { return Ok(None) };
+        let mode = FileStat::at_fd(&file).map_err(|error| describe(&error))?.meta.mode;
+        if u32::from(mode) != UNFINISHED_MODE {
+            // A run that was killed after it had given the file its mode may have left it readable by all, or set-id.
+            // Where that cannot be changed, there are no modes.
+            let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
+        }
+        if journal.is_none() && !is_new {
+            // An earlier run may have recorded a part of a larger file here.
+            remove_journal(&FileName { dir: spot.dir.clone(), name: sibling(&expected, "journal") });
+        }
+        if !self.add(&spot.dir, &expected, name, journal) {
+            return Err(STOPPED.into());
+        }
+        Ok(Some(file))
+    }
+
+    /// Gives a whole file its final name.
+    pub fn finish(&self, spot: &TargetPath, file: &OwnedFd) -> Result<(), String> {
+        self.finish_with(spot, file, |temporary| Ok(rename(spot, temporary)?))
+    }
+
+    /// The same; `put` renames the temporary file.
+    pub fn finish_with(
+        &self,
+        spot: &TargetPath,
+        file: &OwnedFd,
+        put: impl FnOnce(&Name) -> io::Result<()>,
+    ) -> Result<(), String> {
+        let temporary = temporary_name(&spot.name, b"file");
+        // From here on nobody else removes the file: what is renamed is this one, and no other run's.
+        let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
+        let finished = match stands_at(&spot.dir, &claimed.name, file) {
+            Ok(true) => put(&claimed.name),
+            Ok(false) => return Err("its temporary file was taken away while it was being written".into()),
+            Err(error) => Err(error),
+        };
+        match (&finished, &claimed.journal) {
+            (Ok(()), Some(journal)) => remove_journal(journal),
+            (Ok(()), None) => {}
+            (Err(_), _) => claimed.remove(),
+        }
+        finished.map_err(|error| why_unnamed(&error))
+    }
+
+    /// Gives a whole patch this name, or a random one where that is taken: from here on it outlives this job, until it
+    /// was carried out.
+    pub fn name_patch(&self, spot: &TargetPath, file: &OwnedFd, name: &Name) -> Result<Name, String> {
+        let temporary = temporary_name(&spot.name, b"file");
+        let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
+        let rename = || -> io::Result<Name> {
+            if !stands_at(&spot.dir, &claimed.name, file)? {
+                return Err(io::Error::other("its temporary file was taken away while it was being written"));
+            }
+            let dir = spot.dir.fd()?;
+            match rename_new(&dir, &claimed.name, name) {
+                Err(Errno::EXIST) => {
+                    let random = random_name(name)?;
+                    rename_new(&dir, &claimed.name, &random)?;
+                    Ok(random)
+                }
+                renamed => Ok(renamed.map(|()| name.clone())?),
+            }
+        };
+        let named = rename();
+        if named.is_err() {
+            claimed.remove();
+        }
+        named.map_err(|error| describe(&error))
+    }
+
+    /// Removes the temporary file of a final name, if it is this job's, and what is recorded of it.
+    pub fn discard(&self, spot: &TargetPath) {
+        let temporary = temporary_name(&spot.name, b"file");
+        if let Some(claimed) = self.claim(&spot.dir, &temporary) {
+            claimed.remove();
+        }
+    }
+
+    /// Lets no more temporary files be made, and removes those that are there; with `keep`, but for those that the next
+    /// run can go on with. What cannot be removed stays for the next run to take over.
+    pub fn close(&self, keep: bool) {
+        let mut temporaries = lock(&self.0);
+        temporaries.closed = true;
+        for temporary in std::mem::take(&mut temporaries.files).into_values() {
+            if !keep || temporary.journal.is_none() {
+                temporary.remove();
+            }
+        }
+    }
+
+    /// `false` when the job has been stopped: then nothing is left of the file that the next run could not use.
+    fn add(&self, dir: &Dir, expected: &Name, name: Name, journal: Option<&FileName>) -> bool {
+        let mut temporaries = lock(&self.0);
+        if temporaries.closed {
+            if journal.is_none() {
+                unlink(dir, &name);
+            }
+        } else {
+            let temporary = TempFile { dir: dir.clone(), name, journal: journal.cloned() };
+            temporaries.files.insert(key(dir, expected), temporary);
+        }
+        !temporaries.closed
+    }
+
+    /// `None` when the file is not there, or not this job's any more.
+    fn claim(&self, dir: &Dir, name: &Name) -> Option<TempFile> {
+        lock(&self.0).files.remove(&key(dir, name))
+    }
+}
+
+impl TempFile {
+    /// The journal first: as long as the part has its name, it is locked, and no other run begins a journal.
+    fn remove(&self) {
+        self.journal.iter().for_each(remove_journal);
+        unlink(&self.dir, &self.name);
+    }
+}
+
+/// Removes a journal, whatever is in it, but nothing that haul did not make. Only tidies up.
+pub fn remove_journal(leaf: &FileName) {
+    if is_own_name(&leaf.dir, &leaf.name) {
+        unlink(&leaf.dir, &leaf.name);
+    }
+}
+
+/// The name of what belongs to the same file: `part`, `journal` or `patch`.
+pub fn sibling(name: &Name, what: &str) -> Name {
+    name.reserved_parts().map_or_else(|| name.clone(), |(digits, _)| Name::reserved(digits, what))
+}
+
+fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
+    let identity = dir.identity();
+    (identity.device, identity.inode, name.clone())
+}
+
+/// Why a whole file could not get its name.
+pub fn why_unnamed(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::EXIST) => "something else has got this name meanwhile\nanother run may be at work there, or the file system takes two names of the source for one".to_owned(),
+        Some(Errno::INVAL) => "the file system there does not take this name\nrename the file, or copy to another file system".to_owned(),
+        _ => describe(error),
+    }
+}
+
+/// Only tidies up: a file that cannot be removed is taken over by the next run.
+pub fn unlink(dir: &Dir, name: &Name) {
+    let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
+}
+
+/// Removes what would be taken for something else if it stayed.
+pub fn remove(dir: &Dir, name: &Name) -> io::Result<()> {
+    Ok(unlinkat(&*dir.fd()?, name.as_bytes(), AtFlags::empty())?)
+}
+
+/// Why a temporary file cannot be had.
+#[derive(Debug)]
+pub enum TempFileError {
+    /// Another run has it.
+    Held(OtherRun),
+    /// What has this name was not made by haul, or is another user's.
+    Taken,
+    /// The system refuses.
+    Failed(io::Error),
+}
+
+impl TempFileError {
+    fn into_text(self) -> String {
+        match self {
+            Self::Held(rival) => rival.writes(),
+            Self::Taken => {
+                "its temporary name is taken by what haul did not make\nremove `.haul-*.part` there that is not yours"
+                    .into()
+            }
+            Self::Failed(error) => describe(&error),
+        }
+    }
+}
+
+impl<E: Into<io::Error>> From<E> for TempFileError {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// A temporary file that is locked.
+pub struct LockedTempFile {
+    /// The expected name, or a random one.
+    pub name: Name,
+    /// The file.
+    pub file: OwnedFd,
+    /// It was made now.
+    pub is_new: bool,
+}
+
+/// Opens and locks a temporary file: the one of the expected name or, where that is taken, one with a random name that
+/// an earlier run made, or a new one. `None` where there is none and `flags` do not say to make one.
+pub fn lock_own(
+    dir: &Dir,
+    expected: &Name,
+    flags: OFlags,
+    rivals: &JobLocks,
+) -> Result<Option<LockedTempFile>, TempFileError> {
+    let makes = flags.contains(OFlags::CREATE);
+    let existing = flags - OFlags::CREATE;
+    for _ in 0..OPENS_MAX {
+        // What is made here is this run's, whoever the file system says owns it.
+        if makes {
+            match lock_file(dir, expected, flags | OFlags::EXCL, rivals) {
+                Ok(Some(file)) => return Ok(Some(LockedTempFile { name: expected.clone(), file, is_new: true })),
+                Ok(None) => {}
+                Err(TempFileError::Failed(error)) if Errno::from_io_error(&error) == Some(Errno::EXIST) => {}
+                Err(TempFileError::Taken) => break,
+                Err(denied) => return Err(denied),
+            }
+        }
+        match lock_file(dir, expected, existing, rivals) {
+            Ok(Some(file)) => return Ok(Some(LockedTempFile { name: expected.clone(), file, is_new: false })),
+            Ok(None) if !makes => return Ok(None),
+            Ok(None) => {}
+            Err(TempFileError::Taken) => break,
+            Err(denied) => return Err(denied),
+        }
+    }
+    let found = lock_random(dir, expected, existing, rivals)?;
+    if found.is_some() || !makes {
+        return Ok(found);
+    }
+    let name = random_name(expected)?;
+    let file = lock_file(dir, &name, flags | OFlags::EXCL, rivals)?;
+    Ok(file.map(|file| LockedTempFile { name, file, is_new: true }))
+}
+
+/// The same for one with a random name that an earlier run made.
+fn lock_random(
+    dir: &Dir,
+    expected: &Name,
+    flags: OFlags,
+    rivals: &JobLocks,
+) -> Result<Option<LockedTempFile>, TempFileError> {
+    for name in random_names(dir, expected)? {
+        match lock_file(dir, &name, flags, rivals) {
+            Ok(Some(file)) => return Ok(Some(LockedTempFile { name, file, is_new: false })),
+            Ok(None) | Err(TempFileError::Taken) => {}
+            Err(denied) => return Err(denied),
+        }
+    }
+    Ok(None)
+}
+
+/// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
+/// that held the lock may have given it its final name. `None` where there is none and `flags` do not say to make one.
+pub fn lock_file(
+    dir: &Dir,
+    temporary: &Name,
+    flags: OFlags,
+    rivals: &JobLocks,
+) -> Result<Option<OwnedFd>, TempFileError> {
+    let all_flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let is_made = flags.contains(OFlags::EXCL);
+    for _ in 0..OPENS_MAX {
+        let file = match openat(&*dir.fd()?, temporary.as_bytes(), all_flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
+            Err(Errno::NOENT) if !flags.contains(OFlags::CREATE) => return Ok(None),
+            Err(error) if error != Errno::EXIST && is_taken(dir, temporary) => return Err(TempFileError::Taken),
+            file => file?,
+        };
+        // Another user may hold the lock of what is theirs for as long as they like.
+        if !is_made && !is_ours(&file)? {
+            match stands_at(dir, temporary, &file)? {
+                true => return Err(TempFileError::Taken),
+                false => continue,
+            }
+        }
+        rivals.lock(&file).map_err(TempFileError::Held)?;
+        if stands_at(dir, temporary, &file)? {
+            return if is_made || is_ours(&file)? { Ok(Some(file)) } else { Err(TempFileError::Taken) };
+        }
+    }
+    Err(TempFileError::Held(OtherRun { process: None }))
+}
+
+/// Nothing else is taken for a file that haul has begun: no device, no file of somebody else, none with a second name.
+pub fn is_ours(file: &OwnedFd) -> io::Result<bool> {
+    Ok(is_own(&FileStat::at_fd(file)?))
+}
+
+fn is_own(look: &FileStat) -> bool {
+    let is_file = look.kind == FileType::RegularFile;
+    is_file && look.names == 1 && look.meta.uid == rustix::process::geteuid().as_raw()
+}
+
+/// Whether haul may have made what has this name.
+pub fn is_own_name(dir: &Dir, name: &Name) -> bool {
+    dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself)).is_ok_and(|look| is_own(&look))
+}
+
+/// Whether something has this name that haul did not make.
+fn is_taken(dir: &Dir, name: &Name) -> bool {
+    let look = dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
+    look.is_ok_and(|look| !is_own(&look))
+}
+
+/// Whether this open file is the one that has this name.
+fn stands_at(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
+    match FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself) {
+        Ok(look) => Ok(look.identity == FileStat::at_fd(file)?.identity),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn rename(spot: &TargetPath, temporary: &Name) -> Result<(), Errno> {
+    let dir = spot.dir.fd().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    if spot.replaces {
+        return renameat(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes());
+    }
+    rename_new(&dir, temporary, &spot.name)
+}
+
+/// Renames what must not replace anything.
+pub fn rename_new(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
+    match renameat_with(dir, temporary.as_bytes(), dir, name.as_bytes(), RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_without_promise(dir, temporary, name),
+        result => result,
+    }
+}
+
+/// Renames where the file system cannot promise not to replace: a hard link cannot replace either; where there are
+/// none, a look before is the best that can be had.
+fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
+    match linkat(dir, temporary.as_bytes(), dir, name.as_bytes(), AtFlags::empty()) {
+        Ok(()) => unlinkat(dir, temporary.as_bytes(), AtFlags::empty()),
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
+            match statat(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => renameat(dir, temporary.as_bytes(), dir, name.as_bytes()),
+                Ok(_) => Err(Errno::EXIST),
+                Err(error) => Err(error),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::time::Duration;
+
+    fn hasty() -> JobLocks {
+        JobLocks::with_patience(Duration::ZERO)
+    }
+
+    fn spot(place: &std::path::Path, replaces: bool) -> TargetPath {
+        TargetPath { dir: Dir::open_root(place).unwrap(), name: Name::new(b"final").unwrap(), replaces }
+    }
+
+    #[test]
+    fn two_runs_do_not_write_one_file() {
+        let place = tempfile::tempdir().unwrap();
+        let (first, second) = (TempFiles::default(), TempFiles::default());
+        let held = first.open(&spot(place.path(), false), None, &hasty()).unwrap();
+        let me = OtherRun { process: Some(std::process::id()) }.writes();
+        assert_eq!(second.open(&spot(place.path(), false), None, &hasty()).unwrap_err(), me);
+        first.finish(&spot(place.path(), false), &held).unwrap();
+        assert!(place.path().join("final").exists());
+    }
+
+    #[test]
+    fn a_file_that_was_renamed_before_it_was_locked_is_left_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(place.path(), false);
+        let temporary = temporary_name(&spot.name, b"file");
+        fs::write(place.path().join(temporary.to_string()), "whole").unwrap();
+        let early = fs::File::options().write(true).open(place.path().join(temporary.to_string())).unwrap();
+        fs::rename(place.path().join(temporary.to_string()), place.path().join("final")).unwrap();
+        assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
+        TempFiles::default().open(&spot, None, &hasty()).unwrap();
+        assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn what_is_taken_over_is_nobody_elses_to_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(place.path(), false);
+        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        fs::write(&temporary, "left").unwrap();
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o4755)).unwrap();
+        TempFiles::default().open(&spot, None, &hasty()).unwrap();
+        let meta = fs::metadata(&temporary).unwrap();
+        assert_eq!((meta.permissions().mode() & 0o7777, meta.len()), (0o600, 0));
+    }
+
+    #[test]
+    fn after_a_stop_nothing_gets_its_name_and_nothing_is_left() {
+        let place = tempfile::tempdir().unwrap();
+        let unfinished = TempFiles::default();
+        let file = unfinished.open(&spot(place.path(), false), None, &hasty()).unwrap();
+        unfinished.close(true);
+        assert_eq!(unfinished.finish(&spot(place.path(), false), &file).unwrap_err(), STOPPED);
+        assert_eq!(unfinished.open(&spot(place.path(), false), None, &hasty()).unwrap_err(), STOPPED);
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn another_runs_file_is_not_renamed() {
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(place.path(), false);
+        let unfinished = TempFiles::default();
+        let file = unfinished.open(&spot, None, &hasty()).unwrap();
+        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        fs::remove_file(&temporary).unwrap();
+        fs::write(&temporary, "another's").unwrap();
+        assert!(unfinished.finish(&spot, &file).is_err());
+        assert!(!place.path().join("final").exists() && temporary.exists());
+    }
+
+    #[test]
+    fn a_taken_temporary_name_blocks_no_copy() {
+        use std::os::unix::fs::symlink;
+        let place = tempfile::tempdir().unwrap();
+        let spot = spot(place.path(), false);
+        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        fs::write(place.path().join("valuable"), "valuable").unwrap();
+        let takes: [&dyn Fn(); 3] = [
+            &|| fs::hard_link(place.path().join("valuable"), &temporary).unwrap(),
+            &|| symlink(place.path().join("valuable"), &temporary).unwrap(),
+            &|| fs::create_dir(&temporary).unwrap(),
+        ];
+        for take in takes {
+            take();
+            let leaf = FileName { dir: spot.dir.clone(), name: Name::new(b"journal").unwrap() };
+            let killed = TempFiles::default().open(&spot, Some(&leaf), &hasty()).unwrap();
+            rustix::io::write(&killed, b"part").unwrap();
+            assert!(TempFiles::default().open(&spot, None, &hasty()).is_err(), "another run writes it");
+            drop(killed);
+            // A run that begins when the name is free again finds it, too.
+            let aside = place.path().join("aside");
+            fs::rename(&temporary, &aside).unwrap();
+            assert!(TempFiles::default().take_over(&spot, &leaf, &hasty()).unwrap().is_some());
+            fs::rename(&aside, &temporary).unwrap();
+            // The next run finds what the killed one left, and finishes it.
+            let unfinished = TempFiles::default();
+            let file = unfinished.take_over(&spot, &leaf, &hasty()).unwrap().unwrap();
+            unfinished.finish(&spot, &file).unwrap();
+            assert_eq!(fs::read(place.path().join("final")).unwrap(), b"part");
+            assert!(fs::symlink_metadata(&temporary).is_ok(), "what haul did not make stays");
+            fs::remove_file(place.path().join("final")).unwrap();
+            fs::remove_file(&temporary).or_else(|_| fs::remove_dir(&temporary)).unwrap();
+            assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+        }
+        assert_eq!(fs::read(place.path().join("valuable")).unwrap(), b"valuable");
+    }
+
+    #[test]
+    fn links_get_their_places_where_temporary_names_are_taken() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(place.path()).unwrap().fd().unwrap();
+        let name = Name::new(b"final").unwrap();
+        let taken = place.path().join(temporary_name(&name, b"link").to_string());
+        fs::create_dir(&taken).unwrap();
+        let make = |name: &Name| rustix::fs::symlinkat("to", &*dir, name.as_bytes());
+        let made = make_temporary(&dir, &name, b"link", make).unwrap();
+        assert!(made.is_reserved() && made != temporary_name(&name, b"link"));
+        assert!(taken.is_dir());
+        fs::remove_dir(&taken).unwrap();
+        assert_eq!(make_temporary(&dir, &name, b"link", make).unwrap(), temporary_name(&name, b"link"));
+    }
+
+    #[test]
+    fn only_what_may_be_replaced_is() {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("final"), "old").unwrap();
+        for replaces in [false, true] {
+            let (unfinished, spot) = (TempFiles::default(), spot(place.path(), replaces));
+            let file = unfinished.open(&spot, None, &hasty()).unwrap();
+            assert_eq!(unfinished.finish(&spot, &file).is_ok(), replaces);
+            drop(file);
+            assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+        }
+        let dir = Dir::open_root(place.path()).unwrap().fd().unwrap();
+        fs::write(place.path().join("new"), "new").unwrap();
+        let name = |text: &[u8]| Name::new(text).unwrap();
+        assert_eq!(rename_without_promise(&dir, &name(b"new"), &name(b"final")), Err(Errno::EXIST));
+        assert_eq!(rename_without_promise(&dir, &name(b"new"), &name(b"other")), Ok(()));
+    }
+}

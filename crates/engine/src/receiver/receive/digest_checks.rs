@@ -1,0 +1,210 @@
+//! The target's part in a digest that people ask for (`-E`, `--expect`): frames are taken as they pass, what came out of
+//! order is read again, and a file that is not what it was to be never gets its name.
+
+use haul_proto::checksum::ChecksumAlgorithm;
+use haul_proto::expected_digests::ExpectedDigests;
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::Digest;
+use haul_proto::session::step::TargetStep;
+use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
+use haul_proto::wire::frame::DataFrame;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::TargetRequest;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::io::checksum::{FileChecksum, Hasher, sum_of, verdict};
+use crate::io::storage::calls::read_at;
+use crate::receiver::file::ReceivingFile;
+use crate::receiver::receive::partial_verification::VerificationClaim;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::sys::describe::describe;
+
+/// What to do about a file that is not what it was to be, and has not got its name.
+const REMEDY: &str = "it arrived as it is at the source, and was removed; look for what has changed it there, or for the value that belongs to it";
+/// The same of one that was there already.
+const REMEDY_THERE: &str =
+    "it was there already, and stays; -f does not replace what has the source's size and time: remove it first";
+/// Bytes that are read at a time of a file that is there already.
+const READ_BYTES: usize = 256 << 10;
+
+/// Whether a large file is whole only when its digest is there. BLAKE3 is known then anyway.
+pub(crate) fn waits_for_sums(request: &TargetRequest) -> bool {
+    let here = request.settings.checksum.as_ref().filter(|checksum| !checksum.at_source);
+    here.is_some_and(|checksum| checksum.algorithm != ChecksumAlgorithm::Blake3) && request.compare.is_none()
+}
+
+/// What files are to be held against, before it is told.
+pub(crate) fn no_lines(request: &TargetRequest) -> Option<ExpectedDigests> {
+    let by_name = request.settings.checksum.as_ref().filter(|checksum| checksum.against == ChecksumSource::Lines);
+    by_name.map(|checksum| ExpectedDigests::new(checksum.algorithm))
+}
+
+impl TargetReceiver {
+    /// Takes lines that files are held against; before anything begins.
+    pub fn expect_lines(&mut self, lines: &[u8]) -> Result<(), &'static str> {
+        let expected = self.expected.as_mut().ok_or("told of lines that nobody has asked for")?;
+        expected.add_records(lines).map_err(|_| "told of too many lines, or of a part of one")
+    }
+
+    /// All of them are there.
+    pub fn has_all_lines(&mut self) {
+        self.expected.iter_mut().for_each(|expected| {
+            expected.sort();
+        });
+    }
+
+    /// What is asked for, if it is computed here.
+    fn checksum(&self) -> Option<&ChecksumRequest> {
+        self.request.settings.checksum.as_ref().filter(|checksum| !checksum.at_source)
+    }
+
+    /// Whether any digest is asked for, so that bytes have to pass.
+    pub(crate) fn is_asked_for_sums(&self) -> bool {
+        self.request.settings.checksum.is_some()
+    }
+
+    /// Whether the source computes one.
+    pub(crate) fn has_sums_elsewhere(&self) -> bool {
+        self.is_asked_for_sums() && self.checksum().is_none()
+    }
+
+    fn sum<'i>(&self, incoming: &'i ReceivingFile) -> Option<&'i FileChecksum> {
+        let algorithm = self.checksum()?.algorithm;
+        let sum = || Box::new(FileChecksum::new(algorithm, self.request.settings.frame));
+        (algorithm != ChecksumAlgorithm::Blake3).then(|| &**incoming.sum.sum.get_or_init(sum))
+    }
+
+    /// A frame was proven, and is about to be written, unless it waits for its turn.
+    pub(crate) fn pass(&self, incoming: &ReceivingFile, frame: &DataFrame, payload: &[u8]) {
+        if let Some(sum) = self.sum(incoming).filter(|_| incoming.in_order_queue().is_none()) {
+            sum.pass(frame.offset / u64::from(self.request.settings.frame.get()), payload);
+        }
+    }
+
+    /// A frame is about to be written in its turn.
+    pub(crate) fn pass_in_turn(&self, incoming: &ReceivingFile, index: u64, payload: &[u8]) {
+        if let Some(sum) = self.sum(incoming) {
+            sum.pass_in_turn(index, payload);
+        }
+    }
+
+    /// A frame was written.
+    pub(crate) fn passed(&self, incoming: &ReceivingFile, index: u64) {
+        if let Some(sum) = self.sum(incoming).filter(|_| incoming.in_order_queue().is_none()) {
+            let read = |index, room: &mut [u8]| self.read_again(incoming, index, room);
+            sum.passed(index, incoming.size(), read);
+        }
+    }
+
+    /// A frame that an earlier run left was proven.
+    pub(crate) fn pass_held(&self, incoming: &ReceivingFile, index: u64, payload: &[u8]) {
+        if let Some(sum) = self.sum(incoming) {
+            sum.pass(index, payload);
+            self.passed(incoming, index);
+        }
+    }
+
+    /// What follows from a message of the source, without what takes long: the thread that reads messages is not to read
+    /// files.
+    pub(crate) fn without_reading(&self, step: TargetStep<ReceiverEntry>) -> TargetStep<ReceiverEntry> {
+        match step {
+            TargetStep::Sum(entry, item, size) if !matches!(&*item, ReceiverEntry::File(incoming) if incoming.in_order_queue().is_some()) =>
+            {
+                self.claims.add(vec![VerificationClaim::Sum(entry, item, size)]);
+                TargetStep::None
+            }
+            step => step,
+        }
+    }
+
+    /// All frames of a large file of `size` bytes are there.
+    pub(crate) fn sum_up(&self, entry: EntryId, item: &Arc<ReceiverEntry>, size: u64) {
+        let ReceiverEntry::File(incoming) = &**item else { return };
+        let Some(sum) = self.sum(incoming) else { return };
+        let read = |index, room: &mut [u8]| self.read_again(incoming, index, room);
+        match sum.finish(size, read, || !self.lock().stopped) {
+            Ok(()) => {
+                let _ = incoming.sum.value.set(sum.value().unwrap_or_default().to_vec());
+                let step = self.lock().machine.summed(entry);
+                self.take(step);
+                self.outbox.notify_all();
+            }
+            // Of a job that is stopped, nothing more is told.
+            Err(_) if self.lock().stopped => {}
+            Err(error) => self.fail_file(entry, item, &format!("it cannot be read again: {}", describe(&error))),
+        }
+    }
+
+    /// Holds the digest of a small file against what it is to be, before it is written.
+    pub(crate) fn check_small(&self, incoming: &ReceivingFile, bytes: &[u8], digest: &Digest) -> Result<(), String> {
+        let Some(checksum) = self.checksum() else { return Ok(()) };
+        if checksum.algorithm != ChecksumAlgorithm::Blake3 {
+            let _ = incoming.sum.value.set(sum_of(checksum.algorithm, bytes));
+        }
+        self.check(incoming, digest)
+    }
+
+    /// The same of a file that is whole, and whose BLAKE3 is `digest`.
+    pub(crate) fn check(&self, incoming: &ReceivingFile, digest: &Digest) -> Result<(), String> {
+        let Some(checksum) = self.checksum() else { return Ok(()) };
+        let value = incoming.sum.value.get().map_or(&digest[..], Vec::as_slice);
+        let wrong = |wrong| format!("{wrong}\n{REMEDY}");
+        verdict(checksum, value, self.expected_of(&incoming.relative())).map_err(wrong)
+    }
+
+    /// Tells the digest of a file that has its name.
+    pub(crate) fn tell_sum(&self, incoming: &ReceivingFile, digest: &Digest) {
+        if self.checksum().is_some() {
+            let digest = incoming.sum.value.get().cloned().unwrap_or_else(|| digest.to_vec());
+            let path = if incoming.is_special() { incoming.path(&self.landing) } else { incoming.relative() };
+            self.reporter.send(&WorkerMessage::Checksum { path, digest });
+        }
+    }
+
+    /// Holds a file that is there already against what it is to be, and tells its digest. Returns its BLAKE3, if that was
+    /// computed.
+    pub(crate) fn sum_existing(
+        &self,
+        path: impl Fn() -> Vec<u8>,
+        open: impl FnOnce() -> io::Result<OwnedFd>,
+    ) -> io::Result<Option<Digest>> {
+        let Some(checksum) = self.checksum() else { return Ok(None) };
+        let wants_digest = self.request.digest_existing && checksum.algorithm != ChecksumAlgorithm::Blake3;
+        let mut blake3 = wants_digest.then(blake3::Hasher::new);
+        let mut hasher = Hasher::new(checksum.algorithm);
+        let (mut file, mut room) = (File::from(open()?), vec![0; READ_BYTES]);
+        loop {
+            let len = match file.read(&mut room) {
+                Ok(0) => break,
+                Ok(len) => len,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            hasher.update(&room[..len]);
+            blake3.iter_mut().for_each(|blake3| {
+                blake3.update(&room[..len]);
+            });
+        }
+        let (path, digest) = (path(), hasher.finish());
+        verdict(checksum, &digest, self.expected_of(&path))
+            .map_err(|wrong| io::Error::other(format!("{wrong}\n{REMEDY_THERE}")))?;
+        let computed = match blake3 {
+            Some(blake3) => Some(*blake3.finalize().as_bytes()),
+            None => digest.clone().try_into().ok().filter(|_| checksum.algorithm == ChecksumAlgorithm::Blake3),
+        };
+        self.reporter.send(&WorkerMessage::Checksum { path, digest });
+        Ok(computed)
+    }
+
+    fn expected_of(&self, path: &[u8]) -> Option<&[u8]> {
+        self.expected.as_ref()?.digest_of(path)
+    }
+
+    fn read_again(&self, incoming: &ReceivingFile, index: u64, room: &mut [u8]) -> io::Result<usize> {
+        let Some(Ok(file)) = incoming.opened() else { return Err(io::ErrorKind::NotFound.into()) };
+        read_at(&**file.fd(), room, index * u64::from(self.request.settings.frame.get()))
+    }
+}

@@ -1,0 +1,309 @@
+//! A stream's writing. Through the page cache a frame is written when this returns; past it, writes are under way while
+//! the stream receives into another buffer, and the machine is told of a frame when the disk has taken it.
+
+use haul_proto::wire::frame::DataFrame;
+use haul_proto::wire::resource_metrics::Stage;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::io::frame_buffer::FrameBuffer;
+use crate::io::storage::cache::written_back;
+use crate::io::storage::calls::write_at;
+use crate::io::storage::choice::{IoMethodProbe, RUN_BYTES};
+use crate::io::storage::file::OpenedFile;
+use crate::io::storage::meter::IoMeter;
+use crate::io::storage::policy::IoPlan;
+use crate::io::storage::{ALIGNMENT, FileAccess, FinishedIo, IoMethod, IoRequest, StreamStorage, is_refusal};
+use crate::metrics::reporter::add;
+use crate::metrics::stage_timer::during;
+use crate::receiver::file::ReceivingFile;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::sys::describe::describe;
+use crate::sys::sync::lock;
+
+/// Writes for one stream.
+pub struct FrameWriter {
+    engines: StreamStorage<PendingWrite>,
+    depth: usize,
+    free: Vec<FrameBuffer>,
+    /// Buffers that it has made: never more than can be under way.
+    made: usize,
+    frame_bytes: usize,
+    run: Option<WriteRun>,
+    meter: IoMeter,
+    /// Where frames are made of old files, once there is one.
+    pub spare: Option<FrameBuffer>,
+    taken: StreamBuffers,
+}
+
+/// Most bytes of buffers that all streams of a target have for writes past the page cache. A stream that gets none waits
+/// for each of its writes.
+const BUFFERS_BYTES_MAX: usize = 48 << 20;
+
+/// Bytes of buffers that all streams of a target have.
+#[derive(Clone, Default)]
+pub struct WriteBuffers(Arc<AtomicUsize>);
+
+/// Of these, those of one stream.
+#[derive(Default)]
+struct StreamBuffers {
+    all: WriteBuffers,
+    bytes: usize,
+}
+
+impl StreamBuffers {
+    /// One buffer more, if there is room for it.
+    fn take(&mut self, bytes: usize) -> bool {
+        let more = |all: usize| Some(all + bytes).filter(|all| *all <= BUFFERS_BYTES_MAX);
+        let taken = self.all.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        self.bytes += if taken { bytes } else { 0 };
+        taken
+    }
+}
+
+impl Drop for StreamBuffers {
+    fn drop(&mut self) {
+        self.all.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A frame that is being written.
+struct PendingWrite {
+    item: Arc<ReceiverEntry>,
+    file: Arc<OpenedFile>,
+    frame: DataFrame,
+}
+
+/// Frames that go one way, so that it can be seen what that costs.
+struct WriteRun {
+    file: Arc<OpenedFile>,
+    trial: Arc<Mutex<IoMethodProbe>>,
+    method: IoMethod,
+    drop: bool,
+    left: u64,
+    ranges: Vec<(u64, u64)>,
+}
+
+impl TargetReceiver {
+    /// Writes for one more stream.
+    pub(crate) fn writer(&self) -> FrameWriter {
+        let frame_bytes = self.request.settings.frame.bytes();
+        let taken = StreamBuffers { all: self.buffers.clone(), bytes: 0 };
+        FrameWriter { taken, ..FrameWriter::new(frame_bytes, self.policy.depth(frame_bytes)) }
+    }
+}
+
+impl FrameWriter {
+    /// For frames of up to `frame_bytes`, with up to `depth` of them under way.
+    pub fn new(frame_bytes: usize, depth: usize) -> Self {
+        let (engines, meter) = (StreamStorage::new(depth), IoMeter::default());
+        Self {
+            engines,
+            depth,
+            free: Vec::new(),
+            made: 0,
+            frame_bytes,
+            run: None,
+            meter,
+            spare: None,
+            taken: StreamBuffers::default(),
+        }
+    }
+
+    /// Writes a frame that was proven. Returns a buffer that is free.
+    pub fn write(
+        &mut self,
+        target: &TargetReceiver,
+        item: &Arc<ReceiverEntry>,
+        frame: &DataFrame,
+        record: FrameBuffer,
+    ) -> FrameBuffer {
+        let ReceiverEntry::File(incoming) = &**item else { return record };
+        if let Some(queue) = incoming.in_order_queue() {
+            return target.write_in_order(queue, item, frame, record);
+        }
+        let file = match during(Stage::Create, || incoming.open_once(target)) {
+            Ok(file) => file,
+            Err(text) => {
+                target.frame_done(item, frame, record.payload().len(), Err(text));
+                return record;
+            }
+        };
+        let len = record.payload().len();
+        if let Some(map) = record.map().filter(|_| incoming.keeps_holes()) {
+            let write = || incoming.write_sparse(&file, record.payload(), frame.offset, map);
+            let written = during(Stage::Write, write);
+            target.frame_done(item, frame, len, written.map_err(|error| describe(&error)));
+            return record;
+        }
+        let way = self.way(target, incoming, &file, frame.offset, len as u64);
+        if way.method == IoMethod::Direct && len >= ALIGNMENT {
+            return self.write_direct(target, item, &file, frame, record);
+        }
+        let write = || incoming.write_frame(&file, record.payload(), frame.offset, &way);
+        let written = during(Stage::Write, || self.meter.time(write));
+        target.frame_done(item, frame, len, written.map_err(|error| describe(&error)));
+        record
+    }
+
+    /// Waits until nothing is under way.
+    pub fn drain(&mut self, target: &TargetReceiver) {
+        while self.take_one(target, true) {}
+    }
+
+    /// Waits until `socket` can be read; tells the machine meanwhile of what was written. The other end may be waiting
+    /// for that, before it sends anything more.
+    pub fn wait_for(&mut self, target: &TargetReceiver, socket: BorrowedFd<'_>) {
+        while self.engines.under_way() > 0 {
+            while self.take_one(target, false) {}
+            let Some(ready) = self.engines.readiness() else { return self.drain(target) };
+            let mut watched = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&ready, PollFlags::IN)];
+            match during(Stage::Receive, || poll(&mut watched, None)) {
+                Ok(_) if !watched[0].revents().is_empty() => return,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return self.drain(target),
+            }
+        }
+    }
+
+    /// How a frame goes: as the run that it belongs to, or as the policy says.
+    fn way(
+        &mut self,
+        target: &TargetReceiver,
+        incoming: &ReceivingFile,
+        file: &Arc<OpenedFile>,
+        offset: u64,
+        len: u64,
+    ) -> IoPlan {
+        if incoming.is_open_ended() {
+            // Past the page cache, a file is allocated before it is written: as long as nobody knows it to be.
+            return IoPlan::by(IoMethod::Buffered);
+        }
+        if let Some(run) = self.run.as_mut().filter(|run| run.left > 0 && Arc::ptr_eq(&run.file, file)) {
+            run.left = run.left.saturating_sub(len);
+            run.ranges.push((offset, len));
+            self.meter.count(len);
+            return IoPlan { drop: run.drop, ..IoPlan::by(run.method) };
+        }
+        self.end_run(target);
+        let way = target.policy.writing(file, incoming.size(), RUN_BYTES);
+        if way.method == IoMethod::Buffered && !incoming.is_special() && target.policy.is_refusal_news() {
+            target.tell_refusal(incoming);
+        }
+        if let Some(trial) = &way.trial {
+            self.meter.reset(true);
+            self.meter.count(len);
+            let (file, trial) = (Arc::clone(file), Arc::clone(trial));
+            let (left, ranges) = (RUN_BYTES.saturating_sub(len), vec![(offset, len)]);
+            self.run = Some(WriteRun { file, trial, method: way.method, drop: way.drop, left, ranges });
+        }
+        way
+    }
+
+    /// A run is over when the disk has all of it: only then both methods have done the same.
+    fn end_run(&mut self, target: &TargetReceiver) {
+        let Some(run) = self.run.take() else { return };
+        match run.method {
+            IoMethod::Direct => self.drain(target),
+            IoMethod::Buffered => {
+                let write_back =
+                    || run.ranges.iter().for_each(|&(offset, len)| written_back(&**run.file.fd(), offset, len));
+                during(Stage::Write, || self.meter.time(write_back));
+            }
+        }
+        lock(&run.trial).cost(run.method, self.meter.cost());
+        self.meter.reset(false);
+    }
+
+    /// The whole blocks of a frame go past the page cache; what is left of the file's last block goes through it.
+    fn write_direct(
+        &mut self,
+        target: &TargetReceiver,
+        item: &Arc<ReceiverEntry>,
+        file: &Arc<OpenedFile>,
+        frame: &DataFrame,
+        record: FrameBuffer,
+    ) -> FrameBuffer {
+        let ReceiverEntry::File(incoming) = &**item else { return record };
+        let payload = record.payload();
+        let blocks = payload.len() / ALIGNMENT * ALIGNMENT;
+        let tail_at = frame.offset + blocks as u64;
+        let begin = || incoming.make_room(file).and_then(|()| write_at(&**file.fd(), &payload[blocks..], tail_at));
+        let begun = during(Stage::Write, begin);
+        let direct = match (begun, file.direct()) {
+            (Ok(()), Some(direct)) => Arc::clone(direct),
+            (Ok(()), None) => Arc::clone(file.fd()),
+            (Err(error), _) => {
+                target.frame_done(item, frame, payload.len(), Err(describe(&error)));
+                return record;
+            }
+        };
+        while self.engines.under_way() >= self.depth {
+            self.take_one(target, true);
+        }
+        let tag = PendingWrite { item: Arc::clone(item), file: Arc::clone(file), frame: frame.clone() };
+        let offset = frame.offset;
+        let request = IoRequest { access: FileAccess::Write, file: direct, record, len: blocks, offset, tag };
+        during(Stage::Write, || self.meter.time(|| self.engines.submit(IoMethod::Direct, request)));
+        self.free_buffer(target)
+    }
+
+    fn free_buffer(&mut self, target: &TargetReceiver) -> FrameBuffer {
+        while self.take_one(target, false) {}
+        loop {
+            if let Some(record) = self.free.pop() {
+                return record;
+            }
+            let is_first = self.engines.under_way() == 0;
+            if is_first || self.made < self.depth && self.taken.take(self.frame_bytes) {
+                self.made += 1;
+                return FrameBuffer::with_capacity(self.frame_bytes);
+            }
+            self.take_one(target, true);
+        }
+    }
+
+    /// Takes one write that is finished, and tells the machine; `false` when there is none.
+    fn take_one(&mut self, target: &TargetReceiver, wait: bool) -> bool {
+        let finished = during(Stage::Write, || self.meter.time(|| self.engines.finished(wait)));
+        let Some(FinishedIo { request, result }) = finished else { return false };
+        let IoRequest { mut record, len, offset, tag, .. } = request;
+        let PendingWrite { item, file, frame } = tag;
+        let blocks = &record.room_mut()[..len];
+        let written = match result {
+            Ok(written) => {
+                add(&target.reporter.tally.bytes_direct, written as u64);
+                write_at(&**file.fd(), &blocks[written.min(len)..], offset + written as u64)
+            }
+            Err(error) if is_refusal(&error) => {
+                lock(&target.policy.trial(&file)).refuse();
+                write_at(&**file.fd(), blocks, offset)
+            }
+            Err(error) => Err(error),
+        };
+        let payload_len = record.payload().len();
+        self.free.push(record);
+        target.frame_done(&item, &frame, payload_len, written.map_err(|error: io::Error| describe(&error)));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_streams_share_the_room_for_buffers() {
+        let all = WriteBuffers::default();
+        let stream = || StreamBuffers { all: all.clone(), bytes: 0 };
+        let (mut first, mut second) = (stream(), stream());
+        assert!(first.take(BUFFERS_BYTES_MAX / 2) && second.take(BUFFERS_BYTES_MAX / 2));
+        assert!(!first.take(1) && !second.take(1));
+        drop(first);
+        assert!(second.take(BUFFERS_BYTES_MAX / 2) && !second.take(1));
+    }
+}

@@ -1,0 +1,54 @@
+//! Frames for a pipe, a FIFO or a program, which take them in order only. The stream with the next frame writes it, and
+//! those that follow it and came earlier. Other streams leave their frames in the queue and go on receiving, so no stream
+//! waits for another, and a resent frame may come over any of them.
+
+use haul_proto::wire::frame::DataFrame;
+use haul_proto::wire::resource_metrics::Stage;
+use std::sync::Arc;
+
+use crate::io::frame_buffer::FrameBuffer;
+use crate::io::storage::calls::write_on;
+use crate::metrics::stage_timer::during;
+use crate::receiver::file::in_order_queue::InOrderQueue;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::sys::describe::describe;
+
+impl TargetReceiver {
+    /// Queues a frame, and writes as many as are in order unless another stream does. Returns a free buffer.
+    pub(crate) fn write_in_order(
+        &self,
+        queue: &InOrderQueue,
+        item: &Arc<ReceiverEntry>,
+        frame: &DataFrame,
+        buffer: FrameBuffer,
+    ) -> FrameBuffer {
+        let frame_len = u64::from(self.request.settings.frame.get());
+        let capacity = buffer.capacity();
+        if queue.add(frame.offset / frame_len, frame, buffer) {
+            self.write_queued(queue, item);
+        }
+        queue.free_buffer(capacity)
+    }
+
+    fn write_queued(&self, queue: &InOrderQueue, item: &Arc<ReceiverEntry>) {
+        let is_pipe = matches!(&**item, ReceiverEntry::File(incoming) if incoming.is_special());
+        let stage = if is_pipe { Stage::WritePipe } else { Stage::Write };
+        while let Some((index, frame, buffer)) = queue.take_next() {
+            if let ReceiverEntry::File(incoming) = &**item {
+                self.pass_in_turn(incoming, index, buffer.payload());
+            }
+            let written = during(stage, || self.write_to_sink(item, buffer.payload()));
+            queue.record_write(written.is_err());
+            self.frame_done(item, &frame, buffer.payload().len(), written);
+            queue.recycle(buffer);
+        }
+    }
+
+    fn write_to_sink(&self, item: &ReceiverEntry, bytes: &[u8]) -> Result<(), String> {
+        let ReceiverEntry::File(incoming) = item else { return Err("it is a directory".into()) };
+        match incoming.sink() {
+            Some(sink) => sink.write(bytes).map_err(|error| sink.why(&error)),
+            None => write_on(&**incoming.open_once(self)?.fd(), bytes).map_err(|error| describe(&error)),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What an earlier run left of a file: found, and proven frame by frame before it counts. Its journal says which frames
+//! there are; what the disk returns says whether that is so.
+
+use crate::receiver::file::partial::PartialFile;
+use crate::receiver::file::partial::gaps;
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::{Digest, frame_check};
+use haul_proto::journal::{self, JournalHeader, PartialMatch, check_value};
+use haul_proto::path::escape;
+use haul_proto::wire::report::WorkerMessage;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::io::storage::FileAccess;
+use crate::io::storage::IoMethod;
+use crate::io::storage::file::OpenedFile;
+use crate::io::storage::policy::IoPlan;
+use crate::io::storage::read::FrameReader;
+use crate::metrics::reporter::add;
+use crate::receiver::file::ReceivingFile;
+use crate::receiver::file::length::cut_to;
+use crate::receiver::place::journal::OpenJournal;
+use crate::receiver::place::target_path::FileName;
+use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::receive::bounded_queue::BoundedQueue;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::sys::describe::describe;
+
+/// Frames after which the source is told.
+const TOLD_EVERY: usize = 64;
+
+/// What is to be read of a file before it can be whole.
+pub enum VerificationClaim {
+    /// A part that is answered, and to be proven.
+    Part(EntryId, Arc<ReceiverEntry>),
+    /// What has not passed of a file of so many bytes whose digest is asked for.
+    Sum(EntryId, Arc<ReceiverEntry>, u64),
+}
+
+/// Claims that wait to be proven.
+pub type VerificationQueue = BoundedQueue<VerificationClaim>;
+
+/// Frames of a file that are here, one behind the other, and their values.
+pub struct VerifiedFrames {
+    /// The file.
+    pub entry: EntryId,
+    /// Index of the first frame.
+    pub first: u64,
+    /// Their values.
+    pub values: Vec<Digest>,
+}
+
+/// What was found of one file.
+struct VerificationResult {
+    entry: EntryId,
+    compare: bool,
+    first: u64,
+    values: Vec<Digest>,
+    held_bytes: u64,
+    damaged: u64,
+}
+
+impl TargetReceiver {
+    /// What an earlier run left of the file that `header` offers; `None` where there is nothing to go on with. The user
+    /// is told of what cannot be used. An error is that of a file that cannot be taken now.
+    pub(crate) fn find_part(
+        &self,
+        spot: &TargetPath,
+        leaf: &FileName,
+        header: &JournalHeader,
+    ) -> Result<Option<PartialFile>, String> {
+        let Some((journal, found)) = OpenJournal::open(leaf, FileAccess::Write).unwrap_or_default() else {
+            return Ok(None);
+        };
+        let path = || escape(&self.landing.path(&spot.dir.path_of(spot.name.as_bytes())));
+        let compare = match found.kinship(header) {
+            PartialMatch::Same => false,
+            PartialMatch::Likely => true,
+            PartialMatch::Other => {
+                let text = format!("{}: the source has changed since a part of it was copied: it begins anew", path());
+                self.reporter.send(&WorkerMessage::Notice { text });
+                return Ok(None);
+            }
+            PartialMatch::Unusable => {
+                let text = format!("{}: the part that is there was copied with other settings: it begins anew", path());
+                self.reporter.send(&WorkerMessage::Notice { text });
+                return Ok(None);
+            }
+        };
+        let Some(file) = self.unfinished.take_over(spot, leaf, &self.rivals)? else { return Ok(None) };
+        // Bytes behind the end belong to no frame: nothing proves them.
+        cut_to(&file, header.size).map_err(|error| describe(&error))?;
+        let file = OpenedFile::new(file, FileAccess::Write).map_err(|error| describe(&error))?;
+        Ok(Some(PartialFile { file: Arc::new(file), journal, compare }))
+    }
+
+    /// Proves what was claimed, one file after the other, until the job is over.
+    pub fn prove_claims(&self) {
+        while let Some(claim) = self.claims.next() {
+            let (entry, item) = match claim {
+                VerificationClaim::Sum(entry, item, size) => {
+                    self.sum_up(entry, &item, size);
+                    continue;
+                }
+                VerificationClaim::Part(entry, item) => (entry, item),
+            };
+            let ReceiverEntry::File(incoming) = &*item else { continue };
+            if let Err(error) = self.prove(entry, &item, incoming) {
+                self.fail_file(entry, &item, &describe(&error));
+            }
+        }
+    }
+
+    fn prove(&self, entry: EntryId, item: &Arc<ReceiverEntry>, incoming: &ReceivingFile) -> io::Result<()> {
+        let Some(journal) = incoming.journal() else { return Err(io::Error::other("its journal is gone")) };
+        let frames = self.request.settings.frame.frames(incoming.size());
+        let recorded = journal.recorded(frames)?;
+        // What is not even recorded can be on its way while the rest is being read.
+        let gaps = gaps(&recorded, frames);
+        match incoming.basis() {
+            Some(_) => self.sign(entry, item, gaps.clone()),
+            None => self.lacks(entry, &gaps),
+        }
+        let mut finding = VerificationResult {
+            entry,
+            // Where the source computes a digest, it reads all of the file.
+            compare: incoming.is_to_be_compared() || self.has_sums_elsewhere(),
+            first: 0,
+            values: Vec::new(),
+            held_bytes: 0,
+            damaged: 0,
+        };
+        let Some(Ok(file)) = incoming.opened() else { return Err(io::Error::other("its part is gone")) };
+        let file = Arc::new(OpenedFile::to_read(file.fd())?);
+        let mut reader = self.reader();
+        // What is asked for is not proven as well.
+        let is_asked_for = |run: &Range<u64>| gaps.last().is_some_and(|last| last.contains(&run.start));
+        for run in recorded.iter().filter(|run| !is_asked_for(run)) {
+            if !self.prove_run(&mut finding, &mut reader, &file, incoming, journal, run)? {
+                return Ok(());
+            }
+        }
+        let path = incoming.path(&self.landing);
+        let (size, held, damaged) = (incoming.size(), finding.held_bytes, finding.damaged);
+        self.reporter.send(&WorkerMessage::Resumed { path, size, held, damaged, compared: finding.compare });
+        // This may be all that the file lacks, and the file all that the job does: then nothing is heard any more.
+        finding.tell(self);
+        Ok(())
+    }
+
+    /// Frames that are recorded, one behind the other. `false` when the job is over.
+    fn prove_run(
+        &self,
+        finding: &mut VerificationResult,
+        reader: &mut FrameReader,
+        file: &Arc<OpenedFile>,
+        incoming: &ReceivingFile,
+        journal: &OpenJournal,
+        run: Range<u64>,
+    ) -> io::Result<bool> {
+        let frame = self.request.settings.frame;
+        let frame_bytes = u64::from(frame.get());
+        let way = IoPlan { cached: file.in_memory(), ..IoPlan::by(IoMethod::Buffered) };
+        reader.add(Arc::clone(file), way, run.start * frame_bytes, (run.end * frame_bytes).min(incoming.size()));
+        let mut index = run.start;
+        while index < run.end {
+            if self.lock().stopped {
+                return Ok(false);
+            }
+            finding.tell(self);
+            let count = (run.end - index).min(TOLD_EVERY as u64);
+            for recorded in journal.records(index, usize::try_from(count).unwrap_or(TOLD_EVERY))? {
+                let record = reader.next().ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))??;
+                let len = frame.frame_len(incoming.size(), index);
+                let value = recorded
+                    .filter(|_| len == Some(record.payload().len()))
+                    .and_then(|recorded| self.proven(&recorded, incoming.size(), index, record.payload()));
+                if value.is_some() && !finding.compare {
+                    self.pass_held(incoming, index, record.payload());
+                }
+                reader.give_back(record);
+                match value {
+                    Some(value) => finding.hold(self, index, value, len.unwrap_or(0) as u64),
+                    None => finding.lack(self, index),
+                }
+                index += 1;
+            }
+        }
+        reader.end();
+        Ok(true)
+    }
+}
+
+impl TargetReceiver {
+    /// Tells the source of frames of some files that are here. Those that it is to compare wait while it has many others to
+    /// compare.
+    pub(crate) fn tell_held(&self, held: Vec<VerifiedFrames>, compare: bool) {
+        if held.is_empty() {
+            return;
+        }
+        let mut steps = Vec::new();
+        let mut state = self.lock();
+        for VerifiedFrames { entry, first, values } in held {
+            while compare && !state.stopped && !state.machine.may_hold(values.len()) {
+                self.outbox.notify_all();
+                state = self.outbox.wait(state);
+            }
+            steps.push(state.machine.holds(entry, first, &values, compare));
+        }
+        drop(state);
+        steps.into_iter().for_each(|step| self.take(step));
+        self.outbox.notify_all();
+    }
+
+    /// The value that a frame has in this session, if it is what was recorded.
+    fn proven(&self, recorded: &journal::JournalRecord, size: u64, index: u64, payload: &[u8]) -> Option<Digest> {
+        let check = frame_check(payload);
+        let has_values = self.request.settings.blake3;
+        let wanted = has_values || recorded.value.is_some();
+        let value = wanted.then(|| self.request.settings.frame.hash(size, index, payload));
+        let is_same = check == recorded.check && recorded.value.is_none_or(|recorded| Some(recorded) == value);
+        is_same.then(|| value.filter(|_| has_values).unwrap_or_else(|| check_value(check)))
+    }
+}
+
+impl VerificationResult {
+    fn hold(&mut self, target: &TargetReceiver, index: u64, value: Digest, len: u64) {
+        if self.first + self.values.len() as u64 != index {
+            self.tell(target);
+            self.first = index;
+        }
+        self.values.push(value);
+        self.held_bytes += len;
+        add(&target.reporter.tally.bytes_skipped, len);
+    }
+
+    fn lack(&mut self, target: &TargetReceiver, index: u64) {
+        self.damaged += 1;
+        target.lock().machine.lacks(self.entry, std::slice::from_ref(&(index..index + 1)));
+        target.outbox.notify_all();
+    }
+
+    /// Tells the source of the frames that were proven since it was told last.
+    fn tell(&mut self, target: &TargetReceiver) {
+        let values = std::mem::take(&mut self.values);
+        let first = self.first;
+        self.first += values.len() as u64;
+        if values.is_empty() {
+            return;
+        }
+        target.tell_held(vec![VerifiedFrames { entry: self.entry, first, values }], self.compare);
+    }
+}

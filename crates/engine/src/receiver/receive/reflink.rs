@@ -1,0 +1,125 @@
+//! Where source and target are one process, and the file system can do that, a piece of a file is not copied: the new
+//! file shares its blocks with the source's (reflink). Nothing goes through memory then, so that nothing is proven, and
+//! nothing is known to report as a digest; who asks for either gets a copy.
+
+use haul_proto::error::ProtocolError;
+use haul_proto::ids::EntryId;
+use haul_proto::wire::resource_metrics::Stage;
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use crate::io::storage::file::OpenedFile;
+use crate::metrics::reporter::add;
+use crate::metrics::stage_timer::during;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::source::NO_VALUE;
+use crate::sys::sync::lock;
+
+/// Where sharing was refused, so that it is not tried with every piece.
+#[derive(Debug, Default)]
+pub struct ReflinkSupport {
+    /// Device numbers of file systems of which files cannot share anything with what is written here. A job meets few.
+    refused: Mutex<HashSet<u64>>,
+}
+
+impl ReflinkSupport {
+    fn is_refused(&self, source: &OpenedFile) -> bool {
+        lock(&self.refused).contains(&source.device())
+    }
+
+    fn refuse(&self, source: &OpenedFile) {
+        lock(&self.refused).insert(source.device());
+    }
+}
+
+impl TargetReceiver {
+    /// Lets frames of a file share their blocks with `source`. They count as written. `false` where that cannot be, or
+    /// is not wanted: nothing has happened then, and they are to be delivered.
+    pub(crate) fn share(
+        &self,
+        source: &OpenedFile,
+        entry: EntryId,
+        size: u64,
+        frames: Range<u64>,
+    ) -> Result<bool, ProtocolError> {
+        if self.policy.is_forced() || self.sharing.is_refused(source) {
+            return Ok(false);
+        }
+        self.settling.wait_for_room();
+        let Some(item) = self.admit_all(entry, size, &frames)? else { return Ok(false) };
+        let frame_bytes = u64::from(self.request.settings.frame.get());
+        let offset = frames.start.saturating_mul(frame_bytes);
+        let len = frames.end.saturating_mul(frame_bytes).min(size).saturating_sub(offset);
+        if !during(Stage::Write, || self.share_range(source, &item, offset, len)) {
+            self.release(entry, frames);
+            return Ok(false);
+        }
+        add(&self.reporter.tally.bytes_written, len);
+        add(&self.reporter.tally.bytes_cloned, len);
+        let mut state = self.lock();
+        let written = |index| state.machine.frame_written(entry, index * frame_bytes, NO_VALUE);
+        let steps: Vec<_> = frames.map(written).collect();
+        drop(state);
+        steps.into_iter().for_each(|step| self.take(step));
+        Ok(true)
+    }
+
+    /// Admits all the frames or none: `None` where one of them is there, is being written, or goes into what is no file
+    /// with blocks.
+    fn admit_all(
+        &self,
+        entry: EntryId,
+        size: u64,
+        frames: &Range<u64>,
+    ) -> Result<Option<Arc<ReceiverEntry>>, ProtocolError> {
+        let frame = self.request.settings.frame;
+        let mut state = self.lock();
+        let mut file = None;
+        for index in frames.clone() {
+            let offset = index.saturating_mul(frame.get().into());
+            let len = frame.frame_len(size, index).unwrap_or(0);
+            let admitted = state.machine.admit_frame(entry, offset, len)?;
+            let admitted_end = index + u64::from(admitted.is_some());
+            file = admitted.filter(|item| matches!(&**item, ReceiverEntry::File(incoming) if incoming.takes_blocks()));
+            if file.is_none() {
+                drop(state);
+                self.release(entry, frames.start..admitted_end);
+                return Ok(None);
+            }
+        }
+        Ok(file)
+    }
+
+    /// Frames that were admitted come in another way.
+    fn release(&self, entry: EntryId, frames: Range<u64>) {
+        let frame_bytes = u64::from(self.request.settings.frame.get());
+        let mut state = self.lock();
+        frames.for_each(|index| state.machine.release_frame(entry, index * frame_bytes));
+    }
+
+    fn share_range(&self, source: &OpenedFile, item: &ReceiverEntry, offset: u64, len: u64) -> bool {
+        let ReceiverEntry::File(incoming) = item else { return false };
+        // A file that cannot be opened is reported when its frames are delivered.
+        let Ok(file) = incoming.open_once(self) else { return false };
+        match incoming.share_range(&file, source, offset, len) {
+            Ok(()) => true,
+            Err(error) if is_refusal_for_all(&error) => {
+                self.sharing.refuse(source);
+                false
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+/// Whether an error is about two file systems, and not about these two files (a swap file, one without checksums, one
+/// that was just cut off).
+fn is_refusal_for_all(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS | Errno::PERM | Errno::ACCESS)
+    )
+}
