@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_engine::job::spec::{Host, Location, PipeEnd};
+use haul_engine::job::location::{Host, Location};
+use haul_engine::job::spec::PipeEnd;
 
 use crate::args::UsageError;
 use crate::args::operand::parse_operand;

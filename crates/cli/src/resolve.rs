@@ -20,9 +20,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::{
-    CacheUse, Cipher, CompressionMethod, CompressionPolicy, DirectIo, Fsync, Host, Job, JobOptions, Location, Login,
-    NULL_TARGET, RemoteAccess, Retries, SILENCE_MIN, SkipOptions, Symlinks, Verify, is_null,
+    CacheUse, Cipher, CompressionMethod, CompressionPolicy, DirectIo, Fsync, Job, JobOptions, Login, NULL_TARGET,
+    RemoteAccess, Retries, SILENCE_MIN, SkipOptions, Symlinks, Verify, is_null,
 };
 use haul_engine::launch::served_label;
 use haul_engine::policy::PolicyRule;

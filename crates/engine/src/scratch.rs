@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use haul_proto::path::escape;
 
-use crate::job::spec::{Host, Location, RemoteAccess};
+use crate::job::location::{Host, Location};
+use crate::job::spec::RemoteAccess;
 use crate::launch;
 use crate::sys::child::spawn_with;
 

@@ -8,7 +8,8 @@ use std::net::Ipv6Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::job::spec::{Host, Location, names_null};
+use haul_engine::job::location::{Host, Location};
+use haul_engine::job::spec::names_null;
 use haul_proto::path::escape;
 
 use super::UsageError;

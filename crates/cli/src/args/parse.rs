@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::job::spec::Host;
+use haul_engine::job::location::Host;
 use haul_engine::worker::client_limits::ClientLimits;
 use haul_proto::path::escape;
 

@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::job::spec::{ClientCredentials, Host, Location, PublicKey, Secret};
+use haul_engine::job::location::{Host, Location};
+use haul_engine::job::spec::{ClientCredentials, PublicKey, Secret};
 use haul_proto::path::escape;
 use haul_proto::wire::serve::is_directory_name;
 

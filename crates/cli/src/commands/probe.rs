@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use haul_engine::job::error::Error;
+use haul_engine::job::location::Host;
 use haul_engine::job::rate::RateHandle;
-use haul_engine::job::spec::Host;
 use haul_engine::probe::{EndMeasurement, Probe, ProbeObserver, ProbePart, ProbeSample};
 use haul_engine::sys::cancel::Cancel;
 use haul_proto::forecast::Forecast;

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use haul_engine::job::error::Error;
+use haul_engine::job::location::Host;
 use haul_engine::job::rate::RateHandle;
-use haul_engine::job::spec::{Host, Symlinks};
+use haul_engine::job::spec::Symlinks;
 use haul_engine::survey::{self, Ask, Survey};
 use haul_engine::sys::cancel::Cancel;
 use haul_engine::sys::describe::describe;

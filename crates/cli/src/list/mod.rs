@@ -10,7 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_engine::job::spec::{Host, ListLine, ListReader, Location, SourceList};
+use haul_engine::job::location::{Host, Location};
+use haul_engine::job::spec::{ListLine, ListReader, SourceList};
 use haul_engine::sys::describe::describe;
 use haul_proto::path::escape;
 

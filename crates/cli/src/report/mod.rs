@@ -20,7 +20,8 @@ use std::time::Instant;
 
 use haul_engine::job::error::Outcome;
 use haul_engine::job::event::{Event, Observer};
-use haul_engine::job::spec::{Host, Job, Location};
+use haul_engine::job::location::{Host, Location};
+use haul_engine::job::spec::Job;
 use haul_proto::path::escape;
 use jiff::Zoned;
 

@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::job::spec::{Host, Location, ModeOptions, OverwritePolicy};
+use haul_engine::job::location::{Host, Location};
+use haul_engine::job::spec::{ModeOptions, OverwritePolicy};
 use haul_proto::limits::{FRAME_MAX, FRAME_MIN, RATE_MIN, UNDER_WAY_MAX};
 use haul_proto::path::escape;
 

@@ -5,9 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_engine::job::spec::{
-    CompressionPolicy, Host, Job, JobOptions, Location, NULL_TARGET, Retries, is_null, names_null,
-};
+use haul_engine::job::location::{Host, Location};
+use haul_engine::job::spec::{CompressionPolicy, Job, JobOptions, NULL_TARGET, Retries, is_null, names_null};
 use haul_proto::path::escape;
 
 use super::{Ends, Mode, Settings, check_hosts, ends, settings as of_copy};

@@ -3,9 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use haul_engine::job::spec::{
-    DeleteMode, EqualityTest, Host, JobOptions, Location, OverwritePolicy, SyncOptions, names_null,
-};
+use haul_engine::job::location::{Host, Location};
+use haul_engine::job::spec::{DeleteMode, EqualityTest, JobOptions, OverwritePolicy, SyncOptions, names_null};
 use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX};
 use haul_proto::path::escape;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use haul_engine::job::event::{Summary, TransportPath};
-use haul_engine::job::spec::{Host, Job, is_null, names_null};
+use haul_engine::job::location::Host;
+use haul_engine::job::spec::{Job, is_null, names_null};
 use serde_json::{Map, Value, json};
 
 use super::setting::{COUNT, DIMENSIONS, Setting};
@@ -238,7 +239,8 @@ pub fn flattery(job: &Job, way: Option<&TransportPath>, runs: &[Run]) -> Vec<Str
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use haul_engine::job::spec::{JobOptions, Location, RemoteAccess};
+    use haul_engine::job::location::Location;
+    use haul_engine::job::spec::{JobOptions, RemoteAccess};
 
     /// A run with a setting and a rate.
     pub fn run(round: u32, window: &str, streams: &str, bytes_per_s: f64) -> Run {

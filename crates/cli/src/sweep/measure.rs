@@ -3,8 +3,9 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use haul_engine::job::event::{Event, Observer, TransportPath};
+use haul_engine::job::location::Location;
 use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::job::spec::{Job, Location, NULL_TARGET, WorkerProgram, is_null};
+use haul_engine::job::spec::{Job, NULL_TARGET, WorkerProgram, is_null};
 use haul_engine::scratch::ScratchSpace;
 use haul_engine::sys::cancel::Cancel;
 use haul_proto::path::escape;
@@ -106,7 +107,8 @@ impl Observer for Witness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_engine::job::spec::{Host, JobOptions, RemoteAccess};
+    use haul_engine::job::location::Host;
+    use haul_engine::job::spec::{JobOptions, RemoteAccess};
 
     fn job(target: &str) -> Job {
         let here = |path: &str| Location { host: Host::Local, path: path.into() };

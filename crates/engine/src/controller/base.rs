@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
 use crate::job::error::Error;
-use crate::job::spec::{Job, Location};
+use crate::job::location::Location;
+use crate::job::spec::Job;
 
 /// Where a source is, as its host is told.
 pub fn whole_path(base: Option<&Path>, source: &Location) -> Vec<u8> {
@@ -75,7 +76,8 @@ fn bytes(source: &Location) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::spec::{Host, JobOptions, RemoteAccess};
+    use crate::job::location::Host;
+    use crate::job::spec::{JobOptions, RemoteAccess};
 
     fn job(base: Option<&str>, sources: &[&str]) -> Job {
         let at = |path: &str| Location { host: Host::Local, path: path.into() };

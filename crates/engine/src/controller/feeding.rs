@@ -21,7 +21,8 @@ use super::twins::DuplicateTargets;
 use super::workers::{WorkerOutput, WorkerRole, Workers};
 use crate::job::display_path::own_name;
 use crate::job::error::Error;
-use crate::job::spec::{ListLine, ListReader, Location, SourceList};
+use crate::job::location::Location;
+use crate::job::spec::{ListLine, ListReader, SourceList};
 use crate::metrics::control_channel::LinkWriter;
 use crate::sys::sync::lock;
 

@@ -62,9 +62,9 @@ use crate::job::error::{Error, GO_ON, Outcome};
 use crate::job::event::{
     ComparisonResult, CompressionResult, Event, Observer, Progress, Recommendation, Summary, TransportPath,
 };
+use crate::job::location::Location;
 use crate::job::spec::{
-    ChecksumOptions, ChecksumReference, DeltaCounters, DeltaOptions, Fsync, Job, Location, PipeEnd, Verify,
-    WorkerProgram,
+    ChecksumOptions, ChecksumReference, DeltaCounters, DeltaOptions, Fsync, Job, PipeEnd, Verify, WorkerProgram,
 };
 use crate::sys::cancel::Cancel;
 
@@ -822,7 +822,7 @@ mod tests {
     }
 
     fn typed(paths: &[&str]) -> Vec<Location> {
-        use crate::job::spec::Host;
+        use crate::job::location::Host;
         paths.iter().map(|path| Location { host: Host::Local, path: path.into() }).collect()
     }
 

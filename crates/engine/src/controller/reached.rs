@@ -4,7 +4,7 @@
 use haul_proto::path_candidates::may_lead_elsewhere;
 use std::net::IpAddr;
 
-use crate::job::spec::Host;
+use crate::job::location::Host;
 
 /// What is known of a host that was reached.
 #[derive(Debug, Clone, Copy)]

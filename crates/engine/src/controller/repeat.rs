@@ -12,8 +12,9 @@ use super::wishes::ControlRequests;
 use super::{EarlierAttempts, JobAttempt, attempt, check};
 use crate::job::error::{Error, GO_ON, Outcome};
 use crate::job::event::{Event, Observer, Summary};
+use crate::job::location::Host;
 use crate::job::runtime_control::RuntimeControl;
-use crate::job::spec::{DeleteMode, Host, Job, JobOptions, PipeEnd, SyncOptions, WorkerProgram};
+use crate::job::spec::{DeleteMode, Job, JobOptions, PipeEnd, SyncOptions, WorkerProgram};
 use crate::sys::cancel::Cancel;
 
 /// How often the caller's wish to stop is looked at during a pause.
@@ -163,7 +164,8 @@ fn pause(length: Duration, cancel: &Cancel) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::spec::{JobOptions, Location, RemoteAccess, Retries};
+    use crate::job::location::Location;
+    use crate::job::spec::{JobOptions, RemoteAccess, Retries};
     use haul_proto::feature::{Features, PROTOCOL_VERSION};
     use haul_proto::path::Name;
     use haul_proto::wire::control_channel::{LinkChannel, encode_header};

@@ -13,7 +13,8 @@ use std::net::SocketAddr;
 use super::scope::ReportScope;
 use super::workers::WorkerRole;
 use crate::job::error::Error;
-use crate::job::spec::{Host, Job, JobOptions};
+use crate::job::location::Host;
+use crate::job::spec::{Job, JobOptions};
 
 /// Checks the reports of a job's workers.
 pub struct ReportChecker {

@@ -1,5 +1,6 @@
 use super::*;
-use crate::job::spec::{ChecksumOptions, Host, Location, RemoteAccess};
+use crate::job::location::{Host, Location};
+use crate::job::spec::{ChecksumOptions, RemoteAccess};
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 

@@ -10,7 +10,8 @@ use super::reached::ReachedHost;
 use super::workers::{WorkerRole, Workers};
 use crate::job::error::Error;
 use crate::job::event::NetworkPath;
-use crate::job::spec::{AddressFamily, CallbackAddress, Host, Job};
+use crate::job::location::Host;
+use crate::job::spec::{AddressFamily, CallbackAddress, Job};
 
 /// A direction in which connections can be made.
 #[derive(Debug, Clone)]

@@ -10,7 +10,8 @@ use std::path::{Component, Components, Path};
 
 use super::base::whole_path;
 use crate::job::display_path::below;
-use crate::job::spec::{Host, Job};
+use crate::job::location::Host;
+use crate::job::spec::Job;
 
 /// What the ends of a job may name.
 pub struct ReportScope {
@@ -157,7 +158,8 @@ fn splits(path: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::spec::{JobOptions, Location, RemoteAccess};
+    use crate::job::location::Location;
+    use crate::job::spec::{JobOptions, RemoteAccess};
 
     fn scope(sources: &[&str], target: &str, operands: &[(&str, bool)], ways: &[&str]) -> ReportScope {
         let at = |path: &str| Location { host: Host::Local, path: path.into() };

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use super::workers::{WorkerRole, Workers};
 use crate::job::error::Error;
+use crate::job::location::{Host, Location};
 use crate::job::spec::{
-    ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Cipher, Host, Job, JobOptions, Location, NetworkOptions,
-    Symlinks, Verify,
+    ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Cipher, Job, JobOptions, NetworkOptions, Symlinks, Verify,
 };
 use crate::sys::random::random;
 

@@ -10,7 +10,8 @@ use super::routes::{ConnectDirection, host, shown};
 use super::workers::WorkerRole;
 use crate::job::error::Error;
 use crate::job::event::{NetworkPath, TransportPath};
-use crate::job::spec::{Host, NetworkOptions};
+use crate::job::location::Host;
+use crate::job::spec::NetworkOptions;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT_MS: u32 = 3000;

@@ -21,7 +21,8 @@ use super::end_of;
 use super::inbox::{self, Inbox, queue};
 use crate::job::error::{Error, GO_ON};
 use crate::job::event::{Event, Observer};
-use crate::job::spec::{Host, Job, WorkerProgram};
+use crate::job::location::Host;
+use crate::job::spec::{Job, WorkerProgram};
 use crate::launch::{InheritedStdio, StartedWorker, start_local, start_remote, start_served};
 use crate::metrics::control_channel::{LinkError, LinkReader, LinkWriter};
 use crate::net::idle_timeout::IdleTimeout;
@@ -537,7 +538,8 @@ fn relay(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::spec::{JobOptions, Location, RemoteAccess};
+    use crate::job::location::Location;
+    use crate::job::spec::{JobOptions, RemoteAccess};
     use std::path::Path;
 
     /// Two hosts that are reached by commands of the user's own.

@@ -4,11 +4,15 @@
 use std::collections::HashSet;
 use std::os::unix::fs::symlink;
 
-use super::helper::BYTES_HELD_MAX;
 use super::listing::MAX_NAMES;
 use super::testing::{DeepTemp, KEEP, both, eager, in_time, make_dir, name, write_file};
 use super::*;
+use crate::fs::listing::ListedName;
+use crate::fs::prefetch::HELPERS;
+use crate::fs::prefetch::budget::AHEAD_BYTES_MAX;
 
+/// Most bytes that are held where names are short.
+const BYTES_HELD_MAX: usize = AHEAD_BYTES_MAX + 2 * HELPERS * MAX_NAMES * size_of::<ListedName>();
 #[test]
 fn goes_deeper_than_any_path() {
     in_time(|| {

@@ -2,6 +2,13 @@
 //!
 //! Does not look at what the names stand for; a piece has room for what others found out about them.
 
+use crate::fs::FileStat;
+use crate::fs::FollowLinks;
+use crate::fs::listing_buffer::ListingBuffer;
+use crate::fs::prefetch::task::LookupTask;
+use crate::fs::prefetch::worker::PrefetchWorker;
+use crate::fs::walk_lookup::WalkStep;
+use haul_proto::path::Name;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,12 +18,8 @@ use rustix::fs::{FileType, RawDir, SeekFrom, seek};
 use rustix::io::Errno;
 
 use super::Dir;
-use super::errand::{LookupHandle, OpenSubdirectory, ReadListing};
-use super::seen::WalkLookup;
-
-/// Bytes that one call to the system may return: about 250 names. Small, since a piece is what one thread looks
-/// up at a time, and what a walk holds for a level of the tree.
-const LISTING_BUFFER: usize = 8 * 1024;
+use crate::fs::prefetch::task::LookupHandle;
+use crate::fs::walk_lookup::WalkLookup;
 
 /// A piece with fewer names is read on, so that the end of a small directory is known with its names.
 const PIECE_NAMES_MIN: usize = 128;
@@ -28,16 +31,7 @@ const SMALLEST_ENTRY: usize = 24;
 
 /// Most names that a piece can hold.
 #[cfg(test)]
-pub(super) const MAX_NAMES: usize = PIECE_NAMES_MIN - 1 + LISTING_BUFFER / SMALLEST_ENTRY;
-
-/// What the system's answers are read into.
-pub(super) struct ListingBuffer(Vec<u8>);
-
-impl ListingBuffer {
-    pub fn new() -> Self {
-        Self(Vec::with_capacity(LISTING_BUFFER))
-    }
-}
+pub(super) const MAX_NAMES: usize = PIECE_NAMES_MIN - 1 + super::listing_buffer::LISTING_BUFFER / SMALLEST_ENTRY;
 
 /// A place in a directory's listing, where it is to be read on. Clones know together where the descriptor stands.
 #[derive(Clone)]
@@ -173,6 +167,88 @@ impl ListingChunk {
     #[cfg(test)]
     pub fn names_held(&self) -> usize {
         self.entries.len()
+    }
+}
+
+/// What an open directory counts for in bytes: more than it takes, since its descriptor is dear too.
+const DIRECTORY_BYTES: usize = 2048;
+
+/// Opens a subdirectory.
+pub(super) struct OpenSubdirectory {
+    pub parent: Dir,
+    pub name: Name,
+}
+
+/// A subdirectory that was opened.
+pub(super) struct OpenedSubdirectory {
+    pub dir: Dir,
+    pub look: FileStat,
+    /// Its listing.
+    pub rest: ListingPosition,
+    /// The same, asked for.
+    pub rest_ahead: Option<LookupHandle<ReadListing>>,
+}
+
+impl LookupTask for OpenSubdirectory {
+    type Fetched = OpenedSubdirectory;
+
+    fn run(&self, helper: &mut PrefetchWorker<'_>) -> Option<io::Result<OpenedSubdirectory>> {
+        let opened = helper.waits.time(|| self.parent.child_looked_at(&self.name, FollowLinks::Itself));
+        Some(opened.map(|(dir, look)| {
+            let rest = ListingPosition::beginning();
+            let read = ReadListing { dir: dir.clone(), rest: rest.clone() };
+            // The walk will leave out what it was told to.
+            let is_walked = helper.options().skip != Some(look.identity);
+            let rest_ahead = if is_walked { helper.ask(read) } else { None };
+            OpenedSubdirectory { dir, look, rest, rest_ahead }
+        }))
+    }
+
+    fn bytes(_: &OpenedSubdirectory) -> usize {
+        DIRECTORY_BYTES
+    }
+}
+
+/// Reads some names of a directory and looks at what they stand for.
+pub(super) struct ReadListing {
+    pub dir: Dir,
+    pub rest: ListingPosition,
+}
+
+impl LookupTask for ReadListing {
+    type Fetched = ListingChunk;
+
+    fn run(&self, helper: &mut PrefetchWorker<'_>) -> Option<io::Result<ListingChunk>> {
+        let options = *helper.options();
+        let mut piece = match helper.waits.time(|| self.rest.read(&self.dir, &mut helper.buffer)) {
+            Ok(piece) => piece,
+            Err(error) => return Some(Err(error)),
+        };
+        // Another thread can read on while this one looks.
+        piece.rest_ahead =
+            piece.rest.as_ref().and_then(|rest| helper.ask(ReadListing { dir: self.dir.clone(), rest: rest.clone() }));
+        for (name, entry) in piece.left() {
+            if helper.is_stopped() {
+                return None;
+            }
+            let Ok(name) = Name::new(name) else { continue };
+            match WalkStep::of(entry.kind, options.symlinks) {
+                WalkStep::LookAt(links) => {
+                    let seen = helper.waits.time(|| WalkLookup::at(&self.dir, &name, links, options.symlinks));
+                    entry.known = KnownName::Seen(seen);
+                }
+                WalkStep::Enter if options.recursive => {
+                    let asked = helper.ask_deeper(OpenSubdirectory { parent: self.dir.clone(), name });
+                    entry.known = asked.map_or(KnownName::Nothing, KnownName::Asked);
+                }
+                WalkStep::Enter | WalkStep::LeaveOut => {}
+            }
+        }
+        Some(Ok(piece))
+    }
+
+    fn bytes(piece: &ListingChunk) -> usize {
+        piece.bytes()
     }
 }
 

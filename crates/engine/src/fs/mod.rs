@@ -5,21 +5,20 @@
 //! every call names one component in a directory that is held. File contents,
 //! temporary names and renames are not dealt with here.
 
-mod ahead;
 pub mod attributes;
 mod dir;
-mod errand;
 mod fd_cache;
 mod filter;
-mod help;
-mod helper;
 mod listing;
+mod listing_buffer;
 pub mod lookup;
+mod lookup_waits;
 pub mod meta;
 mod names;
-mod seen;
-mod waits;
+mod prefetch;
 mod walk;
+mod walk_lookup;
+mod walk_options;
 
 #[cfg(test)]
 mod extreme_tests;
@@ -30,11 +29,12 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod walk_tests;
 
-pub use ahead::Prefetcher;
 pub use dir::{Dir, DirAccess};
 pub use fd_cache::{FdCache, MAX_OPEN_DIRECTORIES};
 pub use filter::{PatternFile, WalkFilter, rules_of};
 pub use meta::{FileIdentity, FileStat, FollowLinks, MetadataParts, OwnershipResult, mode_without_preserve};
 pub use names::each_name;
-pub(crate) use seen::WalkLookup;
-pub use walk::{SpecialFiles, WalkEntry, WalkOptions, Walker};
+pub use prefetch::Prefetcher;
+pub use walk::{WalkEntry, Walker};
+pub(crate) use walk_lookup::WalkLookup;
+pub use walk_options::{SpecialFiles, WalkOptions};

@@ -6,8 +6,9 @@ use haul_proto::path::Name;
 use rustix::fs::FileType;
 
 use super::Dir;
-use super::listing::{ListingBuffer, ListingPosition};
+use super::listing::ListingPosition;
 use super::meta::{FileStat, FollowLinks};
+use crate::fs::listing_buffer::ListingBuffer;
 
 /// Calls `tell` with each name in a directory and what it stands for. Nobody else may read the listing of this [`Dir`]
 /// meanwhile. What has vanished since it was listed is left out.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::testing::{KEEP, both, eager, in_time, make_dir, name, rename, without_capabilities, write_file};
-use super::waits::LookupWaits;
 use super::*;
+use crate::fs::lookup_waits::LookupWaits;
 use crate::job::spec::Symlinks;
 use crate::sys::cancel::Cancel;
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::job::spec::{Host, Location};
+use crate::job::location::{Host, Location};
 
 /// A list of sources.
 #[derive(Clone)]

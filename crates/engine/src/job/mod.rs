@@ -10,6 +10,7 @@ pub mod error;
 pub mod event;
 pub mod hello;
 pub mod list;
+pub mod location;
 pub mod network;
 pub mod null;
 pub mod own_executable;

@@ -1,5 +1,6 @@
 //! What a job is, in the library's own words: the command line resolves to this, and nothing else does.
 
+use crate::job::location::{Host, Location};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -48,40 +49,6 @@ impl Job {
             (None, source) => source.map_or(&Host::Local, |source| &source.host),
         }
     }
-}
-
-/// A path on a host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Location {
-    /// The host.
-    pub host: Host,
-    /// The path there: relative ones start in the working directory here, in the login directory on a remote host.
-    pub path: PathBuf,
-}
-
-/// A host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Host {
-    /// This one.
-    Local,
-    /// One that ssh reaches.
-    Remote {
-        /// The account, where one was named.
-        user: Option<String>,
-        /// Name or address as ssh takes it (an IPv6 address without brackets).
-        name: String,
-    },
-    /// One where `haul serve` answers.
-    Served {
-        /// Name or address (an IPv6 address without brackets).
-        name: String,
-        /// Its port.
-        port: u16,
-        /// Which of its directories; empty where it has but one.
-        directory: String,
-        /// What proves that this one may.
-        pass: ClientCredentials,
-    },
 }
 
 /// How remote hosts are reached, and for how long.

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use haul_proto::path::escape;
 
 use crate::job::error::Error;
-use crate::job::spec::{Host, RemoteAccess, WorkerProgram};
+use crate::job::location::Host;
+use crate::job::spec::{RemoteAccess, WorkerProgram};
 use crate::sys::cancel::Cancel;
 use crate::sys::prompt::Prompter;
 

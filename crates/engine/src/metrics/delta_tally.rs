@@ -3,7 +3,7 @@
 use haul_proto::delta::options::DeltaCounters;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 
 /// Bytes of a record beside its payload, about.
 const RECORD_BYTES: usize = 80;

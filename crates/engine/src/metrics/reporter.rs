@@ -1,5 +1,6 @@
 //! What a worker tells its controller while it works: counters, and lines about single files.
 
+use crate::metrics::counter::add;
 use haul_proto::compression::CompressionMethod;
 use haul_proto::entry::EntryKind;
 use haul_proto::integrity::Digest;
@@ -116,11 +117,6 @@ impl CounterTally {
         let (most, index) = bytes.zip(0..).max()?;
         (most > 0).then(|| CompressionMethod::from_index(index))
     }
-}
-
-/// Adds to a counter of a [`CounterTally`].
-pub fn add(counter: &AtomicU64, n: u64) {
-    counter.fetch_add(n, Ordering::Relaxed);
 }
 
 /// Reports to the controller. A controller that is gone is noticed where the link is read, so that errors of

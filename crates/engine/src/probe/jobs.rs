@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Probe, ProbePart};
+use crate::job::location::{Host, Location};
 use crate::job::spec::{
-    CacheUse, CompressionPolicy, DirectIo, Fsync, Host, Job, JobOptions, Location, NULL_TARGET, RemoteAccess, Retries,
+    CacheUse, CompressionPolicy, DirectIo, Fsync, Job, JobOptions, NULL_TARGET, RemoteAccess, Retries,
 };
 
 /// More than any part lasts.

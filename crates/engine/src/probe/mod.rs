@@ -15,7 +15,8 @@ use self::sample::SampleBounds;
 use crate::controller::bench::Benches;
 use crate::job::error::Error;
 use crate::job::event::{Event, Observer};
-use crate::job::spec::{Host, JobOptions, Location, RemoteAccess, WorkerProgram};
+use crate::job::location::{Host, Location};
+use crate::job::spec::{JobOptions, RemoteAccess, WorkerProgram};
 use crate::sys::cancel::Cancel;
 
 pub use self::sample::ProbeSample;

@@ -9,6 +9,7 @@
 
 mod bounded;
 mod dial;
+mod offer;
 mod proof;
 mod relay;
 mod server;
@@ -17,6 +18,5 @@ mod strangers;
 mod tls;
 
 pub use dial::dial;
-pub use server::{
-    ReloadedOffer, ServeEvent, ServeListener, ServeObserver, ServeOffer, ServeUntil, ServedCredential, ServedDirectory,
-};
+pub use offer::{ReloadedOffer, ServeEvent, ServeObserver, ServeOffer, ServedCredential, ServedDirectory};
+pub use server::{ServeListener, ServeUntil};

@@ -1,8 +1,12 @@
 //! One client of a server: proven, told whether it may, and then connected with a worker of its own.
 
+use crate::job::allowance::Allowances;
+use crate::net::stream::preauth::PendingConnections;
+use crate::serve::ServeObserver;
+use crate::serve::strangers::UnauthenticatedClients;
 use haul_proto::limits::GREETING_DEADLINE_MS;
 use haul_proto::wire::serve::UNPROVEN_MAX;
-use rustls::Connection;
+use rustls::{Connection, ServerConfig};
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -14,12 +18,12 @@ use std::time::{Duration, Instant, SystemTime};
 use super::bounded::PreauthSocket;
 use super::proof::{answer, as_server};
 use super::relay::relay;
-use super::server::{ServeEvent, ServeOffer, ServeShared, ServedDirectory};
 use super::tls;
 use crate::job::account::WorkAccount;
 use crate::job::allowance::Allowance;
 use crate::job::credentials::KnownClient;
 use crate::net::stream::preauth::PendingPlace;
+use crate::serve::offer::{ServeEvent, ServeOffer, ServedDirectory};
 use crate::sys::child::{SpawnedChild, spawn};
 use crate::sys::handed::hand_over;
 use crate::sys::sync::lock;
@@ -27,6 +31,26 @@ use crate::worker::client_limits::ClientLimits;
 
 /// How long a worker whose client is gone may take to tidy up.
 const TIDY: Duration = Duration::from_secs(10);
+
+/// What all clients' threads share.
+pub(super) struct ServeShared {
+    pub(super) offer: Mutex<Arc<ServeOffer>>,
+    /// Those that have proven themselves and have a worker.
+    pub sessions: ServeSessions,
+    pub config: Arc<ServerConfig>,
+    pub(super) pending: Arc<PendingConnections>,
+    /// Those that have proven themselves.
+    pub clients: ClientCounts,
+    /// What they may still bring.
+    pub allowances: Allowances,
+    /// Those that have not.
+    pub strangers: UnauthenticatedClients,
+    /// A copy came to its end.
+    pub copied: AtomicBool,
+    /// All workers are to end now.
+    pub hang_up: AtomicBool,
+    pub(super) log: Box<ServeObserver>,
+}
 
 /// How many clients there are, in all and in each directory, by its name.
 #[derive(Default)]

@@ -98,7 +98,7 @@ fn a_file_that_is_not_what_it_was_has_none() {
     let name = haul_proto::path::Name::new(b"file").unwrap();
     let (_, look) = dir.open_file(&name, crate::fs::FollowLinks::Itself).unwrap();
     let place =
-        super::super::item::SourcePath { parent: dir, name, links: crate::fs::FollowLinks::Itself, is_operand: false };
+        crate::source::path::SourcePath { parent: dir, name, links: crate::fs::FollowLinks::Itself, is_operand: false };
     let item = SourceEntry::new(Arc::from(&b"tree"[..]), place, look.size, look.meta.modified);
     let mut digester = WalkDigester::default();
     assert_eq!(digester.digest(&source, &item), Some(blake3_of(&path)));

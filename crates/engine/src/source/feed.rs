@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::item::{SourceEntry, SourceFileError};
 use crate::fs::FileStat;
 use crate::io::program::PipeProgram;
 use crate::io::storage::PIPE_BYTES;
 use crate::io::storage::calls::{read_at, read_on};
+use crate::source::path::SourceFileError;
 use crate::sys::sync::lock;
 
 /// How often a file that grows is looked at.
@@ -127,18 +127,18 @@ impl FlowFeed {
         Self { pipe: None, peeked: Mutex::new(None), kept: Mutex::default() }
     }
 
-    /// Reads frame `index`. Waits as long as a pipe makes it wait, and the job goes on.
+    /// Reads frame `index`: from the pipe, or with `read_file`. Waits for a pipe as long as `goes_on` permits.
     pub fn read(
         &self,
-        item: &SourceEntry,
         frame: FrameLen,
         index: u64,
         room: &mut [u8],
         goes_on: impl Fn() -> bool,
+        read_file: impl FnOnce(&mut [u8]) -> Result<FlowRead, SourceFileError>,
     ) -> Result<FlowRead, SourceFileError> {
         match &self.pipe {
             Some(pipe) => self.read_pipe(pipe, frame, index, &mut room[..frame.bytes()], &goes_on),
-            None => read_file(item, frame, index, room),
+            None => read_file(room),
         }
     }
 
@@ -191,10 +191,10 @@ impl FlowFeed {
     /// is another one by now is found out at the end: the whole flow's digest is of what was read first.
     pub fn kept(
         &self,
-        item: &SourceEntry,
         frame: FrameLen,
         index: u64,
         room: &mut [u8],
+        read_file: impl FnOnce(&mut [u8], u64) -> Result<usize, SourceFileError>,
     ) -> Result<Option<(usize, bool)>, SourceFileError> {
         let kept = lock(&self.kept);
         let Some(&ResendFrame { ref bytes, len, is_only }) = kept.frames.get(&index) else { return Ok(None) };
@@ -207,7 +207,7 @@ impl FlowFeed {
             let offset = index.saturating_mul(frame.get().into());
             let len = match &self.pipe {
                 Some(file) => read_at(&file.fd, room, file.begins.unwrap_or(0).saturating_add(offset))?,
-                None => read_at(&**item.open_shared()?.fd(), room, offset)?,
+                None => read_file(room, offset)?,
             };
             if len < room.len() {
                 return Err(SourceFileError::Changed);
@@ -215,21 +215,6 @@ impl FlowFeed {
         }
         Ok(Some((len, is_only)))
     }
-}
-
-/// The file has to be what it was when it was offered, when all of it was read.
-fn read_file(item: &SourceEntry, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<FlowRead, SourceFileError> {
-    let file = item.open_shared()?;
-    let len = frame.frame_len(item.size, index).ok_or(SourceFileError::Changed)?;
-    let offset = index.saturating_mul(frame.get().into());
-    if read_at(&**file.fd(), &mut room[..len], offset)? < len {
-        return Err(SourceFileError::Changed);
-    }
-    let is_last = index + 1 == frame.frames(item.size);
-    if is_last && item.look(file.fd())? != (item.size, item.modified) {
-        return Err(SourceFileError::Changed);
-    }
-    Ok(FlowRead { len, end: is_last.then_some((item.size, item.modified)) })
 }
 
 /// A flow has the time of its end.

@@ -7,17 +7,25 @@ use std::thread;
 
 const F: usize = 256 << 10;
 
+fn no_file(_: &mut [u8]) -> Result<FlowRead, SourceFileError> {
+    unreachable!("a pipe is not read as a file")
+}
+
+fn no_bytes(_: &mut [u8], _: u64) -> Result<usize, SourceFileError> {
+    unreachable!("a pipe is not read as a file")
+}
+
 /// Reads a pipe to which `bytes` are written in pieces, to its end: what came, frame by frame, and its size.
 fn frames_of(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, u64) {
     let (reading, writing) = rustix::pipe::pipe().unwrap();
     let spring = Arc::new(FlowPipe::new(reading, None));
-    let (feed, item) = (FlowFeed::of_pipe(Arc::clone(&spring)), SourceEntry::pipe(Arc::default(), spring));
+    let feed = FlowFeed::of_pipe(spring);
     let frame = FrameLen::new(256 << 10).unwrap();
     let (mut frames, mut room) = (Vec::new(), vec![0; F]);
     thread::scope(|scope| {
         scope.spawn(move || bytes.chunks(piece).for_each(|piece| write_on(&writing, piece).unwrap()));
         loop {
-            let FlowRead { len, end } = feed.read(&item, frame, frames.len() as u64, &mut room, || true).unwrap();
+            let FlowRead { len, end } = feed.read(frame, frames.len() as u64, &mut room, || true, no_file).unwrap();
             if len > 0 {
                 frames.push(room[..len].to_vec());
             }
@@ -44,9 +52,9 @@ fn every_frame_but_the_last_is_full_and_the_end_is_seen_with_it_where_it_is_shor
 fn what_is_kept_comes_back_until_it_is_written() {
     let (reading, _writing) = rustix::pipe::pipe().unwrap();
     let spring = Arc::new(FlowPipe::new(reading, None));
-    let (feed, item) = (FlowFeed::of_pipe(Arc::clone(&spring)), SourceEntry::pipe(Arc::default(), spring));
+    let feed = FlowFeed::of_pipe(spring);
     let frame = FrameLen::new(256 << 10).unwrap();
-    let kept = |index, room: &mut [u8]| feed.kept(&item, frame, index, room).ok();
+    let kept = |index, room: &mut [u8]| feed.kept(frame, index, room, no_bytes).ok();
     for index in 0..5 {
         feed.keep(index, &[u8::try_from(index).unwrap(); 9], false, index.saturating_sub(2));
     }
@@ -64,28 +72,28 @@ fn what_a_file_gave_is_read_again_and_not_kept() {
     file.seek(SeekFrom::Start(6)).unwrap();
     let (kept_bytes, handle) = (file.try_clone().unwrap(), OwnedFd::from(file));
     let spring = Arc::new(FlowPipe::new(handle, None));
-    let (feed, item) = (FlowFeed::of_pipe(Arc::clone(&spring)), SourceEntry::pipe(Arc::default(), spring));
+    let feed = FlowFeed::of_pipe(spring);
     let frame = FrameLen::new(256 << 10).unwrap();
     let mut room = vec![0; F];
     for index in 0..2 {
-        let FlowRead { len, .. } = feed.read(&item, frame, index, &mut room, || true).unwrap();
+        let FlowRead { len, .. } = feed.read(frame, index, &mut room, || true, no_file).unwrap();
         feed.keep(index, &room[..len], false, 0);
     }
     assert!(lock(&feed.kept).frames.values().all(|frame| frame.bytes.is_empty()));
     room.fill(0);
-    assert_eq!(feed.kept(&item, frame, 1, &mut room).ok(), Some(Some((7, false))));
+    assert_eq!(feed.kept(frame, 1, &mut room, no_bytes).ok(), Some(Some((7, false))));
     assert_eq!(room[..7], bytes[F..]);
-    assert_eq!(feed.kept(&item, frame, 0, &mut room).ok(), Some(Some((F, false))));
+    assert_eq!(feed.kept(frame, 0, &mut room, no_bytes).ok(), Some(Some((F, false))));
     assert!(room == bytes[..F], "from where it was begun, and where it stood is no matter");
     kept_bytes.set_len(9).unwrap();
-    assert!(matches!(feed.kept(&item, frame, 1, &mut room), Err(SourceFileError::Changed)));
+    assert!(matches!(feed.kept(frame, 1, &mut room, no_bytes), Err(SourceFileError::Changed)));
 }
 
 #[test]
 fn a_pipe_that_says_nothing_is_not_waited_for_when_nobody_wants_it() {
     let (reading, _writing) = rustix::pipe::pipe().unwrap();
     let spring = Arc::new(FlowPipe::new(reading, None));
-    let (feed, item) = (FlowFeed::of_pipe(Arc::clone(&spring)), SourceEntry::pipe(Arc::default(), spring));
+    let feed = FlowFeed::of_pipe(spring);
     let frame = FrameLen::new(256 << 10).unwrap();
-    assert!(feed.read(&item, frame, 0, &mut vec![0; F], || false).is_err());
+    assert!(feed.read(frame, 0, &mut vec![0; F], || false, no_file).is_err());
 }

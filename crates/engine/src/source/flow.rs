@@ -12,13 +12,14 @@ use std::sync::atomic::Ordering;
 
 use super::Source;
 use super::feed::FlowRead;
-use super::item::{SourceEntry, SourceFileError};
+use super::item::SourceEntry;
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::read::FrameReader;
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
+use crate::source::path::SourceFileError;
 
 /// Reads and sends the next frame of a flow.
 pub(super) fn send_next(
@@ -35,7 +36,8 @@ pub(super) fn send_next(
     let feed = next.handle.feed();
     let stage = if next.handle.is_pipe() { Stage::ReadPipe } else { Stage::Read };
     let FlowRead { len, end } = match during(stage, || {
-        feed.read(&next.handle, frame, next.index, record.room_mut(), || source.wants(next.entry))
+        let read_file = |room: &mut [u8]| next.handle.read_in_order(frame, next.index, room);
+        feed.read(frame, next.index, record.room_mut(), || source.wants(next.entry), read_file)
     }) {
         Ok(portion) => portion,
         Err(trouble) => {
@@ -73,7 +75,8 @@ pub(super) fn send_kept(
 ) -> Result<(), StreamError> {
     let mut record = reader.buffer();
     let frame = source.request.settings.frame;
-    match kept.handle.feed().kept(&kept.handle, frame, kept.index, record.room_mut()) {
+    let read_file = |room: &mut [u8], offset| kept.handle.read_again(room, offset);
+    match kept.handle.feed().kept(frame, kept.index, record.room_mut(), read_file) {
         Ok(Some((len, is_only))) => {
             record.set_payload_len(len);
             record = put(source, kept, record, is_only, outlet, false)?;

@@ -1,7 +1,11 @@
 //! What the source knows a file by, from its offer until it is settled.
 
+use crate::io::storage::calls::read_at;
+use crate::source::SourceFileError;
+use crate::source::feed::FlowRead;
+use crate::source::path::SourcePath;
 use haul_proto::entry::Timestamp;
-use haul_proto::path::Name;
+use haul_proto::integrity::FrameLen;
 use rustix::fs::FileType;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,14 +14,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::feed::{FlowFeed, FlowPipe};
-use super::removal::RemovableFile;
-use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::fs::FileStat;
 use crate::io::checksum::FileChecksum;
 use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
-use crate::job::display_path::below;
 use crate::job::null;
-use crate::sys::describe::describe;
+use crate::source::removable::RemovableFile;
 
 /// An entry that was offered.
 pub struct SourceEntry {
@@ -46,41 +48,6 @@ pub struct SourceEntry {
     pub(super) sum: OnceLock<Box<FileChecksum>>,
     /// The digest of a small file, once it was told.
     pub(super) told: OnceLock<Vec<u8>>,
-}
-
-/// Why a file cannot be delivered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SourceFileError {
-    /// It is not what it was when it was offered or begun.
-    Changed,
-    /// Anything else, in words.
-    Failed(String),
-}
-
-impl From<io::Error> for SourceFileError {
-    fn from(error: io::Error) -> Self {
-        Self::Failed(describe(&error))
-    }
-}
-
-/// A name in a directory.
-#[derive(Clone)]
-pub struct SourcePath {
-    /// The directory.
-    pub parent: Dir,
-    /// The name.
-    pub name: Name,
-    /// Whether the name may be a link that is followed.
-    pub links: FollowLinks,
-    /// Whether it is an operand itself, whose path the user typed.
-    pub is_operand: bool,
-}
-
-impl SourcePath {
-    /// The path as the user would name it, below an operand that was typed like this.
-    pub fn path(&self, operand: &[u8]) -> Vec<u8> {
-        if self.is_operand { operand.to_vec() } else { below(operand, &self.parent.path_of(self.name.as_bytes())) }
-    }
 }
 
 impl SourceEntry {
@@ -204,6 +171,26 @@ impl SourceEntry {
         // Only advice: what it does not do, it does not break.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
         Ok(Arc::new(OpenedFile::new(file, FileAccess::Read)?))
+    }
+
+    /// Reads a frame of a file in order. At the end the file has to be as it was when it was offered.
+    pub fn read_in_order(&self, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<FlowRead, SourceFileError> {
+        let file = self.open_shared()?;
+        let len = frame.frame_len(self.size, index).ok_or(SourceFileError::Changed)?;
+        let offset = index.saturating_mul(frame.get().into());
+        if read_at(&**file.fd(), &mut room[..len], offset)? < len {
+            return Err(SourceFileError::Changed);
+        }
+        let is_last = index + 1 == frame.frames(self.size);
+        if is_last && self.look(file.fd())? != (self.size, self.modified) {
+            return Err(SourceFileError::Changed);
+        }
+        Ok(FlowRead { len, end: is_last.then_some((self.size, self.modified)) })
+    }
+
+    /// Reads bytes of the file again.
+    pub fn read_again(&self, room: &mut [u8], offset: u64) -> Result<usize, SourceFileError> {
+        Ok(read_at(&**self.open_shared()?.fd(), room, offset)?)
     }
 
     /// The path as the user would name it.

@@ -7,9 +7,9 @@ use haul_proto::path::Name;
 use haul_proto::wire::report::WorkerMessage;
 use std::collections::HashMap;
 
-use super::removal::VerifiedFlag;
 use crate::fs::{FileIdentity, FileStat};
 use crate::metrics::reporter::Reporter;
+use crate::source::removable::VerifiedFlag;
 
 /// Said once, where there are more such files than can be remembered.
 const TOO_MANY: &str = "there are more files with several names than can be remembered: names of further ones are copied as files of their own";

@@ -2,20 +2,24 @@
 
 use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;
+use haul_proto::integrity::Digest;
 use haul_proto::integrity::frame_check;
 use haul_proto::scheduler::SmallFile;
 use haul_proto::wire::frame::{PackFrame, PackedFile, RecordTrailer};
 use haul_proto::wire::resource_metrics::Stage;
 
 use super::Source;
-use super::item::{SourceEntry, SourceFileError};
-use super::send::NO_VALUE;
+use super::item::SourceEntry;
 use crate::io::storage::calls::read_at;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::stage_timer::during;
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
 use crate::policy::audit::AuditAction;
+use crate::source::path::SourceFileError;
+
+/// Stands for a value that nobody asks for, of bytes that nobody read.
+pub const NO_VALUE: Digest = [0; 32];
 
 /// How often a small file that changes while it is read is read again.
 const READS_MAX: usize = 3;

@@ -4,6 +4,9 @@
 //!
 //! One thread removes them, so that messages are not held up. The machine bounds how many wait for it.
 
+use crate::source::removable::RemovableFile;
+use crate::source::removable::RemovalIdentity;
+use crate::source::removable::RemovalNames;
 use haul_proto::entry::EntryKind;
 use haul_proto::entry::Timestamp;
 use haul_proto::wire::request::SymlinkMode as LinkRule;
@@ -11,13 +14,14 @@ use rustix::fs::{AtFlags, FileType, readlinkat, unlinkat};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::item::{SourceEntry, SourcePath};
+use super::item::SourceEntry;
 use super::{Source, State, operand};
-use crate::fs::{FileIdentity, FileStat, FollowLinks};
-use crate::metrics::reporter::add;
+use crate::fs::{FileStat, FollowLinks};
+use crate::metrics::counter::add;
 use crate::policy::audit::AuditAction;
+use crate::source::path::SourcePath;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 
@@ -28,35 +32,6 @@ const NOT_THE_SAME: &str =
     "it was copied, and has changed since: it is not removed\nrun the same command again: that copies it as it is now";
 /// What to do about a file that cannot be removed.
 const REMEDY: &str = "see to who may remove files there, and remove it: its copy is proven";
-
-/// Set once a file was sent and is proven; its names share it.
-pub type VerifiedFlag = Arc<AtomicBool>;
-
-/// What a file needs to be removed.
-#[derive(Debug, Clone)]
-pub struct RemovableFile {
-    is: RemovalIdentity,
-    names: RemovalNames,
-}
-
-/// By what it is known again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum RemovalIdentity {
-    File(FileIdentity),
-    /// A symbolic link, by what it holds.
-    Link(Box<[u8]>),
-}
-
-/// Which of a file's names it is.
-#[derive(Debug, Clone)]
-enum RemovalNames {
-    /// The only one.
-    Only,
-    /// The one that it is sent as.
-    First(VerifiedFlag),
-    /// Another one, which has no bytes of its own.
-    Other(VerifiedFlag),
-}
 
 /// A file that is proven: what of an [`SourceEntry`] is needed to remove it. It holds nothing open.
 pub struct SourceRemoval {
@@ -73,37 +48,6 @@ enum SourceRemovalOutcome {
     /// Somebody else has removed it, or it is only led to by a link.
     Nothing,
     Changed,
-}
-
-impl RemovableFile {
-    /// Another name of a file with this proof.
-    pub fn other(look: &FileStat, proof: VerifiedFlag) -> Self {
-        Self { is: RemovalIdentity::File(look.identity), names: RemovalNames::Other(proof) }
-    }
-
-    /// A symbolic link.
-    fn link(points_to: &[u8]) -> Self {
-        Self { is: RemovalIdentity::Link(points_to.into()), names: RemovalNames::Only }
-    }
-
-    /// The file has more names; they share this.
-    pub fn first(&mut self) -> VerifiedFlag {
-        let proof = VerifiedFlag::default();
-        self.names = RemovalNames::First(Arc::clone(&proof));
-        proof
-    }
-
-    /// What is sent under this name is proven.
-    fn prove(&self) {
-        if let RemovalNames::First(proof) = &self.names {
-            proof.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// The same of a file that was offered anew.
-    pub fn now(&self, look: &FileStat) -> Self {
-        Self { is: RemovalIdentity::File(look.identity), ..self.clone() }
-    }
 }
 
 impl SourceRemoval {

@@ -1,5 +1,6 @@
 //! A stream's thread at the source: read, hash, hand over; one buffer, no copy.
 
+use crate::source::NO_VALUE;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::{Digest, frame_check};
@@ -16,21 +17,19 @@ use std::time::Instant;
 
 use super::Source;
 use super::delta::ChunkBase;
-use super::item::{SourceEntry, SourceFileError};
+use super::item::SourceEntry;
 use super::{flow, pack};
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::IoMethod;
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::holes::map_of_zeros;
 use crate::io::storage::read::FrameReader;
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
-
-/// Stands for a value that nobody asks for, of bytes that nobody read.
-pub const NO_VALUE: Digest = [0; 32];
+use crate::source::path::SourceFileError;
 
 /// Nothing goes anywhere: in a job that only compares.
 pub struct NoSink;

@@ -9,8 +9,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use haul_engine::job::location::{Host, Location};
 use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::job::spec::{Host, Job, Location};
+use haul_engine::job::spec::Job;
 use haul_engine::sys::cancel::Cancel;
 
 use super::copy::perform;

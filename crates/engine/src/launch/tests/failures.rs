@@ -6,7 +6,8 @@ use std::os::unix::fs::symlink;
 use super::sandbox::{Sandbox, install, installed, pretended_haul, shell};
 use crate::job::End;
 use crate::job::hello::VERSION;
-use crate::job::spec::{Host, RemoteAccess, WorkerProgram};
+use crate::job::location::Host;
+use crate::job::spec::{RemoteAccess, WorkerProgram};
 use crate::launch::start_remote;
 use crate::sys::cancel::Cancel;
 

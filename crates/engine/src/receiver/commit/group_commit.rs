@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::fs::{Dir, FileIdentity};
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::receiver::commit::commit_queue::{CommitTask, PendingCommit};
 use crate::receiver::commit::finalize::{CompleteFile, FinalizeOutcome, PublishedFile};

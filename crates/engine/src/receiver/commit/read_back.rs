@@ -18,7 +18,7 @@ use crate::io::storage::cache::drop_pages;
 use crate::io::storage::file::{OpenedFile, is_served, magic_of};
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::receiver::commit::finalize::CompleteFile;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::commit::outcomes::FileLoss;

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::fs::attributes::read;
 use crate::fs::{Dir, FileStat, FollowLinks, each_name};
 use crate::io::storage::extents::FileExtents;
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::receiver::delete::source_names::SourceNames;
 use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::{ReceiverEntry, TargetReceiver};

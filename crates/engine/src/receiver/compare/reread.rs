@@ -12,7 +12,7 @@ use crate::fs::{FileStat, FollowLinks};
 use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::read::FrameReader;
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::receiver::compare::entries::{Compared, ComparedFile};
 use crate::receiver::receive::partial_verification::VerifiedFrames;
 use crate::receiver::{ReceiverEntry, TargetReceiver};

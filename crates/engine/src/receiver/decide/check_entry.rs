@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 use crate::fs::meta::apply_to_symlink;
 use crate::fs::{Dir, FollowLinks, MetadataParts, lookup};
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::receiver::decide::hard_link_guard::GuardedName;
 use crate::receiver::decide::hard_links::LinkOutcome;
 use crate::receiver::decide::special_files::NODE_NOT_ASKED;

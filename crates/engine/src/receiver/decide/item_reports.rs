@@ -5,7 +5,7 @@ use haul_proto::overwrite_policy::OverwriteRules;
 use haul_proto::sync::{ChangeKind, ItemChange};
 use haul_proto::wire::report::WorkerMessage;
 
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::policy::audit::AuditAction;
 use crate::receiver::TargetReceiver;
 

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::fs::meta::apply_with;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, MetadataParts, attributes, lookup};
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::receiver::TargetReceiver;
 use crate::receiver::place::destination::{Destination, RefusedRequest, missing_at};
 use crate::receiver::place::existing_entry::is_root;

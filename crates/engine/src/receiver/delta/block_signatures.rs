@@ -20,7 +20,7 @@ use crate::io::storage::calls::read_at;
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::receiver::file::base::{BaseSource, OLD_CHANGED};
 use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::io::frame_buffer::FrameBuffer;
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::base::BaseSource;

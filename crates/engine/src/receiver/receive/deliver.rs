@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::file::OpenedFile;
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::frame_sink::FrameSink;

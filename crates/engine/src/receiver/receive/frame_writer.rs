@@ -18,7 +18,7 @@ use crate::io::storage::file::OpenedFile;
 use crate::io::storage::meter::IoMeter;
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::{ALIGNMENT, FileAccess, FinishedIo, IoMethod, IoRequest, StreamStorage, is_refusal};
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::{ReceiverEntry, TargetReceiver};

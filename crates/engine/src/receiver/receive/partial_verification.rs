@@ -17,7 +17,7 @@ use crate::io::storage::IoMethod;
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::length::cut_to;
 use crate::receiver::place::journal::OpenJournal;

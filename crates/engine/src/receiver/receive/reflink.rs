@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use crate::io::storage::file::OpenedFile;
-use crate::metrics::reporter::add;
+use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::source::NO_VALUE;

@@ -5,8 +5,11 @@
 //! first file is found before a directory has been read to its end, and what
 //! is held is one piece's names for each level, however many files there
 //! are. Nothing is opened but directories. Where lookups wait, others make
-//! them beforehand ([`super::help`]); the order stays the same.
+//! them beforehand ([`crate::fs::walk::look_ahead`]); the order stays the same.
 
+mod look_ahead;
+
+use crate::fs::WalkOptions;
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
@@ -17,49 +20,17 @@ use haul_proto::path::Name;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::ahead::Prefetcher;
 use super::dir::Dir;
-use super::errand::{LookupHandle, OpenSubdirectory, OpenedSubdirectory, ReadListing};
 use super::filter::{PatternFile, WalkFilter};
-use super::help::WalkPrefetch;
-use super::listing::{KnownName, ListedName, ListingBuffer, ListingChunk, ListingPosition};
+use super::listing::{KnownName, ListedName, ListingChunk, ListingPosition};
 use super::meta::{FileIdentity, FileStat, FollowLinks};
-use super::seen::{WalkLookup, WalkStep};
+use crate::fs::listing::{OpenSubdirectory, OpenedSubdirectory, ReadListing};
+use crate::fs::listing_buffer::ListingBuffer;
+use crate::fs::prefetch::Prefetcher;
+use crate::fs::prefetch::task::LookupHandle;
+use crate::fs::walk::look_ahead::WalkPrefetch;
+use crate::fs::walk_lookup::{WalkLookup, WalkStep};
 use crate::job::spec::Symlinks;
-
-/// What a walk does with what it finds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WalkOptions {
-    /// Whether subdirectories are walked; they are left out otherwise.
-    pub recursive: bool,
-    /// What becomes of symbolic links.
-    pub symlinks: Symlinks,
-    /// A directory that is left out wherever it is found: the target, when it lies inside the source.
-    pub skip: Option<FileIdentity>,
-    /// Whether filters leave something out: see [`Walker::filtered`].
-    pub is_filtered: bool,
-    /// Which devices, FIFOs and sockets are found; the others are left out.
-    pub nodes: SpecialFiles,
-}
-
-/// Which of what is no file, directory or link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SpecialFiles {
-    /// Devices.
-    pub devices: bool,
-    /// FIFOs and sockets.
-    pub specials: bool,
-}
-
-impl SpecialFiles {
-    fn takes(self, kind: FileType) -> bool {
-        match kind {
-            FileType::CharacterDevice | FileType::BlockDevice => self.devices,
-            FileType::Fifo | FileType::Socket => self.specials,
-            _ => false,
-        }
-    }
-}
 
 /// One thing that a walk came across. Whatever stands between an
 /// [`WalkEntry::EnterDir`] and its [`WalkEntry::LeaveDir`] is in that directory or below.

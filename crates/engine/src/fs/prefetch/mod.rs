@@ -5,6 +5,12 @@
 //! that is too far ahead rests. Nothing is started where lookups do not wait, and helpers are left alone where theirs
 //! no longer do.
 
+pub(super) mod budget;
+pub(super) mod task;
+pub(super) mod worker;
+
+use crate::fs::listing_buffer::ListingBuffer;
+use crate::fs::prefetch::worker::PrefetchWorker;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,19 +18,19 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use super::WalkOptions;
-use super::errand::{AnyTask, LookupHandle, LookupTask, TaskSlot};
-use super::helper::{PrefetchedBytes, help};
-use super::waits::LookupWaits;
+use crate::fs::lookup_waits::LookupWaits;
+use crate::fs::prefetch::budget::PrefetchedBytes;
+use crate::fs::prefetch::task::{AnyTask, LookupHandle, LookupTask, TaskSlot};
 use crate::sys::cancel::Cancel;
 
 /// How many threads: as many requests as a disk or a server likes to have at a time.
-pub(super) const HELPERS: usize = 16;
-/// How many groups a walk has at a time: for the innermost directories that it is in.
-pub(super) const GROUPS_MAX: usize = 4;
+pub(in crate::fs) const HELPERS: usize = 16;
 /// Most errands of a group that wait for a helper; beyond that, the farthest are forgotten.
 const ERRANDS_MAX: usize = 1024;
 /// By so many lookups it is judged whether they wait.
-pub(super) const LOOKUPS: u32 = 1024;
+pub(in crate::fs) const LOOKUPS: u32 = 1024;
+/// Where helpers wait less than this for [`LOOKUPS`], they are of no use.
+const IDLE_HELP: Duration = Duration::from_millis(4);
 /// Where the walk's lookups wait as long as this among [`LOOKUPS`], help is called.
 const SLOW_WALK: Duration = Duration::from_millis(10);
 
@@ -36,15 +42,15 @@ pub struct Prefetcher {
 
 /// What is asked for on behalf of one directory that the walk is in, and of what is below. Of two groups, the later one is nearer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct GroupId(pub u64);
+pub(in crate::fs) struct GroupId(pub u64);
 
-pub(super) struct LookupGroup {
+pub(in crate::fs) struct LookupGroup {
     /// The nearest is the last.
     pub errands: VecDeque<(Weak<dyn AnyTask>, u8)>,
     pub held: Arc<PrefetchedBytes>,
 }
 
-pub(super) struct PrefetchShared {
+pub(in crate::fs) struct PrefetchShared {
     pub options: WalkOptions,
     pub stop: Cancel,
     pub ended: AtomicBool,
@@ -58,7 +64,7 @@ pub(super) struct PrefetchShared {
 }
 
 #[derive(Default)]
-pub(super) struct LookupRequests {
+pub(in crate::fs) struct LookupRequests {
     pub groups: BTreeMap<GroupId, LookupGroup>,
     pub group_count: u64,
     /// Helpers that wait for errands.
@@ -96,20 +102,20 @@ impl Prefetcher {
         Self { shared: Arc::new(shared), threads: Mutex::default() }
     }
 
-    pub(super) fn options(&self) -> WalkOptions {
+    pub(in crate::fs) fn options(&self) -> WalkOptions {
         self.shared.options
     }
 
-    pub(super) fn is_stopped(&self) -> bool {
+    pub(in crate::fs) fn is_stopped(&self) -> bool {
         self.shared.is_stopped()
     }
 
-    pub(super) fn is_of_use(&self) -> bool {
+    pub(in crate::fs) fn is_of_use(&self) -> bool {
         self.shared.is_of_use.load(Ordering::Relaxed)
     }
 
     /// Calls help if the walk's own lookups wait; whether it has just come.
-    pub(super) fn judge(&self, waits: &mut LookupWaits) -> bool {
+    pub(in crate::fs) fn judge(&self, waits: &mut LookupWaits) -> bool {
         if waits.waited < SLOW_WALK {
             if waits.lookups >= LOOKUPS {
                 waits.take();
@@ -136,7 +142,7 @@ impl Prefetcher {
     }
 
     /// A group that is nearer than all others.
-    pub(super) fn new_group(&self) -> GroupId {
+    pub(in crate::fs) fn new_group(&self) -> GroupId {
         let mut asked = self.shared.lock();
         asked.group_count += 1;
         let id = GroupId(asked.group_count);
@@ -146,18 +152,18 @@ impl Prefetcher {
     }
 
     /// Nobody is to see to errands of this group any more.
-    pub(super) fn end_group(&self, id: GroupId) {
+    pub(in crate::fs) fn end_group(&self, id: GroupId) {
         let group = self.shared.lock().groups.remove(&id);
         drop(group);
     }
 
     /// Has this seen to before anything else of the group.
-    pub(super) fn ask<E: LookupTask>(&self, group: GroupId, ticket: &LookupHandle<E>) {
+    pub(in crate::fs) fn ask<E: LookupTask>(&self, group: GroupId, ticket: &LookupHandle<E>) {
         self.shared.ask(group, ticket, 1);
     }
 
     /// The walk has collected something: a helper that rested may have room again.
-    pub(super) fn collected(&self) {
+    pub(in crate::fs) fn collected(&self) {
         let asked = self.shared.lock();
         if asked.resting > 0 {
             self.shared.work.notify_one();
@@ -166,19 +172,19 @@ impl Prefetcher {
 
     /// How many threads were started.
     #[cfg(test)]
-    pub(super) fn threads(&self) -> usize {
+    pub(in crate::fs) fn threads(&self) -> usize {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Something that is alive as long as any of the threads.
     #[cfg(test)]
-    pub(super) fn watch(&self) -> Weak<impl Sized + use<>> {
+    pub(in crate::fs) fn watch(&self) -> Weak<impl Sized + use<>> {
         Arc::downgrade(&self.shared)
     }
 
     /// What is held for the walk now.
     #[cfg(test)]
-    pub(super) fn bytes_held(&self) -> usize {
+    pub(in crate::fs) fn bytes_held(&self) -> usize {
         self.shared.held.load(Ordering::Relaxed)
     }
 }
@@ -218,5 +224,54 @@ impl PrefetchShared {
 
     pub fn lock(&self) -> MutexGuard<'_, LookupRequests> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A helper's life.
+fn help(shared: &PrefetchShared) {
+    let (group, held) = (GroupId(0), Arc::new(PrefetchedBytes::new(&shared.held)));
+    let mut helper =
+        PrefetchWorker { shared, buffer: ListingBuffer::new(), waits: LookupWaits::new(), group, depth: 0, held };
+    while let Some(job) = helper.wait_for_errand() {
+        job.carry_out(&mut helper);
+    }
+}
+
+impl PrefetchWorker<'_> {
+    /// The nearest errand that nobody has begun; `None` when the walk is over.
+    fn wait_for_errand(&mut self) -> Option<Arc<dyn AnyTask>> {
+        let shared = self.shared;
+        let mut asked = shared.lock();
+        judge(shared, &mut asked, self.waits.take());
+        loop {
+            if shared.is_stopped() {
+                return None;
+            }
+            for (&id, group) in asked.groups.iter_mut().rev() {
+                while group.held.has_room()
+                    && let Some((job, depth)) = group.errands.pop_back()
+                {
+                    if let Some(job) = job.upgrade().filter(|job| job.begin()) {
+                        (self.group, self.depth, self.held) = (id, depth, Arc::clone(&group.held));
+                        return Some(job);
+                    }
+                }
+            }
+            asked.resting += 1;
+            asked = shared.work.wait(asked).unwrap_or_else(PoisonError::into_inner);
+            asked.resting -= 1;
+        }
+    }
+}
+
+/// Whether helpers' lookups still wait: else the walk does as well without.
+fn judge(shared: &PrefetchShared, asked: &mut LookupRequests, (lookups, waited): (u32, Duration)) {
+    asked.lookups += lookups;
+    asked.waited += waited;
+    if asked.lookups >= LOOKUPS {
+        if asked.waited < IDLE_HELP * asked.lookups / LOOKUPS && !shared.is_always_of_use {
+            shared.is_of_use.store(false, Ordering::Relaxed);
+        }
+        (asked.lookups, asked.waited) = (0, Duration::ZERO);
     }
 }

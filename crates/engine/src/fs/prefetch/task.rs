@@ -7,22 +7,14 @@
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use haul_proto::path::Name;
-
-use super::Dir;
-use super::helper::{ByteCharge, PrefetchWorker};
-use super::listing::{KnownName, ListingChunk, ListingPosition};
-use super::meta::{FileStat, FollowLinks};
-use super::seen::{WalkLookup, WalkStep};
-
-/// What an open directory counts for in bytes: more than it takes, since its descriptor is dear too.
-const DIRECTORY_BYTES: usize = 2048;
+use crate::fs::prefetch::budget::ByteCharge;
+use crate::fs::prefetch::worker::PrefetchWorker;
 
 /// The walk's claim on an errand.
-pub(super) type LookupHandle<E> = Arc<TaskSlot<E>>;
+pub(in crate::fs) type LookupHandle<E> = Arc<TaskSlot<E>>;
 
 /// Something that can be seen to by any thread.
-pub(super) trait LookupTask: Send + Sync + Sized + 'static {
+pub(in crate::fs) trait LookupTask: Send + Sync + Sized + 'static {
     type Fetched: Send;
     /// `None` where the walk was stopped meanwhile.
     fn run(&self, helper: &mut PrefetchWorker<'_>) -> Option<io::Result<Self::Fetched>>;
@@ -31,7 +23,7 @@ pub(super) trait LookupTask: Send + Sync + Sized + 'static {
 }
 
 /// An errand, and what has become of it.
-pub(super) struct TaskSlot<E: LookupTask> {
+pub(in crate::fs) struct TaskSlot<E: LookupTask> {
     errand: E,
     state: Mutex<TaskState<io::Result<E::Fetched>>>,
     moved: Condvar,
@@ -49,7 +41,7 @@ enum TaskState<T> {
 }
 
 /// An errand of any kind, as helpers see it.
-pub(super) trait AnyTask: Send + Sync {
+pub(in crate::fs) trait AnyTask: Send + Sync {
     /// Whether nobody has begun: the caller has then.
     fn begin(&self) -> bool;
     /// Sees to it. Only after [`AnyTask::begin`].
@@ -115,81 +107,23 @@ impl<E: LookupTask> AnyTask for TaskSlot<E> {
     }
 }
 
-/// Opens a subdirectory.
-pub(super) struct OpenSubdirectory {
-    pub parent: Dir,
-    pub name: Name,
-}
+/// How many levels below the group's helpers go by themselves: what they hold is one in the other.
+const DEPTH_MAX: u8 = 16;
 
-/// A subdirectory that was opened.
-pub(super) struct OpenedSubdirectory {
-    pub dir: Dir,
-    pub look: FileStat,
-    /// Its listing.
-    pub rest: ListingPosition,
-    /// The same, asked for.
-    pub rest_ahead: Option<LookupHandle<ReadListing>>,
-}
-
-impl LookupTask for OpenSubdirectory {
-    type Fetched = OpenedSubdirectory;
-
-    fn run(&self, helper: &mut PrefetchWorker<'_>) -> Option<io::Result<OpenedSubdirectory>> {
-        let opened = helper.waits.time(|| self.parent.child_looked_at(&self.name, FollowLinks::Itself));
-        Some(opened.map(|(dir, look)| {
-            let rest = ListingPosition::beginning();
-            let read = ReadListing { dir: dir.clone(), rest: rest.clone() };
-            // The walk will leave out what it was told to.
-            let is_walked = helper.options().skip != Some(look.identity);
-            let rest_ahead = if is_walked { helper.ask(read) } else { None };
-            OpenedSubdirectory { dir, look, rest, rest_ahead }
-        }))
+impl PrefetchWorker<'_> {
+    /// Asks for something in the directory of the errand at hand.
+    pub fn ask<E: LookupTask>(&self, errand: E) -> Option<LookupHandle<E>> {
+        self.ask_at(self.depth, errand)
     }
 
-    fn bytes(_: &OpenedSubdirectory) -> usize {
-        DIRECTORY_BYTES
-    }
-}
-
-/// Reads some names of a directory and looks at what they stand for.
-pub(super) struct ReadListing {
-    pub dir: Dir,
-    pub rest: ListingPosition,
-}
-
-impl LookupTask for ReadListing {
-    type Fetched = ListingChunk;
-
-    fn run(&self, helper: &mut PrefetchWorker<'_>) -> Option<io::Result<ListingChunk>> {
-        let options = *helper.options();
-        let mut piece = match helper.read(&self.rest, &self.dir) {
-            Ok(piece) => piece,
-            Err(error) => return Some(Err(error)),
-        };
-        // Another thread can read on while this one looks.
-        piece.rest_ahead =
-            piece.rest.as_ref().and_then(|rest| helper.ask(ReadListing { dir: self.dir.clone(), rest: rest.clone() }));
-        for (name, entry) in piece.left() {
-            if helper.is_stopped() {
-                return None;
-            }
-            let Ok(name) = Name::new(name) else { continue };
-            match WalkStep::of(entry.kind, options.symlinks) {
-                WalkStep::LookAt(links) => {
-                    let seen = helper.waits.time(|| WalkLookup::at(&self.dir, &name, links, options.symlinks));
-                    entry.known = KnownName::Seen(seen);
-                }
-                WalkStep::Enter if options.recursive => {
-                    let asked = helper.ask_deeper(OpenSubdirectory { parent: self.dir.clone(), name });
-                    entry.known = asked.map_or(KnownName::Nothing, KnownName::Asked);
-                }
-                WalkStep::Enter | WalkStep::LeaveOut => {}
-            }
-        }
-        Some(Ok(piece))
+    /// Asks for something one level deeper.
+    pub fn ask_deeper<E: LookupTask>(&self, errand: E) -> Option<LookupHandle<E>> {
+        // What is below may be left out, and only the walk knows the rules.
+        if self.depth < DEPTH_MAX && !self.options().is_filtered { self.ask_at(self.depth + 1, errand) } else { None }
     }
 
-    fn bytes(piece: &ListingChunk) -> usize {
-        piece.bytes()
+    fn ask_at<E: LookupTask>(&self, depth: u8, errand: E) -> Option<LookupHandle<E>> {
+        let ticket = TaskSlot::new(errand);
+        self.shared.ask(self.group, &ticket, depth).then_some(ticket)
     }
 }

@@ -8,13 +8,15 @@ use std::io;
 
 use haul_proto::path::Name;
 
-use super::ahead::{GROUPS_MAX, GroupId, Prefetcher};
-use super::errand::{LookupHandle, LookupTask, OpenSubdirectory, ReadListing, TaskSlot};
-use super::listing::{KnownName, ListingChunk};
-use super::meta::FollowLinks;
-use super::seen::WalkStep;
-use super::waits::LookupWaits;
-use super::walk::WalkLevel;
+use crate::fs::listing::{KnownName, ListingChunk};
+use crate::fs::listing::{OpenSubdirectory, ReadListing};
+use crate::fs::lookup_waits::LookupWaits;
+use crate::fs::meta::FollowLinks;
+use crate::fs::prefetch::budget::GROUPS_MAX;
+use crate::fs::prefetch::task::{LookupHandle, LookupTask, TaskSlot};
+use crate::fs::prefetch::{GroupId, Prefetcher};
+use crate::fs::walk::WalkLevel;
+use crate::fs::walk_lookup::WalkStep;
 
 /// A walk's helpers, and what they were asked.
 pub(super) struct WalkPrefetch<'a> {

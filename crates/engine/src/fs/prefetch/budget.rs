@@ -1,0 +1,51 @@
+//! Memory that prefetched lookups hold.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+/// How many groups a walk has at a time: for the innermost directories that it is in.
+pub(in crate::fs) const GROUPS_MAX: usize = 4;
+
+/// Bytes that are held for all groups before helpers rest; those at work may add a piece each.
+pub(in crate::fs) const AHEAD_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Bytes that are held for one group, so that what is nearer has room, too.
+const GROUP_BYTES_MAX: usize = AHEAD_BYTES_MAX / GROUPS_MAX;
+
+/// Bytes that were fetched for a group and not collected.
+pub(in crate::fs) struct PrefetchedBytes {
+    bytes: AtomicUsize,
+    /// The same of all groups.
+    all: Arc<AtomicUsize>,
+}
+
+/// Bytes that are held until this is dropped.
+pub(in crate::fs) struct ByteCharge(Arc<PrefetchedBytes>, usize);
+
+impl PrefetchedBytes {
+    /// Nothing yet; what comes is added to `all`, too.
+    pub fn new(all: &Arc<AtomicUsize>) -> Self {
+        Self { bytes: AtomicUsize::new(0), all: Arc::clone(all) }
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) < GROUP_BYTES_MAX && self.all.load(Ordering::Relaxed) < AHEAD_BYTES_MAX
+    }
+}
+
+impl ByteCharge {
+    /// Counts bytes until this is dropped.
+    pub fn new(held: &Arc<PrefetchedBytes>, bytes: usize) -> Self {
+        held.bytes.fetch_add(bytes, Ordering::Relaxed);
+        held.all.fetch_add(bytes, Ordering::Relaxed);
+        Self(Arc::clone(held), bytes)
+    }
+}
+
+impl Drop for ByteCharge {
+    fn drop(&mut self) {
+        let Self(held, bytes) = self;
+        held.bytes.fetch_sub(*bytes, Ordering::Relaxed);
+        held.all.fetch_sub(*bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,37 @@
+//! A helper: a thread that sees to one errand after the other, and what it holds for the walk.
+
+use crate::fs::prefetch::PrefetchedBytes;
+use crate::fs::prefetch::budget::ByteCharge;
+use std::sync::Arc;
+
+use crate::fs::WalkOptions;
+use crate::fs::listing_buffer::ListingBuffer;
+use crate::fs::lookup_waits::LookupWaits;
+use crate::fs::prefetch::{GroupId, PrefetchShared};
+
+/// What a helper has at hand.
+pub(in crate::fs) struct PrefetchWorker<'s> {
+    pub shared: &'s PrefetchShared,
+    pub buffer: ListingBuffer,
+    pub waits: LookupWaits,
+    pub group: GroupId,
+    pub depth: u8,
+    pub held: Arc<PrefetchedBytes>,
+}
+
+impl PrefetchWorker<'_> {
+    /// The walk's.
+    pub fn options(&self) -> &WalkOptions {
+        &self.shared.options
+    }
+
+    /// Whether the walk ends.
+    pub fn is_stopped(&self) -> bool {
+        self.shared.is_stopped()
+    }
+
+    /// Counts what was fetched.
+    pub fn charge(&self, bytes: usize) -> ByteCharge {
+        ByteCharge::new(&self.held, bytes)
+    }
+}

@@ -1,0 +1,38 @@
+//! Options of a walk.
+
+use crate::fs::FileIdentity;
+use crate::job::spec::Symlinks;
+use rustix::fs::FileType;
+/// What a walk does with what it finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WalkOptions {
+    /// Whether subdirectories are walked; they are left out otherwise.
+    pub recursive: bool,
+    /// What becomes of symbolic links.
+    pub symlinks: Symlinks,
+    /// A directory that is left out wherever it is found: the target, when it lies inside the source.
+    pub skip: Option<FileIdentity>,
+    /// Whether filters leave something out: see [`Walker::filtered`].
+    pub is_filtered: bool,
+    /// Which devices, FIFOs and sockets are found; the others are left out.
+    pub nodes: SpecialFiles,
+}
+
+/// Which of what is no file, directory or link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SpecialFiles {
+    /// Devices.
+    pub devices: bool,
+    /// FIFOs and sockets.
+    pub specials: bool,
+}
+
+impl SpecialFiles {
+    pub(super) fn takes(self, kind: FileType) -> bool {
+        match kind {
+            FileType::CharacterDevice | FileType::BlockDevice => self.devices,
+            FileType::Fifo | FileType::Socket => self.specials,
+            _ => false,
+        }
+    }
+}

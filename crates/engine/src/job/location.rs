@@ -1,0 +1,37 @@
+//! Hosts, and paths on them.
+
+use crate::job::spec::ClientCredentials;
+use std::path::PathBuf;
+/// A path on a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// The host.
+    pub host: Host,
+    /// The path there: relative ones start in the working directory here, in the login directory on a remote host.
+    pub path: PathBuf,
+}
+
+/// A host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// This one.
+    Local,
+    /// One that ssh reaches.
+    Remote {
+        /// The account, where one was named.
+        user: Option<String>,
+        /// Name or address as ssh takes it (an IPv6 address without brackets).
+        name: String,
+    },
+    /// One where `haul serve` answers.
+    Served {
+        /// Name or address (an IPv6 address without brackets).
+        name: String,
+        /// Its port.
+        port: u16,
+        /// Which of its directories; empty where it has but one.
+        directory: String,
+        /// What proves that this one may.
+        pass: ClientCredentials,
+    },
+}

@@ -1,0 +1,66 @@
+//! What identifies a source file that is to be removed.
+
+use crate::source::FileIdentity;
+use crate::source::FileStat;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+/// Set once a file was sent and is proven; its names share it.
+pub type VerifiedFlag = Arc<AtomicBool>;
+
+/// What a file needs to be removed.
+#[derive(Debug, Clone)]
+pub struct RemovableFile {
+    pub(super) is: RemovalIdentity,
+    pub(super) names: RemovalNames,
+}
+
+/// By what it is known again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RemovalIdentity {
+    File(FileIdentity),
+    /// A symbolic link, by what it holds.
+    Link(Box<[u8]>),
+}
+
+/// Which of a file's names it is.
+#[derive(Debug, Clone)]
+pub(super) enum RemovalNames {
+    /// The only one.
+    Only,
+    /// The one that it is sent as.
+    First(VerifiedFlag),
+    /// Another one, which has no bytes of its own.
+    Other(VerifiedFlag),
+}
+
+impl RemovableFile {
+    /// Another name of a file with this proof.
+    pub fn other(look: &FileStat, proof: VerifiedFlag) -> Self {
+        Self { is: RemovalIdentity::File(look.identity), names: RemovalNames::Other(proof) }
+    }
+
+    /// A symbolic link.
+    pub fn link(points_to: &[u8]) -> Self {
+        Self { is: RemovalIdentity::Link(points_to.into()), names: RemovalNames::Only }
+    }
+
+    /// The file has more names; they share this.
+    pub fn first(&mut self) -> VerifiedFlag {
+        let proof = VerifiedFlag::default();
+        self.names = RemovalNames::First(Arc::clone(&proof));
+        proof
+    }
+
+    /// What is sent under this name is proven.
+    pub fn prove(&self) {
+        if let RemovalNames::First(proof) = &self.names {
+            proof.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The same of a file that was offered anew.
+    pub fn now(&self, look: &FileStat) -> Self {
+        Self { is: RemovalIdentity::File(look.identity), ..self.clone() }
+    }
+}
