@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
-use haul_engine::aead::{Key, Library, NONCE_LEN};
+use haul_engine::aead::{CipherKey, CipherLibrary, NONCE_LEN};
 use haul_proto::integrity::frame_check;
-use haul_proto::wire::handshake::Suite;
+use haul_proto::wire::handshake::CipherSuite;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, sockopt};
 
 /// Bytes of a file in a record, as in haul.
@@ -158,14 +158,14 @@ fn number_at(bytes: &[u8]) -> Result<u64> {
 
 /// AES-128-GCM with a counter as nonce. The key is no secret: this measures, it protects nothing.
 struct Sealing {
-    key: Key,
+    key: CipherKey,
     records: u64,
 }
 
 impl Sealing {
     fn new(stream: usize) -> Result<Self> {
         let key = [u8::try_from(stream)?; 16];
-        let key = Key::new(Library::of_this_cpu(Suite::Aes128Gcm), Suite::Aes128Gcm, &key);
+        let key = CipherKey::new(CipherLibrary::of_this_cpu(CipherSuite::Aes128Gcm), CipherSuite::Aes128Gcm, &key);
         Ok(Self { key: key.map_err(|_| anyhow::anyhow!("no AES-128-GCM"))?, records: 0 })
     }
 

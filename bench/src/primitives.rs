@@ -11,9 +11,9 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use haul_engine::aead::{Key, Library, TAG_LEN, key_len};
+use haul_engine::aead::{CipherKey, CipherLibrary, TAG_LEN, key_len};
 use haul_proto::integrity::frame_check;
-use haul_proto::wire::handshake::Suite;
+use haul_proto::wire::handshake::CipherSuite;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::cpuid::{self, Level};
@@ -118,12 +118,12 @@ fn median(costs: &mut [Cost], of: impl Fn(&Cost) -> f64) -> f64 {
 
 fn all() -> Result<Vec<Primitive>> {
     let mut primitives = Vec::new();
-    for (library, of) in [(Library::AwsLc, "AWS-LC"), (Library::Ring, "ring")] {
+    for (library, of) in [(CipherLibrary::AwsLc, "AWS-LC"), (CipherLibrary::Ring, "ring")] {
         for (suite, cipher) in [
-            (Suite::Aes128Gcm, "AES-128-GCM"),
-            (Suite::Aes256Gcm, "AES-256-GCM"),
-            (Suite::AuthenticateOnly, "AES-256-GMAC"),
-            (Suite::ChaCha20Poly1305, "ChaCha20-Poly1305"),
+            (CipherSuite::Aes128Gcm, "AES-128-GCM"),
+            (CipherSuite::Aes256Gcm, "AES-256-GCM"),
+            (CipherSuite::AuthenticateOnly, "AES-256-GMAC"),
+            (CipherSuite::ChaCha20Poly1305, "ChaCha20-Poly1305"),
         ] {
             primitives.push(Primitive { name: format!("{cipher}, {of}"), work: sealing(library, suite)? });
         }
@@ -149,11 +149,11 @@ fn all() -> Result<Vec<Primitive>> {
 }
 
 /// Seals a buffer in place, or authenticates it, under a nonce of its own each time.
-fn sealing(library: Library, suite: Suite) -> Result<Box<dyn FnMut()>> {
-    let key = Key::new(library, suite, &[7; 32][..key_len(suite)]).ok().context("there is no such cipher")?;
+fn sealing(library: CipherLibrary, suite: CipherSuite) -> Result<Box<dyn FnMut()>> {
+    let key = CipherKey::new(library, suite, &[7; 32][..key_len(suite)]).ok().context("there is no such cipher")?;
     let (mut buffer, mut tag) = (vec![7; BUFFER], [0; TAG_LEN]);
     let mut nonces = nonces();
-    let clear_len = if suite == Suite::AuthenticateOnly { BUFFER } else { 0 };
+    let clear_len = if suite == CipherSuite::AuthenticateOnly { BUFFER } else { 0 };
     Ok(Box::new(move || {
         let (clear, text) = buffer.split_at_mut(clear_len);
         _ = black_box(key.seal(nonces(), clear, text, &mut tag));

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
-use haul_proto::wire::link::{BEAT, Channel, decode_header, encode_header};
-use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
+use haul_proto::feature::{Features, PROTOCOL_VERSION};
+use haul_proto::wire::control_channel::{BEAT, LinkChannel, decode_header, encode_header};
+use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
 
 use crate::Sandbox;
@@ -75,18 +75,18 @@ impl FakeLink {
     }
 
     /// The same with another Hello.
-    pub fn greet_with(&mut self, hello: &Hello) -> io::Result<()> {
+    pub fn greet_with(&mut self, hello: &WorkerHello) -> io::Result<()> {
         self.send_raw(format!("\nHAUL-WORKER {PROTOCOL_VERSION} 0.1.0\n").as_bytes())?;
         self.report(&WorkerMessage::Hello(hello.clone()))
     }
 
     /// Sends a report.
     pub fn report(&mut self, message: &WorkerMessage) -> io::Result<()> {
-        self.send(Channel::Controller, &message.encode())
+        self.send(LinkChannel::Controller, &message.encode())
     }
 
     /// Sends a frame.
-    pub fn send(&mut self, channel: Channel, content: &[u8]) -> io::Result<()> {
+    pub fn send(&mut self, channel: LinkChannel, content: &[u8]) -> io::Result<()> {
         let length = u32::try_from(content.len()).expect("a frame below 4 GiB");
         self.send_raw(&[&encode_header(channel, length), content].concat())
     }
@@ -100,7 +100,7 @@ impl FakeLink {
     }
 
     /// The next frame; an error when the controller is gone, or says nothing, or the link is old.
-    pub fn next_frame(&mut self) -> io::Result<(Channel, Vec<u8>)> {
+    pub fn next_frame(&mut self) -> io::Result<(LinkChannel, Vec<u8>)> {
         let mut header = BEAT;
         while header == BEAT {
             if Instant::now() > self.deadline {
@@ -118,7 +118,7 @@ impl FakeLink {
     pub fn wait_for<T>(&mut self, wanted: impl Fn(ControllerMessage) -> Option<T>) -> io::Result<T> {
         loop {
             let (channel, content) = self.next_frame()?;
-            if channel != Channel::Controller {
+            if channel != LinkChannel::Controller {
                 continue;
             }
             if let Some(found) = wanted(ControllerMessage::decode(&content).map_err(io::Error::other)?) {
@@ -140,8 +140,8 @@ impl FakeLink {
 }
 
 /// What a worker on another machine says of itself.
-pub fn hello() -> Hello {
-    Hello {
+pub fn hello() -> WorkerHello {
+    WorkerHello {
         protocol: PROTOCOL_VERSION,
         features: Features::ALL,
         cores: 2,
@@ -150,7 +150,7 @@ pub fn hello() -> Hello {
         ssh_connection: None,
         addresses: Vec::new(),
         rate_bytes_per_s: 0,
-        windows: Windows::default(),
+        windows: WindowLimits::default(),
         requires_blake3: false,
     }
 }

@@ -10,13 +10,15 @@ use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::wire::frame::{TAG_LEN, lengths_check};
-use haul_proto::wire::handshake::{ANSWER_LEN, Answer, Direction, GREETING_LEN, Greeting, Suite, key_info, transcript};
+use haul_proto::wire::handshake::{
+    ANSWER_LEN, CipherSuite, GREETING_LEN, GreetingAnswer, KeyDirection, StreamGreeting, key_info, transcript,
+};
 use haul_proto::wire::request::SessionSettings;
 
 use crate::within;
 
 /// The suite that it speaks.
-pub const SUITE: Suite = Suite::Aes256Gcm;
+pub const SUITE: CipherSuite = CipherSuite::Aes256Gcm;
 /// Prefix, trailer and tag of a Finished.
 const FINISHED_LEN: usize = 8 + 1 + TAG_LEN;
 /// No answer takes nearly as long.
@@ -37,13 +39,13 @@ impl RawStream {
         socket.set_read_timeout(Some(LIMIT))?;
         socket.set_write_timeout(Some(LIMIT))?;
         socket.set_nodelay(true)?;
-        let greeting = Greeting { session: settings.session, stream, path: PathId(0), random: [5; 32] }.encode();
+        let greeting = StreamGreeting { session: settings.session, stream, path: PathId(0), random: [5; 32] }.encode();
         socket.write_all(&greeting)?;
         let mut answer = [0; ANSWER_LEN];
         socket.read_exact(&mut answer)?;
         let salt = digest(&SHA256, &transcript(&greeting, &answer, SUITE));
         let root = Salt::new(HKDF_SHA256, salt.as_ref()).extract(&settings.secret);
-        let info = key_info(Direction::FromConnector, 0);
+        let info = key_info(KeyDirection::FromConnector, 0);
         let key = root.expand(&[&info], &AES_256_GCM).map(UnboundKey::from).expect("a key");
         let mut connected = Self { socket, key: LessSafeKey::new(key), sealed: 0 };
         connected.send(&[], &[0])?;
@@ -92,25 +94,25 @@ impl RawAcceptor {
         socket.set_nodelay(true)?;
         let mut greeting = [0; GREETING_LEN];
         socket.read_exact(&mut greeting)?;
-        let answer = Answer { random: [6; 32] }.encode();
+        let answer = GreetingAnswer { random: [6; 32] }.encode();
         socket.write_all(&answer)?;
         let salt = digest(&SHA256, &transcript(&greeting, &answer, settings.suite));
         let root = Salt::new(HKDF_SHA256, salt.as_ref()).extract(&settings.secret);
         let algorithm = match settings.suite {
-            Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
-            Suite::Aes128Gcm => &AES_128_GCM,
-            Suite::Aes256Gcm | Suite::AuthenticateOnly => &AES_256_GCM,
+            CipherSuite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+            CipherSuite::Aes128Gcm => &AES_128_GCM,
+            CipherSuite::Aes256Gcm | CipherSuite::AuthenticateOnly => &AES_256_GCM,
         };
         let key = |direction| {
             let info = key_info(direction, 0);
             let key = root.expand(&[&info], algorithm).map(UnboundKey::from).expect("a key");
             LessSafeKey::new(key)
         };
-        let mut accepted = Self { socket, opener: key(Direction::FromConnector), opened: 0 };
+        let mut accepted = Self { socket, opener: key(KeyDirection::FromConnector), opened: 0 };
         accepted.next_record()?;
         let prefix = prefix(0, 1);
         let mut sealed = vec![0];
-        key(Direction::FromAcceptor)
+        key(KeyDirection::FromAcceptor)
             .seal_in_place_append_tag(nonce(0), Aad::from(&prefix), &mut sealed)
             .expect("sealed");
         accepted.socket.write_all(&[prefix.to_vec(), sealed].concat())?;

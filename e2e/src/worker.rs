@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_lab::peak_memory_bytes;
-use haul_proto::wire::link::{BEAT, Channel, decode_header, encode_header};
+use haul_proto::wire::control_channel::{BEAT, LinkChannel, decode_header, encode_header};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 
@@ -29,7 +29,7 @@ const MEMORY_INTERVAL: Duration = Duration::from_millis(2);
 pub struct Worker {
     child: Child,
     input: Option<ChildStdin>,
-    frames: Receiver<(Channel, Vec<u8>)>,
+    frames: Receiver<(LinkChannel, Vec<u8>)>,
     memory: PeakMemory,
 }
 
@@ -101,11 +101,11 @@ impl Worker {
 
     /// Tells it what a controller tells.
     pub fn tell(&mut self, message: &ControllerMessage) {
-        self.send(Channel::Controller, &message.encode());
+        self.send(LinkChannel::Controller, &message.encode());
     }
 
     /// Sends a frame over its link. One that is gone takes nothing: what it said last is still to be read.
-    pub fn send(&mut self, channel: Channel, content: &[u8]) {
+    pub fn send(&mut self, channel: LinkChannel, content: &[u8]) {
         let length = u32::try_from(content.len()).expect("a frame below 4 GiB");
         self.send_raw(&[&encode_header(channel, length), content].concat());
     }
@@ -119,7 +119,7 @@ impl Worker {
 
     /// The next frame from it; `None` when it is gone.
     #[track_caller]
-    pub fn next_frame(&mut self) -> Option<(Channel, Vec<u8>)> {
+    pub fn next_frame(&mut self) -> Option<(LinkChannel, Vec<u8>)> {
         match self.frames.recv_timeout(LIMIT) {
             Ok(frame) => Some(frame),
             Err(RecvTimeoutError::Disconnected) => None,
@@ -134,7 +134,7 @@ impl Worker {
         loop {
             assert!(Instant::now() < deadline, "the worker does not say what was waited for");
             let (channel, content) = self.next_frame()?;
-            let message = (channel == Channel::Controller).then(|| WorkerMessage::decode(&content));
+            let message = (channel == LinkChannel::Controller).then(|| WorkerMessage::decode(&content));
             if let Some(found) = message.transpose().expect("workers keep to the protocol").and_then(&wanted) {
                 return Some(found);
             }
@@ -163,7 +163,7 @@ impl Drop for Worker {
     }
 }
 
-fn read_frame(output: &mut impl Read) -> Option<(Channel, Vec<u8>)> {
+fn read_frame(output: &mut impl Read) -> Option<(LinkChannel, Vec<u8>)> {
     let mut header = BEAT;
     while header == BEAT {
         output.read_exact(&mut header).ok()?;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use haul_e2e::{FakeLink, FakeWorker, Run, Sandbox, hello};
 use haul_proto::ids::EntryId;
 use haul_proto::wire::address::LocalAddress;
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
-use haul_proto::wire::report::{Hello, WorkerMessage};
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
 
 /// What came of a push to a host that names itself so.
@@ -23,7 +23,7 @@ struct Outcome {
 }
 
 /// Pushes a file to `host`, which is played here, says so of itself and names the port of a listener on this machine.
-fn push_to(host: &str, hello: &Hello) -> Outcome {
+fn push_to(host: &str, hello: &WorkerHello) -> Outcome {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
     let service = TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0")).expect("a port");
@@ -41,7 +41,7 @@ fn push_to(host: &str, hello: &Hello) -> Outcome {
     Outcome { run, is_reached: service.accept().is_ok(), routes }
 }
 
-fn play(link: &mut FakeLink, hello: &Hello, port: u16) -> io::Result<Vec<String>> {
+fn play(link: &mut FakeLink, hello: &WorkerHello, port: u16) -> io::Result<Vec<String>> {
     link.greet_with(hello)?;
     let job = link.wait_for(|message| match message {
         ControllerMessage::Target(request) => Some(request.settings.number),
@@ -55,7 +55,7 @@ fn play(link: &mut FakeLink, hello: &Hello, port: u16) -> io::Result<Vec<String>
     while !(over && offered) {
         let (channel, content) = link.next_frame()?;
         match channel {
-            Channel::Controller => match ControllerMessage::decode(&content).map_err(io::Error::other)? {
+            LinkChannel::Controller => match ControllerMessage::decode(&content).map_err(io::Error::other)? {
                 ControllerMessage::Listen { .. } => link.report(&WorkerMessage::Listening { port })?,
                 ControllerMessage::Connect { routes: given, .. } => {
                     routes = given.into_iter().map(|route| route.to).collect();
@@ -65,25 +65,28 @@ fn play(link: &mut FakeLink, hello: &Hello, port: u16) -> io::Result<Vec<String>
                 ControllerMessage::Tunnel { .. } => over = true,
                 _ => {}
             },
-            Channel::Peer => {
+            LinkChannel::Peer => {
                 let message = SourceMessage::decode(&content, job).map_err(io::Error::other)?;
                 offered |= message == SourceMessage::OffersEnd;
             }
-            Channel::Stream(_) => {}
+            LinkChannel::Stream(_) => {}
         }
     }
-    link.send(Channel::Peer, &TargetMessage::Needs { first: EntryId(0), needs: vec![Need::Nothing] }.encode(job))?;
+    link.send(
+        LinkChannel::Peer,
+        &TargetMessage::Needs { first: EntryId(0), needs: vec![TransferNeed::Nothing] }.encode(job),
+    )?;
     link.report(&WorkerMessage::Finished(Box::default()))?;
     link.drain();
     Ok(routes)
 }
 
 /// Says that it has these addresses, and that ssh reached it at the first of them.
-fn with(reached: &str, addresses: &[IpAddr]) -> Hello {
+fn with(reached: &str, addresses: &[IpAddr]) -> WorkerHello {
     let local =
         |address: &IpAddr| LocalAddress { address: *address, prefix: 8, interface: "eth0".into(), mbit_per_s: 100_000 };
     let ssh_connection = Some(format!("192.0.2.1 40000 {reached} 22"));
-    Hello { ssh_connection, addresses: addresses.iter().map(local).collect(), ..hello() }
+    WorkerHello { ssh_connection, addresses: addresses.iter().map(local).collect(), ..hello() }
 }
 
 /// Addresses of this machine's own interfaces.

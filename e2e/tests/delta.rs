@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use haul_e2e::{Remote, Rng, Run, Sandbox, compare, contents, hidden_or_partial, listing, mtime, set_mtime, within};
 use haul_lab::descendants;
-use haul_proto::delta::patch::{Header, append};
-use haul_proto::manifest::Stamp;
+use haul_proto::delta::patch::{PatchHeader, append};
+use haul_proto::entry::Timestamp;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -219,14 +219,14 @@ fn in_place_a_run_that_is_killed_leaves_the_old_file() {
 fn leave_patch(change: &Change, inode: u64) -> PathBuf {
     let (new, old) = (contents(&change.new), contents(&change.old));
     let (seconds, nanoseconds) = mtime(&change.new);
-    let modified = Stamp { seconds, nanoseconds: u32::try_from(nanoseconds).unwrap() };
+    let modified = Timestamp { seconds, nanoseconds: u32::try_from(nanoseconds).unwrap() };
     let mut pieces = Vec::new();
     for (at, (new, old)) in new.chunks(PAGE).zip(old.chunks(PAGE)).enumerate() {
         if new != old {
             append(&mut pieces, (at * PAGE) as u64, new);
         }
     }
-    let header = Header { inode, size: new.len() as u64, modified, end: 96 + pieces.len() as u64 };
+    let header = PatchHeader { inode, size: new.len() as u64, modified, end: 96 + pieces.len() as u64 };
     let patch = patch_of(&change.old);
     fs::write(&patch, [header.encode(), pieces].concat()).unwrap();
     patch

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use haul_e2e::{Haul, Remote, Run, Sandbox, compare, hidden_or_partial, listing, within};
 use haul_engine::checksum::sum_of;
-use haul_engine::job::spec::Algorithm;
+use haul_engine::job::spec::ChecksumAlgorithm;
 use haul_proto::checksum::hex;
 use rustix::process::Signal;
 
@@ -18,7 +18,7 @@ const BIG: u64 = 3_700_003;
 
 /// What the engine says of a file's bytes: that is held against what is published, and here against other programs.
 fn digest(algorithm: &str, file: &Path) -> String {
-    hex(&sum_of(Algorithm::named(algorithm).unwrap(), &fs::read(file).unwrap()))
+    hex(&sum_of(ChecksumAlgorithm::named(algorithm).unwrap(), &fs::read(file).unwrap()))
 }
 
 /// What another program says.
@@ -28,7 +28,7 @@ fn said_by(program: &str, file: &Path) -> String {
 }
 
 fn algorithms() -> Vec<&'static str> {
-    Algorithm::all().map(Algorithm::name).collect()
+    ChecksumAlgorithm::all().map(ChecksumAlgorithm::name).collect()
 }
 
 /// A large file, a small one and an empty one.

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use haul_proto::filter::{Matcher, Rules, Scope};
+use haul_proto::filter::definition::FilterOptions;
+use haul_proto::filter::{FilterScope, Matcher, PatternRules};
 use haul_proto::path::Name;
-use haul_proto::wire::filters::Filters;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -98,7 +98,13 @@ fn make(at: &Path, Directory { patterns, files, directories }: &Directory) {
 }
 
 /// What haul takes, and what of it there is to be asked: nothing below what is left out.
-fn judge(matcher: &Matcher, scope: &Arc<Scope>, at: &str, directory: &Directory, verdicts: &mut Vec<(String, bool)>) {
+fn judge(
+    matcher: &Matcher,
+    scope: &Arc<FilterScope>,
+    at: &str,
+    directory: &Directory,
+    verdicts: &mut Vec<(String, bool)>,
+) {
     for name in &directory.files {
         verdicts.push((format!("{at}{name}"), matcher.leaves_out(scope, name.as_bytes(), false)));
     }
@@ -106,8 +112,8 @@ fn judge(matcher: &Matcher, scope: &Arc<Scope>, at: &str, directory: &Directory,
         let is_left_out = matcher.leaves_out(scope, name.as_bytes(), true);
         verdicts.push((format!("{at}{name}"), is_left_out));
         if !is_left_out {
-            let rules = vec![(0, Rules::of_file(directory.patterns.as_bytes(), false).unwrap())];
-            let below = Scope::below(Arc::clone(scope), Name::new(name.as_bytes()).unwrap(), rules);
+            let rules = vec![(0, PatternRules::of_file(directory.patterns.as_bytes(), false).unwrap())];
+            let below = FilterScope::below(Arc::clone(scope), Name::new(name.as_bytes()).unwrap(), rules);
             judge(matcher, &Arc::new(below), &format!("{at}{name}/"), directory, verdicts);
         }
     }
@@ -140,10 +146,10 @@ proptest! {
         fs::create_dir_all(temp.path().join(".git/objects")).unwrap();
         fs::create_dir_all(temp.path().join(".git/refs")).unwrap();
         fs::write(temp.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
-        let matcher = Matcher::new(&Filters::default()).unwrap();
-        let rules = vec![(0, Rules::of_file(tree.patterns.as_bytes(), false).unwrap())];
+        let matcher = Matcher::new(&FilterOptions::default()).unwrap();
+        let rules = vec![(0, PatternRules::of_file(tree.patterns.as_bytes(), false).unwrap())];
         let mut verdicts = Vec::new();
-        judge(&matcher, &Arc::new(Scope::operand(rules)), "", &tree, &mut verdicts);
+        judge(&matcher, &Arc::new(FilterScope::operand(rules)), "", &tree, &mut verdicts);
         let ignored = ignored_by_git(temp.path(), &verdicts);
         for (path, is_left_out) in &verdicts {
             prop_assert_eq!(*is_left_out, ignored.contains(path), "{}", path);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use haul_e2e::{Run, Running, Sandbox, Serving, contents, eventually, give_to_user, haul_binary, shell, user};
 use haul_lab::descendants;
-use haul_proto::wire::link::{Channel, HEADER_LEN, decode_header};
+use haul_proto::wire::control_channel::{HEADER_LEN, LinkChannel, decode_header};
 use haul_proto::wire::request::ControllerMessage;
 
 /// The secret in what a controller told a worker, once that has its Request.
@@ -19,7 +19,7 @@ fn secret_of(told: &[u8]) -> Option<[u8; 32]> {
         let (content, behind) = behind.split_at_checked(length)?;
         rest = behind;
         // A beat is empty.
-        if channel != Channel::Controller || content.is_empty() {
+        if channel != LinkChannel::Controller || content.is_empty() {
             continue;
         }
         match ControllerMessage::decode(content).expect("a message of the controller") {

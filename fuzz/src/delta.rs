@@ -1,8 +1,8 @@
 //! Instructions for making frames, and patches: anything a peer or a disk may say of them.
 
-use haul_proto::delta::instructions::{Step, decode, make};
-use haul_proto::delta::patch::{HEADER_LEN, Header, PIECE_HEAD};
-use haul_proto::wire::limits::{DELTA_STEPS_MAX, FRAME_MAX};
+use haul_proto::delta::instructions::{DeltaInstruction, decode, make};
+use haul_proto::delta::patch::{HEADER_LEN, PIECE_HEAD, PatchHeader};
+use haul_proto::limits::{DELTA_STEPS_MAX, FRAME_MAX};
 
 /// The first byte says how long the frame is, the rest are instructions: where they are taken, they make exactly the
 /// frame.
@@ -19,14 +19,15 @@ pub fn instructions(data: &[u8]) {
         Ok::<_, ()>(())
     });
     assert!(made.is_ok());
-    let new: usize = steps.iter().map(|step| if let Step::New(bytes) = step { bytes.len() } else { 0 }).sum();
+    let new: usize =
+        steps.iter().map(|step| if let DeltaInstruction::New(bytes) = step { bytes.len() } else { 0 }).sum();
     assert_eq!(asked + new, plain);
 }
 
 /// A patch's header, and the head of a piece behind it.
 pub fn patch(data: &[u8]) {
     let Some((header, rest)) = data.split_first_chunk::<HEADER_LEN>() else { return };
-    let Ok(header) = Header::decode(header) else { return };
+    let Ok(header) = PatchHeader::decode(header) else { return };
     assert_eq!(header.encode()[..HEADER_LEN], data[..HEADER_LEN]);
     let Some((head, _)) = rest.split_first_chunk::<PIECE_HEAD>() else { return };
     if let Ok((offset, len)) = header.piece(*head) {

@@ -2,50 +2,57 @@
 
 use std::net::IpAddr;
 
-use haul_engine::codec::Packer;
-use haul_proto::checksum::Algorithm;
-use haul_proto::codec::Writer;
-use haul_proto::compression::{Method, Policy};
+use haul_engine::codec::PayloadCompressor;
+use haul_proto::checksum::ChecksumAlgorithm;
+use haul_proto::compression::Codec;
+use haul_proto::compression::{CompressionMethod, CompressionPolicy};
 use haul_proto::cpus::Cpus;
-use haul_proto::delta::patch::{Header as PatchHeader, append};
-use haul_proto::delta::rolling::Sum;
+use haul_proto::delta::options::{DeltaCounters, DeltaMode, DeltaOptions};
+use haul_proto::delta::patch::{PatchHeader, append};
+use haul_proto::delta::rolling::RollingSignature;
+use haul_proto::encoding::Writer;
+use haul_proto::entry::EntryKind;
+use haul_proto::entry::{
+    DeviceNumber, Entry, EntryContent, EntryLocation, EntryMetadata, FileVersion, SpecialFile, Timestamp,
+};
+use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
+use haul_proto::feature::Features;
+use haul_proto::filter::PatternList;
+use haul_proto::filter::definition::{FileLimits, FilterOptions};
 use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
-use haul_proto::journal::{HEADER_BYTES, Header, Record, encode_slot};
-use haul_proto::manifest::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
-use haul_proto::more::{Attribute, More};
-use haul_proto::need::InTheWay;
+use haul_proto::journal::{HEADER_BYTES, JournalHeader, JournalRecord, encode_slot};
+use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
+use haul_proto::sync::{ChangeKind, ChangeReasons, DeleteMode, ItemChange, SyncCounters, SyncOptions};
 use haul_proto::wire::address::LocalAddress;
-use haul_proto::wire::checksum::{Against, Checksum};
-use haul_proto::wire::compressed::{Codec, Compressed};
-use haul_proto::wire::delta::{Delta, DeltaFigures, DeltaRules};
-use haul_proto::wire::feature::Features;
-use haul_proto::wire::filters::{Filters, Limits, List};
-use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Prefix, Trailer};
-use haul_proto::wire::handshake::{Answer, Greeting, Suite};
-use haul_proto::wire::kept::{Holes, Kept};
-use haul_proto::wire::link::{Channel, encode_header};
-use haul_proto::wire::listed::{self, ListedKinds, Paths, Places};
-use haul_proto::wire::load::{Load, StreamFigures};
-use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
-use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
-use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
-use haul_proto::wire::packed::Packed;
-use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::report::{
-    Counters, Difference, End, Final, Hello, PathFigures, ReadBack, What, Windows, WorkerMessage,
+use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
+use haul_proto::wire::compressed_frame::CompressedPayload;
+use haul_proto::wire::compressed_message::CompressedMessage;
+use haul_proto::wire::control_channel::{LinkChannel, encode_header};
+use haul_proto::wire::counters::{Counters, FinalReport, PathFigures, ReadBackBytes};
+use haul_proto::wire::difference::{AttributeEnd, Difference};
+use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, RecordPrefix, RecordTrailer};
+use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
+use haul_proto::wire::list_batch::{self, DestinationBatch, ListedKinds, SourceBatch};
+use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest, TargetDirectoryFigures};
+use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
+use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
+use haul_proto::wire::request::{
+    ControllerMessage, SessionSettings, SourceRequest, SymlinkMode, TargetOperand, TargetRequest,
 };
-use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
+use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
 use haul_proto::wire::route::Route;
-use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
-use haul_proto::wire::sandbox::{Confinement, Sandbox};
+use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use haul_proto::wire::serve::{ClientProof, TAG_LEN};
-use haul_proto::wire::slow::SlowFile;
-use haul_proto::wire::sparse::{BLOCK, Map, Shape, Sparse, encode_trailer};
+use haul_proto::wire::slowest_files::SlowFile;
+use haul_proto::wire::source_activity::{SourceActivity, StreamPath};
+use haul_proto::wire::sparse::{BLOCK, DataMap, PayloadShape, SparsePayload, encode_trailer};
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
-use haul_proto::wire::sync::{Change, Delete, Item, Reasons, SyncFigures, SyncRules};
-use haul_proto::wire::work::{StreamWay, Work};
+use haul_proto::wire::write_options::{ModeOptions, SkipOptions, WriteOptions};
 
 use crate::wire::{CHECK_BYTES, JOB};
 
@@ -53,7 +60,7 @@ use crate::wire::{CHECK_BYTES, JOB};
 pub fn of(target: &str) -> Vec<Vec<u8>> {
     match target {
         "source_message" => {
-            let packed = Packed { plain: 700, bytes: &[0x28, 0xb5, 0x2f, 0xfd] }.encode(JOB);
+            let packed = CompressedMessage { plain: 700, bytes: &[0x28, 0xb5, 0x2f, 0xfd] }.encode(JOB);
             source_messages().iter().map(|message| message.encode(JOB)).chain([packed]).collect()
         }
         "target_message" => target_messages().iter().map(|message| message.encode(JOB)).collect(),
@@ -81,7 +88,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         ],
         "instructions" => vec![vec![1, 5, 0, 6, b'a', b'b', b'c', 25, 80], vec![0, 3, 1], vec![0, 2, b'x']],
         "patch" => {
-            let header = PatchHeader { inode: 7, size: 1 << 30, modified: Stamp::default(), end: 200 };
+            let header = PatchHeader { inode: 7, size: 1 << 30, modified: Timestamp::default(), end: 200 };
             let mut patch = header.encode();
             append(&mut patch, 4096, &[7; 92]);
             vec![patch]
@@ -93,32 +100,36 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
 }
 
 fn source_messages() -> Vec<SourceMessage> {
-    let meta =
-        Meta { mode: 0o4755, uid: 1000, gid: u32::MAX, modified: Stamp { seconds: -1, nanoseconds: 999_999_999 } };
-    let child = |name: &[u8]| Place::Child { parent: EntryId(300), name: Name::new(name).expect("a name") };
+    let meta = EntryMetadata {
+        mode: 0o4755,
+        uid: 1000,
+        gid: u32::MAX,
+        modified: Timestamp { seconds: -1, nanoseconds: 999_999_999 },
+    };
+    let child = |name: &[u8]| EntryLocation::Child { parent: EntryId(300), name: Name::new(name).expect("a name") };
     let other = |kind| Entry { place: child(b"other"), kind, meta, version: None, more: None };
     let entries = vec![
-        Entry { place: Place::Operand(2), kind: Kind::Directory, meta, version: None, more: None },
+        Entry { place: EntryLocation::Operand(2), kind: EntryContent::Directory, meta, version: None, more: None },
         Entry {
             place: child(b"file\xff\n"),
-            kind: Kind::File { size: 1 << 40 },
+            kind: EntryContent::File { size: 1 << 40 },
             meta,
-            version: Some(Version::default()),
-            more: Some(Box::new(More {
+            version: Some(FileVersion::default()),
+            more: Some(Box::new(EntryExtras {
                 data_bytes: Some(7),
                 names: Some(3),
-                attributes: Some(vec![Attribute { name: (*b"user.a").into(), value: (*b"\0").into() }]),
+                attributes: Some(vec![ExtendedAttribute { name: (*b"user.a").into(), value: (*b"\0").into() }]),
                 digest: Some([9; 32]),
                 parent_modes: vec![0o750, 0o755],
             })),
         },
-        other(Kind::HardLink { to: EntryId(5), size: 9 }),
-        other(Kind::Node(Node::Character(Device { major: 1, minor: u32::MAX }))),
-        other(Kind::Node(Node::Socket)),
-        Entry { place: Place::Operand(3), kind: Kind::Stream, meta, version: None, more: None },
+        other(EntryContent::HardLink { to: EntryId(5), size: 9 }),
+        other(EntryContent::Node(SpecialFile::Character(DeviceNumber { major: 1, minor: u32::MAX }))),
+        other(EntryContent::Node(SpecialFile::Socket)),
+        Entry { place: EntryLocation::Operand(3), kind: EntryContent::Stream, meta, version: None, more: None },
         Entry {
             place: child(b"link"),
-            kind: Kind::Symlink { points_to: (*b"../x").into() },
+            kind: EntryContent::Symlink { points_to: (*b"../x").into() },
             meta,
             version: None,
             more: None,
@@ -143,9 +154,12 @@ fn source_messages() -> Vec<SourceMessage> {
 
 fn target_messages() -> Vec<TargetMessage> {
     vec![
-        TargetMessage::Needs { first: EntryId(0), needs: vec![Need::All, Need::Compare, Need::InOrder, Need::Refused] },
-        TargetMessage::Needs { first: EntryId(1 << 40), needs: vec![Need::Nothing; 512] },
-        TargetMessage::Needs { first: EntryId(7), needs: vec![Need::Same, Need::All] },
+        TargetMessage::Needs {
+            first: EntryId(0),
+            needs: vec![TransferNeed::All, TransferNeed::Compare, TransferNeed::InOrder, TransferNeed::Refused],
+        },
+        TargetMessage::Needs { first: EntryId(1 << 40), needs: vec![TransferNeed::Nothing; 512] },
+        TargetMessage::Needs { first: EntryId(7), needs: vec![TransferNeed::Same, TransferNeed::All] },
         TargetMessage::Done { runs: vec![(EntryId(0), 300), (EntryId(400), 1)] },
         TargetMessage::TargetFailed { entry: EntryId(3) },
         TargetMessage::Lacks { entry: EntryId(3), frames: vec![2..3, 9..1 << 40] },
@@ -158,7 +172,7 @@ fn target_messages() -> Vec<TargetMessage> {
             size: 1 << 30,
             block: 65_536,
             first: 9,
-            sums: vec![Sum { weak: 1, strong: 2 }],
+            sums: vec![RollingSignature { weak: 1, strong: 2 }],
         },
         TargetMessage::Answered,
         TargetMessage::Written { entry: EntryId(3), frames: 1 << 33 },
@@ -171,7 +185,7 @@ fn settings() -> SessionSettings {
         number: JOB,
         session: JobId([2; 16]),
         secret: [3; 32],
-        suite: Suite::Aes256Gcm,
+        suite: CipherSuite::Aes256Gcm,
         frame: FrameLen::DEFAULT,
         streams: 4,
         streams_max: 128,
@@ -187,50 +201,57 @@ fn settings() -> SessionSettings {
         all_paths: true,
         ports: Some((5031, 5039)),
         silence_ms: 12_000,
-        checksum: Some(Checksum { algorithm: Algorithm::Crc32, at_source: true, against: Against::Value(vec![1; 4]) }),
+        checksum: Some(ChecksumRequest {
+            algorithm: ChecksumAlgorithm::Crc32,
+            at_source: true,
+            against: ChecksumSource::Value(vec![1; 4]),
+        }),
     }
 }
 
-fn operand() -> Operand {
-    Operand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: 2 }
+fn operand() -> TargetOperand {
+    TargetOperand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: 2 }
 }
 
-fn listed_places() -> Vec<listed::Place> {
+fn listed_places() -> Vec<list_batch::OperandDestination> {
     let name = |text: &str| Name::new(text.as_bytes()).ok();
-    let place = |below: &[&str], at| listed::Place {
+    let place = |below: &[&str], at| list_batch::OperandDestination {
         below: below.iter().filter_map(|text| name(text)).collect(),
         name: name(at),
     };
     vec![place(&["a", "b"], "c"), place(&[], "")]
 }
 
-fn filters() -> Filters {
-    let list = |text: &[u8], is_file| List { text: text.into(), is_file, includes: !is_file };
+fn filters() -> FilterOptions {
+    let list = |text: &[u8], is_file| PatternList { text: text.into(), is_file, includes: !is_file };
     let lists = vec![list(b"*.[ch]", false), list(b"# all\n*\n!**/a\\ /\n", true)];
-    let limits = Limits { min_size: Some(1), older_s: Some(-1), ..Limits::default() };
-    Filters { lists, files: Name::new(b".f").into_iter().collect(), limits }
+    let limits = FileLimits { min_size: Some(1), older_s: Some(-1), ..FileLimits::default() };
+    FilterOptions { lists, files: Name::new(b".f").into_iter().collect(), limits }
 }
 
-fn rules() -> Rules {
-    let modes = Modes { file: Some(0o640), directory: None, less_umask: true };
+fn rules() -> WriteOptions {
+    let modes = ModeOptions { file: Some(0o640), directory: None, less_umask: true };
     let below = vec![Name::new(b"a").into_iter().collect(), Vec::new()];
-    Rules { in_the_way: InTheWay::Replace, modes, check_space: true, below }
+    WriteOptions { in_the_way: OverwritePolicy::Replace, modes, check_space: true, below }
 }
 
-fn replaced() -> Item {
-    Item { what: What::File, change: Change::Replaced(Reasons::SIZE.and(Reasons::TIME, true)) }
+fn replaced() -> ItemChange {
+    ItemChange {
+        what: EntryKind::File,
+        change: ChangeKind::Replaced(ChangeReasons::SIZE.and(ChangeReasons::TIME, true)),
+    }
 }
 
-fn owners() -> OwnerRules {
-    let users = vec![OwnerMap { from: OwnerFrom::Ids(0, 99), to: Account::Name(b"nobody".to_vec()) }];
-    let groups = vec![OwnerMap { from: OwnerFrom::Nameless, to: Account::Id(100) }];
-    OwnerRules { by_name: true, users, groups }
+fn owners() -> OwnerOptions {
+    let users = vec![OwnerMap { from: OwnerFrom::Ids(0, 99), to: OwnerAccount::Name(b"nobody".to_vec()) }];
+    let groups = vec![OwnerMap { from: OwnerFrom::Nameless, to: OwnerAccount::Id(100) }];
+    OwnerOptions { by_name: true, users, groups }
 }
 
-fn sync_rules() -> SyncRules {
-    let (delete, link_dests) = (Delete::After, vec![b"../1".to_vec()]);
+fn sync_rules() -> SyncOptions {
+    let (delete, link_dests) = (DeleteMode::After, vec![b"../1".to_vec()]);
     let backup_dir = b"old".to_vec();
-    SyncRules { into: true, delete, delete_max: Some(9), backup_dir, link_dests, ..SyncRules::default() }
+    SyncOptions { into: true, delete, delete_max: Some(9), backup_dir, link_dests, ..SyncOptions::default() }
 }
 
 fn controller_messages() -> Vec<ControllerMessage> {
@@ -241,15 +262,15 @@ fn controller_messages() -> Vec<ControllerMessage> {
             listed: true,
             base: Some(b"/data".to_vec()),
             recursive: true,
-            links: Links::Follow,
-            leave_out: LeaveOut { unreadable: true, empty_directories: true },
-            kept: Kept { holes: Holes::Make, hard_links: true, ..Kept::default() },
+            links: SymlinkMode::Follow,
+            leave_out: SkipOptions { unreadable: true, empty_directories: true },
+            kept: PreserveOptions { holes: HolePolicy::Make, hard_links: true, ..PreserveOptions::default() },
             filters: filters(),
             tell_left_out: true,
             rate_bytes_per_s: 1 << 20,
             storage: StorageRequest::default(),
-            compression: Policy::Always(Method::Zstd(19)),
-            pipe: Pipe::No,
+            compression: CompressionPolicy::Always(CompressionMethod::Zstd(19)),
+            pipe: PipeKind::No,
             compare: true,
             tell_digests: true,
             remove_files: true,
@@ -258,7 +279,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Target(TargetRequest {
             settings: settings(),
             path: b"/archive/".to_vec(),
-            operands: vec![operand(), Operand { name: None, ..operand() }],
+            operands: vec![operand(), TargetOperand { name: None, ..operand() }],
             listed: ListedKinds::Files,
             source_boot: [5; 16],
             origin: [6; 32],
@@ -267,7 +288,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             make_directory: false,
             preserve: false,
             owners: owners(),
-            kept: Kept { attributes: true, acls: true, devices: true, ..Kept::default() },
+            kept: PreserveOptions { attributes: true, acls: true, devices: true, ..PreserveOptions::default() },
             verify: Verify::Disk,
             digest_existing: false,
             filters: filters(),
@@ -277,17 +298,17 @@ fn controller_messages() -> Vec<ControllerMessage> {
             keep_partial: true,
             journal_dir: b"/j".to_vec(),
             fsync: Fsync::Data,
-            delta: DeltaRules { delta: Delta::Rolling, in_place: true, wrong_before: 1 },
+            delta: DeltaOptions { delta: DeltaMode::Rolling, in_place: true, wrong_before: 1 },
             sync: sync_rules(),
-            pipe: Pipe::No,
-            compare: Some(Links::Ignore),
+            pipe: PipeKind::No,
+            compare: Some(SymlinkMode::Ignore),
         }),
-        ControllerMessage::ListedPaths(Paths {
+        ControllerMessage::ListedPaths(SourceBatch {
             first: 512,
             paths: vec![b"a/b".to_vec(), b"\xff".to_vec()],
             last: true,
         }),
-        ControllerMessage::ListedPlaces(Places { first: 512, places: listed_places() }),
+        ControllerMessage::ListedPlaces(DestinationBatch { first: 512, places: listed_places() }),
         ControllerMessage::Listen { address: None },
         ControllerMessage::Listen { address: Some(IpAddr::from([0xfd; 16])) },
         ControllerMessage::Connect {
@@ -314,23 +335,23 @@ fn controller_messages() -> Vec<ControllerMessage> {
             path: b"/archive".to_vec(),
             cold: b"/data".to_vec(),
             compute_ms: 250,
-            suite: Suite::Aes256Gcm,
+            suite: CipherSuite::Aes256Gcm,
             silence_ms: 13_000,
         }),
     ]
 }
 
-fn work() -> Work {
-    let way = |stream, path| StreamWay { stream, path, in_use: path == 0 };
+fn work() -> SourceActivity {
+    let way = |stream, path| StreamPath { stream, path, in_use: path == 0 };
     let path = |last| (format!("10.0.{last}.1:40000"), format!("10.0.{last}.2:5031"));
-    Work { files_under_way: 300, paths: vec![path(1), path(2)], streams: vec![way(0, 0), way(1, 1)] }
+    SourceActivity { files_under_way: 300, paths: vec![path(1), path(2)], streams: vec![way(0, 0), way(1, 1)] }
 }
 
 fn worker_messages() -> Vec<WorkerMessage> {
     let counters = Counters { files_found: 1, bytes_found: 1 << 40, walk_complete: true, ..Counters::default() };
     let text = || "no space left".to_owned();
     vec![
-        WorkerMessage::Hello(Hello {
+        WorkerMessage::Hello(WorkerHello {
             protocol: 1,
             features: Features::ALL,
             cores: 2,
@@ -347,7 +368,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
                 LocalAddress { address: IpAddr::from([0xfd; 16]), prefix: 128, interface: "ib0".into(), mbit_per_s: 0 },
             ],
             rate_bytes_per_s: 50 << 20,
-            windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
+            windows: WindowLimits { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
             requires_blake3: true,
         }),
         WorkerMessage::SourceReady { operands: vec![None, Some(operand())], origin: [2; 32] },
@@ -365,20 +386,24 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
         WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
         WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 64] },
-        WorkerMessage::Synced(SyncFigures { removed: 300, ..SyncFigures::default() }),
+        WorkerMessage::Synced(SyncCounters { removed: 300, ..SyncCounters::default() }),
         WorkerMessage::Item { path: b"a/b".to_vec(), item: replaced() },
-        WorkerMessage::Delta(DeltaFigures { files: 1, bytes: 1 << 40, ..DeltaFigures::default() }),
+        WorkerMessage::Delta(DeltaCounters { files: 1, bytes: 1 << 40, ..DeltaCounters::default() }),
         WorkerMessage::Work(Box::new(work())),
         WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
         WorkerMessage::Passed { before: 512 },
-        WorkerMessage::Measured(Box::new(Measured {
+        WorkerMessage::Measured(Box::new(MeasureAnswer {
             hash_bytes_per_s: 1 << 31,
             max_startups: "10:30:100".into(),
-            place: Some(PlaceFigures { scratch: b"/a".to_vec(), free_bytes: 1 << 40, ..PlaceFigures::default() }),
-            ..Measured::default()
+            place: Some(TargetDirectoryFigures {
+                scratch: b"/a".to_vec(),
+                free_bytes: 1 << 40,
+                ..TargetDirectoryFigures::default()
+            }),
+            ..MeasureAnswer::default()
         })),
-        WorkerMessage::Finished(Box::new(Final {
+        WorkerMessage::Finished(Box::new(FinalReport {
             counters,
             cpu_us: 5,
             system_us: 2,
@@ -386,17 +411,17 @@ fn worker_messages() -> Vec<WorkerMessage> {
             direct_bytes: 7,
             cloned_bytes: 8,
             durable: true,
-            read_back: ReadBack { disk_bytes: 9, cache_bytes: 10, memory_bytes: 11 },
+            read_back: ReadBackBytes { disk_bytes: 9, cache_bytes: 10, memory_bytes: 11 },
             path: PathFigures::default(),
-            compression: Some(Method::Lz4),
+            compression: Some(CompressionMethod::Lz4),
         })),
-        WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: text() }),
+        WorkerMessage::Confined(SandboxReport { confinement: Confinement::Partial, reason: text() }),
         WorkerMessage::Fatal { fault: true, text: text() },
     ]
 }
 
-fn load() -> Load {
-    let mut load = Load { elapsed_us: 1 << 40, ..Load::default() };
+fn load() -> ResourceMetrics {
+    let mut load = ResourceMetrics { elapsed_us: 1 << 40, ..ResourceMetrics::default() };
     load.stages[0].wall_us = u64::MAX;
     load.sockets.looks = 9;
     load.present.cores = 2;
@@ -405,61 +430,73 @@ fn load() -> Load {
 
 fn differences() -> Vec<Difference> {
     vec![
-        Difference::Missing(What::Symlink),
-        Difference::Extra(What::Special),
-        Difference::Kind { source: What::Directory, target: What::File },
+        Difference::Missing(EntryKind::Symlink),
+        Difference::Extra(EntryKind::Special),
+        Difference::Kind { source: EntryKind::Directory, target: EntryKind::File },
         Difference::Size { source: 1 << 40, target: 0 },
         Difference::Link { source: b"a".to_vec(), target: b"\xff".to_vec() },
         Difference::Mode { source: 0o644, target: 0o4755 },
         Difference::Owner { source: (0, 0), target: (1000, 100) },
         Difference::Content { ranges: vec![0..512 << 10, 5 << 20..6 << 20], bytes: 9 << 20 },
-        Difference::Attributes { names: vec![(End::Both, b"user.a".as_slice().into())], count: 40 },
+        Difference::Attributes { names: vec![(AttributeEnd::Both, b"user.a".as_slice().into())], count: 40 },
         Difference::Name { at_source: false, of: b"tree/a".to_vec() },
-        Difference::Node { source: Node::Character(Device { major: 1, minor: 3 }), target: Node::Fifo },
+        Difference::Node {
+            source: SpecialFile::Character(DeviceNumber { major: 1, minor: 3 }),
+            target: SpecialFile::Fifo,
+        },
     ]
 }
 
-fn trailers() -> Vec<(usize, Trailer)> {
-    let file = |entry, len| PackedFile { entry: EntryId(entry), len, modified: Stamp::default(), digest: [3; 32] };
+fn trailers() -> Vec<(usize, RecordTrailer)> {
+    let file = |entry, len| PackedFile { entry: EntryId(entry), len, modified: Timestamp::default(), digest: [3; 32] };
     let data = DataFrame { job: JOB, entry: EntryId(1 << 40), offset: 7 << 20, check: u64::MAX, value: [9; 32] };
     vec![
-        (0, Trailer::Finished),
-        (512 << 10, Trailer::Data(data)),
-        (900, Trailer::Delta(DeltaFrame { job: JOB, entry: EntryId(3), offset: 1 << 19, plain: 1000, value: [7; 32] })),
-        (1000, Trailer::Pack(PackFrame { job: JOB, check: 5, files: vec![file(7, 0), file(900, 1000)] })),
-        (0, Trailer::End { records: 12 }),
+        (0, RecordTrailer::Finished),
+        (512 << 10, RecordTrailer::Data(data)),
+        (
+            900,
+            RecordTrailer::Delta(DeltaFrame {
+                job: JOB,
+                entry: EntryId(3),
+                offset: 1 << 19,
+                plain: 1000,
+                value: [7; 32],
+            }),
+        ),
+        (1000, RecordTrailer::Pack(PackFrame { job: JOB, check: 5, files: vec![file(7, 0), file(900, 1000)] })),
+        (0, RecordTrailer::End { records: 12 }),
     ]
 }
 
 /// A record as it is, and where it has a payload, as if that had been compressed by half, had a hole, or was one.
-fn records(payload: usize, trailer: &Trailer) -> Vec<Vec<u8>> {
-    let compressed = |codec| Some(Compressed { codec, plain: payload });
-    let codecs =
-        [Codec::Lz4, Codec::Zstd].map(|codec| (payload / 2, Shape { sparse: None, compressed: compressed(codec) }));
-    let record = |(payload, shape): (usize, Shape)| {
+fn records(payload: usize, trailer: &RecordTrailer) -> Vec<Vec<u8>> {
+    let compressed = |codec| Some(CompressedPayload { codec, plain: payload });
+    let codecs = [Codec::Lz4, Codec::Zstd]
+        .map(|codec| (payload / 2, PayloadShape { sparse: None, compressed: compressed(codec) }));
+    let record = |(payload, shape): (usize, PayloadShape)| {
         let mut out = Writer::new();
         encode_trailer(&shape, trailer, &mut out);
         let trailer = out.into_bytes();
-        [Prefix { payload, trailer: trailer.len() }.encode().to_vec(), trailer].concat()
+        [RecordPrefix { payload, trailer: trailer.len() }.encode().to_vec(), trailer].concat()
     };
-    let mut map = Map::HOLE;
+    let mut map = DataMap::HOLE;
     map.add(BLOCK..payload.max(BLOCK));
-    let sparse = |map, compressed| Shape { sparse: Some(Sparse { map, plain: payload }), compressed };
+    let sparse = |map, compressed| PayloadShape { sparse: Some(SparsePayload { map, plain: payload }), compressed };
     let data = payload.saturating_sub(BLOCK);
-    let half = Some(Compressed { codec: Codec::Lz4, plain: data });
-    let holes = [(0, sparse(Map::HOLE, None)), (data, sparse(map, None)), (data / 2, sparse(map, half))];
+    let half = Some(CompressedPayload { codec: Codec::Lz4, plain: data });
+    let holes = [(0, sparse(DataMap::HOLE, None)), (data, sparse(map, None)), (data / 2, sparse(map, half))];
     let shaped = codecs.into_iter().chain(holes).filter(|_| payload > 0);
-    [(payload, Shape::default())].into_iter().chain(shaped).map(record).collect()
+    [(payload, PayloadShape::default())].into_iter().chain(shaped).map(record).collect()
 }
 
 /// Of a file of one frame and of a file of many, with a slot each.
 fn journals() -> Vec<Vec<u8>> {
-    let modified = Stamp { seconds: 1_700_000_000, nanoseconds: 5 };
+    let modified = Timestamp { seconds: 1_700_000_000, nanoseconds: 5 };
     let journal = |(name, size): (&[u8], u64)| {
         let name = Name::new(name).expect("a name");
-        let version = Version { device: 2049, inode: 12, changed: modified };
-        let header = Header { name, size, modified, version, frame: FrameLen::DEFAULT }.encode();
-        let slot = encode_slot(7, &Record { check: size, value: (size > 1).then_some([3; 32]) });
+        let version = FileVersion { device: 2049, inode: 12, changed: modified };
+        let header = JournalHeader { name, size, modified, version, frame: FrameLen::DEFAULT }.encode();
+        let slot = encode_slot(7, &JournalRecord { check: size, value: (size > 1).then_some([3; 32]) });
         [&header[..HEADER_BYTES - CHECK_BYTES], &slot].concat()
     };
     [(&b"run7.db"[..], 1), (&[b'x'; 255], 1 << 40)].map(journal).into()
@@ -469,9 +506,9 @@ fn journals() -> Vec<Vec<u8>> {
 fn compressed_payloads() -> Vec<Vec<u8>> {
     let plain: Vec<u8> = (0..60).flat_map(|i| format!("{i} the quick brown fox {}\n", i * i).into_bytes()).collect();
     let mut seeds = Vec::new();
-    for method in [Method::Lz4, Method::Zstd(1), Method::Zstd(19)] {
-        let mut packed = vec![0; Packer::room(plain.len())];
-        let len = Packer::default().pack(method, &plain, &mut packed).expect("text shrinks");
+    for method in [CompressionMethod::Lz4, CompressionMethod::Zstd(1), CompressionMethod::Zstd(19)] {
+        let mut packed = vec![0; PayloadCompressor::room(plain.len())];
+        let len = PayloadCompressor::default().pack(method, &plain, &mut packed).expect("text shrinks");
         for length in [plain.len(), plain.len() + 1] {
             let [a, b, c, ..] = length.to_le_bytes();
             seeds.push([&[method.codec().number(), a, b, c][..], &packed[..len]].concat());
@@ -481,12 +518,13 @@ fn compressed_payloads() -> Vec<Vec<u8>> {
 }
 
 fn handshake() -> Vec<u8> {
-    let greeting = Greeting { session: JobId([1; 16]), stream: StreamId(7), path: PathId(1), random: [2; 32] };
-    [&greeting.encode()[..], &Answer { random: [4; 32] }.encode(), &[Suite::ChaCha20Poly1305.number()]].concat()
+    let greeting = StreamGreeting { session: JobId([1; 16]), stream: StreamId(7), path: PathId(1), random: [2; 32] };
+    [&greeting.encode()[..], &GreetingAnswer { random: [4; 32] }.encode(), &[CipherSuite::ChaCha20Poly1305.number()]]
+        .concat()
 }
 
 fn link_headers() -> Vec<Vec<u8>> {
-    [Channel::Controller, Channel::Peer, Channel::Stream(StreamId(0)), Channel::Stream(StreamId(255))]
+    [LinkChannel::Controller, LinkChannel::Peer, LinkChannel::Stream(StreamId(0)), LinkChannel::Stream(StreamId(255))]
         .map(|channel| encode_header(channel, 1000).to_vec())
         .into()
 }

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use haul_proto::delta::blocks::BLOCK;
-use haul_proto::delta::rolling::Sum;
+use haul_proto::delta::rolling::RollingSignature;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::FrameLen;
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::limits::{ENTRY_WINDOW, PACK_FILES_MAX};
 use haul_proto::path::Name;
-use haul_proto::plan::Work;
 use haul_proto::ranges::RangeSet;
-use haul_proto::session::source::Source;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::limits::{ENTRY_WINDOW, PACK_FILES_MAX};
-use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::scheduler::WorkItem;
+use haul_proto::session::source::SourceSession;
+use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 
 use crate::bytes::Bytes;
 use crate::wire::JOB;
@@ -30,7 +30,7 @@ pub fn source_session(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let frame = FrameLen::new(FRAME).expect("a power of two in range");
     let compares = data.first().is_some_and(|first| *first >= 128);
-    let source = if compares { Source::comparing(frame, 2) } else { Source::new(frame, 2) };
+    let source = if compares { SourceSession::comparing(frame, 2) } else { SourceSession::new(frame, 2) };
     let mut session = Session { source, frame, open: Vec::new(), offered: 0, ended: false };
     while !bytes.is_empty() {
         if session.step(&mut bytes).is_err() {
@@ -41,7 +41,7 @@ pub fn source_session(data: &[u8]) {
 }
 
 struct Session {
-    source: Source<u64>,
+    source: SourceSession<u64>,
     frame: FrameLen,
     /// Directories that have not ended.
     open: Vec<EntryId>,
@@ -50,13 +50,13 @@ struct Session {
 }
 
 impl Session {
-    fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+    fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolError> {
         match bytes.u8() % 15 {
-            0 => self.offer(Kind::Directory),
-            1 => self.offer(Kind::File { size: bytes.number() }),
-            2 => self.offer(Kind::File { size: u64::from(FRAME) * u64::from(bytes.u8()) + 1 }),
-            13 => self.offer(Kind::Stream),
-            3 => self.offer(Kind::Symlink { points_to: (*b"x").into() }),
+            0 => self.offer(EntryContent::Directory),
+            1 => self.offer(EntryContent::File { size: bytes.number() }),
+            2 => self.offer(EntryContent::File { size: u64::from(FRAME) * u64::from(bytes.u8()) + 1 }),
+            13 => self.offer(EntryContent::Stream),
+            3 => self.offer(EntryContent::Symlink { points_to: (*b"x").into() }),
             4 => drop(self.open.pop().map(|directory| self.source.end_directory(directory, true))),
             5 => self.poll(),
             6 => self.work(bytes),
@@ -84,18 +84,19 @@ impl Session {
         Ok(())
     }
 
-    fn offer(&mut self, kind: Kind) {
+    fn offer(&mut self, kind: EntryContent) {
         if self.ended || self.source.window() == 0 {
             return;
         }
         let place = match self.open.last() {
-            Some(parent) => Place::Child { parent: *parent, name: Name::new(b"x").expect("a name") },
-            None => Place::Operand(0),
+            Some(parent) => EntryLocation::Child { parent: *parent, name: Name::new(b"x").expect("a name") },
+            None => EntryLocation::Operand(0),
         };
-        let directory = kind == Kind::Directory;
-        let id = self
-            .source
-            .offer(Entry { place, kind, meta: Meta::default(), version: None, more: None }, Arc::new(self.offered));
+        let directory = kind == EntryContent::Directory;
+        let id = self.source.offer(
+            Entry { place, kind, meta: EntryMetadata::default(), version: None, more: None },
+            Arc::new(self.offered),
+        );
         assert_eq!(id.0, self.offered);
         self.offered += 1;
         if directory {
@@ -112,27 +113,27 @@ impl Session {
     }
 
     fn work(&mut self, bytes: &mut Bytes<'_>) {
-        match self.source.next_work(haul_proto::plan::PIECE_FRAMES_MAX) {
+        match self.source.next_work(haul_proto::scheduler::PIECE_FRAMES_MAX) {
             None => {}
-            Some(Work::Pack(files)) => {
+            Some(WorkItem::Pack(files)) => {
                 assert!(!files.is_empty() && files.len() <= PACK_FILES_MAX);
                 assert!(files.iter().map(|file| file.size).sum::<u64>() <= FRAME.into());
             }
-            Some(Work::Compare(piece, values)) => {
+            Some(WorkItem::Compare(piece, values)) => {
                 assert_eq!(piece.frames.end - piece.frames.start, values.len() as u64);
                 let mut same = RangeSet::new();
                 same.extend(piece.frames.clone().filter(|_| !bytes.u8().is_multiple_of(4)));
                 let values: Vec<_> = piece.frames.clone().zip(values).collect();
                 self.source.frames_read(piece.entry, &values, &same);
             }
-            Some(Work::Next(next)) => {
+            Some(WorkItem::Next(next)) => {
                 let size = u64::from(FRAME) * (next.index + 1);
-                let end = bytes.u8().is_multiple_of(4).then_some((size, Stamp::default()));
+                let end = bytes.u8().is_multiple_of(4).then_some((size, Timestamp::default()));
                 self.source.flow_read(next.entry, true, end);
                 self.source.frames_read(next.entry, &[(next.index, [bytes.u8(); 32])], &RangeSet::new());
             }
-            Some(Work::Kept(kept)) => assert!(self.source.is_flow(kept.entry)),
-            Some(Work::Frames(piece) | Work::Delta(piece, _)) => {
+            Some(WorkItem::Kept(kept)) => assert!(self.source.is_flow(kept.entry)),
+            Some(WorkItem::Frames(piece) | WorkItem::Delta(piece, _)) => {
                 assert!(!piece.frames.is_empty() && piece.frames.end <= self.frame.frames(piece.size));
                 assert_eq!(*piece.handle, piece.entry.0);
                 let values: Vec<_> = piece.frames.take(64).map(|index| (index, [bytes.u8(); 32])).collect();
@@ -179,22 +180,22 @@ fn message(bytes: &mut Bytes<'_>) -> TargetMessage {
         }
         10 => {
             let (size, block) = (bytes.number(), 1024 * u32::from(bytes.u8()));
-            let sum = Sum { weak: u32::from(bytes.u8()), strong: bytes.number() };
+            let sum = RollingSignature { weak: u32::from(bytes.u8()), strong: bytes.number() };
             TargetMessage::Sums { entry, size, block, first: bytes.number(), sums: vec![sum; bytes.u8().into()] }
         }
         _ => TargetMessage::ResendPacked { entries: vec![entry, EntryId(bytes.number())] },
     }
 }
 
-fn need(byte: u8) -> Need {
+fn need(byte: u8) -> TransferNeed {
     match byte % 8 {
-        0 => Need::All,
-        1 => Need::Nothing,
-        2 => Need::InOrder,
-        3 => Need::Rest,
-        4 => Need::Compare,
-        5 => Need::Delta,
-        6 => Need::Same,
-        _ => Need::Refused,
+        0 => TransferNeed::All,
+        1 => TransferNeed::Nothing,
+        2 => TransferNeed::InOrder,
+        3 => TransferNeed::Rest,
+        4 => TransferNeed::Compare,
+        5 => TransferNeed::Delta,
+        6 => TransferNeed::Same,
+        _ => TransferNeed::Refused,
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use haul_proto::delta::rolling::Sum;
+use haul_proto::delta::rolling::RollingSignature;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
 use haul_proto::path::Name;
-use haul_proto::session::target::{Answer, Finish, Lost, Parent, Step, Target};
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::session::step::{EntryAnswer, FinishedEntry, LostFile, ParentDirectory, TargetStep};
+use haul_proto::session::target::TargetSession;
 use haul_proto::wire::frame::PackedFile;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 
@@ -22,7 +23,7 @@ pub fn target_session(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let frame = FrameLen::new(FRAME).expect("a power of two in range");
     let mut session = Session {
-        target: Target::new(frame),
+        target: TargetSession::new(frame),
         next: 0,
         needed: BTreeSet::new(),
         parts: BTreeMap::new(),
@@ -41,7 +42,7 @@ pub fn target_session(data: &[u8]) {
 }
 
 struct Session {
-    target: Target<u64>,
+    target: TargetSession<u64>,
     /// Id of the next entry.
     next: u64,
     /// Files that were needed and neither named nor given up.
@@ -61,7 +62,7 @@ struct Session {
 }
 
 impl Session {
-    fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+    fn step(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolError> {
         match bytes.u8() % 16 {
             0..=2 => {
                 let message = message(self.next, bytes);
@@ -95,9 +96,9 @@ impl Session {
         Ok(())
     }
 
-    fn handle(&mut self, message: SourceMessage, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+    fn handle(&mut self, message: SourceMessage, bytes: &mut Bytes<'_>) -> Result<(), ProtocolError> {
         match self.target.handle(message)? {
-            Step::Examine(first, entries) => {
+            TargetStep::Examine(first, entries) => {
                 assert_eq!(first.0, self.next, "ids are in turn");
                 for entry in &entries {
                     self.examine(entry, bytes.u8());
@@ -111,65 +112,69 @@ impl Session {
     fn examine(&mut self, entry: &Entry, choice: u8) {
         let id = self.next;
         self.next += 1;
-        let refused = matches!(self.target.parent(&entry.place), Parent::Refused);
+        let refused = matches!(self.target.parent(&entry.place), ParentDirectory::Refused);
         let answer = match (&entry.kind, choice % 4) {
-            _ if refused => Answer::Refused,
-            (Kind::File { size }, 0) if choice >= 128 && *size > u64::from(FRAME) => {
+            _ if refused => EntryAnswer::Refused,
+            (EntryContent::File { size }, 0) if choice >= 128 && *size > u64::from(FRAME) => {
                 self.parts.insert(id, size.div_ceil(FRAME.into()));
-                Answer::Partial(Arc::new(id))
+                EntryAnswer::Partial(Arc::new(id))
             }
-            (Kind::File { size }, 1) if choice >= 128 && *size > u64::from(FRAME) => {
+            (EntryContent::File { size }, 1) if choice >= 128 && *size > u64::from(FRAME) => {
                 self.olds.insert(id, size.div_ceil(FRAME.into()));
-                Answer::Delta(Arc::new(id))
+                EntryAnswer::Delta(Arc::new(id))
             }
-            (_, 3) => Answer::Refused,
-            (Kind::Directory, _) => Answer::Needed(Arc::new(id)),
-            (Kind::File { size: size @ 1.. }, _) if choice >= 128 => {
+            (_, 3) => EntryAnswer::Refused,
+            (EntryContent::Directory, _) => EntryAnswer::Needed(Arc::new(id)),
+            (EntryContent::File { size: size @ 1.. }, _) if choice >= 128 => {
                 self.parts.insert(id, size.div_ceil(FRAME.into()));
                 self.compared.insert(id);
-                Answer::Compare(Arc::new(id))
+                EntryAnswer::Compare(Arc::new(id))
             }
-            (Kind::Symlink { .. }, _) | (Kind::File { .. }, 2) => Answer::Settled,
-            (Kind::File { .. } | Kind::Stream, 1) => Answer::NeededInOrder(Arc::new(id)),
-            _ => Answer::Needed(Arc::new(id)),
+            (EntryContent::Symlink { .. }, _) | (EntryContent::File { .. }, 2) => EntryAnswer::Settled,
+            (EntryContent::File { .. } | EntryContent::Stream, 1) => EntryAnswer::NeededInOrder(Arc::new(id)),
+            _ => EntryAnswer::Needed(Arc::new(id)),
         };
         let is_needed = matches!(
             answer,
-            Answer::Needed(_) | Answer::NeededInOrder(_) | Answer::Partial(_) | Answer::Compare(_) | Answer::Delta(_)
+            EntryAnswer::Needed(_)
+                | EntryAnswer::NeededInOrder(_)
+                | EntryAnswer::Partial(_)
+                | EntryAnswer::Compare(_)
+                | EntryAnswer::Delta(_)
         );
-        if is_needed && matches!(entry.kind, Kind::File { .. } | Kind::Stream) {
+        if is_needed && matches!(entry.kind, EntryContent::File { .. } | EntryContent::Stream) {
             self.needed.insert(id);
         }
         let finish = self.target.answer(EntryId(id), answer);
         self.finish(finish);
     }
 
-    fn follow(&mut self, step: Step<u64>) {
+    fn follow(&mut self, step: TargetStep<u64>) {
         match step {
-            Step::None
-            | Step::Connect(..)
-            | Step::StreamsLost(_)
-            | Step::Passed(_)
-            | Step::Owner { .. }
-            | Step::LeftOut(..)
-            | Step::Patterns(..) => {}
-            Step::Finish(finish) => self.finish(Some(finish)),
-            Step::Abandon(entry, handle, _) => {
+            TargetStep::None
+            | TargetStep::Connect(..)
+            | TargetStep::StreamsLost(_)
+            | TargetStep::Passed(_)
+            | TargetStep::Owner { .. }
+            | TargetStep::LeftOut(..)
+            | TargetStep::Patterns(..) => {}
+            TargetStep::Finish(finish) => self.finish(Some(finish)),
+            TargetStep::Abandon(entry, handle, _) => {
                 assert!(*handle == entry.0 && self.needed.remove(&entry.0), "only what was needed is abandoned");
                 let finish = self.target.abandoned(entry);
                 self.finish(finish);
             }
-            Step::Mismatch(entry, _) => self.fail(entry),
-            Step::Differs(entry, handle, differing) => {
+            TargetStep::Mismatch(entry, _) => self.fail(entry),
+            TargetStep::Differs(entry, handle, differing) => {
                 assert!(*handle == entry.0 && self.needed.contains(&entry.0) && !differing.is_empty());
                 self.finishing.push(entry);
             }
-            Step::Sum(..) => panic!("nobody asks for one"),
-            Step::Examine(..) => panic!("an offer out of turn"),
+            TargetStep::Sum(..) => panic!("nobody asks for one"),
+            TargetStep::Examine(..) => panic!("an offer out of turn"),
         }
     }
 
-    fn finish(&mut self, finish: Option<Finish<u64>>) {
+    fn finish(&mut self, finish: Option<FinishedEntry<u64>>) {
         if let Some(finish) = finish {
             assert_eq!(*finish.handle, finish.entry.0);
             assert_eq!(finish.end.is_some(), self.needed.contains(&finish.entry.0), "files end, directories do not");
@@ -177,7 +182,7 @@ impl Session {
         }
     }
 
-    fn frame(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+    fn frame(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolError> {
         let entry = EntryId(bytes.number());
         let offset = bytes.number().wrapping_mul(FRAME.into());
         let len = if bytes.u8().is_multiple_of(4) { usize::from(bytes.u8()) } else { FRAME as usize };
@@ -195,11 +200,11 @@ impl Session {
         Ok(())
     }
 
-    fn pack(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolFault> {
+    fn pack(&mut self, bytes: &mut Bytes<'_>) -> Result<(), ProtocolError> {
         let packed = |entry: &u8| PackedFile {
             entry: EntryId(u64::from(*entry)),
             len: 1,
-            modified: Stamp::default(),
+            modified: Timestamp::default(),
             digest: [0; 32],
         };
         let files: Vec<_> = bytes.block().iter().map(packed).collect();
@@ -224,7 +229,7 @@ impl Session {
             self.target.mark(entry, index, 1, vec![bytes.number()]);
         } else if self.target.may_sum(index) {
             self.target.begin_sums(entry, index);
-            self.target.tell_sums(entry, 1 << 20, 2048, 0, vec![Sum { weak: 1, strong: index }]);
+            self.target.tell_sums(entry, 1 << 20, 2048, 0, vec![RollingSignature { weak: 1, strong: index }]);
             self.target.lacks(entry, std::slice::from_ref(&(index..index + 1)));
         }
     }
@@ -261,7 +266,7 @@ impl Session {
     fn lose(&mut self) {
         let whole = std::mem::take(&mut self.whole);
         whole.iter().for_each(|(entry, _)| self.finishing.retain(|other| other != entry));
-        let lost = whole.into_iter().map(|(entry, handle)| Lost { entry, handle, left: None }).collect();
+        let lost = whole.into_iter().map(|(entry, handle)| LostFile { entry, handle, left: None }).collect();
         for failed in self.target.lost(lost) {
             self.fail(failed);
         }
@@ -323,7 +328,7 @@ fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
         4 => SourceMessage::DirectoryEnd { entry: EntryId(bytes.number()), complete: true },
         5 => {
             let (entry, size) = (EntryId(bytes.number()), bytes.number().wrapping_mul(u64::from(FRAME)));
-            SourceMessage::FileEnd { entry, size, modified: Stamp::default(), digest: [0; 32] }
+            SourceMessage::FileEnd { entry, size, modified: Timestamp::default(), digest: [0; 32] }
         }
         6 => SourceMessage::SourceFailed { entry: EntryId(bytes.number()), reason: String::new() },
         9 | 10 => compared(bytes),
@@ -347,18 +352,18 @@ fn compared(bytes: &mut Bytes<'_>) -> SourceMessage {
 
 fn entry(kind: u8, parent: u8) -> Entry {
     let place = match parent {
-        0 => Place::Operand(0),
-        n @ 200.. => Place::Again(EntryId(u64::from(n) - 200)),
-        n => Place::Child { parent: EntryId(u64::from(n) - 1), name: Name::new(b"x").expect("a name") },
+        0 => EntryLocation::Operand(0),
+        n @ 200.. => EntryLocation::Again(EntryId(u64::from(n) - 200)),
+        n => EntryLocation::Child { parent: EntryId(u64::from(n) - 1), name: Name::new(b"x").expect("a name") },
     };
     let kind = match kind % 8 {
-        0 | 1 => Kind::Directory,
-        2 => Kind::Symlink { points_to: (*b"x").into() },
-        3 | 4 => Kind::File { size: kind.into() },
-        5 if kind >= 128 => Kind::Stream,
-        5 if kind >= 64 => Kind::HardLink { to: EntryId(u64::from(parent % 16)), size: 3 },
-        5 => Kind::File { size: u64::MAX },
-        n => Kind::File { size: u64::from(FRAME) * u64::from(n - 5) + u64::from(kind >> 3) },
+        0 | 1 => EntryContent::Directory,
+        2 => EntryContent::Symlink { points_to: (*b"x").into() },
+        3 | 4 => EntryContent::File { size: kind.into() },
+        5 if kind >= 128 => EntryContent::Stream,
+        5 if kind >= 64 => EntryContent::HardLink { to: EntryId(u64::from(parent % 16)), size: 3 },
+        5 => EntryContent::File { size: u64::MAX },
+        n => EntryContent::File { size: u64::from(FRAME) * u64::from(n - 5) + u64::from(kind >> 3) },
     };
-    Entry { place, kind, meta: Meta::default(), version: None, more: None }
+    Entry { place, kind, meta: EntryMetadata::default(), version: None, more: None }
 }

@@ -5,19 +5,19 @@
 
 use std::fmt::Debug;
 
-use haul_engine::codec::Unpacker;
-use haul_proto::codec::Writer;
+use haul_engine::codec::PayloadDecompressor;
+use haul_proto::compression::Codec;
+use haul_proto::encoding::Writer;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::JobNumber;
 use haul_proto::integrity::frame_check;
-use haul_proto::journal::{HEADER_BYTES, Header, Kinship, decode_slot, encode_slot, slot_offset};
-use haul_proto::wire::compressed::Codec;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::frame::{PREFIX_LEN, Prefix, lengths_check};
-use haul_proto::wire::handshake::{ANSWER_LEN, Answer, GREETING_LEN, Greeting, Suite, transcript};
-use haul_proto::wire::limits::FRAME_MAX;
-use haul_proto::wire::link::{HEADER_LEN, decode_header, encode_header};
+use haul_proto::journal::{HEADER_BYTES, JournalHeader, PartialMatch, decode_slot, encode_slot, slot_offset};
+use haul_proto::limits::FRAME_MAX;
+use haul_proto::wire::compressed_message::CompressedMessage;
+use haul_proto::wire::control_channel::{HEADER_LEN, decode_header, encode_header};
+use haul_proto::wire::frame::{PREFIX_LEN, RecordPrefix, lengths_check};
+use haul_proto::wire::handshake::{ANSWER_LEN, CipherSuite, GREETING_LEN, GreetingAnswer, StreamGreeting, transcript};
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
-use haul_proto::wire::packed::Packed;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 use haul_proto::wire::serve::{ClientProof, DIRECTORY_MAX, decode_directory};
@@ -31,8 +31,8 @@ pub const CHECK_BYTES: usize = 8;
 /// Messages from a source.
 pub fn source_message(data: &[u8]) {
     comes_back(data, |bytes| SourceMessage::decode(bytes, JOB), |message| message.encode(JOB));
-    if let Ok(Some(packed)) = Packed::decode(data, JOB) {
-        assert_eq!(Packed::decode(&packed.encode(JOB), JOB), Ok(Some(packed)));
+    if let Ok(Some(packed)) = CompressedMessage::decode(data, JOB) {
+        assert_eq!(CompressedMessage::decode(&packed.encode(JOB), JOB), Ok(Some(packed)));
     }
 }
 
@@ -74,7 +74,7 @@ pub fn trailer(data: &[u8]) {
     let [a, b, c, d, e, f] = lengths;
     let [g, h] = lengths_check(lengths);
     let head = [a, b, c, d, e, f, g, h];
-    let Ok(prefix) = Prefix::decode(head) else { return };
+    let Ok(prefix) = RecordPrefix::decode(head) else { return };
     assert_eq!(prefix.encode(), head);
     assert!(prefix.rest_len() < 2 << 20);
     comes_back(
@@ -97,11 +97,11 @@ pub fn compressed_payload(data: &[u8]) {
     let Ok(codec) = Codec::from_number(*codec) else { return };
     let mut out = vec![0xa5; plain + 64];
     let (payload, behind) = out.split_at_mut(plain);
-    let unpacked = Unpacker::default().unpack(codec, packed, payload);
+    let unpacked = PayloadDecompressor::default().unpack(codec, packed, payload);
     assert!(behind.iter().all(|byte| *byte == 0xa5), "written beyond the payload");
     if unpacked.is_ok() {
         let mut again = vec![0x5a; plain];
-        assert_eq!(Unpacker::default().unpack(codec, packed, &mut again), Ok(()));
+        assert_eq!(PayloadDecompressor::default().unpack(codec, packed, &mut again), Ok(()));
         equal(&payload.to_vec(), &again);
     }
 }
@@ -115,10 +115,10 @@ pub fn journal(data: &[u8]) {
     fields[..header.len()].copy_from_slice(header);
     // No input has the right CRC by chance.
     check.copy_from_slice(&frame_check(fields).to_le_bytes());
-    if let Ok(decoded) = Header::decode(&bytes) {
-        equal(&Header::decode(&decoded.encode()), &Ok(decoded.clone()));
+    if let Ok(decoded) = JournalHeader::decode(&bytes) {
+        equal(&JournalHeader::decode(&decoded.encode()), &Ok(decoded.clone()));
         assert!(decoded.frames() == 0 || slot_offset(decoded.frames() - 1) >= HEADER_BYTES as u64);
-        equal(&decoded.kinship(&decoded), &Kinship::Same);
+        equal(&decoded.kinship(&decoded), &PartialMatch::Same);
     }
     if let Some(record) = slot.first_chunk().and_then(|slot| decode_slot(7, slot)) {
         equal(&decode_slot(7, &encode_slot(7, &record)), &Some(record));
@@ -128,14 +128,14 @@ pub fn journal(data: &[u8]) {
 /// A greeting and, behind it, an answer.
 pub fn handshake(data: &[u8]) {
     let Some((greeting, rest)) = data.split_first_chunk::<GREETING_LEN>() else { return };
-    if let Ok(decoded) = Greeting::decode(greeting) {
+    if let Ok(decoded) = StreamGreeting::decode(greeting) {
         assert_eq!(decoded.encode(), *greeting);
     }
     let Some(answer) = rest.first_chunk::<ANSWER_LEN>() else { return };
-    if let Ok(decoded) = Answer::decode(answer) {
+    if let Ok(decoded) = GreetingAnswer::decode(answer) {
         assert_eq!(decoded.encode(), *answer);
     }
-    let suites = rest.get(ANSWER_LEN).and_then(|number| Suite::from_number(*number).ok());
+    let suites = rest.get(ANSWER_LEN).and_then(|number| CipherSuite::from_number(*number).ok());
     if let Some(suite) = suites {
         assert_eq!(transcript(greeting, answer, suite).len(), GREETING_LEN + ANSWER_LEN + 1);
     }
@@ -151,7 +151,7 @@ pub fn link_header(data: &[u8]) {
     }
 }
 
-fn comes_back<T>(data: &[u8], decode: impl Fn(&[u8]) -> Result<T, ProtocolFault>, encode: impl Fn(&T) -> Vec<u8>) {
+fn comes_back<T>(data: &[u8], decode: impl Fn(&[u8]) -> Result<T, ProtocolError>, encode: impl Fn(&T) -> Vec<u8>) {
     let Ok(first) = decode(data) else { return };
     let bytes = encode(&first);
     let second = decode(&bytes).unwrap_or_else(|fault| panic!("what was accepted is refused: {fault}"));

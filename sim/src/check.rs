@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use haul_proto::need::{Decision, decide};
+use haul_proto::overwrite_policy::{OverwriteDecision, decide};
 
 use crate::disk::{Disk, Standing, existing};
 use crate::receiver::{Fate, Receiver, conduct};
@@ -113,7 +113,7 @@ fn entry(scenario: &Scenario, node: &Node, fate: Fate, disk: &Disk, at_start: &D
         Fate::Refused => {
             let kind = node.offered_kind();
             let decision = decide(&kind, node.stamp, &existing(at_start, &node.path), conduct(scenario.in_the_way));
-            if scenario.is_calm() && !matches!(decision, Decision::Refuse(_)) {
+            if scenario.is_calm() && !matches!(decision, OverwriteDecision::Refuse(_)) {
                 return wrong("nothing stood in its way");
             }
             Ok(())

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use haul_proto::manifest::{Node, Stamp};
-use haul_proto::need::Existing;
+use haul_proto::entry::{SpecialFile, Timestamp};
+use haul_proto::overwrite_policy::ExistingEntry;
 
 use crate::content::Content;
 use crate::tree::{Tree, What};
@@ -16,7 +16,7 @@ pub enum Standing {
     /// A directory.
     Directory,
     /// A file.
-    File(Content, Stamp),
+    File(Content, Timestamp),
     /// A link.
     Link(Box<[u8]>),
     /// A FIFO.
@@ -29,13 +29,13 @@ pub enum Standing {
 pub type Disk = BTreeMap<Vec<u8>, Standing>;
 
 /// What stands at a path, as the machines' table wants to know it.
-pub fn existing(disk: &Disk, path: &[u8]) -> Existing {
+pub fn existing(disk: &Disk, path: &[u8]) -> ExistingEntry {
     match disk.get(path) {
-        None => Existing::Absent,
-        Some(Standing::Directory) => Existing::Directory,
-        Some(Standing::File(content, stamp)) => Existing::File { size: content.size(), modified: *stamp },
-        Some(Standing::Link(points_to)) => Existing::Symlink(points_to.clone()),
-        Some(Standing::Special | Standing::Device) => Existing::Special(Node::Fifo),
+        None => ExistingEntry::Absent,
+        Some(Standing::Directory) => ExistingEntry::Directory,
+        Some(Standing::File(content, stamp)) => ExistingEntry::File { size: content.size(), modified: *stamp },
+        Some(Standing::Link(points_to)) => ExistingEntry::Symlink(points_to.clone()),
+        Some(Standing::Special | Standing::Device) => ExistingEntry::Special(SpecialFile::Fifo),
     }
 }
 
@@ -67,7 +67,7 @@ pub fn before(tree: &Tree, mixed: bool, rng: &mut Rng) -> Disk {
 
 impl crate::tree::Node {
     /// A time that this entry never had.
-    fn stamp_before(&self) -> Stamp {
-        Stamp { seconds: self.stamp.seconds - 1, ..self.stamp }
+    fn stamp_before(&self) -> Timestamp {
+        Timestamp { seconds: self.stamp.seconds - 1, ..self.stamp }
     }
 }

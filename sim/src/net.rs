@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use haul_proto::codec::Writer;
-use haul_proto::wire::frame::{Prefix, Trailer};
+use haul_proto::encoding::Writer;
+use haul_proto::wire::frame::{RecordPrefix, RecordTrailer};
 
 use crate::content::Block;
 use haul_lab::Rng;
@@ -25,21 +25,21 @@ pub struct Record {
 
 impl Record {
     /// Encodes a record.
-    pub fn new(payload: Block, trailer: &Trailer) -> Self {
+    pub fn new(payload: Block, trailer: &RecordTrailer) -> Self {
         let mut out = Writer::new();
         trailer.encode(&mut out);
         let trailer = out.into_bytes();
-        let prefix = Prefix { payload: payload.len(), trailer: trailer.len() }.encode();
+        let prefix = RecordPrefix { payload: payload.len(), trailer: trailer.len() }.encode();
         Self { prefix, payload, trailer }
     }
 
     /// Decodes it.
-    pub fn open(&self) -> Result<Trailer, String> {
-        let prefix = Prefix::decode(self.prefix).map_err(|fault| format!("a prefix: {fault}"))?;
+    pub fn open(&self) -> Result<RecordTrailer, String> {
+        let prefix = RecordPrefix::decode(self.prefix).map_err(|fault| format!("a prefix: {fault}"))?;
         if (prefix.payload, prefix.trailer) != (self.payload.len(), self.trailer.len()) {
             return Err("a prefix that came back differently".into());
         }
-        Trailer::decode(&self.trailer, prefix.payload).map_err(|fault| format!("a trailer: {fault}"))
+        RecordTrailer::decode(&self.trailer, prefix.payload).map_err(|fault| format!("a trailer: {fault}"))
     }
 }
 

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use haul_lab::Rng;
-use haul_proto::journal::{HEADER_BYTES, Header, Record, SLOT_BYTES, decode_slot, encode_slot, slot_offset};
+use haul_proto::journal::{
+    HEADER_BYTES, JournalHeader, JournalRecord, SLOT_BYTES, decode_slot, encode_slot, slot_offset,
+};
 
 use crate::content::{Block, Content, frame_len};
 
@@ -21,14 +23,14 @@ pub struct Part {
 
 impl Part {
     /// Of a file of `size` bytes, with a journal that begins with this.
-    pub fn new(size: u64, header: Option<&Header>) -> Self {
+    pub fn new(size: u64, header: Option<&JournalHeader>) -> Self {
         let blocks = vec![None; index(frame_len().frames(size))];
         Self { size, blocks, journal: header.map(|header| header.encode().to_vec()), fresh: BTreeSet::new() }
     }
 
     /// Of what it is a part, if the journal tells.
-    pub fn header(&self) -> Option<Header> {
-        Header::decode(self.journal.as_ref()?.first_chunk::<HEADER_BYTES>()?).ok()
+    pub fn header(&self) -> Option<JournalHeader> {
+        JournalHeader::decode(self.journal.as_ref()?.first_chunk::<HEADER_BYTES>()?).ok()
     }
 
     /// Bytes of the whole file.
@@ -50,7 +52,7 @@ impl Part {
     }
 
     /// Records a frame.
-    pub fn record(&mut self, frame: u64, record: &Record) {
+    pub fn record(&mut self, frame: u64, record: &JournalRecord) {
         let Some(journal) = &mut self.journal else { return };
         let start = index(slot_offset(frame));
         journal.resize(journal.len().max(start + SLOT_BYTES), 0);
@@ -58,7 +60,7 @@ impl Part {
     }
 
     /// What is recorded of a frame.
-    pub fn recorded(&self, frame: u64) -> Option<Record> {
+    pub fn recorded(&self, frame: u64) -> Option<JournalRecord> {
         let slots = self.journal.as_ref()?.get(index(slot_offset(frame))..)?;
         decode_slot(frame, slots.first_chunk::<SLOT_BYTES>()?)
     }

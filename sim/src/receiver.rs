@@ -8,14 +8,15 @@ mod proof;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, Timestamp};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
-use haul_proto::journal::Record;
-use haul_proto::manifest::{Entry, Kind, Place, Stamp};
-use haul_proto::need::{Conduct, Decision, InTheWay, decide};
-use haul_proto::session::target::{Answer, Finish, Parent, Step, Target};
-use haul_proto::wire::frame::{DataFrame, PackFrame, Trailer};
-use haul_proto::wire::limits::ENTRY_WINDOW;
+use haul_proto::journal::JournalRecord;
+use haul_proto::limits::ENTRY_WINDOW;
+use haul_proto::overwrite_policy::{OverwriteDecision, OverwritePolicy, OverwriteRules, decide};
+use haul_proto::session::step::{EntryAnswer, FinishedEntry, ParentDirectory, TargetStep};
+use haul_proto::session::target::TargetSession;
+use haul_proto::wire::frame::{DataFrame, PackFrame, RecordTrailer};
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 
 use crate::Plant;
@@ -44,7 +45,7 @@ pub enum Fate {
 
 /// The target's end of one run.
 pub struct Receiver {
-    machine: Target<usize>,
+    machine: TargetSession<usize>,
     /// What the machine's handles stand for.
     open: Vec<Open>,
     todo: Vec<Todo>,
@@ -81,7 +82,7 @@ pub struct Receiver {
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// What becomes of what exists.
-    pub in_the_way: InTheWay,
+    pub in_the_way: OverwritePolicy,
     /// Hash what arrives.
     pub verify_memory: bool,
     /// Keep journals, and go on with what an earlier run left.
@@ -107,12 +108,12 @@ struct Open {
 
 /// What a thread of the engine is about to do.
 enum Todo {
-    Finish(Finish<usize>),
+    Finish(FinishedEntry<usize>),
     Name {
         entry: EntryId,
         handle: usize,
         content: Content,
-        modified: Stamp,
+        modified: Timestamp,
     },
     /// It has its name, which the disk need not have yet.
     Settle {
@@ -146,14 +147,14 @@ struct Writing {
 type Done<T> = Result<T, String>;
 
 /// A copy's, with this rule for what is in the way.
-pub fn conduct(in_the_way: InTheWay) -> Conduct {
-    Conduct { in_the_way, ..Conduct::default() }
+pub fn conduct(in_the_way: OverwritePolicy) -> OverwriteRules {
+    OverwriteRules { in_the_way, ..OverwriteRules::default() }
 }
 
 impl Receiver {
     /// Ready for the first message.
     pub fn new(streams: u16, settings: Settings, operands: HashMap<u32, Vec<u8>>) -> Self {
-        let mut machine = Target::new(frame_len());
+        let mut machine = TargetSession::new(frame_len());
         if settings.verify_memory {
             machine.keep_values();
         }
@@ -209,7 +210,7 @@ impl Receiver {
         let message = SourceMessage::decode(&bytes, JOB).map_err(|fault| format!("the source's message: {fault}"))?;
         let step = self.machine.handle(message).map_err(|fault| format!("the target refuses: {fault}"))?;
         match step {
-            Step::Examine(first, entries) => self.examine(first, &entries, storage, rng)?,
+            TargetStep::Examine(first, entries) => self.examine(first, &entries, storage, rng)?,
             step => self.follow(step, storage)?,
         }
         Ok(true)
@@ -219,19 +220,19 @@ impl Receiver {
         let (mut claims, mut tellings) = (Vec::new(), Vec::new());
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
             let path = self.place(&entry.place, storage);
-            self.unsettled += usize::from(entry.kind != Kind::Directory);
+            self.unsettled += usize::from(entry.kind != EntryContent::Directory);
             let answer = match path {
                 Some(path) => self.look(&path, entry, storage, rng)?,
                 None => {
                     self.refused_below += 1;
-                    self.unsettled -= usize::from(entry.kind != Kind::Directory);
-                    Answer::Refused
+                    self.unsettled -= usize::from(entry.kind != EntryContent::Directory);
+                    EntryAnswer::Refused
                 }
             };
-            if let Answer::Partial(handle) = &answer {
+            if let EntryAnswer::Partial(handle) = &answer {
                 claims.push(Proof::new(id, **handle));
             }
-            let old = matches!(answer, Answer::Delta(_)).then(|| Telling::new(id, &entry.kind));
+            let old = matches!(answer, EntryAnswer::Delta(_)).then(|| Telling::new(id, &entry.kind));
             tellings.extend(old.map(Todo::Tell));
             let finish = self.machine.answer(id, answer);
             self.todo.extend(finish.map(Todo::Finish));
@@ -244,15 +245,15 @@ impl Receiver {
     }
 
     /// An entry's path; none where its directory was refused.
-    fn place(&mut self, place: &Place, storage: &mut Storage) -> Option<Vec<u8>> {
+    fn place(&mut self, place: &EntryLocation, storage: &mut Storage) -> Option<Vec<u8>> {
         match (self.machine.parent(place), place) {
-            (Parent::Open(handle), Place::Child { name, .. }) => {
+            (ParentDirectory::Open(handle), EntryLocation::Child { name, .. }) => {
                 let parent = &self.open[*handle].path;
                 *self.unsettled_in.entry(parent.clone()).or_default() += 1;
                 Some([parent.as_slice(), b"/", name.as_bytes()].concat())
             }
-            (Parent::Operand(number), _) => self.operands.get(&number).cloned(),
-            (Parent::Again(handle), _) => {
+            (ParentDirectory::Operand(number), _) => self.operands.get(&number).cloned(),
+            (ParentDirectory::Again(handle), _) => {
                 // What came of the first offer is void.
                 let open = &mut self.open[*handle];
                 if !std::mem::replace(&mut open.closed, true) {
@@ -266,13 +267,13 @@ impl Receiver {
         }
     }
 
-    fn look(&mut self, path: &[u8], entry: &Entry, storage: &mut Storage, rng: &mut Rng) -> Done<Answer<usize>> {
-        let directory = entry.kind == Kind::Directory;
+    fn look(&mut self, path: &[u8], entry: &Entry, storage: &mut Storage, rng: &mut Rng) -> Done<EntryAnswer<usize>> {
+        let directory = entry.kind == EntryContent::Directory;
         let standing = storage.names.get(path);
-        if matches!((&entry.kind, standing), (Kind::File { .. }, Some(Standing::Device))) {
+        if matches!((&entry.kind, standing), (EntryContent::File { .. }, Some(Standing::Device))) {
             return match entry.place {
-                Place::Operand(_) => Ok(Answer::NeededInOrder(self.begin(path, &entry.kind, true))),
-                _ => self.settled(path, Fate::Refused, directory).map(|()| Answer::Refused),
+                EntryLocation::Operand(_) => Ok(EntryAnswer::NeededInOrder(self.begin(path, &entry.kind, true))),
+                _ => self.settled(path, Fate::Refused, directory).map(|()| EntryAnswer::Refused),
             };
         }
         let mut decision = decide(
@@ -282,59 +283,63 @@ impl Receiver {
             conduct(self.settings.in_the_way),
         );
         if self.settings.plant == Plant::KeepBySize
-            && let (Kind::File { size }, Some(Standing::File(content, _))) = (&entry.kind, standing)
+            && let (EntryContent::File { size }, Some(Standing::File(content, _))) = (&entry.kind, standing)
             && content.size() == *size
         {
-            decision = Decision::Keep;
+            decision = OverwriteDecision::Keep;
         }
         let fails = storage.full || rng.chance(self.settings.rates.create);
         let path = path.to_vec();
         Ok(match (&entry.kind, decision) {
-            (_, Decision::Refuse(_)) => {
+            (_, OverwriteDecision::Refuse(_)) => {
                 self.settled(&path, Fate::Refused, directory)?;
-                Answer::Refused
+                EntryAnswer::Refused
             }
-            (Kind::Directory, Decision::Keep) => Answer::Needed(self.begin(&path, &entry.kind, false)),
-            (_, Decision::Keep) => {
+            (EntryContent::Directory, OverwriteDecision::Keep) => {
+                EntryAnswer::Needed(self.begin(&path, &entry.kind, false))
+            }
+            (_, OverwriteDecision::Keep) => {
                 self.settled(&path, Fate::Kept, directory)?;
-                Answer::Settled
+                EntryAnswer::Settled
             }
             _ if fails => {
                 self.settled(&path, Fate::Refused, directory)?;
-                Answer::Refused
+                EntryAnswer::Refused
             }
-            (Kind::Directory, _) => {
+            (EntryContent::Directory, _) => {
                 storage.names.insert(path.clone(), Standing::Directory);
-                Answer::Needed(self.begin(&path, &entry.kind, false))
+                EntryAnswer::Needed(self.begin(&path, &entry.kind, false))
             }
-            (Kind::Symlink { points_to }, _) => {
+            (EntryContent::Symlink { points_to }, _) => {
                 storage.give_name(&path, Standing::Link(points_to.clone()), true);
                 self.settled(&path, Fate::Kept, directory)?;
-                Answer::Settled
+                EntryAnswer::Settled
             }
-            (Kind::File { .. }, _) => {
+            (EntryContent::File { .. }, _) => {
                 let part = self.find_part(&path, entry, storage);
                 let handle = self.begin(&path, &entry.kind, false);
                 match part {
                     Some(compare) => {
                         self.open[*handle].compare = compare;
-                        Answer::Partial(handle)
+                        EntryAnswer::Partial(handle)
                     }
-                    None if decision == Decision::Replace && is_large(entry) && rng.chance(500) => {
-                        Answer::Delta(handle)
+                    None if decision == OverwriteDecision::Replace && is_large(entry) && rng.chance(500) => {
+                        EntryAnswer::Delta(handle)
                     }
-                    None => Answer::Needed(handle),
+                    None => EntryAnswer::Needed(handle),
                 }
             }
-            (Kind::Stream, _) => Answer::Needed(self.begin(&path, &entry.kind, false)),
-            (Kind::HardLink { .. } | Kind::Node(_), _) => unreachable!("the model's trees have neither"),
+            (EntryContent::Stream, _) => EntryAnswer::Needed(self.begin(&path, &entry.kind, false)),
+            (EntryContent::HardLink { .. } | EntryContent::Node(_), _) => {
+                unreachable!("the model's trees have neither")
+            }
         })
     }
 
-    fn begin(&mut self, path: &[u8], kind: &Kind, is_device: bool) -> Arc<usize> {
-        let size = if let Kind::File { size } = kind { *size } else { 0 };
+    fn begin(&mut self, path: &[u8], kind: &EntryContent, is_device: bool) -> Arc<usize> {
+        let size = if let EntryContent::File { size } = kind { *size } else { 0 };
         let device = is_device.then(|| (0..frame_len().frames(size)).map(|_| None).collect());
-        let directory = *kind == Kind::Directory;
+        let directory = *kind == EntryContent::Directory;
         self.open.push(Open { path: path.to_vec(), directory, device, size, compare: false, closed: false });
         Arc::new(self.open.len() - 1)
     }
@@ -356,9 +361,9 @@ impl Receiver {
             record.payload = record.payload.damaged(rng);
         }
         match record.open()? {
-            Trailer::Data(frame) => self.streams[stream].writing = self.data(&frame, record.payload)?,
-            Trailer::Pack(pack) => self.pack(&pack, &record.payload)?,
-            Trailer::End { records } if records == self.streams[stream].records => {
+            RecordTrailer::Data(frame) => self.streams[stream].writing = self.data(&frame, record.payload)?,
+            RecordTrailer::Pack(pack) => self.pack(&pack, &record.payload)?,
+            RecordTrailer::End { records } if records == self.streams[stream].records => {
                 self.streams[stream].ended = true;
                 return Ok(true);
             }
@@ -418,14 +423,14 @@ impl Receiver {
         }
         let frame = offset / u64::from(frame_len().get());
         if !open.closed {
-            let record = Record { check: block.check(), value: Some(value) };
+            let record = JournalRecord { check: block.check(), value: Some(value) };
             match (&mut open.device, storage.parts.get_mut(&open.path)) {
                 (Some(blocks), _) => blocks[usize::try_from(frame).map_err(|error| error.to_string())?] = Some(block),
                 (None, Some(part)) => {
                     part.write(frame, block);
                     part.record(frame, &record);
                     if self.settings.plant == Plant::NameEarly {
-                        let standing = Standing::File(part.content(), Stamp::default());
+                        let standing = Standing::File(part.content(), Timestamp::default());
                         storage.names.insert(open.path.clone(), standing);
                     }
                 }
@@ -447,26 +452,28 @@ impl Receiver {
     }
 
     /// Takes up what a machine's step asks for; a thread will do it.
-    fn follow(&mut self, step: Step<usize>, storage: &mut Storage) -> Done<()> {
+    fn follow(&mut self, step: TargetStep<usize>, storage: &mut Storage) -> Done<()> {
         match step {
-            Step::None
-            | Step::Connect(..)
-            | Step::StreamsLost(_)
-            | Step::Passed(_)
-            | Step::Owner { .. }
-            | Step::LeftOut(..)
-            | Step::Patterns(..) => {}
-            Step::Finish(finish) => self.todo.push(Todo::Finish(finish)),
-            Step::Abandon(entry, handle, _) => {
+            TargetStep::None
+            | TargetStep::Connect(..)
+            | TargetStep::StreamsLost(_)
+            | TargetStep::Passed(_)
+            | TargetStep::Owner { .. }
+            | TargetStep::LeftOut(..)
+            | TargetStep::Patterns(..) => {}
+            TargetStep::Finish(finish) => self.todo.push(Todo::Finish(finish)),
+            TargetStep::Abandon(entry, handle, _) => {
                 self.abandoned += 1;
                 self.todo.push(Todo::Remove { entry, handle: *handle });
             }
-            Step::Mismatch(entry, handle) => {
+            TargetStep::Mismatch(entry, handle) => {
                 self.mismatched += 1;
                 storage.parts.remove(&self.open[*handle].path);
                 self.fail(entry, *handle, storage)?;
             }
-            Step::Examine(..) | Step::Differs(..) | Step::Sum(..) => return Err("a step where it cannot be".into()),
+            TargetStep::Examine(..) | TargetStep::Differs(..) | TargetStep::Sum(..) => {
+                return Err("a step where it cannot be".into());
+            }
         }
         Ok(())
     }

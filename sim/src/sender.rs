@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use haul_proto::entry::{Entry, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::ids::{EntryId, JobNumber, StreamId};
 use haul_proto::integrity::Digest;
-use haul_proto::manifest::{Entry, Meta, Place, Stamp};
 use haul_proto::path::Name;
-use haul_proto::plan::{FlowFrame, Piece, SmallFile, Work};
 use haul_proto::ranges::RangeSet;
-use haul_proto::session::source::Source;
-use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
-use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::scheduler::{Chunk, FlowFrame, SmallFile, WorkItem};
+use haul_proto::session::source::SourceSession;
+use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, RecordTrailer};
+use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 
 use crate::Plant;
 use crate::content::{Block, frame_len};
@@ -25,14 +25,14 @@ pub const JOB: JobNumber = JobNumber(7);
 
 /// The source's end of one run.
 pub struct Sender {
-    machine: Source<usize>,
+    machine: SourceSession<usize>,
     /// Position in the walk.
     at: usize,
     offers_ended: bool,
     /// Ids of what was offered, by node: the last one, where that was offered anew.
     offered: HashMap<usize, EntryId>,
     /// Times of what was offered.
-    stamps: HashMap<EntryId, Stamp>,
+    stamps: HashMap<EntryId, Timestamp>,
     streams: Vec<Outgoing>,
     /// Frames of flows, and their values, until the end of the run.
     kept: HashMap<(EntryId, u64), (Block, [u8; 32])>,
@@ -55,7 +55,7 @@ pub struct Told {
 
 #[derive(Default)]
 struct Outgoing {
-    work: Option<Work<usize>>,
+    work: Option<WorkItem<usize>>,
     /// Frames of its piece that were read, and their values.
     read: Vec<(u64, [u8; 32])>,
     /// Those of them that the target has.
@@ -67,7 +67,7 @@ struct Outgoing {
 impl Sender {
     /// At the beginning of the walk.
     pub fn new(streams: u16, rates: Rates, plant: Plant) -> Self {
-        let mut machine = Source::new(frame_len(), streams);
+        let mut machine = SourceSession::new(frame_len(), streams);
         machine.keep_pieces();
         Self {
             machine,
@@ -132,8 +132,8 @@ impl Sender {
     fn offer(&mut self, tree: &Tree, id: usize) {
         let node = &tree.nodes[id];
         let place = match node.parent {
-            None => Place::Operand(u32::try_from(id).unwrap_or(u32::MAX)),
-            Some(parent) => Place::Child {
+            None => EntryLocation::Operand(u32::try_from(id).unwrap_or(u32::MAX)),
+            Some(parent) => EntryLocation::Child {
                 parent: self.offered[&parent],
                 name: Name::new(&node.name).expect("names of the tree are names"),
             },
@@ -154,7 +154,8 @@ impl Sender {
             return;
         }
         let node = &tree.nodes[id];
-        if let Some(again) = self.machine.offer_again(entry, described(node, Place::Again(entry)), Arc::new(id)) {
+        if let Some(again) = self.machine.offer_again(entry, described(node, EntryLocation::Again(entry)), Arc::new(id))
+        {
             self.note_offer(node, id, again);
         }
     }
@@ -180,8 +181,8 @@ impl Sender {
         let message = TargetMessage::decode(&bytes, JOB).map_err(|fault| format!("the target's message: {fault}"))?;
         match &message {
             TargetMessage::Needs { needs, .. } => {
-                self.told.kept += needs.iter().filter(|need| **need == Need::Nothing).count() as u64;
-                self.told.refused += needs.iter().filter(|need| **need == Need::Refused).count() as u64;
+                self.told.kept += needs.iter().filter(|need| **need == TransferNeed::Nothing).count() as u64;
+                self.told.refused += needs.iter().filter(|need| **need == TransferNeed::Refused).count() as u64;
             }
             TargetMessage::Done { runs } => self.told.done += runs.iter().map(|run| run.1).sum::<u64>(),
             _ => {}
@@ -203,23 +204,25 @@ impl Sender {
             return false;
         }
         let record = match self.streams[stream].work.take() {
-            Some(Work::Next(next)) => self.read_flow(&next, tree, rng),
-            Some(Work::Kept(kept)) => {
+            Some(WorkItem::Next(next)) => self.read_flow(&next, tree, rng),
+            Some(WorkItem::Kept(kept)) => {
                 let kept_frame = self.kept.get(&(kept.entry, kept.index)).cloned();
                 kept_frame.map(|(block, value)| data_record(kept.entry, kept.index, block, value))
             }
-            Some(Work::Compare(piece, held)) => self.read_frame(stream, piece, held, tree, rng),
+            Some(WorkItem::Compare(piece, held)) => self.read_frame(stream, piece, held, tree, rng),
             // What an old file has is the engine's to find out: here, all of it is sent.
-            Some(Work::Frames(piece) | Work::Delta(piece, _)) => self.read_frame(stream, piece, Vec::new(), tree, rng),
-            Some(Work::Pack(files)) => self.read_pack(&files, tree, rng),
-            None => match self.machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX) {
+            Some(WorkItem::Frames(piece) | WorkItem::Delta(piece, _)) => {
+                self.read_frame(stream, piece, Vec::new(), tree, rng)
+            }
+            Some(WorkItem::Pack(files)) => self.read_pack(&files, tree, rng),
+            None => match self.machine.next_work(haul_proto::scheduler::PIECE_FRAMES_MAX) {
                 Some(work) => {
                     self.streams[stream].work = Some(work);
                     return true;
                 }
                 None if self.machine.is_finished() => {
                     self.streams[stream].ended = true;
-                    let end = Trailer::End { records: self.streams[stream].records };
+                    let end = RecordTrailer::End { records: self.streams[stream].records };
                     net.streams[stream].way.send(Record::new(Block::Bytes([].into()), &end));
                     return true;
                 }
@@ -257,7 +260,7 @@ impl Sender {
     fn read_frame(
         &mut self,
         stream: usize,
-        piece: Piece<usize>,
+        piece: Chunk<usize>,
         held: Vec<Digest>,
         tree: &mut Tree,
         rng: &mut Rng,
@@ -290,7 +293,7 @@ impl Sender {
             self.machine.frames_read(entry, &read, &same);
             self.machine.piece_done(piece.ticket);
         } else {
-            let work = if held.is_empty() { Work::Frames(piece) } else { Work::Compare(piece, held) };
+            let work = if held.is_empty() { WorkItem::Frames(piece) } else { WorkItem::Compare(piece, held) };
             (self.streams[stream].work, self.streams[stream].read, self.streams[stream].same) =
                 (Some(work), read, same);
         }
@@ -307,7 +310,7 @@ impl Sender {
         let What::File(file) = &tree.nodes[*next.handle].what else { return None };
         let size = file.content.size();
         let frames = next.index..next.index + 1;
-        let piece = Piece { entry, handle: Arc::clone(&next.handle), size, frames, ticket: 0 };
+        let piece = Chunk { entry, handle: Arc::clone(&next.handle), size, frames, ticket: 0 };
         let read = self.read(&piece, next.index, tree, rng);
         let Some(block) = read.filter(|_| tree.nodes[*next.handle].stamp == modified) else {
             self.machine.fail(entry, "it cannot be read, or has changed");
@@ -321,7 +324,7 @@ impl Sender {
         Some(data_record(entry, next.index, block, value))
     }
 
-    fn read(&self, piece: &Piece<usize>, index: u64, tree: &mut Tree, rng: &mut Rng) -> Option<Block> {
+    fn read(&self, piece: &Chunk<usize>, index: u64, tree: &mut Tree, rng: &mut Rng) -> Option<Block> {
         tree.touch(*piece.handle);
         let What::File(file) = &tree.nodes[*piece.handle].what else { return None };
         if matches!(file.trouble, Trouble::Unreadable(from) if index >= from) || rng.chance(self.rates.read) {
@@ -361,13 +364,13 @@ impl Sender {
         }
         let block = Block::Bytes(payload.into());
         let pack = PackFrame { job: JOB, check: block.check(), files: packed };
-        Some(Record::new(block, &Trailer::Pack(pack)))
+        Some(Record::new(block, &RecordTrailer::Pack(pack)))
     }
 }
 
 /// What is offered of an entry, as it is now.
-fn described(node: &Node, place: Place) -> Entry {
-    let meta = Meta { modified: node.stamp, ..Meta::default() };
+fn described(node: &Node, place: EntryLocation) -> Entry {
+    let meta = EntryMetadata { modified: node.stamp, ..EntryMetadata::default() };
     Entry { place, kind: node.offered_kind(), meta, version: node.offered_version(), more: None }
 }
 
@@ -378,5 +381,5 @@ fn id(stream: usize) -> StreamId {
 fn data_record(entry: EntryId, index: u64, block: Block, value: [u8; 32]) -> Record {
     let offset = index * u64::from(frame_len().get());
     let check = block.check();
-    Record::new(block, &Trailer::Data(DataFrame { job: JOB, entry, offset, check, value }))
+    Record::new(block, &RecordTrailer::Data(DataFrame { job: JOB, entry, offset, check, value }))
 }

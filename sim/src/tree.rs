@@ -1,6 +1,6 @@
 //! What is at the source: a random tree, the order in which it is walked, and files that fail or change under the reader.
 
-use haul_proto::manifest::{Kind, Stamp, Version};
+use haul_proto::entry::{EntryContent, FileVersion, Timestamp};
 
 use crate::content::{Content, frame_len};
 use haul_lab::Rng;
@@ -20,9 +20,9 @@ pub struct Node {
     /// What it is.
     pub what: What,
     /// Time of last modification.
-    pub stamp: Stamp,
+    pub stamp: Timestamp,
     /// Which file it is, and since when it is unchanged.
-    pub version: Version,
+    pub version: FileVersion,
 }
 
 /// What an entry is.
@@ -136,8 +136,8 @@ impl Tree {
             Some(parent) => [self.nodes[parent].path.as_slice(), b"/", &name].concat(),
             None => name.clone(),
         };
-        let stamp = Stamp { seconds: 1_000_000_000 + (rng.number() >> 40).cast_signed(), nanoseconds: 7 };
-        let version = Version { device: 1, inode: id as u64, changed: stamp };
+        let stamp = Timestamp { seconds: 1_000_000_000 + (rng.number() >> 40).cast_signed(), nanoseconds: 7 };
+        let version = FileVersion { device: 1, inode: id as u64, changed: stamp };
         self.nodes.push(Node { parent, name, path, what, stamp, version });
         self.walk.push(Visit::Enter(id));
         id
@@ -210,16 +210,16 @@ fn trouble(content: &Content, rng: &mut Rng) -> Trouble {
 
 impl Node {
     /// What is offered of it.
-    pub fn offered_kind(&self) -> Kind {
+    pub fn offered_kind(&self) -> EntryContent {
         match &self.what {
-            What::Directory => Kind::Directory,
-            What::Link(points_to) => Kind::Symlink { points_to: points_to.clone() },
-            What::File(file) => Kind::File { size: file.content.size() },
+            What::Directory => EntryContent::Directory,
+            What::Link(points_to) => EntryContent::Symlink { points_to: points_to.clone() },
+            What::File(file) => EntryContent::File { size: file.content.size() },
         }
     }
 
     /// What is offered with a large file, so that a later run knows whether it is the same.
-    pub fn offered_version(&self) -> Option<Version> {
+    pub fn offered_version(&self) -> Option<FileVersion> {
         let is_large = matches!(&self.what, What::File(file) if file.content.size() > frame_len().pack_file_max());
         is_large.then_some(self.version)
     }

@@ -11,7 +11,7 @@ use crate::sender::Sender;
 use crate::storage::Storage;
 use crate::tree::{Tree, What};
 use haul_lab::Rng;
-use haul_proto::need::InTheWay;
+use haul_proto::overwrite_policy::OverwritePolicy;
 
 /// Each such seed has a tree that is wider than the window.
 const WIDE_EVERY: u64 = 512;
@@ -51,7 +51,7 @@ pub struct Rates {
 #[derive(Debug)]
 pub struct Scenario {
     /// What becomes of what exists.
-    pub in_the_way: InTheWay,
+    pub in_the_way: OverwritePolicy,
     rates: Rates,
     streams: u16,
     verify_memory: bool,
@@ -153,7 +153,7 @@ impl Scenario {
             full: if calm || wide { 0 } else { rng.pick(&[0, 0, 0, 2]) },
         };
         Self {
-            in_the_way: if rng.chance(500) { InTheWay::Replace } else { InTheWay::Report },
+            in_the_way: if rng.chance(500) { OverwritePolicy::Replace } else { OverwritePolicy::Report },
             rates,
             streams: 1 + u16::try_from(rng.below(4)).unwrap_or(0),
             verify_memory: rng.chance(300),

@@ -1,6 +1,6 @@
 //! What the options say of how data connections are made.
 
-use haul_engine::job::spec::{Callback, Family, Network};
+use haul_engine::job::spec::{AddressFamily, CallbackAddress, NetworkOptions};
 use haul_proto::path::escape;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -9,14 +9,14 @@ use crate::args::values::Values;
 use crate::resolve::contradiction;
 
 /// What the options of a copy say.
-pub fn network(values: &Values) -> Result<Network, UsageError> {
+pub fn network(values: &Values) -> Result<NetworkOptions, UsageError> {
     let callback = callback(values)?;
     let ports = ports(values)?;
     if ports.is_some() && callback.as_ref().is_some_and(|callback| callback.port.is_some()) {
         return Err(UsageError::new("--callback with a port and --port contradict each other")
             .remedy("leave one of the ports out"));
     }
-    Ok(Network {
+    Ok(NetworkOptions {
         callback,
         bind: bind(values)?,
         family: family(values, "st")?,
@@ -27,21 +27,21 @@ pub fn network(values: &Values) -> Result<Network, UsageError> {
 }
 
 /// The only kind of addresses that is to be used in one of these places.
-pub fn family(values: &Values, places: &str) -> Result<Option<Family>, UsageError> {
+pub fn family(values: &Values, places: &str) -> Result<Option<AddressFamily>, UsageError> {
     let is_for = |id: &str| -> Result<bool, UsageError> {
         let words = ["c", "s", "t", "cs", "ct", "st", "cst", "c,s", "c,t", "s,t", "c,s,t"].map(|word| (word, word));
         Ok(values.choice(id, &words)?.is_some_and(|word| word.contains(|place| places.contains(place))))
     };
     match (is_for("ipv4")?, is_for("ipv6")?) {
         (true, true) => Err(contradiction("ipv4", "ipv6")),
-        (true, false) => Ok(Some(Family::V4)),
-        (false, true) => Ok(Some(Family::V6)),
+        (true, false) => Ok(Some(AddressFamily::V4)),
+        (false, true) => Ok(Some(AddressFamily::V6)),
         (false, false) => Ok(None),
     }
 }
 
 /// `HOST`, `HOST:PORT`, or an IPv6 address, in brackets if a port follows.
-fn callback(values: &Values) -> Result<Option<Callback>, UsageError> {
+fn callback(values: &Values) -> Result<Option<CallbackAddress>, UsageError> {
     let Some(text) = values.text("callback")? else { return Ok(None) };
     let bad = || {
         UsageError::new(format!("--callback {}: not an address or a name", escape(text.as_bytes())))
@@ -57,7 +57,7 @@ fn callback(values: &Values) -> Result<Option<Callback>, UsageError> {
     let is_address = host.parse::<IpAddr>().is_ok();
     let is_name =
         !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.' || b == b'_');
-    if is_address || is_name && inside.is_none() { Ok(Some(Callback { host, port })) } else { Err(bad()) }
+    if is_address || is_name && inside.is_none() { Ok(Some(CallbackAddress { host, port })) } else { Err(bad()) }
 }
 
 fn bind(values: &Values) -> Result<Option<String>, UsageError> {
@@ -92,12 +92,12 @@ pub fn ports(values: &Values) -> Result<Option<(u16, u16)>, UsageError> {
 #[cfg(test)]
 mod tests {
     use crate::resolve::tests::{good, plan_of};
-    use haul_engine::job::spec::{Callback, Family};
+    use haul_engine::job::spec::{AddressFamily, CallbackAddress};
 
     #[test]
     fn an_address_to_call_back_may_have_a_port() {
         let callback = |line: &str| good(&format!("{line} a h:b")).job.options.network.callback;
-        let at = |host: &str, port| Some(Callback { host: host.into(), port });
+        let at = |host: &str, port| Some(CallbackAddress { host: host.into(), port });
         assert_eq!(callback("-H 10.10.1.155"), at("10.10.1.155", None));
         assert_eq!(callback("-H 10.10.1.155:5031"), at("10.10.1.155", Some(5031)));
         assert_eq!(callback("-H db1.lan:9"), at("db1.lan", Some(9)));
@@ -113,7 +113,7 @@ mod tests {
             let job = good(&format!("{line} a h:b")).job;
             (job.access.family, job.options.network.family)
         };
-        let (v4, v6) = (Some(Family::V4), Some(Family::V6));
+        let (v4, v6) = (Some(AddressFamily::V4), Some(AddressFamily::V6));
         assert_eq!(families("-4"), (v4, v4));
         assert_eq!(families("-6 -r"), (v6, v6));
         assert_eq!(families("-4 c"), (v4, None));

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_engine::job::spec::{Host, Location, Piped};
+use haul_engine::job::spec::{Host, Location, PipeEnd};
 
 use crate::args::UsageError;
 use crate::args::operand::parse_operand;
@@ -22,9 +22,9 @@ const STANDARD: &str = "-";
 #[derive(Debug, Default)]
 pub struct Pipes {
     /// The one source.
-    pub source: Option<Piped>,
+    pub source: Option<PipeEnd>,
     /// The target.
-    pub target: Option<Piped>,
+    pub target: Option<PipeEnd>,
 }
 
 /// Which ends `-N` names: source, target.
@@ -69,11 +69,11 @@ pub fn pipes(values: &Values, operands: &[OsString], sources: &[Location]) -> Re
     }
     let source = match is_input {
         true => Some(standard(io::stdin())?),
-        false => source_named.then_some(Piped::Named).or(growing),
+        false => source_named.then_some(PipeEnd::Named).or(growing),
     };
     let target = match is_standard(target) {
         true => Some(standard(io::stdout())?),
-        false => target_named.then_some(Piped::Named),
+        false => target_named.then_some(PipeEnd::Named),
     };
     let are_several = sources.len() > 1 || values.flag("infiles");
     if (source.is_some() || target.is_some()) && are_several {
@@ -84,9 +84,9 @@ pub fn pipes(values: &Values, operands: &[OsString], sources: &[Location]) -> Re
 }
 
 /// `-R`: for how long a file may not grow until it has ended.
-fn growing(values: &Values) -> Result<Option<Piped>, UsageError> {
+fn growing(values: &Values) -> Result<Option<PipeEnd>, UsageError> {
     let quiet = values.time("realtime", Duration::from_secs(1)..=QUIET_MAX, "from 1s to 1d")?;
-    Ok(quiet.map(Piped::Growing))
+    Ok(quiet.map(PipeEnd::Growing))
 }
 
 fn refuse_standard_output(values: &Values) -> Result<(), UsageError> {
@@ -101,8 +101,8 @@ fn refuse_standard_output(values: &Values) -> Result<(), UsageError> {
     }
 }
 
-fn standard(stream: impl AsFd) -> Result<Piped, UsageError> {
+fn standard(stream: impl AsFd) -> Result<PipeEnd, UsageError> {
     let owned = stream.as_fd().try_clone_to_owned();
     let fd: OwnedFd = owned.map_err(|error| UsageError::new(format!("-: it is not open: {error}")))?;
-    Ok(Piped::Standard(Arc::new(fd)))
+    Ok(PipeEnd::Standard(Arc::new(fd)))
 }

@@ -21,14 +21,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_engine::job::spec::{
-    Access, CacheUse, Cipher, DirectIo, Fsync, Host, Job, LeaveOut, Location, Login, Method, NULL_TARGET, Options,
-    Policy, Retries, SILENCE_MIN, Symlinks, Verify, is_null,
+    CacheUse, Cipher, CompressionMethod, CompressionPolicy, DirectIo, Fsync, Host, Job, JobOptions, Location, Login,
+    NULL_TARGET, RemoteAccess, Retries, SILENCE_MIN, SkipOptions, Symlinks, Verify, is_null,
 };
 use haul_engine::launch::served_label;
-use haul_engine::policy::Rule;
+use haul_engine::policy::PolicyRule;
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
+use haul_proto::limits::{CONGESTION_MAX, RATE_MIN};
 use haul_proto::path::escape;
-use haul_proto::wire::limits::{CONGESTION_MAX, RATE_MIN};
 
 use crate::args::table::typed;
 use crate::args::values::Values;
@@ -93,9 +93,9 @@ pub struct Plan {
 #[derive(Debug)]
 pub struct Settings {
     /// For the engine.
-    pub options: Options,
+    pub options: JobOptions,
     /// For the engine.
-    pub access: Access,
+    pub access: RemoteAccess,
     /// For the display.
     pub display: Display,
     /// Where `--checksums` writes.
@@ -174,7 +174,7 @@ fn planned(
     settings.options.base = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
     let Settings { options, access, display, checksums, digests, report, time_limit } = settings;
-    let options = Options { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
+    let options = JobOptions { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
     let job = Job { sources, list, target, options, access };
     let is_remote = [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local);
     let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
@@ -224,20 +224,20 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
     let checksums = checksums(values)?;
     let (checksum, digests) = digests::digests(values)?;
     refuse_contradictions(values)?;
-    let defaults = Options::default();
+    let defaults = JobOptions::default();
     let per_file = checksums.is_some() || tells_of_files(&display);
     let (direct_source, direct_target) = unbuffered(values)?;
     let (window_bytes, window_fixed) = window(values)?;
     let (source_under_way, target_under_way) = buffers(values)?;
     let is_bbcps = values.dialect() == Dialect::Bbcp;
-    let options = Options {
+    let options = JobOptions {
         recursive: values.flag("recursive") || values.flag("archive"),
         in_the_way: in_the_way(values),
         preserve: metadata::preserves(values),
         kept: metadata::kept(values)?,
         modes: modes(values)?,
         symlinks: symlinks(values)?.unwrap_or(if is_bbcps { Symlinks::Ignore } else { defaults.symlinks }),
-        leave_out: LeaveOut { unreadable: values.flag("readable"), empty_directories: values.flag("no-empty-dirs") },
+        leave_out: SkipOptions { unreadable: values.flag("readable"), empty_directories: values.flag("no-empty-dirs") },
         check_space: !values.flag("nofschk"),
         make_directory: values.flag("mkdir"),
         streams: if values.flag("order") { Some(1) } else { streams(values)? },
@@ -298,7 +298,7 @@ fn progress_every(values: &Values, display: &Display) -> Result<Duration, UsageE
     Ok(match values.number("progress", 1..=MAX_PROGRESS_S)? {
         Some(seconds) => Duration::from_secs(seconds.into()),
         None if display.mode == Mode::Json => JSON_PROGRESS_EVERY,
-        None => Options::default().progress_every,
+        None => JobOptions::default().progress_every,
     })
 }
 
@@ -375,17 +375,19 @@ fn cipher(values: &Values) -> Result<Cipher, UsageError> {
 }
 
 /// `-c`: a word, or a level; 0 is off, as in bbcp.
-fn compression(values: &Values) -> Result<Policy, UsageError> {
+fn compression(values: &Values) -> Result<CompressionPolicy, UsageError> {
     let given = values.last("compress").map(OsStr::as_bytes);
     if given.is_some_and(|given| !given.is_empty() && given.iter().all(u8::is_ascii_digit)) {
         let level = values.number("compress", 0..=LEVEL_MAX.into())?.and_then(|level| u8::try_from(level).ok());
-        return Ok(level.filter(|level| *level > 0).map_or(Policy::Off, |level| Policy::Always(Method::Zstd(level))));
+        return Ok(level
+            .filter(|level| *level > 0)
+            .map_or(CompressionPolicy::Off, |level| CompressionPolicy::Always(CompressionMethod::Zstd(level))));
     }
     let words = [
-        ("auto", Policy::Auto),
-        ("off", Policy::Off),
-        ("lz4", Policy::Always(Method::Lz4)),
-        ("zstd", Policy::Always(Method::Zstd(LEVEL_DEFAULT))),
+        ("auto", CompressionPolicy::Auto),
+        ("off", CompressionPolicy::Off),
+        ("lz4", CompressionPolicy::Always(CompressionMethod::Lz4)),
+        ("zstd", CompressionPolicy::Always(CompressionMethod::Zstd(LEVEL_DEFAULT))),
     ];
     Ok(values.choice("compress", &words)?.unwrap_or_default())
 }
@@ -410,9 +412,9 @@ fn verify(values: &Values) -> Result<Verify, UsageError> {
     Ok(verify)
 }
 
-fn access(values: &Values, in_turn: bool) -> Result<Access, UsageError> {
+fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
     let Login { identity, port, ssh_options, deploy } = login(values)?;
-    Ok(Access {
+    Ok(RemoteAccess {
         identity,
         port,
         ssh_options,
@@ -449,7 +451,7 @@ fn login(values: &Values) -> Result<Login, UsageError> {
 
 fn silence(values: &Values) -> Result<Duration, UsageError> {
     let silence = values.time("silence", SILENCE_MIN..=MAX_SILENCE, "from 3s to 1h")?;
-    Ok(silence.unwrap_or(Access::default().silence))
+    Ok(silence.unwrap_or(RemoteAccess::default().silence))
 }
 
 /// One limit alone stands in the place of the default; whoever gives any means it for the first attempt, too.
@@ -470,7 +472,7 @@ fn command(values: &Values, id: &str) -> Result<Option<String>, UsageError> {
                 .remedy(format!("for example {} 'ssh %I -l %U %H /opt/bin/haul'", typed(id))))
         }
         Some(command) => {
-            let permitted = crate::commands::worker::host_policy().check(Rule::NoOwnCommands);
+            let permitted = crate::commands::worker::host_policy().check(PolicyRule::NoOwnCommands);
             permitted.map(|()| Some(command)).map_err(|text| UsageError::new(format!("{}: {text}", typed(id))))
         }
         None => Ok(None),

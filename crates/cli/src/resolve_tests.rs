@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::args::parse::{Command, parse};
-use haul_engine::job::spec::{InTheWay, Modes};
+use haul_engine::job::spec::{ModeOptions, OverwritePolicy};
 
 /// What this command line comes to.
 pub fn plan_of(line: &str, terminal: bool) -> Result<Plan, UsageError> {
@@ -32,7 +32,7 @@ fn without_options_the_engine_decides() {
     assert_eq!((options.rate_bytes_per_s, options.cpus.len()), (None, 0));
     assert_eq!((options.cipher, options.symlinks), (Cipher::Auto, Symlinks::Keep));
     assert!(
-        options.in_the_way == InTheWay::Report
+        options.in_the_way == OverwritePolicy::Report
             && !options.report_files
             && !options.recursive
             && options.verify == Verify::Wire
@@ -48,7 +48,12 @@ fn every_option_reaches_its_setting() {
          --ssh-port 2222 --ssh-option A=b --no-deploy -S s -T t h:a b",
     );
     let options = plan.job.options;
-    assert!(options.recursive && options.in_the_way == InTheWay::Replace && options.preserve && options.make_directory);
+    assert!(
+        options.recursive
+            && options.in_the_way == OverwritePolicy::Replace
+            && options.preserve
+            && options.make_directory
+    );
     assert!(options.verify == Verify::Memory && options.report_files);
     assert_eq!((options.symlinks, options.cipher), (Symlinks::Ignore, Cipher::ChaCha20Poly1305));
     assert_eq!((options.streams, options.window_bytes, options.frame_bytes), (Some(16), Some(4 << 20), Some(1 << 20)));
@@ -74,7 +79,7 @@ fn every_option_reaches_its_setting() {
 #[test]
 fn bbcps_options_reach_their_settings() {
     let options = |line| good(line).job.options;
-    assert_eq!(options("-O a b").in_the_way, InTheWay::Omit);
+    assert_eq!(options("-O a b").in_the_way, OverwritePolicy::Omit);
     let modes = |line| (options(line).modes.directory, options(line).modes.file);
     assert_eq!(modes("a b"), (None, None));
     assert_eq!(modes("-m 640 a b"), (None, Some(0o640)));
@@ -147,14 +152,20 @@ fn under_bbcps_name_its_defaults_hold() {
     let bbcp = |line| plan_under(Dialect::Bbcp, line, true).unwrap();
     let options = |line| bbcp(line).job.options;
     let plain = options("a b");
-    assert_eq!((plain.in_the_way, plain.symlinks), (InTheWay::ReportEqual, Symlinks::Ignore));
-    assert_eq!(plain.modes, Modes { file: Some(0o644), directory: Some(0o755), less_umask: true });
+    assert_eq!((plain.in_the_way, plain.symlinks), (OverwritePolicy::ReportEqual, Symlinks::Ignore));
+    assert_eq!(plain.modes, ModeOptions { file: Some(0o644), directory: Some(0o755), less_umask: true });
     assert!(!plain.report_files);
-    assert_eq!(options("-m 600 a b").modes, Modes { file: Some(0o600), directory: Some(0o755), less_umask: false });
+    assert_eq!(
+        options("-m 600 a b").modes,
+        ModeOptions { file: Some(0o600), directory: Some(0o755), less_umask: false }
+    );
     assert_eq!(options("-p -m 600 a b").modes.file, Some(0o600), "-p is not contradicted");
     assert_eq!(options("-@ keep a b").symlinks, Symlinks::Keep);
     let rules = ["-a a b", "-f a b", "-O a b", "-f -O a b"].map(|line| options(line).in_the_way);
-    assert_eq!(rules, [InTheWay::Report, InTheWay::Replace, InTheWay::Omit, InTheWay::Omit]);
+    assert_eq!(
+        rules,
+        [OverwritePolicy::Report, OverwritePolicy::Replace, OverwritePolicy::Omit, OverwritePolicy::Omit]
+    );
     assert_eq!((options("-o -s 16 a b").streams, options("-s 16 a b").streams), (Some(1), Some(16)));
     let display = |line| bbcp(line).display;
     assert_eq!((display("a b").mode, display("a b").progress_lines), (Mode::BbcpLines, false));
@@ -166,14 +177,17 @@ fn under_bbcps_name_its_defaults_hold() {
 fn compression_is_a_word_or_a_level() {
     let policy = |line| good(line).job.options.compression;
     for line in ["a b", "-c a b", "-c auto a b", "a b -rc"] {
-        assert_eq!(policy(line), Policy::Auto, "{line}");
+        assert_eq!(policy(line), CompressionPolicy::Auto, "{line}");
     }
     for line in ["-c off a b", "-c 0 a b", "--compress=off a b"] {
-        assert_eq!(policy(line), Policy::Off, "{line}");
+        assert_eq!(policy(line), CompressionPolicy::Off, "{line}");
     }
-    assert_eq!(policy("-c lz4 a b"), Policy::Always(Method::Lz4));
-    assert_eq!(policy("-c zstd a b"), Policy::Always(Method::Zstd(3)));
-    assert_eq!([policy("-rc1 a b"), policy("-c 19 a b")], [1, 19].map(|level| Policy::Always(Method::Zstd(level))));
+    assert_eq!(policy("-c lz4 a b"), CompressionPolicy::Always(CompressionMethod::Lz4));
+    assert_eq!(policy("-c zstd a b"), CompressionPolicy::Always(CompressionMethod::Zstd(3)));
+    assert_eq!(
+        [policy("-rc1 a b"), policy("-c 19 a b")],
+        [1, 19].map(|level| CompressionPolicy::Always(CompressionMethod::Zstd(level)))
+    );
     assert_eq!(good("-c run7 b").job.sources.len(), 1, "what it does not know is an operand");
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use haul_engine::job::spec::{Host, Location, Pass, PrivateKey, PublicKey, Secret};
+use haul_engine::job::spec::{ClientCredentials, Host, Location, PrivateKey, PublicKey, Secret};
 use haul_proto::path::escape;
 
 use crate::args::UsageError;
@@ -153,24 +153,26 @@ pub fn complete<'l>(values: &Values, locations: impl Iterator<Item = &'l mut Loc
     let file = values.last("secret-file").filter(|_| !wanting.is_empty());
     let own = file.map(read).transpose()?;
     for (shown, pass) in wanting {
-        *pass = completed(std::mem::replace(pass, Pass::Missing), own.as_ref())
+        *pass = completed(std::mem::replace(pass, ClientCredentials::Missing), own.as_ref())
             .map_err(|(what, remedy)| UsageError::new(format!("{shown}: {what}")).remedy(remedy))?;
     }
     Ok(())
 }
 
-fn completed(pass: Pass, own: Option<&Own>) -> Result<Pass, (&'static str, &'static str)> {
+fn completed(pass: ClientCredentials, own: Option<&Own>) -> Result<ClientCredentials, (&'static str, &'static str)> {
     match (pass, own) {
-        (Pass::Missing, Some(Own::Secret(secret))) => Ok(Pass::Secret(secret.clone())),
-        (Pass::Server(server), Some(Own::Key(own))) => Ok(Pass::Keys { own: own.clone(), server }),
-        (Pass::Missing, None) => {
+        (ClientCredentials::Missing, Some(Own::Secret(secret))) => Ok(ClientCredentials::Secret(secret.clone())),
+        (ClientCredentials::Server(server), Some(Own::Key(own))) => {
+            Ok(ClientCredentials::Keys { own: own.clone(), server })
+        }
+        (ClientCredentials::Missing, None) => {
             Err(("its secret is missing", "give the whole line that haul serve printed, or --secret-file FILE"))
         }
-        (Pass::Server(_), None) => Err(("your key is missing", "give it with --secret-file FILE")),
-        (Pass::Missing, Some(Own::Key(_))) => {
+        (ClientCredentials::Server(_), None) => Err(("your key is missing", "give it with --secret-file FILE")),
+        (ClientCredentials::Missing, Some(Own::Key(_))) => {
             Err(("the server's public key is missing", "give the whole line that haul serve printed"))
         }
-        (Pass::Server(_), Some(Own::Secret(_))) => Err((
+        (ClientCredentials::Server(_), Some(Own::Secret(_))) => Err((
             "--secret-file has a secret, and the server's key is for those who have a key",
             "leave out #haul-public-...",
         )),

@@ -27,11 +27,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use haul_engine::job::credentials::{Known, PrivateKey, PublicKey};
-use haul_engine::serve::{Credential, Directory};
-use haul_engine::worker::client_limits::{Access, ServePolicy};
+use haul_engine::job::credentials::{KnownClient, PrivateKey, PublicKey};
+use haul_engine::serve::{ServedCredential, ServedDirectory};
+use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
+use haul_proto::limits::RATE_MIN;
 use haul_proto::path::escape;
-use haul_proto::wire::limits::RATE_MIN;
 use haul_proto::wire::serve::is_directory_name;
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -68,7 +68,7 @@ const OWN_KEY: &str = "key";
 #[derive(Debug)]
 pub struct Standing {
     /// What is served.
-    pub directories: Vec<Directory>,
+    pub directories: Vec<ServedDirectory>,
     /// What the server proves itself with.
     pub key: Option<PrivateKey>,
 }
@@ -87,7 +87,8 @@ pub fn read(file: &OsStr) -> Result<Standing, UsageError> {
     let key = key.map(|file| own_key(&file)).transpose().map_err(in_file)?;
     let directories = directories.into_iter().map(|directory| complete(directory).map_err(in_file));
     let directories = directories.collect::<Result<Vec<_>, _>>()?;
-    let has_keys = |directory: &Directory| directory.credentials.iter().any(|one| matches!(one.known, Known::Key(_)));
+    let has_keys =
+        |directory: &ServedDirectory| directory.credentials.iter().any(|one| matches!(one.known, KnownClient::Key(_)));
     match directories.iter().find(|directory| has_keys(directory)) {
         Some(directory) if key.is_none() => {
             let what = format!("[{}]: clients with keys know a server by its own, and it has none", directory.name);
@@ -110,7 +111,7 @@ fn own_key(file: &str) -> Result<PrivateKey, String> {
 struct Written {
     name: String,
     path: PathBuf,
-    access: Access,
+    access: ServedAccess,
     secrets: Vec<String>,
     keys: Vec<ClientKey>,
     clients: Option<usize>,
@@ -187,8 +188,8 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
         Some(value) => value.get_ref().as_str().map(Some).ok_or_else(|| format!("{key} needs a text in quotes")),
     };
     let access = match text("access")? {
-        None => Access::Both,
-        Some(word) => Access::from_word(word).ok_or("access is read-only, write-only, create or both")?,
+        None => ServedAccess::Both,
+        Some(word) => ServedAccess::from_word(word).ok_or("access is read-only, write-only, create or both")?,
     };
     let path = PathBuf::from(text("path")?.ok_or("its path is missing")?);
     let list = |key: &str| match table.get(key) {
@@ -249,12 +250,12 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
 }
 
 /// Looks at what is written: the directory is there, and so are the secrets.
-fn complete(written: Written) -> Result<Directory, String> {
+fn complete(written: Written) -> Result<ServedDirectory, String> {
     let Written { name, path, access, secrets, keys, clients, rate, size, files, policy } = written;
     let in_table = |why: String| format!("[{name}]: {why}");
     let path = absolute(&path).map_err(in_table)?;
     let secrets = secrets.iter().map(|file| match secret::read(OsStr::new(file)) {
-        Ok(Own::Secret(secret)) => Ok(Credential::lasting(Known::Secret(secret))),
+        Ok(Own::Secret(secret)) => Ok(ServedCredential::lasting(KnownClient::Secret(secret))),
         Ok(Own::Key(_)) => {
             Err(in_table(format!("{file}: a private key is its owner's alone\nwrite the public one into keys")))
         }
@@ -262,9 +263,9 @@ fn complete(written: Written) -> Result<Directory, String> {
     });
     let is_revoked = |key: &PublicKey| keys.iter().any(|other| other.is_revoked && other.key == *key);
     let valid = keys.iter().filter(|key| !is_revoked(&key.key));
-    let valid = valid.map(|key| Ok(Credential { known: Known::Key(key.key), expires: key.expires }));
+    let valid = valid.map(|key| Ok(ServedCredential { known: KnownClient::Key(key.key), expires: key.expires }));
     let credentials = secrets.chain(valid).collect::<Result<_, _>>()?;
-    Ok(Directory { name, path, access, credentials, clients_max: clients, rate, size, files, policy })
+    Ok(ServedDirectory { name, path, access, credentials, clients_max: clients, rate, size, files, policy })
 }
 
 /// A directory as a server has it.
@@ -291,7 +292,7 @@ mod tests {
             Written {
                 name: "in".into(),
                 path: "/srv/in".into(),
-                access: Access::WriteOnly,
+                access: ServedAccess::WriteOnly,
                 secrets: vec!["a".into(), "b".into()],
                 keys: Vec::new(),
                 clients: None,
@@ -301,7 +302,7 @@ mod tests {
                 policy: ServePolicy::default(),
             }
         );
-        assert_eq!((directories[1].name.as_str(), directories[1].access), ("pub", Access::Both));
+        assert_eq!((directories[1].name.as_str(), directories[1].access), ("pub", ServedAccess::Both));
     }
 
     #[test]
@@ -331,7 +332,7 @@ mod tests {
         assert_eq!(expires, [None, day, None, None, noon]);
         let directory = complete(directories.into_iter().next().unwrap()).unwrap();
         let known: Vec<_> = directory.credentials.iter().map(|credential| credential.known.clone()).collect();
-        assert_eq!(known, [Known::Key(plain), Known::Key(dated), Known::Key(plain)]);
+        assert_eq!(known, [KnownClient::Key(plain), KnownClient::Key(dated), KnownClient::Key(plain)]);
     }
 
     #[test]

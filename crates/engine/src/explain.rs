@@ -1,6 +1,6 @@
 //! Which rule decides of a path on this machine: the way to it is walked as a source would walk it.
 
-use haul_proto::filter::{By, Decision, Limit};
+use haul_proto::filter::{ExceededLimit, FilterDecision, RuleOrigin};
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 use std::io;
@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::fs::{Dir, Filter, Links, Look, Patterns};
-use crate::job::spec::Filters;
+use crate::fs::{Dir, FileStat, FollowLinks, PatternFile, WalkFilter};
+use crate::job::spec::FilterOptions;
 
 /// What becomes of a path, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,22 +41,22 @@ pub enum Reason {
         text: Vec<u8>,
     },
     /// It does not keep to a limit.
-    Limit(Limit),
+    Limit(ExceededLimit),
 }
 
 /// Explains `below`, a path relative to the directory `operand`, of names alone.
-pub fn explain(filters: &Filters, operand: &Path, below: &Path) -> io::Result<Explained> {
+pub fn explain(filters: &FilterOptions, operand: &Path, below: &Path) -> io::Result<Explained> {
     let none = Explained { path: below.into(), is_left_out: false, reason: Reason::Unspoken, is_missing: false };
-    let Some(filter) = Filter::new(filters).map_err(io::Error::other)? else { return Ok(none) };
+    let Some(filter) = WalkFilter::new(filters).map_err(io::Error::other)? else { return Ok(none) };
     let names = names(below)?;
     let mut dir = Dir::open_root(operand)?;
-    let mut found: Vec<Vec<Patterns>> = Vec::new();
+    let mut found: Vec<Vec<PatternFile>> = Vec::new();
     let (mut above, mut path) = (None, PathBuf::new());
     for (at, name) in names.iter().enumerate() {
         let patterns = filter.patterns_in(&dir)?;
         let scope = filter.scope(&dir, above.as_ref(), &patterns, 0)?;
         found.push(patterns);
-        let look = match dir.fd().and_then(|fd| Look::at_name(&*fd, name, Links::Itself)) {
+        let look = match dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself)) {
             Ok(look) => Some(look),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -93,10 +93,10 @@ fn names(below: &Path) -> io::Result<Vec<Name>> {
 }
 
 /// `parent` is where the name is, and `found` has the files with patterns from the operand down to that.
-fn reason(decision: Decision, filters: &Filters, parent: &Path, found: &[Vec<Patterns>]) -> Reason {
+fn reason(decision: FilterDecision, filters: &FilterOptions, parent: &Path, found: &[Vec<PatternFile>]) -> Reason {
     let (above, number) = match decision.by {
-        By::List(list) => return Reason::List(list, decision.line),
-        By::File { above, number } => (above, number),
+        RuleOrigin::List(list) => return Reason::List(list, decision.line),
+        RuleOrigin::File { above, number } => (above, number),
     };
     let patterns = found.iter().rev().nth(above).into_iter().flatten();
     let text = patterns.clone().find(|(file, _)| usize::from(*file) == number).map(|(_, text)| text);
@@ -114,7 +114,7 @@ fn reason(decision: Decision, filters: &Filters, parent: &Path, found: &[Vec<Pat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::spec::{FilterList, Limits};
+    use crate::job::spec::{FileLimits, FilterList};
 
     #[test]
     fn the_rule_that_decides_is_named_with_its_place() {
@@ -128,14 +128,14 @@ mod tests {
         }
         std::fs::write(at("a/large"), [0; 5000]).unwrap();
         let list = FilterList { text: b"*.tmp".to_vec(), is_file: false, includes: false };
-        let limits = Limits { max_size: Some(4096), ..Limits::default() };
-        let filters = Filters { lists: vec![list], files: vec![Name::new(b".f").unwrap()], limits };
+        let limits = FileLimits { max_size: Some(4096), ..FileLimits::default() };
+        let filters = FilterOptions { lists: vec![list], files: vec![Name::new(b".f").unwrap()], limits };
         let file = |path: &str, line, text: &str| Reason::File { path: path.into(), line, text: text.into() };
         for (path, decided, is_left_out, reason) in [
             ("a/x.o", "a/x.o", true, file(".f", 2, "*.o")),
             ("a/b/keep.o", "a/b/keep.o", false, file("a/b/.f", 1, "!keep.o")),
             ("a/b/c/y", "a/b/c", true, file("a/b/.f", 2, "c/")),
-            ("a/large", "a/large", true, Reason::Limit(Limit::MaxSize)),
+            ("a/large", "a/large", true, Reason::Limit(ExceededLimit::MaxSize)),
             ("a/z.tmp", "a/z.tmp", true, Reason::List(0, 1)),
             ("a/b", "a/b", false, Reason::Unspoken),
         ] {

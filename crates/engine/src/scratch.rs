@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use haul_proto::path::escape;
 
-use crate::job::spec::{Access, Host, Location};
+use crate::job::spec::{Host, Location, RemoteAccess};
 use crate::launch;
 use crate::sys::child::spawn_with;
 
@@ -22,9 +22,9 @@ const REMOVE: &str = "exec sh -c 'IFS= read -r d && exec rm -rf -- \"$d\"'";
 
 /// Such a directory; it need not exist.
 #[derive(Debug, Clone)]
-pub struct Scratch(Location);
+pub struct ScratchSpace(Location);
 
-impl Scratch {
+impl ScratchSpace {
     /// The one of this number below `target`. `None` where the path cannot be told in one line.
     pub fn below(target: &Location, number: u64) -> Option<Self> {
         let path = target.path.join(format!("{PREFIX}{number:016x}"));
@@ -38,7 +38,7 @@ impl Scratch {
     }
 
     /// Removes it, if it is there. On another host that takes an ssh connection of its own. The error says what happened.
-    pub fn remove(&self, access: &Access) -> Result<(), String> {
+    pub fn remove(&self, access: &RemoteAccess) -> Result<(), String> {
         let removed = match &self.0.host {
             Host::Local => fs::remove_dir_all(&self.0.path).or_else(|error| match error.kind() {
                 io::ErrorKind::NotFound => Ok(()),
@@ -50,7 +50,7 @@ impl Scratch {
         removed.map_err(|why| format!("{} could not be removed: {why}", escape(self.0.path.as_os_str().as_bytes())))
     }
 
-    fn remove_there(&self, user: Option<&str>, name: &str, access: &Access) -> Result<(), String> {
+    fn remove_there(&self, user: Option<&str>, name: &str, access: &RemoteAccess) -> Result<(), String> {
         let mut words = launch::ssh_words(user, name, access).map_err(|error| error.to_string())?;
         words.push(REMOVE.into());
         let mut ssh = Command::new("ssh");
@@ -80,21 +80,21 @@ mod tests {
     fn it_is_removed_with_all_that_is_in_it_and_nothing_else_is() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("theirs"), "theirs").unwrap();
-        let scratch = Scratch::below(&here(dir.path()), 7).unwrap();
-        scratch.remove(&Access::default()).unwrap();
+        let scratch = ScratchSpace::below(&here(dir.path()), 7).unwrap();
+        scratch.remove(&RemoteAccess::default()).unwrap();
         let place = &scratch.location().path;
         assert!(place.ends_with("haul-sweep-0000000000000007"));
         fs::create_dir_all(place.join("a/b")).unwrap();
         fs::write(place.join("a/file"), "x").unwrap();
-        scratch.remove(&Access::default()).unwrap();
+        scratch.remove(&RemoteAccess::default()).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         fs::write(place, "no directory").unwrap();
-        let error = scratch.remove(&Access::default()).unwrap_err();
+        let error = scratch.remove(&RemoteAccess::default()).unwrap_err();
         assert!(error.contains("haul-sweep-0000000000000007 could not be removed"), "{error}");
     }
 
     #[test]
     fn a_path_of_two_lines_has_none() {
-        assert!(Scratch::below(&here("a\nb".as_ref()), 1).is_none());
+        assert!(ScratchSpace::below(&here("a\nb".as_ref()), 1).is_none());
     }
 }

@@ -1,16 +1,16 @@
 //! For tests: what both ends of a session are told.
 
-use haul_proto::compression::Policy;
+use haul_proto::compression::CompressionPolicy;
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{JobId, JobNumber};
 use haul_proto::integrity::FrameLen;
-use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::limits::REKEY_BYTES;
-use haul_proto::wire::listed::ListedKinds;
-use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::request::{Links, Operand, SessionSettings, SourceRequest, TargetRequest};
-use haul_proto::wire::rules::Rules;
+use haul_proto::limits::REKEY_BYTES;
+use haul_proto::wire::handshake::CipherSuite;
+use haul_proto::wire::list_batch::ListedKinds;
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::request::{SessionSettings, SourceRequest, SymlinkMode, TargetOperand, TargetRequest};
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
+use haul_proto::wire::write_options::WriteOptions;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub fn settings() -> SessionSettings {
         number: JobNumber(1),
         session: JobId([2; 16]),
         secret: [3; 32],
-        suite: Suite::Aes256Gcm,
+        suite: CipherSuite::Aes256Gcm,
         frame: FrameLen::DEFAULT,
         streams: 1,
         streams_max: 1,
@@ -46,7 +46,7 @@ pub fn settings() -> SessionSettings {
 }
 
 /// That these operands go to `path`, and nothing besides.
-pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
+pub fn target_request(path: &Path, operands: Vec<TargetOperand>) -> TargetRequest {
     TargetRequest {
         settings: settings(),
         path: path.as_os_str().as_bytes().to_vec(),
@@ -63,12 +63,12 @@ pub fn target_request(path: &Path, operands: Vec<Operand>) -> TargetRequest {
         verify: Verify::Wire,
         digest_existing: false,
         filters: Default::default(),
-        rules: Rules::default(),
+        rules: WriteOptions::default(),
         storage: StorageRequest::default(),
         fsync: Fsync::None,
-        delta: haul_proto::wire::delta::DeltaRules::default(),
+        delta: haul_proto::delta::options::DeltaOptions::default(),
         sync: Default::default(),
-        pipe: Pipe::No,
+        pipe: PipeKind::No,
         resume: false,
         keep_partial: false,
         journal_dir: Vec::new(),
@@ -84,15 +84,15 @@ pub fn source_request(operands: Vec<Vec<u8>>) -> SourceRequest {
         listed: false,
         base: None,
         recursive: true,
-        links: Links::Keep,
+        links: SymlinkMode::Keep,
         leave_out: Default::default(),
         kept: Default::default(),
         filters: Default::default(),
         tell_left_out: false,
         rate_bytes_per_s: 0,
         storage: StorageRequest::default(),
-        compression: Policy::Off,
-        pipe: Pipe::No,
+        compression: CompressionPolicy::Off,
+        pipe: PipeKind::No,
         compare: false,
         tell_digests: false,
         remove_files: false,
@@ -102,9 +102,9 @@ pub fn source_request(operands: Vec<Vec<u8>>) -> SourceRequest {
 
 /// Collects what a worker says.
 #[derive(Clone, Default)]
-pub struct Said(pub Arc<Mutex<Vec<u8>>>);
+pub struct SentReport(pub Arc<Mutex<Vec<u8>>>);
 
-impl Write for Said {
+impl Write for SentReport {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         lock(&self.0).extend_from_slice(bytes);
         Ok(bytes.len())

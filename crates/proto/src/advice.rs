@@ -1,6 +1,7 @@
 //! What a system's administrator could change so that the next transfer is faster, derived from what this one met with.
 
-use crate::wire::report::{PathFigures, Windows};
+use crate::wire::counters::PathFigures;
+use crate::wire::report::WindowLimits;
 
 /// Held back for less than this share of its time, a path is not worth a word.
 const SHARE_MIN_PERCENT: u64 = 20;
@@ -36,7 +37,12 @@ pub enum WindowEnd {
 /// Which of the two windows held the streams back, and what would lift that: a buffer for twice what is under way at
 /// the rate that was reached, and at least twice the present one. `rate_bytes_per_s` is that of all streams together;
 /// one alone may have to carry it. Nothing where the kernel's limit is not known.
-pub fn windows(path: &PathFigures, rate_bytes_per_s: u64, source: Windows, target: Windows) -> Option<WindowAdvice> {
+pub fn windows(
+    path: &PathFigures,
+    rate_bytes_per_s: u64,
+    source: WindowLimits,
+    target: WindowLimits,
+) -> Option<WindowAdvice> {
     let percent = |part: u64| part.saturating_mul(100) / path.busy_us.max(1);
     let (receiver, buffer) = (percent(path.receiver_limited_us), percent(path.buffer_limited_us));
     let (end, percent, now_bytes) = match receiver >= buffer {
@@ -56,7 +62,7 @@ pub fn windows(path: &PathFigures, rate_bytes_per_s: u64, source: Windows, targe
 mod tests {
     use super::*;
 
-    const HOST: Windows = Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 };
+    const HOST: WindowLimits = WindowLimits { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 };
 
     fn path(receiver_limited_us: u64, buffer_limited_us: u64) -> PathFigures {
         PathFigures {
@@ -83,8 +89,12 @@ mod tests {
         assert_eq!(windows(&PathFigures::default(), 1 << 40, HOST, HOST), None);
         let near = PathFigures { round_trip_us: 50, ..path(9_000_000, 0) };
         assert_eq!(windows(&near, 1 << 40, HOST, HOST), None);
-        assert_eq!(windows(&path(9_000_000, 0), 1 << 40, HOST, Windows::default()), None, "nothing is known of it");
-        let vast = Windows { receive_max_bytes: 1 << 31, send_max_bytes: 0 };
+        assert_eq!(
+            windows(&path(9_000_000, 0), 1 << 40, HOST, WindowLimits::default()),
+            None,
+            "nothing is known of it"
+        );
+        let vast = WindowLimits { receive_max_bytes: 1 << 31, send_max_bytes: 0 };
         assert_eq!(windows(&path(9_000_000, 0), u64::MAX, HOST, vast), None, "there is nothing larger to recommend");
     }
 }

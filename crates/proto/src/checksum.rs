@@ -1,12 +1,12 @@
 //! Digests beside BLAKE3 that people ask for (`-E`): what they are called and how long they are. How they are computed is
 //! the engine's business.
 
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::CHECKSUM_MAX;
+use crate::error::ProtocolError;
+use crate::limits::CHECKSUM_MAX;
 
 /// A digest of a whole file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Algorithm {
+pub enum ChecksumAlgorithm {
     /// Adler-32 (RFC 1950).
     Adler32,
     /// CRC-32 as cksum(1) has it (POSIX.1, IEEE 1003.1), over the contents and their length. bbcp's `c32`.
@@ -31,10 +31,10 @@ pub enum Algorithm {
     Blake3,
 }
 
-use Algorithm::{Adler32, Blake3, Cksum, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256, Sha512, Xxh3};
+use ChecksumAlgorithm::{Adler32, Blake3, Cksum, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256, Sha512, Xxh3};
 
 /// Each with its number on the wire, its name (the first four are bbcp's) and the bytes that it has.
-const TABLE: [(Algorithm, u8, &str, usize); 11] = [
+const TABLE: [(ChecksumAlgorithm, u8, &str, usize); 11] = [
     (Adler32, 1, "a32", 4),
     (Cksum, 11, "c32", 4),
     (Crc32, 2, "c32z", 4),
@@ -49,7 +49,7 @@ const TABLE: [(Algorithm, u8, &str, usize); 11] = [
 ];
 const _: () = assert!(TABLE[8].3 == CHECKSUM_MAX);
 
-impl Algorithm {
+impl ChecksumAlgorithm {
     /// All of them.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|row| row.0)
@@ -77,9 +77,9 @@ impl Algorithm {
     }
 
     /// The one of this number.
-    pub(crate) fn from_number(number: u8) -> Result<Self, ProtocolFault> {
+    pub(crate) fn from_number(number: u8) -> Result<Self, ProtocolError> {
         let row = TABLE.iter().find(|row| row.1 == number);
-        row.map(|row| row.0).ok_or(ProtocolFault::Unknown { what: "checksum", value: number.into() })
+        row.map(|row| row.0).ok_or(ProtocolError::Unknown { what: "checksum", value: number.into() })
     }
 
     fn row(self) -> &'static (Self, u8, &'static str, usize) {
@@ -108,12 +108,12 @@ mod tests {
 
     #[test]
     fn each_has_a_row_of_its_own() {
-        for algorithm in Algorithm::all() {
-            assert_eq!(Algorithm::named(algorithm.name()), Some(algorithm));
-            assert_eq!(Algorithm::from_number(algorithm.number()), Ok(algorithm));
+        for algorithm in ChecksumAlgorithm::all() {
+            assert_eq!(ChecksumAlgorithm::named(algorithm.name()), Some(algorithm));
+            assert_eq!(ChecksumAlgorithm::from_number(algorithm.number()), Ok(algorithm));
             assert!((4..=CHECKSUM_MAX).contains(&algorithm.bytes()));
         }
-        assert!(Algorithm::named("MD5").is_none() && Algorithm::from_number(0).is_err());
+        assert!(ChecksumAlgorithm::named("MD5").is_none() && ChecksumAlgorithm::from_number(0).is_err());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::codec::{Decoded, Reader, Writer};
-use crate::wire::limits::CPUS_MAX;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::limits::CPUS_MAX;
 
 /// A set of CPU numbers below [`CPUS_MAX`]; empty: any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

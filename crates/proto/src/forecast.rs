@@ -6,17 +6,17 @@
 //! the page cache, or were not put on the disk, will not be as fast when there are more of them. Then the part that was
 //! measured without the cache bounds it.
 
-use crate::diagnose::Limit;
+use crate::diagnose::Bottleneck;
 
 /// What was measured alone, in bytes a second. What was not measured limits nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Parts {
+pub struct PartRates {
     /// Reading, past the page cache or with it cold: the faster of the ways.
     pub read: Option<f64>,
     /// Computing at the source, by all its cores.
     pub source_cpu: Option<f64>,
     /// From memory to memory, with what limits that if it stood out.
-    pub network: Option<(f64, Option<Limit>)>,
+    pub network: Option<(f64, Option<Bottleneck>)>,
     /// Computing at the target, by all its cores.
     pub target_cpu: Option<f64>,
     /// Writing until it is on the disk: the faster of the ways.
@@ -25,11 +25,11 @@ pub struct Parts {
 
 /// A copy as a user would make it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Whole {
+pub struct CopyRates {
     /// Bytes a second, once it was under way.
     pub rate: f64,
     /// What limited it, if something stood out.
-    pub limit: Option<Limit>,
+    pub limit: Option<Bottleneck>,
     /// All of it was on the disk in the end.
     pub was_settled: bool,
     /// It was read past the page cache, or not from a disk.
@@ -38,7 +38,7 @@ pub struct Whole {
 
 /// The same part measured in two or more ways, in bytes a second.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Ways {
+pub struct MethodRates {
     /// With so many streams as were asked for.
     pub streams: Vec<(u16, f64)>,
     /// With as many as haul chose.
@@ -51,7 +51,7 @@ pub struct Ways {
 
 /// A setting that is worth having.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Setting {
+pub enum SuggestedSetting {
     /// So many streams.
     Streams(u16),
     /// O_DIRECT at the source, at the target: what is false is left to haul.
@@ -66,11 +66,11 @@ pub struct Forecast {
     /// Bytes a second.
     pub rate: f64,
     /// What will limit it.
-    pub limit: Limit,
+    pub limit: Bottleneck,
     /// What would limit next, and where.
-    pub next: Option<(Limit, f64)>,
+    pub next: Option<(Bottleneck, f64)>,
     /// What is worth setting.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<SuggestedSetting>,
 }
 
 /// A way is worth naming if it is faster than the other by this factor: less is chance.
@@ -81,7 +81,7 @@ const TOGETHER: f64 = 0.85;
 const FAR_FASTER: f64 = 2.0;
 
 /// Says what is to be expected; `None` where nothing was measured.
-pub fn forecast(parts: &Parts, whole: Option<&Whole>, ways: &Ways) -> Option<Forecast> {
+pub fn forecast(parts: &PartRates, whole: Option<&CopyRates>, ways: &MethodRates) -> Option<Forecast> {
     let mut bounds = parts.bounds();
     bounds.sort_by(|a, b| a.1.total_cmp(&b.1));
     let slowest = bounds.first().copied();
@@ -90,7 +90,7 @@ pub fn forecast(parts: &Parts, whole: Option<&Whole>, ways: &Ways) -> Option<For
             let cap = bounds.iter().find(|(limit, rate)| whole.was_flattered_by(*limit) && *rate < whole.rate);
             match cap {
                 Some((limit, rate)) => (*rate, *limit),
-                None => (whole.rate, whole.limit.or(slowest.map(|(limit, _)| limit)).unwrap_or(Limit::None)),
+                None => (whole.rate, whole.limit.or(slowest.map(|(limit, _)| limit)).unwrap_or(Bottleneck::None)),
             }
         }
         (None, Some((limit, rate))) => (rate * TOGETHER, limit),
@@ -100,32 +100,32 @@ pub fn forecast(parts: &Parts, whole: Option<&Whole>, ways: &Ways) -> Option<For
     Some(Forecast { rate, limit, next, settings: settings(rate, ways) })
 }
 
-impl Parts {
-    fn bounds(&self) -> Vec<(Limit, f64)> {
-        let network = self.network.map(|(rate, limit)| (limit.unwrap_or(Limit::Link), rate));
+impl PartRates {
+    fn bounds(&self) -> Vec<(Bottleneck, f64)> {
+        let network = self.network.map(|(rate, limit)| (limit.unwrap_or(Bottleneck::Link), rate));
         let others = [
-            (Limit::SourceDisk, self.read),
-            (Limit::SourceCpu, self.source_cpu),
-            (Limit::TargetCpu, self.target_cpu),
-            (Limit::TargetDisk, self.write),
+            (Bottleneck::SourceDisk, self.read),
+            (Bottleneck::SourceCpu, self.source_cpu),
+            (Bottleneck::TargetCpu, self.target_cpu),
+            (Bottleneck::TargetDisk, self.write),
         ];
         let others = others.into_iter().filter_map(|(limit, rate)| Some((limit, rate?)));
         others.chain(network).filter(|(_, rate)| *rate > 0.0).collect()
     }
 }
 
-impl Whole {
+impl CopyRates {
     /// Whether the page cache stood in for this part.
-    fn was_flattered_by(&self, limit: Limit) -> bool {
+    fn was_flattered_by(&self, limit: Bottleneck) -> bool {
         match limit {
-            Limit::SourceDisk => !self.was_cold,
-            Limit::TargetDisk => !self.was_settled,
+            Bottleneck::SourceDisk => !self.was_cold,
+            Bottleneck::TargetDisk => !self.was_settled,
             _ => false,
         }
     }
 }
 
-fn settings(rate: f64, ways: &Ways) -> Vec<Setting> {
+fn settings(rate: f64, ways: &MethodRates) -> Vec<SuggestedSetting> {
     let best = ways.streams.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
     let streams = best.filter(|best| ways.streams_chosen.is_some_and(|chosen| best.1 > chosen * WORTH));
     let matters = |way: Option<[f64; 2]>| way.filter(|way| way[0].min(way[1]) < rate * FAR_FASTER);
@@ -134,11 +134,11 @@ fn settings(rate: f64, ways: &Ways) -> Vec<Setting> {
     let buffered = |way: Option<[f64; 2]>| way.is_some_and(|[buffered, direct]| buffered > direct * WORTH);
     let storage = match (direct(read), direct(write)) {
         // One word says it of both ends.
-        (false, false) if buffered(read) && buffered(write) => Some(Setting::Buffered),
+        (false, false) if buffered(read) && buffered(write) => Some(SuggestedSetting::Buffered),
         (false, false) => None,
-        (source, target) => Some(Setting::Direct(source, target)),
+        (source, target) => Some(SuggestedSetting::Direct(source, target)),
     };
-    streams.map(|(streams, _)| Setting::Streams(streams)).into_iter().chain(storage).collect()
+    streams.map(|(streams, _)| SuggestedSetting::Streams(streams)).into_iter().chain(storage).collect()
 }
 
 #[cfg(test)]
@@ -147,32 +147,32 @@ mod tests {
 
     const MB: f64 = 1e6;
 
-    fn parts() -> Parts {
-        Parts {
+    fn parts() -> PartRates {
+        PartRates {
             read: Some(500.0 * MB),
             source_cpu: Some(3000.0 * MB),
-            network: Some((117.0 * MB, Some(Limit::Link))),
+            network: Some((117.0 * MB, Some(Bottleneck::Link))),
             target_cpu: Some(4000.0 * MB),
             write: Some(200.0 * MB),
         }
     }
 
-    fn whole(rate: f64, limit: Option<Limit>) -> Whole {
-        Whole { rate: rate * MB, limit, was_settled: true, was_cold: true }
+    fn whole(rate: f64, limit: Option<Bottleneck>) -> CopyRates {
+        CopyRates { rate: rate * MB, limit, was_settled: true, was_cold: true }
     }
 
-    fn expected(parts: &Parts, whole: Option<&Whole>) -> (f64, Limit, Option<Limit>) {
-        let told = forecast(parts, whole, &Ways::default()).unwrap();
+    fn expected(parts: &PartRates, whole: Option<&CopyRates>) -> (f64, Bottleneck, Option<Bottleneck>) {
+        let told = forecast(parts, whole, &MethodRates::default()).unwrap();
         ((told.rate / MB).round(), told.limit, told.next.map(|next| next.0))
     }
 
     #[test]
     fn the_whole_is_the_forecast_and_names_the_limit_where_it_can() {
         for (whole, result) in [
-            (whole(110.0, Some(Limit::Link)), (110.0, Limit::Link, Some(Limit::TargetDisk))),
-            (whole(110.0, None), (110.0, Limit::Link, Some(Limit::TargetDisk))),
-            (whole(90.0, Some(Limit::Congestion)), (90.0, Limit::Congestion, Some(Limit::Link))),
-            (whole(60.0, Some(Limit::SmallFiles)), (60.0, Limit::SmallFiles, Some(Limit::Link))),
+            (whole(110.0, Some(Bottleneck::Link)), (110.0, Bottleneck::Link, Some(Bottleneck::TargetDisk))),
+            (whole(110.0, None), (110.0, Bottleneck::Link, Some(Bottleneck::TargetDisk))),
+            (whole(90.0, Some(Bottleneck::Congestion)), (90.0, Bottleneck::Congestion, Some(Bottleneck::Link))),
+            (whole(60.0, Some(Bottleneck::SmallFiles)), (60.0, Bottleneck::SmallFiles, Some(Bottleneck::Link))),
         ] {
             assert_eq!(expected(&parts(), Some(&whole)), result, "{whole:?}");
         }
@@ -180,41 +180,41 @@ mod tests {
 
     #[test]
     fn what_the_page_cache_flattered_is_bounded_by_the_disk() {
-        let fast = Parts { network: None, ..parts() };
-        let settled = whole(900.0, Some(Limit::SourceCpu));
-        assert_eq!(expected(&fast, Some(&settled)), (900.0, Limit::SourceCpu, Some(Limit::TargetDisk)));
-        let unsettled = Whole { was_settled: false, ..settled };
-        assert_eq!(expected(&fast, Some(&unsettled)), (200.0, Limit::TargetDisk, Some(Limit::SourceDisk)));
-        let warm = Whole { was_cold: false, ..settled };
-        assert_eq!(expected(&fast, Some(&warm)), (500.0, Limit::SourceDisk, Some(Limit::TargetDisk)));
+        let fast = PartRates { network: None, ..parts() };
+        let settled = whole(900.0, Some(Bottleneck::SourceCpu));
+        assert_eq!(expected(&fast, Some(&settled)), (900.0, Bottleneck::SourceCpu, Some(Bottleneck::TargetDisk)));
+        let unsettled = CopyRates { was_settled: false, ..settled };
+        assert_eq!(expected(&fast, Some(&unsettled)), (200.0, Bottleneck::TargetDisk, Some(Bottleneck::SourceDisk)));
+        let warm = CopyRates { was_cold: false, ..settled };
+        assert_eq!(expected(&fast, Some(&warm)), (500.0, Bottleneck::SourceDisk, Some(Bottleneck::TargetDisk)));
         // A disk that is faster than the whole says nothing against it.
-        let slow = Whole { was_cold: false, was_settled: false, ..whole(100.0, None) };
+        let slow = CopyRates { was_cold: false, was_settled: false, ..whole(100.0, None) };
         assert_eq!(expected(&fast, Some(&slow)).0, 100.0);
     }
 
     #[test]
     fn without_a_whole_the_slowest_part_says_most_and_without_anything_nothing_is_said() {
-        assert_eq!(expected(&parts(), None), (99.0, Limit::Link, Some(Limit::TargetDisk)));
-        assert_eq!(forecast(&Parts::default(), None, &Ways::default()), None);
-        let alone = forecast(&Parts::default(), Some(&whole(5.0, None)), &Ways::default()).unwrap();
-        assert_eq!((alone.limit, alone.next), (Limit::None, None));
+        assert_eq!(expected(&parts(), None), (99.0, Bottleneck::Link, Some(Bottleneck::TargetDisk)));
+        assert_eq!(forecast(&PartRates::default(), None, &MethodRates::default()), None);
+        let alone = forecast(&PartRates::default(), Some(&whole(5.0, None)), &MethodRates::default()).unwrap();
+        assert_eq!((alone.limit, alone.next), (Bottleneck::None, None));
     }
 
     #[test]
     fn only_what_is_clearly_faster_is_worth_setting() {
-        let told = |ways: &Ways| forecast(&parts(), Some(&whole(110.0, None)), ways).unwrap().settings;
-        let streams = |chosen| Ways {
+        let told = |ways: &MethodRates| forecast(&parts(), Some(&whole(110.0, None)), ways).unwrap().settings;
+        let streams = |chosen| MethodRates {
             streams: vec![(1, 40.0 * MB), (4, 112.0 * MB)],
             streams_chosen: Some(chosen * MB),
-            ..Ways::default()
+            ..MethodRates::default()
         };
         assert_eq!(told(&streams(110.0)), []);
-        assert_eq!(told(&streams(60.0)), [Setting::Streams(4)]);
-        let storage = |read, write| Ways { read, write, ..Ways::default() };
+        assert_eq!(told(&streams(60.0)), [SuggestedSetting::Streams(4)]);
+        let storage = |read, write| MethodRates { read, write, ..MethodRates::default() };
         for (read, write, settings) in [
-            (Some([100.0, 130.0]), Some([100.0, 130.0]), vec![Setting::Direct(true, true)]),
-            (Some([100.0, 105.0]), Some([100.0, 130.0]), vec![Setting::Direct(false, true)]),
-            (Some([130.0, 100.0]), Some([130.0, 100.0]), vec![Setting::Buffered]),
+            (Some([100.0, 130.0]), Some([100.0, 130.0]), vec![SuggestedSetting::Direct(true, true)]),
+            (Some([100.0, 105.0]), Some([100.0, 130.0]), vec![SuggestedSetting::Direct(false, true)]),
+            (Some([130.0, 100.0]), Some([130.0, 100.0]), vec![SuggestedSetting::Buffered]),
             // The other end is left to haul, and so is this one then.
             (None, Some([130.0, 100.0]), vec![]),
             // Both are far faster than anything else.

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use twox_hash::XxHash3_64;
 
+use crate::error::ProtocolError;
+use crate::limits::{FLOW_AHEAD, FRAME_MAX, FRAME_MIN, PACK_FILE_PART};
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{FLOW_AHEAD, FRAME_MAX, FRAME_MIN, PACK_FILE_PART};
 
 /// Most runs of frames of which [`FrameTree::keeping`] keeps the values: half a MiB of memory or so for a file.
 const VALUES_KEPT_MAX: u64 = 4096;
@@ -37,11 +37,11 @@ impl FrameLen {
     pub const DEFAULT: FrameLen = FrameLen(512 << 10);
 
     /// Checks that `bytes` is a power of two in range.
-    pub fn new(bytes: u32) -> Result<Self, ProtocolFault> {
+    pub fn new(bytes: u32) -> Result<Self, ProtocolError> {
         if bytes.is_power_of_two() && (FRAME_MIN..=FRAME_MAX).contains(&bytes) {
             Ok(Self(bytes))
         } else {
-            Err(ProtocolFault::OverLimit("the payload of a frame"))
+            Err(ProtocolError::OverLimit("the payload of a frame"))
         }
     }
 
@@ -74,10 +74,10 @@ impl FrameLen {
 
     /// The frame at `offset`, if one begins there and has exactly `len` bytes in a file of `size` bytes.
     /// This is the check that keeps a misaligned range away from blake3, which would panic on it.
-    pub fn index_of(self, size: u64, offset: u64, len: usize) -> Result<u64, ProtocolFault> {
+    pub fn index_of(self, size: u64, offset: u64, len: usize) -> Result<u64, ProtocolError> {
         let index = offset / u64::from(self.0);
         let aligned = offset.is_multiple_of(u64::from(self.0));
-        if aligned && self.frame_len(size, index) == Some(len) { Ok(index) } else { Err(ProtocolFault::Misplaced) }
+        if aligned && self.frame_len(size, index) == Some(len) { Ok(index) } else { Err(ProtocolError::Misplaced) }
     }
 
     /// How many frames of a flow may be ahead of what is written at the target.
@@ -363,7 +363,7 @@ mod tests {
         for (offset, bytes) in
             [(1, len.bytes()), (f, len.bytes() - 1), (3 * f, 6), (4 * f, 1), (f, 0), (u64::MAX - 3, 1)]
         {
-            assert_eq!(len.index_of(3 * f + 5, offset, bytes), Err(ProtocolFault::Misplaced), "{offset} {bytes}");
+            assert_eq!(len.index_of(3 * f + 5, offset, bytes), Err(ProtocolError::Misplaced), "{offset} {bytes}");
         }
         assert!(FrameLen::new(FRAME_MIN + 1).is_err());
         assert!(FrameLen::new(FRAME_MAX * 2).is_err());

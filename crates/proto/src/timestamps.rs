@@ -3,11 +3,11 @@
 //! A time that was set and read back shows the granularity. Two times are equal where the second one is what the file
 //! system makes of the first one.
 
-use crate::manifest::Stamp;
+use crate::entry::Timestamp;
 
 /// A time that shows every granularity of `GRANULARITIES` once it was set and read back: an odd second, and no zeros
 /// at the end.
-pub const PROBE: Stamp = Stamp { seconds: 1_234_567_891, nanoseconds: 987_654_321 };
+pub const PROBE: Timestamp = Timestamp { seconds: 1_234_567_891, nanoseconds: 987_654_321 };
 
 /// In nanoseconds: NTFS and SMB, microseconds, milliseconds, exFAT, ext3, FAT.
 const GRANULARITIES: [u64; 6] = [100, 1_000, 1_000_000, 10_000_000, NANOSECONDS, 2 * NANOSECONDS];
@@ -23,7 +23,7 @@ const MOVED_MAX: u64 = 2 * NANOSECONDS;
 
 /// How a file system keeps times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Granularity {
+pub enum TimeGranularity {
     /// To the nanosecond.
     Exact,
     /// As multiples of so many nanoseconds.
@@ -32,9 +32,9 @@ pub enum Granularity {
     Other,
 }
 
-impl Granularity {
+impl TimeGranularity {
     /// What it is where [`PROBE`] was set and `found` is read back.
-    pub fn of(found: Stamp) -> Self {
+    pub fn of(found: Timestamp) -> Self {
         if found == PROBE {
             return Self::Exact;
         }
@@ -43,7 +43,7 @@ impl Granularity {
     }
 
     /// What becomes of this time; `None`: that has to be tried.
-    pub fn stored(self, time: Stamp) -> Option<Stamp> {
+    pub fn stored(self, time: Timestamp) -> Option<Timestamp> {
         match self {
             _ if !EVERYWHERE.contains(&time.seconds) => None,
             Self::Exact => Some(time),
@@ -54,7 +54,7 @@ impl Granularity {
 }
 
 /// Whether the second time can be what a file system made of the first one. Most times that differ need no other look.
-pub fn may_be_stored(time: Stamp, found: Stamp) -> bool {
+pub fn may_be_stored(time: Timestamp, found: Timestamp) -> bool {
     if !found.nanoseconds.is_multiple_of(100) {
         return false;
     }
@@ -63,7 +63,7 @@ pub fn may_be_stored(time: Stamp, found: Stamp) -> bool {
 
 /// Whether `found` is what a file system made of `time`, as far as can be seen without setting a time: the file's time of
 /// `change`, which no program sets, is as coarse.
-pub fn looks_stored(time: Stamp, found: Stamp, change: Stamp) -> bool {
+pub fn looks_stored(time: Timestamp, found: Timestamp, change: Timestamp) -> bool {
     let is_first = time < found && FIRST_SECONDS.contains(&found.seconds);
     let is_last = time > found && LAST_SECONDS.contains(&found.seconds);
     if found.nanoseconds == 0 && (is_first || is_last) {
@@ -75,21 +75,21 @@ pub fn looks_stored(time: Stamp, found: Stamp, change: Stamp) -> bool {
 }
 
 /// Whether two times differ by at most so many seconds; parts of a second do not count (rsync's `--modify-window`).
-pub fn is_within(window_s: u32, one: Stamp, other: Stamp) -> bool {
+pub fn is_within(window_s: u32, one: Timestamp, other: Timestamp) -> bool {
     one.seconds.abs_diff(other.seconds) <= window_s.into()
 }
 
 /// The last multiple of `unit` nanoseconds.
-fn floor(time: Stamp, unit: u64) -> Stamp {
+fn floor(time: Timestamp, unit: u64) -> Timestamp {
     let whole = nanoseconds(time).div_euclid(unit.into()) * i128::from(unit);
     let second = i128::from(NANOSECONDS);
-    Stamp {
+    Timestamp {
         seconds: i64::try_from(whole.div_euclid(second)).unwrap_or(i64::MIN),
         nanoseconds: u32::try_from(whole.rem_euclid(second)).unwrap_or(0),
     }
 }
 
-fn nanoseconds(time: Stamp) -> i128 {
+fn nanoseconds(time: Timestamp) -> i128 {
     i128::from(time.seconds) * i128::from(NANOSECONDS) + i128::from(time.nanoseconds)
 }
 
@@ -97,30 +97,30 @@ fn nanoseconds(time: Stamp) -> i128 {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64, nanoseconds: u32) -> Stamp {
-        Stamp { seconds, nanoseconds }
+    fn at(seconds: i64, nanoseconds: u32) -> Timestamp {
+        Timestamp { seconds, nanoseconds }
     }
 
     #[test]
     fn a_probe_shows_the_granularity() {
-        assert_eq!(Granularity::of(PROBE), Granularity::Exact);
+        assert_eq!(TimeGranularity::of(PROBE), TimeGranularity::Exact);
         for unit in GRANULARITIES {
-            assert_eq!(Granularity::of(floor(PROBE, unit)), Granularity::Multiple(unit));
+            assert_eq!(TimeGranularity::of(floor(PROBE, unit)), TimeGranularity::Multiple(unit));
         }
-        assert_eq!(Granularity::of(at(1, 0)), Granularity::Other);
-        assert_eq!(Granularity::of(at(PROBE.seconds + 1, 0)), Granularity::Other, "rounded up");
+        assert_eq!(TimeGranularity::of(at(1, 0)), TimeGranularity::Other);
+        assert_eq!(TimeGranularity::of(at(PROBE.seconds + 1, 0)), TimeGranularity::Other, "rounded up");
     }
 
     #[test]
     fn a_stored_time_is_the_multiple_before_it() {
-        let fat = Granularity::Multiple(2 * NANOSECONDS);
+        let fat = TimeGranularity::Multiple(2 * NANOSECONDS);
         assert_eq!(fat.stored(at(1_000_000_001, 999)), Some(at(1_000_000_000, 0)));
-        assert_eq!(Granularity::Multiple(100).stored(at(1_000_000_001, 999)), Some(at(1_000_000_001, 900)));
-        assert_eq!(Granularity::Exact.stored(at(1_000_000_001, 999)), Some(at(1_000_000_001, 999)));
+        assert_eq!(TimeGranularity::Multiple(100).stored(at(1_000_000_001, 999)), Some(at(1_000_000_001, 900)));
+        assert_eq!(TimeGranularity::Exact.stored(at(1_000_000_001, 999)), Some(at(1_000_000_001, 999)));
         // Out of range of some file system: that has to be tried.
         for seconds in [-1, 0, 300_000_000, 1 << 31, i64::MIN, i64::MAX] {
             assert_eq!(fat.stored(at(seconds, 5)), None);
-            assert_eq!(Granularity::Exact.stored(at(seconds, 5)), None);
+            assert_eq!(TimeGranularity::Exact.stored(at(seconds, 5)), None);
         }
         assert_eq!(floor(at(-1, 5), NANOSECONDS), at(-1, 0));
         assert_eq!(floor(at(-1, 5), 2 * NANOSECONDS), at(-2, 0));

@@ -5,47 +5,53 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use haul_proto::checksum::Algorithm;
-use haul_proto::codec::Writer;
-use haul_proto::compression::Policy;
+use haul_proto::checksum::ChecksumAlgorithm;
+use haul_proto::compression::Codec;
+use haul_proto::compression::CompressionPolicy;
 use haul_proto::cpus::Cpus;
-use haul_proto::delta::rolling::Sum;
-use haul_proto::expected::Expected;
+use haul_proto::delta::options::{DeltaMode, DeltaOptions};
+use haul_proto::delta::rolling::RollingSignature;
+use haul_proto::encoding::Writer;
+use haul_proto::entry::EntryKind;
+use haul_proto::entry::{
+    DeviceNumber, Entry, EntryContent, EntryLocation, EntryMetadata, FileVersion, SpecialFile, Timestamp,
+};
+use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
+use haul_proto::expected_digests::ExpectedDigests;
+use haul_proto::feature::Features;
+use haul_proto::filter::PatternList;
+use haul_proto::filter::definition::{FileLimits, FilterOptions};
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_check};
-use haul_proto::manifest::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
-use haul_proto::more::{Attribute, More};
-use haul_proto::need::InTheWay;
+use haul_proto::limits;
+use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
+use haul_proto::sync::{ChangeKind, ChangeReasons, DeleteMode, ItemChange, SyncCounters, SyncOptions};
 use haul_proto::wire::address::LocalAddress;
-use haul_proto::wire::checksum::{Against, Checksum};
-use haul_proto::wire::compressed::{Codec, Compressed};
-use haul_proto::wire::delta::{Delta, DeltaRules};
-use haul_proto::wire::feature::Features;
-use haul_proto::wire::filters::{Filters, Limits, List};
-use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Prefix, Trailer};
-use haul_proto::wire::handshake::{Answer, Greeting, Suite};
-use haul_proto::wire::kept::{Holes, Kept};
-use haul_proto::wire::limits;
-use haul_proto::wire::link::{BEAT, Channel, encode_header};
-use haul_proto::wire::listed::{self, ListedKinds, Paths, Places};
-use haul_proto::wire::measure::{MeasureRequest, Measured, PlaceFigures};
-use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
-use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
-use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::report::What;
-use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
-use haul_proto::wire::request::{ControllerMessage, Links, Operand, SessionSettings, SourceRequest, TargetRequest};
+use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
+use haul_proto::wire::compressed_frame::CompressedPayload;
+use haul_proto::wire::control_channel::{BEAT, LinkChannel, encode_header};
+use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, RecordPrefix, RecordTrailer};
+use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
+use haul_proto::wire::list_batch::{self, DestinationBatch, ListedKinds, SourceBatch};
+use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest, TargetDirectoryFigures};
+use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
+use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
+use haul_proto::wire::request::{
+    ControllerMessage, SessionSettings, SourceRequest, SymlinkMode, TargetOperand, TargetRequest,
+};
 use haul_proto::wire::route::Route;
-use haul_proto::wire::rules::{LeaveOut, Modes, Rules};
-use haul_proto::wire::sparse::{BLOCK, Map, Shape, Sparse, decode_trailer, encode_trailer};
+use haul_proto::wire::sparse::{BLOCK, DataMap, PayloadShape, SparsePayload, decode_trailer, encode_trailer};
 use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
-use haul_proto::wire::sync::{Change, Delete, Item, Reasons, SyncFigures, SyncRules};
+use haul_proto::wire::write_options::{ModeOptions, SkipOptions, WriteOptions};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
-const LIMITS: &str = include_str!("../src/wire/limits.rs");
+const LIMITS: &str = include_str!("../src/limits.rs");
 const JOB: JobNumber = JobNumber(1);
-const NOON: Stamp = Stamp { seconds: 1_700_000_000, nanoseconds: 500_000_000 };
+const NOON: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 500_000_000 };
 
 const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 2, 3));
 
@@ -88,34 +94,55 @@ fn name(text: &str) -> Name {
 }
 
 fn source_messages() -> Vec<(&'static str, SourceMessage)> {
-    let meta = |mode| Meta { mode, uid: 1000, gid: 100, modified: NOON };
-    let version = Version { device: 2049, inode: 300, changed: NOON };
-    let child = |text| Place::Child { parent: EntryId(0), name: name(text) };
+    let meta = |mode| EntryMetadata { mode, uid: 1000, gid: 100, modified: NOON };
+    let version = FileVersion { device: 2049, inode: 300, changed: NOON };
+    let child = |text| EntryLocation::Child { parent: EntryId(0), name: name(text) };
     let other = |text, kind| Entry { place: child(text), kind, meta: meta(0o644), version: None, more: None };
-    let attribute = Attribute { name: (*b"user.a").into(), value: (*b"1").into() };
-    let more = More { data_bytes: Some(4096), names: Some(2), attributes: Some(vec![attribute]), ..More::default() };
+    let attribute = ExtendedAttribute { name: (*b"user.a").into(), value: (*b"1").into() };
+    let more = EntryExtras {
+        data_bytes: Some(4096),
+        names: Some(2),
+        attributes: Some(vec![attribute]),
+        ..EntryExtras::default()
+    };
     let entries = vec![
-        Entry { place: Place::Operand(0), kind: Kind::Directory, meta: meta(0o755), version: None, more: None },
-        Entry { place: child("a"), kind: Kind::File { size: 3 }, meta: meta(0o644), version: None, more: None },
+        Entry {
+            place: EntryLocation::Operand(0),
+            kind: EntryContent::Directory,
+            meta: meta(0o755),
+            version: None,
+            more: None,
+        },
+        Entry { place: child("a"), kind: EntryContent::File { size: 3 }, meta: meta(0o644), version: None, more: None },
         Entry {
             place: child("b"),
-            kind: Kind::File { size: 1 << 30 },
+            kind: EntryContent::File { size: 1 << 30 },
             meta: meta(0o644),
             version: Some(version),
             more: None,
         },
         Entry {
             place: child("l"),
-            kind: Kind::Symlink { points_to: (*b"a").into() },
+            kind: EntryContent::Symlink { points_to: (*b"a").into() },
             meta: meta(0o777),
             version: None,
             more: None,
         },
-        Entry { place: Place::Operand(1), kind: Kind::Stream, meta: meta(0o644), version: None, more: None },
-        other("h", Kind::HardLink { to: EntryId(2), size: 1 << 30 }),
-        other("n", Kind::Node(Node::Block(Device { major: 8, minor: 300 }))),
-        other("f", Kind::Node(Node::Fifo)),
-        Entry { version: Some(version), more: Some(Box::new(more)), ..other("s", Kind::File { size: 1 << 30 }) },
+        Entry {
+            place: EntryLocation::Operand(1),
+            kind: EntryContent::Stream,
+            meta: meta(0o644),
+            version: None,
+            more: None,
+        },
+        other("h", EntryContent::HardLink { to: EntryId(2), size: 1 << 30 }),
+        other("n", EntryContent::Node(SpecialFile::Block(DeviceNumber { major: 8, minor: 300 }))),
+        other("f", EntryContent::Node(SpecialFile::Fifo)),
+        Entry {
+            version: Some(version),
+            more: Some(Box::new(more)),
+            ..other("s", EntryContent::File { size: 1 << 30 })
+        },
     ];
     vec![
         ("Offer", SourceMessage::Offer { first: EntryId(0), entries }),
@@ -135,9 +162,9 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
 }
 
 fn target_messages() -> Vec<(&'static str, TargetMessage)> {
-    let needs = vec![Need::All, Need::All, Need::Nothing];
-    let others = vec![Need::InOrder, Need::Refused, Need::Refused, Need::Delta];
-    let sums = vec![Sum { weak: 0x0102_0304, strong: 0x0506_0708_090a_0b0c }];
+    let needs = vec![TransferNeed::All, TransferNeed::All, TransferNeed::Nothing];
+    let others = vec![TransferNeed::InOrder, TransferNeed::Refused, TransferNeed::Refused, TransferNeed::Delta];
+    let sums = vec![RollingSignature { weak: 0x0102_0304, strong: 0x0506_0708_090a_0b0c }];
     vec![
         ("Needs", TargetMessage::Needs { first: EntryId(0), needs }),
         ("Needs, from 300", TargetMessage::Needs { first: EntryId(300), needs: others }),
@@ -173,7 +200,7 @@ fn settings() -> SessionSettings {
         number: JOB,
         session: JobId([0x11; 16]),
         secret: std::array::from_fn(|i| u8::try_from(i).expect("below 32")),
-        suite: Suite::Aes256Gcm,
+        suite: CipherSuite::Aes256Gcm,
         frame: FrameLen::DEFAULT,
         streams: 4,
         streams_max: 128,
@@ -199,10 +226,10 @@ fn cpus() -> Cpus {
     cpus
 }
 
-fn filters() -> Filters {
-    let list = List { text: b"*.o".to_vec(), is_file: false, includes: false };
-    let limits = Limits { max_size: Some(4096), newer_s: Some(1_700_000_000), ..Limits::default() };
-    Filters { lists: vec![list], files: vec![name(".haulignore")], limits }
+fn filters() -> FilterOptions {
+    let list = PatternList { text: b"*.o".to_vec(), is_file: false, includes: false };
+    let limits = FileLimits { max_size: Some(4096), newer_s: Some(1_700_000_000), ..FileLimits::default() };
+    FilterOptions { lists: vec![list], files: vec![name(".haulignore")], limits }
 }
 
 fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
@@ -212,24 +239,25 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         listed: true,
         base: Some(b"/data".to_vec()),
         recursive: true,
-        links: Links::Keep,
-        leave_out: LeaveOut { unreadable: true, empty_directories: false },
-        kept: Kept::default(),
+        links: SymlinkMode::Keep,
+        leave_out: SkipOptions { unreadable: true, empty_directories: false },
+        kept: PreserveOptions::default(),
         filters: filters(),
         tell_left_out: false,
         storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way: 16 },
         rate_bytes_per_s: 50 << 20,
-        compression: Policy::Auto,
-        pipe: Pipe::No,
+        compression: CompressionPolicy::Auto,
+        pipe: PipeKind::No,
         compare: false,
         tell_digests: false,
         remove_files: true,
         tell_owners: true,
     };
-    let place = listed::Place { below: vec![name("2026")], name: Some(name("a")) };
-    let operand = Operand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
-    let owner_map = OwnerMap { from: OwnerFrom::Ids(0, 99), to: Account::Name(b"nobody".to_vec()) };
-    let checksum = Some(Checksum { algorithm: Algorithm::Crc32, at_source: false, against: Against::Lines });
+    let place = list_batch::OperandDestination { below: vec![name("2026")], name: Some(name("a")) };
+    let operand = TargetOperand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
+    let owner_map = OwnerMap { from: OwnerFrom::Ids(0, 99), to: OwnerAccount::Name(b"nobody".to_vec()) };
+    let checksum =
+        Some(ChecksumRequest { algorithm: ChecksumAlgorithm::Crc32, at_source: false, against: ChecksumSource::Lines });
     let target = TargetRequest {
         settings: SessionSettings { checksum, ..settings() },
         path: b"/archive/".to_vec(),
@@ -241,14 +269,19 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         own_tree: false,
         make_directory: false,
         preserve: true,
-        owners: OwnerRules { by_name: true, users: vec![owner_map], groups: Vec::new() },
-        kept: Kept { holes: Holes::Keep, hard_links: true, attributes: true, ..Kept::default() },
+        owners: OwnerOptions { by_name: true, users: vec![owner_map], groups: Vec::new() },
+        kept: PreserveOptions {
+            holes: HolePolicy::Keep,
+            hard_links: true,
+            attributes: true,
+            ..PreserveOptions::default()
+        },
         verify: Verify::Wire,
         digest_existing: false,
-        filters: Filters::default(),
-        rules: Rules {
-            in_the_way: InTheWay::Replace,
-            modes: Modes { file: Some(0o640), directory: None, less_umask: false },
+        filters: FilterOptions::default(),
+        rules: WriteOptions {
+            in_the_way: OverwritePolicy::Replace,
+            modes: ModeOptions { file: Some(0o640), directory: None, less_umask: false },
             check_space: true,
             below: vec![vec![name("2026")]],
         },
@@ -257,15 +290,15 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         keep_partial: true,
         journal_dir: b"/var/j".to_vec(),
         fsync: Fsync::Full,
-        delta: DeltaRules { delta: Delta::Auto, in_place: true, wrong_before: 1 },
-        sync: SyncRules {
+        delta: DeltaOptions { delta: DeltaMode::Auto, in_place: true, wrong_before: 1 },
+        sync: SyncOptions {
             into: true,
-            delete: Delete::After,
+            delete: DeleteMode::After,
             delete_max: Some(1000),
             backup_dir: b"old".to_vec(),
-            ..SyncRules::default()
+            ..SyncOptions::default()
         },
-        pipe: Pipe::No,
+        pipe: PipeKind::No,
         compare: None,
     };
     vec![
@@ -284,15 +317,15 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         ("Expected", ControllerMessage::Expected(expected())),
         (
             "ListedPaths",
-            ControllerMessage::ListedPaths(Paths { first: 300, paths: vec![b"2026/a".to_vec()], last: true }),
+            ControllerMessage::ListedPaths(SourceBatch { first: 300, paths: vec![b"2026/a".to_vec()], last: true }),
         ),
-        ("ListedPlaces", ControllerMessage::ListedPlaces(Places { first: 300, places: vec![place] })),
+        ("ListedPlaces", ControllerMessage::ListedPlaces(DestinationBatch { first: 300, places: vec![place] })),
         ("Measure", ControllerMessage::Measure(measure())),
     ]
 }
 
 fn expected() -> Vec<u8> {
-    let mut lines = Expected::new(Algorithm::Crc32);
+    let mut lines = ExpectedDigests::new(ChecksumAlgorithm::Crc32);
     lines.add(b"run7/a", &[0x35, 0x24, 0x41, 0xc2]).expect("one line");
     lines.pieces(1).flatten().copied().collect()
 }
@@ -302,16 +335,21 @@ fn measure() -> MeasureRequest {
         path: b"/archive".to_vec(),
         cold: Vec::new(),
         compute_ms: 250,
-        suite: Suite::Aes256Gcm,
+        suite: CipherSuite::Aes256Gcm,
         silence_ms: 13_000,
     }
 }
 
 fn measured() -> WorkerMessage {
     let scratch = b"/archive/.haul-probe-1".to_vec();
-    let place =
-        PlaceFigures { scratch, free_bytes: 1 << 40, free_files: 1 << 20, counts_files: true, ..Default::default() };
-    WorkerMessage::Measured(Box::new(Measured {
+    let place = TargetDirectoryFigures {
+        scratch,
+        free_bytes: 1 << 40,
+        free_files: 1 << 20,
+        counts_files: true,
+        ..Default::default()
+    };
+    WorkerMessage::Measured(Box::new(MeasureAnswer {
         hash_bytes_per_s: 3_000_000_000,
         check_bytes_per_s: 20_000_000_000,
         seal_bytes_per_s: 6_000_000_000,
@@ -331,7 +369,7 @@ fn routes() -> Vec<Route> {
 }
 
 fn hello() -> WorkerMessage {
-    WorkerMessage::Hello(Hello {
+    WorkerMessage::Hello(WorkerHello {
         protocol: 1,
         features: Features::ALL,
         cores: 8,
@@ -340,7 +378,7 @@ fn hello() -> WorkerMessage {
         ssh_connection: Some("::1 40000 ::1 22".into()),
         addresses: vec![LocalAddress { address: ADDRESS, prefix: 24, interface: "eth1".into(), mbit_per_s: 10_000 }],
         rate_bytes_per_s: 0,
-        windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
+        windows: WindowLimits { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
         requires_blake3: true,
     })
 }
@@ -350,12 +388,15 @@ fn target_ready() -> WorkerMessage {
 }
 
 fn item() -> WorkerMessage {
-    let reasons = Reasons::SIZE.and(Reasons::TIME, true);
-    WorkerMessage::Item { path: b"a/b".to_vec(), item: Item { what: What::File, change: Change::Replaced(reasons) } }
+    let reasons = ChangeReasons::SIZE.and(ChangeReasons::TIME, true);
+    WorkerMessage::Item {
+        path: b"a/b".to_vec(),
+        item: ItemChange { what: EntryKind::File, change: ChangeKind::Replaced(reasons) },
+    }
 }
 
 fn synced() -> WorkerMessage {
-    WorkerMessage::Synced(SyncFigures {
+    WorkerMessage::Synced(SyncCounters {
         removed: 1,
         backed_up: 0,
         linked: 300,
@@ -369,8 +410,8 @@ fn synced() -> WorkerMessage {
 fn the_link() {
     let header = |channel, length| encode_header(channel, length).to_vec();
     let mut vectors = vec![
-        ("header, 6 bytes for Peer", header(Channel::Peer, 6)),
-        ("header, end of stream 3", header(Channel::Stream(StreamId(3)), 0)),
+        ("header, 6 bytes for Peer", header(LinkChannel::Peer, 6)),
+        ("header, end of stream 3", header(LinkChannel::Stream(StreamId(3)), 0)),
         ("beat", BEAT.to_vec()),
         ("Hello", hello().encode()),
         ("TargetReady", target_ready().encode()),
@@ -390,48 +431,53 @@ fn the_link() {
     }
 }
 
-fn trailers() -> Vec<(&'static str, usize, Trailer)> {
+fn trailers() -> Vec<(&'static str, usize, RecordTrailer)> {
     let data =
         DataFrame { job: JOB, entry: EntryId(300), offset: 512 << 10, check: 0x0102_0304_0506_0708, value: [0xd2; 32] };
     let delta = DeltaFrame { job: JOB, entry: EntryId(300), offset: 512 << 10, plain: 512 << 10, value: [0xd2; 32] };
     let packed = |entry, len, fill| PackedFile { entry: EntryId(entry), len, modified: NOON, digest: [fill; 32] };
     let files = vec![packed(1, 3, 0xd3), packed(300, 0, 0xd4)];
     vec![
-        ("Finished", 0, Trailer::Finished),
-        ("Data", 512 << 10, Trailer::Data(data)),
-        ("Delta", 7, Trailer::Delta(delta)),
-        ("Pack", 3, Trailer::Pack(PackFrame { job: JOB, check: 0x0102_0304_0506_0708, files })),
-        ("End", 0, Trailer::End { records: 12 }),
+        ("Finished", 0, RecordTrailer::Finished),
+        ("Data", 512 << 10, RecordTrailer::Data(data)),
+        ("Delta", 7, RecordTrailer::Delta(delta)),
+        ("Pack", 3, RecordTrailer::Pack(PackFrame { job: JOB, check: 0x0102_0304_0506_0708, files })),
+        ("End", 0, RecordTrailer::End { records: 12 }),
     ]
 }
 
 /// The length on the wire, what it was, and the trailer that it would have had.
-fn shaped_trailers() -> Vec<(&'static str, usize, Shape, Trailer)> {
+fn shaped_trailers() -> Vec<(&'static str, usize, PayloadShape, RecordTrailer)> {
     let plain = |name| trailers().into_iter().find(|(other, ..)| *other == name).expect("one of them");
     let compressed = |name, original, codec, wire| {
         let (_, plain, trailer) = plain(original);
-        (name, wire, Shape { sparse: None, compressed: Some(Compressed { codec, plain }) }, trailer)
+        (name, wire, PayloadShape { sparse: None, compressed: Some(CompressedPayload { codec, plain }) }, trailer)
     };
-    let sparse = |name, map: Map, wire, compressed| {
+    let sparse = |name, map: DataMap, wire, compressed| {
         let (_, plain, trailer) = plain("Data");
-        (name, wire, Shape { sparse: Some(Sparse { map, plain }), compressed }, trailer)
+        (name, wire, PayloadShape { sparse: Some(SparsePayload { map, plain }), compressed }, trailer)
     };
-    let mut map = Map::HOLE;
+    let mut map = DataMap::HOLE;
     map.add(BLOCK..3 * BLOCK);
     map.add(127 * BLOCK..128 * BLOCK);
     vec![
         compressed("Data, compressed", "Data", Codec::Zstd, 100_000),
         compressed("Pack, compressed", "Pack", Codec::Lz4, 2),
-        sparse("Data, a hole", Map::HOLE, 0, None),
+        sparse("Data, a hole", DataMap::HOLE, 0, None),
         sparse("Data, with holes", map, 3 * BLOCK, None),
-        sparse("Data, with holes, compressed", map, 500, Some(Compressed { codec: Codec::Lz4, plain: 3 * BLOCK })),
+        sparse(
+            "Data, with holes, compressed",
+            map,
+            500,
+            Some(CompressedPayload { codec: Codec::Lz4, plain: 3 * BLOCK }),
+        ),
     ]
 }
 
 #[test]
 fn records_before_they_are_sealed() {
     let mut vectors =
-        vec![("prefix of a full Data record", Prefix { payload: 512 << 10, trailer: 55 }.encode().to_vec())];
+        vec![("prefix of a full Data record", RecordPrefix { payload: 512 << 10, trailer: 55 }.encode().to_vec())];
     for (name, _, trailer) in trailers() {
         let mut out = Writer::new();
         trailer.encode(&mut out);
@@ -447,15 +493,16 @@ fn records_before_they_are_sealed() {
         assert_eq!(decode_trailer(&documented("trailers", name), payload), Ok((shape, trailer)));
     }
     for (name, payload, trailer) in trailers() {
-        assert_eq!(Trailer::decode(&documented("trailers", name), payload), Ok(trailer));
+        assert_eq!(RecordTrailer::decode(&documented("trailers", name), payload), Ok(trailer));
     }
 }
 
 #[test]
 fn greeting_and_answer() {
     let counted = |from: u8| std::array::from_fn(|i| from + u8::try_from(i).expect("below 32"));
-    let greeting = Greeting { session: JobId([0x11; 16]), stream: StreamId(3), path: PathId(0), random: counted(0x20) };
-    let answer = Answer { random: counted(0x40) };
+    let greeting =
+        StreamGreeting { session: JobId([0x11; 16]), stream: StreamId(3), path: PathId(0), random: counted(0x20) };
+    let answer = GreetingAnswer { random: counted(0x40) };
     check("handshake", &vec![("greeting", greeting.encode().to_vec()), ("answer", answer.encode().to_vec())]);
 }
 

@@ -2,16 +2,16 @@
 //! for the frame itself.
 
 use haul_e2e::Rng;
-use haul_proto::codec::Writer;
-use haul_proto::delta::instructions::Step;
+use haul_proto::delta::instructions::DeltaInstruction;
+use haul_proto::delta::options::{DeltaMode, DeltaOptions};
+use haul_proto::encoding::Writer;
 use haul_proto::ids::{EntryId, JobNumber};
 use haul_proto::integrity::FrameLen;
-use haul_proto::need::InTheWay;
-use haul_proto::wire::delta::{Delta, DeltaRules};
-use haul_proto::wire::frame::{DeltaFrame, Trailer};
-use haul_proto::wire::limits::FRAME_MIN;
-use haul_proto::wire::message::{Need, TargetMessage};
-use haul_proto::wire::sync::Equal;
+use haul_proto::limits::FRAME_MIN;
+use haul_proto::overwrite_policy::OverwritePolicy;
+use haul_proto::sync::EqualityTest;
+use haul_proto::wire::frame::{DeltaFrame, RecordTrailer};
+use haul_proto::wire::message::{TargetMessage, TransferNeed};
 
 use crate::raw;
 use crate::scene::{FRAME, Scene};
@@ -34,10 +34,10 @@ fn secret(seed: u64) -> Vec<u8> {
 }
 
 /// A target that replaces files, with two old ones.
-fn scene(delta: Delta, in_place: bool, wrong_before: u32) -> Scene {
+fn scene(delta: DeltaMode, in_place: bool, wrong_before: u32) -> Scene {
     let scene = Scene::with(&mut Rng::new(1), |request| {
-        request.delta = DeltaRules { delta, in_place, wrong_before };
-        request.rules.in_the_way = InTheWay::Replace;
+        request.delta = DeltaOptions { delta, in_place, wrong_before };
+        request.rules.in_the_way = OverwritePolicy::Replace;
         request.digest_existing = false;
     });
     for (name, seed) in [("secret", 7), ("other", 8)] {
@@ -50,7 +50,7 @@ fn scene(delta: Delta, in_place: bool, wrong_before: u32) -> Scene {
 fn offer(scene: &mut Scene, tree: u64, names: &[&[u8]]) -> u64 {
     let first = scene.next;
     let entries: Vec<_> = names.iter().map(|name| raw::file(tree, name, SIZE)).collect();
-    assert_eq!(scene.needs(&entries), vec![Need::Delta; names.len()]);
+    assert_eq!(scene.needs(&entries), vec![TransferNeed::Delta; names.len()]);
     for _ in names {
         let told = |message| matches!(message, TargetMessage::Marks { .. } | TargetMessage::Sums { .. }).then_some(());
         scene.wait_for(told).expect("it is told what the old file has");
@@ -59,16 +59,16 @@ fn offer(scene: &mut Scene, tree: u64, names: &[&[u8]]) -> u64 {
 }
 
 /// Sends a delta of a frame.
-fn send(scene: &mut Scene, entry: u64, index: u64, steps: &[Step<'_>], value: [u8; 32]) {
+fn send(scene: &mut Scene, entry: u64, index: u64, steps: &[DeltaInstruction<'_>], value: [u8; 32]) {
     let (offset, mut expected) = (index * FRAME, index * FRAME);
     let (mut out, mut plain) = (Writer::new(), 0);
     for step in steps {
         let len = match *step {
-            Step::New(bytes) => {
+            DeltaInstruction::New(bytes) => {
                 out.varint((bytes.len() as u64) << 1).raw(bytes);
                 bytes.len()
             }
-            Step::Old { offset, len } => {
+            DeltaInstruction::Old { offset, len } => {
                 let (difference, negative) = (offset.wrapping_sub(expected), offset < expected);
                 let difference = if negative { !(difference << 1) } else { difference << 1 };
                 out.varint((len as u64) << 1 | 1).varint(difference);
@@ -80,12 +80,12 @@ fn send(scene: &mut Scene, entry: u64, index: u64, steps: &[Step<'_>], value: [u
     }
     let frame = DeltaFrame { job: JobNumber(raw::JOB), entry: EntryId(entry), offset, plain, value };
     let mut trailer = Writer::new();
-    Trailer::Delta(frame).encode(&mut trailer);
+    RecordTrailer::Delta(frame).encode(&mut trailer);
     scene.record(&out.into_bytes(), &trailer.into_bytes());
 }
 
-fn old(offset: u64, len: u64) -> Step<'static> {
-    Step::Old { offset, len: usize_of(len) }
+fn old(offset: u64, len: u64) -> DeltaInstruction<'static> {
+    DeltaInstruction::Old { offset, len: usize_of(len) }
 }
 
 /// The value of a frame of a file of that size.
@@ -100,7 +100,7 @@ fn guess(scene: &mut Scene, entry: u64, seed: u64, byte: u8) {
     let mut bytes = vec![0; usize_of(FRAME)];
     bytes[start..].copy_from_slice(&known[usize_of(BLOCK)..usize_of(BLOCK + CUT)]);
     bytes[start] = byte;
-    let steps = [Step::New(&bytes[..start]), old(BLOCK, CUT)];
+    let steps = [DeltaInstruction::New(&bytes[..start]), old(BLOCK, CUT)];
     send(scene, entry, 0, &steps, value(0, &bytes));
 }
 
@@ -114,7 +114,7 @@ fn is_asked_for(scene: &mut Scene, id: u64) -> Result<(), String> {
 
 #[test]
 fn guesses_after_a_wrong_one_are_all_answered_alike() {
-    let mut scene = scene(Delta::Rolling, false, 0);
+    let mut scene = scene(DeltaMode::Rolling, false, 0);
     let tree = scene.open_tree();
     let id = offer(&mut scene, tree, &[b"secret"]);
     let right = secret(7)[usize_of(BLOCK)];
@@ -127,7 +127,7 @@ fn guesses_after_a_wrong_one_are_all_answered_alike() {
     // Neither a second entry nor the same file offered anew has an old file.
     let again = [raw::file(tree, b"secret", SIZE), raw::anew(raw::FILE, id, &raw::number(SIZE))];
     for entry in again {
-        assert_eq!(scene.needs(&[entry]), [Need::All]);
+        assert_eq!(scene.needs(&[entry]), [TransferNeed::All]);
     }
     assert_eq!(std::fs::read(scene.landing().join("tree/secret")).expect("it is there"), secret(7));
     assert_eq!(scene.goes_on(), Ok(()));
@@ -135,7 +135,7 @@ fn guesses_after_a_wrong_one_are_all_answered_alike() {
 
 #[test]
 fn two_entries_of_one_old_file_are_one_guess_and_a_second_file_is_a_fault() {
-    let mut scene = scene(Delta::Rolling, false, 0);
+    let mut scene = scene(DeltaMode::Rolling, false, 0);
     let tree = scene.open_tree();
     let first = offer(&mut scene, tree, &[b"secret", b"secret", b"other"]);
     let right = secret(7)[usize_of(BLOCK)];
@@ -151,7 +151,7 @@ fn two_entries_of_one_old_file_are_one_guess_and_a_second_file_is_a_fault() {
 
 #[test]
 fn a_wrong_guess_of_an_earlier_attempt_counts() {
-    let mut scene = scene(Delta::Rolling, false, 1);
+    let mut scene = scene(DeltaMode::Rolling, false, 1);
     let tree = scene.open_tree();
     let id = offer(&mut scene, tree, &[b"secret"]);
     guess(&mut scene, id, 7, secret(7)[usize_of(BLOCK)].wrapping_add(1));
@@ -162,7 +162,7 @@ fn a_wrong_guess_of_an_earlier_attempt_counts() {
 
 #[test]
 fn a_file_that_is_changed_in_place_is_not_guessed_either() {
-    let mut scene = scene(Delta::Blocks, true, 0);
+    let mut scene = scene(DeltaMode::Blocks, true, 0);
     let tree = scene.open_tree();
     let id = offer(&mut scene, tree, &[b"secret"]);
     let mut bytes = secret(7)[..usize_of(FRAME)].to_vec();
@@ -172,17 +172,17 @@ fn a_file_that_is_changed_in_place_is_not_guessed_either() {
     assert_eq!(is_asked_for(&mut scene, id), Ok(()));
     send(&mut scene, id, 0, &[old(0, FRAME)], right);
     assert_eq!(is_asked_for(&mut scene, id), Ok(()));
-    assert_eq!(scene.needs(&[raw::anew(raw::FILE, id, &raw::number(SIZE))]), [Need::All]);
+    assert_eq!(scene.needs(&[raw::anew(raw::FILE, id, &raw::number(SIZE))]), [TransferNeed::All]);
     assert_eq!(std::fs::read(scene.landing().join("tree/secret")).expect("it is there"), secret(7));
     assert_eq!(scene.goes_on(), Ok(()));
 }
 
 /// Of the first frame, where nothing else is said.
-type Form = (&'static str, Vec<Step<'static>>);
+type Form = (&'static str, Vec<DeltaInstruction<'static>>);
 
 fn forms_of_blocks() -> Vec<Form> {
     let zeros: &'static [u8] = Box::leak(vec![0; usize_of(FRAME)].into_boxed_slice());
-    let new = |len: u64| Step::New(&zeros[..usize_of(len)]);
+    let new = |len: u64| DeltaInstruction::New(&zeros[..usize_of(len)]);
     vec![
         ("some bytes", vec![old(0, CUT), new(FRAME - CUT)]),
         ("less than a block", vec![old(0, PAGE - 1), new(FRAME - PAGE + 1)]),
@@ -197,7 +197,7 @@ fn forms_of_blocks() -> Vec<Form> {
 
 fn forms_of_sums() -> Vec<Form> {
     let zeros: &'static [u8] = Box::leak(vec![0; usize_of(FRAME)].into_boxed_slice());
-    let new = |len: u64| Step::New(&zeros[..usize_of(len)]);
+    let new = |len: u64| DeltaInstruction::New(&zeros[..usize_of(len)]);
     let whole = SIZE / BLOCK * BLOCK;
     vec![
         ("some bytes in the middle", vec![new(1), old(BLOCK, CUT), new(FRAME - CUT - 1)]),
@@ -216,9 +216,9 @@ fn forms_of_sums() -> Vec<Form> {
 #[test]
 fn bytes_of_an_old_file_that_are_no_block_it_was_told_of_are_a_fault() {
     for (delta, in_place, forms) in [
-        (Delta::Blocks, false, forms_of_blocks()),
-        (Delta::Blocks, true, forms_of_blocks()),
-        (Delta::Rolling, false, forms_of_sums()),
+        (DeltaMode::Blocks, false, forms_of_blocks()),
+        (DeltaMode::Blocks, true, forms_of_blocks()),
+        (DeltaMode::Rolling, false, forms_of_sums()),
     ] {
         for (name, steps) in forms {
             let mut scene = scene(delta, in_place, 0);
@@ -238,19 +238,19 @@ fn bytes_of_an_old_file_that_are_no_block_it_was_told_of_are_a_fault() {
 
 #[test]
 fn a_frame_of_which_nothing_was_told_is_not_made_of_the_old_file() {
-    let mut scene = scene(Delta::Blocks, false, 0);
+    let mut scene = scene(DeltaMode::Blocks, false, 0);
     std::fs::write(scene.landing().join("tree/secret"), &secret(7)[..usize_of(FRAME)]).expect("a shorter one");
     let tree = scene.open_tree();
     let id = offer(&mut scene, tree, &[b"secret"]);
     let zeros = vec![0; usize_of(FRAME - PAGE)];
-    send(&mut scene, id, 1, &[old(FRAME, PAGE), Step::New(&zeros)], [0; 32]);
+    send(&mut scene, id, 1, &[old(FRAME, PAGE), DeltaInstruction::New(&zeros)], [0; 32]);
     assert!(scene.fault().is_some());
     scene.end("a frame of which nothing was told is not made of the old file");
 }
 
 #[test]
 fn right_deltas_make_the_file() {
-    for (delta, in_place) in [(Delta::Blocks, false), (Delta::Blocks, true), (Delta::Rolling, false)] {
+    for (delta, in_place) in [(DeltaMode::Blocks, false), (DeltaMode::Blocks, true), (DeltaMode::Rolling, false)] {
         let mut scene = scene(delta, in_place, 0);
         let tree = scene.open_tree();
         let id = offer(&mut scene, tree, &[b"secret"]);
@@ -258,10 +258,10 @@ fn right_deltas_make_the_file() {
         for (index, frame) in (0..).zip(bytes.chunks(usize_of(FRAME))) {
             let (start, len) = (index * FRAME, frame.len() as u64);
             // What stands behind the last whole block has no sum.
-            let known = if delta == Delta::Rolling { len / BLOCK * BLOCK } else { len };
+            let known = if delta == DeltaMode::Rolling { len / BLOCK * BLOCK } else { len };
             let mut steps = vec![old(start, known)];
             if known < len {
-                steps.push(Step::New(&frame[usize_of(known)..]));
+                steps.push(DeltaInstruction::New(&frame[usize_of(known)..]));
             }
             send(&mut scene, id, index, &steps, value(index, frame));
         }
@@ -274,7 +274,7 @@ fn right_deltas_make_the_file() {
 }
 
 /// Offers a file with a digest; what is needed of it.
-fn offer_digest(scene: &mut Scene, tree: u64, digest: [u8; 32]) -> Need {
+fn offer_digest(scene: &mut Scene, tree: u64, digest: [u8; 32]) -> TransferNeed {
     let mut more = Writer::new();
     more.u8(raw::MORE_DIGEST).raw(&digest);
     let entry = raw::with_more(raw::file(tree, b"secret", SIZE), &more.into_bytes());
@@ -284,18 +284,18 @@ fn offer_digest(scene: &mut Scene, tree: u64, digest: [u8; 32]) -> Need {
 #[test]
 fn a_file_whose_digest_was_guessed_wrong_is_not_compared_again() {
     let mut scene = Scene::with(&mut Rng::new(1), |request| {
-        request.delta = DeltaRules::default();
-        request.sync.equal = Equal::Digest;
-        request.rules.in_the_way = InTheWay::Replace;
+        request.delta = DeltaOptions::default();
+        request.sync.equal = EqualityTest::Digest;
+        request.rules.in_the_way = OverwritePolicy::Replace;
         request.digest_existing = false;
     });
     std::fs::write(scene.landing().join("tree/secret"), secret(7)).expect("an old file");
     let tree = scene.open_tree();
     let right = *blake3::hash(&secret(7)).as_bytes();
-    assert_eq!(offer_digest(&mut scene, tree, right), Need::Nothing);
-    assert_eq!(offer_digest(&mut scene, tree, [7; 32]), Need::All);
+    assert_eq!(offer_digest(&mut scene, tree, right), TransferNeed::Nothing);
+    assert_eq!(offer_digest(&mut scene, tree, [7; 32]), TransferNeed::All);
     for digest in [[8; 32], right] {
-        assert_eq!(offer_digest(&mut scene, tree, digest), Need::All);
+        assert_eq!(offer_digest(&mut scene, tree, digest), TransferNeed::All);
     }
     assert_eq!(std::fs::read(scene.landing().join("tree/secret")).expect("it is there"), secret(7));
     scene.end("a file whose digest was guessed wrong is not compared again");

@@ -1,12 +1,12 @@
 //! Frames and packs of what is not needed, where none may lie, and not as long as they say.
 
 use haul_e2e::Rng;
-use haul_proto::codec::Writer;
+use haul_proto::encoding::Writer;
 use haul_proto::ids::{EntryId, JobNumber};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_check};
-use haul_proto::wire::frame::{DeltaFrame, Trailer};
-use haul_proto::wire::limits::{FRAME_MAX, FRAME_MIN, PACK_FILES_MAX};
-use haul_proto::wire::message::{Need, TargetMessage};
+use haul_proto::limits::{FRAME_MAX, FRAME_MIN, PACK_FILES_MAX};
+use haul_proto::wire::frame::{DeltaFrame, RecordTrailer};
+use haul_proto::wire::message::{TargetMessage, TransferNeed};
 
 use crate::raw;
 use crate::scene::{FRAME, Scene};
@@ -44,7 +44,7 @@ fn offered(scene: &mut Scene) -> Offered {
     let tree = scene.open_tree();
     let directory = scene.next;
     let entries = [raw::directory(tree, b"directory"), raw::file(tree, b"small", 5), raw::file(tree, b"large", LARGE)];
-    assert_eq!(scene.needs(&entries), [Need::All; 3]);
+    assert_eq!(scene.needs(&entries), [TransferNeed::All; 3]);
     Offered { directory, small: directory + 1, large: directory + 2 }
 }
 
@@ -67,7 +67,7 @@ fn instruct(scene: &mut Scene, entry: u64, instructions: &[u8]) {
         value: [0; 32],
     };
     let mut trailer = Writer::new();
-    Trailer::Delta(frame).encode(&mut trailer);
+    RecordTrailer::Delta(frame).encode(&mut trailer);
     scene.record(instructions, &trailer.into_bytes());
 }
 

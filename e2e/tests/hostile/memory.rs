@@ -1,7 +1,7 @@
 //! Offers that cost the source little and a target much.
 
 use haul_e2e::Rng;
-use haul_proto::wire::limits::{
+use haul_proto::limits::{
     ATTRIBUTES_MAX, LINKED_DIRECTORY_BYTES, LINKED_FILE_BYTES, LINKED_FILES_BYTES_MAX, OFFER_ENTRIES_MAX,
 };
 use haul_proto::wire::message::TargetMessage;

@@ -2,8 +2,8 @@
 
 use haul_e2e::Rng;
 use haul_proto::ids::{EntryId, JobNumber, StreamId};
-use haul_proto::wire::limits::{ENTRY_WINDOW, PEER_MESSAGE_MAX};
-use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::limits::{ENTRY_WINDOW, PEER_MESSAGE_MAX};
+use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 
 use crate::raw::{self, DIRECTORY, FILE};
 use crate::scene::{SMALL_MAX, Scene};
@@ -37,7 +37,7 @@ fn some_entries(scene: &mut Scene) -> u64 {
     let entries =
         [raw::directory(tree, b"directory"), raw::file(tree, b"small", 5), raw::file(tree, b"large", SMALL_MAX + 1)];
     let first = scene.next;
-    assert_eq!(scene.needs(&entries), [Need::All; 3]);
+    assert_eq!(scene.needs(&entries), [TransferNeed::All; 3]);
     first
 }
 
@@ -141,7 +141,7 @@ fn wrong_length(scene: &mut Scene, rng: &mut Rng) -> Expect {
 fn targets_message(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let entry = EntryId(0);
     let messages = [
-        TargetMessage::Needs { first: entry, needs: vec![Need::All] },
+        TargetMessage::Needs { first: entry, needs: vec![TransferNeed::All] },
         TargetMessage::Done { runs: vec![(entry, 1)] },
         TargetMessage::TargetFailed { entry },
         TargetMessage::Lacks { entry, frames: vec![0..1] },
@@ -218,8 +218,8 @@ fn anew_too_late(scene: &mut Scene, rng: &mut Rng) -> Expect {
         scene.wait_for(|message| matches!(message, TargetMessage::Done { .. }).then_some(())).expect("it is taken");
     } else {
         // The first takes its place, and the second comes too late.
-        assert_eq!(scene.needs(&[raw::anew(FILE, small, &raw::number(5))]), [Need::All]);
+        assert_eq!(scene.needs(&[raw::anew(FILE, small, &raw::number(5))]), [TransferNeed::All]);
     }
-    assert_eq!(scene.needs(&[raw::anew(FILE, small, &raw::number(size))]), [Need::Refused]);
+    assert_eq!(scene.needs(&[raw::anew(FILE, small, &raw::number(size))]), [TransferNeed::Refused]);
     Expect::GoesOn
 }

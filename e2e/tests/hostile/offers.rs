@@ -1,8 +1,8 @@
 //! Offers of what was not asked for, at places where nothing may be.
 
 use haul_e2e::Rng;
-use haul_proto::wire::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX, SYMLINK_MAX};
-use haul_proto::wire::message::Need;
+use haul_proto::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX, SYMLINK_MAX};
+use haul_proto::wire::message::TransferNeed;
 
 use crate::raw::{self, DIRECTORY, FILE, LINK};
 use crate::scene::{SMALL_MAX, Scene};
@@ -66,7 +66,7 @@ fn reserved_name(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let name = format!(".haul-{:024}.part", rng.below(1 << 40));
     let tree = scene.open_tree();
     let entry = any_kind(rng, tree, name.as_bytes());
-    assert_eq!(scene.needs(&[entry]), [Need::Refused]);
+    assert_eq!(scene.needs(&[entry]), [TransferNeed::Refused]);
     assert!(!scene.landing().join("tree").join(name).exists());
     Expect::GoesOn
 }
@@ -114,7 +114,7 @@ fn child_of_ended(scene: &mut Scene, rng: &mut Rng) -> Expect {
 }
 
 /// Offers a directory and a file in it, and sends the file; whether they were needed.
-fn fill(scene: &mut Scene, parent: u64, name: &[u8]) -> [Need; 2] {
+fn fill(scene: &mut Scene, parent: u64, name: &[u8]) -> [TransferNeed; 2] {
     let directory = scene.next;
     let needs = scene.needs(&[raw::directory(parent, name), raw::file(directory, b"canary", 9)]);
     scene.pack(&[(directory + 1, 9)]);
@@ -125,13 +125,13 @@ fn directory_over_own_link(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let tree = scene.open_tree();
     let points_to = scene.way_out(rng);
     scene.offer(&[raw::link(tree, b"link", &points_to)]);
-    assert_eq!(fill(scene, tree, b"link"), [Need::Refused; 2]);
+    assert_eq!(fill(scene, tree, b"link"), [TransferNeed::Refused; 2]);
     Expect::GoesOn
 }
 
 fn directory_over_link(scene: &mut Scene, _: &mut Rng) -> Expect {
     let tree = scene.open_tree();
-    assert_eq!(fill(scene, tree, b"way-out"), [Need::Refused; 2]);
+    assert_eq!(fill(scene, tree, b"way-out"), [TransferNeed::Refused; 2]);
     Expect::GoesOn
 }
 
@@ -141,7 +141,7 @@ fn file_over_link(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let link = scene.next;
     let needs = scene.needs(&[raw::link(tree, b"link", &points_to), raw::file(tree, b"link", 9)]);
     // With -f, the link itself is replaced.
-    assert_eq!(needs[1], if scene.force { Need::All } else { Need::Refused });
+    assert_eq!(needs[1], if scene.force { TransferNeed::All } else { TransferNeed::Refused });
     scene.pack(&[(link + 1, 9)]);
     Expect::GoesOn
 }
@@ -149,9 +149,9 @@ fn file_over_link(scene: &mut Scene, rng: &mut Rng) -> Expect {
 fn link_over_directory(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let tree = scene.open_tree();
     let points_to = scene.way_out(rng);
-    assert_eq!(fill(scene, tree, b"directory"), [Need::All; 2]);
-    assert_eq!(scene.needs(&[raw::link(tree, b"directory", &points_to)]), [Need::Refused]);
-    assert_eq!(fill(scene, tree, b"directory")[0], Need::All);
+    assert_eq!(fill(scene, tree, b"directory"), [TransferNeed::All; 2]);
+    assert_eq!(scene.needs(&[raw::link(tree, b"directory", &points_to)]), [TransferNeed::Refused]);
+    assert_eq!(fill(scene, tree, b"directory")[0], TransferNeed::All);
     assert!(scene.landing().join("tree/directory").is_dir());
     Expect::GoesOn
 }
@@ -167,7 +167,7 @@ fn operand_beyond(scene: &mut Scene, rng: &mut Rng) -> Expect {
         scene.offer(&[entry]);
         return Expect::Fault;
     }
-    assert_eq!(scene.needs(&[entry]), [Need::Refused]);
+    assert_eq!(scene.needs(&[entry]), [TransferNeed::Refused]);
     Expect::GoesOn
 }
 
@@ -179,7 +179,7 @@ fn operand_of_other_kind(scene: &mut Scene, rng: &mut Rng) -> Expect {
         2 => vec![raw::operand(LINK, 1, &raw::held(b"outside"))],
         _ => vec![raw::operand(DIRECTORY, 1, &[]), raw::file(first, b"planted", 5)],
     };
-    assert!(scene.needs(&entries).iter().all(|need| *need == Need::Refused));
+    assert!(scene.needs(&entries).iter().all(|need| *need == TransferNeed::Refused));
     Expect::GoesOn
 }
 
@@ -257,6 +257,6 @@ fn depth_overrun(scene: &mut Scene, _: &mut Rng) -> Expect {
 fn huge_file(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let tree = scene.open_tree();
     let size = rng.pick(&[u64::MAX, u64::MAX - 1, 1 << 63, i64::MAX.cast_unsigned(), 1 << 62]);
-    assert_eq!(scene.needs(&[raw::file(tree, b"huge", size)]), [Need::Refused]);
+    assert_eq!(scene.needs(&[raw::file(tree, b"huge", size)]), [TransferNeed::Refused]);
     Expect::GoesOn
 }

@@ -1,6 +1,6 @@
 //! Messages and trailers as bytes, from `docs/PROTOCOL.md`: haul's own types could not say most of it.
 
-use haul_proto::codec::Writer;
+use haul_proto::encoding::Writer;
 
 /// The session's number of the job.
 pub const JOB: u32 = 1;

@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 
 use haul_e2e::{RawStream, Rng, SUITE, Sandbox, Worker};
 use haul_proto::cpus::Cpus;
+use haul_proto::delta::options::{DeltaMode, DeltaOptions};
 use haul_proto::ids::{JobId, JobNumber, StreamId};
 use haul_proto::integrity::{FrameLen, frame_check};
-use haul_proto::need::InTheWay;
+use haul_proto::limits::{FRAME_MIN, REKEY_BYTES};
+use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
-use haul_proto::wire::delta::{Delta, DeltaRules};
-use haul_proto::wire::kept::Kept;
-use haul_proto::wire::limits::{FRAME_MIN, REKEY_BYTES};
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::listed::ListedKinds;
-use haul_proto::wire::message::{Need, TargetMessage};
-use haul_proto::wire::pipe::Pipe;
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::list_batch::ListedKinds;
+use haul_proto::wire::message::{TargetMessage, TransferNeed};
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::report::WorkerMessage;
-use haul_proto::wire::request::{ControllerMessage, Operand, SessionSettings, TargetRequest};
-use haul_proto::wire::rules::Rules;
+use haul_proto::wire::request::{ControllerMessage, SessionSettings, TargetOperand, TargetRequest};
 use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
+use haul_proto::wire::write_options::WriteOptions;
 
 use crate::raw;
 
@@ -70,7 +70,7 @@ impl Scene {
         let force = rng.chance(500);
         let mut request = request(&landing, settings.clone(), force, rng);
         change(&mut request);
-        let force = request.rules.in_the_way == InTheWay::Replace;
+        let force = request.rules.in_the_way == OverwritePolicy::Replace;
         let keeps_attributes = request.kept.attributes;
         for message in [
             ControllerMessage::Target(request),
@@ -112,7 +112,7 @@ impl Scene {
 
     /// Says something as the source.
     pub fn say(&mut self, message: &[u8]) {
-        self.worker.send(Channel::Peer, message);
+        self.worker.send(LinkChannel::Peer, message);
     }
 
     /// Says something over the link that no controller would pass on.
@@ -134,7 +134,7 @@ impl Scene {
     }
 
     /// Offers these entries and waits for the answers, one for each. The target must not call it a fault.
-    pub fn needs(&mut self, entries: &[Vec<u8>]) -> Vec<Need> {
+    pub fn needs(&mut self, entries: &[Vec<u8>]) -> Vec<TransferNeed> {
         let id = self.offer(entries);
         let asked = self.wait_for(|message| match message {
             TargetMessage::Needs { first, needs } if first.0 == id => Some(needs),
@@ -148,7 +148,7 @@ impl Scene {
         loop {
             let Some((channel, content)) = self.worker.next_frame() else { return Err("it is gone".into()) };
             match channel {
-                Channel::Peer => {
+                LinkChannel::Peer => {
                     let message =
                         TargetMessage::decode(&content, JobNumber(raw::JOB)).expect("a target keeps to the protocol");
                     if let Some(found) = wanted(message) {
@@ -194,7 +194,7 @@ impl Scene {
             TargetMessage::Needs { first, needs } if first.0 == id => Some(needs),
             _ => None,
         });
-        assert_eq!(asked?, [Need::All]);
+        assert_eq!(asked?, [TransferNeed::All]);
         self.pack(&[(id, 5)]);
         self.wait_for(|message| match message {
             TargetMessage::Done { runs } => {
@@ -237,7 +237,7 @@ fn settings() -> SessionSettings {
 }
 
 fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng) -> TargetRequest {
-    let operand = |name: &[u8], directory| Operand { name: Name::new(name).ok(), directory, device: 0, inode: 0 };
+    let operand = |name: &[u8], directory| TargetOperand { name: Name::new(name).ok(), directory, device: 0, inode: 0 };
     TargetRequest {
         settings,
         path: landing.as_os_str().as_bytes().to_vec(),
@@ -250,19 +250,22 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         make_directory: false,
         preserve: rng.chance(500),
         owners: Default::default(),
-        kept: Kept { attributes: rng.chance(500), ..Kept::default() },
+        kept: PreserveOptions { attributes: rng.chance(500), ..PreserveOptions::default() },
         verify: Verify::Wire,
         digest_existing: rng.chance(500),
         filters: Default::default(),
-        rules: Rules { in_the_way: if force { InTheWay::Replace } else { InTheWay::Report }, ..Rules::default() },
+        rules: WriteOptions {
+            in_the_way: if force { OverwritePolicy::Replace } else { OverwritePolicy::Report },
+            ..WriteOptions::default()
+        },
         storage: StorageRequest::default(),
         resume: true,
         keep_partial: rng.chance(500),
         journal_dir: Vec::new(),
         fsync: Fsync::Full,
-        delta: DeltaRules { delta: Delta::Auto, ..DeltaRules::default() },
+        delta: DeltaOptions { delta: DeltaMode::Auto, ..DeltaOptions::default() },
         sync: Default::default(),
-        pipe: Pipe::No,
+        pipe: PipeKind::No,
         compare: None,
     }
 }

@@ -4,11 +4,11 @@
 use std::io;
 
 use haul_e2e::{FakeLink, Rng};
+use haul_proto::entry::EntryContent;
 use haul_proto::ids::{EntryId, JobNumber};
-use haul_proto::manifest::Kind;
-use haul_proto::wire::limits::{LINK_MESSAGE_MAX, MARKS_MAX, PEER_MESSAGE_MAX};
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::limits::{LINK_MESSAGE_MAX, MARKS_MAX, PEER_MESSAGE_MAX};
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::report::WorkerMessage;
 
 use crate::scene::{Offered, Scene, Way};
@@ -53,24 +53,24 @@ fn tell(scene: &Scene, link: &mut FakeLink, messages: &[TargetMessage]) -> io::R
     Ok(())
 }
 
-fn id_of(offered: &[Offered], wanted: impl Fn(&Kind) -> bool) -> EntryId {
+fn id_of(offered: &[Offered], wanted: impl Fn(&EntryContent) -> bool) -> EntryId {
     offered.iter().find(|(_, kind)| wanted(kind)).map(|(id, _)| *id).expect("it was offered")
 }
 
 fn large(offered: &[Offered]) -> EntryId {
-    id_of(offered, |kind| matches!(kind, Kind::File { size } if *size > 1 << 20))
+    id_of(offered, |kind| matches!(kind, EntryContent::File { size } if *size > 1 << 20))
 }
 
 fn small(offered: &[Offered]) -> EntryId {
-    id_of(offered, |kind| matches!(kind, Kind::File { size } if *size < 1 << 10))
+    id_of(offered, |kind| matches!(kind, EntryContent::File { size } if *size < 1 << 10))
 }
 
 fn directory(offered: &[Offered]) -> EntryId {
-    id_of(offered, |kind| matches!(kind, Kind::Directory))
+    id_of(offered, |kind| matches!(kind, EntryContent::Directory))
 }
 
 /// As a target that needs this of each file.
-fn offers(scene: &mut Scene, link: &mut FakeLink, need: Need) -> io::Result<Vec<Offered>> {
+fn offers(scene: &mut Scene, link: &mut FakeLink, need: TransferNeed) -> io::Result<Vec<Offered>> {
     scene.be_target(link)?;
     let offered = scene.all_offers(link)?;
     scene.need(link, &offered, need)?;
@@ -109,7 +109,7 @@ fn no_report(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Resul
     // No report has such a kind.
     let mut bytes = rng.bytes(len);
     bytes[0] |= 0x80;
-    link.send(Channel::Controller, &bytes)?;
+    link.send(LinkChannel::Controller, &bytes)?;
     link.drain();
     Ok(())
 }
@@ -123,7 +123,7 @@ fn cut_report(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Resu
         let more = 1 + rng.index(20);
         bytes.extend(rng.bytes(more));
     }
-    link.send(Channel::Controller, &bytes)?;
+    link.send(LinkChannel::Controller, &bytes)?;
     link.drain();
     Ok(())
 }
@@ -148,7 +148,7 @@ fn no_message(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Resu
     scene.begin(link)?;
     let len = rng.pick(&[0, 1, 5, 6, 100, 70_000, PEER_MESSAGE_MAX]);
     let bytes = rng.bytes(len);
-    link.send(Channel::Peer, &bytes)?;
+    link.send(LinkChannel::Peer, &bytes)?;
     link.drain();
     Ok(())
 }
@@ -171,7 +171,7 @@ fn other_ends_message(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> 
 fn other_job(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.be_target(link)?;
     let job = JobNumber(rng.pick(&[0, 2, u32::MAX]));
-    link.send(Channel::Peer, &TargetMessage::Answered.encode(job))?;
+    link.send(LinkChannel::Peer, &TargetMessage::Answered.encode(job))?;
     link.drain();
     Ok(())
 }
@@ -182,7 +182,7 @@ fn unknown_entries(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io:
     let end = offered.last().map_or(0, |(id, _)| id.0 + 1);
     let entry = EntryId(rng.pick(&[end, end + 1, u64::MAX >> 1, u64::MAX]));
     let messages = [
-        TargetMessage::Needs { first: entry, needs: vec![Need::All; 1 + rng.index(1000)] },
+        TargetMessage::Needs { first: entry, needs: vec![TransferNeed::All; 1 + rng.index(1000)] },
         TargetMessage::Done { runs: vec![(entry, 1)] },
         TargetMessage::Done { runs: vec![(EntryId(0), u64::MAX)] },
         TargetMessage::TargetFailed { entry },
@@ -197,23 +197,23 @@ fn impossible_needs(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io
     scene.be_target(link)?;
     let offered = scene.all_offers(link)?;
     let (entry, need) = rng.pick(&[
-        (directory(&offered), Need::Nothing),
-        (directory(&offered), Need::Rest),
-        (small(&offered), Need::Rest),
-        (small(&offered), Need::Delta),
-        (large(&offered), Need::Compare),
-        (small(&offered), Need::Compare),
+        (directory(&offered), TransferNeed::Nothing),
+        (directory(&offered), TransferNeed::Rest),
+        (small(&offered), TransferNeed::Rest),
+        (small(&offered), TransferNeed::Delta),
+        (large(&offered), TransferNeed::Compare),
+        (small(&offered), TransferNeed::Compare),
     ]);
-    let mut needs: Vec<Need> = offered.iter().map(|_| Need::Refused).collect();
+    let mut needs: Vec<TransferNeed> = offered.iter().map(|_| TransferNeed::Refused).collect();
     let at = offered.iter().position(|(id, _)| *id == entry).expect("it was offered");
     needs[at] = need;
     tell(scene, link, &[TargetMessage::Needs { first: offered[0].0, needs }])
 }
 
 fn second_answer(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
-    let offered = offers(scene, link, Need::All)?;
+    let offered = offers(scene, link, TransferNeed::All)?;
     let entry = if rng.chance(500) { small(&offered) } else { large(&offered) };
-    tell(scene, link, &[TargetMessage::Needs { first: entry, needs: vec![Need::All] }])
+    tell(scene, link, &[TargetMessage::Needs { first: entry, needs: vec![TransferNeed::All] }])
 }
 
 /// Nothing was sent: a stream has not even been made.
@@ -225,7 +225,7 @@ fn forged_done(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Res
 }
 
 fn impossible_lacks(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
-    let offered = offers(scene, link, Need::All)?;
+    let offered = offers(scene, link, TransferNeed::All)?;
     let (entry, frames) = match rng.below(5) {
         0 => (small(&offered), 0..1),
         1 => (directory(&offered), 0..1),
@@ -237,13 +237,13 @@ fn impossible_lacks(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io
 }
 
 fn forged_holds(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
-    let need = rng.pick(&[Need::All, Need::Rest]);
+    let need = rng.pick(&[TransferNeed::All, TransferNeed::Rest]);
     let offered = offers(scene, link, need)?;
     let entry = large(&offered);
     let compare = rng.chance(500);
     let message = |first, many| TargetMessage::Holds { entry, first, values: vec![[1; 32]; many], compare };
     match need {
-        Need::All => tell(scene, link, &[message(0, 1)]),
+        TransferNeed::All => tell(scene, link, &[message(0, 1)]),
         _ if rng.chance(500) => tell(scene, link, &[message(rng.pick(&[3, 100, u64::MAX - 5]), 2048)]),
         // The same frames for ever.
         _ => {
@@ -254,14 +254,14 @@ fn forged_holds(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Re
 }
 
 fn forged_sums(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
-    let need = rng.pick(&[Need::All, Need::Delta]);
+    let need = rng.pick(&[TransferNeed::All, TransferNeed::Delta]);
     let offered = offers(scene, link, need)?;
     let entry = large(&offered);
     let marks = |first, many| TargetMessage::Marks { entry, first, marks: vec![7; many] };
     let sums = |size, block, first| TargetMessage::Sums { entry, size, block, first, sums: Vec::new() };
     let message = match (need, rng.below(5)) {
-        (Need::All, 0 | 1) => marks(0, 64),
-        (Need::All, _) => sums(1 << 20, 4096, 0),
+        (TransferNeed::All, 0 | 1) => marks(0, 64),
+        (TransferNeed::All, _) => sums(1 << 20, 4096, 0),
         (_, 0) => marks(0, 1),
         (_, 1) => marks(u64::MAX - 1, MARKS_MAX),
         (_, 2) => sums(u64::MAX, 2048, 0),
@@ -272,10 +272,10 @@ fn forged_sums(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Res
 }
 
 fn endless_sums(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::Result<()> {
-    use haul_proto::delta::rolling::Sum;
-    let offered = offers(scene, link, Need::Delta)?;
+    use haul_proto::delta::rolling::RollingSignature;
+    let offered = offers(scene, link, TransferNeed::Delta)?;
     let entry = large(&offered);
-    let sums = vec![Sum { weak: 1, strong: 2 }; 1 << 15];
+    let sums = vec![RollingSignature { weak: 1, strong: 2 }; 1 << 15];
     for piece in 0..200u64 {
         let first = piece << 15;
         scene
@@ -286,7 +286,7 @@ fn endless_sums(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::Resu
 }
 
 fn forged_answers(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
-    let offered = offers(scene, link, Need::All)?;
+    let offered = offers(scene, link, TransferNeed::All)?;
     let entry = large(&offered);
     let messages = [
         TargetMessage::Answered,
@@ -299,7 +299,7 @@ fn forged_answers(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::
 fn flood_about_the_past(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.be_target(link)?;
     let offered = scene.all_offers(link)?;
-    scene.need(link, &offered, Need::Nothing)?;
+    scene.need(link, &offered, TransferNeed::Nothing)?;
     let entry = small(&offered);
     let messages = [
         TargetMessage::Done { runs: vec![(entry, 1)] },
@@ -329,7 +329,7 @@ fn too_early(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::Result<
 fn planted_offers(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.be_source(link)?;
     // An operand that was not asked for, a name that climbs, a child of nothing: as bytes, since no type can say them.
-    let mut out = haul_proto::codec::Writer::new();
+    let mut out = haul_proto::encoding::Writer::new();
     out.u8(1).u32(1).varint(0).count(1);
     match rng.below(3) {
         0 => out.u8(129).varint(1),
@@ -337,7 +337,7 @@ fn planted_offers(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::
         _ => out.u8(2).varint(7).bytes(b"planted").varint(5),
     };
     out.u16(0o755).varint(0).varint(0).i64(0).u32(0);
-    link.send(Channel::Peer, &out.into_bytes())?;
+    link.send(LinkChannel::Peer, &out.into_bytes())?;
     if rng.chance(300) {
         // It may be refused alone: then the source is gone.
         return Ok(());
@@ -350,7 +350,7 @@ fn planted_offers(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::
 fn refuses_all(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.be_target(link)?;
     let offered = scene.all_offers(link)?;
-    let needs = offered.iter().map(|_| Need::Refused).collect();
+    let needs = offered.iter().map(|_| TransferNeed::Refused).collect();
     scene.tell(link, &TargetMessage::Needs { first: EntryId(0), needs })?;
     if rng.chance(500) {
         link.report(&WorkerMessage::Finished(Box::default()))?;

@@ -5,18 +5,20 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use haul_e2e::{FakeLink, Rng, hello};
-use haul_proto::codec::Writer;
+use haul_proto::encoding::Writer;
+use haul_proto::entry::EntryKind;
+use haul_proto::limits::{FIGURE_MAX, TEXT_MAX};
 use haul_proto::path::Name;
+use haul_proto::sync::{ChangeKind, ItemChange, SyncCounters};
 use haul_proto::wire::address::LocalAddress;
-use haul_proto::wire::difference::What;
-use haul_proto::wire::limits::{FIGURE_MAX, TEXT_MAX};
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::report::{Counters, Difference, Final, Hello, WorkerMessage};
-use haul_proto::wire::request::Operand;
-use haul_proto::wire::sandbox::{Confinement, Sandbox};
-use haul_proto::wire::slow::SlowFile;
-use haul_proto::wire::sync::{Change, Item, SyncFigures};
-use haul_proto::wire::work::Work;
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::counters::{Counters, FinalReport};
+use haul_proto::wire::difference::Difference;
+use haul_proto::wire::report::{WorkerHello, WorkerMessage};
+use haul_proto::wire::request::TargetOperand;
+use haul_proto::wire::sandbox::{Confinement, SandboxReport};
+use haul_proto::wire::slowest_files::SlowFile;
+use haul_proto::wire::source_activity::SourceActivity;
 
 use crate::scene::{Scene, Way, source_ready, target_ready};
 use crate::{Attack, Expect};
@@ -86,10 +88,13 @@ fn record_of_target(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io
         file_done(b"tree/a"),
         file_done(b"/etc/passwd"),
         WorkerMessage::Resumed { path: b"landing/tree/a".to_vec(), size: 9, held: 9, damaged: 0, compared: false },
-        WorkerMessage::Item { path: b"landing/x".to_vec(), item: Item { what: What::File, change: Change::Removed } },
-        WorkerMessage::Differs { path: b"landing/x".to_vec(), differences: vec![Difference::Missing(What::File)] },
+        WorkerMessage::Item {
+            path: b"landing/x".to_vec(),
+            item: ItemChange { what: EntryKind::File, change: ChangeKind::Removed },
+        },
+        WorkerMessage::Differs { path: b"landing/x".to_vec(), differences: vec![Difference::Missing(EntryKind::File)] },
         WorkerMessage::Slowest(vec![SlowFile { path: b"x".to_vec(), size: 1, took_us: 1 }]),
-        WorkerMessage::Synced(SyncFigures { removed: 3, ..SyncFigures::default() }),
+        WorkerMessage::Synced(SyncCounters { removed: 3, ..SyncCounters::default() }),
         WorkerMessage::Passed { before: 1 },
         target_ready(),
     ];
@@ -99,9 +104,9 @@ fn record_of_target(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io
 fn record_of_source(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.be_target(link)?;
     let messages = [
-        WorkerMessage::Work(Box::new(Work { files_under_way: 3, ..Work::default() })),
+        WorkerMessage::Work(Box::new(SourceActivity { files_under_way: 3, ..SourceActivity::default() })),
         WorkerMessage::Paths { in_use: vec![("1.2.3.4:5".into(), "1.2.3.4:6".into())], because: "so".into() },
-        WorkerMessage::Synced(SyncFigures { removed_at_source: 3, ..SyncFigures::default() }),
+        WorkerMessage::Synced(SyncCounters { removed_at_source: 3, ..SyncCounters::default() }),
         source_ready(),
     ];
     say(link, &messages[rng.index(messages.len())])
@@ -127,7 +132,7 @@ fn foreign_counters(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io
     let counters = rng.pick(&counters);
     let message = match rng.chance(500) {
         true => WorkerMessage::Counters(Box::new(counters)),
-        false => WorkerMessage::Finished(Box::new(Final { counters, ..Final::default() })),
+        false => WorkerMessage::Finished(Box::new(FinalReport { counters, ..FinalReport::default() })),
     };
     say(link, &message)
 }
@@ -149,12 +154,15 @@ fn files_outside(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::R
 
 fn unasked(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.begin(link)?;
-    let confined = WorkerMessage::Confined(Sandbox { confinement: Confinement::Full, reason: String::new() });
+    let confined = WorkerMessage::Confined(SandboxReport { confinement: Confinement::Full, reason: String::new() });
     link.report(&confined)?;
     let messages = [
         WorkerMessage::Measured(Box::default()),
         WorkerMessage::Checksum { path: b"tree/a".to_vec(), digest: vec![1; 16] },
-        WorkerMessage::Item { path: b"/far/target/x".to_vec(), item: Item { what: What::File, change: Change::Made } },
+        WorkerMessage::Item {
+            path: b"/far/target/x".to_vec(),
+            item: ItemChange { what: EntryKind::File, change: ChangeKind::Made },
+        },
         WorkerMessage::Differs { path: b"/far/target/x".to_vec(), differences: Vec::new() },
         WorkerMessage::Passed { before: 9 },
         WorkerMessage::Hello(hello()),
@@ -210,7 +218,7 @@ fn absurd_figures(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::
             out.u8(28).varint(figure).raw(&[0; 5]);
         }
     }
-    link.send(Channel::Controller, &out.into_bytes())?;
+    link.send(LinkChannel::Controller, &out.into_bytes())?;
     link.drain();
     Ok(())
 }
@@ -231,12 +239,12 @@ fn largest_figures(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::R
         ..Counters::default()
     };
     link.report(&WorkerMessage::Counters(Box::new(counters)))?;
-    link.report(&WorkerMessage::Synced(SyncFigures {
+    link.report(&WorkerMessage::Synced(SyncCounters {
         removed: FIGURE_MAX,
         adjusted: FIGURE_MAX,
         ..Default::default()
     }))?;
-    let last = Final {
+    let last = FinalReport {
         counters,
         cpu_us: FIGURE_MAX,
         system_us: FIGURE_MAX,
@@ -244,10 +252,10 @@ fn largest_figures(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::R
         direct_bytes: FIGURE_MAX,
         cloned_bytes: FIGURE_MAX,
         durable: true,
-        ..Final::default()
+        ..FinalReport::default()
     };
     let offered = scene.all_offers(link)?;
-    scene.need(link, &offered, haul_proto::wire::message::Need::Nothing)?;
+    scene.need(link, &offered, haul_proto::wire::message::TransferNeed::Nothing)?;
     let end = offered.last().map_or(0, |(id, _)| id.0 + 1);
     let done = haul_proto::wire::message::TargetMessage::Done { runs: vec![(haul_proto::ids::EntryId(0), end)] };
     scene.tell(link, &done)?;
@@ -334,7 +342,8 @@ fn flood_of_figures(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io
 fn other_operands(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     link.greet()?;
     scene.source_request(link)?;
-    let operand = |name: &[u8], directory| Some(Operand { name: Name::new(name).ok(), directory, device: 1, inode: 1 });
+    let operand =
+        |name: &[u8], directory| Some(TargetOperand { name: Name::new(name).ok(), directory, device: 1, inode: 1 });
     let operands = [
         vec![operand(b".ssh", true)],
         vec![operand(b"", true)],
@@ -356,12 +365,12 @@ fn odd_hello(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Resul
     let odd =
         ["0.0.0.0", "255.255.255.255", "224.0.0.1", "::", "ff02::1", "fe80::1", "127.0.0.1", "::1", "::ffff:127.0.0.1"];
     let hello = match rng.below(6) {
-        0 => Hello { cores: 0, ..hello() },
-        1 => Hello { cores: u16::MAX, rate_bytes_per_s: u64::MAX, ..hello() },
-        2 => Hello { ssh_connection: Some("\u{1b}[2J 0 x y z \0 localhost".into()), ..hello() },
-        3 => Hello { addresses: odd.map(address).to_vec(), ..hello() },
-        4 => Hello { addresses: (0..64).map(|n| address(&format!("203.0.113.{n}"))).collect(), ..hello() },
-        _ => Hello { protocol: rng.pick(&[0, 2, u16::MAX]), ..hello() },
+        0 => WorkerHello { cores: 0, ..hello() },
+        1 => WorkerHello { cores: u16::MAX, rate_bytes_per_s: u64::MAX, ..hello() },
+        2 => WorkerHello { ssh_connection: Some("\u{1b}[2J 0 x y z \0 localhost".into()), ..hello() },
+        3 => WorkerHello { addresses: odd.map(address).to_vec(), ..hello() },
+        4 => WorkerHello { addresses: (0..64).map(|n| address(&format!("203.0.113.{n}"))).collect(), ..hello() },
+        _ => WorkerHello { protocol: rng.pick(&[0, 2, u16::MAX]), ..hello() },
     };
     link.greet_with(&hello)?;
     scene.be_target_after_hello(link)?;
@@ -388,7 +397,7 @@ fn odd_addresses(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::R
     scene.be_source(link)?;
     let text = rng.pick(&["\u{1b}[2J", "localhost:22", "1.2.3.4", "x"]).to_owned();
     let paths = vec![(text.clone(), "1.2.3.4:5".to_owned())];
-    let work = Work { paths: paths.clone(), ..Work::default() };
+    let work = SourceActivity { paths: paths.clone(), ..SourceActivity::default() };
     say(
         link,
         &match rng.chance(500) {
@@ -410,9 +419,9 @@ fn end_anywhere(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Re
 fn early_finish(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.be_target(link)?;
     let counters = Counters { files_copied: rng.below(4), ..Counters::default() };
-    link.report(&WorkerMessage::Finished(Box::new(Final { counters, ..Final::default() })))?;
+    link.report(&WorkerMessage::Finished(Box::new(FinalReport { counters, ..FinalReport::default() })))?;
     let offered = scene.all_offers(link)?;
-    scene.need(link, &offered, haul_proto::wire::message::Need::Refused)?;
+    scene.need(link, &offered, haul_proto::wire::message::TransferNeed::Refused)?;
     // The source has directories that are not done, and hears no more of them.
     Ok(())
 }
@@ -421,7 +430,7 @@ fn late_answer(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Res
     scene.be_target(link)?;
     let offered = scene.all_offers(link)?;
     sleep(Duration::from_millis(200 + rng.below(1000)));
-    scene.need(link, &offered, haul_proto::wire::message::Need::Nothing)?;
+    scene.need(link, &offered, haul_proto::wire::message::TransferNeed::Nothing)?;
     let end = offered.last().map_or(0, |(id, _)| id.0 + 1);
     sleep(Duration::from_millis(rng.below(500)));
     let done = haul_proto::wire::message::TargetMessage::Done { runs: vec![(haul_proto::ids::EntryId(0), end)] };

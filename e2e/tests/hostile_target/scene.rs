@@ -16,10 +16,11 @@ use haul_e2e::{FakeLink, FakeWorker, RawAcceptor, Rng, Run, Sandbox};
 use haul_lab::{Running, descendants, peak_memory_bytes};
 use haul_proto::ids::{EntryId, JobNumber};
 use haul_proto::path::Name;
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
-use haul_proto::wire::report::{Counters, Final, WorkerMessage};
-use haul_proto::wire::request::{ControllerMessage, Operand, SessionSettings, SourceRequest, TargetRequest};
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::counters::{Counters, FinalReport};
+use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetOperand, TargetRequest};
 
 /// Resident memory of any process, whatever a worker says.
 pub const MEMORY_MAX: u64 = 200 << 20;
@@ -157,12 +158,12 @@ impl Scene {
 
     /// As a target: says something to the source.
     pub fn tell(&self, link: &mut FakeLink, message: &TargetMessage) -> io::Result<()> {
-        link.send(Channel::Peer, &message.encode(self.job()))
+        link.send(LinkChannel::Peer, &message.encode(self.job()))
     }
 
     /// As a source: says something to the target.
     pub fn offer(&self, link: &mut FakeLink, message: &SourceMessage) -> io::Result<()> {
-        link.send(Channel::Peer, &message.encode(self.job()))
+        link.send(LinkChannel::Peer, &message.encode(self.job()))
     }
 
     /// As a target: listens when that is asked for, and reads what the source offers until `wanted` takes something of it.
@@ -174,15 +175,15 @@ impl Scene {
         loop {
             let (channel, content) = link.next_frame()?;
             match channel {
-                Channel::Controller => self.answer(link, &content)?,
-                Channel::Peer => {
+                LinkChannel::Controller => self.answer(link, &content)?,
+                LinkChannel::Peer => {
                     // So few names are not packed.
                     let message = SourceMessage::decode(&content, self.job()).map_err(io::Error::other)?;
                     if let Some(found) = wanted(message) {
                         return Ok(found);
                     }
                 }
-                Channel::Stream(_) => {}
+                LinkChannel::Stream(_) => {}
             }
         }
     }
@@ -202,7 +203,7 @@ impl Scene {
         let mut offered = Vec::new();
         self.heard(link, |message| match message {
             SourceMessage::Offer { first, entries } => {
-                let entry = |(at, entry): (u64, haul_proto::manifest::Entry)| (EntryId(first.0 + at), entry.kind);
+                let entry = |(at, entry): (u64, haul_proto::entry::Entry)| (EntryId(first.0 + at), entry.kind);
                 offered.extend((0..).zip(entries).map(entry));
                 None
             }
@@ -213,12 +214,12 @@ impl Scene {
     }
 
     /// As a target: answers each offer with this.
-    pub fn need(&self, link: &mut FakeLink, offered: &[Offered], of_files: Need) -> io::Result<()> {
-        use haul_proto::manifest::Kind;
-        let need = |kind: &Kind| match kind {
-            Kind::Directory => Need::All,
-            Kind::File { .. } => of_files,
-            _ => Need::Nothing,
+    pub fn need(&self, link: &mut FakeLink, offered: &[Offered], of_files: TransferNeed) -> io::Result<()> {
+        use haul_proto::entry::EntryContent;
+        let need = |kind: &EntryContent| match kind {
+            EntryContent::Directory => TransferNeed::All,
+            EntryContent::File { .. } => of_files,
+            _ => TransferNeed::Nothing,
         };
         let needs = offered.iter().map(|(_, kind)| need(kind)).collect();
         let first = offered.first().map_or(EntryId(0), |(id, _)| *id);
@@ -228,7 +229,7 @@ impl Scene {
     /// As a target: takes the next frame, and listens if that is asked for.
     pub fn listen(&mut self, link: &mut FakeLink) -> io::Result<()> {
         let (channel, content) = link.next_frame()?;
-        if channel == Channel::Controller { self.answer(link, &content) } else { Ok(()) }
+        if channel == LinkChannel::Controller { self.answer(link, &content) } else { Ok(()) }
     }
 
     /// As a target: the source's first stream.
@@ -245,11 +246,11 @@ impl Scene {
     /// As a target: the job is done, and nothing had to be sent.
     pub fn finish_without_data(&mut self, link: &mut FakeLink) -> io::Result<()> {
         let offered = self.all_offers(link)?;
-        self.need(link, &offered, Need::Nothing)?;
+        self.need(link, &offered, TransferNeed::Nothing)?;
         let last = offered.last().map_or(0, |(id, _)| id.0 + 1);
         self.tell(link, &TargetMessage::Done { runs: vec![(EntryId(0), last)] })?;
         let counters = Counters { files_skipped: 4, bytes_skipped: 9, ..Counters::default() };
-        link.report(&WorkerMessage::Finished(Box::new(Final { counters, ..Final::default() })))?;
+        link.report(&WorkerMessage::Finished(Box::new(FinalReport { counters, ..FinalReport::default() })))?;
         link.drain();
         Ok(())
     }
@@ -265,14 +266,14 @@ impl Scene {
 }
 
 /// An entry of the source.
-pub type Offered = (EntryId, haul_proto::manifest::Kind);
+pub type Offered = (EntryId, haul_proto::entry::EntryContent);
 
 pub fn target_ready() -> WorkerMessage {
     WorkerMessage::TargetReady { boot: [0x5a; 16], device: 1, inode: 2, new_tree: false }
 }
 
 pub fn source_ready() -> WorkerMessage {
-    let operand = Operand { name: Name::new(b"tree").ok(), directory: true, device: 1, inode: 2 };
+    let operand = TargetOperand { name: Name::new(b"tree").ok(), directory: true, device: 1, inode: 2 };
     WorkerMessage::SourceReady { operands: vec![Some(operand)], origin: [1; 32] }
 }
 

@@ -5,9 +5,9 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use haul_e2e::{FakeLink, RawAcceptor, Rng, within};
+use haul_proto::entry::EntryContent;
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::Kind;
-use haul_proto::wire::message::{Need, TargetMessage};
+use haul_proto::wire::message::{TargetMessage, TransferNeed};
 use haul_proto::wire::report::WorkerMessage;
 
 use crate::scene::{Scene, Way};
@@ -35,8 +35,8 @@ fn read_stream(scene: &mut Scene, link: &mut FakeLink) -> io::Result<()> {
 fn entry(scene: &mut Scene, link: &mut FakeLink, is_large: bool) -> io::Result<EntryId> {
     scene.be_target(link)?;
     let offered = scene.all_offers(link)?;
-    let wanted = |kind: &Kind| matches!(kind, Kind::File { size } if (*size > 1 << 20) == is_large);
-    scene.need(link, &offered, Need::All)?;
+    let wanted = |kind: &EntryContent| matches!(kind, EntryContent::File { size } if (*size > 1 << 20) == is_large);
+    scene.need(link, &offered, TransferNeed::All)?;
     Ok(offered.iter().find(|(_, kind)| wanted(kind)).map(|(id, _)| *id).expect("it was offered"))
 }
 
@@ -73,7 +73,7 @@ fn no_answer(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Resul
     let bytes = match rng.below(3) {
         0 => Vec::new(),
         1 => rng.bytes(42),
-        _ => haul_proto::wire::handshake::Answer { random: [1; 32] }.encode().to_vec(),
+        _ => haul_proto::wire::handshake::GreetingAnswer { random: [1; 32] }.encode().to_vec(),
     };
     listener.set_nonblocking(true)?;
     let mut accepted = None;
@@ -105,7 +105,7 @@ fn odd_ports(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Resul
     scene.be_target(link)?;
     let offered = scene.all_offers(link)?;
     link.report(&WorkerMessage::Listening { port: rng.pick(&[0, 1, 22, 80, 1023]) })?;
-    scene.need(link, &offered, Need::All)?;
+    scene.need(link, &offered, TransferNeed::All)?;
     link.report(&WorkerMessage::Fatal { fault: false, text: "gone".into() })?;
     link.drain();
     Ok(())

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use haul_lab::Rng;
+use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::Stamp;
-use haul_proto::session::target::{Finish, Lost};
+use haul_proto::session::step::{FinishedEntry, LostFile};
 
 use super::{Done, Fate, Receiver, Todo};
 use crate::Plant;
@@ -38,14 +38,14 @@ impl Receiver {
             Todo::Finish(finish) if fails => self.fail(finish.entry, *finish.handle, storage)?,
             Todo::Name { entry, handle, .. } if fails => self.lose(entry, handle, storage)?,
             Todo::Name { entry, handle, content, modified } => self.name(entry, handle, content, modified, storage)?,
-            Todo::Finish(Finish { entry, handle, end: Some(end), .. }) => {
+            Todo::Finish(FinishedEntry { entry, handle, end: Some(end), .. }) => {
                 let content = self.whole(*handle, storage)?;
                 if self.settings.verify_memory && content.digest() != end.digest {
                     return Err("a file whose digest is not what its source said is called whole".into());
                 }
                 self.name(entry, *handle, content, end.modified, storage)?;
             }
-            Todo::Finish(Finish { entry, handle, end: None, .. }) => self.finish_directory(entry, *handle)?,
+            Todo::Finish(FinishedEntry { entry, handle, end: None, .. }) => self.finish_directory(entry, *handle)?,
         }
         Ok(true)
     }
@@ -69,7 +69,7 @@ impl Receiver {
         entry: EntryId,
         handle: usize,
         content: Content,
-        modified: Stamp,
+        modified: Timestamp,
         storage: &mut Storage,
     ) -> Done<()> {
         let open = &mut self.open[handle];
@@ -114,7 +114,7 @@ impl Receiver {
         if self.open[handle].closed {
             return Ok(());
         }
-        if self.machine.lost(vec![Lost { entry, handle: Arc::new(handle), left: None }]).is_empty() {
+        if self.machine.lost(vec![LostFile { entry, handle: Arc::new(handle), left: None }]).is_empty() {
             self.resent += 1;
             return Ok(());
         }
@@ -123,8 +123,8 @@ impl Receiver {
 
     /// Some frames of a whole file, or all, are not on the disk as they were sent: they come again, and if the file is lost
     /// then, it fails.
-    fn lose_frames(&mut self, finish: Finish<usize>, storage: &mut Storage, rng: &mut Rng) -> Done<()> {
-        let Finish { entry, handle, end, .. } = finish;
+    fn lose_frames(&mut self, finish: FinishedEntry<usize>, storage: &mut Storage, rng: &mut Rng) -> Done<()> {
+        let FinishedEntry { entry, handle, end, .. } = finish;
         let open = &self.open[*handle];
         let end = end.filter(|_| !open.closed && open.device.is_none());
         let Some((mut end, part)) = end.zip(storage.parts.get_mut(&open.path)) else {
@@ -135,7 +135,7 @@ impl Receiver {
         end.tree.forget(&if rng.chance(500) { 0..frames } else { at..at + 1 });
         end.tree.seen().gaps(frames).flatten().for_each(|frame| part.lose(frame));
         let left = Some((open.size, end));
-        if self.machine.lost(vec![Lost { entry, handle: Arc::clone(&handle), left }]).is_empty() {
+        if self.machine.lost(vec![LostFile { entry, handle: Arc::clone(&handle), left }]).is_empty() {
             self.resent += 1;
             return Ok(());
         }

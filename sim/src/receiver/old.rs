@@ -2,9 +2,9 @@
 //! is tried is what the machines make of being told, in any order and under any loss.
 
 use haul_lab::Rng;
-use haul_proto::delta::blocks::{Mark, count};
+use haul_proto::delta::blocks::{BlockHash, count};
+use haul_proto::entry::{Entry, EntryContent};
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Entry, Kind};
 
 use super::{Receiver, Todo};
 use crate::content::frame_len;
@@ -19,13 +19,13 @@ pub struct Telling {
 
 /// Whether it comes in frames.
 pub fn is_large(entry: &Entry) -> bool {
-    matches!(entry.kind, Kind::File { size } if size > frame_len().pack_file_max())
+    matches!(entry.kind, EntryContent::File { size } if size > frame_len().pack_file_max())
 }
 
 impl Telling {
     /// With nothing told yet.
-    pub fn new(entry: EntryId, kind: &Kind) -> Self {
-        let size = if let Kind::File { size } = kind { *size } else { 0 };
+    pub fn new(entry: EntryId, kind: &EntryContent) -> Self {
+        let size = if let EntryContent::File { size } = kind { *size } else { 0 };
         Self { entry, size, next: 0 }
     }
 }
@@ -43,7 +43,7 @@ impl Receiver {
             self.machine.lacks(entry, std::slice::from_ref(&(next..end)));
         } else if self.machine.may_mark(end - next) {
             let blocks = (next..end).filter_map(|index| frame_len().frame_len(size, index)).map(count).sum();
-            let marks: Vec<Mark> = vec![rng.below(2); blocks];
+            let marks: Vec<BlockHash> = vec![rng.below(2); blocks];
             self.machine.mark(entry, next, end - next, marks);
         } else {
             self.todo.push(Todo::Tell(Telling { entry, size, next }));

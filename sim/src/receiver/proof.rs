@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 
 use haul_lab::Rng;
+use haul_proto::entry::{Entry, EntryContent};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
-use haul_proto::journal::{Header, Kinship, Record};
-use haul_proto::manifest::{Entry, Kind};
+use haul_proto::journal::{JournalHeader, JournalRecord, PartialMatch};
 use haul_proto::path::Name;
 use haul_proto::ranges::RangeSet;
-use haul_proto::session::target::Step;
+use haul_proto::session::step::TargetStep;
 
 use super::{Done, Receiver, Todo};
 use crate::Plant;
@@ -39,23 +39,23 @@ impl Receiver {
     /// Whether there is a part to go on with, and then whether the source is to compare it. Otherwise a new one is there
     /// afterwards, if the file is to have one.
     pub(super) fn find_part(&self, path: &[u8], entry: &Entry, storage: &mut Storage) -> Option<bool> {
-        let Kind::File { size } = entry.kind else { return None };
+        let EntryContent::File { size } = entry.kind else { return None };
         if size <= frame_len().pack_file_max() {
             return None;
         }
         let offered = entry.version.filter(|_| self.settings.resumes).and_then(|version| {
             let name = path.rsplit(|byte| *byte == b'/').next().and_then(|name| Name::new(name).ok())?;
-            Some(Header { name, size, modified: entry.meta.modified, version, frame: frame_len() })
+            Some(JournalHeader { name, size, modified: entry.meta.modified, version, frame: frame_len() })
         });
         let compare = offered.as_ref().zip(storage.parts.get(path)).and_then(|(offered, part)| {
             let kinship = part.header().map(|header| header.kinship(offered));
             match (kinship, self.settings.plant) {
-                (_, Plant::TrustSize) | (Some(Kinship::Other), Plant::KeepOther) => {
+                (_, Plant::TrustSize) | (Some(PartialMatch::Other), Plant::KeepOther) => {
                     (part.size() == size).then_some(false)
                 }
-                (Some(Kinship::Same), _) | (Some(Kinship::Likely), Plant::SkipCompare) => Some(false),
-                (Some(Kinship::Likely), _) => Some(true),
-                (Some(Kinship::Other | Kinship::Unusable) | None, _) => None,
+                (Some(PartialMatch::Same), _) | (Some(PartialMatch::Likely), Plant::SkipCompare) => Some(false),
+                (Some(PartialMatch::Likely), _) => Some(true),
+                (Some(PartialMatch::Other | PartialMatch::Unusable) | None, _) => None,
             }
         });
         if compare.is_none() {
@@ -86,7 +86,7 @@ impl Receiver {
                 Some(value) => {
                     self.held += 1;
                     let step = self.machine.holds(entry, frame, &[value], compare);
-                    if !matches!(step, Step::None) {
+                    if !matches!(step, TargetStep::None) {
                         return self.follow(step, storage);
                     }
                 }
@@ -111,7 +111,9 @@ impl Receiver {
         match (self.settings.plant, recorded) {
             (Plant::TrustSize, _) => Some(value),
             (Plant::SkipProof, Some(recorded)) => recorded.value,
-            (_, Some(recorded)) => (recorded == Record { check: there.check(), value: Some(value) }).then_some(value),
+            (_, Some(recorded)) => {
+                (recorded == JournalRecord { check: there.check(), value: Some(value) }).then_some(value)
+            }
             (_, None) => None,
         }
     }

@@ -5,7 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use haul_engine::job::spec::Algorithm;
+use haul_engine::job::spec::ChecksumAlgorithm;
 use haul_proto::path::escape;
 
 use super::UsageError;
@@ -212,7 +212,7 @@ fn is_ssh_option(text: &str) -> bool {
 /// `sha256`, `%md5`, `md5=FILE`: what `--checksum` takes, or something close to it.
 fn is_digest(text: &str) -> bool {
     let name = text.trim_start_matches('%').split('=').next().unwrap_or_default();
-    let names: Vec<_> = Algorithm::all().map(Algorithm::name).collect();
+    let names: Vec<_> = ChecksumAlgorithm::all().map(ChecksumAlgorithm::name).collect();
     text.contains(['%', '=']) || names.contains(&name) || nearest(name, &names).is_some()
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use haul_engine::job::spec::Host;
-use haul_engine::worker::client_limits::Terms;
+use haul_engine::worker::client_limits::ClientLimits;
 use haul_proto::path::escape;
 
 use super::nearest::nearest;
@@ -70,7 +70,7 @@ pub enum Worker {
         directory: String,
     },
     /// Work for a server: in this directory, held to this.
-    Served(Terms, PathBuf),
+    Served(ClientLimits, PathBuf),
     /// Say which version this is.
     Identify,
     /// Say whether this executable has this SHA-256 value (64 hexadecimal digits).
@@ -353,7 +353,7 @@ fn asked_of_a_worker(words: &[OsString]) -> Option<Worker> {
     let last = words.last();
     let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     if let (["worker", "--served", terms @ .., _], Some(directory)) = (&words[..], last)
-        && let Some(terms) = Terms::from_words(terms)
+        && let Some(terms) = ClientLimits::from_words(terms)
     {
         return Some(Worker::Served(terms, PathBuf::from(directory)));
     }

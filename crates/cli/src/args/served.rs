@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::job::spec::{Host, Location, Pass, PublicKey, Secret};
+use haul_engine::job::spec::{ClientCredentials, Host, Location, PublicKey, Secret};
 use haul_proto::path::escape;
 use haul_proto::wire::serve::is_directory_name;
 
@@ -56,15 +56,19 @@ fn parse(rest: &[u8]) -> Result<Location, UsageError> {
 }
 
 /// What stands before `#`, the secret or key behind it, and the path behind that.
-fn split_pass(rest: &[u8]) -> Result<(&[u8], Pass, &[u8]), UsageError> {
-    let Some(hash) = rest.iter().position(|&byte| byte == b'#') else { return Ok((rest, Pass::Missing, b"")) };
+fn split_pass(rest: &[u8]) -> Result<(&[u8], ClientCredentials, &[u8]), UsageError> {
+    let Some(hash) = rest.iter().position(|&byte| byte == b'#') else {
+        return Ok((rest, ClientCredentials::Missing, b""));
+    };
     let (place, after) = (&rest[..hash], &rest[hash + 1..]);
     let (digits, path) = match after.iter().position(|&byte| byte == b':') {
         Some(colon) => (&after[..colon], &after[colon + 1..]),
         None => (after, &after[after.len()..]),
     };
     let text = std::str::from_utf8(digits).unwrap_or_default();
-    let pass = Secret::parse(text).map(Pass::Secret).or_else(|| PublicKey::parse(text).map(Pass::Server));
+    let pass = Secret::parse(text)
+        .map(ClientCredentials::Secret)
+        .or_else(|| PublicKey::parse(text).map(ClientCredentials::Server));
     // What was typed there is not shown: it may be nearly a secret.
     let none = "what stands behind # is no secret (32 hexadecimal digits) and no public key (haul-public-...)";
     Ok((place, pass.ok_or_else(|| refused(place, none))?, path))

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use haul_engine::partials::Removal;
+use haul_engine::partials::PartialRemoval;
 use haul_engine::sys::describe::describe;
 
 use super::places::visit;
@@ -13,9 +13,9 @@ use crate::show::partials::Fate;
 /// Removes what is unfinished at `paths`, but for what a running copy writes.
 pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
     visit("clean", values, paths, |account, mut partial| match partial.remove() {
-        Ok(Removal::Removed) => account.tell(&partial.about, Fate::Removed),
-        Ok(Removal::Kept) => account.tell(&partial.about, Fate::Kept),
-        Ok(Removal::Vanished) => {}
+        Ok(PartialRemoval::Removed) => account.tell(&partial.about, Fate::Removed),
+        Ok(PartialRemoval::Kept) => account.tell(&partial.about, Fate::Kept),
+        Ok(PartialRemoval::Vanished) => {}
         Err(error) => account.fail(&partial.about.path, &describe(&error)),
     })
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use haul_engine::job::error::{Error, Outcome};
 use haul_engine::job::event::{Event, Observer};
-use haul_engine::job::runtime_control::Steering;
-use haul_engine::job::spec::{Against, Algorithm, Checksum, Job, Options, Piped};
+use haul_engine::job::runtime_control::RuntimeControl;
+use haul_engine::job::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Job, JobOptions, PipeEnd};
 use haul_engine::sys::cancel::Cancel;
 use haul_proto::path::escape;
 
@@ -36,13 +36,13 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
 /// The same for a job that is planned.
 pub fn carry_out(plan: Plan) -> anyhow::Result<Exit> {
     let cancel = Cancel::new();
-    let steering = Steering::new();
+    let steering = RuntimeControl::new();
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), plan.time_limit);
     perform(plan, &cancel, &steering, &watch.context("signals cannot be caught")?)
 }
 
 /// Runs the job of `plan` and shows all that the user asked to see of it.
-pub fn perform(mut plan: Plan, cancel: &Cancel, steering: &Steering, watch: &Watch) -> anyhow::Result<Exit> {
+pub fn perform(mut plan: Plan, cancel: &Cancel, steering: &RuntimeControl, watch: &Watch) -> anyhow::Result<Exit> {
     refuse_two_on_a_screen(&plan)?;
     let manifest = match plan.digests.expected.take() {
         Some((file, algorithm)) => Some(expect(&file, algorithm, &mut plan.job.options)?),
@@ -66,7 +66,7 @@ pub fn perform(mut plan: Plan, cancel: &Cancel, steering: &Steering, watch: &Wat
 fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
     let lines = plan.checksums.as_deref() == Some(Path::new("-"));
     let digests = matches!(plan.digests.told, Some((_, Told::Shown)));
-    let contents = matches!(plan.job.options.target_pipe, Some(Piped::Standard(_)));
+    let contents = matches!(plan.job.options.target_pipe, Some(PipeEnd::Standard(_)));
     if plan.display.mode == Mode::Tui && (lines || digests || contents) && io::stdout().is_terminal() {
         return Err(UsageError::new(
             "--tui: standard output is to have lines or contents, and it is the same terminal",
@@ -77,16 +77,16 @@ fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
 }
 
 /// Reads what files are held against, and says so to the job.
-fn expect(file: &Path, algorithm: Option<Algorithm>, options: &mut Options) -> anyhow::Result<Manifest> {
+fn expect(file: &Path, algorithm: Option<ChecksumAlgorithm>, options: &mut JobOptions) -> anyhow::Result<Manifest> {
     let manifest = Manifest::read(file, algorithm).map_err(|error| anyhow::anyhow!("--expect {error}"))?;
     let algorithm = manifest.lines.algorithm();
-    let against = Against::Lines(Arc::clone(&manifest.lines));
+    let against = ChecksumReference::Lines(Arc::clone(&manifest.lines));
     let other = options.checksum.as_ref().map(|checksum| checksum.algorithm).filter(|asked| *asked != algorithm);
     if let Some(other) = other {
         let (has, wants) = (algorithm.name(), other.name());
         anyhow::bail!("--expect has {has}, and another option wants {wants}: one digest is computed at a time");
     }
-    options.checksum = Some(Checksum { algorithm, at_source: false, against });
+    options.checksum = Some(ChecksumOptions { algorithm, at_source: false, against });
     Ok(manifest)
 }
 
@@ -106,7 +106,7 @@ fn writers(plan: &Plan) -> anyhow::Result<Vec<Checksums>> {
         match told {
             Told::Added(to) => writers.push(named("--checksum", to, Checksums::append(to, form))?),
             Told::Shown if plan.display.mode == Mode::Json => {}
-            Told::Shown if matches!(plan.job.options.target_pipe, Some(Piped::Standard(_))) => {
+            Told::Shown if matches!(plan.job.options.target_pipe, Some(PipeEnd::Standard(_))) => {
                 writers.push(Checksums::on_standard_error(form));
             }
             Told::Shown => {

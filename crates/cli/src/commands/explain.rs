@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use haul_engine::explain::{Explained, Reason, explain};
-use haul_engine::job::spec::{Filters, Host, Job};
-use haul_proto::filter::Limit;
+use haul_engine::job::spec::{FilterOptions, Host, Job};
+use haul_proto::filter::ExceededLimit;
 use haul_proto::path::escape;
 
 use crate::args::UsageError;
@@ -53,13 +53,13 @@ fn found(job: &Job, path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
 }
 
 /// The rule in a line of a list.
-fn rule(filters: &Filters, list: usize, line: u32) -> &[u8] {
+fn rule(filters: &FilterOptions, list: usize, line: u32) -> &[u8] {
     let Some(list) = filters.lists.get(list) else { return b"" };
     let at = (line as usize).saturating_sub(1);
     if list.is_file { list.text.split(|byte| *byte == b'\n').nth(at).unwrap_or_default() } else { &list.text }
 }
 
-fn said(values: &Values, filters: &Filters, operand: &Path, below: &Path, explained: &Explained) -> String {
+fn said(values: &Values, filters: &FilterOptions, operand: &Path, below: &Path, explained: &Explained) -> String {
     let at = |path: &Path| escape(operand.join(path).as_os_str().as_bytes());
     let mut text = at(below);
     text += if explained.is_left_out { " is left out" } else { " is taken" };
@@ -78,10 +78,10 @@ fn said(values: &Values, filters: &Filters, operand: &Path, below: &Path, explai
         Reason::File { path, line, text } => format!("{}, line {line}: {}", at(path), escape(text)),
         Reason::Limit(limit) => {
             let id = match limit {
-                Limit::MinSize => "min-size",
-                Limit::MaxSize => "max-size",
-                Limit::Newer => "newer",
-                Limit::Older => "older",
+                ExceededLimit::MinSize => "min-size",
+                ExceededLimit::MaxSize => "max-size",
+                ExceededLimit::Newer => "newer",
+                ExceededLimit::Older => "older",
             };
             format!("--{id} {}", escape(values.last(id).unwrap_or(OsStr::new("")).as_bytes()))
         }

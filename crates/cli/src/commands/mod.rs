@@ -20,7 +20,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use haul_engine::job::own_executable::own_executable;
-use haul_engine::job::spec::Program;
+use haul_engine::job::spec::WorkerProgram;
 
 use crate::args::Dialect;
 use crate::args::parse::{Command, parse};
@@ -88,8 +88,8 @@ fn print(text: &str) {
 }
 
 /// This executable as the engine starts it. If its file was replaced, the kernel still has the one that runs.
-fn program() -> Program {
+fn program() -> WorkerProgram {
     // Where it is not found, whoever starts a worker says so.
     let executable = own_executable().unwrap_or_else(|_| Path::new("/proc/self/exe").to_owned());
-    Program { executable, worker_arguments: vec!["worker".into()] }
+    WorkerProgram { executable, worker_arguments: vec!["worker".into()] }
 }

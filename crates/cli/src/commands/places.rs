@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use haul_engine::job::spec::{Host, Location};
-use haul_engine::partials::{About, Partial, find};
+use haul_engine::partials::{Partial, PartialDetails, find};
 use haul_engine::sys::describe::describe;
 use haul_proto::path::escape;
 
@@ -67,7 +67,7 @@ pub fn visit(
 
 impl Account {
     /// Says what became of one.
-    pub fn tell(&mut self, about: &About, fate: Fate) {
+    pub fn tell(&mut self, about: &PartialDetails, fate: Fate) {
         if fate == Fate::Removed {
             self.removed.add(about);
         }

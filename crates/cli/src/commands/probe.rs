@@ -7,7 +7,7 @@ use anyhow::Context;
 use haul_engine::job::error::Error;
 use haul_engine::job::rate::RateHandle;
 use haul_engine::job::spec::Host;
-use haul_engine::probe::{AtEnd, Listener, Part, Probe, Sample};
+use haul_engine::probe::{EndMeasurement, Probe, ProbeObserver, ProbePart, ProbeSample};
 use haul_engine::sys::cancel::Cancel;
 use haul_proto::forecast::Forecast;
 use jiff::Zoned;
@@ -136,8 +136,8 @@ fn saved(found: &Forecast, options: &[Option_], place: &Saved) -> anyhow::Result
     Ok(format!("{} [host.\"{}\"]", config::shown(path), haul_proto::path::escape(host.as_bytes())))
 }
 
-impl Listener for Told {
-    fn begins(&mut self, _: Part) {}
+impl ProbeObserver for Told {
+    fn begins(&mut self, _: ProbePart) {}
 
     fn notice(&mut self, text: &str) {
         match self.mode {
@@ -147,7 +147,7 @@ impl Listener for Told {
         }
     }
 
-    fn ends(&mut self, ends: &[AtEnd; 2]) {
+    fn ends(&mut self, ends: &[EndMeasurement; 2]) {
         for check in ready::of_ends(ends, self.is_one) {
             self.say(|| shown::check(&check), || json::check(&check));
         }
@@ -157,8 +157,8 @@ impl Listener for Told {
         }
     }
 
-    fn sample(&mut self, part: Part, sample: &Sample) {
-        if matches!(part, Part::Network { .. }) && !std::mem::replace(&mut self.knows_way, true) {
+    fn sample(&mut self, part: ProbePart, sample: &ProbeSample) {
+        if matches!(part, ProbePart::Network { .. }) && !std::mem::replace(&mut self.knows_way, true) {
             let check = ready::of_way(&sample.way);
             self.say(|| shown::check(&check), || json::check(&check));
             if let (Some(way), true) = (shown::way(&sample.way), self.mode != Mode::Json) {
@@ -168,7 +168,7 @@ impl Listener for Told {
         self.say(|| shown::sample(part, sample), || json::sample(part, sample));
     }
 
-    fn failed(&mut self, part: Part, why: &str) {
+    fn failed(&mut self, part: ProbePart, why: &str) {
         self.say(|| shown::failed(part, why), || json::failed(part, why));
     }
 }

@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use haul_engine::job::credentials::{Known, Pass, PrivateKey, Secret};
-use haul_engine::policy::audit::Destination;
-use haul_engine::serve::{Credential, Directory, Offer, Reloaded, Served, Server, Until};
-use haul_engine::worker::client_limits::{Access, ServePolicy, sandbox};
+use haul_engine::job::credentials::{ClientCredentials, KnownClient, PrivateKey, Secret};
+use haul_engine::policy::audit::AuditDestination;
+use haul_engine::serve::{
+    ReloadedOffer, ServeEvent, ServeListener, ServeOffer, ServeUntil, ServedCredential, ServedDirectory,
+};
+use haul_engine::worker::client_limits::{ServePolicy, ServedAccess, sandbox};
+use haul_proto::limits::RATE_MIN;
 use haul_proto::path::escape;
-use haul_proto::wire::limits::RATE_MIN;
 use haul_proto::wire::sandbox::Confinement;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -62,7 +64,7 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
         }
         eprintln!("{}", unconfined(&sandbox.reason, values.flag("json")));
     }
-    let until = Until {
+    let until = ServeUntil {
         once: values.flag("once"),
         deadline: values
             .time("for", Duration::from_secs(1)..=TIME_MAX, "from 1s to 30d")?
@@ -72,7 +74,7 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
     let clients = values.number("clients", 1..=CLIENTS_MAX)?.unwrap_or(CLIENTS);
     let address = values.text("bind")?.map(|text| address(&text)).transpose()?;
     let ports = ports(values)?.or(directory.is_none().then_some((PORT, PORT)));
-    let offer = Offer {
+    let offer = ServeOffer {
         directories,
         key,
         clients_max: usize::try_from(clients)?,
@@ -87,12 +89,12 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
     let stop = stop_on_signals().context("signals cannot be caught")?;
     let is_json = values.flag("json");
     let log = if is_json { object } else { line };
-    let say = move |served: &Served| {
+    let say = move |served: &ServeEvent| {
         // Who reads the log no more ends no copy.
         let _ = writeln!(std::io::stderr().lock(), "{}", log(served));
     };
     let listen = ports.map(|(first, _)| (first, first));
-    let server = Server::bind(listen, offer, Box::new(say)).context("no port to listen on")?;
+    let server = ServeListener::bind(listen, offer, Box::new(say)).context("no port to listen on")?;
     announce(address, server.port()?, &pass)?;
     let hangup = Hangup::catch(directory.is_none()).context("signals cannot be caught")?;
     let reload = || hangup.take().then(|| reload(values, is_json)).flatten();
@@ -101,8 +103,8 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
 }
 
 /// What the file says now, after SIGHUP. One that cannot be understood leaves what is in force.
-fn reload(values: &Values, is_json: bool) -> Option<Reloaded> {
-    let read = several(values).map(|Standing { directories, key }| Reloaded { directories, key });
+fn reload(values: &Values, is_json: bool) -> Option<ReloadedOffer> {
+    let read = several(values).map(|Standing { directories, key }| ReloadedOffer { directories, key });
     let _ = writeln!(std::io::stderr().lock(), "{}", reloaded(read.as_ref().err(), is_json));
     read.ok()
 }
@@ -126,7 +128,7 @@ impl Hangup {
 }
 
 /// The one directory, without a name, and its secret.
-fn one(values: &Values, directory: &OsStr) -> anyhow::Result<Directory> {
+fn one(values: &Values, directory: &OsStr) -> anyhow::Result<ServedDirectory> {
     let secret = match values.last("secret-file") {
         Some(file) => match secret::read(file)? {
             Own::Secret(secret) => secret,
@@ -135,11 +137,11 @@ fn one(values: &Values, directory: &OsStr) -> anyhow::Result<Directory> {
         None => Secret::new().context("no secret can be made")?,
     };
     let path = absolute(Path::new(directory)).map_err(anyhow::Error::msg)?;
-    Ok(Directory {
+    Ok(ServedDirectory {
         name: String::new(),
         path,
         access: access(values)?,
-        credentials: vec![Credential::lasting(Known::Secret(secret))],
+        credentials: vec![ServedCredential::lasting(KnownClient::Secret(secret))],
         clients_max: None,
         rate: None,
         size: values.size("max-size", 1..=u64::MAX - 1, "of at least 1")?,
@@ -149,9 +151,9 @@ fn one(values: &Values, directory: &OsStr) -> anyhow::Result<Directory> {
 }
 
 /// Where a line for each file goes, besides where the host's policy sends it.
-fn audit(values: &Values) -> Result<Option<Destination>, UsageError> {
+fn audit(values: &Values) -> Result<Option<AuditDestination>, UsageError> {
     let Some(to) = values.last("audit") else { return Ok(None) };
-    let destination = to.to_str().and_then(Destination::parse);
+    let destination = to.to_str().and_then(AuditDestination::parse);
     let why = "neither journal nor the absolute path of a file";
     destination
         .map(Some)
@@ -190,12 +192,12 @@ fn several(values: &Values) -> Result<Standing, UsageError> {
     }
 }
 
-fn access(values: &Values) -> Result<Access, UsageError> {
+fn access(values: &Values) -> Result<ServedAccess, UsageError> {
     let mut given = ACCESS.into_iter().filter(|option| values.flag(option));
     match (given.next(), given.next()) {
         (Some(one), Some(other)) => Err(contradiction(one, other)),
-        (Some(one), None) => Ok(Access::from_word(one).unwrap_or(Access::Both)),
-        (None, _) => Ok(Access::Both),
+        (Some(one), None) => Ok(ServedAccess::from_word(one).unwrap_or(ServedAccess::Both)),
+        (None, _) => Ok(ServedAccess::Both),
     }
 }
 
@@ -206,23 +208,29 @@ fn address(text: &str) -> Result<IpAddr, UsageError> {
 }
 
 /// What the line that is handed on has: the secret, unless that is in a file, and stays there; or the server's key.
-fn pass(values: &Values, directories: &[Directory], key: Option<&PrivateKey>) -> anyhow::Result<Pass> {
+fn pass(
+    values: &Values,
+    directories: &[ServedDirectory],
+    key: Option<&PrivateKey>,
+) -> anyhow::Result<ClientCredentials> {
     let known = directories.first().filter(|one| one.name.is_empty() && values.last("secret-file").is_none());
     Ok(match (known.and_then(|one| one.credentials.first()), key) {
-        (Some(Credential { known: Known::Secret(secret), .. }), _) => Pass::Secret(secret.clone()),
-        (_, Some(key)) => Pass::Server(key.public().context("the server's key cannot be used")?),
-        _ => Pass::Missing,
+        (Some(ServedCredential { known: KnownClient::Secret(secret), .. }), _) => {
+            ClientCredentials::Secret(secret.clone())
+        }
+        (_, Some(key)) => ClientCredentials::Server(key.public().context("the server's key cannot be used")?),
+        _ => ClientCredentials::Missing,
     })
 }
 
 /// The line that is handed on.
-fn announce(bound: Option<IpAddr>, port: u16, pass: &Pass) -> anyhow::Result<()> {
+fn announce(bound: Option<IpAddr>, port: u16, pass: &ClientCredentials) -> anyhow::Result<()> {
     let address = bound.unwrap_or_else(own_address);
     let host = if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
     let pass = match pass {
-        Pass::Secret(secret) => format!("#{}", secret.reveal()),
-        Pass::Server(key) => format!("#{key}"),
-        Pass::Missing | Pass::Keys { .. } => String::new(),
+        ClientCredentials::Secret(secret) => format!("#{}", secret.reveal()),
+        ClientCredentials::Server(key) => format!("#{key}"),
+        ClientCredentials::Missing | ClientCredentials::Keys { .. } => String::new(),
     };
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "haul://{host}:{port}/{pass}")?;

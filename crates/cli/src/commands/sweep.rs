@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use haul_engine::job::runtime_control::Steering;
+use haul_engine::job::runtime_control::RuntimeControl;
 use haul_engine::sys::cancel::Cancel;
 
 use crate::args::values::Values;
@@ -20,7 +20,7 @@ use crate::terminal;
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let (sweep, mode, time_limit) = sweep(values, operands, terminal::stderr_is_terminal())?;
     let cancel = Cancel::new();
-    let steering = Steering::new();
+    let steering = RuntimeControl::new();
     let watch =
         Watch::start(cancel.clone(), steering.rate().clone(), time_limit).context("signals cannot be caught")?;
     let mut told = Told { text: show::stderr(), mode };

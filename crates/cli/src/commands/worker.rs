@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use haul_engine::job::account::Account;
-use haul_engine::job::credentials::Pass;
+use haul_engine::job::account::WorkAccount;
+use haul_engine::job::credentials::ClientCredentials;
 use haul_engine::launch;
-use haul_engine::policy::audit::{Audit, Client, Destination};
+use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditLog};
 use haul_engine::policy::{self, HostPolicy};
-use haul_engine::worker::client_limits::Terms;
-use haul_engine::worker::{Ended, Environment, Handed};
+use haul_engine::worker::client_limits::ClientLimits;
+use haul_engine::worker::{Environment, InheritedFds, WorkerEnd};
 
 use crate::args::parse::Worker;
 use crate::exit::Exit;
@@ -81,13 +81,13 @@ fn dial((host, port): (&str, u16), directory: &str) -> u8 {
 }
 
 /// Byte by byte: what follows is not for this.
-fn read_pass(stdin: &OwnedFd) -> Option<Pass> {
+fn read_pass(stdin: &OwnedFd) -> Option<ClientCredentials> {
     let mut line = Vec::new();
     while line.len() < PASS_MAX {
         let mut byte = [0];
         rustix::io::read(stdin, &mut byte).ok().filter(|read| *read == 1)?;
         match byte {
-            [b'\n'] => return Pass::from_line(std::str::from_utf8(&line).ok()?),
+            [b'\n'] => return ClientCredentials::from_line(std::str::from_utf8(&line).ok()?),
             [byte] => line.push(byte),
         }
     }
@@ -95,30 +95,30 @@ fn read_pass(stdin: &OwnedFd) -> Option<Pass> {
 }
 
 /// Works for a server, which reads what was done from standard error.
-fn serve(terms: &Terms, directory: &Path) -> io::Result<u8> {
+fn serve(terms: &ClientLimits, directory: &Path) -> io::Result<u8> {
     // Read before the kernel confines this process.
     let host = Host::open(std::env::var("HAUL_CLIENT").ok(), directory.to_owned(), terms.audit.clone());
     if let Err(error) = terms.enter(directory, state_dir().as_deref()) {
-        tell(&Account { did: None, why: Some(error.to_string()) });
+        tell(&WorkAccount { did: None, why: Some(error.to_string()) });
         return Err(error);
     }
     work(None, None, Some(terms.clone()), host)
 }
 
-fn work(input: Option<i32>, output: Option<i32>, served: Option<Terms>, host: Host) -> io::Result<u8> {
-    let handed = Handed::take(input, output)?;
+fn work(input: Option<i32>, output: Option<i32>, served: Option<ClientLimits>, host: Host) -> io::Result<u8> {
+    let handed = InheritedFds::take(input, output)?;
     let termination = signals::leave_to_controller()?;
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     let is_served = served.is_some();
-    let allowance = served.as_ref().map_or(Ok(None), Terms::take_allowance)?;
+    let allowance = served.as_ref().map_or(Ok(None), ClientLimits::take_allowance)?;
     let environment = Environment { allowance, ..environment(served, host) };
     let (ended, mut account) = haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment);
     // The controller shows it, if it can.
     if termination.came.load(Ordering::Acquire) {
         show::stderr().error("the worker was told to end (SIGTERM)");
         account.why = Some("it was told to end".into());
-    } else if ended == Ended::Unheard {
+    } else if ended == WorkerEnd::Unheard {
         show::stderr().error("the worker heard nothing from its controller any more, and ended");
         account.why = Some("nothing was heard from the client any more".into());
     }
@@ -126,17 +126,17 @@ fn work(input: Option<i32>, output: Option<i32>, served: Option<Terms>, host: Ho
         tell(&account);
     }
     Ok(match ended {
-        Ended::Done => Exit::Done.number(),
-        Ended::Undone | Ended::Unheard => Exit::Failed.number(),
+        WorkerEnd::Done => Exit::Done.number(),
+        WorkerEnd::Undone | WorkerEnd::Unheard => Exit::Failed.number(),
     })
 }
 
 /// To the server, on standard error.
-fn tell(account: &Account) {
+fn tell(account: &WorkAccount) {
     account.lines().iter().for_each(|line| eprintln!("{line}"));
 }
 
-fn environment(served: Option<Terms>, host: Host) -> Environment {
+fn environment(served: Option<ClientLimits>, host: Host) -> Environment {
     Environment {
         ssh_connection: ssh_connection(),
         state_dir: state_dir(),
@@ -152,17 +152,17 @@ fn environment(served: Option<Terms>, host: Host) -> Environment {
 /// What the host asks of a worker. Read and opened before the kernel confines this process.
 struct Host {
     policy: HostPolicy,
-    audit: Result<Option<Arc<Audit>>, String>,
+    audit: Result<Option<Arc<AuditLog>>, String>,
 }
 
 impl Host {
     /// `served` is the client of the server that started the worker, `directory` what its paths begin in, and `also` the
     /// server's own log.
-    fn open(served: Option<String>, directory: PathBuf, also: Option<Destination>) -> Self {
+    fn open(served: Option<String>, directory: PathBuf, also: Option<AuditDestination>) -> Self {
         let policy = host_policy();
         let mut logs = policy.audit().to_vec();
         logs.extend(also.filter(|also| !policy.audit().contains(also)));
-        let audit = Audit::open(&logs, &Client { ssh_connection: ssh_connection(), served }, directory);
+        let audit = AuditLog::open(&logs, &AuditClient { ssh_connection: ssh_connection(), served }, directory);
         Self { policy, audit }
     }
 }

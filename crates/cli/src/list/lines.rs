@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_engine::job::spec::{Host, Line, Lines, Location};
-use haul_proto::wire::limits::PATH_MAX;
+use haul_engine::job::spec::{Host, ListLine, ListReader, Location};
+use haul_proto::limits::PATH_MAX;
 
 use super::text::{Got, Text};
 use crate::args::UsageError;
@@ -78,7 +78,7 @@ impl Reader {
     }
 
     /// Reads on; what there is to say where there is nothing more at hand.
-    fn read(&mut self, patience: Duration) -> Option<Line> {
+    fn read(&mut self, patience: Duration) -> Option<ListLine> {
         self.buffer.drain(..self.at);
         self.at = 0;
         let held = self.buffer.len();
@@ -91,9 +91,9 @@ impl Reader {
         let got = self.written.text.read_at(self.offset, &mut self.buffer[held..], patience);
         let (length, said) = match got {
             Ok(Got::Bytes(length)) => (length, None),
-            Ok(Got::NotYet) => (0, Some(Line::NotYet)),
+            Ok(Got::NotYet) => (0, Some(ListLine::NotYet)),
             Ok(Got::End) => (0, None),
-            Err(text) => (0, Some(Line::End(Some(text)))),
+            Err(text) => (0, Some(ListLine::End(Some(text)))),
         };
         self.ended = length == 0 && said.is_none();
         self.offset += length as u64;
@@ -102,9 +102,9 @@ impl Reader {
     }
 
     /// What a line names; `None` where it is empty.
-    fn source(&mut self, mut line: Vec<u8>) -> Option<Line> {
+    fn source(&mut self, mut line: Vec<u8>) -> Option<ListLine> {
         if let Some(beginning) = self.too_long.take() {
-            return Some(Line::Bad(beginning, self.too_long_text()));
+            return Some(ListLine::Bad(beginning, self.too_long_text()));
         }
         if self.written.end == b'\n' && line.last() == Some(&b'\r') {
             line.pop();
@@ -113,8 +113,8 @@ impl Reader {
             return None;
         }
         Some(match self.parsed(&line) {
-            Ok(source) => Line::Source(source),
-            Err(error) => Line::Bad(line, error.to_string()),
+            Ok(source) => ListLine::Source(source),
+            Err(error) => ListLine::Bad(line, error.to_string()),
         })
     }
 
@@ -145,11 +145,11 @@ impl Reader {
     }
 }
 
-impl Lines for Reader {
-    fn next(&mut self, patience: Duration) -> Line {
+impl ListReader for Reader {
+    fn next(&mut self, patience: Duration) -> ListLine {
         if let Some(source) = self.written.typed.get(self.typed) {
             self.typed += 1;
-            return Line::Source(source.clone());
+            return ListLine::Source(source.clone());
         }
         loop {
             while let Some(line) = self.line_at_hand() {
@@ -158,7 +158,7 @@ impl Lines for Reader {
                 }
             }
             if self.ended {
-                return Line::End(None);
+                return ListLine::End(None);
             }
             if let Some(said) = self.read(patience) {
                 return said;

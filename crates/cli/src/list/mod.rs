@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_engine::job::spec::{Host, Line, Lines, List, Location};
+use haul_engine::job::spec::{Host, ListLine, ListReader, Location, SourceList};
 use haul_engine::sys::describe::describe;
 use haul_proto::path::escape;
 
@@ -24,7 +24,11 @@ use crate::args::values::Values;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The list that `-I` names, if it does. `sources`, which were typed, come before its lines; `base` is that of `-d`.
-pub fn list(values: &Values, sources: &mut Vec<Location>, base: Option<Location>) -> Result<Option<List>, UsageError> {
+pub fn list(
+    values: &Values,
+    sources: &mut Vec<Location>,
+    base: Option<Location>,
+) -> Result<Option<SourceList>, UsageError> {
     let is_null = values.flag("null");
     let Some(file) = values.last("infiles") else {
         return match is_null {
@@ -48,17 +52,17 @@ pub fn list(values: &Values, sources: &mut Vec<Location>, base: Option<Location>
             .remedy("name them, or a directory with -r"));
     }
     let all_on = Some(host.clone());
-    let open = Arc::new(move || Box::new(Reader::new(Arc::clone(&written), all_on.clone())) as Box<dyn Lines>);
-    Ok(Some(List { name, host, open }))
+    let open = Arc::new(move || Box::new(Reader::new(Arc::clone(&written), all_on.clone())) as Box<dyn ListReader>);
+    Ok(Some(SourceList { name, host, open }))
 }
 
 /// The host of the first source: the others are to be there, too.
 fn first_host(mut lines: Reader) -> Option<Host> {
     loop {
         match lines.next(PATIENCE) {
-            Line::Source(source) => return Some(source.host),
-            Line::End(_) => return None,
-            Line::Bad(..) | Line::NotYet => {}
+            ListLine::Source(source) => return Some(source.host),
+            ListLine::End(_) => return None,
+            ListLine::Bad(..) | ListLine::NotYet => {}
         }
     }
 }

@@ -12,18 +12,18 @@ fn remote(name: &str) -> Host {
 }
 
 /// What is read until there is nothing more at hand.
-fn read(lines: &mut dyn Lines) -> Vec<String> {
+fn read(lines: &mut dyn ListReader) -> Vec<String> {
     let mut read = Vec::new();
     let deadline = Instant::now() + Duration::from_secs(10);
     while Instant::now() < deadline {
         read.push(match lines.next(Duration::from_millis(10)) {
-            Line::Source(source) => format!("{} {}", shown(&source.host), source.path.display()),
-            Line::Bad(line, text) => {
+            ListLine::Source(source) => format!("{} {}", shown(&source.host), source.path.display()),
+            ListLine::Bad(line, text) => {
                 let text = text.lines().next().unwrap_or_default().to_owned();
                 format!("{}: {text}: {}", lines.position(), haul_proto::path::escape(&line))
             }
-            Line::NotYet => "not yet".into(),
-            Line::End(error) => format!("end {error:?}"),
+            ListLine::NotYet => "not yet".into(),
+            ListLine::End(error) => format!("end {error:?}"),
         });
         if matches!(read.last().map(String::as_str), Some("not yet" | "end None")) {
             break;
@@ -94,12 +94,12 @@ fn a_pipe_gives_what_it_has_and_is_read_again_from_its_beginning() {
     let mut first = Reader::new(Arc::clone(&written), Some(Host::Local));
     assert_eq!(read(&mut first), ["not yet"]);
     writing.write_all(b"a\nb").unwrap();
-    while !matches!(first.next(Duration::from_secs(10)), Line::Source(_)) {}
+    while !matches!(first.next(Duration::from_secs(10)), ListLine::Source(_)) {}
     assert_eq!(read(&mut first), ["not yet"], "half a line is none");
     writing.write_all(b"c\n").unwrap();
     drop(writing);
     let wait = || Reader::new(Arc::clone(&written), Some(Host::Local));
-    while !matches!(first.next(Duration::from_secs(10)), Line::End(_)) {}
+    while !matches!(first.next(Duration::from_secs(10)), ListLine::End(_)) {}
     for mut again in [wait(), wait()] {
         assert_eq!(read(&mut again), ["this machine a", "this machine bc", "end None"]);
     }

@@ -1,6 +1,6 @@
 //! A line of a manifest: a digest and a name, as sha256sum, b3sum and their like write and read it.
 
-use haul_engine::job::spec::Algorithm;
+use haul_engine::job::spec::ChecksumAlgorithm;
 use haul_proto::checksum::{from_hex, hex};
 use haul_proto::path::escape;
 
@@ -15,7 +15,7 @@ pub enum Form {
     /// As sha256sum, md5sum and their like do: names are bytes.
     Coreutils,
     /// As bbcp does: the algorithm, the digest and the name. Not for programs to read names from: these are escaped.
-    Bbcp(Algorithm),
+    Bbcp(ChecksumAlgorithm),
 }
 
 impl Form {
@@ -51,7 +51,7 @@ impl Form {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
     /// Which digest it is, where the line says so (`--tag`).
-    pub algorithm: Option<Algorithm>,
+    pub algorithm: Option<ChecksumAlgorithm>,
     /// The digest.
     pub digest: Vec<u8>,
     /// The name, without `./` before it.
@@ -77,18 +77,18 @@ pub fn is_bbcps(line: &[u8]) -> bool {
     let mut words = line.splitn(3, |byte| *byte == b' ');
     let (Some(name), Some(digest), Some(_)) = (words.next(), words.next(), words.next()) else { return false };
     let name = name.strip_suffix(b":").and_then(|name| std::str::from_utf8(name).ok());
-    let algorithm = name.and_then(|name| Algorithm::all().find(|algorithm| algorithm.name() == name));
+    let algorithm = name.and_then(|name| ChecksumAlgorithm::all().find(|algorithm| algorithm.name() == name));
     algorithm.is_some_and(|algorithm| from_hex(digest).is_some_and(|digest| digest.len() == algorithm.bytes()))
 }
 
-type Parts<'l> = (Option<Algorithm>, Vec<u8>, &'l [u8]);
+type Parts<'l> = (Option<ChecksumAlgorithm>, Vec<u8>, &'l [u8]);
 
 /// `SHA256 (name) = digest`.
 fn tagged(line: &[u8]) -> Option<Parts<'_>> {
     let open = line.windows(2).position(|pair| pair == b" (")?;
     let close = line.windows(4).rposition(|four| four == b") = ")?;
     let name = std::str::from_utf8(&line[..open]).ok()?;
-    let algorithm = Algorithm::all().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name))?;
+    let algorithm = ChecksumAlgorithm::all().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name))?;
     let digest = from_hex(&line[close + 4..]).filter(|digest| digest.len() == algorithm.bytes())?;
     Some((Some(algorithm), digest, line.get(open + 2..close)?))
 }
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!((&lines(Form::B3sum)[..5], &lines(Form::B3sum)[5..]), (&alike[..], &[None, None][..]));
         assert_eq!(lines(Form::Coreutils)[..5], alike);
         assert!(lines(Form::Coreutils)[5].as_ref().is_some_and(|line| line.ends_with(b"  g\xff\n")));
-        let bbcp = Form::Bbcp(Algorithm::Md5).line(b"a\nb", &[0xab; 16]);
+        let bbcp = Form::Bbcp(ChecksumAlgorithm::Md5).line(b"a\nb", &[0xab; 16]);
         assert_eq!(bbcp, text(format!("md5: {} a\\nb\n", &digest[..32])));
     }
 
@@ -167,8 +167,8 @@ mod tests {
         for (text, algorithm, path) in [
             (format!("{md5}  a"), None, "a"),
             (format!("{} *./b/c", md5.to_uppercase()), None, "b/c"),
-            (format!("MD5 (d (e) = f) = {md5}"), Some(Algorithm::Md5), "d (e) = f"),
-            (format!("\\MD5 (a\\nb) = {md5}"), Some(Algorithm::Md5), "a\nb"),
+            (format!("MD5 (d (e) = f) = {md5}"), Some(ChecksumAlgorithm::Md5), "d (e) = f"),
+            (format!("\\MD5 (a\\nb) = {md5}"), Some(ChecksumAlgorithm::Md5), "a\nb"),
         ] {
             assert_eq!(read(&text), Some((algorithm, 16, path.into())), "{text}");
         }

@@ -1,5 +1,5 @@
 //! `--expect FILE`: digests that files are held against before they get their names, and what of the lines and files has
-//! found no other half. Lines are kept as [`Expected`] keeps them; the file is read once more where names are to be told.
+//! found no other half. Lines are kept as [`ExpectedDigests`] keeps them; the file is read once more where names are to be told.
 
 pub mod line;
 
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haul_engine::job::event::Event;
-use haul_engine::job::spec::{Algorithm, Expected};
+use haul_engine::job::spec::{ChecksumAlgorithm, ExpectedDigests};
+use haul_proto::limits::EXPECTED_LINES_MAX;
 use haul_proto::path::escape;
-use haul_proto::wire::limits::EXPECTED_LINES_MAX;
 
 use self::line::Line;
 use crate::show::units::counted;
@@ -26,7 +26,7 @@ const LINE_MAX: usize = 256 << 10;
 pub struct Manifest {
     file: PathBuf,
     /// The lines.
-    pub lines: Arc<Expected>,
+    pub lines: Arc<ExpectedDigests>,
     /// A bit for each line: a file has its name.
     met: Vec<u64>,
     /// The first files that have no line, and how many there are.
@@ -47,9 +47,9 @@ pub struct Halves {
 
 impl Manifest {
     /// Reads `file`. `algorithm` is what the user says that it has.
-    pub fn read(file: &Path, algorithm: Option<Algorithm>) -> Result<Self, String> {
+    pub fn read(file: &Path, algorithm: Option<ChecksumAlgorithm>) -> Result<Self, String> {
         let shown = escape(file.as_os_str().as_bytes());
-        let mut lines: Option<Expected> = None;
+        let mut lines: Option<ExpectedDigests> = None;
         let mut problem = None;
         let read = each_line(file, |number, text| {
             let added = add(&mut lines, algorithm, text).map_err(|why| format!("{shown}:{number}: {why}"));
@@ -157,12 +157,12 @@ fn said(what: &str, names: &[Vec<u8>], count: u64) -> String {
 }
 
 /// Adds a line, and finds out with the first one which digests there are.
-fn add(lines: &mut Option<Expected>, algorithm: Option<Algorithm>, text: &[u8]) -> Result<(), String> {
+fn add(lines: &mut Option<ExpectedDigests>, algorithm: Option<ChecksumAlgorithm>, text: &[u8]) -> Result<(), String> {
     let no_line = || "this is no line of sha256sum, md5sum, b3sum or their like".to_owned();
     let line = Line::parse(text).ok_or_else(no_line)?;
     let lines = match lines {
         Some(lines) => lines,
-        none => none.insert(Expected::new(algorithm_of(&line, algorithm)?)),
+        none => none.insert(ExpectedDigests::new(algorithm_of(&line, algorithm)?)),
     };
     let (is, expected) = (line.algorithm.unwrap_or(lines.algorithm()), lines.algorithm());
     if is != expected || line.digest.len() != expected.bytes() {
@@ -177,14 +177,14 @@ fn add(lines: &mut Option<Expected>, algorithm: Option<Algorithm>, text: &[u8]) 
 }
 
 /// Which digest a first line has: what it says, what the user says, or the only one of that length.
-fn algorithm_of(line: &Line, said: Option<Algorithm>) -> Result<Algorithm, String> {
+fn algorithm_of(line: &Line, said: Option<ChecksumAlgorithm>) -> Result<ChecksumAlgorithm, String> {
     let digits = 2 * line.digest.len();
     if let Some(algorithm) = line.algorithm.or(said) {
         let fits = algorithm.bytes() == line.digest.len() && said.is_none_or(|said| said == algorithm);
         let name = said.unwrap_or(algorithm).name();
         return if fits { Ok(algorithm) } else { Err(format!("this is no {name}, which --checksum-alg or -E names")) };
     }
-    let those: Vec<_> = Algorithm::all().filter(|algorithm| algorithm.bytes() == line.digest.len()).collect();
+    let those: Vec<_> = ChecksumAlgorithm::all().filter(|algorithm| algorithm.bytes() == line.digest.len()).collect();
     let names: Vec<_> = those.iter().map(|algorithm| algorithm.name()).collect();
     match those[..] {
         [algorithm] => Ok(algorithm),

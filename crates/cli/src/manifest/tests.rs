@@ -5,7 +5,7 @@ use super::*;
 /// A manifest, and the directory that it is in.
 type Read = (Manifest, tempfile::TempDir);
 
-fn manifest(text: &str, algorithm: Option<Algorithm>) -> Result<Read, String> {
+fn manifest(text: &str, algorithm: Option<ChecksumAlgorithm>) -> Result<Read, String> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("sums");
     std::fs::write(&file, text).unwrap();
@@ -18,7 +18,7 @@ fn md5(byte: &str) -> String {
 }
 
 fn done(path: &[u8]) -> Event {
-    Event::Checksum { path: path.to_vec(), algorithm: Algorithm::Md5, digest: vec![0; 16] }
+    Event::Checksum { path: path.to_vec(), algorithm: ChecksumAlgorithm::Md5, digest: vec![0; 16] }
 }
 
 #[test]
@@ -28,14 +28,14 @@ fn which_digest_it_is_comes_from_the_line_the_user_or_the_length() {
     assert_eq!(algorithm(&format!("{}  a\n", md5("00")), None), Ok("md5"));
     assert_eq!(algorithm(&format!("# of today\n\n{sha512} *a\r\n"), None), Ok("sha512"));
     assert_eq!(algorithm(&format!("BLAKE3 (a) = {sha256}\n"), None), Ok("blake3"));
-    assert_eq!(algorithm(&format!("{sha256}  a\n"), Some(Algorithm::Sha256)), Ok("sha256"));
+    assert_eq!(algorithm(&format!("{sha256}  a\n"), Some(ChecksumAlgorithm::Sha256)), Ok("sha256"));
     let wrong = |text: &str, said| manifest(text, said).err().unwrap();
     assert_eq!(
         wrong(&format!("{sha256}  a\n"), None),
         ":1: 64 digits are sha256 or blake3\n--checksum-alg ALG says which"
     );
     assert_eq!(
-        wrong(&format!("{}  a\n", md5("00")), Some(Algorithm::Sha1)),
+        wrong(&format!("{}  a\n", md5("00")), Some(ChecksumAlgorithm::Sha1)),
         ":1: this is no sha1, which --checksum-alg or -E names"
     );
     assert_eq!(wrong("0000  a\n", None), ":1: no digest that haul knows has 4 digits");

@@ -1,6 +1,6 @@
 //! A probe, for programs: one object a line (docs/JSON.md).
 
-use haul_engine::probe::{AtEnd, Part, Sample};
+use haul_engine::probe::{EndMeasurement, ProbePart, ProbeSample};
 use haul_proto::forecast::Forecast;
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,7 @@ pub fn check(check: &Check) -> String {
 }
 
 /// What an end is like.
-pub fn end(end: &AtEnd, which: &str) -> String {
+pub fn end(end: &EndMeasurement, which: &str) -> String {
     let measured = &end.measured;
     let line = Line::new("end").with("end", which).with("host", end.label.as_str()).with("cores", end.hello.cores);
     line.with("aes", end.hello.aes)
@@ -36,7 +36,7 @@ pub fn end(end: &AtEnd, which: &str) -> String {
 }
 
 /// What a part reached.
-pub fn sample(part: Part, sample: &Sample) -> String {
+pub fn sample(part: ProbePart, sample: &ProbeSample) -> String {
     let [shortest, usual] = match sample.round_trips {
         Some(both) => both.map(|time| Some(time.as_secs_f64())),
         None => [None, None],
@@ -58,18 +58,20 @@ pub fn sample(part: Part, sample: &Sample) -> String {
 }
 
 /// A part that could not be measured.
-pub fn failed(part: Part, why: &str) -> String {
+pub fn failed(part: ProbePart, why: &str) -> String {
     named(part).with("message", why).ended()
 }
 
-fn named(part: Part) -> Line {
+fn named(part: ProbePart) -> Line {
     let line = Line::new("part");
     match part {
-        Part::Read { direct } => line.with("part", "read").with("direct", direct),
-        Part::Network { streams } => line.with("part", "network").with("asked_streams", streams).with("back", false),
-        Part::Back => line.with("part", "network").with("asked_streams", Value::Null).with("back", true),
-        Part::Write { direct } => line.with("part", "write").with("direct", direct),
-        Part::Whole => line.with("part", "whole"),
+        ProbePart::Read { direct } => line.with("part", "read").with("direct", direct),
+        ProbePart::Network { streams } => {
+            line.with("part", "network").with("asked_streams", streams).with("back", false)
+        }
+        ProbePart::Back => line.with("part", "network").with("asked_streams", Value::Null).with("back", true),
+        ProbePart::Write { direct } => line.with("part", "write").with("direct", direct),
+        ProbePart::Whole => line.with("part", "whole"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a probe recommends, as options.
 
-use haul_proto::forecast::Setting;
+use haul_proto::forecast::SuggestedSetting;
 
 use crate::args::table::{COPY, Row, Section, Takes};
 use crate::args::values::Values;
@@ -9,7 +9,7 @@ use crate::args::values::Values;
 pub type Option_ = (&'static Row, Option<String>);
 
 /// What is worth having: what was found, and what was asked for, since it was measured with that.
-pub fn recommended(settings: &[Setting], asked: &Values) -> Vec<Option_> {
+pub fn recommended(settings: &[SuggestedSetting], asked: &Values) -> Vec<Option_> {
     let found: Vec<_> = settings.iter().map(option).collect();
     let is_found = |id: &str| found.iter().any(|(row, _): &Option_| row.id == id);
     let typed = asked.given().iter().filter(|(row, _)| {
@@ -21,13 +21,13 @@ pub fn recommended(settings: &[Setting], asked: &Values) -> Vec<Option_> {
     typed.into_iter().chain(found.iter().cloned()).collect()
 }
 
-fn option(setting: &Setting) -> Option_ {
+fn option(setting: &SuggestedSetting) -> Option_ {
     let (id, argument) = match setting {
-        Setting::Streams(streams) => ("streams", streams.to_string()),
-        Setting::Direct(true, true) => ("unbuffered", "st".to_owned()),
-        Setting::Direct(true, false) => ("unbuffered", "s".to_owned()),
-        Setting::Direct(false, _) => ("unbuffered", "t".to_owned()),
-        Setting::Buffered => ("unbuffered", "off".to_owned()),
+        SuggestedSetting::Streams(streams) => ("streams", streams.to_string()),
+        SuggestedSetting::Direct(true, true) => ("unbuffered", "st".to_owned()),
+        SuggestedSetting::Direct(true, false) => ("unbuffered", "s".to_owned()),
+        SuggestedSetting::Direct(false, _) => ("unbuffered", "t".to_owned()),
+        SuggestedSetting::Buffered => ("unbuffered", "off".to_owned()),
     };
     (row(id), Some(argument))
 }
@@ -63,10 +63,10 @@ pub mod tests {
     #[test]
     fn what_was_asked_for_is_kept_and_what_was_found_goes_before_it() {
         let asked = asked(&[("streams", "2"), ("cipher", "aes-128-gcm"), ("idfile", "key")]);
-        let told = |settings: &[Setting]| typed(&recommended(settings, &asked));
+        let told = |settings: &[SuggestedSetting]| typed(&recommended(settings, &asked));
         assert_eq!(told(&[]), "--streams 2 --cipher aes-128-gcm");
         assert_eq!(
-            told(&[Setting::Streams(16), Setting::Direct(false, true)]),
+            told(&[SuggestedSetting::Streams(16), SuggestedSetting::Direct(false, true)]),
             "--cipher aes-128-gcm --streams 16 --unbuffered t"
         );
     }

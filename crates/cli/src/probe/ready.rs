@@ -1,7 +1,7 @@
 //! Whether hosts are ready: what would keep transfers from starting, or from being fast, as far as a probe can see it.
 
-use haul_engine::job::event::Way;
-use haul_engine::probe::AtEnd;
+use haul_engine::job::event::TransportPath;
+use haul_engine::probe::EndMeasurement;
 
 use crate::show::text::harmless;
 use crate::show::units::{count, size};
@@ -28,7 +28,7 @@ const FREE_MIN_BYTES: u64 = 1 << 30;
 const FREE_MIN_FILES: u64 = 10_000;
 
 /// What both ends said of themselves. Where one worker is both, it is told once.
-pub fn of_ends(ends: &[AtEnd; 2], is_one: bool) -> Vec<Check> {
+pub fn of_ends(ends: &[EndMeasurement; 2], is_one: bool) -> Vec<Check> {
     let several = if is_one { &ends[1..] } else { &ends[..] };
     let mut checks: Vec<_> = several.iter().flat_map(of_end).collect();
     let [source, target] = ends.each_ref().map(|end| &end.measured.version);
@@ -42,7 +42,7 @@ pub fn of_ends(ends: &[AtEnd; 2], is_one: bool) -> Vec<Check> {
     checks
 }
 
-fn of_end(end: &AtEnd) -> Vec<Check> {
+fn of_end(end: &EndMeasurement) -> Vec<Check> {
     let check = |id, is_fine, text| Check { id, host: Some(end.label.clone()), is_fine, text };
     let measured = &end.measured;
     let windows = end.hello.windows;
@@ -69,7 +69,7 @@ fn of_end(end: &AtEnd) -> Vec<Check> {
     checks
 }
 
-fn clock(end: &AtEnd) -> Check {
+fn clock(end: &EndMeasurement) -> Check {
     let ahead = end.clock_ahead_us;
     let is_fine = ahead.unsigned_abs() <= CLOCK_MAX_US;
     let seconds = ahead.unsigned_abs() as f64 / 1e6;
@@ -86,7 +86,7 @@ fn clock(end: &AtEnd) -> Check {
 }
 
 /// Of no concern where nobody logs in.
-fn startups(end: &AtEnd) -> Option<Check> {
+fn startups(end: &EndMeasurement) -> Option<Check> {
     end.hello.ssh_connection.as_ref()?;
     let text = match end.measured.max_startups.as_str() {
         "" => "sshd's MaxStartups is not known: its configuration cannot be read".to_owned(),
@@ -95,7 +95,7 @@ fn startups(end: &AtEnd) -> Option<Check> {
     Some(Check { id: "max_startups", host: Some(end.label.clone()), is_fine: true, text })
 }
 
-fn place(end: &AtEnd) -> Option<Check> {
+fn place(end: &EndMeasurement) -> Option<Check> {
     let place = end.measured.place.as_ref()?;
     let files = match place.counts_files {
         true => format!(", room for {} files", count(place.free_files)),
@@ -112,13 +112,15 @@ fn place(end: &AtEnd) -> Option<Check> {
 }
 
 /// Whether data goes where it goes fast.
-pub fn of_way(way: &Way) -> Check {
+pub fn of_way(way: &TransportPath) -> Check {
     let (is_fine, text) = match way {
-        Way::Ssh { because } => (
+        TransportPath::Ssh { because } => (
             false,
             format!("data goes through ssh, which is slow: {}; open a port and name it with -Z", harmless(because)),
         ),
-        Way::Tcp { instead_of: Some(why), .. } => (true, format!("data connections can be made; {}", harmless(why))),
+        TransportPath::Tcp { instead_of: Some(why), .. } => {
+            (true, format!("data connections can be made; {}", harmless(why)))
+        }
         _ => (true, "data connections can be made".to_owned()),
     };
     Check { id: "firewall", host: None, is_fine, text }
@@ -127,15 +129,15 @@ pub fn of_way(way: &Way) -> Check {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use haul_proto::wire::feature::Features;
-    use haul_proto::wire::measure::{Measured, PlaceFigures};
-    use haul_proto::wire::report::{Hello, Windows};
+    use haul_proto::feature::Features;
+    use haul_proto::wire::measure::{MeasureAnswer, TargetDirectoryFigures};
+    use haul_proto::wire::report::{WindowLimits, WorkerHello};
 
     /// An end like any other.
-    pub fn end(label: &str, is_target: bool) -> AtEnd {
-        AtEnd {
+    pub fn end(label: &str, is_target: bool) -> EndMeasurement {
+        EndMeasurement {
             label: label.into(),
-            hello: Hello {
+            hello: WorkerHello {
                 protocol: 1,
                 features: Features::ALL,
                 cores: 8,
@@ -143,11 +145,11 @@ pub mod tests {
                 boot: [u8::from(is_target); 16],
                 ssh_connection: is_target.then(|| "10.0.0.1 40000 10.0.0.2 22".into()),
                 addresses: Vec::new(),
-                windows: Windows { receive_max_bytes: 6_291_456, send_max_bytes: 4_194_304 },
+                windows: WindowLimits { receive_max_bytes: 6_291_456, send_max_bytes: 4_194_304 },
                 rate_bytes_per_s: 0,
                 requires_blake3: false,
             },
-            measured: Measured {
+            measured: MeasureAnswer {
                 hash_bytes_per_s: 3_100_000_000,
                 check_bytes_per_s: 21_000_000_000,
                 seal_bytes_per_s: 5_200_000_000,
@@ -157,7 +159,7 @@ pub mod tests {
                 max_startups: "10:30:100".into(),
                 version: "0.1.0".into(),
                 clock_us: 1_700_000_000_000_000,
-                place: is_target.then(|| PlaceFigures {
+                place: is_target.then(|| TargetDirectoryFigures {
                     scratch: b"/archive/.haul-probe-1".to_vec(),
                     free_bytes: 1_200_000_000_000,
                     free_files: 120_000_000,
@@ -187,8 +189,12 @@ pub mod tests {
         bad.measured.version = "0.0.9".into();
         bad.measured.max_startups.clear();
         bad.hello.windows.receive_max_bytes = 212_992;
-        bad.measured.place =
-            bad.measured.place.map(|place| PlaceFigures { free_files: 3, may_compress: true, removed: 2, ..place });
+        bad.measured.place = bad.measured.place.map(|place| TargetDirectoryFigures {
+            free_files: 3,
+            may_compress: true,
+            removed: 2,
+            ..place
+        });
         insta::assert_snapshot!(lines(&of_ends(&[end("this machine", false), bad], false)), @r#"
             ! versions both: haul 0.1.0 and 0.0.9: put the same there
               windows this machine: TCP's windows grow to 6.29 MB receiving, 4.19 MB sending
@@ -202,7 +208,7 @@ pub mod tests {
               max_startups db1: sshd's MaxStartups is not known: its configuration cannot be read
             ! space db1: 1.20 TB free, room for 3 files; the file system may compress: zeros say little of it; removed what 2 earlier probes had left
             "#);
-        let way = of_way(&Way::Ssh { because: "no TCP connection to db1: timed out".into() });
+        let way = of_way(&TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() });
         insta::assert_snapshot!(lines(&[way]), @r#"
             ! firewall both: data goes through ssh, which is slow: no TCP connection to db1: timed out; open a port and name it with -Z
             "#);

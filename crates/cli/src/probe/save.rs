@@ -88,10 +88,13 @@ pub(super) fn replace(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> 
 mod tests {
     use super::*;
     use crate::probe::options::{recommended, tests::asked};
-    use haul_proto::forecast::Setting;
+    use haul_proto::forecast::SuggestedSetting;
 
     fn options() -> Vec<Option_> {
-        recommended(&[Setting::Streams(16), Setting::Direct(false, true)], &asked(&[("windowsz", "8m")]))
+        recommended(
+            &[SuggestedSetting::Streams(16), SuggestedSetting::Direct(false, true)],
+            &asked(&[("windowsz", "8m")]),
+        )
     }
 
     #[test]
@@ -111,7 +114,8 @@ mod tests {
             streams = 16
             unbuffered = "t"
             "#);
-        let again = with_options(&new, "db1", &recommended(&[Setting::Streams(8)], &asked(&[])), "again").unwrap();
+        let again =
+            with_options(&new, "db1", &recommended(&[SuggestedSetting::Streams(8)], &asked(&[])), "again").unwrap();
         assert_eq!(again, new.replace("streams = 16", "streams = 8"));
     }
 

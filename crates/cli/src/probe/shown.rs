@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::{Limit, Way};
-use haul_engine::probe::{AtEnd, Part, Sample};
+use haul_engine::job::event::{Bottleneck, TransportPath};
+use haul_engine::probe::{EndMeasurement, ProbePart, ProbeSample};
 use haul_proto::forecast::Forecast;
 
 use super::options::{Option_, typed};
@@ -27,7 +27,7 @@ pub fn check(check: &Check) -> String {
 }
 
 /// How fast an end computes.
-pub fn computing(end: &AtEnd) -> String {
+pub fn computing(end: &EndMeasurement) -> String {
     let measured = &end.measured;
     let [hash, check, seal] = [measured.hash_bytes_per_s, measured.check_bytes_per_s, measured.seal_bytes_per_s]
         .map(|rate_of| rate(rate_of as f64));
@@ -36,16 +36,18 @@ pub fn computing(end: &AtEnd) -> String {
 }
 
 /// What a part reached.
-pub fn sample(part: Part, sample: &Sample) -> String {
+pub fn sample(part: ProbePart, sample: &ProbeSample) -> String {
     let (label, what) = name(part, sample.streams);
     let mut text = rate(sample.rate);
-    if let Some([shortest, usual]) = sample.round_trips.filter(|_| matches!(part, Part::Network { .. } | Part::Back)) {
+    if let Some([shortest, usual]) =
+        sample.round_trips.filter(|_| matches!(part, ProbePart::Network { .. } | ProbePart::Back))
+    {
         text.push_str(&format!("; {} there and back, {} under load", ms(shortest), ms(usual)));
     }
     if sample.resent >= 0.0001 {
         text.push_str(&format!(", {:.2} % sent again", sample.resent * 100.0));
     }
-    if sample.is_durable && matches!(part, Part::Write { .. } | Part::Whole) {
+    if sample.is_durable && matches!(part, ProbePart::Write { .. } | ProbePart::Whole) {
         text.push_str(", durable");
     }
     if let Some(limit) = sample.limit {
@@ -55,31 +57,31 @@ pub fn sample(part: Part, sample: &Sample) -> String {
 }
 
 /// A part that could not be measured.
-pub fn failed(part: Part, why: &str) -> String {
+pub fn failed(part: ProbePart, why: &str) -> String {
     let (label, what) = name(part, 0);
     line(label, &what, &format!("not measured: {}", harmless(why.lines().next().unwrap_or_default())))
 }
 
 /// What a part is called. `chosen` is the number of streams that haul chose; 0 if that is not known.
-fn name(part: Part, chosen: u16) -> (&'static str, String) {
+fn name(part: ProbePart, chosen: u16) -> (&'static str, String) {
     let streams = |number: u16| counted(number.into(), "stream", "streams");
     match part {
-        Part::Read { direct: true } => ("read", "O_DIRECT".to_owned()),
-        Part::Read { direct: false } => ("read", "page cache, cold".to_owned()),
-        Part::Network { streams: Some(fixed) } => ("network", streams(fixed)),
-        Part::Network { streams: None } if chosen == 0 => ("network", "haul's choice".to_owned()),
-        Part::Network { streams: None } => ("network", format!("haul's choice, {}", streams(chosen))),
-        Part::Back => ("network", "the other way round".to_owned()),
-        Part::Write { direct: true } => ("write", "O_DIRECT".to_owned()),
-        Part::Write { direct: false } => ("write", "page cache, then synced".to_owned()),
-        Part::Whole => ("whole", "the copy itself".to_owned()),
+        ProbePart::Read { direct: true } => ("read", "O_DIRECT".to_owned()),
+        ProbePart::Read { direct: false } => ("read", "page cache, cold".to_owned()),
+        ProbePart::Network { streams: Some(fixed) } => ("network", streams(fixed)),
+        ProbePart::Network { streams: None } if chosen == 0 => ("network", "haul's choice".to_owned()),
+        ProbePart::Network { streams: None } => ("network", format!("haul's choice, {}", streams(chosen))),
+        ProbePart::Back => ("network", "the other way round".to_owned()),
+        ProbePart::Write { direct: true } => ("write", "O_DIRECT".to_owned()),
+        ProbePart::Write { direct: false } => ("write", "page cache, then synced".to_owned()),
+        ProbePart::Whole => ("whole", "the copy itself".to_owned()),
     }
 }
 
 /// How data travels.
-pub fn way(way: &Way) -> Option<String> {
+pub fn way(way: &TransportPath) -> Option<String> {
     match way {
-        Way::Tcp { path, .. } => Some(line("way", "", &paths::without_ports(path))),
+        TransportPath::Tcp { path, .. } => Some(line("way", "", &paths::without_ports(path))),
         _ => None,
     }
 }
@@ -93,7 +95,7 @@ pub fn forecast(forecast: &Forecast, options: &[Option_]) -> Vec<String> {
         options => typed(options),
     };
     let limit = match forecast.limit {
-        Limit::None => "nothing in particular".to_owned(),
+        Bottleneck::None => "nothing in particular".to_owned(),
         limit => verdict::words(limit).to_owned(),
     };
     [
@@ -114,34 +116,34 @@ mod tests {
     use super::*;
     use crate::probe::options::{recommended, tests::asked};
     use crate::probe::ready::tests::end;
-    use haul_proto::forecast::Setting;
+    use haul_proto::forecast::SuggestedSetting;
 
     #[test]
     fn what_a_probe_says() {
-        let reached = |rate: f64, streams| Sample { rate, streams, ..Sample::default() };
-        let network = Sample {
+        let reached = |rate: f64, streams| ProbeSample { rate, streams, ..ProbeSample::default() };
+        let network = ProbeSample {
             round_trips: Some([Duration::from_micros(310), Duration::from_micros(4200)]),
             resent: 0.0012,
-            limit: Some(Limit::Link),
+            limit: Some(Bottleneck::Link),
             ..reached(117e6, 8)
         };
         let told = Forecast {
             rate: 112e6,
-            limit: Limit::Link,
-            next: Some((Limit::TargetDisk, 200e6)),
-            settings: vec![Setting::Streams(16), Setting::Direct(true, true)],
+            limit: Bottleneck::Link,
+            next: Some((Bottleneck::TargetDisk, 200e6)),
+            settings: vec![SuggestedSetting::Streams(16), SuggestedSetting::Direct(true, true)],
         };
         let mut lines = vec![
             computing(&end("db\x1b1", true)),
-            sample(Part::Read { direct: true }, &reached(2.1e9, 8)),
-            sample(Part::Network { streams: Some(1) }, &reached(90e6, 1)),
-            sample(Part::Network { streams: None }, &network),
-            sample(Part::Back, &network),
-            sample(Part::Write { direct: false }, &Sample { is_durable: true, ..reached(200e6, 8) }),
-            failed(Part::Write { direct: true }, "db1: write: no space left on the device\nfree some"),
+            sample(ProbePart::Read { direct: true }, &reached(2.1e9, 8)),
+            sample(ProbePart::Network { streams: Some(1) }, &reached(90e6, 1)),
+            sample(ProbePart::Network { streams: None }, &network),
+            sample(ProbePart::Back, &network),
+            sample(ProbePart::Write { direct: false }, &ProbeSample { is_durable: true, ..reached(200e6, 8) }),
+            failed(ProbePart::Write { direct: true }, "db1: write: no space left on the device\nfree some"),
         ];
         lines.extend(forecast(&told, &recommended(&told.settings, &asked(&[]))));
-        lines.extend(forecast(&Forecast { limit: Limit::None, next: None, settings: Vec::new(), ..told }, &[]));
+        lines.extend(forecast(&Forecast { limit: Bottleneck::None, next: None, settings: Vec::new(), ..told }, &[]));
         insta::assert_snapshot!(lines.join("\n"), @r#"
             cpu         db\u{1b}1                 8 cores, each: hashing 3.10 GB/s, checksums 21.0 GB/s, sealing 5.20 GB/s
             read        O_DIRECT                  2.10 GB/s

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use haul_engine::checksum::sum_of;
-use haul_engine::job::spec::Algorithm;
+use haul_engine::job::spec::ChecksumAlgorithm;
 use haul_proto::path::disturbs;
 
 use super::document::{Block, Document, Table};
@@ -63,7 +63,7 @@ pub fn page_with(document: &Document, extra: Option<&Extra<'_>>) -> String {
 /// SHA-256 in base64, as a policy names a script (Content Security Policy Level 3, 2.3.1).
 fn digest(script: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digest = sum_of(Algorithm::Sha256, script.as_bytes());
+    let digest = sum_of(ChecksumAlgorithm::Sha256, script.as_bytes());
     let mut shown = String::new();
     for bytes in digest.chunks(3) {
         let word = bytes.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - bytes.len()));

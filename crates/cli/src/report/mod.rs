@@ -153,7 +153,7 @@ fn named(place: &Location) -> String {
 mod tests {
     use super::*;
     use haul_engine::job::error::Error;
-    use haul_engine::job::spec::{Access, Options};
+    use haul_engine::job::spec::{JobOptions, RemoteAccess};
 
     fn job() -> Job {
         let remote = Host::Remote { user: Some("ann".into()), name: "db1".into() };
@@ -163,8 +163,8 @@ mod tests {
             sources: vec![here("run7"), here("b")],
             list: None,
             target,
-            options: Options::default(),
-            access: Access::default(),
+            options: JobOptions::default(),
+            access: RemoteAccess::default(),
         }
     }
 

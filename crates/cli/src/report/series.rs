@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::{Event, Limit, Progress, Sockets};
+use haul_engine::job::event::{Bottleneck, Event, Progress, Sockets};
 
 use super::track::{Additive, Sample, Track};
 
@@ -19,7 +19,7 @@ pub struct Moved {
     /// Streams in use at the end.
     pub streams: u16,
     /// What limited it at the end.
-    pub limit: Option<Limit>,
+    pub limit: Option<Bottleneck>,
 }
 
 /// What the connections met with.
@@ -179,7 +179,7 @@ impl Series {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use haul_engine::job::event::{Now, StreamFigures, Way};
+    use haul_engine::job::event::{CurrentBottleneck, StreamFigures, TransportPath};
     use haul_engine::job::spec::Cipher;
 
     fn ms(ms: u64) -> Duration {
@@ -197,11 +197,11 @@ pub mod tests {
         for fifth in 1..=seconds * 5 {
             let stream =
                 |stream, part| StreamFigures { stream, acknowledged_bytes: fifth * part, ..Default::default() };
-            let limit = if fifth < seconds * 2 { Limit::Link } else { Limit::TargetDisk };
+            let limit = if fifth < seconds * 2 { Bottleneck::Link } else { Bottleneck::TargetDisk };
             let progress = Progress {
                 bytes_written: fifth * 2_000_000,
                 streams: 2,
-                limited_by: Some(Now { limit, share: 0.9 }),
+                limited_by: Some(CurrentBottleneck { limit, share: 0.9 }),
                 sockets: Sockets {
                     looks: fifth,
                     rtt_us: fifth * 80_000,
@@ -253,7 +253,7 @@ pub mod tests {
     #[test]
     fn what_goes_before_the_streams_is_a_sample_of_its_own() {
         let mut series = Series::default();
-        series.event(ms(300), &Event::Connected { way: Way::None, streams: 4, cipher: Cipher::Aes256Gcm });
+        series.event(ms(300), &Event::Connected { way: TransportPath::None, streams: 4, cipher: Cipher::Aes256Gcm });
         series.event(ms(800), &written(5_000_000));
         series.end();
         let samples = series.moved();

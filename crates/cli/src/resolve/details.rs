@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::job::spec::{Host, InTheWay, Location, Modes};
+use haul_engine::job::spec::{Host, Location, ModeOptions, OverwritePolicy};
+use haul_proto::limits::{FRAME_MAX, FRAME_MIN, RATE_MIN, UNDER_WAY_MAX};
 use haul_proto::path::escape;
-use haul_proto::wire::limits::{FRAME_MAX, FRAME_MIN, RATE_MIN, UNDER_WAY_MAX};
 
 use super::{MAX_RATE, contradiction, shown, sync};
 use crate::args::operand::parse_operand;
@@ -69,18 +69,18 @@ pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError
 }
 
 /// What becomes of what exists. bbcp reports whatever is there, unless it is to be gone on with.
-pub fn in_the_way(values: &Values) -> InTheWay {
+pub fn in_the_way(values: &Values) -> OverwritePolicy {
     match values.dialect() {
-        _ if sync::leaves_what_is_there(values) => InTheWay::Omit,
-        _ if values.flag("force") && values.flag("delete") => InTheWay::Follow,
-        _ if values.flag("force") => InTheWay::Replace,
-        Dialect::Bbcp if !values.flag("append") => InTheWay::ReportEqual,
-        _ => InTheWay::Report,
+        _ if sync::leaves_what_is_there(values) => OverwritePolicy::Omit,
+        _ if values.flag("force") && values.flag("delete") => OverwritePolicy::Follow,
+        _ if values.flag("force") => OverwritePolicy::Replace,
+        Dialect::Bbcp if !values.flag("append") => OverwritePolicy::ReportEqual,
+        _ => OverwritePolicy::Report,
     }
 }
 
 /// `-m [DIRS/][FILES]`, in octal. Under bbcp's name modes are never the source's, unless `-p` says so.
-pub fn modes(values: &Values) -> Result<Modes, UsageError> {
+pub fn modes(values: &Values) -> Result<ModeOptions, UsageError> {
     let (mut file, mut directory) = (None, None);
     if let Some(value) = values.last("mode") {
         let wrong =
@@ -99,11 +99,11 @@ pub fn modes(values: &Values) -> Result<Modes, UsageError> {
         }
     }
     Ok(match values.dialect() {
-        Dialect::Haul => Modes { file, directory, less_umask: false },
+        Dialect::Haul => ModeOptions { file, directory, less_umask: false },
         Dialect::Bbcp if file.or(directory).is_some() => {
-            Modes { file: file.or(Some(0o644)), directory: directory.or(Some(0o755)), less_umask: false }
+            ModeOptions { file: file.or(Some(0o644)), directory: directory.or(Some(0o755)), less_umask: false }
         }
-        Dialect::Bbcp => Modes { file: Some(0o644), directory: Some(0o755), less_umask: true },
+        Dialect::Bbcp => ModeOptions { file: Some(0o644), directory: Some(0o755), less_umask: true },
     })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::job::spec::{Against, Algorithm, Checksum};
+use haul_engine::job::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReference};
 use haul_proto::checksum::from_hex;
 use haul_proto::path::escape;
 
@@ -17,11 +17,11 @@ use crate::args::values::{Values, bad};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Digests {
     /// `-E`, where it tells: lines in bbcp's form.
-    pub told: Option<(Algorithm, Told)>,
+    pub told: Option<(ChecksumAlgorithm, Told)>,
     /// `--checksum-alg`: what the lines of `--checksums` have, where it is not BLAKE3 in b3sum's form.
-    pub of_lines: Option<Algorithm>,
+    pub of_lines: Option<ChecksumAlgorithm>,
     /// `--expect`, and which digest the user says that it has.
-    pub expected: Option<(PathBuf, Option<Algorithm>)>,
+    pub expected: Option<(PathBuf, Option<ChecksumAlgorithm>)>,
 }
 
 /// Where `-E` tells.
@@ -35,7 +35,7 @@ pub enum Told {
 
 /// What `-E` says.
 struct Asked {
-    algorithm: Algorithm,
+    algorithm: ChecksumAlgorithm,
     at_source: bool,
     what: What,
 }
@@ -46,7 +46,7 @@ enum What {
 }
 
 /// What the options say: for the engine, but for what the file of `--expect` says; and for the display.
-pub fn digests(values: &Values) -> Result<(Option<Checksum>, Digests), UsageError> {
+pub fn digests(values: &Values) -> Result<(Option<ChecksumOptions>, Digests), UsageError> {
     let asked = values.last("checksum").map(asked).transpose()?;
     let named = values.last("checksum-alg").map(|value| algorithm("checksum-alg", value, value)).transpose()?;
     let expected = match values.last("expect") {
@@ -60,7 +60,7 @@ pub fn digests(values: &Values) -> Result<(Option<Checksum>, Digests), UsageErro
         return Err(UsageError::new("--checksum-alg is about the lines of --checksums and --expect")
             .remedy("-E ALG prints the digest of each file"));
     }
-    let of_lines = named.filter(|algorithm| writes_lines && *algorithm != Algorithm::Blake3);
+    let of_lines = named.filter(|algorithm| writes_lines && *algorithm != ChecksumAlgorithm::Blake3);
     if let Some(asked) = &asked {
         refuse_a_second(asked, named, expected.is_some())?;
     }
@@ -73,12 +73,16 @@ pub fn digests(values: &Values) -> Result<(Option<Checksum>, Digests), UsageErro
     let checksum = match asked {
         Some(Asked { algorithm, at_source, what }) => {
             let against = match what {
-                What::Tell(_) => Against::Nothing,
-                What::Compare(value) => Against::Value(value),
+                What::Tell(_) => ChecksumReference::Nothing,
+                What::Compare(value) => ChecksumReference::Value(value),
             };
-            Some(Checksum { algorithm, at_source, against })
+            Some(ChecksumOptions { algorithm, at_source, against })
         }
-        None => of_lines.map(|algorithm| Checksum { algorithm, at_source: false, against: Against::Nothing }),
+        None => of_lines.map(|algorithm| ChecksumOptions {
+            algorithm,
+            at_source: false,
+            against: ChecksumReference::Nothing,
+        }),
     };
     Ok((checksum, Digests { told, of_lines, expected }))
 }
@@ -95,12 +99,12 @@ pub fn blake3(values: &Values, writes_lines: bool) -> Result<bool, UsageError> {
 }
 
 /// One digest is computed beside BLAKE3, and at one end.
-fn refuse_a_second(asked: &Asked, named: Option<Algorithm>, expects: bool) -> Result<(), UsageError> {
-    if named.is_some_and(|named| named != asked.algorithm && named != Algorithm::Blake3) {
+fn refuse_a_second(asked: &Asked, named: Option<ChecksumAlgorithm>, expects: bool) -> Result<(), UsageError> {
+    if named.is_some_and(|named| named != asked.algorithm && named != ChecksumAlgorithm::Blake3) {
         return Err(UsageError::new("-E and --checksum-alg name two digests, and one is computed at a time")
             .remedy("name the same one"));
     }
-    if asked.at_source && (expects || named.is_some_and(|named| named != Algorithm::Blake3)) {
+    if asked.at_source && (expects || named.is_some_and(|named| named != ChecksumAlgorithm::Blake3)) {
         return Err(UsageError::new(
             "-E % computes the digest at the source, and lines are about what is at the target",
         )
@@ -134,7 +138,7 @@ fn asked(value: &OsStr) -> Result<Asked, UsageError> {
     Ok(Asked { algorithm, at_source, what })
 }
 
-fn neither(algorithm: Algorithm, text: &[u8]) -> UsageError {
+fn neither(algorithm: ChecksumAlgorithm, text: &[u8]) -> UsageError {
     let (name, digits, shown) = (algorithm.name(), 2 * algorithm.bytes(), escape(text));
     UsageError::new(format!(
         "-E {name}={shown}: a digest of {name} has {digits} hexadecimal digits, and not {}",
@@ -144,9 +148,9 @@ fn neither(algorithm: Algorithm, text: &[u8]) -> UsageError {
 }
 
 /// The one of this name, in what was typed.
-fn algorithm(id: &str, value: &OsStr, name: &OsStr) -> Result<Algorithm, UsageError> {
-    let names = || Algorithm::all().map(Algorithm::name).collect::<Vec<_>>().join(", ");
-    name.to_str().and_then(Algorithm::named).ok_or_else(|| bad(id, value, &format!("needs one of {}", names())))
+fn algorithm(id: &str, value: &OsStr, name: &OsStr) -> Result<ChecksumAlgorithm, UsageError> {
+    let names = || ChecksumAlgorithm::all().map(ChecksumAlgorithm::name).collect::<Vec<_>>().join(", ");
+    name.to_str().and_then(ChecksumAlgorithm::named).ok_or_else(|| bad(id, value, &format!("needs one of {}", names())))
 }
 
 #[cfg(test)]

@@ -13,13 +13,13 @@ fn plan_of(line: &str) -> Result<Plan, String> {
     plan(&values, &operands, false).map_err(|error| error.to_string())
 }
 
-fn planned(line: &str) -> Result<(Option<Checksum>, Digests, bool), String> {
+fn planned(line: &str) -> Result<(Option<ChecksumOptions>, Digests, bool), String> {
     let plan = plan_of(line)?;
     let options = plan.job.options;
     Ok((options.checksum, plan.digests, options.digest_existing))
 }
 
-fn good(line: &str) -> (Option<Checksum>, Digests, bool) {
+fn good(line: &str) -> (Option<ChecksumOptions>, Digests, bool) {
     planned(line).unwrap()
 }
 
@@ -45,8 +45,8 @@ fn blake3_is_computed_where_it_is_asked_for_or_shown() {
 fn bbcps_argument_says_which_where_and_what_for() {
     let asked = |line: &str| {
         let (checksum, digests, _) = good(line);
-        let Checksum { algorithm, at_source, against } = checksum.unwrap();
-        let value = if let Against::Value(value) = against { Some(value) } else { None };
+        let ChecksumOptions { algorithm, at_source, against } = checksum.unwrap();
+        let value = if let ChecksumReference::Value(value) = against { Some(value) } else { None };
         (algorithm.name(), at_source, value, digests.told.map(|(_, told)| told))
     };
     assert_eq!(asked("-E md5"), ("md5", false, None, Some(Told::Shown)));
@@ -71,7 +71,7 @@ fn lines_are_b3sums_unless_another_digest_is_named() {
     let (checksum, digests, existing) = good("--checksums sums --checksum-alg sha256");
     assert_eq!(
         (checksum.unwrap().algorithm, digests.of_lines, existing),
-        (Algorithm::Sha256, Some(Algorithm::Sha256), false)
+        (ChecksumAlgorithm::Sha256, Some(ChecksumAlgorithm::Sha256), false)
     );
     let (checksum, digests, existing) = good("--checksums sums -E %md5");
     assert!(checksum.unwrap().at_source && existing && digests.of_lines.is_none());
@@ -82,8 +82,8 @@ fn one_digest_is_computed_at_a_time() {
     let (checksum, digests, _) = good("--expect sums");
     assert!(checksum.is_none() && digests.expected == Some(("sums".into(), None)));
     let (_, digests, _) = good("--expect sums --checksum-alg sha1");
-    assert_eq!(digests.expected, Some(("sums".into(), Some(Algorithm::Sha1))));
-    assert_eq!(good("--expect sums -E sha1").1.expected, Some(("sums".into(), Some(Algorithm::Sha1))));
+    assert_eq!(digests.expected, Some(("sums".into(), Some(ChecksumAlgorithm::Sha1))));
+    assert_eq!(good("--expect sums -E sha1").1.expected, Some(("sums".into(), Some(ChecksumAlgorithm::Sha1))));
     for (wrong, why) in [
         ("--checksum-alg sha1", "about the lines"),
         ("--checksum-alg sha1 --expect sums -E md5", "name the same one"),

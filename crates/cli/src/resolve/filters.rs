@@ -5,10 +5,10 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haul_engine::job::spec::{FilterList, Filters, Limits};
-use haul_proto::filter::{Matcher, PATTERN_MAX, Rules, Unusable};
+use haul_engine::job::spec::{FileLimits, FilterList, FilterOptions};
+use haul_proto::filter::{Matcher, PATTERN_MAX, PatternListError, PatternRules};
+use haul_proto::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 use haul_proto::path::{Name, escape};
-use haul_proto::wire::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 
 use crate::args::UsageError;
 use crate::args::filters::ORDERED;
@@ -16,11 +16,11 @@ use crate::args::time::parse_time;
 use crate::args::values::{Values, bad};
 
 /// What options say of what is left out. Files of patterns are read.
-pub fn filters(values: &Values) -> Result<Filters, UsageError> {
+pub fn filters(values: &Values) -> Result<FilterOptions, UsageError> {
     filters_at(values, SystemTime::now())
 }
 
-fn filters_at(values: &Values, now: SystemTime) -> Result<Filters, UsageError> {
+fn filters_at(values: &Values, now: SystemTime) -> Result<FilterOptions, UsageError> {
     let lists = typed_lists(values).map(|typed| typed.read()).collect::<Result<Vec<_>, _>>()?;
     let bytes: usize = lists.iter().map(|list| list.text.len()).sum();
     if lists.len() > FILTER_LISTS_MAX || bytes > FILTERS_BYTES_MAX {
@@ -28,13 +28,13 @@ fn filters_at(values: &Values, now: SystemTime) -> Result<Filters, UsageError> {
         return Err(UsageError::new(what).remedy("put patterns into one file: --exclude-from FILE"));
     }
     let any = "in bytes";
-    let limits = Limits {
+    let limits = FileLimits {
         min_size: values.size("min-size", 0..=u64::MAX, any)?,
         max_size: values.size("max-size", 0..=u64::MAX, any)?,
         newer_s: moment(values, "newer", now)?,
         older_s: moment(values, "older", now)?,
     };
-    let filters = Filters { lists, files: names(values)?, limits };
+    let filters = FilterOptions { lists, files: names(values)?, limits };
     refuse_what_takes_nothing(values, &filters)?;
     Ok(filters)
 }
@@ -96,9 +96,9 @@ impl TypedList<'_> {
             )));
         }
         let list = FilterList { text, is_file: self.is_file, includes: self.includes };
-        match Rules::of(&list) {
+        match PatternRules::of(&list) {
             Ok(_) => Ok(list),
-            Err(error @ Unusable::RsyncRule { line }) => {
+            Err(error @ PatternListError::RsyncRule { line }) => {
                 Err(wrong(&error.to_string()).remedy(self.without_rsyncs_sign(&list.text, line)))
             }
             Err(error) if self.is_file => Err(wrong(&error.to_string())),
@@ -135,7 +135,7 @@ fn names(values: &Values) -> Result<Vec<Name>, UsageError> {
 }
 
 /// Whoever writes rules in git's order, the general ones first, would copy nothing.
-fn refuse_what_takes_nothing(values: &Values, filters: &Filters) -> Result<(), UsageError> {
+fn refuse_what_takes_nothing(values: &Values, filters: &FilterOptions) -> Result<(), UsageError> {
     let number = Matcher::new(filters).ok().and_then(|matcher| matcher.leaves_out_everything());
     match number.and_then(|number| typed_lists(values).nth(number)) {
         None => Ok(()),
@@ -198,7 +198,7 @@ mod tests {
     use crate::args::Dialect;
     use crate::args::parse::{Command, parse};
 
-    fn resolved(words: &[&str]) -> Result<Filters, String> {
+    fn resolved(words: &[&str]) -> Result<FilterOptions, String> {
         let all = words.iter().chain(&["a", "b"]).map(Into::into).collect();
         let values = match parse(Dialect::Haul, all, &|_| false) {
             Ok(Command::Copy(values, _)) => values,
@@ -232,7 +232,7 @@ mod tests {
     fn limits_are_sizes_and_points_in_time() {
         let limits =
             resolved(&["--min-size", "1k", "--max-size=2g", "--newer", "7d", "--older", "2000-03-01"]).unwrap().limits;
-        let expected = Limits {
+        let expected = FileLimits {
             min_size: Some(1024),
             max_size: Some(2 << 30),
             newer_s: Some(1_000_000 - 7 * 86_400),

@@ -1,15 +1,16 @@
 //! What is kept of files besides bytes and times: each by its option, or all of it.
 
-use haul_engine::job::spec::{Holes, Kept};
+use haul_engine::job::spec::{HolePolicy, PreserveOptions};
 
 use crate::args::UsageError;
 use crate::args::values::Values;
 
 /// What the options of a copy say.
-pub fn kept(values: &Values) -> Result<Kept, UsageError> {
-    let holes = values.choice("sparse", &[("keep", Holes::Keep), ("make", Holes::Make), ("fill", Holes::Fill)])?;
-    let archive = if values.flag("archive") { ALL } else { Kept::default() };
-    Ok(Kept {
+pub fn kept(values: &Values) -> Result<PreserveOptions, UsageError> {
+    let holes = values
+        .choice("sparse", &[("keep", HolePolicy::Keep), ("make", HolePolicy::Make), ("fill", HolePolicy::Fill)])?;
+    let archive = if values.flag("archive") { ALL } else { PreserveOptions::default() };
+    Ok(PreserveOptions {
         holes: holes.unwrap_or_default(),
         hard_links: archive.hard_links || values.flag("hard-links"),
         attributes: archive.attributes || values.flag("xattrs"),
@@ -25,8 +26,14 @@ pub fn preserves(values: &Values) -> bool {
 }
 
 /// All that can be kept by anybody. Devices take root, and mean something on their own machine only.
-pub const ALL: Kept =
-    Kept { holes: Holes::Keep, hard_links: true, attributes: true, acls: true, devices: false, specials: false };
+pub const ALL: PreserveOptions = PreserveOptions {
+    holes: HolePolicy::Keep,
+    hard_links: true,
+    attributes: true,
+    acls: true,
+    devices: false,
+    specials: false,
+};
 
 #[cfg(test)]
 mod tests {
@@ -34,7 +41,7 @@ mod tests {
     use crate::args::Dialect;
     use crate::args::parse::{Command, parse};
 
-    fn of(line: &str) -> (Kept, bool) {
+    fn of(line: &str) -> (PreserveOptions, bool) {
         let words = line.split(' ').chain(["a", "b"]).filter(|word| !word.is_empty()).map(Into::into).collect();
         match parse(Dialect::Haul, words, &|_| false) {
             Ok(Command::Copy(values, _)) => (kept(&values).unwrap(), preserves(&values)),
@@ -44,15 +51,15 @@ mod tests {
 
     #[test]
     fn each_option_keeps_one_thing_and_archive_what_anybody_can() {
-        let none = Kept::default();
+        let none = PreserveOptions::default();
         assert_eq!(of(""), (none, false));
-        assert_eq!(of("--hard-links"), (Kept { hard_links: true, ..none }, false));
-        assert_eq!(of("--xattrs"), (Kept { attributes: true, ..none }, false));
-        assert_eq!(of("--acls"), (Kept { acls: true, ..none }, true));
-        assert_eq!(of("--devices"), (Kept { devices: true, ..none }, false));
-        assert_eq!(of("--specials"), (Kept { specials: true, ..none }, false));
+        assert_eq!(of("--hard-links"), (PreserveOptions { hard_links: true, ..none }, false));
+        assert_eq!(of("--xattrs"), (PreserveOptions { attributes: true, ..none }, false));
+        assert_eq!(of("--acls"), (PreserveOptions { acls: true, ..none }, true));
+        assert_eq!(of("--devices"), (PreserveOptions { devices: true, ..none }, false));
+        assert_eq!(of("--specials"), (PreserveOptions { specials: true, ..none }, false));
         assert_eq!(of("--archive"), (ALL, true));
-        assert_eq!(of("--sparse=fill").0.holes, Holes::Fill);
-        assert_eq!(of("--sparse").0.holes, Holes::Make);
+        assert_eq!(of("--sparse=fill").0.holes, HolePolicy::Fill);
+        assert_eq!(of("--sparse").0.holes, HolePolicy::Make);
     }
 }

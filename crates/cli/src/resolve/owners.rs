@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use haul_engine::job::spec::{Account, OwnerFrom, OwnerMap, OwnerRules};
-use haul_proto::wire::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
+use haul_engine::job::spec::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
+use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
 
 use super::metadata::preserves;
 use crate::args::UsageError;
@@ -12,7 +12,7 @@ use crate::args::table::typed;
 use crate::args::values::{Values, bad};
 
 /// What the options say; `is_kept`: owners are kept, whatever options say.
-pub fn owners(values: &Values, is_kept: bool) -> Result<OwnerRules, UsageError> {
+pub fn owners(values: &Values, is_kept: bool) -> Result<OwnerOptions, UsageError> {
     let ids = ["numeric-ids", "usermap", "groupmap", "chown"];
     if let Some(id) = ids.into_iter().find(|id| values.is_typed(id) && !is_kept && !preserves(values)) {
         return Err(UsageError::new(format!("{}: owners and groups are not kept", typed(id))).remedy("add -p"));
@@ -29,7 +29,7 @@ pub fn owners(values: &Values, is_kept: bool) -> Result<OwnerRules, UsageError> 
             return Err(bad("chown", value, "it is USER, :GROUP or USER:GROUP"));
         }
     }
-    Ok(OwnerRules { by_name: !values.flag("numeric-ids"), users, groups })
+    Ok(OwnerOptions { by_name: !values.flag("numeric-ids"), users, groups })
 }
 
 /// `FROM:TO,FROM:TO`: FROM is a name, a number, two of them, `*`, or nothing for those without a name.
@@ -75,12 +75,12 @@ fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-fn account(id: &str, value: &OsStr, text: &[u8]) -> Result<Account, UsageError> {
+fn account(id: &str, value: &OsStr, text: &[u8]) -> Result<OwnerAccount, UsageError> {
     match std::str::from_utf8(text).ok().and_then(number) {
         // To the system, the greatest one is none.
         Some(u32::MAX) => Err(bad(id, value, "there is no such number")),
-        Some(number) => Ok(Account::Id(number)),
-        None => name(id, value, text).map(Account::Name),
+        Some(number) => Ok(OwnerAccount::Id(number)),
+        None => name(id, value, text).map(OwnerAccount::Name),
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
     use crate::args::Dialect;
     use crate::args::parse::{Command, parse};
 
-    fn of(line: &str) -> Result<OwnerRules, String> {
+    fn of(line: &str) -> Result<OwnerOptions, String> {
         let words = line.split(' ').chain(["a", "b"]).map(Into::into).collect();
         match parse(Dialect::Haul, words, &|_| false) {
             Ok(Command::Copy(values, _)) => owners(&values, false).map_err(|error| error.to_string()),
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    fn to(from: OwnerFrom, to: Account) -> OwnerMap {
+    fn to(from: OwnerFrom, to: OwnerAccount) -> OwnerMap {
         OwnerMap { from, to }
     }
 
@@ -116,22 +116,22 @@ mod tests {
 
     #[test]
     fn owners_are_mapped_as_they_are_typed() {
-        let by_name = OwnerRules { by_name: true, ..OwnerRules::default() };
+        let by_name = OwnerOptions { by_name: true, ..OwnerOptions::default() };
         assert_eq!(of("-p"), Ok(by_name.clone()));
-        assert_eq!(of("-p --numeric-ids"), Ok(OwnerRules::default()));
+        assert_eq!(of("-p --numeric-ids"), Ok(OwnerOptions::default()));
         let users = vec![
-            to(OwnerFrom::Ids(0, 99), Account::Name(named("nobody"))),
-            to(OwnerFrom::Name(named("anna")), Account::Id(7)),
-            to(OwnerFrom::Nameless, Account::Id(8)),
-            to(OwnerFrom::Any, Account::Name(named("users"))),
+            to(OwnerFrom::Ids(0, 99), OwnerAccount::Name(named("nobody"))),
+            to(OwnerFrom::Name(named("anna")), OwnerAccount::Id(7)),
+            to(OwnerFrom::Nameless, OwnerAccount::Id(8)),
+            to(OwnerFrom::Any, OwnerAccount::Name(named("users"))),
         ];
-        assert_eq!(of("-p --usermap 0-99:nobody,anna:7,:8,*:users"), Ok(OwnerRules { users, ..by_name.clone() }));
-        let groups = vec![to(OwnerFrom::Ids(5, 5), Account::Id(6))];
-        assert_eq!(of("--archive --groupmap 5:6"), Ok(OwnerRules { groups: groups.clone(), ..by_name.clone() }));
-        let all = |name: &str| vec![to(OwnerFrom::Any, Account::Name(named(name)))];
-        let chowned = OwnerRules { users: all("anna"), groups: all("users"), ..by_name.clone() };
+        assert_eq!(of("-p --usermap 0-99:nobody,anna:7,:8,*:users"), Ok(OwnerOptions { users, ..by_name.clone() }));
+        let groups = vec![to(OwnerFrom::Ids(5, 5), OwnerAccount::Id(6))];
+        assert_eq!(of("--archive --groupmap 5:6"), Ok(OwnerOptions { groups: groups.clone(), ..by_name.clone() }));
+        let all = |name: &str| vec![to(OwnerFrom::Any, OwnerAccount::Name(named(name)))];
+        let chowned = OwnerOptions { users: all("anna"), groups: all("users"), ..by_name.clone() };
         assert_eq!(of("-p --chown anna:users"), Ok(chowned));
-        assert_eq!(of("-p --chown :users"), Ok(OwnerRules { groups: all("users"), ..by_name }));
+        assert_eq!(of("-p --chown :users"), Ok(OwnerOptions { groups: all("users"), ..by_name }));
     }
 
     #[test]

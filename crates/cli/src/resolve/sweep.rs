@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_engine::job::spec::{Host, Job, Location, NULL_TARGET, Options, Policy, Retries, is_null, names_null};
+use haul_engine::job::spec::{
+    CompressionPolicy, Host, Job, JobOptions, Location, NULL_TARGET, Retries, is_null, names_null,
+};
 use haul_proto::path::escape;
 
 use super::{Ends, Mode, Settings, check_hosts, ends, settings as of_copy};
@@ -41,7 +43,7 @@ pub fn sweep(
         shown = (display.mode, time_limit);
         let options = measured(options, &sources, &target, values);
         // A run that was begun again is no measurement.
-        let access = haul_engine::job::spec::Access { retries: Retries::NEVER, ..access };
+        let access = haul_engine::job::spec::RemoteAccess { retries: Retries::NEVER, ..access };
         let target = Location {
             path: if is_null(&target.path) { NULL_TARGET.into() } else { target.path.clone() },
             ..target.clone()
@@ -61,12 +63,12 @@ pub fn sweep(
 }
 
 /// What a sweep changes of the options of a copy.
-fn measured(options: Options, sources: &[Location], target: &Location, values: &Values) -> Options {
+fn measured(options: JobOptions, sources: &[Location], target: &Location, values: &Values) -> JobOptions {
     let is_here = sources.iter().chain([target]).all(|place| place.host == Host::Local);
     // Zeros would be compressed to nothing.
     let is_zeros = sources.iter().any(|source| names_null(source.path.as_os_str()));
-    let compression = if is_zeros && !values.flag("compress") { Policy::Off } else { options.compression };
-    Options {
+    let compression = if is_zeros && !values.flag("compress") { CompressionPolicy::Off } else { options.compression };
+    JobOptions {
         sockets: is_here,
         compression,
         resume: false,

@@ -3,9 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use haul_engine::job::spec::{Delete, Equal, Host, InTheWay, Location, Options, SyncRules, names_null};
+use haul_engine::job::spec::{
+    DeleteMode, EqualityTest, Host, JobOptions, Location, OverwritePolicy, SyncOptions, names_null,
+};
+use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX};
 use haul_proto::path::escape;
-use haul_proto::wire::limits::{LINK_DESTS_MAX, PATH_MAX};
 
 use super::{Plan, contradiction, planned};
 use crate::args::UsageError;
@@ -15,10 +17,10 @@ use crate::args::values::{Values, bad};
 use crate::pipes::Pipes;
 
 /// What makes a file that is there the same; `None`: that it is there.
-const COMPARE: [(&str, Option<Equal>); 4] = [
-    ("time", Some(Equal::SizeAndTime)),
-    ("size", Some(Equal::Size)),
-    ("digest", Some(Equal::Digest)),
+const COMPARE: [(&str, Option<EqualityTest>); 4] = [
+    ("time", Some(EqualityTest::SizeAndTime)),
+    ("size", Some(EqualityTest::Size)),
+    ("digest", Some(EqualityTest::Digest)),
     ("exists", None),
 ];
 
@@ -38,11 +40,11 @@ pub fn sync(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
 }
 
 /// What the options say to the target, and what they say besides.
-pub fn options(values: &Values, defaults: Options) -> Result<Options, UsageError> {
+pub fn options(values: &Values, defaults: JobOptions) -> Result<JobOptions, UsageError> {
     refuse_contradictions(values)?;
     let when = values.choice("delete", &DELETE)?;
     let is_dry = values.flag("dry-run");
-    let sync = SyncRules {
+    let sync = SyncOptions {
         into: false,
         equal: values.choice("compare", &COMPARE)?.flatten().unwrap_or_default(),
         modify_window_s: values.number("modify-window", 0..=u32::MAX)?,
@@ -50,9 +52,9 @@ pub fn options(values: &Values, defaults: Options) -> Result<Options, UsageError
         existing_only: values.flag("existing"),
         detect_renames: values.flag("detect-renames"),
         delete: match when {
-            None => Delete::No,
-            Some(When::During) => Delete::During,
-            Some(When::Before | When::After) => Delete::After,
+            None => DeleteMode::No,
+            Some(When::During) => DeleteMode::During,
+            Some(When::Before | When::After) => DeleteMode::After,
         },
         delete_max: values.number("max-delete", 0..=u32::MAX)?.map(u64::from).filter(|_| when.is_some()),
         delete_filtered: values.flag("delete-excluded"),
@@ -74,7 +76,7 @@ pub fn options(values: &Values, defaults: Options) -> Result<Options, UsageError
             .remedy("name the newest ones: the others have little that these have not"));
     }
     let remove_source_files = values.flag("remove-source-files");
-    Ok(Options { sync, delete_first: when == Some(When::Before), remove_source_files, ..defaults })
+    Ok(JobOptions { sync, delete_first: when == Some(When::Before), remove_source_files, ..defaults })
 }
 
 /// Whether what is there stays, whatever it is.
@@ -232,13 +234,13 @@ pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&L
 }
 
 /// What a sync implies. A server's files are its own: modes and owners are kept there only if that is asked for.
-pub fn implied(options: Options, values: &Values, target: &Location) -> Options {
+pub fn implied(options: JobOptions, values: &Values, target: &Location) -> JobOptions {
     let keeps_modes = !values.flag("mode") && !matches!(target.host, Host::Served { .. });
-    Options {
+    JobOptions {
         recursive: true,
         preserve: options.preserve || keeps_modes,
-        in_the_way: if leaves_what_is_there(values) { InTheWay::Omit } else { InTheWay::Follow },
-        sync: SyncRules { into: true, ..options.sync },
+        in_the_way: if leaves_what_is_there(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow },
+        sync: SyncOptions { into: true, ..options.sync },
         ..options
     }
 }

@@ -1,23 +1,23 @@
 //! What a sync comes to, the same options in a copy, and what cannot stand together.
 
-use haul_engine::job::spec::Kept;
+use haul_engine::job::spec::PreserveOptions;
 
 use super::super::tests::{good, plan_of};
 use super::*;
 
-fn options(line: &str) -> Options {
+fn options(line: &str) -> JobOptions {
     good(line).job.options
 }
 
 #[test]
 fn a_sync_keeps_what_rsyncs_a_keeps_and_removes_nothing() {
-    let Options { recursive, preserve, in_the_way, kept, sync, delete_first, remove_source_files, .. } =
+    let JobOptions { recursive, preserve, in_the_way, kept, sync, delete_first, remove_source_files, .. } =
         options("sync a b");
-    assert!(recursive && preserve && in_the_way == InTheWay::Follow && kept == Kept::default());
-    assert_eq!(sync, SyncRules { into: true, ..SyncRules::default() });
+    assert!(recursive && preserve && in_the_way == OverwritePolicy::Follow && kept == PreserveOptions::default());
+    assert_eq!(sync, SyncOptions { into: true, ..SyncOptions::default() });
     assert!(!delete_first && !remove_source_files);
     let copied = options("-rf a b");
-    assert!(!copied.preserve && copied.in_the_way == InTheWay::Replace && copied.sync == SyncRules::default());
+    assert!(!copied.preserve && copied.in_the_way == OverwritePolicy::Replace && copied.sync == SyncOptions::default());
 }
 
 #[test]
@@ -37,44 +37,44 @@ fn a_slash_behind_a_source_means_what_is_in_it_in_a_sync_alone() {
 fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
     for (how, into) in [("sync", true), ("-rf", false)] {
         let options = |options: &str| self::options(&format!("{how} {options} a b"));
-        let rules = |line: &str| SyncRules { into: false, ..options(line).sync };
+        let rules = |line: &str| SyncOptions { into: false, ..options(line).sync };
         assert_eq!(options("--items").sync.into, into);
-        let none = SyncRules::default();
+        let none = SyncOptions::default();
         let equal = |line| rules(line).equal;
         assert_eq!(
             ["--compare time", "--compare size", "--compare=digest"].map(equal),
-            [Equal::SizeAndTime, Equal::Size, Equal::Digest]
+            [EqualityTest::SizeAndTime, EqualityTest::Size, EqualityTest::Digest]
         );
-        assert_eq!(rules("--update"), SyncRules { update: true, ..none.clone() });
-        assert_eq!(rules("--existing"), SyncRules { existing_only: true, ..none.clone() });
-        assert_eq!(rules("--detect-renames"), SyncRules { detect_renames: true, ..none.clone() });
-        assert_eq!(rules("--items"), SyncRules { tells_items: true, ..none.clone() });
-        assert_eq!(rules("--dry-run"), SyncRules { is_dry: true, tells_items: true, ..none.clone() });
-        let deleting = |delete| SyncRules { delete, replaces_trees: true, ..none.clone() };
+        assert_eq!(rules("--update"), SyncOptions { update: true, ..none.clone() });
+        assert_eq!(rules("--existing"), SyncOptions { existing_only: true, ..none.clone() });
+        assert_eq!(rules("--detect-renames"), SyncOptions { detect_renames: true, ..none.clone() });
+        assert_eq!(rules("--items"), SyncOptions { tells_items: true, ..none.clone() });
+        assert_eq!(rules("--dry-run"), SyncOptions { is_dry: true, tells_items: true, ..none.clone() });
+        let deleting = |delete| SyncOptions { delete, replaces_trees: true, ..none.clone() };
         for (line, delete, first) in [
-            ("--delete", Delete::After, false),
-            ("--delete after", Delete::After, false),
-            ("--delete=during", Delete::During, false),
-            ("--delete=before", Delete::After, true),
+            ("--delete", DeleteMode::After, false),
+            ("--delete after", DeleteMode::After, false),
+            ("--delete=during", DeleteMode::During, false),
+            ("--delete=before", DeleteMode::After, true),
         ] {
             let options = options(line);
             assert_eq!(
-                (SyncRules { into: false, ..options.sync }, options.delete_first),
+                (SyncOptions { into: false, ..options.sync }, options.delete_first),
                 (deleting(delete), first),
                 "{line}"
             );
-            assert_eq!(options.in_the_way, InTheWay::Follow, "what is something else gives way");
+            assert_eq!(options.in_the_way, OverwritePolicy::Follow, "what is something else gives way");
         }
         assert_eq!(
             rules("--delete --max-delete 0 --delete-excluded --ignore-errors"),
-            SyncRules {
+            SyncOptions {
                 delete_max: Some(0),
                 delete_filtered: true,
                 delete_despite_errors: true,
-                ..deleting(Delete::After)
+                ..deleting(DeleteMode::After)
             }
         );
-        assert_eq!(rules("--backup-dir old"), SyncRules { backup_dir: b"old".to_vec(), ..none.clone() });
+        assert_eq!(rules("--backup-dir old"), SyncOptions { backup_dir: b"old".to_vec(), ..none.clone() });
         let linked = rules("--link-dest ../1 --link-dest=/abs/2");
         assert_eq!(linked.link_dests, [b"../1".to_vec(), b"/abs/2".to_vec()]);
         assert!(options("--remove-source-files").remove_source_files);
@@ -82,9 +82,9 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
     for line in
         ["sync --compare exists a b", "sync --ignore-existing a b", "-r --ignore-existing a b", "sync --omit a b"]
     {
-        assert_eq!(options(line).in_the_way, InTheWay::Omit, "{line}");
+        assert_eq!(options(line).in_the_way, OverwritePolicy::Omit, "{line}");
     }
-    assert_eq!(options("sync --delete before a").sync.delete, Delete::After);
+    assert_eq!(options("sync --delete before a").sync.delete, DeleteMode::After);
     assert!(!options("sync --delete before a").delete_first, "a source of that name is no argument");
 }
 
@@ -114,7 +114,8 @@ fn what_a_file_says_waits_for_a_job_that_it_is_about() {
     let limited = [("max-delete", Some("5"))];
     let rules = |line| {
         let values = values(line, &limited);
-        refuse_what_lacks(&values, true).map(|()| super::options(&values, Options::default()).unwrap().sync.delete_max)
+        refuse_what_lacks(&values, true)
+            .map(|()| super::options(&values, JobOptions::default()).unwrap().sync.delete_max)
     };
     assert_eq!(rules("sync a b"), Ok(None));
     assert_eq!(rules("sync --delete a b"), Ok(Some(5)));

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use haul_engine::job::spec::{Job, Options};
+use haul_engine::job::spec::{Job, JobOptions};
 
 use super::{
     CPUS_END, Digests, Ends, Mode, Plan, access, cache, check_hosts, display, ends, filters, frame, metadata, owners,
@@ -20,9 +20,9 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
     crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
     let base_path = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
-    let defaults = Options::default();
+    let defaults = JobOptions::default();
     let (direct_source, direct_target) = unbuffered(values)?;
-    let options = Options {
+    let options = JobOptions {
         compare: true,
         base: base_path,
         recursive: values.flag("recursive") || values.flag("archive"),
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use crate::args::Dialect;
     use crate::args::parse::{Command, parse};
-    use haul_proto::need::InTheWay;
+    use haul_proto::overwrite_policy::OverwritePolicy;
 
     fn planned(words: &[&str]) -> Result<Plan, UsageError> {
         let words = ["verify"].iter().chain(words).map(OsString::from).collect();
@@ -77,7 +77,7 @@ mod tests {
         assert!(
             job.options.compare
                 && job.options.recursive
-                && job.options.in_the_way == InTheWay::Report
+                && job.options.in_the_way == OverwritePolicy::Report
                 && !job.options.make_directory
         );
         assert!(!job.options.resume && job.options.journal_dir.is_none() && checksums.is_none());
@@ -88,10 +88,13 @@ mod tests {
     fn what_is_kept_is_compared_by_the_options_that_keep_it() {
         let of = |words: &[&str]| planned(words).unwrap().job.options;
         let none = of(&["a", "b"]);
-        assert!(!none.preserve && !none.recursive && none.kept == haul_engine::job::spec::Kept::default());
+        assert!(!none.preserve && !none.recursive && none.kept == haul_engine::job::spec::PreserveOptions::default());
         let all = of(&["--archive", "--devices", "--specials", "--numeric-ids", "a", "b"]);
         assert!(all.preserve && all.recursive && !all.owners.by_name);
-        assert_eq!(all.kept, haul_engine::job::spec::Kept { devices: true, specials: true, ..metadata::ALL });
+        assert_eq!(
+            all.kept,
+            haul_engine::job::spec::PreserveOptions { devices: true, specials: true, ..metadata::ALL }
+        );
         assert!(planned(&["--chown", "me", "a", "b"]).is_err(), "without -p, owners are not compared");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use haul_engine::job::event::{Device, Difference, End, Node, What};
+use haul_engine::job::event::{AttributeEnd, DeviceNumber, Difference, EntryKind, SpecialFile};
 use haul_proto::path::escape;
 use serde_json::{Value, json};
 
@@ -42,11 +42,11 @@ fn phrase(difference: &Difference) -> String {
 }
 
 /// `lacks attribute user.a, has attribute user.b alone, has another user.c`.
-fn in_attributes(names: &[(End, Box<[u8]>)], count: u64) -> String {
-    let phrase = |(end, name): &(End, Box<[u8]>)| match end {
-        End::Source => format!("lacks attribute {}", escape(name)),
-        End::Target => format!("has attribute {} alone", escape(name)),
-        End::Both => format!("has another attribute {}", escape(name)),
+fn in_attributes(names: &[(AttributeEnd, Box<[u8]>)], count: u64) -> String {
+    let phrase = |(end, name): &(AttributeEnd, Box<[u8]>)| match end {
+        AttributeEnd::Source => format!("lacks attribute {}", escape(name)),
+        AttributeEnd::Target => format!("has attribute {} alone", escape(name)),
+        AttributeEnd::Both => format!("has another attribute {}", escape(name)),
     };
     let mut words: Vec<_> = names[..names.len().min(ATTRIBUTES_SHOWN)].iter().map(phrase).collect();
     let said = words.len() as u64;
@@ -56,21 +56,21 @@ fn in_attributes(names: &[(End, Box<[u8]>)], count: u64) -> String {
     words.join(", ")
 }
 
-fn a_node(node: Node) -> String {
+fn a_node(node: SpecialFile) -> String {
     match node {
-        Node::Character(Device { major, minor }) => format!("the character device {major}:{minor}"),
-        Node::Block(Device { major, minor }) => format!("the block device {major}:{minor}"),
-        Node::Fifo => "a FIFO".into(),
-        Node::Socket => "a socket".into(),
+        SpecialFile::Character(DeviceNumber { major, minor }) => format!("the character device {major}:{minor}"),
+        SpecialFile::Block(DeviceNumber { major, minor }) => format!("the block device {major}:{minor}"),
+        SpecialFile::Fifo => "a FIFO".into(),
+        SpecialFile::Socket => "a socket".into(),
     }
 }
 
-fn node_name(node: Node) -> String {
+fn node_name(node: SpecialFile) -> String {
     match node {
-        Node::Character(Device { major, minor }) => format!("character {major}:{minor}"),
-        Node::Block(Device { major, minor }) => format!("block {major}:{minor}"),
-        Node::Fifo => "fifo".into(),
-        Node::Socket => "socket".into(),
+        SpecialFile::Character(DeviceNumber { major, minor }) => format!("character {major}:{minor}"),
+        SpecialFile::Block(DeviceNumber { major, minor }) => format!("block {major}:{minor}"),
+        SpecialFile::Fifo => "fifo".into(),
+        SpecialFile::Socket => "socket".into(),
     }
 }
 
@@ -85,31 +85,31 @@ fn in_bytes(ranges: &[Range<u64>], bytes: u64) -> String {
     words.join(", ")
 }
 
-fn if_no_file(what: What) -> &'static str {
+fn if_no_file(what: EntryKind) -> &'static str {
     match what {
-        What::File => "",
-        What::Directory => " (a directory, with all that is in it)",
-        What::Symlink => " (a symbolic link)",
-        What::Special => " (a device, FIFO or socket)",
+        EntryKind::File => "",
+        EntryKind::Directory => " (a directory, with all that is in it)",
+        EntryKind::Symlink => " (a symbolic link)",
+        EntryKind::Special => " (a device, FIFO or socket)",
     }
 }
 
-fn a(what: What) -> &'static str {
+fn a(what: EntryKind) -> &'static str {
     match what {
-        What::File => "a file",
-        What::Directory => "a directory",
-        What::Symlink => "a symbolic link",
-        What::Special => "a device, FIFO or socket",
+        EntryKind::File => "a file",
+        EntryKind::Directory => "a directory",
+        EntryKind::Symlink => "a symbolic link",
+        EntryKind::Special => "a device, FIFO or socket",
     }
 }
 
 /// What an entry is, for programs.
-pub fn name(what: What) -> &'static str {
+pub fn name(what: EntryKind) -> &'static str {
     match what {
-        What::File => "file",
-        What::Directory => "directory",
-        What::Symlink => "symlink",
-        What::Special => "special",
+        EntryKind::File => "file",
+        EntryKind::Directory => "directory",
+        EntryKind::Symlink => "symlink",
+        EntryKind::Special => "special",
     }
 }
 
@@ -138,9 +138,9 @@ pub fn json(differences: &[Difference]) -> Value {
             };
             json!({
                 "what": "attributes",
-                "missing": of(End::Source),
-                "extra": of(End::Target),
-                "changed": of(End::Both),
+                "missing": of(AttributeEnd::Source),
+                "extra": of(AttributeEnd::Target),
+                "changed": of(AttributeEnd::Both),
                 "count": count,
             })
         }
@@ -163,23 +163,30 @@ pub mod tests {
     /// One of each kind.
     pub fn every_difference() -> Vec<Difference> {
         vec![
-            Difference::Missing(What::Directory),
-            Difference::Extra(What::Symlink),
-            Difference::Kind { source: What::Directory, target: What::File },
+            Difference::Missing(EntryKind::Directory),
+            Difference::Extra(EntryKind::Symlink),
+            Difference::Kind { source: EntryKind::Directory, target: EntryKind::File },
             Difference::Size { source: 5, target: 6 },
             Difference::Link { source: b"a\n".to_vec(), target: b"\xff".to_vec() },
             Difference::Mode { source: 0o644, target: 0o4755 },
             Difference::Owner { source: (1000, 100), target: (0, 0) },
             Difference::Content { ranges: vec![MIB / 2..MIB, 5 * MIB..7 * MIB], bytes: 5 * MIB / 2 },
             Difference::Attributes {
-                names: [(End::Source, "user.a"), (End::Target, "user.b\n"), (End::Both, "user.c")]
-                    .map(|(end, name)| (end, name.as_bytes().into()))
-                    .to_vec(),
+                names: [
+                    (AttributeEnd::Source, "user.a"),
+                    (AttributeEnd::Target, "user.b\n"),
+                    (AttributeEnd::Both, "user.c"),
+                ]
+                .map(|(end, name)| (end, name.as_bytes().into()))
+                .to_vec(),
                 count: 40,
             },
             Difference::Name { at_source: true, of: b"t/first".to_vec() },
             Difference::Name { at_source: false, of: b"t/first".to_vec() },
-            Difference::Node { source: Node::Fifo, target: Node::Block(Device { major: 8, minor: 1 }) },
+            Difference::Node {
+                source: SpecialFile::Fifo,
+                target: SpecialFile::Block(DeviceNumber { major: 8, minor: 1 }),
+            },
         ]
     }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use haul_engine::job::error::Outcome;
-use haul_engine::job::event::{Event, Observer, Way};
+use haul_engine::job::event::{Event, Observer, TransportPath};
 
 use super::items::{self, Tally};
 use super::text::{Text, harmless};
@@ -186,16 +186,16 @@ fn until(attempt: u32, attempts: Option<u32>, left: Option<Duration>) -> String 
 }
 
 /// Addresses and reasons are what a worker said: each stays on its line.
-fn connection(way: &Way) -> String {
+fn connection(way: &TransportPath) -> String {
     match way {
-        Way::None => "nothing had to be moved".to_owned(),
-        Way::Local { host } => super::text::within(host.as_deref()),
-        Way::Tcp { path, others, instead_of } => {
+        TransportPath::None => "nothing had to be moved".to_owned(),
+        TransportPath::Local { host } => super::text::within(host.as_deref()),
+        TransportPath::Tcp { path, others, instead_of } => {
             let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
             let paths: Vec<_> = std::iter::once(path).chain(others).map(paths::with_ports).collect();
             format!("{}{why}", paths.join(" and "))
         }
-        Way::Ssh { because } => format!("through ssh ({})", harmless(because)),
+        TransportPath::Ssh { because } => format!("through ssh ({})", harmless(because)),
     }
 }
 
@@ -206,12 +206,12 @@ pub mod tests {
     use super::super::text::tests::Paper;
     use super::*;
     use haul_engine::job::error::Error;
-    use haul_engine::job::event::{Change, Item, Progress, What};
+    use haul_engine::job::event::{ChangeKind, EntryKind, ItemChange, Progress};
     use haul_engine::job::spec::Cipher;
 
     fn moved() -> Event {
         let (path, other) = (bare("10.2.0.1:1", "10.2.0.2:2"), bare("10.1.0.1:3", "10.1.0.2:4"));
-        let way = Way::Tcp { path, others: vec![other], instead_of: None };
+        let way = TransportPath::Tcp { path, others: vec![other], instead_of: None };
         Event::Moved { way, because: Some("it carries 944 Mbit/s, and the one before it 95".into()) }
     }
 
@@ -238,7 +238,10 @@ pub mod tests {
             Event::FileDone { path: b"run7/a".to_vec(), size: 5, copied: true, digest: Some([0xab; 32]) },
             Event::FileDone { path: b"run7/\xff".to_vec(), size: 0, copied: false, digest: None },
             Event::Skipped { path: b"run7/pipe".to_vec(), reason: "is a FIFO".into() },
-            Event::Item { path: b"run7/\xfe".to_vec(), item: Item { what: What::Directory, change: Change::Removed } },
+            Event::Item {
+                path: b"run7/\xfe".to_vec(),
+                item: ItemChange { what: EntryKind::Directory, change: ChangeKind::Removed },
+            },
             Event::FileFailed {
                 path: b"run7/b".to_vec(),
                 host: "db1".into(),
@@ -330,7 +333,7 @@ pub mod tests {
 
     #[test]
     fn very_verbose_says_what_the_path_was_like_and_then_names_files() {
-        use haul_proto::wire::report::PathFigures;
+        use haul_proto::wire::counters::PathFigures;
         let path = PathFigures {
             round_trip_us: 50_400,
             segments: 123_456,
@@ -354,9 +357,9 @@ pub mod tests {
         let hostile = || "\x1b[2Ja\nb\\".to_owned();
         let shown = "\\u{1b}[2Ja\\nb\\";
         let path = bare(&hostile(), &hostile());
-        let tcp = Way::Tcp { path, others: Vec::new(), instead_of: Some(hostile()) };
+        let tcp = TransportPath::Tcp { path, others: Vec::new(), instead_of: Some(hostile()) };
         assert_eq!(connection(&tcp), format!("{shown} -> {shown} (tcp); {shown}"));
-        assert_eq!(connection(&Way::Ssh { because: hostile() }), format!("through ssh ({shown})"));
+        assert_eq!(connection(&TransportPath::Ssh { because: hostile() }), format!("through ssh ({shown})"));
     }
 
     #[test]

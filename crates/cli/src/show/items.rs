@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::{Change, Item, Reasons, What};
+use haul_engine::job::event::{ChangeKind, ChangeReasons, EntryKind, ItemChange};
 use haul_proto::path::escape;
 use serde_json::Value;
 
@@ -10,20 +10,20 @@ use super::differences::name;
 use super::units::{count, duration};
 
 /// The words for reasons, the same for people and for programs.
-const REASONS: [(Reasons, &str); 8] = [
-    (Reasons::KIND, "kind"),
-    (Reasons::SIZE, "size"),
-    (Reasons::TIME, "time"),
-    (Reasons::CONTENT, "content"),
-    (Reasons::MODE, "mode"),
-    (Reasons::OWNER, "owner"),
-    (Reasons::ATTRIBUTES, "attributes"),
-    (Reasons::LINK, "link"),
+const REASONS: [(ChangeReasons, &str); 8] = [
+    (ChangeReasons::KIND, "kind"),
+    (ChangeReasons::SIZE, "size"),
+    (ChangeReasons::TIME, "time"),
+    (ChangeReasons::CONTENT, "content"),
+    (ChangeReasons::MODE, "mode"),
+    (ChangeReasons::OWNER, "owner"),
+    (ChangeReasons::ATTRIBUTES, "attributes"),
+    (ChangeReasons::LINK, "link"),
 ];
 
 /// `replaced   run7/a.dat (size, time)`; directories end in a slash.
-pub fn words(path: &[u8], item: &Item) -> String {
-    let slash = if item.what == What::Directory { "/" } else { "" };
+pub fn words(path: &[u8], item: &ItemChange) -> String {
+    let slash = if item.what == EntryKind::Directory { "/" } else { "" };
     let because = match reasons(item).join(", ") {
         none if none.is_empty() => none,
         some => format!(" ({some})"),
@@ -32,26 +32,26 @@ pub fn words(path: &[u8], item: &Item) -> String {
 }
 
 /// The fields of its event, besides its name.
-pub fn fields(item: &Item) -> [(&'static str, Value); 3] {
+pub fn fields(item: &ItemChange) -> [(&'static str, Value); 3] {
     [("what", name(item.what).into()), ("change", change(item).into()), ("reasons", reasons(item).into())]
 }
 
-fn change(item: &Item) -> &'static str {
+fn change(item: &ItemChange) -> &'static str {
     match item.change {
-        Change::Made => "made",
-        Change::Replaced(_) => "replaced",
-        Change::Adjusted(_) => "adjusted",
-        Change::Linked => "linked",
-        Change::Removed => "removed",
+        ChangeKind::Made => "made",
+        ChangeKind::Replaced(_) => "replaced",
+        ChangeKind::Adjusted(_) => "adjusted",
+        ChangeKind::Linked => "linked",
+        ChangeKind::Removed => "removed",
     }
 }
 
-fn reasons(item: &Item) -> Vec<&'static str> {
+fn reasons(item: &ItemChange) -> Vec<&'static str> {
     match item.change {
-        Change::Replaced(reasons) | Change::Adjusted(reasons) => {
+        ChangeKind::Replaced(reasons) | ChangeKind::Adjusted(reasons) => {
             REASONS.iter().filter(|(reason, _)| reasons.has(*reason)).map(|(_, word)| *word).collect()
         }
-        Change::Made | Change::Linked | Change::Removed => Vec::new(),
+        ChangeKind::Made | ChangeKind::Linked | ChangeKind::Removed => Vec::new(),
     }
 }
 
@@ -67,13 +67,13 @@ pub struct Tally {
 
 impl Tally {
     /// One more.
-    pub fn add(&mut self, item: &Item) {
+    pub fn add(&mut self, item: &ItemChange) {
         *match item.change {
-            Change::Made => &mut self.made,
-            Change::Replaced(_) => &mut self.replaced,
-            Change::Adjusted(_) => &mut self.adjusted,
-            Change::Linked => &mut self.linked,
-            Change::Removed => &mut self.removed,
+            ChangeKind::Made => &mut self.made,
+            ChangeKind::Replaced(_) => &mut self.replaced,
+            ChangeKind::Adjusted(_) => &mut self.adjusted,
+            ChangeKind::Linked => &mut self.linked,
+            ChangeKind::Removed => &mut self.removed,
         } += 1;
     }
 
@@ -108,21 +108,25 @@ pub mod tests {
     use super::*;
 
     /// One of each kind, with their names.
-    pub fn every_item() -> Vec<(Vec<u8>, Item)> {
-        let reasons = |all: &[Reasons]| all.iter().fold(Reasons::default(), |sum, one| sum.and(*one, true));
-        let size_and_time = reasons(&[Reasons::SIZE, Reasons::TIME]);
-        let others = [Reasons::MODE, Reasons::OWNER, Reasons::ATTRIBUTES, Reasons::LINK];
+    pub fn every_item() -> Vec<(Vec<u8>, ItemChange)> {
+        let reasons = |all: &[ChangeReasons]| all.iter().fold(ChangeReasons::default(), |sum, one| sum.and(*one, true));
+        let size_and_time = reasons(&[ChangeReasons::SIZE, ChangeReasons::TIME]);
+        let others = [ChangeReasons::MODE, ChangeReasons::OWNER, ChangeReasons::ATTRIBUTES, ChangeReasons::LINK];
         [
-            ("run7", What::Directory, Change::Made),
-            ("run7/a.dat", What::File, Change::Made),
-            ("run7/b", What::File, Change::Replaced(size_and_time)),
-            ("run7/c", What::Symlink, Change::Replaced(reasons(&[Reasons::KIND, Reasons::CONTENT]))),
-            ("run7/d", What::Directory, Change::Adjusted(reasons(&others))),
-            ("run7/e", What::File, Change::Linked),
-            ("run7/z\n\x1b", What::Special, Change::Removed),
-            ("run7/z", What::Directory, Change::Removed),
+            ("run7", EntryKind::Directory, ChangeKind::Made),
+            ("run7/a.dat", EntryKind::File, ChangeKind::Made),
+            ("run7/b", EntryKind::File, ChangeKind::Replaced(size_and_time)),
+            (
+                "run7/c",
+                EntryKind::Symlink,
+                ChangeKind::Replaced(reasons(&[ChangeReasons::KIND, ChangeReasons::CONTENT])),
+            ),
+            ("run7/d", EntryKind::Directory, ChangeKind::Adjusted(reasons(&others))),
+            ("run7/e", EntryKind::File, ChangeKind::Linked),
+            ("run7/z\n\x1b", EntryKind::Special, ChangeKind::Removed),
+            ("run7/z", EntryKind::Directory, ChangeKind::Removed),
         ]
-        .map(|(path, what, change)| (path.as_bytes().to_vec(), Item { what, change }))
+        .map(|(path, what, change)| (path.as_bytes().to_vec(), ItemChange { what, change }))
         .into()
     }
 
@@ -143,7 +147,7 @@ pub mod tests {
 
     #[test]
     fn what_would_be_done_is_counted() {
-        let headline = |items: &[(Vec<u8>, Item)]| {
+        let headline = |items: &[(Vec<u8>, ItemChange)]| {
             let mut tally = Tally::default();
             items.iter().for_each(|(_, item)| tally.add(item));
             tally.headline(Duration::from_millis(120))

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use haul_engine::job::error::Outcome;
 use haul_engine::job::event::{
-    Comparison, Compression, Event, Observer, Path, Progress, ReadBack, Sandbox, SlowFile, Summary, Way,
+    ComparisonResult, CompressionResult, Event, NetworkPath, Observer, Progress, ReadBackBytes, SandboxReport,
+    SlowFile, Summary, TransportPath,
 };
-use haul_engine::job::spec::DeltaFigures;
+use haul_engine::job::spec::DeltaCounters;
 use haul_proto::checksum::hex;
 use haul_proto::path::disturbs;
-use haul_proto::wire::report::PathFigures;
+use haul_proto::wire::counters::PathFigures;
 use serde_json::{Map, Value, json};
 
 use super::human::Human;
@@ -202,7 +203,7 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
 }
 
 /// The last line of a job that only compared.
-fn comparison_line(summary: &Summary, comparison: &Comparison, status: u8) -> Line {
+fn comparison_line(summary: &Summary, comparison: &ComparisonResult, status: u8) -> Line {
     Line::new("summary")
         .with("files_compared", comparison.files)
         .with("bytes_compared", comparison.bytes)
@@ -229,11 +230,11 @@ fn comparison_line(summary: &Summary, comparison: &Comparison, status: u8) -> Li
 }
 
 /// How data travels.
-pub fn way_of(way: &Way) -> Value {
+pub fn way_of(way: &TransportPath) -> Value {
     match way {
-        Way::None => json!({"kind": "none"}),
-        Way::Local { host } => json!({"kind": "local", "host": host}),
-        Way::Tcp { path: Path { from, to, interface, mbit_per_s }, others, instead_of } => json!({
+        TransportPath::None => json!({"kind": "none"}),
+        TransportPath::Local { host } => json!({"kind": "local", "host": host}),
+        TransportPath::Tcp { path: NetworkPath { from, to, interface, mbit_per_s }, others, instead_of } => json!({
             "kind": "tcp",
             "from": from,
             "to": to,
@@ -242,20 +243,20 @@ pub fn way_of(way: &Way) -> Value {
             "others": others.iter().map(path).collect::<Vec<_>>(),
             "instead_of": instead_of,
         }),
-        Way::Ssh { because } => json!({"kind": "ssh", "because": because}),
+        TransportPath::Ssh { because } => json!({"kind": "ssh", "because": because}),
     }
 }
 
-fn path(Path { from, to, interface, mbit_per_s }: &Path) -> Value {
+fn path(NetworkPath { from, to, interface, mbit_per_s }: &NetworkPath) -> Value {
     json!({"from": from, "to": to, "interface": interface, "mbit_per_s": mbit_per_s})
 }
 
-fn compression(Compression { method, ratio }: &Compression) -> Value {
+fn compression(CompressionResult { method, ratio }: &CompressionResult) -> Value {
     json!({"codec": method.codec().name(), "level": method.level(), "ratio": ratio})
 }
 
-fn delta(delta: &DeltaFigures) -> Value {
-    let DeltaFigures { files, bytes, old_bytes, told_bytes, carried_bytes, wrong: _ } = delta;
+fn delta(delta: &DeltaCounters) -> Value {
+    let DeltaCounters { files, bytes, old_bytes, told_bytes, carried_bytes, wrong: _ } = delta;
     json!({
         "files": files,
         "bytes": bytes,
@@ -266,11 +267,11 @@ fn delta(delta: &DeltaFigures) -> Value {
     })
 }
 
-fn read_back(ReadBack { disk_bytes, cache_bytes, memory_bytes }: &ReadBack) -> Value {
+fn read_back(ReadBackBytes { disk_bytes, cache_bytes, memory_bytes }: &ReadBackBytes) -> Value {
     json!({"disk_bytes": disk_bytes, "cache_bytes": cache_bytes, "memory_bytes": memory_bytes})
 }
 
-fn sandbox(Sandbox { confinement, reason }: &Sandbox) -> Value {
+fn sandbox(SandboxReport { confinement, reason }: &SandboxReport) -> Value {
     let reason = Some(reason.as_str()).filter(|reason| !reason.is_empty());
     json!({"confinement": confinement.word(), "reason": reason})
 }
@@ -362,7 +363,7 @@ mod tests {
     use super::super::text::tests::Paper;
     use super::*;
     use haul_engine::job::error::Error;
-    use haul_engine::job::event::SyncFigures;
+    use haul_engine::job::event::SyncCounters;
 
     fn run(outcome: &Outcome) -> (String, String) {
         let (out, err) = (Paper::default(), Paper::default());
@@ -417,7 +418,7 @@ mod tests {
         let mut json =
             Json::new(Box::new(out.clone()), Human::new(Text::new(Box::new(Paper::default()), false), Level::Errors));
         json.event(&Event::Differs { path: b"run7/a".to_vec(), host: "db1".into(), differences: every_difference() });
-        let comparison = Some(Comparison { files: 12_408, bytes: 333_149_000_000, differences: 1 });
+        let comparison = Some(ComparisonResult { files: 12_408, bytes: 333_149_000_000, differences: 1 });
         json.finish(&Ok(Summary { comparison, files_copied: 0, bytes: 0, ..example() })).unwrap();
         insta::assert_snapshot!(out.text(), @r#"
         {"event":"differs","path":"run7/a","host":"db1","differences":[{"kind":"directory","what":"missing"},{"kind":"symlink","what":"extra"},{"source":"directory","target":"file","what":"kind"},{"source":5,"target":6,"what":"size"},{"source":"a\n","target":"�","what":"link"},{"source":"0644","target":"4755","what":"mode"},{"source":[1000,100],"target":[0,0],"what":"owner"},{"bytes":2621440,"ranges":[[524288,1048576],[5242880,7340032]],"what":"content"},{"changed":["user.c"],"count":40,"extra":["user.b\n"],"missing":["user.a"],"what":"attributes"},{"at":"source","of":"t/first","what":"name"},{"at":"target","of":"t/first","what":"name"},{"source":"fifo","target":"block 8:1","what":"node"}]}
@@ -433,7 +434,7 @@ mod tests {
             Json::new(Box::new(out.clone()), Human::new(Text::new(Box::new(Paper::default()), false), Level::Errors));
         every_item().into_iter().for_each(|(path, item)| json.event(&Event::Item { path, item }));
         let sync =
-            SyncFigures { removed: 2, backed_up: 3, linked: 4, adjusted: 5, removed_at_source: 6, left_at_source: 7 };
+            SyncCounters { removed: 2, backed_up: 3, linked: 4, adjusted: 5, removed_at_source: 6, left_at_source: 7 };
         json.finish(&Ok(Summary { sync, is_dry: true, ..example() })).unwrap();
         let shown = out.text();
         let (summary, items) = shown.trim_end().rsplit_once('\n').map(|(items, summary)| (summary, items)).unwrap();

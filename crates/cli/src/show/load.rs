@@ -1,14 +1,17 @@
 //! Where both ends' time went, as JSON.
 
-use haul_engine::job::event::{Load, Stage, StreamFigures};
+use haul_engine::job::event::{ResourceMetrics, Stage, StreamFigures};
 use serde_json::{Map, Value, json};
 
 /// Of source and target, with their streams.
-pub fn json([source, target]: &[Load; 2], [source_streams, target_streams]: &[Vec<StreamFigures>; 2]) -> Value {
+pub fn json(
+    [source, target]: &[ResourceMetrics; 2],
+    [source_streams, target_streams]: &[Vec<StreamFigures>; 2],
+) -> Value {
     json!({"source": end(source, 0, source_streams), "target": end(target, 1, target_streams)})
 }
 
-fn end(load: &Load, disk: usize, streams: &[StreamFigures]) -> Value {
+fn end(load: &ResourceMetrics, disk: usize, streams: &[StreamFigures]) -> Value {
     if load.elapsed_us == 0 {
         return Value::Null;
     }

@@ -27,7 +27,7 @@ use std::path::Path;
 
 use haul_engine::job::error::Outcome;
 use haul_engine::job::event::Observer;
-use haul_engine::job::runtime_control::Steering;
+use haul_engine::job::runtime_control::RuntimeControl;
 use haul_proto::path::escape;
 
 use crate::args::Dialect;
@@ -62,7 +62,7 @@ pub trait Show: Observer {
 
 /// The form that `display` asks for, of a job that `steering` steers. `title` names what is copied, and `target` is where it goes, as typed. Fails where there is a log and it cannot be opened.
 #[cfg_attr(not(feature = "tui"), allow(unused_variables, reason = "only a dashboard steers"))]
-pub fn new(display: &Display, title: &str, target: &Path, steering: &Steering) -> anyhow::Result<Box<dyn Show>> {
+pub fn new(display: &Display, title: &str, target: &Path, steering: &RuntimeControl) -> anyhow::Result<Box<dyn Show>> {
     let bbcp = display.dialect == Dialect::Bbcp;
     let level = match (display.mode, display.verbosity) {
         (Mode::Quiet | Mode::Json, _) => human::Level::Errors,

@@ -1,6 +1,6 @@
 //! The words for ciphers and ways, the same for people and for programs.
 
-use haul_engine::job::event::Way;
+use haul_engine::job::event::TransportPath;
 use haul_engine::job::spec::Cipher;
 
 /// As `--cipher` and the events call it.
@@ -15,6 +15,6 @@ pub fn cipher(cipher: Cipher) -> &'static str {
 }
 
 /// How streams of this way are sealed; nothing is where no socket is used.
-pub fn sealed(way: &Way, cipher: Cipher) -> Option<&'static str> {
-    matches!(way, Way::Tcp { .. } | Way::Ssh { .. }).then(|| self::cipher(cipher))
+pub fn sealed(way: &TransportPath, cipher: Cipher) -> Option<&'static str> {
+    matches!(way, TransportPath::Tcp { .. } | TransportPath::Ssh { .. }).then(|| self::cipher(cipher))
 }

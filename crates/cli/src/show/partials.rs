@@ -1,6 +1,6 @@
 //! What unfinished copies have left, as `haul status` and `haul clean` show it: a line each, in words or as JSON.
 
-use haul_engine::partials::{About, Extent, State};
+use haul_engine::partials::{PartialDetails, PartialExtent, PartialState};
 use haul_proto::path::escape;
 
 use super::json::Line;
@@ -37,7 +37,7 @@ pub struct Sum {
 
 impl Sum {
     /// One more.
-    pub fn add(&mut self, about: &About) {
+    pub fn add(&mut self, about: &PartialDetails) {
         self.count += 1;
         self.disk_bytes += about.disk_bytes;
     }
@@ -45,7 +45,7 @@ impl Sum {
 
 impl Form {
     /// The line of one of them, with its end.
-    pub fn line(self, about: &About, fate: Fate) -> String {
+    pub fn line(self, about: &PartialDetails, fate: Fate) -> String {
         match self {
             Self::Words => words(about, fate),
             Self::Json => object(about, fate).ended(),
@@ -74,7 +74,7 @@ fn sum_of(found: Sum) -> Line {
     Line::new("summary").with("unfinished", found.count).with("bytes_on_disk", found.disk_bytes)
 }
 
-fn words(about: &About, fate: Fate) -> String {
+fn words(about: &PartialDetails, fate: Fate) -> String {
     let (path, left) = (escape(&about.path), units::ago(about.idle));
     let done = match fate {
         Fate::Shown => "",
@@ -82,52 +82,52 @@ fn words(about: &About, fate: Fate) -> String {
         Fate::Kept => "kept ",
     };
     let what = match about.state {
-        State::Part(extent) if fate == Fate::Removed => part_of(extent),
-        State::Part(extent) => format!("{}, left {left}; the same command goes on with it", part_of(extent)),
-        State::Busy { extent, process } => {
+        PartialState::Part(extent) if fate == Fate::Removed => part_of(extent),
+        PartialState::Part(extent) => format!("{}, left {left}; the same command goes on with it", part_of(extent)),
+        PartialState::Busy { extent, process } => {
             let extent = extent.map(|extent| part_of(extent) + ", ").unwrap_or_default();
             let by = process.map_or_else(|| "another haul".to_owned(), |process| format!("process {process}"));
             format!("{extent}being written by {by}")
         }
-        State::Unrecorded if fate == Fate::Removed => units::size(about.disk_bytes),
-        State::Unrecorded => {
+        PartialState::Unrecorded if fate == Fate::Removed => units::size(about.disk_bytes),
+        PartialState::Unrecorded => {
             let size = units::size(about.disk_bytes);
             format!("{size}, left {left}; nothing is recorded of it, so that the same command begins anew")
         }
-        State::Journal => "the record of a part that is gone".to_owned(),
-        State::Elsewhere => "the record of a part that lies in another directory (-a)".to_owned(),
-        State::Patch { bytes, .. } => {
+        PartialState::Journal => "the record of a part that is gone".to_owned(),
+        PartialState::Elsewhere => "the record of a part that lies in another directory (-a)".to_owned(),
+        PartialState::Patch { bytes, .. } => {
             let changes = units::size(bytes);
             format!(
                 "{changes} of changes lie beside it, left {left}; some may be in it by now, and the same command puts in all"
             )
         }
-        State::Spent => {
+        PartialState::Spent => {
             "changes that are of no use any more: their file has them, is gone or is another one".to_owned()
         }
-        State::Damaged => {
+        PartialState::Damaged => {
             "changes that are damaged; if their file has some of them, the same command makes it whole".to_owned()
         }
-        State::Foreign { uid } => format!("belongs to the user with the number {uid}, who can look at it"),
+        PartialState::Foreign { uid } => format!("belongs to the user with the number {uid}, who can look at it"),
     };
     format!("{done}{path}: {what}\n")
 }
 
-fn part_of(extent: Extent) -> String {
+fn part_of(extent: PartialExtent) -> String {
     units::part_of(extent.recorded, extent.size)
 }
 
-fn object(about: &About, fate: Fate) -> Line {
+fn object(about: &PartialDetails, fate: Fate) -> Line {
     let (state, extent, process) = match about.state {
-        State::Part(extent) => ("part", Some(extent), None),
-        State::Busy { extent, process } => ("busy", extent, process),
-        State::Unrecorded => ("unrecorded", None, None),
-        State::Journal => ("journal", None, None),
-        State::Elsewhere => ("elsewhere", None, None),
-        State::Patch { bytes, size } => ("patch", Some(Extent { recorded: bytes, size }), None),
-        State::Spent => ("spent", None, None),
-        State::Damaged => ("damaged", None, None),
-        State::Foreign { .. } => ("foreign", None, None),
+        PartialState::Part(extent) => ("part", Some(extent), None),
+        PartialState::Busy { extent, process } => ("busy", extent, process),
+        PartialState::Unrecorded => ("unrecorded", None, None),
+        PartialState::Journal => ("journal", None, None),
+        PartialState::Elsewhere => ("elsewhere", None, None),
+        PartialState::Patch { bytes, size } => ("patch", Some(PartialExtent { recorded: bytes, size }), None),
+        PartialState::Spent => ("spent", None, None),
+        PartialState::Damaged => ("damaged", None, None),
+        PartialState::Foreign { .. } => ("foreign", None, None),
     };
     let event = match fate {
         Fate::Shown => "unfinished",
@@ -149,21 +149,21 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn examples() -> Vec<About> {
-        let extent = Extent { recorded: 231_400_000_000, size: 333_100_000_000 };
+    fn examples() -> Vec<PartialDetails> {
+        let extent = PartialExtent { recorded: 231_400_000_000, size: 333_100_000_000 };
         let states = [
-            State::Part(extent),
-            State::Busy { extent: Some(extent), process: Some(1234) },
-            State::Busy { extent: None, process: None },
-            State::Unrecorded,
-            State::Journal,
-            State::Elsewhere,
-            State::Patch { bytes: 4_100_000, size: 333_100_000_000 },
-            State::Spent,
-            State::Damaged,
-            State::Foreign { uid: 1000 },
+            PartialState::Part(extent),
+            PartialState::Busy { extent: Some(extent), process: Some(1234) },
+            PartialState::Busy { extent: None, process: None },
+            PartialState::Unrecorded,
+            PartialState::Journal,
+            PartialState::Elsewhere,
+            PartialState::Patch { bytes: 4_100_000, size: 333_100_000_000 },
+            PartialState::Spent,
+            PartialState::Damaged,
+            PartialState::Foreign { uid: 1000 },
         ];
-        let about = |state| About {
+        let about = |state| PartialDetails {
             path: b"/archive/big\ndb".to_vec(),
             state,
             disk_bytes: 231_400_001_024,

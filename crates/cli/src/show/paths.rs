@@ -1,21 +1,21 @@
 //! A path between two hosts, for people. Addresses and interfaces are what a worker said: they disturb no terminal.
 
-use haul_engine::job::event::Path;
+use haul_engine::job::event::NetworkPath;
 
 use super::text::harmless;
 
 /// With the ports, for whoever looks for a connection.
-pub fn with_ports(path: &Path) -> String {
+pub fn with_ports(path: &NetworkPath) -> String {
     format!("{} -> {} {}", harmless(&path.from), harmless(&path.to), over(path))
 }
 
 /// Without them: a port that the kernel chose tells nobody anything.
-pub fn without_ports(path: &Path) -> String {
+pub fn without_ports(path: &NetworkPath) -> String {
     format!("{} -> {} {}", harmless(without_port(&path.from)), harmless(without_port(&path.to)), over(path))
 }
 
 /// Which interface it leads over, and how fast that is said to be.
-fn over(path: &Path) -> String {
+fn over(path: &NetworkPath) -> String {
     let speed = path.mbit_per_s.map(speed);
     match (&path.interface, speed) {
         (Some(interface), Some(speed)) => format!("over {} ({speed})", harmless(interface)),
@@ -45,14 +45,14 @@ pub mod tests {
     use super::*;
 
     /// Of which no more is known than its addresses.
-    pub fn bare(from: &str, to: &str) -> Path {
-        Path { from: from.into(), to: to.into(), ..Path::default() }
+    pub fn bare(from: &str, to: &str) -> NetworkPath {
+        NetworkPath { from: from.into(), to: to.into(), ..NetworkPath::default() }
     }
 
     #[test]
     fn what_is_known_is_said() {
         let over = |interface: Option<&str>, mbit_per_s| {
-            without_ports(&Path {
+            without_ports(&NetworkPath {
                 interface: interface.map(str::to_owned),
                 mbit_per_s,
                 ..bare("[::1]:9", "10.0.0.2:10")

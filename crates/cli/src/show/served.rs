@@ -1,7 +1,7 @@
 //! What a server logs: a line for each client that comes and goes, for people or as JSON.
 
-use haul_engine::job::account::{Account, Did};
-use haul_engine::serve::Served;
+use haul_engine::job::account::{WorkAccount, WorkDone};
+use haul_engine::serve::ServeEvent;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -11,30 +11,30 @@ use super::units::size;
 use crate::args::UsageError;
 
 /// For people. Clients have a say in some of it.
-pub fn line(served: &Served) -> String {
+pub fn line(served: &ServeEvent) -> String {
     harmless(&words(served))
 }
 
-fn words(served: &Served) -> String {
+fn words(served: &ServeEvent) -> String {
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
     match served {
-        Served::Began { peer, directory, key } => {
+        ServeEvent::Began { peer, directory, key } => {
             let key = key.map(|key| format!(" with {key}")).unwrap_or_default();
             format!("{now} {peer} {} connected{key}", name(directory))
         }
-        Served::Stranger { peer, why, others } => {
+        ServeEvent::Stranger { peer, why, others } => {
             let others = if *others == 0 { String::new() } else { format!(", and {others} before it") };
             format!("{now} {peer} not let in: {why}{others}")
         }
-        Served::Refused { peer, directory, why } => {
+        ServeEvent::Refused { peer, directory, why } => {
             format!("{now} {peer} {} refused: {}", name(directory), why.lines().next().unwrap_or_default())
         }
-        Served::Ended { peer, directory, account: Account { did, why }, whole, took } => {
+        ServeEvent::Ended { peer, directory, account: WorkAccount { did, why }, whole, took } => {
             let how = if *whole { "done" } else { "not finished" };
             let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             let seconds = took.as_secs_f64();
             let what = match did {
-                Some(Did { what, files, bytes: count, failed, path }) => {
+                Some(WorkDone { what, files, bytes: count, failed, path }) => {
                     let verb = what.word();
                     format!("{verb} {path}: {files} files, {}, {failed} failed, ", size(*count))
                 }
@@ -46,7 +46,7 @@ fn words(served: &Served) -> String {
 }
 
 /// As JSON, one object a line.
-pub fn object(served: &Served) -> String {
+pub fn object(served: &ServeEvent) -> String {
     let at = |event: &str, peer: &std::net::SocketAddr, directory: &str, rest: Value| {
         let mut object = json!({
             "event": event,
@@ -60,12 +60,14 @@ pub fn object(served: &Served) -> String {
         harmless_json(&object.to_string())
     };
     match served {
-        Served::Began { peer, directory, key } => {
+        ServeEvent::Began { peer, directory, key } => {
             at("connected", peer, directory, json!({ "key": key.map(|key| key.to_string()) }))
         }
-        Served::Stranger { peer, why, others } => at("stranger", peer, "", json!({ "reason": why, "others": others })),
-        Served::Refused { peer, directory, why } => at("refused", peer, directory, json!({ "reason": why })),
-        Served::Ended { peer, directory, account: Account { did, why }, whole, took } => {
+        ServeEvent::Stranger { peer, why, others } => {
+            at("stranger", peer, "", json!({ "reason": why, "others": others }))
+        }
+        ServeEvent::Refused { peer, directory, why } => at("refused", peer, directory, json!({ "reason": why })),
+        ServeEvent::Ended { peer, directory, account: WorkAccount { did, why }, whole, took } => {
             let mut rest = json!({ "seconds": took.as_secs_f64(), "complete": whole, "reason": why });
             if let (Value::Object(rest), Some(did)) = (&mut rest, did) {
                 rest.insert("direction".into(), did.what.word().into());
@@ -119,7 +121,7 @@ mod tests {
     fn a_client_writes_nothing_invisible_into_the_log() {
         let peer = "192.0.2.1:9".parse().unwrap();
         let why = "line\u{2028}zero\u{200b}width\u{202e}\u{e0041}\u{9b}2J".to_owned();
-        let served = Served::Stranger { peer, why: why.clone(), others: 0 };
+        let served = ServeEvent::Stranger { peer, why: why.clone(), others: 0 };
         assert!(line(&served).ends_with("line\\u{2028}zero\\u{200b}width\\u{202e}\\u{e0041}\\u{9b}2J"));
         let object = object(&served);
         assert!(!object.chars().any(disturbs), "{object}");

@@ -1,6 +1,8 @@
 //! The summary: what was copied, how fast, how it travelled.
 
-use haul_engine::job::event::{Comparison, Confinement, ReadBack, Sandbox, Summary, SyncFigures, Way};
+use haul_engine::job::event::{
+    ComparisonResult, Confinement, ReadBackBytes, SandboxReport, Summary, SyncCounters, TransportPath,
+};
 use haul_engine::job::spec::Cipher;
 
 use super::text::{harmless, within};
@@ -101,8 +103,9 @@ const LEFT: &str = "there before, and not proven the same (--compare digest does
 
 /// What else was done so that the target is the same; in a dry run, nothing was.
 fn sync_facts(summary: &Summary) -> Vec<(&'static str, String)> {
-    let SyncFigures { removed, backed_up, linked, adjusted, removed_at_source, left_at_source } = match summary.is_dry {
-        true => SyncFigures::default(),
+    let SyncCounters { removed, backed_up, linked, adjusted, removed_at_source, left_at_source } = match summary.is_dry
+    {
+        true => SyncCounters::default(),
         false => summary.sync,
     };
     let entries = |number| counted(number, "entry", "entries");
@@ -138,7 +141,7 @@ pub fn path(summary: &Summary) -> String {
 
 /// How far each end's kernel held it to its task. Reasons are what a worker said.
 fn sandbox(summary: &Summary) -> Option<String> {
-    let said = |sandbox: &Sandbox| match sandbox.reason.as_str() {
+    let said = |sandbox: &SandboxReport| match sandbox.reason.as_str() {
         "" => sandbox.confinement.word().to_owned(),
         reason => format!("{} ({})", sandbox.confinement.word(), harmless(reason)),
     };
@@ -180,7 +183,10 @@ pub fn headline(summary: &Summary) -> String {
     )
 }
 
-fn comparison_headline(summary: &Summary, Comparison { files: count, bytes, differences }: &Comparison) -> String {
+fn comparison_headline(
+    summary: &Summary,
+    ComparisonResult { files: count, bytes, differences }: &ComparisonResult,
+) -> String {
     let found = match (differences, summary.failed) {
         (0, 0) => "identical".to_owned(),
         (0, _) => "no differences in what could be read".to_owned(),
@@ -207,7 +213,7 @@ fn proof(summary: &Summary) -> String {
 }
 
 /// Where it was read back from, honestly.
-fn read_back(read: &ReadBack) -> String {
+fn read_back(read: &ReadBackBytes) -> String {
     let parts = [
         (read.disk_bytes, "from the disk"),
         (read.cache_bytes, "perhaps from a cache, since the file system there has no way past it"),
@@ -234,14 +240,14 @@ fn storage(summary: &Summary) -> Option<String> {
 fn way(summary: &Summary) -> String {
     let streams = counted(summary.streams.into(), "stream", "streams");
     match &summary.way {
-        Way::None => "nothing had to be moved".to_owned(),
-        Way::Local { host } => format!("{}, {streams}", within(host.as_deref())),
-        Way::Tcp { path, others, instead_of } => {
+        TransportPath::None => "nothing had to be moved".to_owned(),
+        TransportPath::Local { host } => format!("{}, {streams}", within(host.as_deref())),
+        TransportPath::Tcp { path, others, instead_of } => {
             let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
             let paths: Vec<_> = std::iter::once(path).chain(others).map(paths::without_ports).collect();
             format!("{}, {streams}{why}", paths.join(" and "))
         }
-        Way::Ssh { because } => format!("through ssh, {streams}; {}", harmless(because)),
+        TransportPath::Ssh { because } => format!("through ssh, {streams}; {}", harmless(because)),
     }
 }
 
@@ -249,9 +255,9 @@ fn way(summary: &Summary) -> String {
 pub mod tests {
     use std::time::Duration;
 
-    use haul_engine::job::event::{Compression, Path, SlowFile};
-    use haul_engine::job::spec::Method;
-    use haul_proto::wire::report::PathFigures;
+    use haul_engine::job::event::{CompressionResult, NetworkPath, SlowFile};
+    use haul_engine::job::spec::CompressionMethod;
+    use haul_proto::wire::counters::PathFigures;
 
     use super::super::paths::tests::bare;
     use super::*;
@@ -260,10 +266,10 @@ pub mod tests {
         below(&headline(summary), summary, verbose)
     }
 
-    fn way() -> Way {
+    fn way() -> TransportPath {
         let path = bare("10.10.1.155:40312", "10.10.1.202:35011");
-        let path = Path { interface: Some("enp5s0f1".into()), mbit_per_s: Some(10_000), ..path };
-        Way::Tcp { path, others: Vec::new(), instead_of: None }
+        let path = NetworkPath { interface: Some("enp5s0f1".into()), mbit_per_s: Some(10_000), ..path };
+        TransportPath::Tcp { path, others: Vec::new(), instead_of: None }
     }
 
     /// The run that the documentation shows.
@@ -306,11 +312,11 @@ pub mod tests {
             cloned_bytes: 0,
             durable: true,
             delta: None,
-            sync: SyncFigures::default(),
+            sync: SyncCounters::default(),
             is_dry: false,
             read_back: None,
-            source_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
-            target_sandbox: Some(Sandbox { confinement: Confinement::Full, reason: String::new() }),
+            source_sandbox: Some(SandboxReport { confinement: Confinement::Full, reason: String::new() }),
+            target_sandbox: Some(SandboxReport { confinement: Confinement::Full, reason: String::new() }),
             comparison: None,
         }
     }
@@ -326,7 +332,7 @@ pub mod tests {
 
     #[test]
     fn a_run_with_everything_in_it() {
-        let way = Way::Ssh { because: "no TCP connection to db1: timed out".into() };
+        let way = TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() };
         let run = Summary {
             failed: 2,
             files_skipped: 1,
@@ -337,7 +343,7 @@ pub mod tests {
             advice: vec![verdict::tests::advised()],
             restarts: 1,
             frames_resent: 3,
-            compression: Some(Compression { method: Method::Zstd(3), ratio: 3.12 }),
+            compression: Some(CompressionResult { method: CompressionMethod::Zstd(3), ratio: 3.12 }),
             way,
             streams: 1,
             ..example()
@@ -364,7 +370,7 @@ pub mod tests {
     #[test]
     fn what_was_compared_is_identical_or_not() {
         let lines = [(0, 0), (0, 1), (1, 0), (3, 2)].map(|(differences, failed)| {
-            let comparison = Some(Comparison { files: 12_408, bytes: 333_149_000_000, differences });
+            let comparison = Some(ComparisonResult { files: 12_408, bytes: 333_149_000_000, differences });
             let run =
                 Summary { comparison, failed, files_copied: 0, bytes: 0, streams: 0, durable: false, ..example() };
             summary(&run, false)
@@ -389,7 +395,7 @@ pub mod tests {
     #[test]
     fn what_a_sync_did_besides_is_said_where_it_did_it() {
         let sync =
-            SyncFigures { removed: 12, backed_up: 1, linked: 3, adjusted: 2, removed_at_source: 1, left_at_source: 5 };
+            SyncCounters { removed: 12, backed_up: 1, linked: 3, adjusted: 2, removed_at_source: 1, left_at_source: 5 };
         let said = summary(&Summary { sync, ..example() }, false);
         insta::assert_snapshot!(said, @r#"
             12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
@@ -402,7 +408,8 @@ pub mod tests {
             way         10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
             cpu         source 12.3 s, target 14.1 s
             "#);
-        let one = summary(&Summary { sync: SyncFigures { removed: 1, ..SyncFigures::default() }, ..example() }, false);
+        let one =
+            summary(&Summary { sync: SyncCounters { removed: 1, ..SyncCounters::default() }, ..example() }, false);
         assert_eq!(one.lines().count(), 4, "{one}");
         let dry = Summary { sync, is_dry: true, files_copied: 0, bytes: 0, ..example() };
         insta::assert_snapshot!(summary(&dry, false), @r#"
@@ -414,7 +421,7 @@ pub mod tests {
     #[test]
     fn first_lines() {
         let local = Summary {
-            way: Way::Local { host: None },
+            way: TransportPath::Local { host: None },
             cipher: None,
             files_copied: 1,
             bytes: 1,
@@ -440,9 +447,9 @@ pub mod tests {
         let hostile = || "\x1b]0;x\x07\n".to_owned();
         let shown = "\\u{1b}]0;x\\u{7}\\n";
         let path = bare(&hostile(), &hostile());
-        let tcp = Way::Tcp { path, others: Vec::new(), instead_of: Some(hostile()) };
-        let ways =
-            [tcp, Way::Ssh { because: hostile() }].map(|way| super::way(&Summary { way, streams: 1, ..example() }));
+        let tcp = TransportPath::Tcp { path, others: Vec::new(), instead_of: Some(hostile()) };
+        let ways = [tcp, TransportPath::Ssh { because: hostile() }]
+            .map(|way| super::way(&Summary { way, streams: 1, ..example() }));
         assert_eq!(
             ways,
             [format!("{shown} -> {shown} (tcp), 1 stream; {shown}"), format!("through ssh, 1 stream; {shown}")]
@@ -462,7 +469,7 @@ pub mod tests {
     #[test]
     fn where_it_was_read_back_from_is_said_honestly() {
         let said = |disk_bytes, cache_bytes, memory_bytes| {
-            let read_back = Some(ReadBack { disk_bytes, cache_bytes, memory_bytes });
+            let read_back = Some(ReadBackBytes { disk_bytes, cache_bytes, memory_bytes });
             let said = summary(&Summary { read_back, ..example() }, false);
             said.lines().find(|line| line.starts_with("read back")).map(str::to_owned).unwrap_or_default()
         };
@@ -473,7 +480,7 @@ pub mod tests {
         read back   nothing: there was nothing to read
         ");
         assert!(!summary(&example(), false).contains("read back"), "it was not asked for");
-        let none = Summary { files_copied: 0, read_back: Some(ReadBack::default()), ..example() };
+        let none = Summary { files_copied: 0, read_back: Some(ReadBackBytes::default()), ..example() };
         assert!(!summary(&none, false).contains("read back"), "nothing was copied");
     }
 
@@ -481,7 +488,7 @@ pub mod tests {
     fn what_was_shared_was_not_copied_and_not_verified() {
         let first_lines = |cloned_bytes| {
             let shared = Summary {
-                way: Way::Local { host: None },
+                way: TransportPath::Local { host: None },
                 cipher: None,
                 blake3: false,
                 bytes: 2_000_000,
@@ -507,7 +514,7 @@ pub mod tests {
 
     #[test]
     fn an_end_that_nothing_confines_is_named_without_being_asked() {
-        let end = |confinement, reason: &str| Some(Sandbox { confinement, reason: reason.into() });
+        let end = |confinement, reason: &str| Some(SandboxReport { confinement, reason: reason.into() });
         let run = |source_sandbox, target_sandbox, verbose| {
             let said = summary(&Summary { source_sandbox, target_sandbox, ..example() }, verbose);
             said.lines().find(|line| line.starts_with("sandbox")).map(str::to_owned)
@@ -525,9 +532,12 @@ pub mod tests {
     #[test]
     fn other_ways() {
         let others = vec![bare("10.1.0.1:9", "10.1.0.2:10")];
-        let reverse =
-            Way::Tcp { path: bare("[::1]:9", "[fe80::2]:10"), others, instead_of: Some("db1 accepts none".into()) };
-        let ways = [Way::Local { host: None }, Way::Local { host: Some("db1".into()) }, reverse]
+        let reverse = TransportPath::Tcp {
+            path: bare("[::1]:9", "[fe80::2]:10"),
+            others,
+            instead_of: Some("db1 accepts none".into()),
+        };
+        let ways = [TransportPath::Local { host: None }, TransportPath::Local { host: Some("db1".into()) }, reverse]
             .map(|way| super::way(&Summary { way, streams: 1, ..example() }));
         assert_eq!(
             ways,

@@ -1,6 +1,8 @@
 //! What limited a job, in words and as JSON.
 
-use haul_engine::job::event::{Advised, Detail, Fact, Limit, Now, Unit, Verdict};
+use haul_engine::job::event::{
+    Bottleneck, BottleneckDetail, CurrentBottleneck, Fact, FactUnit, Recommendation, Verdict,
+};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -12,11 +14,11 @@ const FACTS_SHOWN: usize = 2;
 
 /// A line of the summary.
 pub fn line(verdict: &Verdict) -> String {
-    let next = verdict.next.filter(|_| verdict.limit != Limit::None);
+    let next = verdict.next.filter(|_| verdict.limit != Bottleneck::None);
     let next = next.map(|next| format!("; next: {} at {}", words(next.limit), percent(next.share))).unwrap_or_default();
     match (verdict.limit, verdict.detail) {
-        (Limit::None, Some(Detail::Short)) => "nothing can be said: it took too little time".to_owned(),
-        (Limit::None, _) => {
+        (Bottleneck::None, Some(BottleneckDetail::Short)) => "nothing can be said: it took too little time".to_owned(),
+        (Bottleneck::None, _) => {
             let most = verdict.next.map(|most| format!("; most had {}, {}", words(most.limit), percent(most.share)));
             format!("nothing in particular{}", most.unwrap_or_default())
         }
@@ -28,7 +30,7 @@ pub fn line(verdict: &Verdict) -> String {
 }
 
 /// What could be done, in a line. Interfaces are named as a worker says.
-pub fn advice(Advised { text, command }: &Advised) -> String {
+pub fn advice(Recommendation { text, command }: &Recommendation) -> String {
     let command = command.as_ref().map(|command| format!(": {}", harmless(command))).unwrap_or_default();
     format!("{}{command}", harmless(text))
 }
@@ -37,7 +39,7 @@ pub fn advice(Advised { text, command }: &Advised) -> String {
 pub fn named(verdict: &Verdict) -> String {
     let Verdict { limit, detail, is_one_machine, .. } = verdict;
     match (limit, detail) {
-        (Limit::SourceCpu | Limit::TargetCpu, Some(Detail::Machine)) if *is_one_machine => {
+        (Bottleneck::SourceCpu | Bottleneck::TargetCpu, Some(BottleneckDetail::Machine)) if *is_one_machine => {
             "CPU (both ends on this machine)".to_owned()
         }
         (_, Some(detail)) => format!("{}{}", words(*limit), kind(*limit, *detail)),
@@ -46,38 +48,38 @@ pub fn named(verdict: &Verdict) -> String {
 }
 
 /// What people know a limit by.
-pub fn words(limit: Limit) -> &'static str {
+pub fn words(limit: Bottleneck) -> &'static str {
     match limit {
-        Limit::SourceDisk => "source disk",
-        Limit::SourceCpu => "source CPU",
-        Limit::SenderBuffer => "sender's buffers",
-        Limit::Congestion => "network",
-        Limit::ReceiverWindow => "receiver's window",
-        Limit::Link => "the link",
-        Limit::RateLimit => "rate limit",
-        Limit::TargetDisk => "target disk",
-        Limit::TargetCpu => "target CPU",
-        Limit::Interrupts => "interrupts on one processor",
-        Limit::SmallFiles => "many small files",
-        Limit::SourceProgram => "the program that is read",
-        Limit::TargetProgram => "the program that is written to",
-        Limit::None => "nothing in particular",
+        Bottleneck::SourceDisk => "source disk",
+        Bottleneck::SourceCpu => "source CPU",
+        Bottleneck::SenderBuffer => "sender's buffers",
+        Bottleneck::Congestion => "network",
+        Bottleneck::ReceiverWindow => "receiver's window",
+        Bottleneck::Link => "the link",
+        Bottleneck::RateLimit => "rate limit",
+        Bottleneck::TargetDisk => "target disk",
+        Bottleneck::TargetCpu => "target CPU",
+        Bottleneck::Interrupts => "interrupts on one processor",
+        Bottleneck::SmallFiles => "many small files",
+        Bottleneck::SourceProgram => "the program that is read",
+        Bottleneck::TargetProgram => "the program that is written to",
+        Bottleneck::None => "nothing in particular",
     }
 }
 
-fn kind(limit: Limit, detail: Detail) -> &'static str {
+fn kind(limit: Bottleneck, detail: BottleneckDetail) -> &'static str {
     match (limit, detail) {
-        (_, Detail::Thread) => ", one thread a stream",
-        (_, Detail::Machine) => ", all processors",
-        (_, Detail::Quota) => ", its quota",
-        (_, Detail::Loss) => ", losses",
-        (_, Detail::RoundTrip) => ", its distance",
-        (_, Detail::Interface) => ", at its speed",
-        (_, Detail::Own) => " (-x)",
-        (_, Detail::Policer) => " on the path",
-        (_, Detail::Source) => ", at the source",
-        (_, Detail::Target) => ", at the target",
-        (_, Detail::Queue | Detail::Short | Detail::Even) => "",
+        (_, BottleneckDetail::Thread) => ", one thread a stream",
+        (_, BottleneckDetail::Machine) => ", all processors",
+        (_, BottleneckDetail::Quota) => ", its quota",
+        (_, BottleneckDetail::Loss) => ", losses",
+        (_, BottleneckDetail::RoundTrip) => ", its distance",
+        (_, BottleneckDetail::Interface) => ", at its speed",
+        (_, BottleneckDetail::Own) => " (-x)",
+        (_, BottleneckDetail::Policer) => " on the path",
+        (_, BottleneckDetail::Source) => ", at the source",
+        (_, BottleneckDetail::Target) => ", at the target",
+        (_, BottleneckDetail::Queue | BottleneckDetail::Short | BottleneckDetail::Even) => "",
     }
 }
 
@@ -89,13 +91,13 @@ pub fn percent(share: f64) -> String {
 /// A fact in words.
 pub fn said(fact: &Fact) -> String {
     let value = match fact.figure.unit() {
-        Unit::Share if fact.value > 0.0 && fact.value < 0.01 => format!("{:.2} %", fact.value * 100.0),
-        Unit::Share => percent(fact.value),
-        Unit::Bytes => size(whole(fact.value)),
-        Unit::BytesPerS => rate(fact.value),
-        Unit::Us => format!("{:.1} ms", fact.value / 1000.0),
-        Unit::Number if fact.value < 10.0 && fact.value.fract() != 0.0 => format!("{:.2}", fact.value),
-        Unit::Number => super::units::count(whole(fact.value)),
+        FactUnit::Share if fact.value > 0.0 && fact.value < 0.01 => format!("{:.2} %", fact.value * 100.0),
+        FactUnit::Share => percent(fact.value),
+        FactUnit::Bytes => size(whole(fact.value)),
+        FactUnit::BytesPerS => rate(fact.value),
+        FactUnit::Us => format!("{:.1} ms", fact.value / 1000.0),
+        FactUnit::Number if fact.value < 10.0 && fact.value.fract() != 0.0 => format!("{:.2}", fact.value),
+        FactUnit::Number => super::units::count(whole(fact.value)),
     };
     fact.figure.words().replace("{}", &value)
 }
@@ -106,24 +108,24 @@ fn whole(value: f64) -> u64 {
 }
 
 /// What limits at present, as JSON.
-pub fn now_json(now: Now) -> Value {
+pub fn now_json(now: CurrentBottleneck) -> Value {
     json!({"limit": now.limit.id(), "share": rounded(now.share)})
 }
 
 /// The verdict, as JSON.
-pub fn json(verdict: &Verdict, advice: &[Advised]) -> Value {
+pub fn json(verdict: &Verdict, advice: &[Recommendation]) -> Value {
     let figures: Map<String, Value> =
         verdict.facts.iter().map(|fact| (fact.figure.name().to_owned(), rounded(fact.value).into())).collect();
     json!({
         "limit": verdict.limit.id(),
-        "detail": verdict.detail.map(Detail::id),
+        "detail": verdict.detail.map(BottleneckDetail::id),
         "share": rounded(verdict.share),
         "evidence": verdict.facts.iter().map(said).collect::<Vec<_>>(),
         "figures": figures,
         "next": verdict.next.map(|next| json!({"limit": next.limit.id(), "share": rounded(next.share)})),
         "advice": advice
             .iter()
-            .map(|Advised { text, command }| json!({"text": text, "command": command}))
+            .map(|Recommendation { text, command }| json!({"text": text, "command": command}))
             .collect::<Vec<_>>(),
     })
 }
@@ -136,13 +138,13 @@ fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use haul_engine::job::event::{Candidate, Figure};
+    use haul_engine::job::event::{BottleneckShare, Figure};
 
     /// What the documentation shows.
     pub fn example() -> Verdict {
         let fact = |figure, value| Fact { figure, value };
         Verdict {
-            limit: Limit::TargetDisk,
+            limit: Bottleneck::TargetDisk,
             detail: None,
             share: 0.964,
             is_one_machine: false,
@@ -152,12 +154,16 @@ pub mod tests {
                 fact(Figure::DiskBusy, 0.993),
                 fact(Figure::DiskQueue, 31.25),
             ],
-            next: Some(Candidate { limit: Limit::Congestion, detail: Some(Detail::Loss), share: 0.118 }),
+            next: Some(BottleneckShare {
+                limit: Bottleneck::Congestion,
+                detail: Some(BottleneckDetail::Loss),
+                share: 0.118,
+            }),
         }
     }
 
-    pub fn advised() -> Advised {
-        Advised {
+    pub fn advised() -> Recommendation {
+        Recommendation {
             text: "db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time".into(),
             command: Some("sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864'".into()),
         }
@@ -169,12 +175,12 @@ pub mod tests {
         let lines = [
             example(),
             Verdict { next: None, ..example() },
-            two(Limit::SourceCpu, Some(Detail::Machine), true),
-            two(Limit::SourceCpu, Some(Detail::Machine), false),
-            two(Limit::Congestion, Some(Detail::Loss), false),
-            two(Limit::RateLimit, Some(Detail::Own), false),
-            two(Limit::None, Some(Detail::Even), false),
-            two(Limit::None, Some(Detail::Short), false),
+            two(Bottleneck::SourceCpu, Some(BottleneckDetail::Machine), true),
+            two(Bottleneck::SourceCpu, Some(BottleneckDetail::Machine), false),
+            two(Bottleneck::Congestion, Some(BottleneckDetail::Loss), false),
+            two(Bottleneck::RateLimit, Some(BottleneckDetail::Own), false),
+            two(Bottleneck::None, Some(BottleneckDetail::Even), false),
+            two(Bottleneck::None, Some(BottleneckDetail::Short), false),
         ]
         .map(|verdict| line(&verdict));
         insta::assert_snapshot!(lines.join("\n"), @r"
@@ -195,14 +201,14 @@ pub mod tests {
         {"advice":[{"command":"sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864'","text":"db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time"}],"detail":null,"evidence":["writing waited 96 % of the time","41.2 MB/s","the disk was busy 99 % of the time","31 requests in its queue"],"figures":{"bytes_per_s":41234567.0,"disk_busy":0.993,"disk_queue":31.25,"write_wait":0.964},"limit":"target-disk","next":{"limit":"congestion","share":0.118},"share":0.964}
         "#);
         assert_eq!(
-            now_json(Now { limit: Limit::Link, share: 0.123_45 }).to_string(),
+            now_json(CurrentBottleneck { limit: Bottleneck::Link, share: 0.123_45 }).to_string(),
             r#"{"limit":"link","share":0.123}"#
         );
     }
 
     #[test]
     fn what_a_worker_says_disturbs_no_terminal() {
-        let hostile = Advised { text: "a\x1bb".into(), command: Some("c\n".into()) };
+        let hostile = Recommendation { text: "a\x1bb".into(), command: Some("c\n".into()) };
         assert_eq!(advice(&hostile), "a\\u{1b}b: c\\n");
     }
 

@@ -1,6 +1,9 @@
 //! What there is to be shown, as a document of headings and tables.
 
-use haul_engine::survey::{Duplicates, Sample, Set, SizeClass, Sum, Survey, There, Totals, Unreadable};
+use haul_engine::survey::{
+    CompressionSample, DuplicateFiles, DuplicateSet, FileTotals, SizeClass, Survey, SurveyTotals, TargetSurvey,
+    UnreadableEntry,
+};
 use haul_proto::compression::chooser::PIPE_MIN_NS_PER_BYTE;
 use haul_proto::path::escape;
 
@@ -41,14 +44,14 @@ fn table(columns: &[&str], rows: Vec<Vec<String>>) -> Vec<Block> {
 }
 
 /// `12,408 files, 333.1 GB, in 301 directories`
-pub fn headline(totals: &Totals) -> String {
+pub fn headline(totals: &SurveyTotals) -> String {
     let directories = counted(totals.directories, "directory", "directories");
     format!("{}, {}, in {directories}", files(totals.files.files), size(totals.files.bytes))
 }
 
-fn totals(totals: &Totals, unreadable: &Unreadable) -> Vec<Block> {
+fn totals(totals: &SurveyTotals, unreadable: &UnreadableEntry) -> Vec<Block> {
     let mut rows = Vec::new();
-    let Totals { files: all, links, others, data_bytes, linked, filtered, left_out, .. } = totals;
+    let SurveyTotals { files: all, links, others, data_bytes, linked, filtered, left_out, .. } = totals;
     if *data_bytes != all.bytes {
         rows.push(("data", format!("{}; the rest is holes, which do not travel", size(*data_bytes))));
     }
@@ -77,7 +80,7 @@ fn totals(totals: &Totals, unreadable: &Unreadable) -> Vec<Block> {
     std::iter::once(Block::Text(headline(totals))).chain(facts).collect()
 }
 
-fn unreadable(unreadable: &Unreadable) -> Vec<Block> {
+fn unreadable(unreadable: &UnreadableEntry) -> Vec<Block> {
     if unreadable.count == 0 {
         return Vec::new();
     }
@@ -92,12 +95,12 @@ fn unreadable(unreadable: &Unreadable) -> Vec<Block> {
     vec![Block::List(lines)]
 }
 
-fn sum(sum: &Sum) -> String {
+fn sum(sum: &FileTotals) -> String {
     format!("{}, {}", files(sum.files), size(sum.bytes))
 }
 
-fn there(there: &There) -> Block {
-    let There { same, differs, missing, send_bytes } = there;
+fn there(there: &TargetSurvey) -> Block {
+    let TargetSurvey { same, differs, missing, send_bytes } = there;
     let mut rows = vec![("there", format!("{}: same size and time, they stay", sum(same)))];
     if differs.files > 0 {
         rows.push(("differ", format!("{}: something else has their names; -f replaces it", sum(differs))));
@@ -107,7 +110,7 @@ fn there(there: &There) -> Block {
     facts(rows)
 }
 
-fn sample(sample: &Sample) -> Vec<Block> {
+fn sample(sample: &CompressionSample) -> Vec<Block> {
     let read = format!("{} of {} were tried", size(sample.bytes), files(sample.files));
     let mut rows = vec![("sample", read)];
     for packed in &sample.methods {
@@ -121,7 +124,7 @@ fn sample(sample: &Sample) -> Vec<Block> {
 }
 
 /// What a copy between two hosts would choose by itself.
-fn choice(sample: &Sample) -> String {
+fn choice(sample: &CompressionSample) -> String {
     let quickest = sample.methods.iter().find_map(|packed| packed.bytes_per_s);
     let best = sample.methods.iter().map(|packed| packed.left).fold(1.0, f64::min);
     let Some(quickest) = quickest.filter(|_| sample.stubborn < STUBBORN_MIN && best < LEFT_MAX) else {
@@ -135,9 +138,9 @@ fn choice(sample: &Sample) -> String {
     format!("compressed over streams slower than {below}, sent as it is over faster ones{rest}")
 }
 
-fn duplicates(found: &Duplicates, rows: usize) -> Vec<Block> {
+fn duplicates(found: &DuplicateFiles, rows: usize) -> Vec<Block> {
     let mut lines = Vec::new();
-    let Duplicates { sets, spare, read, late, left_out, held_from, failed, biggest } = found;
+    let DuplicateFiles { sets, spare, read, late, left_out, held_from, failed, biggest } = found;
     lines.push((
         "to save",
         match sets {
@@ -163,7 +166,7 @@ fn duplicates(found: &Duplicates, rows: usize) -> Vec<Block> {
     if *failed > 0 {
         lines.push(("not compared", format!("{}: not readable, or changed meanwhile", files(*failed))));
     }
-    let shown = |set: &Set| {
+    let shown = |set: &DuplicateSet| {
         let names: Vec<_> = set.paths.iter().map(|path| escape(path)).collect();
         let more = set.files - names.len() as u64;
         let more = if more > 0 { format!(", and {} more", count(more)) } else { String::new() };
@@ -174,13 +177,13 @@ fn duplicates(found: &Duplicates, rows: usize) -> Vec<Block> {
     std::iter::once(facts(lines)).chain(table).collect()
 }
 
-fn sizes(classes: &[SizeClass], all: &Sum) -> Vec<Block> {
+fn sizes(classes: &[SizeClass], all: &FileTotals) -> Vec<Block> {
     let row = |class: &SizeClass| {
         let label = match class.from {
             0 => "nothing".to_owned(),
             from => format!("{} to {}", binary(from), binary(class.below)),
         };
-        let Sum { files, bytes } = class.sum;
+        let FileTotals { files, bytes } = class.sum;
         vec![label, count(files), share(files, all.files), size(bytes), share(bytes, all.bytes)]
     };
     table(&["size", "files", "of files", "bytes", "of bytes"], classes.iter().map(row).collect())
@@ -212,7 +215,9 @@ fn biggest(survey: &Survey, rows: usize) -> Vec<Block> {
 
 fn kinds(survey: &Survey, rows: usize) -> Vec<Block> {
     let all = survey.totals.files.bytes;
-    let row = |label: String, Sum { files, bytes }: Sum| vec![label, size(bytes), share(bytes, all), count(files)];
+    let row = |label: String, FileTotals { files, bytes }: FileTotals| {
+        vec![label, size(bytes), share(bytes, all), count(files)]
+    };
     let named = survey.kinds.iter().take(rows).map(|kind| row(ending(&kind.ending), kind.sum));
     let mut shown: Vec<_> = named.collect();
     let mut others = survey.other_kinds;
@@ -235,27 +240,27 @@ pub fn ending(ending: &[u8]) -> String {
 pub mod tests {
     use super::*;
     use crate::survey::outlook::Outlook;
-    use haul_engine::survey::{BigDirectory, BigFile, Kind, Node, Packed};
-    use haul_proto::compression::Method;
+    use haul_engine::survey::{BigDirectory, BigFile, ExtensionTotals, MethodResult, SurveyDirectory};
+    use haul_proto::compression::CompressionMethod;
 
-    fn sum_of(files: u64, bytes: u64) -> Sum {
-        Sum { files, bytes }
+    fn sum_of(files: u64, bytes: u64) -> FileTotals {
+        FileTotals { files, bytes }
     }
 
     /// A survey in which everything occurs.
     pub fn example() -> Survey {
-        let packed = |method, left, speed| Packed { method, left, bytes_per_s: Some(speed) };
-        let node = |name: &str, all: Sum, own: Sum, children| Node {
+        let packed = |method, left, speed| MethodResult { method, left, bytes_per_s: Some(speed) };
+        let node = |name: &str, all: FileTotals, own: FileTotals, children| SurveyDirectory {
             name: name.into(),
             all,
             own,
             children,
-            rest: Sum::default(),
+            rest: FileTotals::default(),
         };
         let below = node("a<b>", sum_of(2, 4_000_000), sum_of(2, 4_000_000), vec![]);
         let top = node("run7", sum_of(4, 5_000_007), sum_of(2, 1_000_007), vec![below]);
         Survey {
-            totals: Totals {
+            totals: SurveyTotals {
                 files: sum_of(4, 5_000_007),
                 directories: 2,
                 links: 1,
@@ -276,16 +281,19 @@ pub mod tests {
             ],
             files: vec![BigFile { path: b"run7/a<b>/x\x1b\xff".to_vec(), bytes: 4_000_000 }],
             kinds: vec![
-                Kind { ending: b"iso".to_vec(), sum: sum_of(1, 4_000_000) },
-                Kind { ending: vec![], sum: sum_of(2, 1_000_000) },
+                ExtensionTotals { ending: b"iso".to_vec(), sum: sum_of(1, 4_000_000) },
+                ExtensionTotals { ending: vec![], sum: sum_of(2, 1_000_000) },
             ],
             other_kinds: sum_of(1, 7),
-            tree: node("", sum_of(4, 5_000_007), Sum::default(), vec![top]),
-            unreadable: Unreadable { count: 30, first: vec![(b"run7/no".to_vec(), "Permission denied\nlook".into())] },
-            duplicates: Some(Duplicates {
+            tree: node("", sum_of(4, 5_000_007), FileTotals::default(), vec![top]),
+            unreadable: UnreadableEntry {
+                count: 30,
+                first: vec![(b"run7/no".to_vec(), "Permission denied\nlook".into())],
+            },
+            duplicates: Some(DuplicateFiles {
                 sets: 1,
                 spare: sum_of(4, 4_000_000),
-                biggest: vec![Set {
+                biggest: vec![DuplicateSet {
                     bytes: 1_000_000,
                     files: 5,
                     digest: [0xab; 32],
@@ -297,13 +305,13 @@ pub mod tests {
                 held_from: 11,
                 failed: 1,
             }),
-            sample: Some(Sample {
+            sample: Some(CompressionSample {
                 files: 2,
                 bytes: 3_000_000,
                 stubborn: 0.25,
-                methods: vec![packed(Method::Lz4, 0.5, 7e8), packed(Method::Zstd(3), 0.25, 3e8)],
+                methods: vec![packed(CompressionMethod::Lz4, 0.5, 7e8), packed(CompressionMethod::Zstd(3), 0.25, 3e8)],
             }),
-            there: Some(There {
+            there: Some(TargetSurvey {
                 same: sum_of(1, 7),
                 differs: sum_of(1, 1_000_000),
                 missing: sum_of(2, 4_000_000),
@@ -319,8 +327,8 @@ pub mod tests {
 
     #[test]
     fn what_would_not_shrink_is_sent_as_it_is() {
-        let methods = |left| vec![Packed { method: Method::Lz4, left, bytes_per_s: Some(2e8) }];
-        let said = |stubborn, left| choice(&Sample { files: 1, bytes: 1, stubborn, methods: methods(left) });
+        let methods = |left| vec![MethodResult { method: CompressionMethod::Lz4, left, bytes_per_s: Some(2e8) }];
+        let said = |stubborn, left| choice(&CompressionSample { files: 1, bytes: 1, stubborn, methods: methods(left) });
         assert!(said(1.0, 1.0).starts_with("sent as it is"));
         assert!(said(0.0, 0.97).starts_with("sent as it is"));
         assert_eq!(said(0.0, 0.5), "compressed over streams slower than 200 MB/s, sent as it is over faster ones");

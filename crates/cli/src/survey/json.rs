@@ -1,6 +1,6 @@
 //! A survey, for programs: one object a line (docs/JSON.md).
 
-use haul_engine::survey::{Duplicates, Sample, Sum, Survey, There};
+use haul_engine::survey::{CompressionSample, DuplicateFiles, FileTotals, Survey, TargetSurvey};
 use haul_proto::checksum::hex;
 use serde_json::{Map, Value, json};
 
@@ -39,11 +39,11 @@ fn tables(survey: &Survey) -> impl Iterator<Item = Line> {
     sizes.chain(directories).chain(files).chain(kinds).chain(others)
 }
 
-fn with_sum(line: Line, sum: &Sum) -> Line {
+fn with_sum(line: Line, sum: &FileTotals) -> Line {
     line.with("files", sum.files).with("bytes", sum.bytes)
 }
 
-fn sets(found: &Duplicates) -> impl Iterator<Item = Line> {
+fn sets(found: &DuplicateFiles) -> impl Iterator<Item = Line> {
     found.biggest.iter().map(|set| {
         let paths: Vec<Value> = set.paths.iter().map(|path| name_of(path).into()).collect();
         let line = Line::new("duplicates").with("files", set.files).with("bytes", set.bytes);
@@ -70,11 +70,11 @@ fn summary(survey: &Survey, outlook: &Outlook) -> Line {
         .with("estimate", estimate(outlook))
 }
 
-fn sum(Sum { files, bytes }: &Sum) -> Value {
+fn sum(FileTotals { files, bytes }: &FileTotals) -> Value {
     json!({"files": files, "bytes": bytes})
 }
 
-fn duplicates(found: &Duplicates) -> Value {
+fn duplicates(found: &DuplicateFiles) -> Value {
     json!({
         "sets": found.sets,
         "spare": sum(&found.spare),
@@ -86,7 +86,7 @@ fn duplicates(found: &Duplicates) -> Value {
     })
 }
 
-fn sample(sample: &Sample) -> Value {
+fn sample(sample: &CompressionSample) -> Value {
     let methods = sample.methods.iter().map(|packed| {
         json!({
             "codec": packed.method.codec().name(),
@@ -103,7 +103,7 @@ fn sample(sample: &Sample) -> Value {
     })
 }
 
-fn there(there: &There) -> Value {
+fn there(there: &TargetSurvey) -> Value {
     json!({
         "same": sum(&there.same),
         "differs": sum(&there.differs),

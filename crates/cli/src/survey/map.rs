@@ -1,7 +1,7 @@
 //! What the map of a page is drawn from: an array for each directory, `[name, bytes, files, bytes in it, files in it,
 //! bytes in what is not drawn, files in that, directories]`, and one for each type.
 
-use haul_engine::survey::{Node, Survey};
+use haul_engine::survey::{Survey, SurveyDirectory};
 use haul_proto::path::{disturbs, escape};
 use serde_json::{Value, json};
 
@@ -26,14 +26,14 @@ pub fn data(survey: &Survey) -> String {
 }
 
 /// Where one directory alone was named, that.
-fn root(tree: &Node) -> &Node {
+fn root(tree: &SurveyDirectory) -> &SurveyDirectory {
     match tree.children.as_slice() {
         [only] if tree.own.files == 0 && tree.rest.files == 0 => only,
         _ => tree,
     }
 }
 
-fn node(at: &Node) -> Value {
+fn node(at: &SurveyDirectory) -> Value {
     let name = if at.name.is_empty() { "all that was named".to_owned() } else { escape(&at.name) };
     let children: Vec<_> = at.children.iter().map(node).collect();
     json!([name, at.all.bytes, at.all.files, at.own.bytes, at.own.files, at.rest.bytes, at.rest.files, children])

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::{Summary, Way};
+use haul_engine::job::event::{Summary, TransportPath};
 use haul_engine::job::spec::{Host, Job, is_null, names_null};
 use serde_json::{Map, Value, json};
 
@@ -205,7 +205,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// What makes figures look better than the hardware is: caches, and what was not done at all.
-pub fn flattery(job: &Job, way: Option<&Way>, runs: &[Run]) -> Vec<String> {
+pub fn flattery(job: &Job, way: Option<&TransportPath>, runs: &[Run]) -> Vec<String> {
     let figures: Vec<&Figures> = runs.iter().filter_map(|run| run.result.as_ref().ok()).collect();
     let any = |is: &dyn Fn(&Figures) -> bool| figures.iter().any(|figures| is(figures));
     let reads = job.sources.iter().any(|source| !names_null(source.path.as_os_str()));
@@ -226,7 +226,7 @@ pub fn flattery(job: &Job, way: Option<&Way>, runs: &[Run]) -> Vec<String> {
     if any(&|run| run.bytes_on_wire > 0.0 && run.bytes_on_wire < run.bytes * 0.9) {
         said.push("the data was compressed on its way: with other data, or -c off, rates are others");
     }
-    if matches!(way, Some(Way::Tcp { .. }))
+    if matches!(way, Some(TransportPath::Tcp { .. }))
         && job.target.host == Host::Local
         && job.sources.iter().all(|source| source.host == Host::Local)
     {
@@ -238,7 +238,7 @@ pub fn flattery(job: &Job, way: Option<&Way>, runs: &[Run]) -> Vec<String> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use haul_engine::job::spec::{Access, Location, Options};
+    use haul_engine::job::spec::{JobOptions, Location, RemoteAccess};
 
     /// A run with a setting and a rate.
     pub fn run(round: u32, window: &str, streams: &str, bytes_per_s: f64) -> Run {
@@ -291,8 +291,8 @@ pub mod tests {
             list: None,
             sources: vec![Location { host: Host::Local, path: source.into() }],
             target: Location { host: Host::Remote { user: None, name: "db1".into() }, path: target.into() },
-            options: Options::default(),
-            access: Access::default(),
+            options: JobOptions::default(),
+            access: RemoteAccess::default(),
         };
         let run_with = |direct: f64, durable: f64| {
             let mut run = run(1, "8k", "1", 1e8);

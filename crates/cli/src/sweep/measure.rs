@@ -2,10 +2,10 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use haul_engine::job::event::{Event, Observer, Way};
-use haul_engine::job::runtime_control::Steering;
-use haul_engine::job::spec::{Job, Location, NULL_TARGET, Program, is_null};
-use haul_engine::scratch::Scratch;
+use haul_engine::job::event::{Event, Observer, TransportPath};
+use haul_engine::job::runtime_control::RuntimeControl;
+use haul_engine::job::spec::{Job, Location, NULL_TARGET, WorkerProgram, is_null};
+use haul_engine::scratch::ScratchSpace;
 use haul_engine::sys::cancel::Cancel;
 use haul_proto::path::escape;
 
@@ -17,11 +17,11 @@ use crate::signals::Watch;
 /// What runs need.
 pub struct Bench<'a> {
     /// What workers are started from.
-    pub program: Program,
+    pub program: WorkerProgram,
     /// Tells of signals.
     pub watch: &'a Watch,
     /// For SIGUSR1 and SIGUSR2.
-    pub steering: &'a Steering,
+    pub steering: &'a RuntimeControl,
 }
 
 /// What came of a run.
@@ -29,7 +29,7 @@ pub struct Measured {
     /// The run; `None` where it was stopped.
     pub run: Option<Run>,
     /// How data travelled.
-    pub way: Option<Way>,
+    pub way: Option<TransportPath>,
     /// What it made could not be removed: a line for people.
     pub leftover: Option<String>,
 }
@@ -76,11 +76,11 @@ pub fn is_nowhere(target: &Location) -> bool {
 }
 
 /// The job with a directory of its own as the target, unless that is null. `None` where that cannot be.
-fn placed(job: &Job, number: u64) -> Option<(Job, Option<Scratch>)> {
+fn placed(job: &Job, number: u64) -> Option<(Job, Option<ScratchSpace>)> {
     if is_nowhere(&job.target) {
         return Some((job.clone(), None));
     }
-    let scratch = Scratch::below(&job.target, number)?;
+    let scratch = ScratchSpace::below(&job.target, number)?;
     let mut job = Job { target: scratch.location().clone(), ..job.clone() };
     job.options.make_directory = true;
     Some((job, Some(scratch)))
@@ -106,7 +106,7 @@ impl Observer for Witness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_engine::job::spec::{Access, Host, Options};
+    use haul_engine::job::spec::{Host, JobOptions, RemoteAccess};
 
     fn job(target: &str) -> Job {
         let here = |path: &str| Location { host: Host::Local, path: path.into() };
@@ -114,8 +114,8 @@ mod tests {
             sources: vec![here("a")],
             list: None,
             target: here(target),
-            options: Options::default(),
-            access: Access::default(),
+            options: JobOptions::default(),
+            access: RemoteAccess::default(),
         }
     }
 

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use haul_engine::job::event::Way;
+use haul_engine::job::event::TransportPath;
 use haul_engine::job::spec::Job;
 use haul_engine::sys::cancel::Cancel;
 
@@ -87,7 +87,7 @@ struct UnderWay<'a> {
     sweep: &'a Sweep,
     journal: Journal,
     /// How data travelled, once that is known.
-    way: Option<Way>,
+    way: Option<TransportPath>,
     bench: Bench<'a>,
 }
 

@@ -1,32 +1,39 @@
 //! Advice in words: what `diagnose` found that could be done, with the command that does it.
 
 use haul_proto::advice::{WindowAdvice, WindowEnd};
-use haul_proto::diagnose::advice::{Advice, End, Terms, advise};
-use haul_proto::diagnose::{Case, Verdict};
-use haul_proto::wire::report::Final;
+use haul_proto::diagnose::advice::{Advice, AdviceEnd, AdviceTerms, advise};
+use haul_proto::diagnose::{JobMeasurements, Verdict};
+use haul_proto::wire::counters::FinalReport;
 
-use super::workers::{Role, Workers};
-use crate::job::event::{Advised, Compression, Path, Way};
+use super::workers::{WorkerRole, Workers};
+use crate::job::event::{CompressionResult, NetworkPath, Recommendation, TransportPath};
 use crate::job::spec::{Cipher, Fsync, Job, Verify};
 
 /// What could be done, in words. `source` is the source's last word, and `way` how its data travelled.
-pub fn advice(job: &Job, workers: &Workers, verdict: &Verdict, case: &Case, source: &Final, way: &Way) -> Vec<Advised> {
+pub fn advice(
+    job: &Job,
+    workers: &Workers,
+    verdict: &Verdict,
+    case: &JobMeasurements,
+    source: &FinalReport,
+    way: &TransportPath,
+) -> Vec<Recommendation> {
     let terms = terms(job, workers, source, way);
-    let say = |advice: &Advice| Speaker { workers, way }.say(*advice);
+    let say = |advice: &Advice| AdviceEvents { workers, way }.say(*advice);
     advise(verdict, case, &terms).iter().map(say).collect()
 }
 
-fn terms(job: &Job, workers: &Workers, source: &Final, way: &Way) -> Terms {
+fn terms(job: &Job, workers: &Workers, source: &FinalReport, way: &TransportPath) -> AdviceTerms {
     let options = &job.options;
-    let has_aes = [Role::Source, Role::Target].iter().all(|role| workers.hello(*role).aes);
-    let ratio = source.compression.map(|method| Compression::new(method, &source.counters).ratio);
-    Terms {
+    let has_aes = [WorkerRole::Source, WorkerRole::Target].iter().all(|role| workers.hello(*role).aes);
+    let ratio = source.compression.map(|method| CompressionResult::new(method, &source.counters).ratio);
+    AdviceTerms {
         streams: options.streams,
         compression: options.compression,
         ratio: ratio.unwrap_or(1.0),
         slow_cipher: has_aes && options.cipher == Cipher::ChaCha20Poly1305 && !workers.is_one(),
         own_windows: options.window_bytes.is_some(),
-        windows: [Role::Source, Role::Target].map(|role| workers.hello(role).windows),
+        windows: [WorkerRole::Source, WorkerRole::Target].map(|role| workers.hello(role).windows),
         path: source.path,
         own_congestion: options.congestion.is_some(),
         waits_for_disk: options.fsync != Fsync::None && options.verify != Verify::Disk,
@@ -37,25 +44,26 @@ fn terms(job: &Job, workers: &Workers, source: &Final, way: &Way) -> Terms {
 
 /// The fastest link between the two hosts, as far as their systems say how fast they are, if it is faster than the one
 /// that was used.
-fn faster(workers: &Workers, way: &Way) -> u32 {
-    let Way::Tcp { path: Path { mbit_per_s: Some(used), .. }, .. } = way else { return 0 };
-    let [source, target] = [Role::Source, Role::Target].map(|role| &workers.hello(role).addresses);
+fn faster(workers: &Workers, way: &TransportPath) -> u32 {
+    let TransportPath::Tcp { path: NetworkPath { mbit_per_s: Some(used), .. }, .. } = way else { return 0 };
+    let [source, target] = [WorkerRole::Source, WorkerRole::Target].map(|role| &workers.hello(role).addresses);
     let links = source.iter().flat_map(|near| target.iter().map(move |far| (near, far)));
     let speeds =
         links.filter(|(near, far)| near.shares_subnet(far)).map(|(near, far)| near.mbit_per_s.min(far.mbit_per_s));
     speeds.max().filter(|fastest| fastest > used).unwrap_or(0)
 }
 
-struct Speaker<'w> {
+struct AdviceEvents<'w> {
     workers: &'w Workers,
-    way: &'w Way,
+    way: &'w TransportPath,
 }
 
-impl Speaker<'_> {
-    fn say(&self, advice: Advice) -> Advised {
-        let host = |end| self.workers.label(if end == End::Source { Role::Source } else { Role::Target });
-        let option = |text: &str, command: String| Advised { text: text.to_owned(), command: Some(command) };
-        let plain = |text: String| Advised { text, command: None };
+impl AdviceEvents<'_> {
+    fn say(&self, advice: Advice) -> Recommendation {
+        let host =
+            |end| self.workers.label(if end == AdviceEnd::Source { WorkerRole::Source } else { WorkerRole::Target });
+        let option = |text: &str, command: String| Recommendation { text: text.to_owned(), command: Some(command) };
+        let plain = |text: String| Recommendation { text, command: None };
         match advice {
             Advice::Window(window) => self.window(window),
             Advice::OwnWindows => plain("the kernel's own windows can be larger: leave out -w".to_owned()),
@@ -86,7 +94,9 @@ impl Speaker<'_> {
             Advice::Others { end } => plain(format!("{}: other programs have most of the processors", host(end))),
             Advice::SpreadInterrupts => {
                 let interface = match self.way {
-                    Way::Tcp { path: Path { interface: Some(interface), .. }, .. } => interface.as_str(),
+                    TransportPath::Tcp { path: NetworkPath { interface: Some(interface), .. }, .. } => {
+                        interface.as_str()
+                    }
                     _ => "INTERFACE",
                 };
                 let command = format!("ethtool -L {interface} combined N");
@@ -95,13 +105,13 @@ impl Speaker<'_> {
         }
     }
 
-    fn window(&self, advice: WindowAdvice) -> Advised {
+    fn window(&self, advice: WindowAdvice) -> Recommendation {
         let WindowAdvice { end, percent, now_bytes, wanted_bytes } = advice;
         let (role, window, setting) = match end {
-            WindowEnd::TargetReceives => (Role::Target, "receive", "tcp_rmem='4096 131072"),
-            WindowEnd::SourceSends => (Role::Source, "send", "tcp_wmem='4096 16384"),
+            WindowEnd::TargetReceives => (WorkerRole::Target, "receive", "tcp_rmem='4096 131072"),
+            WindowEnd::SourceSends => (WorkerRole::Source, "send", "tcp_wmem='4096 16384"),
         };
-        Advised {
+        Recommendation {
             text: format!(
                 "{}: TCP's {window} window, at most {now_bytes} bytes, held the streams back {percent} % of the time",
                 self.workers.label(role)

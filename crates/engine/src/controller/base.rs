@@ -2,7 +2,7 @@
 //! typed; an end is only told.
 
 use haul_proto::path::{Name, escape};
-use haul_proto::wire::request::Operand;
+use haul_proto::wire::request::TargetOperand;
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
@@ -55,7 +55,7 @@ pub fn way_below(source: &Location) -> Result<Vec<Name>, Error> {
 }
 
 /// Two operands of one name would end up in one place.
-pub fn refuse_twins(operands: &[Operand], below: &[Vec<Name>]) -> Result<(), Error> {
+pub fn refuse_twins(operands: &[TargetOperand], below: &[Vec<Name>]) -> Result<(), Error> {
     let way = |number: usize| below.get(number).map_or(&[][..], |names| names);
     let mut seen = HashSet::new();
     let mut named =
@@ -75,17 +75,17 @@ fn bytes(source: &Location) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::spec::{Access, Host, Options};
+    use crate::job::spec::{Host, JobOptions, RemoteAccess};
 
     fn job(base: Option<&str>, sources: &[&str]) -> Job {
         let at = |path: &str| Location { host: Host::Local, path: path.into() };
-        let options = Options { base: base.map(Into::into), ..Options::default() };
+        let options = JobOptions { base: base.map(Into::into), ..JobOptions::default() };
         Job {
             sources: sources.iter().map(|path| at(path)).collect(),
             list: None,
             target: at("t"),
             options,
-            access: Access::default(),
+            access: RemoteAccess::default(),
         }
     }
 
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn two_operands_of_one_name_are_refused_unless_they_go_to_different_places() {
         let operand =
-            |name: &str| Operand { name: Name::new(name.as_bytes()).ok(), directory: false, device: 0, inode: 0 };
+            |name: &str| TargetOperand { name: Name::new(name.as_bytes()).ok(), directory: false, device: 0, inode: 0 };
         let operands = |names: &[&str]| names.iter().map(|name| operand(name)).collect::<Vec<_>>();
         assert!(refuse_twins(&operands(&["a", "b"]), &[]).is_ok());
         assert!(matches!(refuse_twins(&operands(&["a", "b", "a"]), &[]), Err(Error::Usage(_))));

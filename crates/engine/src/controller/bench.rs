@@ -3,19 +3,19 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use haul_proto::wire::measure::{MeasureRequest, Measured};
-use haul_proto::wire::report::{Hello, WorkerMessage};
+use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest};
+use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use super::reports::Reports;
+use super::reports::ReportChecker;
 use super::settings::{suite, workers_silence_ms};
-use super::workers::{Role, Workers};
+use super::workers::{WorkerRole, Workers};
 use crate::job::error::Error;
 use crate::job::event::Observer;
-use crate::job::spec::{Job, Program, names_null};
+use crate::job::spec::{Job, WorkerProgram, names_null};
 use crate::sys::cancel::Cancel;
 
 /// Both ends of a job, which is not carried out.
@@ -27,13 +27,13 @@ pub struct Benches<'a> {
 
 /// What was measured at an end.
 #[derive(Debug, Clone)]
-pub struct AtEnd {
+pub struct EndMeasurement {
     /// The host, as the user named it.
     pub label: String,
     /// What its worker said of itself.
-    pub hello: Hello,
+    pub hello: WorkerHello,
     /// What it measured.
-    pub measured: Measured,
+    pub measured: MeasureAnswer,
     /// How far its clock is ahead of this one, in microseconds; up to the time that its answer took too little.
     pub clock_ahead_us: i64,
 }
@@ -42,7 +42,7 @@ impl<'a> Benches<'a> {
     /// Starts what the job would start.
     pub fn start(
         job: &'a Job,
-        program: &Program,
+        program: &WorkerProgram,
         cancel: &'a Cancel,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
@@ -51,24 +51,24 @@ impl<'a> Benches<'a> {
     }
 
     /// Measures source and target, one after the other, since they may be one machine; where they are one worker, once.
-    pub fn measure(&mut self, compute: Duration) -> Result<[AtEnd; 2], Error> {
+    pub fn measure(&mut self, compute: Duration) -> Result<[EndMeasurement; 2], Error> {
         let (path, source) = (self.job.target.path.clone(), self.job.sources.first().map(|source| source.path.clone()));
         let source = source.filter(|path| !names_null(path.as_os_str()));
         if self.workers.is_one() {
-            let both = self.measure_one(Role::Source, Some(&path), source.as_deref(), compute)?;
+            let both = self.measure_one(WorkerRole::Source, Some(&path), source.as_deref(), compute)?;
             return Ok([both.clone(), both]);
         }
-        let source = self.measure_one(Role::Source, None, source.as_deref(), compute)?;
-        Ok([source, self.measure_one(Role::Target, Some(&path), None, compute)?])
+        let source = self.measure_one(WorkerRole::Source, None, source.as_deref(), compute)?;
+        Ok([source, self.measure_one(WorkerRole::Target, Some(&path), None, compute)?])
     }
 
     fn measure_one(
         &mut self,
-        role: Role,
+        role: WorkerRole,
         path: Option<&Path>,
         cold: Option<&Path>,
         compute: Duration,
-    ) -> Result<AtEnd, Error> {
+    ) -> Result<EndMeasurement, Error> {
         let bytes = |path: Option<&Path>| path.map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
         let request = MeasureRequest {
             path: bytes(path),
@@ -79,14 +79,14 @@ impl<'a> Benches<'a> {
         };
         self.workers.send(role, &ControllerMessage::Measure(request))?;
         let (from, message) = self.workers.receive(self.cancel, None, false)?;
-        let mut reports = Reports::of_measurements(self.job, self.workers.is_one());
+        let mut reports = ReportChecker::of_measurements(self.job, self.workers.is_one());
         reports.take(from, &message, || self.workers.label(from))?;
         match (from, message) {
             (from, WorkerMessage::Measured(measured)) if from == role => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 let now_us = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
                 let clock_us = i64::try_from(measured.clock_us).unwrap_or(i64::MAX);
-                Ok(AtEnd {
+                Ok(EndMeasurement {
                     label: self.workers.label(role),
                     hello: self.workers.hello(role).clone(),
                     measured: *measured,

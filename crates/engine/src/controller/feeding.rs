@@ -4,10 +4,10 @@
 //! The thread that reads the list waits for the list, for the links, and for the target to have passed by what it was
 //! told before. Nobody waits for it.
 
+use haul_proto::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, LISTED_BATCHES_AHEAD, PATH_MAX};
 use haul_proto::path::Name;
-use haul_proto::wire::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, LISTED_BATCHES_AHEAD, PATH_MAX};
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::listed::{Paths, Place, Places};
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::list_batch::{DestinationBatch, OperandDestination, SourceBatch};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 use std::os::unix::ffi::OsStrExt;
@@ -17,11 +17,11 @@ use std::thread;
 use std::time::Duration;
 
 use super::base::{way_below, whole_path};
-use super::twins::Twins;
-use super::workers::{Outlet, Role, Workers};
+use super::twins::DuplicateTargets;
+use super::workers::{WorkerOutput, WorkerRole, Workers};
 use crate::job::display_path::own_name;
 use crate::job::error::Error;
-use crate::job::spec::{Line, Lines, List, Location};
+use crate::job::spec::{ListLine, ListReader, Location, SourceList};
 use crate::metrics::control_channel::LinkWriter;
 use crate::sys::sync::lock;
 
@@ -31,33 +31,33 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const FULL: usize = LISTED_BATCH_BYTES / 2;
 
 /// A list on its way to the ends. Ends when this is dropped.
-pub struct Feeding(Arc<Window>);
+pub struct ListFeed(Arc<BatchWindow>);
 
 /// The batches that were told and not passed by.
 #[derive(Default)]
-struct Window {
-    state: Mutex<State>,
+struct BatchWindow {
+    state: Mutex<FeedState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct FeedState {
     ahead: usize,
     stopped: bool,
 }
 
-impl Feeding {
+impl ListFeed {
     /// Begins with the list's first line, in a thread of its own.
-    pub fn start(list: &List, base: Option<&Path>, workers: &Workers) -> Result<Self, Error> {
-        let window = Arc::new(Window::default());
-        let feeder = Feeder {
+    pub fn start(list: &SourceList, base: Option<&Path>, workers: &Workers) -> Result<Self, Error> {
+        let window = Arc::new(BatchWindow::default());
+        let feeder = ListFeeder {
             lines: (list.open)(),
             base: base.map(Path::to_owned),
-            source: workers.writer(Role::Source),
-            target: workers.writer(Role::Target),
+            source: workers.writer(WorkerRole::Source),
+            target: workers.writer(WorkerRole::Target),
             outlet: workers.outlet(),
             window: Arc::clone(&window),
-            twins: Twins::default(),
+            twins: DuplicateTargets::default(),
             next: 0,
         };
         let spawned = thread::Builder::new().name("haul-list".into()).spawn(move || {
@@ -77,14 +77,14 @@ impl Feeding {
     }
 }
 
-impl Drop for Feeding {
+impl Drop for ListFeed {
     fn drop(&mut self) {
         lock(&self.0.state).stopped = true;
         self.0.changed.notify_all();
     }
 }
 
-impl Window {
+impl BatchWindow {
     /// Waits until one more batch may be told; `None` when the job is over.
     fn enter(&self) -> Option<()> {
         let mut state = lock(&self.state);
@@ -100,20 +100,20 @@ impl Window {
     }
 }
 
-struct Feeder {
-    lines: Box<dyn Lines>,
+struct ListFeeder {
+    lines: Box<dyn ListReader>,
     base: Option<PathBuf>,
     source: LinkWriter,
     target: LinkWriter,
-    outlet: Outlet,
-    window: Arc<Window>,
-    twins: Twins,
+    outlet: WorkerOutput,
+    window: Arc<BatchWindow>,
+    twins: DuplicateTargets,
     /// The number of the next source.
     next: u32,
 }
 
 /// The methods return `None` when the job is over: an end that is gone is noticed where it is listened to.
-impl Feeder {
+impl ListFeeder {
     fn feed(mut self) -> Option<()> {
         loop {
             let (paths, places) = self.gather()?;
@@ -129,19 +129,19 @@ impl Feeder {
     }
 
     /// As many sources as the list has at hand, one at least unless it has ended.
-    fn gather(&mut self) -> Option<(Paths, Places)> {
+    fn gather(&mut self) -> Option<(SourceBatch, DestinationBatch)> {
         let most = LISTED_BATCH_MAX.min((u32::MAX - self.next) as usize);
-        let mut paths = Paths { first: self.next, paths: Vec::new(), last: false };
-        let mut places = Places { first: self.next, places: Vec::new() };
+        let mut paths = SourceBatch { first: self.next, paths: Vec::new(), last: false };
+        let mut places = DestinationBatch { first: self.next, places: Vec::new() };
         let mut bytes = 0;
         while !paths.last && bytes < FULL && paths.paths.len() < most.max(1) {
             let patience = if paths.paths.is_empty() { PATIENCE } else { Duration::ZERO };
             match self.lines.next(patience) {
-                Line::Source(_) if most == 0 => {
+                ListLine::Source(_) if most == 0 => {
                     self.complain(Vec::new(), "a list has at most 4,294,967,295 lines")?;
                     paths.last = true;
                 }
-                Line::Source(source) => match self.place(&source) {
+                ListLine::Source(source) => match self.place(&source) {
                     Ok((path, place)) => {
                         bytes += path.len();
                         paths.paths.push(path);
@@ -149,11 +149,11 @@ impl Feeder {
                     }
                     Err(text) => self.complain(source.path.as_os_str().as_bytes().to_vec(), &text)?,
                 },
-                Line::Bad(line, text) => self.complain(line, &text)?,
-                Line::NotYet if self.window.is_stopped() => return None,
-                Line::NotYet if paths.paths.is_empty() => {}
-                Line::NotYet => break,
-                Line::End(error) => {
+                ListLine::Bad(line, text) => self.complain(line, &text)?,
+                ListLine::NotYet if self.window.is_stopped() => return None,
+                ListLine::NotYet if paths.paths.is_empty() => {}
+                ListLine::NotYet => break,
+                ListLine::End(error) => {
                     paths.last = true;
                     if let Some(text) = error {
                         self.complain(Vec::new(), &text)?;
@@ -165,7 +165,7 @@ impl Feeder {
     }
 
     /// The path of a source for its own end, and where it goes at the other.
-    fn place(&mut self, source: &Location) -> Result<(Vec<u8>, Place), String> {
+    fn place(&mut self, source: &Location) -> Result<(Vec<u8>, OperandDestination), String> {
         let below = match &self.base {
             None => Vec::new(),
             Some(_) if source.path.is_absolute() => {
@@ -181,7 +181,7 @@ impl Feeder {
         if path.len() > PATH_MAX {
             return Err("this is longer than any path".into());
         }
-        let place = Place { below, name };
+        let place = OperandDestination { below, name };
         match self.twins.is_new(&place) {
             true => Ok((path, place)),
             false => Err("an earlier line leads to the same name at the target\nwith a base (-d), paths are made anew there; or copy it by itself, to another directory".into()),
@@ -191,10 +191,10 @@ impl Feeder {
     /// Reports a line as the source would: it is one of those that were asked for and cannot be copied.
     fn complain(&self, path: Vec<u8>, text: &str) -> Option<()> {
         let text = format!("{}: {text}", self.lines.position());
-        self.outlet.say(Role::Source, WorkerMessage::FileFailed { path, text }).then_some(())
+        self.outlet.say(WorkerRole::Source, WorkerMessage::FileFailed { path, text }).then_some(())
     }
 }
 
 fn tell(link: &LinkWriter, message: &ControllerMessage) -> Option<()> {
-    link.send(Channel::Controller, &message.encode()).ok()
+    link.send(LinkChannel::Controller, &message.encode()).ok()
 }

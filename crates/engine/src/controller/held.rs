@@ -9,12 +9,12 @@ const EVENTS_MAX: usize = 4096;
 const BYTES_MAX: usize = 1 << 20;
 
 /// Events that wait; none from the moment of their release.
-pub struct Held {
+pub struct HeldEvents {
     events: Option<Vec<Event>>,
     bytes: usize,
 }
 
-impl Held {
+impl HeldEvents {
     /// None waits yet.
     pub fn new() -> Self {
         Self { events: Some(Vec::new()), bytes: 0 }
@@ -55,7 +55,7 @@ mod tests {
         }
     }
 
-    fn passed(held: &mut Held, texts: impl Iterator<Item = String>) -> Seen {
+    fn passed(held: &mut HeldEvents, texts: impl Iterator<Item = String>) -> Seen {
         let mut seen = Seen::default();
         texts.for_each(|text| held.pass(Event::Notice(text), &mut seen));
         seen
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn events_wait_until_they_are_released() {
-        let mut held = Held::new();
+        let mut held = HeldEvents::new();
         let mut seen = passed(&mut held, ["a", "b"].map(str::to_owned).into_iter());
         assert!(seen.0.is_empty());
         held.release(&mut seen);
@@ -75,7 +75,7 @@ mod tests {
     fn a_flood_of_events_or_bytes_does_not_wait() {
         for (count, len) in [(EVENTS_MAX, 1), (BYTES_MAX / (64 << 10), 64 << 10)] {
             let text = |number: usize| format!("{number}{}", "x".repeat(len)).split_off(number.to_string().len());
-            let mut held = Held::new();
+            let mut held = HeldEvents::new();
             assert!(passed(&mut held, (0..count).map(text)).0.is_empty(), "{count} events of {len} bytes wait");
             let seen = passed(&mut held, (count..count + 2).map(text)).0;
             assert_eq!(seen.len(), count + 2);

@@ -13,43 +13,43 @@ const MESSAGES_MAX: usize = 1024;
 const BYTES_MAX: usize = 4 << 20;
 
 /// The end that messages are put into. Clones put into the same queue.
-pub struct Sender<T> {
+pub struct InboxSender<T> {
     messages: SyncSender<(usize, T)>,
-    room: Arc<Room>,
+    room: Arc<InboxRoom>,
 }
 
 /// The end that they are taken out of. When it is dropped, nobody waits any more.
 pub struct Inbox<T> {
     messages: Receiver<(usize, T)>,
-    room: Arc<Room>,
+    room: Arc<InboxRoom>,
 }
 
 #[derive(Default)]
-struct Room {
-    state: Mutex<State>,
+struct InboxRoom {
+    state: Mutex<InboxState>,
     freed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct InboxState {
     bytes: usize,
     is_closed: bool,
 }
 
 /// An empty queue.
-pub fn queue<T>() -> (Sender<T>, Inbox<T>) {
+pub fn queue<T>() -> (InboxSender<T>, Inbox<T>) {
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
-    let room = Arc::new(Room::default());
-    (Sender { messages: sender, room: Arc::clone(&room) }, Inbox { messages: receiver, room })
+    let room = Arc::new(InboxRoom::default());
+    (InboxSender { messages: sender, room: Arc::clone(&room) }, Inbox { messages: receiver, room })
 }
 
-impl<T> Clone for Sender<T> {
+impl<T> Clone for InboxSender<T> {
     fn clone(&self) -> Self {
         Self { messages: self.messages.clone(), room: Arc::clone(&self.room) }
     }
 }
 
-impl<T> Sender<T> {
+impl<T> InboxSender<T> {
     /// Puts in a message that had so many bytes. Waits while there are too many; `false` when nobody listens any more. One
     /// message alone may have more bytes than there is room for.
     pub fn send(&self, bytes: usize, message: T) -> bool {

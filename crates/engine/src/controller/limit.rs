@@ -11,7 +11,7 @@ const PRESENT: Duration = Duration::from_secs(2);
 const BETWEEN_FIGURES: Duration = Duration::from_millis(50);
 
 /// A job's limit.
-pub struct Limit {
+pub struct RateLimit {
     bytes_per_s: Option<u64>,
     /// What the ends allow, whatever the caller wants.
     allowed: Option<u64>,
@@ -20,7 +20,7 @@ pub struct Limit {
     figures: VecDeque<(Instant, u64)>,
 }
 
-impl Limit {
+impl RateLimit {
     /// As the job begins.
     pub fn new(bytes_per_s: Option<u64>, handle: &RateHandle) -> Self {
         Self { bytes_per_s, allowed: None, handle: handle.clone(), figures: VecDeque::new() }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_present_rate_forgets_what_was_before() {
-        let mut limit = Limit::new(None, &RateHandle::new());
+        let mut limit = RateLimit::new(None, &RateHandle::new());
         let began = Instant::now();
         for tick in 0..40u64 {
             // Ten times as fast in the first half.
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn the_ends_limit_holds_whatever_is_wanted() {
         let handle = RateHandle::new();
-        let mut limit = Limit::new(None, &handle);
+        let mut limit = RateLimit::new(None, &handle);
         limit.allow([0, 3 << 20]);
         assert_eq!(limit.bytes_per_s(), Some(3 << 20));
         handle.double();
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_limit_can_be_lifted_but_not_that_of_the_ends() {
         let handle = RateHandle::new();
-        let mut limit = Limit::new(Some(1 << 20), &handle);
+        let mut limit = RateLimit::new(Some(1 << 20), &handle);
         handle.set(None);
         assert_eq!((limit.look(0), limit.bytes_per_s()), (Some(None), None));
         limit.allow([3 << 20]);
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_change_is_told_once_and_kept() {
         let handle = RateHandle::new();
-        let mut limit = Limit::new(Some(1 << 20), &handle);
+        let mut limit = RateLimit::new(Some(1 << 20), &handle);
         assert_eq!(limit.look(0), None);
         handle.double();
         assert_eq!((limit.look(5), limit.look(6), limit.bytes_per_s()), (Some(Some(2 << 20)), None, Some(2 << 20)));

@@ -25,52 +25,58 @@ mod wishes;
 mod workers;
 
 use haul_proto::diagnose::pauses::Pauses;
-use haul_proto::diagnose::watch::Watch;
-use haul_proto::diagnose::{Case, Verdict, diagnose};
-use haul_proto::need::InTheWay;
+use haul_proto::diagnose::watch::BottleneckWatch;
+use haul_proto::diagnose::{JobMeasurements, Verdict, diagnose};
+use haul_proto::limits::EXPECTED_PIECE_MAX;
+use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
-use haul_proto::wire::limits::EXPECTED_PIECE_MAX;
-use haul_proto::wire::listed::ListedKinds;
-use haul_proto::wire::load::{Load, StreamFigures};
-use haul_proto::wire::owners::OwnerRules;
-use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::report::{Counters, Final, WorkerMessage};
-use haul_proto::wire::request::{ControllerMessage, Operand, SourceRequest, TargetRequest};
-use haul_proto::wire::rules::Rules;
-use haul_proto::wire::sandbox::Sandbox;
-use haul_proto::wire::slow::SlowFile;
+use haul_proto::sync::{DeleteMode, EqualityTest, SyncCounters, SyncOptions};
+use haul_proto::wire::counters::{Counters, FinalReport};
+use haul_proto::wire::list_batch::ListedKinds;
+use haul_proto::wire::owners::OwnerOptions;
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::{ControllerMessage, SourceRequest, TargetOperand, TargetRequest};
+use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
+use haul_proto::wire::sandbox::SandboxReport;
+use haul_proto::wire::slowest_files::SlowFile;
+use haul_proto::wire::source_activity::SourceActivity;
 use haul_proto::wire::storage::StorageRequest;
-use haul_proto::wire::sync::{Delete, Equal, SyncFigures, SyncRules};
-use haul_proto::wire::work::Work;
+use haul_proto::wire::write_options::WriteOptions;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use self::base::{refuse_twins, ways_below, whole_path};
-use self::feeding::Feeding;
-use self::held::Held;
-use self::reports::Reports;
-use self::routes::{Direction, directions, shown};
+use self::feeding::ListFeed;
+use self::held::HeldEvents;
+use self::reports::ReportChecker;
+use self::routes::{ConnectDirection, directions, shown};
 use self::settings::{links, session_settings, suite_name};
-use self::way::Listening;
-use self::wishes::{Wish, Wishes};
-use self::workers::{Role, Workers};
+use self::way::PendingListen;
+use self::wishes::{ControlRequest, ControlRequests};
+use self::workers::{WorkerRole, Workers};
 use crate::job::End;
 use crate::job::display_path::own_name;
 use crate::job::error::{Error, GO_ON, Outcome};
-use crate::job::event::{Advised, Comparison, Compression, Event, Observer, Progress, Summary, Way};
-use crate::job::spec::{Against, Checksum, DeltaFigures, DeltaRules, Fsync, Job, Location, Piped, Program, Verify};
+use crate::job::event::{
+    ComparisonResult, CompressionResult, Event, Observer, Progress, Recommendation, Summary, TransportPath,
+};
+use crate::job::spec::{
+    ChecksumOptions, ChecksumReference, DeltaCounters, DeltaOptions, Fsync, Job, Location, PipeEnd, Verify,
+    WorkerProgram,
+};
 use crate::sys::cancel::Cancel;
 
 pub use self::repeat::run;
 
 /// What came of one attempt.
-struct Attempt {
+struct JobAttempt {
     outcome: Outcome,
     /// The last counters of source and target.
     ends: [Counters; 2],
     /// What else was told to have come of it.
-    sync: SyncFigures,
+    sync: SyncCounters,
     /// The one operand, a directory, was to become a directory that did not exist.
     new_tree: bool,
     /// Deltas that gave another value than the source said, those of earlier attempts included.
@@ -79,17 +85,17 @@ struct Attempt {
     notices: [u64; 2],
 }
 
-impl Attempt {
+impl JobAttempt {
     /// It could not begin.
     fn failed(error: Error) -> Self {
-        let (ends, sync) = ([Counters::default(); 2], SyncFigures::default());
+        let (ends, sync) = ([Counters::default(); 2], SyncCounters::default());
         Self { outcome: Err(error), ends, sync, new_tree: false, wrong_deltas: 0, notices: [0; 2] }
     }
 }
 
 /// What earlier attempts of a job have done.
 #[derive(Debug, Clone, Copy, Default)]
-struct Earlier {
+struct EarlierAttempts {
     /// One of them had begun, and broke.
     was_under_way: bool,
     /// One of them began the tree that the one operand, a directory, becomes.
@@ -103,42 +109,42 @@ struct Earlier {
 /// Carries a job out, once.
 fn attempt(
     job: &Job,
-    program: &Program,
+    program: &WorkerProgram,
     cancel: &Cancel,
-    wishes: &mut Wishes,
+    wishes: &mut ControlRequests,
     observer: &mut dyn Observer,
-    earlier: Earlier,
-) -> Attempt {
+    earlier: EarlierAttempts,
+) -> JobAttempt {
     let begun = Instant::now();
     let workers = match Workers::start(job, program, cancel, observer) {
         Ok(workers) => workers,
-        Err(error) => return Attempt::failed(error),
+        Err(error) => return JobAttempt::failed(error),
     };
-    let mut copy = Copy {
+    let mut copy = TransferController {
         job,
-        reports: Reports::new(job, workers.is_one()),
+        reports: ReportChecker::new(job, workers.is_one()),
         workers,
         cancel,
         observer,
         failed: 0,
         left_out: 0,
         ends: [Counters::default(); 2],
-        loads: Loads::default(),
+        loads: EndMetrics::default(),
         slowest: Vec::new(),
         delta: None,
-        sync: SyncFigures::default(),
-        work: Work::default(),
-        watch: Watch::default(),
+        sync: SyncCounters::default(),
+        work: SourceActivity::default(),
+        watch: BottleneckWatch::default(),
         pauses: Pauses::default(),
         streams_max: 0,
         blake3: false,
         finals: HashMap::new(),
         sandboxes: [None, None],
-        listening: Listening::default(),
+        listening: PendingListen::default(),
         directions: Vec::new(),
         connector: None,
-        way: Way::None,
-        held: Held::new(),
+        way: TransportPath::None,
+        held: HeldEvents::new(),
         notices: earlier.notices,
         streams: 0,
         wishes,
@@ -159,7 +165,7 @@ fn attempt(
     }
     let wrong_deltas = copy.delta.map_or(0, |figures| u32::try_from(figures.wrong).unwrap_or(u32::MAX));
     let (new_tree, notices) = (copy.new_tree, copy.notices);
-    Attempt { outcome, ends: copy.ends, sync: copy.sync, new_tree, wrong_deltas, notices }
+    JobAttempt { outcome, ends: copy.ends, sync: copy.sync, new_tree, wrong_deltas, notices }
 }
 
 fn check(job: &Job) -> Result<(), Error> {
@@ -178,16 +184,16 @@ fn check(job: &Job) -> Result<(), Error> {
 
 /// Where both ends' time goes, as they say.
 #[derive(Default)]
-struct Loads {
+struct EndMetrics {
     /// Of source and target, the latest.
-    latest: [Load; 2],
+    latest: [ResourceMetrics; 2],
     /// What their streams did, as they say at the end.
     streams: [Vec<StreamFigures>; 2],
 }
 
-impl Loads {
+impl EndMetrics {
     /// A worker that is both ends tells it once.
-    fn tell(&mut self, role: Role, load: Load, is_one: bool) {
+    fn tell(&mut self, role: WorkerRole, load: ResourceMetrics, is_one: bool) {
         self.latest[role.index()] = load;
         if is_one {
             self.latest[role.other().index()] = load;
@@ -195,11 +201,11 @@ impl Loads {
     }
 }
 
-struct Copy<'a> {
+struct TransferController<'a> {
     job: &'a Job,
     workers: Workers,
     /// Checks what they report.
-    reports: Reports,
+    reports: ReportChecker,
     cancel: &'a Cancel,
     observer: &'a mut dyn Observer,
     failed: u64,
@@ -207,28 +213,28 @@ struct Copy<'a> {
     /// The latest counters of source and target.
     ends: [Counters; 2],
     /// Where their time goes.
-    loads: Loads,
+    loads: EndMetrics,
     /// The files that took longest, as the target says.
     slowest: Vec<SlowFile>,
-    delta: Option<DeltaFigures>,
-    sync: SyncFigures,
+    delta: Option<DeltaCounters>,
+    sync: SyncCounters,
     /// What the source is at, as it says.
-    work: Work,
-    watch: Watch,
+    work: SourceActivity,
+    watch: BottleneckWatch,
     pauses: Pauses,
     /// The last words of those that have finished.
-    finals: HashMap<Role, Final>,
+    finals: HashMap<WorkerRole, FinalReport>,
     /// How far source and target have confined themselves, once they have said so.
-    sandboxes: [Option<Sandbox>; 2],
-    listening: Listening,
+    sandboxes: [Option<SandboxReport>; 2],
+    listening: PendingListen,
     /// In which directions data connections may be made: those that were not tried yet.
-    directions: Vec<Direction>,
+    directions: Vec<ConnectDirection>,
     /// The end that made them.
-    connector: Option<Role>,
+    connector: Option<WorkerRole>,
     /// How the data travels, once that is known.
-    way: Way,
+    way: TransportPath,
     /// What waits until the way is known.
-    held: Held,
+    held: HeldEvents,
     /// Notices of source and target, those of earlier attempts included.
     notices: [u64; 2],
     /// How many streams there are at first.
@@ -237,12 +243,12 @@ struct Copy<'a> {
     streams_max: u16,
     /// The session has BLAKE3.
     blake3: bool,
-    wishes: &'a mut Wishes,
-    earlier: Earlier,
+    wishes: &'a mut ControlRequests,
+    earlier: EarlierAttempts,
     /// It is begun by this one.
     new_tree: bool,
     /// Tells the ends what a list names.
-    feeding: Option<Feeding>,
+    feeding: Option<ListFeed>,
 }
 
 /// Said where it is not known what is at the target alone.
@@ -252,10 +258,12 @@ const NOTHING_REMOVED: &str =
 /// Most notices of a worker that are shown, over all attempts. A change of the path counts as one.
 const NOTICES_MAX: u64 = 1000;
 
-impl Copy<'_> {
+impl TransferController<'_> {
     fn carry_out(&mut self, begun: Instant) -> Outcome {
         let settings = session_settings(self.job, &self.workers)?;
-        self.wishes.limit.allow([Role::Source, Role::Target].map(|role| self.workers.hello(role).rate_bytes_per_s));
+        self.wishes
+            .limit
+            .allow([WorkerRole::Source, WorkerRole::Target].map(|role| self.workers.hello(role).rate_bytes_per_s));
         (self.streams, self.streams_max) = (settings.streams, settings.streams_max);
         self.blake3 = settings.blake3;
         if !self.workers.is_one() {
@@ -282,14 +290,14 @@ impl Copy<'_> {
             compression: self.job.options.compression,
             pipe: pipe(self.job.options.source_pipe.as_ref()),
             compare: self.job.options.compare,
-            tell_digests: self.job.options.sync.equal == Equal::Digest,
-            tell_owners: self.job.options.preserve && self.job.options.owners != OwnerRules::default(),
+            tell_digests: self.job.options.sync.equal == EqualityTest::Digest,
+            tell_owners: self.job.options.preserve && self.job.options.owners != OwnerOptions::default(),
             remove_files: self.job.options.remove_source_files && !self.job.options.sync.is_dry,
         };
-        self.workers.send(Role::Source, &ControllerMessage::Source(source))?;
-        way::listen_early(self, Role::Source)?;
+        self.workers.send(WorkerRole::Source, &ControllerMessage::Source(source))?;
+        way::listen_early(self, WorkerRole::Source)?;
         let (operands, origin) = self.expect(|role, message| match (role, message) {
-            (Role::Source, WorkerMessage::SourceReady { operands, origin }) => Ok((operands, origin)),
+            (WorkerRole::Source, WorkerMessage::SourceReady { operands, origin }) => Ok((operands, origin)),
             (_, other) => Err(other),
         })?;
         self.check_operands(&operands)?;
@@ -311,7 +319,7 @@ impl Copy<'_> {
                 (Some(_), false) => ListedKinds::Files,
                 (Some(_), true) => ListedKinds::Trees,
             },
-            source_boot: self.workers.hello(Role::Source).boot,
+            source_boot: self.workers.hello(WorkerRole::Source).boot,
             origin,
             again: self.earlier.was_under_way,
             own_tree: self.earlier.own_tree,
@@ -322,7 +330,7 @@ impl Copy<'_> {
             verify: options.verify,
             digest_existing: options.digest_existing,
             filters: options.filters.clone(),
-            rules: Rules {
+            rules: WriteOptions {
                 in_the_way: self.rule_for_what_exists(),
                 modes: options.modes,
                 check_space: options.check_space,
@@ -341,72 +349,74 @@ impl Copy<'_> {
                 (Fsync::None, Verify::Disk) => Fsync::Data,
                 (fsync, _) => fsync,
             },
-            delta: if options.compare { DeltaRules::default() } else { self.delta_rules() },
+            delta: if options.compare { DeltaOptions::default() } else { self.delta_rules() },
             sync: self.sync_rules(is_missing),
             pipe: pipe(options.target_pipe.as_ref()),
             compare: options.compare.then(|| links(options.symlinks, false)),
         };
-        self.workers.send(Role::Target, &ControllerMessage::Target(target))?;
+        self.workers.send(WorkerRole::Target, &ControllerMessage::Target(target))?;
         self.send_expected()?;
         let one = self.workers.is_one();
         // The target begins before the source: what the source offers at once must not reach it earlier.
         if !one {
-            self.workers.send(Role::Target, &ControllerMessage::Begin { skip: None })?;
-            way::listen_early(self, Role::Target)?;
+            self.workers.send(WorkerRole::Target, &ControllerMessage::Begin { skip: None })?;
+            way::listen_early(self, WorkerRole::Target)?;
         }
         let (boot, landing, new_tree) = self.expect(|role, message| match message {
-            WorkerMessage::TargetReady { boot, device, inode, new_tree } if one || role == Role::Target => {
+            WorkerMessage::TargetReady { boot, device, inode, new_tree } if one || role == WorkerRole::Target => {
                 Ok((boot, (device, inode), new_tree))
             }
             other => Err(other),
         })?;
         self.new_tree = new_tree;
-        let skip = (boot == self.workers.hello(Role::Source).boot).then_some(landing);
+        let skip = (boot == self.workers.hello(WorkerRole::Source).boot).then_some(landing);
         // Offers and answers go through the links, while connections are being made.
-        self.workers.send(Role::Source, &ControllerMessage::Begin { skip })?;
+        self.workers.send(WorkerRole::Source, &ControllerMessage::Begin { skip })?;
         self.steer();
-        self.feeding = self.job.list.as_ref().map(|list| Feeding::start(list, base, &self.workers)).transpose()?;
+        self.feeding = self.job.list.as_ref().map(|list| ListFeed::start(list, base, &self.workers)).transpose()?;
         let (way, streams) = way::find(self)?;
         self.way = way.clone();
         let cipher = suite_name(settings.suite);
-        if way != Way::None {
+        if way != TransportPath::None {
             self.observer.event(&Event::Connected { way, streams, cipher });
         }
         self.held.release(self.observer);
         let finals = self.await_ends()?;
         let way = std::mem::take(&mut self.way);
-        let cipher = matches!(way, Way::Tcp { .. } | Way::Ssh { .. }).then_some(cipher);
+        let cipher = matches!(way, TransportPath::Tcp { .. } | TransportPath::Ssh { .. }).then_some(cipher);
         Ok(self.summary(begun, finals, way, cipher))
     }
 
     /// Tells the target what files are held against.
     fn send_expected(&mut self) -> Result<(), Error> {
-        let Some(Checksum { against: Against::Lines(lines), .. }) = &self.job.options.checksum else { return Ok(()) };
+        let Some(ChecksumOptions { against: ChecksumReference::Lines(lines), .. }) = &self.job.options.checksum else {
+            return Ok(());
+        };
         for piece in lines.pieces(EXPECTED_PIECE_MAX / lines.record_bytes()) {
-            self.workers.send(Role::Target, &ControllerMessage::Expected(piece.to_vec()))?;
+            self.workers.send(WorkerRole::Target, &ControllerMessage::Expected(piece.to_vec()))?;
         }
         Ok(())
     }
 
     /// What an earlier attempt of this job has made is there and the same, and nothing to report.
-    fn rule_for_what_exists(&self) -> InTheWay {
+    fn rule_for_what_exists(&self) -> OverwritePolicy {
         match self.job.options.in_the_way {
-            InTheWay::ReportEqual if self.earlier.was_under_way => InTheWay::Report,
+            OverwritePolicy::ReportEqual if self.earlier.was_under_way => OverwritePolicy::Report,
             rule => rule,
         }
     }
 
     /// Wrong deltas count for the whole job, in however many attempts.
-    fn delta_rules(&self) -> DeltaRules {
-        DeltaRules { wrong_before: self.earlier.wrong_deltas, ..self.job.options.delta }
+    fn delta_rules(&self) -> DeltaOptions {
+        DeltaOptions { wrong_before: self.earlier.wrong_deltas, ..self.job.options.delta }
     }
 
     /// Where a source is missing, what it would have had is not there alone.
-    fn sync_rules(&mut self, is_missing: bool) -> SyncRules {
+    fn sync_rules(&mut self, is_missing: bool) -> SyncOptions {
         let mut rules = self.job.options.sync.clone();
         rules.source_removes = self.job.options.remove_source_files && !rules.is_dry;
         if is_missing && rules.deletes() && !rules.delete_despite_errors {
-            rules.delete = Delete::No;
+            rules.delete = DeleteMode::No;
             self.tell(Event::Notice(NOTHING_REMOVED.into()));
         }
         rules
@@ -414,22 +424,22 @@ impl Copy<'_> {
 
     /// A source may only offer what was asked for: under its own name, and a directory only with `-r`. Names are made
     /// here from what the user typed; a host that answers with others is not to choose what appears at the target.
-    fn check_operands(&self, operands: &[Option<Operand>]) -> Result<(), Error> {
-        let is_pipe = matches!(self.job.options.source_pipe, Some(Piped::Standard(_) | Piped::Named));
+    fn check_operands(&self, operands: &[Option<TargetOperand>]) -> Result<(), Error> {
+        let is_pipe = matches!(self.job.options.source_pipe, Some(PipeEnd::Standard(_) | PipeEnd::Named));
         let missing = operands.iter().filter(|operand| operand.is_none()).count() as u64;
         if missing > self.failed + self.left_out {
             let text = "haul there does not say what is wrong with what it cannot copy";
-            return Err(Error::Failed(self.workers.with_host(Role::Source, text)));
+            return Err(Error::Failed(self.workers.with_host(WorkerRole::Source, text)));
         }
         if are_as_asked(operands, &self.job.sources, self.job.options.recursive, is_pipe) {
             return Ok(());
         }
         let text = "it answered with something other than what was asked for";
-        Err(Error::Failed(self.workers.with_host(Role::Source, text)))
+        Err(Error::Failed(self.workers.with_host(WorkerRole::Source, text)))
     }
 
     /// Waits for a message that `take` accepts; handles or refuses all others.
-    fn expect<T>(&mut self, take: impl Fn(Role, WorkerMessage) -> Result<T, WorkerMessage>) -> Result<T, Error> {
+    fn expect<T>(&mut self, take: impl Fn(WorkerRole, WorkerMessage) -> Result<T, WorkerMessage>) -> Result<T, Error> {
         loop {
             let (role, message) = self.receive(false)?;
             match take(role, message) {
@@ -439,7 +449,7 @@ impl Copy<'_> {
         }
     }
 
-    fn receive(&mut self, begun: bool) -> Result<(Role, WorkerMessage), Error> {
+    fn receive(&mut self, begun: bool) -> Result<(WorkerRole, WorkerMessage), Error> {
         loop {
             let (role, message) = self.workers.receive(self.cancel, Some(&self.finals), begun)?;
             if self.reports.take(role, &message, || self.workers.label(role))? {
@@ -450,11 +460,11 @@ impl Copy<'_> {
 
     /// Whether both ends have done all they had to.
     fn is_over(&self) -> bool {
-        [Role::Source, Role::Target].iter().all(|role| self.finals.contains_key(role))
+        [WorkerRole::Source, WorkerRole::Target].iter().all(|role| self.finals.contains_key(role))
     }
 
     /// The copy itself: events until both ends have finished.
-    fn await_ends(&mut self) -> Result<[Final; 2], Error> {
+    fn await_ends(&mut self) -> Result<[FinalReport; 2], Error> {
         let every = self.job.options.progress_every.max(Duration::from_millis(10));
         let mut last_shown = Instant::now();
         while !self.is_over() {
@@ -469,20 +479,20 @@ impl Copy<'_> {
             }
         }
         self.show_progress();
-        Ok([Role::Source, Role::Target].map(|role| self.finals.get(&role).copied().unwrap_or_default()))
+        Ok([WorkerRole::Source, WorkerRole::Target].map(|role| self.finals.get(&role).copied().unwrap_or_default()))
     }
 
     /// An end did all it had to. A worker that is both ends speaks for the source first.
-    fn finished(&mut self, role: Role, last: Final) -> Result<(), Error> {
+    fn finished(&mut self, role: WorkerRole, last: FinalReport) -> Result<(), Error> {
         let again = self.finals.contains_key(&role);
-        let role = if again { Role::Target } else { role };
+        let role = if again { WorkerRole::Target } else { role };
         if again && (!self.workers.is_one() || self.finals.contains_key(&role)) {
             return Err(Error::Failed(self.workers.with_host(role, "it finished twice")));
         }
         self.ends[role.index()] = last.counters;
         self.finals.insert(role, last);
         match self.is_over() {
-            true => self.reports.check_end(&self.ends, Role::BOTH.map(|role| self.workers.label(role))),
+            true => self.reports.check_end(&self.ends, WorkerRole::BOTH.map(|role| self.workers.label(role))),
             false => Ok(()),
         }
     }
@@ -493,7 +503,7 @@ impl Copy<'_> {
     }
 
     /// Counts a notice of a worker; whether it is shown.
-    fn shows_notice(&mut self, role: Role) -> bool {
+    fn shows_notice(&mut self, role: WorkerRole) -> bool {
         let count = &mut self.notices[role.index()];
         *count = count.saturating_add(1);
         *count <= NOTICES_MAX
@@ -501,7 +511,7 @@ impl Copy<'_> {
 
     /// Says how many notices of each worker were not shown.
     fn sum_up_notices(&mut self) {
-        for role in Role::BOTH {
+        for role in WorkerRole::BOTH {
             let earlier = self.earlier.notices[role.index()].max(NOTICES_MAX);
             let hidden = self.notices[role.index()].saturating_sub(earlier);
             if hidden > 0 {
@@ -515,25 +525,29 @@ impl Copy<'_> {
     fn steer(&mut self) {
         // A source that is gone is noticed where it is listened to.
         if let Some(bytes_per_s) = self.wishes.limit.look(self.ends[1].bytes_written) {
-            let _ = self.workers.send(Role::Source, &ControllerMessage::Rate(bytes_per_s.unwrap_or(0)));
+            let _ = self.workers.send(WorkerRole::Source, &ControllerMessage::Rate(bytes_per_s.unwrap_or(0)));
             self.tell(Event::RateLimit { bytes_per_s });
         }
         for wish in self.wishes.look() {
-            let _ = self.workers.send(Role::Source, &wish.message());
+            let _ = self.workers.send(WorkerRole::Source, &wish.message());
             match wish {
-                Wish::Pause(is_paused) => {
+                ControlRequest::Pause(is_paused) => {
                     let case = self.whole_case();
                     self.pauses.set(is_paused, &case);
                     self.tell(Event::Pause { is_paused });
                 }
-                Wish::Streams(wanted) => self.tell(Event::Streams { wanted: wanted.min(self.streams_max.max(1)) }),
+                ControlRequest::Streams(wanted) => {
+                    self.tell(Event::Streams { wanted: wanted.min(self.streams_max.max(1)) })
+                }
             }
         }
     }
 
     /// The source has its data take these paths from now on.
     fn takes(&mut self, in_use: Vec<(String, String)>, because: String) {
-        let (Some(connector), Way::Tcp { path, others, .. }) = (self.connector, &mut self.way) else { return };
+        let (Some(connector), TransportPath::Tcp { path, others, .. }) = (self.connector, &mut self.way) else {
+            return;
+        };
         let mut paths = in_use.into_iter().map(|(from, to)| shown(&self.workers, connector, from, to));
         let Some(first) = paths.next() else { return };
         let now = (first, paths.collect());
@@ -542,24 +556,24 @@ impl Copy<'_> {
         }
         (*path, *others) = now;
         let way = self.way.clone();
-        if !self.shows_notice(Role::Source) {
+        if !self.shows_notice(WorkerRole::Source) {
             return;
         }
         self.tell(Event::Moved { way, because: Some(because).filter(|because| !because.is_empty()) });
     }
 
-    fn observe(&mut self, role: Role, message: WorkerMessage, begun: bool) -> Result<(), Error> {
+    fn observe(&mut self, role: WorkerRole, message: WorkerMessage, begun: bool) -> Result<(), Error> {
         let Err(message) = self.listening.answered(role, message) else { return Ok(()) };
         let host = || self.workers.label(role);
         match message {
             WorkerMessage::Counters(counters) => {
                 // Of one worker that is both ends, each reporter counts what the other does not.
-                let role = if self.workers.is_one() && counters.files_found == 0 { Role::Target } else { role };
+                let role = if self.workers.is_one() && counters.files_found == 0 { WorkerRole::Target } else { role };
                 self.ends[role.index()] = *counters;
             }
             WorkerMessage::Passed { .. }
-                if (role == Role::Target || self.workers.is_one())
-                    && self.feeding.as_ref().is_some_and(Feeding::passed) => {}
+                if (role == WorkerRole::Target || self.workers.is_one())
+                    && self.feeding.as_ref().is_some_and(ListFeed::passed) => {}
             WorkerMessage::Load(load) => {
                 let is_one = self.workers.is_one();
                 self.loads.tell(role, *load, is_one);
@@ -570,10 +584,10 @@ impl Copy<'_> {
                     self.watch.tell(&self.case());
                 }
             }
-            WorkerMessage::Work(work) if role == Role::Source => self.work = *work,
+            WorkerMessage::Work(work) if role == WorkerRole::Source => self.work = *work,
             WorkerMessage::Streams(streams) => self.loads.streams[role.index()] = streams,
             WorkerMessage::Slowest(files) => self.slowest = files,
-            WorkerMessage::Delta(figures) if role == Role::Target || self.workers.is_one() => {
+            WorkerMessage::Delta(figures) if role == WorkerRole::Target || self.workers.is_one() => {
                 self.delta = Some(figures)
             }
             WorkerMessage::Synced(figures) => self.sync = self.sync.later(figures),
@@ -585,7 +599,7 @@ impl Copy<'_> {
                 }
                 self.sandboxes[role.index()] = Some(sandbox);
             }
-            WorkerMessage::Paths { in_use, because } if role == Role::Source => self.takes(in_use, because),
+            WorkerMessage::Paths { in_use, because } if role == WorkerRole::Source => self.takes(in_use, because),
             WorkerMessage::FileDone { path, size, copied, digest } => {
                 self.tell(Event::FileDone { path, size, copied, digest });
             }
@@ -663,8 +677,8 @@ impl Copy<'_> {
             rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
             work: self.work.clone(),
             slowest: self.slowest.clone(),
-            sockets: self.loads.latest[Role::Source.index()].sockets,
-            per_stream: self.loads.streams[Role::Source.index()].clone(),
+            sockets: self.loads.latest[WorkerRole::Source.index()].sockets,
+            per_stream: self.loads.streams[WorkerRole::Source.index()].clone(),
         };
         self.observer.event(&Event::Progress(Box::new(progress)));
     }
@@ -672,13 +686,13 @@ impl Copy<'_> {
     fn summary(
         &self,
         begun: Instant,
-        [source, target]: [Final; 2],
-        way: Way,
+        [source, target]: [FinalReport; 2],
+        way: TransportPath,
         cipher: Option<crate::job::spec::Cipher>,
     ) -> Summary {
         let all = source.counters.plus(&target.counters);
         let [source_sandbox, target_sandbox] = self.sandboxes.clone();
-        let is_copy = !self.job.options.compare && !matches!(way, Way::None);
+        let is_copy = !self.job.options.compare && !matches!(way, TransportPath::None);
         let verdict = is_copy.then(|| diagnose(&self.case()));
         let advice = verdict.iter().flat_map(|verdict| self.advice(verdict, &source, &way)).collect();
         Summary {
@@ -710,7 +724,7 @@ impl Copy<'_> {
             rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
             frames_resent: all.frames_resent,
             bytes_on_wire: all.bytes_on_wire,
-            compression: source.compression.map(|method| Compression::new(method, &source.counters)),
+            compression: source.compression.map(|method| CompressionResult::new(method, &source.counters)),
             source_cpu: Duration::from_micros(source.cpu_us),
             target_cpu: Duration::from_micros(target.cpu_us),
             source_system: Duration::from_micros(source.system_us),
@@ -724,7 +738,7 @@ impl Copy<'_> {
             read_back: (self.job.options.verify == Verify::Disk).then_some(target.read_back),
             source_sandbox,
             target_sandbox,
-            comparison: self.job.options.compare.then_some(Comparison {
+            comparison: self.job.options.compare.then_some(ComparisonResult {
                 files: all.files_compared,
                 bytes: all.bytes_compared,
                 differences: all.differences,
@@ -733,31 +747,31 @@ impl Copy<'_> {
     }
 
     /// What happened so far, without pauses.
-    fn case(&self) -> Case {
+    fn case(&self) -> JobMeasurements {
         self.pauses.without(&self.whole_case())
     }
 
     /// What happened so far.
-    fn whole_case(&self) -> Case {
+    fn whole_case(&self) -> JobMeasurements {
         let [_, target] = &self.ends;
-        Case {
+        JobMeasurements {
             source: self.loads.latest[0],
             target: self.loads.latest[1],
             is_one_worker: self.workers.is_one(),
-            is_one_machine: self.workers.hello(Role::Source).boot == self.workers.hello(Role::Target).boot,
-            is_within_host: matches!(&self.way, Way::Tcp { path, .. } if path.is_within_host()),
+            is_one_machine: self.workers.hello(WorkerRole::Source).boot == self.workers.hello(WorkerRole::Target).boot,
+            is_within_host: matches!(&self.way, TransportPath::Tcp { path, .. } if path.is_within_host()),
             bytes: target.bytes_written,
             files: target.files_copied,
             rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
         }
     }
 
-    fn advice(&self, verdict: &Verdict, source: &Final, way: &Way) -> Vec<Advised> {
+    fn advice(&self, verdict: &Verdict, source: &FinalReport, way: &TransportPath) -> Vec<Recommendation> {
         advice::advice(self.job, &self.workers, verdict, &self.case(), source, way)
     }
 
     fn nothing_to_do(&self, begun: Instant) -> Summary {
-        self.summary(begun, [Final::default(); 2], Way::None, None)
+        self.summary(begun, [FinalReport::default(); 2], TransportPath::None, None)
     }
 }
 
@@ -766,18 +780,18 @@ fn streams(source: &Counters) -> u16 {
     u16::try_from(source.streams).unwrap_or(u16::MAX)
 }
 
-fn pipe(piped: Option<&Piped>) -> Pipe {
+fn pipe(piped: Option<&PipeEnd>) -> PipeKind {
     match piped {
-        None => Pipe::No,
-        Some(Piped::Standard(_)) => Pipe::Standard,
-        Some(Piped::Named) => Pipe::Named,
-        Some(Piped::Growing(quiet)) => Pipe::Growing(u32::try_from(quiet.as_secs()).unwrap_or(u32::MAX)),
+        None => PipeKind::No,
+        Some(PipeEnd::Standard(_)) => PipeKind::Standard,
+        Some(PipeEnd::Named) => PipeKind::Named,
+        Some(PipeEnd::Growing(quiet)) => PipeKind::Growing(u32::try_from(quiet.as_secs()).unwrap_or(u32::MAX)),
     }
 }
 
 /// Whether a source's operands are those that were typed. What comes out of a pipe has no name.
-fn are_as_asked(operands: &[Option<Operand>], typed: &[Location], recursive: bool, is_pipe: bool) -> bool {
-    let is_as_asked = |operand: &Operand, typed: &Location| {
+fn are_as_asked(operands: &[Option<TargetOperand>], typed: &[Location], recursive: bool, is_pipe: bool) -> bool {
+    let is_as_asked = |operand: &TargetOperand, typed: &Location| {
         let name = own_name(&typed.path).filter(|_| !is_pipe).map(OsStrExt::as_bytes);
         operand.name.as_ref().map(Name::as_bytes) == name && (recursive && !is_pipe || !operand.directory)
     };
@@ -786,16 +800,16 @@ fn are_as_asked(operands: &[Option<Operand>], typed: &[Location], recursive: boo
 }
 
 /// Operands keep their numbers; one that cannot be copied is never offered.
-fn numbered(operands: Vec<Option<Operand>>) -> Vec<Operand> {
-    let missing = || Operand { name: None, directory: false, device: 0, inode: 0 };
+fn numbered(operands: Vec<Option<TargetOperand>>) -> Vec<TargetOperand> {
+    let missing = || TargetOperand { name: None, directory: false, device: 0, inode: 0 };
     operands.into_iter().map(|operand| operand.unwrap_or_else(missing)).collect()
 }
 
 /// The end of a copy that a role stands for.
-fn end_of(role: Role) -> End {
+fn end_of(role: WorkerRole) -> End {
     match role {
-        Role::Source => End::Source,
-        Role::Target => End::Target,
+        WorkerRole::Source => End::Source,
+        WorkerRole::Target => End::Target,
     }
 }
 
@@ -803,8 +817,8 @@ fn end_of(role: Role) -> End {
 mod tests {
     use super::*;
 
-    fn operand(name: &str, directory: bool) -> Option<Operand> {
-        Some(Operand { name: Name::new(name.as_bytes()).ok(), directory, device: 1, inode: 2 })
+    fn operand(name: &str, directory: bool) -> Option<TargetOperand> {
+        Some(TargetOperand { name: Name::new(name.as_bytes()).ok(), directory, device: 1, inode: 2 })
     }
 
     fn typed(paths: &[&str]) -> Vec<Location> {
@@ -814,7 +828,7 @@ mod tests {
 
     #[test]
     fn a_source_does_not_choose_names() {
-        let asked = |operands: &[Option<Operand>], paths: &[&str], recursive| {
+        let asked = |operands: &[Option<TargetOperand>], paths: &[&str], recursive| {
             are_as_asked(operands, &typed(paths), recursive, false)
         };
         assert!(asked(&[operand("f", false), None], &["d/f", "gone"], false));

@@ -1,14 +1,14 @@
 //! At which addresses an end may be connected to: those at which this machine itself reached it, and what it says of its own
 //! interfaces, but never this machine, and no names that it says.
 
-use haul_proto::candidates::may_lead_elsewhere;
+use haul_proto::path_candidates::may_lead_elsewhere;
 use std::net::IpAddr;
 
 use crate::job::spec::Host;
 
 /// What is known of a host that was reached.
 #[derive(Debug, Clone, Copy)]
-pub struct Contact<'a> {
+pub struct ReachedHost<'a> {
     /// As the user typed it.
     pub host: &'a Host,
     /// Where this machine's connection to it leads, if that is seen: ssh may go through another host, or share a connection.
@@ -17,7 +17,7 @@ pub struct Contact<'a> {
     pub reported: Option<&'a str>,
 }
 
-impl Contact<'_> {
+impl ReachedHost<'_> {
     /// Whether it was reached over loopback, or asked for by a loopback address or name.
     pub fn is_here(&self) -> bool {
         let is_typed = |name: &str| {
@@ -71,7 +71,7 @@ mod tests {
 
     fn addresses(name: &str, peer: Option<&str>, reported: Option<&str>, here: bool, found: &[&str]) -> Vec<String> {
         let host = Host::Remote { user: None, name: name.into() };
-        let contact = Contact { host: &host, peer: peer.map(|peer| peer.parse().unwrap()), reported };
+        let contact = ReachedHost { host: &host, peer: peer.map(|peer| peer.parse().unwrap()), reported };
         let resolve = |_: &str| found.iter().map(|text| text.parse().unwrap()).collect();
         contact.addresses(here, resolve).iter().map(IpAddr::to_string).collect()
     }

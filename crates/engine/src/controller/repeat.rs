@@ -1,19 +1,19 @@
 //! A job is as many attempts as it takes: where a connection is lost, it is begun again, from new workers to a new secret.
 //! What is whole at the target is skipped then, as in any rerun.
 
-use haul_proto::wire::limits::WRONG_DELTAS_MAX;
+use haul_proto::limits::WRONG_DELTAS_MAX;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::retry::{Next, Retry};
-use super::told::Told;
-use super::totals::Totals;
-use super::wishes::Wishes;
-use super::{Attempt, Earlier, attempt, check};
+use super::retry::{RetryLoop, RetryStep};
+use super::told::EventDedup;
+use super::totals::JobTotals;
+use super::wishes::ControlRequests;
+use super::{EarlierAttempts, JobAttempt, attempt, check};
 use crate::job::error::{Error, GO_ON, Outcome};
 use crate::job::event::{Event, Observer, Summary};
-use crate::job::runtime_control::Steering;
-use crate::job::spec::{Delete, Host, Job, Options, Piped, Program, SyncRules};
+use crate::job::runtime_control::RuntimeControl;
+use crate::job::spec::{DeleteMode, Host, Job, JobOptions, PipeEnd, SyncOptions, WorkerProgram};
 use crate::sys::cancel::Cancel;
 
 /// How often the caller's wish to stop is looked at during a pause.
@@ -24,16 +24,22 @@ const CANCEL_POLL: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// See [`Error`]. Single files that fail are events, counted in the summary.
-pub fn run(job: Job, program: Program, cancel: &Cancel, steering: &Steering, observer: &mut dyn Observer) -> Outcome {
+pub fn run(
+    job: Job,
+    program: WorkerProgram,
+    cancel: &Cancel,
+    steering: &RuntimeControl,
+    observer: &mut dyn Observer,
+) -> Outcome {
     if !job.options.delete_first {
         return run_all(job, &program, cancel, steering, observer);
     }
-    let sync = SyncRules { delete: Delete::Only, ..job.options.sync.clone() };
-    let removing = Job { options: Options { sync, ..job.options.clone() }, ..job.clone() };
+    let sync = SyncOptions { delete: DeleteMode::Only, ..job.options.sync.clone() };
+    let removing = Job { options: JobOptions { sync, ..job.options.clone() }, ..job.clone() };
     let removed = run_all(removing, &program, cancel, steering, observer)?;
     let removed_before = removed.sync.removed;
-    let sync = SyncRules { delete: Delete::No, removed_before, ..job.options.sync };
-    let copying = Job { options: Options { sync, ..job.options }, ..job };
+    let sync = SyncOptions { delete: DeleteMode::No, removed_before, ..job.options.sync };
+    let copying = Job { options: JobOptions { sync, ..job.options }, ..job };
     let copied = run_all(copying, &program, cancel, steering, observer)?;
     Ok(Summary {
         failed: copied.failed + removed.failed,
@@ -46,20 +52,20 @@ pub fn run(job: Job, program: Program, cancel: &Cancel, steering: &Steering, obs
 
 fn run_all(
     mut job: Job,
-    program: &Program,
+    program: &WorkerProgram,
     cancel: &Cancel,
-    steering: &Steering,
+    steering: &RuntimeControl,
     observer: &mut dyn Observer,
 ) -> Outcome {
     let begun = Instant::now();
     check(&job)?;
-    let mut retry = Retry::new(job.access.retries);
-    let mut wishes = Wishes::new(job.options.rate_bytes_per_s, steering);
-    let mut totals = Totals::default();
-    let mut told = Told::new(observer);
-    let mut earlier = Earlier::default();
+    let mut retry = RetryLoop::new(job.access.retries);
+    let mut wishes = ControlRequests::new(job.options.rate_bytes_per_s, steering);
+    let mut totals = JobTotals::default();
+    let mut told = EventDedup::new(observer);
+    let mut earlier = EarlierAttempts::default();
     loop {
-        let Attempt { outcome, ends, sync, new_tree, wrong_deltas, notices } =
+        let JobAttempt { outcome, ends, sync, new_tree, wrong_deltas, notices } =
             attempt(&job, program, cancel, &mut wishes, &mut told, earlier);
         let error = match outcome {
             Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
@@ -95,7 +101,7 @@ fn run_all(
 
 /// Whether an end is a pipe that cannot be opened once more.
 fn is_once(job: &Job) -> bool {
-    let may_be_again = |piped: &Piped| matches!(piped, Piped::Growing(_));
+    let may_be_again = |piped: &PipeEnd| matches!(piped, PipeEnd::Growing(_));
     let ends = [&job.options.source_pipe, &job.options.target_pipe];
     !ends.into_iter().flatten().all(may_be_again)
 }
@@ -116,7 +122,7 @@ fn has_connection(job: &Job) -> bool {
     [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local)
 }
 
-fn again(error: &Error, next: &Next, job: &Job) -> Event {
+fn again(error: &Error, next: &RetryStep, job: &Job) -> Event {
     let text = error.to_string();
     Event::Again {
         reason: text.lines().next().unwrap_or_default().to_owned(),
@@ -157,12 +163,12 @@ fn pause(length: Duration, cancel: &Cancel) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::spec::{Access, Location, Options, Retries};
+    use crate::job::spec::{JobOptions, Location, RemoteAccess, Retries};
+    use haul_proto::feature::{Features, PROTOCOL_VERSION};
     use haul_proto::path::Name;
-    use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
-    use haul_proto::wire::link::{Channel, encode_header};
-    use haul_proto::wire::report::{Hello, Windows, WorkerMessage};
-    use haul_proto::wire::request::Operand;
+    use haul_proto::wire::control_channel::{LinkChannel, encode_header};
+    use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
+    use haul_proto::wire::request::TargetOperand;
 
     struct Listener(Vec<Event>);
 
@@ -176,18 +182,19 @@ mod tests {
     fn unreachable(retries: Retries, cancel: &Cancel) -> (Error, Vec<Event>) {
         let location = |host, path: &str| Location { host, path: path.into() };
         let far = Host::Remote { user: None, name: "far".into() };
-        let access = Access { target_command: Some("false".into()), retries, ..Access::default() };
+        let access = RemoteAccess { target_command: Some("false".into()), retries, ..RemoteAccess::default() };
         let job = Job {
             sources: vec![location(Host::Local, "source")],
             list: None,
             target: location(far, "target"),
-            options: Options::default(),
+            options: JobOptions::default(),
             access,
         };
         let script = format!("printf '{}'; cat", crate::job::hello::greeting_line().replace('\n', "\\n"));
-        let program = Program { executable: "/bin/sh".into(), worker_arguments: vec!["-c".into(), script.into()] };
+        let program =
+            WorkerProgram { executable: "/bin/sh".into(), worker_arguments: vec!["-c".into(), script.into()] };
         let mut listener = Listener(Vec::new());
-        (run(job, program, cancel, &Steering::new(), &mut listener).unwrap_err(), listener.0)
+        (run(job, program, cancel, &RuntimeControl::new(), &mut listener).unwrap_err(), listener.0)
     }
 
     #[test]
@@ -207,7 +214,7 @@ mod tests {
 
     /// A worker's greeting and Hello.
     fn greeting() -> Vec<u8> {
-        let hello = WorkerMessage::Hello(Hello {
+        let hello = WorkerMessage::Hello(WorkerHello {
             protocol: PROTOCOL_VERSION,
             features: Features::ALL,
             cores: 1,
@@ -216,7 +223,7 @@ mod tests {
             ssh_connection: None,
             addresses: Vec::new(),
             rate_bytes_per_s: 0,
-            windows: Windows::default(),
+            windows: WindowLimits::default(),
             requires_blake3: false,
         });
         [crate::job::hello::greeting_line().into_bytes(), frame(&hello)].concat()
@@ -224,7 +231,7 @@ mod tests {
 
     fn frame(message: &WorkerMessage) -> Vec<u8> {
         let content = message.encode();
-        [encode_header(Channel::Controller, u32::try_from(content.len()).unwrap()).to_vec(), content].concat()
+        [encode_header(LinkChannel::Controller, u32::try_from(content.len()).unwrap()).to_vec(), content].concat()
     }
 
     /// Runs a job whose target says this in each attempt, once it has its Request; how it ended, and how often it was
@@ -235,7 +242,7 @@ mod tests {
             std::fs::write(dir.path().join(name), bytes).unwrap();
             dir.path().join(name).display().to_string()
         };
-        let operand = Operand { name: Name::new(b"source").ok(), directory: false, device: 1, inode: 1 };
+        let operand = TargetOperand { name: Name::new(b"source").ok(), directory: false, device: 1, inode: 1 };
         let ready = WorkerMessage::SourceReady { operands: vec![Some(operand)], origin: [0; 32] };
         let hello = file("hello", &greeting());
         // So many bytes are a Request, which comes after both ends have said Hello; heartbeats have 6.
@@ -246,18 +253,19 @@ mod tests {
         let script = file("script", says("far", message).as_bytes());
         let location = |host, path: &str| Location { host, path: path.into() };
         let retries = Retries { times: Some(1), time: None, breaks: None, from_the_start: true };
-        let access = Access { target_command: Some(format!("/bin/sh {script}")), retries, ..Access::default() };
+        let access =
+            RemoteAccess { target_command: Some(format!("/bin/sh {script}")), retries, ..RemoteAccess::default() };
         let job = Job {
             sources: vec![location(Host::Local, "source")],
             list: None,
             target: location(Host::Remote { user: None, name: "far".into() }, "target"),
-            options: Options::default(),
+            options: JobOptions::default(),
             access,
         };
         let arguments = vec!["-c".into(), says("near", &ready).into()];
-        let program = Program { executable: "/bin/sh".into(), worker_arguments: arguments };
+        let program = WorkerProgram { executable: "/bin/sh".into(), worker_arguments: arguments };
         let mut listener = Listener(Vec::new());
-        let error = run(job, program, &Cancel::new(), &Steering::new(), &mut listener).unwrap_err();
+        let error = run(job, program, &Cancel::new(), &RuntimeControl::new(), &mut listener).unwrap_err();
         let again = listener.0.iter().filter(|event| matches!(event, Event::Again { .. })).count();
         (error, again)
     }

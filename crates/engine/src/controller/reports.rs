@@ -1,25 +1,26 @@
 //! What workers report, checked against what they were asked for: who says it, when, and of what. What is wrong ends the
 //! job, and is not tried again.
 
+use haul_proto::delta::options::DeltaMode;
+use haul_proto::limits::{LINKS_MAX, STREAMS_MAX};
 use haul_proto::path::Name;
-use haul_proto::wire::authority::{Ends, Phase, Requirement};
-use haul_proto::wire::delta::Delta;
-use haul_proto::wire::limits::{LINKS_MAX, STREAMS_MAX};
-use haul_proto::wire::report::{Counters, WorkerMessage};
-use haul_proto::wire::request::Operand;
+use haul_proto::wire::authority::{ReportRequirement, WorkerEnds, WorkerPhase};
+use haul_proto::wire::counters::Counters;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::TargetOperand;
 use std::net::SocketAddr;
 
-use super::scope::Scope;
-use super::workers::Role;
+use super::scope::ReportScope;
+use super::workers::WorkerRole;
 use crate::job::error::Error;
-use crate::job::spec::{Host, Job, Options};
+use crate::job::spec::{Host, Job, JobOptions};
 
 /// Checks the reports of a job's workers.
-pub struct Reports {
+pub struct ReportChecker {
     is_one: bool,
-    requests: Requests,
-    scope: Scope,
-    workers: [State; 2],
+    requests: RequestedReports,
+    scope: ReportScope,
+    workers: [WorkerState; 2],
     /// A target's directory may be new.
     may_be_new: bool,
     /// The first and the last port that data may be accepted on.
@@ -27,18 +28,18 @@ pub struct Reports {
 }
 
 /// What is known of a worker.
-struct State {
-    phase: Phase,
+struct WorkerState {
+    phase: WorkerPhase,
     /// How often it was told to Listen, Connect or Tunnel, and has not answered.
     answers_due: u32,
     is_confined: bool,
     finished: u32,
-    files: FileReports,
+    files: FileReportCounts,
 }
 
 /// How many reports of single files a worker has sent.
 #[derive(Debug, Clone, Copy, Default)]
-struct FileReports {
+struct FileReportCounts {
     done: u64,
     failed: u64,
     skipped: u64,
@@ -47,7 +48,7 @@ struct FileReports {
     checksums: u64,
 }
 
-impl FileReports {
+impl FileReportCounts {
     fn count(&mut self, message: &WorkerMessage) {
         let count = match message {
             WorkerMessage::FileDone { .. } => &mut self.done,
@@ -63,7 +64,7 @@ impl FileReports {
 }
 
 /// What the Requests ask to be reported.
-struct Requests {
+struct RequestedReports {
     files: bool,
     items: bool,
     /// The length of a digest, and whether the source computes it.
@@ -75,9 +76,9 @@ struct Requests {
     measures: bool,
 }
 
-impl Requests {
+impl RequestedReports {
     fn of(job: &Job) -> Self {
-        let options: &Options = &job.options;
+        let options: &JobOptions = &job.options;
         let delta = options.delta;
         Self {
             files: options.report_files,
@@ -85,44 +86,44 @@ impl Requests {
             checksum: options.checksum.as_ref().map(|asked| (asked.algorithm.bytes(), asked.at_source)),
             compares: options.compare,
             resumes: options.resume,
-            deltas: delta.delta != Delta::Off || delta.in_place || options.sync.detect_renames,
+            deltas: delta.delta != DeltaMode::Off || delta.in_place || options.sync.detect_renames,
             lists: job.list.is_some(),
             measures: false,
         }
     }
 
-    fn ask_for(&self, requirement: Requirement, ends: Ends, answers_due: u32) -> bool {
+    fn ask_for(&self, requirement: ReportRequirement, ends: WorkerEnds, answers_due: u32) -> bool {
         match requirement {
-            Requirement::None => true,
-            Requirement::Connection => answers_due > 0,
-            Requirement::Files => self.files,
-            Requirement::Items => self.items,
-            Requirement::Checksum => self
-                .checksum
-                .is_some_and(|(_, at_source)| ends.meet(if at_source { Ends::SOURCE } else { Ends::TARGET })),
-            Requirement::Comparison => self.compares,
-            Requirement::Resumption => self.resumes,
-            Requirement::Delta => self.deltas,
-            Requirement::List => self.lists,
-            Requirement::Measurement => self.measures,
+            ReportRequirement::None => true,
+            ReportRequirement::Connection => answers_due > 0,
+            ReportRequirement::Files => self.files,
+            ReportRequirement::Items => self.items,
+            ReportRequirement::Checksum => self.checksum.is_some_and(|(_, at_source)| {
+                ends.meet(if at_source { WorkerEnds::SOURCE } else { WorkerEnds::TARGET })
+            }),
+            ReportRequirement::Comparison => self.compares,
+            ReportRequirement::Resumption => self.resumes,
+            ReportRequirement::Delta => self.deltas,
+            ReportRequirement::List => self.lists,
+            ReportRequirement::Measurement => self.measures,
         }
     }
 }
 
-impl Reports {
+impl ReportChecker {
     /// Of workers that have said Hello.
     pub fn new(job: &Job, is_one: bool) -> Self {
-        let state = || State {
-            phase: Phase::Preparing,
+        let state = || WorkerState {
+            phase: WorkerPhase::Preparing,
             answers_due: 0,
             is_confined: false,
             finished: 0,
-            files: FileReports::default(),
+            files: FileReportCounts::default(),
         };
         Self {
             is_one,
-            requests: Requests::of(job),
-            scope: Scope::new(job),
+            requests: RequestedReports::of(job),
+            scope: ReportScope::new(job),
             workers: [state(), state()],
             may_be_new: false,
             ports: ports(job),
@@ -132,17 +133,17 @@ impl Reports {
     /// Of workers that measure.
     pub fn of_measurements(job: &Job, is_one: bool) -> Self {
         let reports = Self::new(job, is_one);
-        Self { requests: Requests { measures: true, ..reports.requests }, ..reports }
+        Self { requests: RequestedReports { measures: true, ..reports.requests }, ..reports }
     }
 
     /// The source's operands are known, and the directories below the target that each goes into.
-    pub fn set_operands(&mut self, operands: &[Operand], ways: &[Vec<Name>]) {
-        self.may_be_new = matches!(operands, [Operand { directory: true, .. }]);
+    pub fn set_operands(&mut self, operands: &[TargetOperand], ways: &[Vec<Name>]) {
+        self.may_be_new = matches!(operands, [TargetOperand { directory: true, .. }]);
         self.scope.set_operands(operands, ways);
     }
 
     /// A worker is told to Listen, Connect or Tunnel.
-    pub fn expect_answer(&mut self, role: Role) {
+    pub fn expect_answer(&mut self, role: WorkerRole) {
         let state = &mut self.workers[role.index()];
         state.answers_due = state.answers_due.saturating_add(1);
     }
@@ -151,7 +152,12 @@ impl Reports {
     ///
     /// # Errors
     /// It is a fault.
-    pub fn take(&mut self, role: Role, message: &WorkerMessage, host: impl FnOnce() -> String) -> Result<bool, Error> {
+    pub fn take(
+        &mut self,
+        role: WorkerRole,
+        message: &WorkerMessage,
+        host: impl FnOnce() -> String,
+    ) -> Result<bool, Error> {
         let checked = self.check(role, message);
         let name = message.rule().name;
         checked.map_err(|why| {
@@ -163,11 +169,11 @@ impl Reports {
     }
 
     /// The error is what stands behind the message's name.
-    fn check(&mut self, role: Role, message: &WorkerMessage) -> Result<bool, String> {
+    fn check(&mut self, role: WorkerRole, message: &WorkerMessage) -> Result<bool, String> {
         let ends = match (self.is_one, role) {
-            (true, _) => Ends::BOTH,
-            (false, Role::Source) => Ends::SOURCE,
-            (false, Role::Target) => Ends::TARGET,
+            (true, _) => WorkerEnds::BOTH,
+            (false, WorkerRole::Source) => WorkerEnds::SOURCE,
+            (false, WorkerRole::Target) => WorkerEnds::TARGET,
         };
         let (requests, state) = (&self.requests, &mut self.workers[role.index()]);
         let phase = state.phase;
@@ -179,11 +185,11 @@ impl Reports {
         }
         message.check_owner(ends).map_err(|fault| format!(": {fault}"))?;
         match message {
-            WorkerMessage::SourceReady { .. } if !self.is_one => state.phase = Phase::Working,
+            WorkerMessage::SourceReady { .. } if !self.is_one => state.phase = WorkerPhase::Working,
             WorkerMessage::TargetReady { new_tree: true, .. } if !self.may_be_new => {
                 return Err(" for a new directory, and none was asked for".into());
             }
-            WorkerMessage::TargetReady { .. } => state.phase = Phase::Working,
+            WorkerMessage::TargetReady { .. } => state.phase = WorkerPhase::Working,
             WorkerMessage::Listening { .. } | WorkerMessage::Connected { .. } | WorkerMessage::CannotConnect { .. } => {
                 state.answers_due -= 1;
             }
@@ -193,7 +199,7 @@ impl Reports {
             WorkerMessage::Finished(_) => {
                 state.finished += 1;
                 if state.finished > u32::from(self.is_one) {
-                    state.phase = Phase::Finished;
+                    state.phase = WorkerPhase::Finished;
                 }
             }
             _ => {}
@@ -201,12 +207,12 @@ impl Reports {
         state.files.count(message);
         self.check_contents(role, message)?;
         // A connection that is made late is closed with the others.
-        let is_late = phase == Phase::Finished;
-        let is_answer = message.rule().requirement == Requirement::Connection;
+        let is_late = phase == WorkerPhase::Finished;
+        let is_answer = message.rule().requirement == ReportRequirement::Connection;
         Ok(!is_late || is_answer || matches!(message, WorkerMessage::Notice { .. } | WorkerMessage::Fatal { .. }))
     }
 
-    fn check_contents(&self, role: Role, message: &WorkerMessage) -> Result<(), String> {
+    fn check_contents(&self, role: WorkerRole, message: &WorkerMessage) -> Result<(), String> {
         let is_known = match message {
             WorkerMessage::FileDone { path, .. } => self.scope.has_landed(path),
             WorkerMessage::Slowest(files) => files.iter().all(|file| self.scope.has_landed(&file.path)),
@@ -223,8 +229,8 @@ impl Reports {
             }
             WorkerMessage::Resumed { path, .. } => self.scope.has_target(path),
             WorkerMessage::FileFailed { path, .. } | WorkerMessage::Skipped { path, .. } => {
-                let is_source = role == Role::Source && self.scope.has_source(path);
-                is_source || (self.is_one || role == Role::Target) && self.scope.has_target(path)
+                let is_source = role == WorkerRole::Source && self.scope.has_source(path);
+                is_source || (self.is_one || role == WorkerRole::Target) && self.scope.has_target(path)
             }
             WorkerMessage::Listening { port } if !(self.ports.0..=self.ports.1).contains(port) => {
                 return Err(format!(" for port {port}, where data is not accepted"));
@@ -261,8 +267,8 @@ impl Reports {
         }
         // One worker has counters for each end, and reports that are not told apart. A source that changed is offered twice.
         let twice = found.saturating_mul(2);
-        let of_target = self.workers[Role::Target.index()].files;
-        let of_source = self.workers[Role::Source.index()].files;
+        let of_target = self.workers[WorkerRole::Target.index()].files;
+        let of_source = self.workers[WorkerRole::Source.index()].files;
         let checks = [
             (&target_host, "files", of_target.done, settled),
             (&target_host, "failures", of_target.failed, target.failed),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use haul_proto::wire::report::Counters;
+use haul_proto::wire::counters::Counters;
 
 use crate::job::spec::Retries;
 
@@ -22,7 +22,7 @@ const CONNECT_PART: u32 = 8;
 const CONNECT_MAX: Duration = Duration::from_secs(15);
 
 /// What is known of the attempts up to now.
-pub struct Retry {
+pub struct RetryLoop {
     policy: Retries,
     /// How far the best of them came: bytes and files that are at the target, or were compared.
     furthest: (u64, u64),
@@ -38,7 +38,7 @@ pub struct Retry {
 
 /// What there is to be done before the next attempt.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Next {
+pub struct RetryStep {
     /// Wait for so long.
     pub pause: Duration,
     /// How many attempts were begun in a row, with the next one.
@@ -49,7 +49,7 @@ pub struct Next {
     pub connect_timeout: Duration,
 }
 
-impl Retry {
+impl RetryLoop {
     /// Nothing has been lost yet.
     pub fn new(policy: Retries) -> Self {
         Self { policy, furthest: (0, 0), stuck_since: None, in_a_row: 0, breaks: 0, begun: 0 }
@@ -62,7 +62,7 @@ impl Retry {
 
     /// An attempt ended `now`, with these counters of both ends together, and had been under way or not; `None` when
     /// there is to be no other.
-    pub fn next(&mut self, now: Instant, ends: &Counters, was_under_way: bool) -> Option<Next> {
+    pub fn next(&mut self, now: Instant, ends: &Counters, was_under_way: bool) -> Option<RetryStep> {
         let came_to = (
             [ends.bytes_written, ends.bytes_skipped, ends.bytes_compared].into_iter().fold(0, u64::saturating_add),
             [ends.files_copied, ends.files_skipped, ends.files_compared].into_iter().fold(0, u64::saturating_add),
@@ -88,7 +88,7 @@ impl Retry {
         self.begun += 1;
         let young = (PAUSE_STEP * self.in_a_row).min(PAUSE_AT_FIRST_MAX);
         let pause = young.max(stuck / PAUSE_PART).min(PAUSE_MAX);
-        Some(Next {
+        Some(RetryStep {
             pause: left.map_or(pause, |left| pause.min(left)),
             attempt: self.in_a_row,
             left,
@@ -111,7 +111,7 @@ mod tests {
 
     /// Pauses in seconds of attempts that end at once, until it is given up.
     fn pauses(policy: Retries) -> Vec<f64> {
-        let (mut retry, mut now) = (Retry::new(policy), Instant::now());
+        let (mut retry, mut now) = (RetryLoop::new(policy), Instant::now());
         std::iter::from_fn(|| {
             let next = retry.next(now, &at(0, 0), false)?;
             now += next.pause;
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn whoever_comes_further_has_all_attempts_before_it_again() {
-        let (mut retry, now) = (Retry::new(limits(Some(2), Some(60))), Instant::now());
+        let (mut retry, now) = (RetryLoop::new(limits(Some(2), Some(60))), Instant::now());
         let mut attempt = |seconds, counters: Counters| {
             retry.next(now + Duration::from_secs(seconds), &counters, true).map(|next| next.attempt)
         };
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_breaks_again_and_again_at_one_place_is_given_up() {
-        let (mut retry, now) = (Retry::new(Retries { breaks: Some(2), ..Retries::default() }), Instant::now());
+        let (mut retry, now) = (RetryLoop::new(Retries { breaks: Some(2), ..Retries::default() }), Instant::now());
         let mut goes_on = |bytes, was_under_way| retry.next(now, &at(bytes, 0), was_under_way).is_some();
         assert!(goes_on(10, true) && goes_on(10, true), "the first one came further");
         assert!(goes_on(0, false) && goes_on(0, false), "these did not even begin");
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn ssh_has_longer_to_connect_where_the_loss_is_old() {
-        let (mut retry, now) = (Retry::new(Retries::default()), Instant::now());
+        let (mut retry, now) = (RetryLoop::new(Retries::default()), Instant::now());
         let mut timeout = |seconds| {
             let next = retry.next(now + Duration::from_secs(seconds), &at(0, 0), false);
             next.unwrap().connect_timeout.as_secs()

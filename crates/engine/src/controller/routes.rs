@@ -1,31 +1,31 @@
 //! Who connects to whom, and over which paths: from what both ends say of their addresses, and what the user wants.
 
-use haul_proto::candidates::{Ends, candidates, slower};
+use haul_proto::limits::ROUTES_MAX;
+use haul_proto::path_candidates::{EndAddresses, candidates, slower};
 use haul_proto::wire::address::LocalAddress;
-use haul_proto::wire::limits::ROUTES_MAX;
 use haul_proto::wire::route::Route;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 
-use super::reached::Contact;
-use super::workers::{Role, Workers};
+use super::reached::ReachedHost;
+use super::workers::{WorkerRole, Workers};
 use crate::job::error::Error;
-use crate::job::event::Path;
-use crate::job::spec::{Callback, Family, Host, Job};
+use crate::job::event::NetworkPath;
+use crate::job::spec::{AddressFamily, CallbackAddress, Host, Job};
 
 /// A direction in which connections can be made.
 #[derive(Debug, Clone)]
-pub struct Direction {
+pub struct ConnectDirection {
     /// The end that connects.
-    pub connector: Role,
+    pub connector: WorkerRole,
     /// The end that accepts.
-    pub acceptor: Role,
+    pub acceptor: WorkerRole,
     /// Where it accepts; `None`: at any of its addresses.
     pub at: Option<IpAddr>,
     /// The paths that there may be, the best first, still without a port: that is known once the end accepts.
     routes: Vec<Route>,
 }
 
-impl Direction {
+impl ConnectDirection {
     /// The paths, to this port.
     pub fn routes(&self, port: u16) -> Vec<Route> {
         let with_port = |route: &Route| Route { to: format!("{}:{port}", route.to), ..route.clone() };
@@ -39,39 +39,39 @@ impl Direction {
 }
 
 /// What `--bind` names.
-struct Bound {
-    role: Role,
+struct BindAddress {
+    role: WorkerRole,
     addresses: Vec<IpAddr>,
     interface: String,
 }
 
 /// Where data connections may be made, in the order in which that is tried.
-pub fn directions(job: &Job, workers: &Workers) -> Result<Vec<Direction>, Error> {
+pub fn directions(job: &Job, workers: &Workers) -> Result<Vec<ConnectDirection>, Error> {
     let network = &job.options.network;
     let bound = network.bind.as_deref().map(|word| bound(word, near(job), workers)).transpose()?;
     if let Some(callback) = &network.callback {
         return callback_direction(callback, job, workers, bound.as_ref()).map(|direction| vec![direction]);
     }
-    let first = if network.reverse { Role::Target } else { near(job) };
+    let first = if network.reverse { WorkerRole::Target } else { near(job) };
     Ok([first, first.other()].map(|connector| direction(connector, job, workers, bound.as_ref())).into())
 }
 
 /// The end that connects unless something else is wanted: the one on this machine, or the source.
-fn near(job: &Job) -> Role {
+fn near(job: &Job) -> WorkerRole {
     match &job.target.host {
-        Host::Remote { .. } | Host::Served { .. } => Role::Source,
-        Host::Local => Role::Target,
+        Host::Remote { .. } | Host::Served { .. } => WorkerRole::Source,
+        Host::Local => WorkerRole::Target,
     }
 }
 
-fn direction(connector: Role, job: &Job, workers: &Workers, bound: Option<&Bound>) -> Direction {
+fn direction(connector: WorkerRole, job: &Job, workers: &Workers, bound: Option<&BindAddress>) -> ConnectDirection {
     let acceptor = connector.other();
     let family = job.options.network.family;
     let at = bound.filter(|bound| bound.role == acceptor).map(|bound| &bound.addresses);
-    let of = |role: Role| addresses(role, workers, bound);
+    let of = |role: WorkerRole| addresses(role, workers, bound);
     let reached = reached(job, workers, connector);
     let known = reached.iter().find(|known| at.is_none_or(|at| at.contains(known))).copied();
-    let found = candidates(Ends { connector: &of(connector), acceptor: &of(acceptor), known });
+    let found = candidates(EndAddresses { connector: &of(connector), acceptor: &of(acceptor), known });
     let others = reached.into_iter().filter(|other| at.is_none_or(|at| at.contains(other)));
     let others: Vec<_> = others.filter(|other| found.iter().all(|candidate| candidate.to != *other)).collect();
     let found = found.into_iter().map(|candidate| (candidate.to, candidate.link));
@@ -82,11 +82,11 @@ fn direction(connector: Role, job: &Job, workers: &Workers, bound: Option<&Bound
         .filter_map(|(to, link)| route(to, link, connector, bound))
         .collect();
     let at = at.and_then(|at| at.iter().find(|address| family.is_none_or(|family| family.has(address))).copied());
-    Direction { connector, acceptor, at, routes }
+    ConnectDirection { connector, acceptor, at, routes }
 }
 
 /// The way to an address, from where the user wants it; `None` where there is none from there.
-fn route(to: IpAddr, link: u16, connector: Role, bound: Option<&Bound>) -> Option<Route> {
+fn route(to: IpAddr, link: u16, connector: WorkerRole, bound: Option<&BindAddress>) -> Option<Route> {
     let to_text = if to.is_ipv6() { format!("[{to}]") } else { to.to_string() };
     let route = Route { link, ..Route::to(to_text) };
     let Some(bound) = bound.filter(|bound| bound.role == connector) else { return Some(route) };
@@ -96,27 +96,27 @@ fn route(to: IpAddr, link: u16, connector: Role, bound: Option<&Bound>) -> Optio
 
 /// `-H`: the end that has the address accepts there; where none says that it has it, the target, or with `-z` the source.
 fn callback_direction(
-    callback: &Callback,
+    callback: &CallbackAddress,
     job: &Job,
     workers: &Workers,
-    bound: Option<&Bound>,
-) -> Result<Direction, Error> {
+    bound: Option<&BindAddress>,
+) -> Result<ConnectDirection, Error> {
     let network = &job.options.network;
     let addresses = looked_up(&callback.host, network.family)?;
-    let wanted = if network.reverse { Role::Source } else { Role::Target };
-    let has = |role: &Role| addresses.iter().any(|address| local(workers, *role, address).is_some());
+    let wanted = if network.reverse { WorkerRole::Source } else { WorkerRole::Target };
+    let has = |role: &WorkerRole| addresses.iter().any(|address| local(workers, *role, address).is_some());
     let acceptor = [wanted, wanted.other()].into_iter().find(has).unwrap_or(wanted);
-    if network.reverse && acceptor != Role::Source {
+    if network.reverse && acceptor != WorkerRole::Source {
         let text = format!("-z has the target connect to the source, and {} of -H is the target's own", callback.host);
         return Err(Error::Usage(format!("{text}\nleave one of them out")));
     }
     let connector = acceptor.other();
     let routes = addresses.iter().filter_map(|to| route(*to, 1, connector, bound)).collect();
     let at = bound.filter(|bound| bound.role == acceptor).and_then(|bound| bound.addresses.first().copied());
-    Ok(Direction { connector, acceptor, at, routes })
+    Ok(ConnectDirection { connector, acceptor, at, routes })
 }
 
-fn looked_up(host: &str, family: Option<Family>) -> Result<Vec<IpAddr>, Error> {
+fn looked_up(host: &str, family: Option<AddressFamily>) -> Result<Vec<IpAddr>, Error> {
     let found = (host, 0).to_socket_addrs().map_err(|error| {
         Error::Usage(format!("-H {host}: not an address, and the name is not found: {error}\ngive an address"))
     })?;
@@ -132,18 +132,18 @@ fn looked_up(host: &str, family: Option<Family>) -> Result<Vec<IpAddr>, Error> {
 }
 
 /// What `word` is at this end: one of its addresses, or an interface.
-fn bound(word: &str, role: Role, workers: &Workers) -> Result<Bound, Error> {
+fn bound(word: &str, role: WorkerRole, workers: &Workers) -> Result<BindAddress, Error> {
     let all = &workers.hello(role).addresses;
     let of_interface: Vec<_> = all.iter().filter(|local| local.interface == word).map(|local| local.address).collect();
     if !of_interface.is_empty() {
-        return Ok(Bound { role, addresses: of_interface, interface: word.to_owned() });
+        return Ok(BindAddress { role, addresses: of_interface, interface: word.to_owned() });
     }
     let address = word
         .parse::<IpAddr>()
         .ok()
         .filter(|address| address.is_loopback() || all.iter().any(|local| local.address == *address));
     match address {
-        Some(address) => Ok(Bound { role, addresses: vec![address], interface: String::new() }),
+        Some(address) => Ok(BindAddress { role, addresses: vec![address], interface: String::new() }),
         None => {
             let there: Vec<_> = all.iter().map(|local| format!("{} ({})", local.address, local.interface)).collect();
             let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
@@ -154,34 +154,34 @@ fn bound(word: &str, role: Role, workers: &Workers) -> Result<Bound, Error> {
 }
 
 /// The addresses of an end, as far as the user allows them.
-fn addresses(role: Role, workers: &Workers, bound: Option<&Bound>) -> Vec<LocalAddress> {
+fn addresses(role: WorkerRole, workers: &Workers, bound: Option<&BindAddress>) -> Vec<LocalAddress> {
     let all = workers.hello(role).addresses.iter();
     let bound = bound.filter(|bound| bound.role == role);
     all.filter(|local| bound.is_none_or(|bound| bound.addresses.contains(&local.address))).cloned().collect()
 }
 
-fn local<'a>(workers: &'a Workers, role: Role, address: &IpAddr) -> Option<&'a LocalAddress> {
+fn local<'a>(workers: &'a Workers, role: WorkerRole, address: &IpAddr) -> Option<&'a LocalAddress> {
     workers.hello(role).addresses.iter().find(|local| local.address == *address)
 }
 
 /// The host of an end.
-pub fn host(job: &Job, role: Role) -> &Host {
+pub fn host(job: &Job, role: WorkerRole) -> &Host {
     match role {
-        Role::Source => job.source_host(),
-        Role::Target => &job.target.host,
+        WorkerRole::Source => job.source_host(),
+        WorkerRole::Target => &job.target.host,
     }
 }
 
 /// What is known of the host of an end.
-fn contact<'a>(job: &'a Job, workers: &'a Workers, role: Role) -> Contact<'a> {
+fn contact<'a>(job: &'a Job, workers: &'a Workers, role: WorkerRole) -> ReachedHost<'a> {
     // `client address, client port, server address, server port`.
     let said = workers.hello(role).ssh_connection.as_deref();
     let reported = said.map(|said| said.split_ascii_whitespace().nth(2).unwrap_or_default());
-    Contact { host: host(job, role), peer: workers.peer(role), reported }
+    ReachedHost { host: host(job, role), peer: workers.peer(role), reported }
 }
 
 /// At which addresses the end that accepts was reached, the likeliest first.
-fn reached(job: &Job, workers: &Workers, connector: Role) -> Vec<IpAddr> {
+fn reached(job: &Job, workers: &Workers, connector: WorkerRole) -> Vec<IpAddr> {
     let (from, to) = (contact(job, workers, connector), contact(job, workers, connector.other()));
     match (to.host, from.host) {
         (Host::Local, Host::Local) => vec![Ipv4Addr::LOCALHOST.into()],
@@ -207,13 +207,13 @@ fn reached(job: &Job, workers: &Workers, connector: Role) -> Vec<IpAddr> {
 }
 
 /// A path as it is shown: which interface it leads over, and how fast that is said to be.
-pub fn shown(workers: &Workers, connector: Role, from: String, to: String) -> Path {
-    let of = |role: Role, text: &str| {
+pub fn shown(workers: &Workers, connector: WorkerRole, from: String, to: String) -> NetworkPath {
+    let of = |role: WorkerRole, text: &str| {
         let address = text.parse::<SocketAddr>().ok()?.ip().to_canonical();
         local(workers, role, &address)
     };
     let (own, other) = (of(connector, &from), of(connector.other(), &to));
     let speed = |local: Option<&LocalAddress>| local.map_or(0, |local| local.mbit_per_s);
     let mbit_per_s = Some(slower(speed(own), speed(other))).filter(|speed| *speed > 0);
-    Path { interface: own.map(|own| own.interface.clone()), mbit_per_s, from, to }
+    NetworkPath { interface: own.map(|own| own.interface.clone()), mbit_per_s, from, to }
 }

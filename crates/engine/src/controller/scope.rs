@@ -1,8 +1,8 @@
 //! The paths that an end may name in its reports: those of its operands, or of the target, and what is below them.
 
+use haul_proto::limits::PATH_MAX;
 use haul_proto::path::Name;
-use haul_proto::wire::limits::PATH_MAX;
-use haul_proto::wire::request::Operand;
+use haul_proto::wire::request::TargetOperand;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,34 +13,34 @@ use crate::job::display_path::below;
 use crate::job::spec::{Host, Job};
 
 /// What the ends of a job may name.
-pub struct Scope {
+pub struct ReportScope {
     /// What the source was asked for; `None` where a list, or a server, has other names for it.
-    operands: Option<Paths>,
+    operands: Option<AllowedPaths>,
     /// Where the target lands, as it was typed.
     target: Vec<u8>,
     /// The target's reports may name another directory: it follows a link to a file, or is a server's.
     is_target_elsewhere: bool,
-    landings: Landings,
+    landings: AllowedDestinations,
 }
 
 /// Where files land below the target.
-enum Landings {
+enum AllowedDestinations {
     /// Anywhere: a directory or a list may have anything in it.
     Anywhere,
     /// In the target's directory, or as the target: there is one file.
     One,
     /// At these paths, or below them.
-    At(Paths),
+    At(AllowedPaths),
 }
 
 /// Paths, and how long they are: so a path with many components is not looked up at each of them.
 #[derive(Default)]
-struct Paths {
+struct AllowedPaths {
     all: HashSet<Vec<u8>>,
     lengths: HashSet<usize>,
 }
 
-impl FromIterator<Vec<u8>> for Paths {
+impl FromIterator<Vec<u8>> for AllowedPaths {
     fn from_iter<I: IntoIterator<Item = Vec<u8>>>(paths: I) -> Self {
         let all: HashSet<_> = paths.into_iter().collect();
         let lengths = all.iter().map(Vec::len).collect();
@@ -48,7 +48,7 @@ impl FromIterator<Vec<u8>> for Paths {
     }
 }
 
-impl Paths {
+impl AllowedPaths {
     /// Whether this is one of them, or lies below one.
     fn cover(&self, path: &[u8]) -> bool {
         self.all.contains(path)
@@ -57,33 +57,33 @@ impl Paths {
     }
 }
 
-impl Scope {
+impl ReportScope {
     /// Before the source has said what its operands are.
     pub fn new(job: &Job) -> Self {
         let base = job.options.base.as_deref();
         let is_served = |host: &Host| matches!(host, Host::Served { .. });
-        let operands: Paths = job.sources.iter().map(|source| whole_path(base, source)).collect();
+        let operands: AllowedPaths = job.sources.iter().map(|source| whole_path(base, source)).collect();
         let target = job.target.path.as_os_str().as_bytes();
         Self {
             operands: (job.list.is_none() && !is_served(job.source_host())).then_some(operands),
             target: if target.is_empty() { b".".to_vec() } else { target.to_vec() },
             is_target_elsewhere: is_served(&job.target.host),
-            landings: Landings::Anywhere,
+            landings: AllowedDestinations::Anywhere,
         }
     }
 
     /// Once the source's operands are known, and the directories below the target that each goes into. A job with a list
     /// has none.
-    pub fn set_operands(&mut self, operands: &[Operand], ways: &[Vec<Name>]) {
-        let is_contents = |operand: &Operand| operand.directory && operand.name.is_none();
+    pub fn set_operands(&mut self, operands: &[TargetOperand], ways: &[Vec<Name>]) {
+        let is_contents = |operand: &TargetOperand| operand.directory && operand.name.is_none();
         self.landings = match operands {
-            [] | [Operand { directory: true, .. }] => Landings::Anywhere,
+            [] | [TargetOperand { directory: true, .. }] => AllowedDestinations::Anywhere,
             [_] if ways.iter().all(Vec::is_empty) => {
                 self.is_target_elsewhere = true;
-                Landings::One
+                AllowedDestinations::One
             }
-            _ if operands.iter().any(is_contents) => Landings::Anywhere,
-            _ => Landings::At(
+            _ if operands.iter().any(is_contents) => AllowedDestinations::Anywhere,
+            _ => AllowedDestinations::At(
                 operands.iter().enumerate().map(|(number, operand)| landing(ways, number, operand)).collect(),
             ),
         };
@@ -103,9 +103,9 @@ impl Scope {
         }
         is_below(path)
             && match &self.landings {
-                Landings::Anywhere => true,
-                Landings::One => !path.contains(&b'/'),
-                Landings::At(paths) => paths.cover(path),
+                AllowedDestinations::Anywhere => true,
+                AllowedDestinations::One => !path.contains(&b'/'),
+                AllowedDestinations::At(paths) => paths.cover(path),
             }
     }
 
@@ -128,7 +128,7 @@ impl Scope {
 }
 
 /// Where an operand lands among several.
-fn landing(ways: &[Vec<Name>], number: usize, operand: &Operand) -> Vec<u8> {
+fn landing(ways: &[Vec<Name>], number: usize, operand: &TargetOperand) -> Vec<u8> {
     let way = ways.get(number).into_iter().flatten();
     way.chain(&operand.name).fold(Vec::new(), |path, name| below(&path, name.as_bytes()))
 }
@@ -157,21 +157,25 @@ fn splits(path: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::spec::{Access, Location, Options};
+    use crate::job::spec::{JobOptions, Location, RemoteAccess};
 
-    fn scope(sources: &[&str], target: &str, operands: &[(&str, bool)], ways: &[&str]) -> Scope {
+    fn scope(sources: &[&str], target: &str, operands: &[(&str, bool)], ways: &[&str]) -> ReportScope {
         let at = |path: &str| Location { host: Host::Local, path: path.into() };
         let job = Job {
             sources: sources.iter().map(|path| at(path)).collect(),
             list: None,
             target: at(target),
-            options: Options::default(),
-            access: Access::default(),
+            options: JobOptions::default(),
+            access: RemoteAccess::default(),
         };
-        let mut scope = Scope::new(&job);
+        let mut scope = ReportScope::new(&job);
         let name = |text: &str| Name::new(text.as_bytes()).ok();
-        let operand =
-            |(text, directory): &(&str, bool)| Operand { name: name(text), directory: *directory, device: 0, inode: 0 };
+        let operand = |(text, directory): &(&str, bool)| TargetOperand {
+            name: name(text),
+            directory: *directory,
+            device: 0,
+            inode: 0,
+        };
         let ways: Vec<Vec<Name>> = ways.iter().map(|way| way.split('/').filter_map(name).collect()).collect();
         scope.set_operands(&operands.iter().map(operand).collect::<Vec<_>>(), &ways);
         scope
@@ -192,7 +196,7 @@ mod tests {
         assert!(root.has_source(b"/etc") && !root.has_source(b"etc"));
     }
 
-    fn scope_of_root() -> Scope {
+    fn scope_of_root() -> ReportScope {
         scope(&["/"], "t", &[("", true)], &[])
     }
 

@@ -3,16 +3,19 @@
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{JobId, JobNumber};
 use haul_proto::integrity::FrameLen;
+use haul_proto::limits::{CPUS_MAX, REKEY_BYTES, STREAMS_MAX};
 use haul_proto::wire::checksum as wire;
-use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::limits::{CPUS_MAX, REKEY_BYTES, STREAMS_MAX};
-use haul_proto::wire::request::{Links, SessionSettings};
+use haul_proto::wire::handshake::CipherSuite;
+use haul_proto::wire::request::{SessionSettings, SymlinkMode};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use super::workers::{Role, Workers};
+use super::workers::{WorkerRole, Workers};
 use crate::job::error::Error;
-use crate::job::spec::{Against, Algorithm, Checksum, Cipher, Host, Job, Location, Network, Options, Symlinks, Verify};
+use crate::job::spec::{
+    ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Cipher, Host, Job, JobOptions, Location, NetworkOptions,
+    Symlinks, Verify,
+};
 use crate::sys::random::random;
 
 /// Most streams that a job begins with unless more are asked for.
@@ -62,13 +65,13 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
 }
 
 /// Whether somebody takes the BLAKE3 of files, or of their frames.
-fn needs_blake3(options: &Options, workers: &Workers) -> bool {
+fn needs_blake3(options: &JobOptions, workers: &Workers) -> bool {
     options.blake3
         || options.compare
         || options.verify != Verify::Wire
         || options.delta.looks_everywhere()
-        || options.checksum.as_ref().is_some_and(|checksum| checksum.algorithm == Algorithm::Blake3)
-        || Role::BOTH.iter().any(|role| workers.hello(*role).requires_blake3)
+        || options.checksum.as_ref().is_some_and(|checksum| checksum.algorithm == ChecksumAlgorithm::Blake3)
+        || WorkerRole::BOTH.iter().any(|role| workers.hello(*role).requires_blake3)
 }
 
 /// A worker waits a fifth less for its controller than that waits for it: so where a way is cut, the worker is gone
@@ -80,34 +83,34 @@ pub fn workers_silence_ms(silence: Duration) -> u32 {
 /// As many streams to begin with as the end with fewer cores has, within reason. On a machine with few cores that is not more than
 /// they can feed; and it is never one alone, since one lost packet halves the rate of a stream.
 fn streams_by_default(workers: &Workers) -> u16 {
-    let cores = workers.hello(Role::Source).cores.min(workers.hello(Role::Target).cores);
+    let cores = workers.hello(WorkerRole::Source).cores.min(workers.hello(WorkerRole::Target).cores);
     cores.clamp(2, STREAMS_BY_DEFAULT_MAX)
 }
 
 /// How records are sealed between these two.
-pub fn suite(cipher: Cipher, workers: &Workers) -> Suite {
-    let aes = workers.hello(Role::Source).aes && workers.hello(Role::Target).aes;
+pub fn suite(cipher: Cipher, workers: &Workers) -> CipherSuite {
+    let aes = workers.hello(WorkerRole::Source).aes && workers.hello(WorkerRole::Target).aes;
     match cipher {
-        Cipher::Auto if aes => Suite::Aes128Gcm,
-        Cipher::Auto | Cipher::ChaCha20Poly1305 => Suite::ChaCha20Poly1305,
-        Cipher::Aes256Gcm => Suite::Aes256Gcm,
-        Cipher::Aes128Gcm => Suite::Aes128Gcm,
-        Cipher::AuthenticateOnly => Suite::AuthenticateOnly,
+        Cipher::Auto if aes => CipherSuite::Aes128Gcm,
+        Cipher::Auto | Cipher::ChaCha20Poly1305 => CipherSuite::ChaCha20Poly1305,
+        Cipher::Aes256Gcm => CipherSuite::Aes256Gcm,
+        Cipher::Aes128Gcm => CipherSuite::Aes128Gcm,
+        Cipher::AuthenticateOnly => CipherSuite::AuthenticateOnly,
     }
 }
 
 /// A suite as the user knows it.
-pub fn suite_name(suite: Suite) -> Cipher {
+pub fn suite_name(suite: CipherSuite) -> Cipher {
     match suite {
-        Suite::Aes256Gcm => Cipher::Aes256Gcm,
-        Suite::Aes128Gcm => Cipher::Aes128Gcm,
-        Suite::ChaCha20Poly1305 => Cipher::ChaCha20Poly1305,
-        Suite::AuthenticateOnly => Cipher::AuthenticateOnly,
+        CipherSuite::Aes256Gcm => Cipher::Aes256Gcm,
+        CipherSuite::Aes128Gcm => Cipher::Aes128Gcm,
+        CipherSuite::ChaCha20Poly1305 => Cipher::ChaCha20Poly1305,
+        CipherSuite::AuthenticateOnly => Cipher::AuthenticateOnly,
     }
 }
 
 /// The ports that the user chose: a port of `-H` is the one.
-pub(super) fn ports(network: &Network) -> Option<(u16, u16)> {
+pub(super) fn ports(network: &NetworkOptions) -> Option<(u16, u16)> {
     let port = network.callback.as_ref().and_then(|callback| callback.port);
     port.map(|port| (port, port)).or(network.ports)
 }
@@ -122,22 +125,22 @@ fn cpus(numbers: &[u16]) -> Result<Cpus, Error> {
 
 /// The protocol's word for what becomes of links. A sync keeps the one that is named, as rsync does; a copy follows it,
 /// as cp -r and scp do.
-pub fn links(symlinks: Symlinks, is_sync: bool) -> Links {
+pub fn links(symlinks: Symlinks, is_sync: bool) -> SymlinkMode {
     match symlinks {
-        Symlinks::Keep if is_sync => Links::KeepAll,
-        Symlinks::Keep => Links::Keep,
-        Symlinks::Follow => Links::Follow,
-        Symlinks::Ignore => Links::Ignore,
+        Symlinks::Keep if is_sync => SymlinkMode::KeepAll,
+        Symlinks::Keep => SymlinkMode::Keep,
+        Symlinks::Follow => SymlinkMode::Follow,
+        Symlinks::Ignore => SymlinkMode::Ignore,
     }
 }
 
-fn checksum(asked: &Checksum) -> wire::Checksum {
+fn checksum(asked: &ChecksumOptions) -> wire::ChecksumRequest {
     let against = match &asked.against {
-        Against::Nothing => wire::Against::Nothing,
-        Against::Value(value) => wire::Against::Value(value.clone()),
-        Against::Lines(_) => wire::Against::Lines,
+        ChecksumReference::Nothing => wire::ChecksumSource::Nothing,
+        ChecksumReference::Value(value) => wire::ChecksumSource::Value(value.clone()),
+        ChecksumReference::Lines(_) => wire::ChecksumSource::Lines,
     };
-    wire::Checksum { algorithm: asked.algorithm, at_source: asked.at_source, against }
+    wire::ChecksumRequest { algorithm: asked.algorithm, at_source: asked.at_source, against }
 }
 
 /// The same for every run of the same copy.

@@ -9,14 +9,14 @@ use crate::job::event::{Event, Observer};
 const REMEMBERED_MAX: usize = 1 << 20;
 
 /// Passes on to an observer what it has not been told in an earlier attempt.
-pub struct Told<'a> {
+pub struct EventDedup<'a> {
     observer: &'a mut dyn Observer,
     remembered: HashSet<u64>,
     hasher: RandomState,
     again: bool,
 }
 
-impl<'a> Told<'a> {
+impl<'a> EventDedup<'a> {
     /// In front of `observer`.
     pub fn new(observer: &'a mut dyn Observer) -> Self {
         Self { observer, remembered: HashSet::new(), hasher: RandomState::new(), again: false }
@@ -64,7 +64,7 @@ impl<'a> Told<'a> {
     }
 }
 
-impl Observer for Told<'_> {
+impl Observer for EventDedup<'_> {
     fn event(&mut self, event: &Event) {
         if self.is_new(event) || !self.again {
             self.observer.event(event);
@@ -97,7 +97,7 @@ mod tests {
             digest: digest.map(|byte| [byte; 32]),
         };
         let mut listener = Listener(Vec::new());
-        let mut told = Told::new(&mut listener);
+        let mut told = EventDedup::new(&mut listener);
         let first = [file(1, Some(7)), file(2, None), Event::Notice("a".into()), Event::Notice("a".into())];
         first.iter().for_each(|event| told.event(event));
         told.begin_again();

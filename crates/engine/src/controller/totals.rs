@@ -4,31 +4,31 @@
 //! heard of. So what was there before the job is told from what could have come from it: a file that is there already
 //! counts as there before if more are there than all that was found, and not there, in the attempts before.
 
-use haul_proto::wire::report::Counters;
-use haul_proto::wire::sync::SyncFigures;
+use haul_proto::sync::SyncCounters;
+use haul_proto::wire::counters::Counters;
 use std::time::Duration;
 
 use crate::job::event::Summary;
 
 /// Adds attempts up.
 #[derive(Debug, Default)]
-pub struct Totals {
-    files: Before,
-    bytes: Before,
+pub struct JobTotals {
+    files: TargetBefore,
+    bytes: TargetBefore,
     frames_resent: u64,
     bytes_on_wire: u64,
-    sync: SyncFigures,
+    sync: SyncCounters,
 }
 
 /// What was at the target before the job, as far as is known.
 #[derive(Debug, Default, Clone, Copy)]
-struct Before {
+struct TargetBefore {
     there: u64,
     /// Of what may be there now, as much as was found.
     found: u64,
 }
 
-impl Before {
+impl TargetBefore {
     /// An attempt found so much, and of it so much was there already.
     fn note(&mut self, found: u64, there: u64) {
         let from_this_job = self.found.saturating_sub(self.there);
@@ -37,11 +37,11 @@ impl Before {
     }
 }
 
-impl Totals {
+impl JobTotals {
     /// An attempt broke with these counters of source and target, and this came of it besides. What is left at the source
     /// is found again.
-    pub fn add(&mut self, [source, target]: &[Counters; 2], sync: SyncFigures) {
-        self.sync = self.sync.plus(SyncFigures { left_at_source: 0, ..sync });
+    pub fn add(&mut self, [source, target]: &[Counters; 2], sync: SyncCounters) {
+        self.sync = self.sync.plus(SyncCounters { left_at_source: 0, ..sync });
         let failed = source.failed.saturating_add(target.failed);
         self.files.note(source.files_found.saturating_sub(failed), target.files_skipped);
         self.bytes.note(source.bytes_found, target.bytes_skipped);
@@ -90,10 +90,10 @@ mod tests {
 
     /// Files copied and skipped, after attempts that broke and a last one that did not.
     fn totals(broken: &[(u64, u64, u64)], copied: u64, there: u64) -> (u64, u64) {
-        let mut totals = Totals::default();
+        let mut totals = JobTotals::default();
         broken
             .iter()
-            .for_each(|&(found, copied, there)| totals.add(&ends(found, copied, there), SyncFigures::default()));
+            .for_each(|&(found, copied, there)| totals.add(&ends(found, copied, there), SyncCounters::default()));
         let last = Summary {
             files_copied: copied,
             files_skipped: there,
@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn work_that_was_done_again_counts_again() {
-        let mut totals = Totals::default();
-        let figures = |removed, left_at_source| SyncFigures { removed, left_at_source, ..SyncFigures::default() };
+        let mut totals = JobTotals::default();
+        let figures = |removed, left_at_source| SyncCounters { removed, left_at_source, ..SyncCounters::default() };
         totals.add(&ends(10, 5, 0), figures(7, 3));
         let last = Summary { frames_resent: 2, bytes_on_wire: 100, sync: figures(2, 4), ..Summary::default() };
         let all = totals.complete(last, Duration::ZERO, 1);

@@ -4,7 +4,7 @@
 //! about 900,000 others have come, and at most twice that many; that takes no more than 24 MiB. Beyond, a second
 //! line meets what the first one made as it would meet any file.
 
-use haul_proto::wire::listed::Place;
+use haul_proto::wire::list_batch::OperandDestination;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
@@ -13,19 +13,19 @@ const GENERATION: usize = (1 << 20) / 8 * 7;
 
 /// The places.
 #[derive(Default)]
-pub struct Twins {
+pub struct DuplicateTargets {
     hasher: RandomState,
     young: HashSet<u64>,
     old: HashSet<u64>,
 }
 
-impl Twins {
+impl DuplicateTargets {
     /// Whether no line has led here before. The contents of directories have no name that could be another's.
-    pub fn is_new(&mut self, place: &Place) -> bool {
+    pub fn is_new(&mut self, place: &OperandDestination) -> bool {
         self.is_new_among(GENERATION, place)
     }
 
-    fn is_new_among(&mut self, generation: usize, Place { below, name }: &Place) -> bool {
+    fn is_new_among(&mut self, generation: usize, OperandDestination { below, name }: &OperandDestination) -> bool {
         let Some(name) = name else { return true };
         if self.young.len() >= generation {
             self.old = std::mem::take(&mut self.young);
@@ -40,14 +40,14 @@ mod tests {
     use super::*;
     use haul_proto::path::Name;
 
-    fn place(below: &[&str], at: &str) -> Place {
+    fn place(below: &[&str], at: &str) -> OperandDestination {
         let name = |text: &str| Name::new(text.as_bytes()).ok();
-        Place { below: below.iter().filter_map(|text| name(text)).collect(), name: name(at) }
+        OperandDestination { below: below.iter().filter_map(|text| name(text)).collect(), name: name(at) }
     }
 
     #[test]
     fn a_place_is_new_once_and_contents_always_are() {
-        let mut twins = Twins::default();
+        let mut twins = DuplicateTargets::default();
         let places = [place(&[], "a"), place(&["a"], "b"), place(&["a", "b"], "c"), place(&["a"], "c")];
         assert!(places.iter().all(|place| twins.is_new(place)));
         assert!(!places.iter().any(|place| twins.is_new(place)));
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_latest_are_known_and_no_more_than_two_generations() {
-        let mut twins = Twins::default();
+        let mut twins = DuplicateTargets::default();
         let at = |number: usize| place(&[], &number.to_string());
         assert!((0..100).all(|number| twins.is_new_among(10, &at(number))));
         assert!((90..100).all(|number| !twins.is_new_among(10, &at(number))));

@@ -5,19 +5,19 @@ use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 use std::net::IpAddr;
 
-use super::Copy;
-use super::routes::{Direction, host, shown};
-use super::workers::Role;
+use super::TransferController;
+use super::routes::{ConnectDirection, host, shown};
+use super::workers::WorkerRole;
 use crate::job::error::Error;
-use crate::job::event::{Path, Way};
-use crate::job::spec::{Host, Network};
+use crate::job::event::{NetworkPath, TransportPath};
+use crate::job::spec::{Host, NetworkOptions};
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT_MS: u32 = 3000;
 
 /// Has the end that accepts first listen, if it is `role`, without waiting for its answer: on a long path that saves a
 /// round trip.
-pub fn listen_early(copy: &mut Copy<'_>, role: Role) -> Result<(), Error> {
+pub fn listen_early(copy: &mut TransferController<'_>, role: WorkerRole) -> Result<(), Error> {
     let needs_none = copy.workers.is_one() || copy.job.options.compare;
     match copy.directions.first() {
         Some(first) if first.acceptor == role && !first.is_empty() && !needs_none => {
@@ -28,27 +28,27 @@ pub fn listen_early(copy: &mut Copy<'_>, role: Role) -> Result<(), Error> {
     }
 }
 
-fn listen(copy: &mut Copy<'_>, role: Role, address: Option<IpAddr>) -> Result<(), Error> {
-    copy.listening = Listening::Asked(role);
+fn listen(copy: &mut TransferController<'_>, role: WorkerRole, address: Option<IpAddr>) -> Result<(), Error> {
+    copy.listening = PendingListen::Asked(role);
     copy.reports.expect_answer(role);
     copy.workers.send(role, &ControllerMessage::Listen { address })
 }
 
 /// What is known of an end that was told to listen before its answer was waited for.
 #[derive(Debug, Default)]
-pub enum Listening {
+pub enum PendingListen {
     /// None was.
     #[default]
     No,
     /// It has not answered.
-    Asked(Role),
+    Asked(WorkerRole),
     /// It listens on this port, or cannot.
-    Answered(Role, Result<u16, String>),
+    Answered(WorkerRole, Result<u16, String>),
 }
 
-impl Listening {
+impl PendingListen {
     /// Takes a worker's message, if it is the answer that is waited for.
-    pub fn answered(&mut self, role: Role, message: WorkerMessage) -> Result<(), WorkerMessage> {
+    pub fn answered(&mut self, role: WorkerRole, message: WorkerMessage) -> Result<(), WorkerMessage> {
         let asked = matches!(self, Self::Asked(asked) if *asked == role);
         let answer = match message {
             WorkerMessage::Listening { port } if asked => Ok(port),
@@ -61,46 +61,46 @@ impl Listening {
 }
 
 /// Makes the first data connection, and says how; the others follow by themselves. Also, how many there are at first.
-/// [`Way::None`] if everything is settled before there is one, since nothing had to move, and where nothing ever will.
-pub fn find(copy: &mut Copy<'_>) -> Result<(Way, u16), Error> {
+/// [`TransportPath::None`] if everything is settled before there is one, since nothing had to move, and where nothing ever will.
+pub fn find(copy: &mut TransferController<'_>) -> Result<(TransportPath, u16), Error> {
     if copy.job.options.compare {
-        return Ok((Way::None, 0));
+        return Ok((TransportPath::None, 0));
     }
     if copy.workers.is_one() {
-        let host = match host(copy.job, Role::Source) {
-            Host::Remote { .. } | Host::Served { .. } => Some(copy.workers.label(Role::Source)),
+        let host = match host(copy.job, WorkerRole::Source) {
+            Host::Remote { .. } | Host::Served { .. } => Some(copy.workers.label(WorkerRole::Source)),
             Host::Local => None,
         };
-        return Ok((Way::Local { host }, copy.streams));
+        return Ok((TransportPath::Local { host }, copy.streams));
     }
     match find_between(copy) {
         Ok(found) => Ok(found),
-        Err(Stop::Over) => Ok((Way::None, 0)),
-        Err(Stop::Error(error)) => Err(error),
+        Err(PathSearchEnd::Over) => Ok((TransportPath::None, 0)),
+        Err(PathSearchEnd::Error(error)) => Err(error),
     }
 }
 
 /// Why a way is not looked for any further.
-enum Stop {
+enum PathSearchEnd {
     /// Both ends have finished.
     Over,
     /// The job cannot go on.
     Error(Error),
 }
 
-impl From<Error> for Stop {
+impl From<Error> for PathSearchEnd {
     fn from(error: Error) -> Self {
         Self::Error(error)
     }
 }
 
-fn find_between(copy: &mut Copy<'_>) -> Result<(Way, u16), Stop> {
+fn find_between(copy: &mut TransferController<'_>) -> Result<(TransportPath, u16), PathSearchEnd> {
     let mut failed: Option<String> = None;
     for direction in std::mem::take(&mut copy.directions) {
         match attempt(copy, &direction)? {
             Ok((path, streams)) => {
                 copy.connector = Some(direction.connector);
-                return Ok((Way::Tcp { path, others: Vec::new(), instead_of: failed }, streams));
+                return Ok((TransportPath::Tcp { path, others: Vec::new(), instead_of: failed }, streams));
             }
             Err(why) => {
                 failed = Some(match failed {
@@ -116,19 +116,22 @@ fn find_between(copy: &mut Copy<'_>) -> Result<(Way, u16), Stop> {
         return Err(Error::Connect(text).into());
     }
     tunnel(copy)?;
-    Ok((Way::Ssh { because }, copy.streams))
+    Ok((TransportPath::Ssh { because }, copy.streams))
 }
 
 /// What the user gave that rules out a way that leads elsewhere.
-fn wanted(network: &Network) -> Option<String> {
+fn wanted(network: &NetworkOptions) -> Option<String> {
     let named = [network.callback.as_ref().map(|_| "-H"), network.bind.as_ref().map(|_| "--bind")];
     let options: Vec<_> = named.into_iter().flatten().chain(network.family.map(|family| family.option())).collect();
     (!options.is_empty()).then(|| options.join(" and "))
 }
 
 /// Lets one end connect to the other. The inner error says why that cannot be.
-fn attempt(copy: &mut Copy<'_>, direction: &Direction) -> Result<Result<(Path, u16), String>, Stop> {
-    let Direction { connector, acceptor, at, .. } = *direction;
+fn attempt(
+    copy: &mut TransferController<'_>,
+    direction: &ConnectDirection,
+) -> Result<Result<(NetworkPath, u16), String>, PathSearchEnd> {
+    let ConnectDirection { connector, acceptor, at, .. } = *direction;
     if direction.is_empty() {
         return Ok(Err("no address of it is known that could be used".into()));
     }
@@ -148,13 +151,17 @@ fn attempt(copy: &mut Copy<'_>, direction: &Direction) -> Result<Result<(Path, u
 }
 
 /// Where `acceptor` listens; it is told to, unless it was.
-fn port_of(copy: &mut Copy<'_>, acceptor: Role, at: Option<IpAddr>) -> Result<Result<u16, String>, Stop> {
-    if !matches!(copy.listening, Listening::Asked(role) | Listening::Answered(role, _) if role == acceptor) {
+fn port_of(
+    copy: &mut TransferController<'_>,
+    acceptor: WorkerRole,
+    at: Option<IpAddr>,
+) -> Result<Result<u16, String>, PathSearchEnd> {
+    if !matches!(copy.listening, PendingListen::Asked(role) | PendingListen::Answered(role, _) if role == acceptor) {
         listen(copy, acceptor, at)?;
     }
     loop {
         match std::mem::take(&mut copy.listening) {
-            Listening::Answered(_, answer) => return Ok(answer),
+            PendingListen::Answered(_, answer) => return Ok(answer),
             other => copy.listening = other,
         }
         let (role, message) = next(copy)?;
@@ -163,7 +170,10 @@ fn port_of(copy: &mut Copy<'_>, acceptor: Role, at: Option<IpAddr>) -> Result<Re
 }
 
 /// Waits for a message that `take` accepts, while others are handled.
-fn wait_for<T>(copy: &mut Copy<'_>, take: impl Fn(Role, WorkerMessage) -> Result<T, WorkerMessage>) -> Result<T, Stop> {
+fn wait_for<T>(
+    copy: &mut TransferController<'_>,
+    take: impl Fn(WorkerRole, WorkerMessage) -> Result<T, WorkerMessage>,
+) -> Result<T, PathSearchEnd> {
     loop {
         let (role, message) = next(copy)?;
         match take(role, message) {
@@ -173,12 +183,12 @@ fn wait_for<T>(copy: &mut Copy<'_>, take: impl Fn(Role, WorkerMessage) -> Result
     }
 }
 
-fn next(copy: &mut Copy<'_>) -> Result<(Role, WorkerMessage), Stop> {
-    if copy.is_over() { Err(Stop::Over) } else { Ok(copy.receive(false)?) }
+fn next(copy: &mut TransferController<'_>) -> Result<(WorkerRole, WorkerMessage), PathSearchEnd> {
+    if copy.is_over() { Err(PathSearchEnd::Over) } else { Ok(copy.receive(false)?) }
 }
 
-fn tunnel(copy: &mut Copy<'_>) -> Result<(), Stop> {
-    for (role, connector) in [(Role::Target, false), (Role::Source, true)] {
+fn tunnel(copy: &mut TransferController<'_>) -> Result<(), PathSearchEnd> {
+    for (role, connector) in [(WorkerRole::Target, false), (WorkerRole::Source, true)] {
         copy.reports.expect_answer(role);
         copy.workers.send(role, &ControllerMessage::Tunnel { connector })?;
     }

@@ -1,10 +1,11 @@
 //! The controller's workers: started, greeted, listened to, and ended. What they have to say to each other is passed
 //! on unread.
 
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::report::{Final, Hello, WorkerMessage};
+use haul_proto::error::ProtocolError;
+use haul_proto::feature::{Features, PROTOCOL_VERSION};
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::counters::FinalReport;
+use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -20,12 +21,12 @@ use super::end_of;
 use super::inbox::{self, Inbox, queue};
 use crate::job::error::{Error, GO_ON};
 use crate::job::event::{Event, Observer};
-use crate::job::spec::{Host, Job, Program};
-use crate::launch::{Standard, Started, start_local, start_remote, start_served};
+use crate::job::spec::{Host, Job, WorkerProgram};
+use crate::launch::{InheritedStdio, StartedWorker, start_local, start_remote, start_served};
 use crate::metrics::control_channel::{LinkError, LinkReader, LinkWriter};
-use crate::net::idle_timeout::Heard;
+use crate::net::idle_timeout::IdleTimeout;
 use crate::sys::cancel::Cancel;
-use crate::sys::child::Guard;
+use crate::sys::child::ChildGuard;
 use crate::sys::sync::lock;
 use crate::worker::runtime::panicked;
 
@@ -44,30 +45,30 @@ const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
 /// An end of the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Role {
+pub enum WorkerRole {
     /// Reads.
     Source,
     /// Writes.
     Target,
 }
 
-impl Role {
+impl WorkerRole {
     /// Source and target.
     pub const BOTH: [Self; 2] = [Self::Source, Self::Target];
 
     /// The other one.
     pub fn other(self) -> Self {
         match self {
-            Role::Source => Role::Target,
-            Role::Target => Role::Source,
+            WorkerRole::Source => WorkerRole::Target,
+            WorkerRole::Target => WorkerRole::Source,
         }
     }
 
     /// 0 or 1.
     pub fn index(self) -> usize {
         match self {
-            Role::Source => 0,
-            Role::Target => 1,
+            WorkerRole::Source => 0,
+            WorkerRole::Target => 1,
         }
     }
 }
@@ -75,33 +76,33 @@ impl Role {
 /// Both workers, or the one that is both.
 pub struct Workers {
     /// The source's; the only one where it is both.
-    first: Worker,
-    second: Option<Worker>,
-    inbox: Inbox<(Role, Incoming)>,
-    outlet: inbox::Sender<(Role, Incoming)>,
+    first: WorkerHandle,
+    second: Option<WorkerHandle>,
+    inbox: Inbox<(WorkerRole, WorkerInput)>,
+    outlet: inbox::InboxSender<(WorkerRole, WorkerInput)>,
     /// One that has finished and ended before it was told to, why, and when.
-    gone: Option<(Role, Option<String>, Instant)>,
+    gone: Option<(WorkerRole, Option<String>, Instant)>,
 }
 
 /// Puts something among what an end says.
-pub struct Outlet(inbox::Sender<(Role, Incoming)>);
+pub struct WorkerOutput(inbox::InboxSender<(WorkerRole, WorkerInput)>);
 
-impl Outlet {
+impl WorkerOutput {
     /// The message of an end. Waits while there are many; `false` when nobody listens any more.
-    pub fn say(&self, role: Role, message: WorkerMessage) -> bool {
-        self.0.send(message.encode().len(), (role, Incoming::Message(message)))
+    pub fn say(&self, role: WorkerRole, message: WorkerMessage) -> bool {
+        self.0.send(message.encode().len(), (role, WorkerInput::Message(message)))
     }
 }
 
-struct Worker {
+struct WorkerHandle {
     link: LinkWriter,
-    child: Guard,
+    child: ChildGuard,
     label: String,
     peer: Option<IpAddr>,
-    hello: Hello,
+    hello: WorkerHello,
 }
 
-enum Incoming {
+enum WorkerInput {
     Message(WorkerMessage),
     Ended(Option<String>),
     /// It breaks the protocol, and nothing more of it is read.
@@ -110,24 +111,29 @@ enum Incoming {
 
 impl Workers {
     /// Starts what the job needs, and greets.
-    pub fn start(job: &Job, program: &Program, cancel: &Cancel, observer: &mut dyn Observer) -> Result<Self, Error> {
+    pub fn start(
+        job: &Job,
+        program: &WorkerProgram,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
         let source_host = job.source_host().clone();
-        let hosts: Vec<(Role, Host)> = match is_for_one(job, &source_host) {
-            true => vec![(Role::Source, source_host)],
-            false => vec![(Role::Source, source_host), (Role::Target, job.target.host.clone())],
+        let hosts: Vec<(WorkerRole, Host)> = match is_for_one(job, &source_host) {
+            true => vec![(WorkerRole::Source, source_host)],
+            false => vec![(WorkerRole::Source, source_host), (WorkerRole::Target, job.target.host.clone())],
         };
         let started = start_all(&hosts, job, program, cancel)?;
         let (sender, inbox) = queue();
         let mut links = Vec::new();
         let mut readers = Vec::new();
         let mut peers = Vec::new();
-        for Greeted { link, from_worker, child, deployed, label, peer } in started {
+        for GreetedWorker { link, from_worker, child, deployed, label, peer } in started {
             if let Some(path) = deployed {
                 observer.event(&Event::Deployed { host: label.clone(), path });
             }
             links.push((link, child, label));
             peers.push(peer);
-            readers.push(Heard::new(from_worker, job.access.silence));
+            readers.push(IdleTimeout::new(from_worker, job.access.silence));
         }
         let writers: Vec<LinkWriter> = links.iter().map(|(link, ..)| link.clone()).collect();
         for (index, ((role, _), reader)) in hosts.iter().zip(readers).enumerate() {
@@ -140,7 +146,7 @@ impl Workers {
         let mut hellos = greet(&inbox, &links, cancel)?;
         let mut workers = links.into_iter().zip(peers).zip(&hosts).map(|(((link, child, label), peer), (role, _))| {
             let hello = hellos.remove(role).unwrap_or_else(|| unreachable!("greet returns one for each"));
-            Worker { link, child, label, peer, hello }
+            WorkerHandle { link, child, label, peer, hello }
         });
         let first = workers.next().ok_or_else(|| Error::Failed("no worker was started".into()))?;
         let second = workers.next();
@@ -153,39 +159,39 @@ impl Workers {
     }
 
     /// What a worker said of itself.
-    pub fn hello(&self, role: Role) -> &Hello {
+    pub fn hello(&self, role: WorkerRole) -> &WorkerHello {
         &self.worker(role).hello
     }
 
     /// Where the connection to a worker leads, as this machine sees it.
-    pub fn peer(&self, role: Role) -> Option<IpAddr> {
+    pub fn peer(&self, role: WorkerRole) -> Option<IpAddr> {
         self.worker(role).peer
     }
 
     /// The host as the user named it.
-    pub fn label(&self, role: Role) -> String {
+    pub fn label(&self, role: WorkerRole) -> String {
         self.worker(role).label.clone()
     }
 
     /// A text with its host before it.
-    pub fn with_host(&self, role: Role, text: &str) -> String {
+    pub fn with_host(&self, role: WorkerRole, text: &str) -> String {
         format!("{}: {text}", self.worker(role).label)
     }
 
     /// Where something can be put among what the ends say.
-    pub fn outlet(&self) -> Outlet {
-        Outlet(self.outlet.clone())
+    pub fn outlet(&self) -> WorkerOutput {
+        WorkerOutput(self.outlet.clone())
     }
 
     /// Where a worker is told something from another thread.
-    pub fn writer(&self, role: Role) -> LinkWriter {
+    pub fn writer(&self, role: WorkerRole) -> LinkWriter {
         self.worker(role).link.clone()
     }
 
     /// Tells a worker something.
-    pub fn send(&self, role: Role, message: &ControllerMessage) -> Result<(), Error> {
+    pub fn send(&self, role: WorkerRole, message: &ControllerMessage) -> Result<(), Error> {
         let worker = self.worker(role);
-        let sent = worker.link.send(Channel::Controller, &message.encode());
+        let sent = worker.link.send(LinkChannel::Controller, &message.encode());
         sent.map_err(|error| Error::Connect(format!("the connection to {} failed: {error}", worker.label)))
     }
 
@@ -193,31 +199,31 @@ impl Workers {
     pub fn receive(
         &mut self,
         cancel: &Cancel,
-        finished: Option<&HashMap<Role, Final>>,
+        finished: Option<&HashMap<WorkerRole, FinalReport>>,
         begun: bool,
-    ) -> Result<(Role, WorkerMessage), Error> {
+    ) -> Result<(WorkerRole, WorkerMessage), Error> {
         loop {
             // One that has finished and is gone leaves the other one, which has all it needs, some time.
             let until = self.gone.as_ref().map(|(_, _, since)| *since + FINISH_GRACE);
             let Some(next) = next(&self.inbox, until, cancel)? else {
                 let gone = self.gone.take();
-                let (role, reason) = gone.map_or((Role::Source, None), |(role, reason, _)| (role, reason));
+                let (role, reason) = gone.map_or((WorkerRole::Source, None), |(role, reason, _)| (role, reason));
                 return Err(self.lost(role, reason, begun));
             };
             match next {
-                (role, Incoming::Message(message)) => return Ok((role, message)),
-                (role, Incoming::Ended(reason)) if finished.is_some_and(|finished| finished.contains_key(&role)) => {
+                (role, WorkerInput::Message(message)) => return Ok((role, message)),
+                (role, WorkerInput::Ended(reason)) if finished.is_some_and(|finished| finished.contains_key(&role)) => {
                     self.gone.get_or_insert((role, reason, Instant::now()));
                 }
-                (role, Incoming::Ended(reason)) => return Err(self.lost(role, reason, begun)),
-                (role, Incoming::Fault(text)) => return Err(broken_protocol(&self.label(role), &text)),
+                (role, WorkerInput::Ended(reason)) => return Err(self.lost(role, reason, begun)),
+                (role, WorkerInput::Fault(text)) => return Err(broken_protocol(&self.label(role), &text)),
             }
         }
     }
 
     /// A worker cannot go on. Often that is because the other one, or the way to it, is gone: then that is the reason,
     /// and it is known in a moment.
-    pub fn explain(&mut self, role: Role, text: &str, begun: bool) -> String {
+    pub fn explain(&mut self, role: WorkerRole, text: &str, begun: bool) -> String {
         let own = match self.is_one() {
             true => self.with_host(role, text),
             false => format!("{}, with {} at the other end: {text}", self.label(role), self.label(role.other())),
@@ -227,7 +233,7 @@ impl Workers {
         }
         let deadline = Instant::now() + EXPLAIN_WAIT;
         while let Ok((from, incoming)) = self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            if let (Incoming::Ended(reason), true) = (incoming, from != role) {
+            if let (WorkerInput::Ended(reason), true) = (incoming, from != role) {
                 return self.lost_text(from, reason);
             }
         }
@@ -235,7 +241,7 @@ impl Workers {
     }
 
     /// A worker is gone: why, as far as can be told.
-    fn lost(&mut self, role: Role, reason: Option<String>, begun: bool) -> Error {
+    fn lost(&mut self, role: WorkerRole, reason: Option<String>, begun: bool) -> Error {
         let text = self.lost_text(role, reason);
         match begun {
             true => Error::Broken(format!("{text}\n{GO_ON}")),
@@ -243,7 +249,7 @@ impl Workers {
         }
     }
 
-    fn lost_text(&mut self, role: Role, reason: Option<String>) -> String {
+    fn lost_text(&mut self, role: WorkerRole, reason: Option<String>) -> String {
         let worker = self.worker_mut(role);
         let status = worker.child.wait(Duration::from_millis(500)).ok().flatten();
         let mut text = format!("the connection to {} was lost", worker.label);
@@ -287,7 +293,7 @@ impl Workers {
             let link = self.worker(role).link.clone();
             // A link may be stuck behind data: what is told here must not wait for that.
             let _ = thread::Builder::new().name("haul-cancel".into()).spawn(move || {
-                let _ = link.send(Channel::Controller, &ControllerMessage::Cancel.encode());
+                let _ = link.send(LinkChannel::Controller, &ControllerMessage::Cancel.encode());
                 link.close();
             });
         }
@@ -301,20 +307,20 @@ impl Workers {
         }
     }
 
-    fn roles(&self) -> Vec<Role> {
-        if self.is_one() { vec![Role::Source] } else { vec![Role::Source, Role::Target] }
+    fn roles(&self) -> Vec<WorkerRole> {
+        if self.is_one() { vec![WorkerRole::Source] } else { vec![WorkerRole::Source, WorkerRole::Target] }
     }
 
-    fn worker(&self, role: Role) -> &Worker {
+    fn worker(&self, role: WorkerRole) -> &WorkerHandle {
         match (role, &self.second) {
-            (Role::Target, Some(second)) => second,
+            (WorkerRole::Target, Some(second)) => second,
             _ => &self.first,
         }
     }
 
-    fn worker_mut(&mut self, role: Role) -> &mut Worker {
+    fn worker_mut(&mut self, role: WorkerRole) -> &mut WorkerHandle {
         match (role, &mut self.second) {
-            (Role::Target, Some(second)) => second,
+            (WorkerRole::Target, Some(second)) => second,
             _ => &mut self.first,
         }
     }
@@ -328,18 +334,18 @@ fn is_for_one(job: &Job, source_host: &Host) -> bool {
 }
 
 /// A worker that has greeted, and hears that its controller is there: the other one may take its time.
-struct Greeted {
+struct GreetedWorker {
     link: LinkWriter,
     from_worker: ChildStdout,
-    child: Guard,
+    child: ChildGuard,
     deployed: Option<String>,
     label: String,
     peer: Option<IpAddr>,
 }
 
-impl Greeted {
-    fn new(started: Started) -> Result<Self, Error> {
-        let Started { to_worker, from_worker, child, deployed, host_label: label, peer, .. } = started;
+impl GreetedWorker {
+    fn new(started: StartedWorker) -> Result<Self, Error> {
+        let StartedWorker { to_worker, from_worker, child, deployed, host_label: label, peer, .. } = started;
         let link = LinkWriter::new(to_worker);
         link.keep_alive().map_err(no_thread)?;
         Ok(Self { link, from_worker, child, deployed, label, peer })
@@ -353,7 +359,12 @@ fn no_thread(error: std::io::Error) -> Error {
 /// Starts all workers at the same time: ssh takes its time; but one after the other, where somebody may be asked for two
 /// passwords. Where one cannot be started, or the caller wants no more,
 /// none is left when this returns, nor anything that was to start it.
-fn start_all(hosts: &[(Role, Host)], job: &Job, program: &Program, cancel: &Cancel) -> Result<Vec<Greeted>, Error> {
+fn start_all(
+    hosts: &[(WorkerRole, Host)],
+    job: &Job,
+    program: &WorkerProgram,
+    cancel: &Cancel,
+) -> Result<Vec<GreetedWorker>, Error> {
     let stop = Cancel::new();
     let (sender, ended) = channel();
     let turn = Arc::new(Mutex::new(()));
@@ -368,7 +379,7 @@ fn start_all(hosts: &[(Role, Host)], job: &Job, program: &Program, cancel: &Canc
         }
     }
     drop(sender);
-    let mut all: Vec<Option<Greeted>> = hosts.iter().map(|_| None).collect();
+    let mut all: Vec<Option<GreetedWorker>> = hosts.iter().map(|_| None).collect();
     loop {
         if cancel.is_cancelled() {
             failure = Some(Error::Interrupted);
@@ -394,17 +405,17 @@ fn start_all(hosts: &[(Role, Host)], job: &Job, program: &Program, cancel: &Canc
 /// Starts a worker in a thread of its own, which waits for its turn if there is one, says what came of it, and then ends.
 fn start_one(
     index: usize,
-    (role, host): (Role, &Host),
+    (role, host): (WorkerRole, &Host),
     job: &Job,
-    program: &Program,
+    program: &WorkerProgram,
     turn: Option<Arc<Mutex<()>>>,
     stop: &Cancel,
-    sender: &Sender<(usize, Result<Greeted, Error>)>,
+    sender: &Sender<(usize, Result<GreetedWorker, Error>)>,
 ) -> Result<thread::JoinHandle<()>, Error> {
-    let access = if role == Role::Target { job.access.of_target() } else { job.access.clone() };
+    let access = if role == WorkerRole::Target { job.access.of_target() } else { job.access.clone() };
     let (host, program) = (host.clone(), program.clone());
     let (stop, sender) = (stop.clone(), sender.clone());
-    let standard = Standard::of(&job.options);
+    let standard = InheritedStdio::of(&job.options);
     let spawned = thread::Builder::new().name(START_THREAD.into()).spawn(move || {
         let _turn = turn.as_ref().map(|turn| lock(turn));
         let started = match &host {
@@ -414,28 +425,28 @@ fn start_one(
             Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program, &stop),
         };
         // The one that started it listens until the thread has ended.
-        let _ = sender.send((index, started.and_then(Greeted::new)));
+        let _ = sender.send((index, started.and_then(GreetedWorker::new)));
     });
     spawned.map_err(no_thread)
 }
 
 /// Every worker's Hello, checked.
 fn greet(
-    inbox: &Inbox<(Role, Incoming)>,
-    links: &[(LinkWriter, Guard, String)],
+    inbox: &Inbox<(WorkerRole, WorkerInput)>,
+    links: &[(LinkWriter, ChildGuard, String)],
     cancel: &Cancel,
-) -> Result<HashMap<Role, Hello>, Error> {
+) -> Result<HashMap<WorkerRole, WorkerHello>, Error> {
     let mut hellos = HashMap::new();
     while hellos.len() < links.len() {
         let Some((role, incoming)) = next(inbox, None, cancel)? else { continue };
         let label = &links[role.index().min(links.len() - 1)].2;
-        let Incoming::Message(WorkerMessage::Hello(hello)) = incoming else {
+        let WorkerInput::Message(WorkerMessage::Hello(hello)) = incoming else {
             return Err(match incoming {
-                Incoming::Fault(text) => broken_protocol(label, &text),
-                Incoming::Message(message) => {
+                WorkerInput::Fault(text) => broken_protocol(label, &text),
+                WorkerInput::Message(message) => {
                     broken_protocol(label, &format!("{} before both ends have said Hello", message.rule().name))
                 }
-                Incoming::Ended(_) => Error::Connect(format!("{label}: haul there ended, or did not say Hello")),
+                WorkerInput::Ended(_) => Error::Connect(format!("{label}: haul there ended, or did not say Hello")),
             });
         };
         if hello.protocol != PROTOCOL_VERSION {
@@ -458,10 +469,10 @@ fn broken_protocol(label: &str, text: &str) -> Error {
 
 /// What comes next; `None` where nothing has come `until` then.
 fn next(
-    inbox: &Inbox<(Role, Incoming)>,
+    inbox: &Inbox<(WorkerRole, WorkerInput)>,
     until: Option<Instant>,
     cancel: &Cancel,
-) -> Result<Option<(Role, Incoming)>, Error> {
+) -> Result<Option<(WorkerRole, WorkerInput)>, Error> {
     loop {
         if cancel.is_cancelled() {
             return Err(Error::Interrupted);
@@ -478,36 +489,36 @@ fn next(
 /// Reads all that a worker says: what is for the other worker goes there, the rest to the controller. Waits while
 /// the other worker does not read; nothing else waits for this thread.
 fn relay_all(
-    role: Role,
-    from: Heard<ChildStdout>,
+    role: WorkerRole,
+    from: IdleTimeout<ChildStdout>,
     other: Option<&LinkWriter>,
-    sender: &inbox::Sender<(Role, Incoming)>,
+    sender: &inbox::InboxSender<(WorkerRole, WorkerInput)>,
 ) {
     let relayed = catch_unwind(AssertUnwindSafe(|| relay(role, from, other, sender)));
-    let ended = relayed.unwrap_or_else(|panic| Incoming::Ended(Some(panicked("haul-relay", &*panic))));
+    let ended = relayed.unwrap_or_else(|panic| WorkerInput::Ended(Some(panicked("haul-relay", &*panic))));
     // Nobody listens any more when the job is over.
     let _ = sender.send(0, (role, ended));
 }
 
 /// Relays until the worker says no more, or what it may not. Returns which.
 fn relay(
-    role: Role,
-    from: Heard<ChildStdout>,
+    role: WorkerRole,
+    from: IdleTimeout<ChildStdout>,
     other: Option<&LinkWriter>,
-    sender: &inbox::Sender<(Role, Incoming)>,
-) -> Incoming {
+    sender: &inbox::InboxSender<(WorkerRole, WorkerInput)>,
+) -> WorkerInput {
     let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, from));
     loop {
         match reader.next_frame() {
-            Ok(None) => return Incoming::Ended(None),
-            Ok(Some((Channel::Controller, content))) => {
+            Ok(None) => return WorkerInput::Ended(None),
+            Ok(Some((LinkChannel::Controller, content))) => {
                 let bytes = content.len();
                 let message = match WorkerMessage::decode(content) {
                     Ok(message) => message,
-                    Err(fault) => return Incoming::Fault(fault.to_string()),
+                    Err(fault) => return WorkerInput::Fault(fault.to_string()),
                 };
-                if !sender.send(bytes, (role, Incoming::Message(message))) {
-                    return Incoming::Ended(None);
+                if !sender.send(bytes, (role, WorkerInput::Message(message))) {
+                    return WorkerInput::Ended(None);
                 }
             }
             Ok(Some((channel, content))) => {
@@ -515,10 +526,10 @@ fn relay(
                 let _ = other.map(|other| other.send(channel, content));
             }
             // A link that is cut may end in the middle of a frame.
-            Err(error @ (LinkError::Io(_) | LinkError::Protocol(ProtocolFault::Truncated))) => {
-                return Incoming::Ended(Some(error.to_string()));
+            Err(error @ (LinkError::Io(_) | LinkError::Protocol(ProtocolError::Truncated))) => {
+                return WorkerInput::Ended(Some(error.to_string()));
             }
-            Err(LinkError::Protocol(fault)) => return Incoming::Fault(fault.to_string()),
+            Err(LinkError::Protocol(fault)) => return WorkerInput::Fault(fault.to_string()),
         }
     }
 }
@@ -526,22 +537,23 @@ fn relay(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::spec::{Access, Location, Options};
+    use crate::job::spec::{JobOptions, Location, RemoteAccess};
     use std::path::Path;
 
     /// Two hosts that are reached by commands of the user's own.
-    fn job(source: String, target: String) -> (Vec<(Role, Host)>, Job) {
+    fn job(source: String, target: String) -> (Vec<(WorkerRole, Host)>, Job) {
         let host = |name: &str| Host::Remote { user: None, name: name.into() };
         let location = |name| Location { host: host(name), path: "x".into() };
-        let access = Access { source_command: Some(source), target_command: Some(target), ..Access::default() };
+        let access =
+            RemoteAccess { source_command: Some(source), target_command: Some(target), ..RemoteAccess::default() };
         let job = Job {
             sources: vec![location("a")],
             list: None,
             target: location("b"),
-            options: Options::default(),
+            options: JobOptions::default(),
             access,
         };
-        (vec![(Role::Source, host("a")), (Role::Target, host("b"))], job)
+        (vec![(WorkerRole::Source, host("a")), (WorkerRole::Target, host("b"))], job)
     }
 
     /// A command that says nothing, as an ssh that waits for a password, and leaves its id in a file.
@@ -562,8 +574,8 @@ mod tests {
         rustix::process::test_kill_process(rustix::process::Pid::from_raw(id).unwrap()).is_ok()
     }
 
-    fn program() -> Program {
-        Program { executable: "/nonexistent".into(), worker_arguments: vec!["worker".into()] }
+    fn program() -> WorkerProgram {
+        WorkerProgram { executable: "/nonexistent".into(), worker_arguments: vec!["worker".into()] }
     }
 
     #[test]

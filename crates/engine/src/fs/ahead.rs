@@ -1,6 +1,6 @@
 //! Threads that look things up before the walk comes to them, where lookups wait for a disk or a server.
 //!
-//! The walk keeps its order and says what it will come to ([`Ahead::ask`]); helpers see to that, nearest first,
+//! The walk keeps its order and says what it will come to ([`Prefetcher::ask`]); helpers see to that, nearest first,
 //! and to what they find on the way. What they fetched is held until the walk collects it, and counted: a helper
 //! that is too far ahead rests. Nothing is started where lookups do not wait, and helpers are left alone where theirs
 //! no longer do.
@@ -12,9 +12,9 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use super::WalkOptions;
-use super::errand::{Errand, Job, Slot, Ticket};
-use super::helper::{Held, help};
-use super::waits::Waits;
+use super::errand::{AnyTask, LookupHandle, LookupTask, TaskSlot};
+use super::helper::{PrefetchedBytes, help};
+use super::waits::LookupWaits;
 use crate::sys::cancel::Cancel;
 
 /// How many threads: as many requests as a disk or a server likes to have at a time.
@@ -29,8 +29,8 @@ pub(super) const LOOKUPS: u32 = 1024;
 const SLOW_WALK: Duration = Duration::from_millis(10);
 
 /// Helpers for one walk after the other. Their threads, if there are any, end with it.
-pub struct Ahead {
-    shared: Arc<Shared>,
+pub struct Prefetcher {
+    shared: Arc<PrefetchShared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -38,28 +38,28 @@ pub struct Ahead {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct GroupId(pub u64);
 
-pub(super) struct Group {
+pub(super) struct LookupGroup {
     /// The nearest is the last.
-    pub errands: VecDeque<(Weak<dyn Job>, u8)>,
-    pub held: Arc<Held>,
+    pub errands: VecDeque<(Weak<dyn AnyTask>, u8)>,
+    pub held: Arc<PrefetchedBytes>,
 }
 
-pub(super) struct Shared {
+pub(super) struct PrefetchShared {
     pub options: WalkOptions,
     pub stop: Cancel,
     pub ended: AtomicBool,
     /// Whether the walk should ask.
     pub is_of_use: AtomicBool,
     pub is_always_of_use: bool,
-    pub asked: Mutex<Asked>,
+    pub asked: Mutex<LookupRequests>,
     pub work: Condvar,
     /// Bytes that are held.
     pub held: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
-pub(super) struct Asked {
-    pub groups: BTreeMap<GroupId, Group>,
+pub(super) struct LookupRequests {
+    pub groups: BTreeMap<GroupId, LookupGroup>,
     pub group_count: u64,
     /// Helpers that wait for errands.
     pub resting: usize,
@@ -68,7 +68,7 @@ pub(super) struct Asked {
     pub waited: Duration,
 }
 
-impl Ahead {
+impl Prefetcher {
     /// For walks with these options. All of them end when `stop` is set.
     pub fn new(options: WalkOptions, stop: Cancel) -> Self {
         Self::with(options, stop, false)
@@ -83,7 +83,7 @@ impl Ahead {
     }
 
     fn with(options: WalkOptions, stop: Cancel, is_always_of_use: bool) -> Self {
-        let shared = Shared {
+        let shared = PrefetchShared {
             options,
             stop,
             ended: AtomicBool::new(false),
@@ -109,7 +109,7 @@ impl Ahead {
     }
 
     /// Calls help if the walk's own lookups wait; whether it has just come.
-    pub(super) fn judge(&self, waits: &mut Waits) -> bool {
+    pub(super) fn judge(&self, waits: &mut LookupWaits) -> bool {
         if waits.waited < SLOW_WALK {
             if waits.lookups >= LOOKUPS {
                 waits.take();
@@ -140,8 +140,8 @@ impl Ahead {
         let mut asked = self.shared.lock();
         asked.group_count += 1;
         let id = GroupId(asked.group_count);
-        let held = Arc::new(Held::new(&self.shared.held));
-        asked.groups.insert(id, Group { errands: VecDeque::new(), held });
+        let held = Arc::new(PrefetchedBytes::new(&self.shared.held));
+        asked.groups.insert(id, LookupGroup { errands: VecDeque::new(), held });
         id
     }
 
@@ -152,7 +152,7 @@ impl Ahead {
     }
 
     /// Has this seen to before anything else of the group.
-    pub(super) fn ask<E: Errand>(&self, group: GroupId, ticket: &Ticket<E>) {
+    pub(super) fn ask<E: LookupTask>(&self, group: GroupId, ticket: &LookupHandle<E>) {
         self.shared.ask(group, ticket, 1);
     }
 
@@ -183,7 +183,7 @@ impl Ahead {
     }
 }
 
-impl Drop for Ahead {
+impl Drop for Prefetcher {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Relaxed);
         // Under the lock, so that no helper is just about to rest.
@@ -197,18 +197,18 @@ impl Drop for Ahead {
     }
 }
 
-impl Shared {
+impl PrefetchShared {
     pub fn is_stopped(&self) -> bool {
         self.ended.load(Ordering::Relaxed) || self.stop.is_cancelled()
     }
 
-    pub fn ask<E: Errand>(&self, group: GroupId, ticket: &Ticket<E>, depth: u8) -> bool {
+    pub fn ask<E: LookupTask>(&self, group: GroupId, ticket: &LookupHandle<E>, depth: u8) -> bool {
         let mut asked = self.lock();
-        let Some(Group { errands, .. }) = asked.groups.get_mut(&group) else { return false };
+        let Some(LookupGroup { errands, .. }) = asked.groups.get_mut(&group) else { return false };
         if errands.len() >= ERRANDS_MAX {
             errands.pop_front();
         }
-        let job: Weak<Slot<E>> = Arc::downgrade(ticket);
+        let job: Weak<TaskSlot<E>> = Arc::downgrade(ticket);
         errands.push_back((job, depth));
         if asked.resting > 0 {
             self.work.notify_one();
@@ -216,7 +216,7 @@ impl Shared {
         true
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, Asked> {
+    pub fn lock(&self) -> MutexGuard<'_, LookupRequests> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,9 +1,9 @@
 //! Extended attributes and POSIX access control lists (xattr(7), acl(5)), which are attributes, too: read from what is
 //! open, and put on it.
 
-use haul_proto::more::{Attribute, is_acl};
-use haul_proto::wire::kept::Kept;
-use haul_proto::wire::limits::{ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX};
+use haul_proto::entry_extras::{ExtendedAttribute, is_acl};
+use haul_proto::limits::{ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX};
+use haul_proto::wire::preserve::PreserveOptions;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
     Mode, XattrFlags, fchmod, fgetxattr, fgetxattr_query, flistxattr, flistxattr_query, fremovexattr, fsetxattr,
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::AsFd;
 
-use super::meta::Look;
+use super::meta::FileStat;
 
 /// The permission bit that lets a file's owner write to it.
 const OWNER_WRITES: u16 = 0o200;
@@ -22,7 +22,7 @@ const TOO_MANY: &str = "its extended attributes take more than 64 KiB";
 
 /// One that could not be put.
 #[derive(Debug)]
-pub struct Refused {
+pub struct RefusedAttribute {
     /// Its name.
     pub name: Box<[u8]>,
     /// Why.
@@ -30,12 +30,12 @@ pub struct Refused {
 }
 
 /// Whether any are asked for.
-pub fn is_wanted(kept: Kept) -> bool {
+pub fn is_wanted(kept: PreserveOptions) -> bool {
     kept.attributes || kept.acls
 }
 
 /// Those of an open file or directory that are to be kept. None where there are no such things.
-pub fn read(file: impl AsFd, kept: Kept) -> io::Result<Vec<Attribute>> {
+pub fn read(file: impl AsFd, kept: PreserveOptions) -> io::Result<Vec<ExtendedAttribute>> {
     let (mut found, mut bytes) = (Vec::new(), 0);
     for name in names(&file)?.split(|byte| *byte == 0).filter(|name| is_kept(name, kept)) {
         let Some(value) = value(&file, name)? else { continue };
@@ -43,23 +43,23 @@ pub fn read(file: impl AsFd, kept: Kept) -> io::Result<Vec<Attribute>> {
         if bytes > ATTRIBUTES_BYTES_MAX || found.len() == ATTRIBUTES_MAX {
             return Err(io::Error::other(TOO_MANY));
         }
-        found.push(Attribute { name: name.into(), value: value.into() });
+        found.push(ExtendedAttribute { name: name.into(), value: value.into() });
     }
     Ok(found)
 }
 
 /// Makes those of an open file or directory that are to be kept these, and no others. Says which could not be put first,
 /// if there is one; the others are put all the same.
-pub fn put(file: impl AsFd, wanted: &[Attribute], kept: Kept) -> Option<Refused> {
+pub fn put(file: impl AsFd, wanted: &[ExtendedAttribute], kept: PreserveOptions) -> Option<RefusedAttribute> {
     let there = read(&file, kept).unwrap_or_default();
-    let is_in = |attributes: &[Attribute], name: &[u8]| attributes.iter().any(|other| *other.name == *name);
+    let is_in = |attributes: &[ExtendedAttribute], name: &[u8]| attributes.iter().any(|other| *other.name == *name);
     let mut refused = None;
     let mut note = |name: &[u8], done: Result<(), Errno>| {
         if let Err(error) = done {
-            refused.get_or_insert_with(|| Refused { name: name.into(), error: error.into() });
+            refused.get_or_insert_with(|| RefusedAttribute { name: name.into(), error: error.into() });
         }
     };
-    for Attribute { name, .. } in there.iter().filter(|attribute| !is_in(wanted, &attribute.name)) {
+    for ExtendedAttribute { name, .. } in there.iter().filter(|attribute| !is_in(wanted, &attribute.name)) {
         note(name, fremovexattr(&file, &**name));
     }
     for attribute in wanted.iter().filter(|attribute| is_kept(&attribute.name, kept) && !there.contains(attribute)) {
@@ -69,12 +69,12 @@ pub fn put(file: impl AsFd, wanted: &[Attribute], kept: Kept) -> Option<Refused>
 }
 
 /// The same, where a file's owner needs write permission for it: for the moment, and for its owner alone.
-pub fn put_as_owner(file: impl AsFd, wanted: &[Attribute], kept: Kept) -> Option<Refused> {
+pub fn put_as_owner(file: impl AsFd, wanted: &[ExtendedAttribute], kept: PreserveOptions) -> Option<RefusedAttribute> {
     let refused = put(&file, wanted, kept)?;
     if Errno::from_io_error(&refused.error) != Some(Errno::ACCESS) {
         return Some(refused);
     }
-    match Look::at_fd(&file) {
+    match FileStat::at_fd(&file) {
         Ok(look) if look.meta.mode & OWNER_WRITES == 0 => {
             if set_mode(&file, look.meta.mode | OWNER_WRITES).is_err() {
                 return Some(refused);
@@ -84,8 +84,8 @@ pub fn put_as_owner(file: impl AsFd, wanted: &[Attribute], kept: Kept) -> Option
     }
     let refused = put(&file, wanted, kept);
     // An access control list may have changed the other bits.
-    let restored = Look::at_fd(&file).and_then(|look| set_mode(&file, look.meta.mode & !OWNER_WRITES));
-    refused.or(restored.err().map(|error| Refused { name: (*b"mode").into(), error }))
+    let restored = FileStat::at_fd(&file).and_then(|look| set_mode(&file, look.meta.mode & !OWNER_WRITES));
+    refused.or(restored.err().map(|error| RefusedAttribute { name: (*b"mode").into(), error }))
 }
 
 fn set_mode(file: impl AsFd, mode: u16) -> io::Result<()> {
@@ -94,7 +94,7 @@ fn set_mode(file: impl AsFd, mode: u16) -> io::Result<()> {
 
 /// Whether one of that name is kept: what a user has set, capabilities, and what is root's alone. Labels of security
 /// modules belong to the machine, and what other file systems keep of theirs, to these.
-fn is_kept(name: &[u8], kept: Kept) -> bool {
+fn is_kept(name: &[u8], kept: PreserveOptions) -> bool {
     match name {
         name if is_acl(name) => kept.acls,
         b"security.capability" => kept.attributes,
@@ -133,9 +133,9 @@ fn value(file: impl AsFd, name: &[u8]) -> io::Result<Option<Vec<u8>>> {
 mod tests {
     use super::*;
 
-    const ATTRIBUTES: Kept = Kept { attributes: true, ..NOTHING };
-    const NOTHING: Kept = Kept {
-        holes: haul_proto::wire::kept::Holes::Keep,
+    const ATTRIBUTES: PreserveOptions = PreserveOptions { attributes: true, ..NOTHING };
+    const NOTHING: PreserveOptions = PreserveOptions {
+        holes: haul_proto::wire::preserve::HolePolicy::Keep,
         hard_links: false,
         attributes: false,
         acls: false,
@@ -143,15 +143,15 @@ mod tests {
         specials: false,
     };
 
-    fn attribute(name: &str, value: &[u8]) -> Attribute {
-        Attribute { name: name.as_bytes().into(), value: value.into() }
+    fn attribute(name: &str, value: &[u8]) -> ExtendedAttribute {
+        ExtendedAttribute { name: name.as_bytes().into(), value: value.into() }
     }
 
     #[test]
     fn what_is_put_is_there_and_nothing_else() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let first = [attribute("user.a", b"1"), attribute("user.empty", b"")];
-        if let Some(Refused { error, .. }) = put(&file, &first, ATTRIBUTES) {
+        if let Some(RefusedAttribute { error, .. }) = put(&file, &first, ATTRIBUTES) {
             println!("SKIPPED: no extended attributes here: {error}");
             return;
         }
@@ -174,11 +174,11 @@ mod tests {
 
     #[test]
     fn labels_and_strangers_are_left_alone() {
-        let all = Kept { acls: true, ..ATTRIBUTES };
+        let all = PreserveOptions { acls: true, ..ATTRIBUTES };
         for name in ["security.selinux", "security.ima", "system.nfs4_acl", "btrfs.compression", "", "user"] {
             assert!(!is_kept(name.as_bytes(), all), "{name}");
         }
         assert!(is_kept(b"system.posix_acl_access", all) && !is_kept(b"system.posix_acl_access", ATTRIBUTES));
-        assert!(is_kept(b"trusted.x", ATTRIBUTES) && !is_kept(b"user.x", Kept { acls: true, ..NOTHING }));
+        assert!(is_kept(b"trusted.x", ATTRIBUTES) && !is_kept(b"user.x", PreserveOptions { acls: true, ..NOTHING }));
     }
 }

@@ -15,12 +15,12 @@ use haul_proto::path::Name;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, accessat, openat};
 use rustix::io::Errno;
 
-use super::fd_cache::{FdCache, MAX_OPEN_DIRECTORIES, Slot};
+use super::fd_cache::{FdCache, FdSlot, MAX_OPEN_DIRECTORIES};
 use super::lookup;
-use super::meta::{Identity, Links, Look};
+use super::meta::{FileIdentity, FileStat, FollowLinks};
 
 /// The identity of a directory that does not exist: no file system has an inode 0.
-const ABSENT: Identity = Identity { device: 0, inode: 0 };
+const ABSENT: FileIdentity = FileIdentity { device: 0, inode: 0 };
 /// What a reopened directory's error says when it is not the one that was there before.
 const REPLACED: &str = "directory was replaced while it was being copied";
 
@@ -29,34 +29,34 @@ const REPLACED: &str = "directory was replaced while it was being copied";
 /// All directories below one root share an [`FdCache`]. Any depth works: no
 /// operation recurses and no path is ever put together, save for messages.
 #[derive(Clone)]
-pub struct Dir(Arc<Node>);
+pub struct Dir(Arc<DirNode>);
 
-struct Node {
-    above: Option<Above>,
+struct DirNode {
+    above: Option<ParentDir>,
     /// Of a root that may be closed: how it is opened again.
-    operand: Option<(PathBuf, Access)>,
-    identity: Identity,
-    slot: Arc<Slot>,
+    operand: Option<(PathBuf, DirAccess)>,
+    identity: FileIdentity,
+    slot: Arc<FdSlot>,
     cache: Arc<FdCache>,
 }
 
 /// Where a directory that is not a root stands.
-struct Above {
+struct ParentDir {
     parent: Dir,
     name: Name,
-    links: Links,
+    links: FollowLinks,
 }
 
 /// What a directory is opened for, which decides the permission that it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum DirAccess {
     /// To be listed.
     List,
     /// To open by name what is in it: permission to search it is enough.
     Search,
 }
 
-impl Access {
+impl DirAccess {
     /// Opens a directory.
     pub fn open(self, path: &Path, cache: &FdCache) -> io::Result<OwnedFd> {
         let access = match self {
@@ -78,23 +78,23 @@ impl Dir {
 
     /// The same, sharing `cache` with other roots.
     pub fn open_root_in(path: &Path, cache: Arc<FdCache>) -> io::Result<Self> {
-        Self::root(Access::List.open(path, &cache)?, cache)
+        Self::root(DirAccess::List.open(path, &cache)?, cache)
     }
 
     /// A root that cannot be listed, but takes no permission for that: to open, make and rename what is in it by name.
     /// It keeps its descriptor for life.
     pub fn open_root_path(path: &Path) -> io::Result<Self> {
         let cache = FdCache::new(MAX_OPEN_DIRECTORIES);
-        Self::root(Access::Search.open(path, &cache)?, cache)
+        Self::root(DirAccess::Search.open(path, &cache)?, cache)
     }
 
     /// A root that `cache` may close like any other directory, for jobs of many operands. It is opened again by
     /// `path`, and where another directory stands there by then, that is an error.
-    pub fn open_operand(path: &Path, access: Access, cache: Arc<FdCache>) -> io::Result<Self> {
+    pub fn open_operand(path: &Path, access: DirAccess, cache: Arc<FdCache>) -> io::Result<Self> {
         let fd = access.open(path, &cache)?;
-        let identity = Look::at_fd(&fd)?.identity;
+        let identity = FileStat::at_fd(&fd)?.identity;
         let operand = Some((path.to_owned(), access));
-        let opened = Self(Arc::new(Node { above: None, operand, identity, slot: Arc::default(), cache }));
+        let opened = Self(Arc::new(DirNode { above: None, operand, identity, slot: Arc::default(), cache }));
         opened.0.cache.put(&opened.0.slot, fd);
         Ok(opened)
     }
@@ -107,12 +107,12 @@ impl Dir {
     /// A root that does not exist, for a dry run: it has a path in messages, and opening it fails with ENOENT.
     pub fn absent_root() -> Self {
         let cache = FdCache::new(MAX_OPEN_DIRECTORIES);
-        Self(Arc::new(Node { above: None, operand: None, identity: ABSENT, slot: Arc::default(), cache }))
+        Self(Arc::new(DirNode { above: None, operand: None, identity: ABSENT, slot: Arc::default(), cache }))
     }
 
     /// The directory `name` in this one, which does not exist, as [`Self::absent_root`].
     pub fn absent_child(&self, name: &Name) -> Self {
-        self.new_node(Above { parent: self.clone(), name: name.clone(), links: Links::Itself }, ABSENT)
+        self.new_node(ParentDir { parent: self.clone(), name: name.clone(), links: FollowLinks::Itself }, ABSENT)
     }
 
     /// Whether it stands for a directory that does not exist.
@@ -121,25 +121,25 @@ impl Dir {
     }
 
     fn root(fd: OwnedFd, cache: Arc<FdCache>) -> io::Result<Self> {
-        let look = Look::at_fd(&fd)?;
+        let look = FileStat::at_fd(&fd)?;
         if look.kind != FileType::Directory {
             return Err(Errno::NOTDIR.into());
         }
-        let (identity, slot) = (look.identity, Slot::pinned(fd));
-        Ok(Self(Arc::new(Node { above: None, operand: None, identity, slot, cache })))
+        let (identity, slot) = (look.identity, FdSlot::pinned(fd));
+        Ok(Self(Arc::new(DirNode { above: None, operand: None, identity, slot, cache })))
     }
 
     /// Opens the directory `name` in this one. A symbolic link is not followed: ENOTDIR.
     pub fn child(&self, name: &Name) -> io::Result<Self> {
-        Ok(self.child_looked_at(name, Links::Itself)?.0)
+        Ok(self.child_looked_at(name, FollowLinks::Itself)?.0)
     }
 
     /// Opens the directory `name` in this one and says what it is. With
-    /// [`Links::Followed`], `name` may be a symbolic link to a directory.
-    pub fn child_looked_at(&self, name: &Name, links: Links) -> io::Result<(Self, Look)> {
+    /// [`FollowLinks::Followed`], `name` may be a symbolic link to a directory.
+    pub fn child_looked_at(&self, name: &Name, links: FollowLinks) -> io::Result<(Self, FileStat)> {
         let fd = self.open_directory(&*self.fd()?, name, links)?;
-        let look = Look::at_fd(&fd)?;
-        let above = Above { parent: self.clone(), name: name.clone(), links };
+        let look = FileStat::at_fd(&fd)?;
+        let above = ParentDir { parent: self.clone(), name: name.clone(), links };
         let child = self.new_node(above, look.identity);
         self.0.cache.put(&child.0.slot, fd);
         Ok((child, look))
@@ -148,9 +148,9 @@ impl Dir {
     /// Opens the regular file `name` in this directory for reading and says
     /// what it is. Never waits (for a FIFO's writer, say) and refuses
     /// everything that is not a regular file.
-    pub fn open_file(&self, name: &Name, links: Links) -> io::Result<(OwnedFd, Look)> {
+    pub fn open_file(&self, name: &Name, links: FollowLinks) -> io::Result<(OwnedFd, FileStat)> {
         let fd = self.open_unseen(name, links)?;
-        let look = Look::at_fd(&fd)?;
+        let look = FileStat::at_fd(&fd)?;
         if look.kind != FileType::RegularFile {
             return Err(io::Error::other("is no longer a regular file"));
         }
@@ -158,15 +158,15 @@ impl Dir {
     }
 
     /// The same without looking at what it is: for who looks at it later, before believing what was read.
-    pub fn open_unseen(&self, name: &Name, links: Links) -> io::Result<OwnedFd> {
+    pub fn open_unseen(&self, name: &Name, links: FollowLinks) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | links.open_flags();
         let dir = self.fd()?;
         Ok(self.0.cache.open(|| openat(&*dir, name.as_bytes(), flags, Mode::empty()))?)
     }
 
     /// Whether this process may not read the file `name` in this directory.
-    pub fn is_denied(&self, name: &Name, links: Links) -> io::Result<bool> {
-        let follow = if links == Links::Itself { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+    pub fn is_denied(&self, name: &Name, links: FollowLinks) -> io::Result<bool> {
+        let follow = if links == FollowLinks::Itself { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
         let dir = self.fd()?;
         match accessat(&*dir, name.as_bytes(), rustix::fs::Access::READ_OK, AtFlags::EACCESS | follow) {
             Ok(()) => Ok(false),
@@ -176,7 +176,7 @@ impl Dir {
     }
 
     /// A descriptor of what `name` in this directory is, through which it can be looked at and named, and no more.
-    pub fn open_handle(&self, name: &Name, links: Links) -> io::Result<OwnedFd> {
+    pub fn open_handle(&self, name: &Name, links: FollowLinks) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::CLOEXEC | links.open_flags();
         let dir = self.fd()?;
         Ok(self.0.cache.open(|| openat(&*dir, name.as_bytes(), flags, Mode::empty()))?)
@@ -206,13 +206,13 @@ impl Dir {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(parent) = openat(&*fd, c"..", flags, Mode::empty()) else { return };
         // Elsewhere when this directory was moved, or was reached through a link.
-        if Look::at_fd(&parent).is_ok_and(|look| look.identity == above.parent.identity()) {
+        if FileStat::at_fd(&parent).is_ok_and(|look| look.identity == above.parent.identity()) {
             self.0.cache.put(&above.parent.0.slot, parent);
         }
     }
 
     /// Which directory it is.
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> FileIdentity {
         self.0.identity
     }
 
@@ -248,13 +248,13 @@ impl Dir {
         path
     }
 
-    fn new_node(&self, above: Above, identity: Identity) -> Self {
+    fn new_node(&self, above: ParentDir, identity: FileIdentity) -> Self {
         let (slot, cache) = (Arc::default(), Arc::clone(&self.0.cache));
-        Self(Arc::new(Node { above: Some(above), operand: None, identity, slot, cache }))
+        Self(Arc::new(DirNode { above: Some(above), operand: None, identity, slot, cache }))
     }
 
     /// One component, relative to `above`.
-    fn open_directory(&self, above: impl AsFd, name: &Name, links: Links) -> io::Result<OwnedFd> {
+    fn open_directory(&self, above: impl AsFd, name: &Name, links: FollowLinks) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | links.open_flags();
         Ok(self.0.cache.open(|| openat(above.as_fd(), name.as_bytes(), flags, Mode::empty()))?)
     }
@@ -296,14 +296,14 @@ impl Dir {
             }
             opened => opened?,
         };
-        if Look::at_fd(&fd)?.identity != self.0.identity {
+        if FileStat::at_fd(&fd)?.identity != self.0.identity {
             return Err(io::Error::other(REPLACED));
         }
         Ok(fd)
     }
 }
 
-impl Drop for Node {
+impl Drop for DirNode {
     /// Takes the chain of parents apart one by one: 100,000 levels would overflow the stack otherwise.
     fn drop(&mut self) {
         let mut above = self.above.take();
@@ -348,8 +348,8 @@ mod tests {
         let deep = make_dir(&make_dir(&make_dir(&root, "a"), "b"), "c");
         write_file(&deep, "f", b"1");
         evict(&root, &deep);
-        assert_eq!(deep.open_file(&name("f"), Links::Itself).unwrap().1.size, 1);
-        assert_eq!(Look::at_fd(&*deep.fd().unwrap()).unwrap().identity, deep.identity());
+        assert_eq!(deep.open_file(&name("f"), FollowLinks::Itself).unwrap().1.size, 1);
+        assert_eq!(FileStat::at_fd(&*deep.fd().unwrap()).unwrap().identity, deep.identity());
         assert!(root.0.cache.open_now() <= 2);
         assert_eq!(deep.path_bytes(), b"a/b/c");
         assert_eq!(deep.path_of(b"f"), b"a/b/c/f");
@@ -397,14 +397,14 @@ mod tests {
             .map(|i| {
                 let path = temp.path().join(format!("d{i}"));
                 std::fs::create_dir_all(path.join("deep")).unwrap();
-                Dir::open_operand(&path, Access::List, Arc::clone(&cache)).unwrap()
+                Dir::open_operand(&path, DirAccess::List, Arc::clone(&cache)).unwrap()
             })
             .collect();
         assert!(cache.open_now() <= 2 && !operands[0].0.slot.is_open());
         let deep = operands[0].child(&name("deep")).unwrap();
         operands.iter().for_each(|dir| assert!(dir.fd().is_ok()));
         assert!(!deep.0.slot.is_open() && !operands[0].0.slot.is_open());
-        assert_eq!(Look::at_fd(&*deep.fd().unwrap()).unwrap().identity, deep.identity());
+        assert_eq!(FileStat::at_fd(&*deep.fd().unwrap()).unwrap().identity, deep.identity());
 
         operands.iter().for_each(|dir| assert!(dir.fd().is_ok()));
         rename(temp.path(), "d0", "gone");
@@ -423,8 +423,8 @@ mod tests {
         write_file(&Dir::open_root(&path).unwrap(), "file", b"12");
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o100)).unwrap();
         let (listed, searched, operand) = super::super::testing::without_capabilities(move || {
-            let size = |dir: io::Result<Dir>| Ok(dir?.open_file(&name("file"), Links::Itself)?.1.size);
-            let operand = Dir::open_operand(&path, Access::Search, FdCache::new(2));
+            let size = |dir: io::Result<Dir>| Ok(dir?.open_file(&name("file"), FollowLinks::Itself)?.1.size);
+            let operand = Dir::open_operand(&path, DirAccess::Search, FdCache::new(2));
             let listed: io::Result<u64> = size(Dir::open_root(&path));
             let searched: io::Result<u64> = size(Dir::open_root_path(&path));
             let operand: io::Result<u64> = size(operand);
@@ -465,10 +465,10 @@ mod tests {
             std::os::unix::fs::symlink("file", temp.path().join("link")).unwrap();
             let fifo = FileType::Fifo;
             rustix::fs::mknodat(&*root.fd().unwrap(), "fifo", fifo, Mode::RWXU, 0).unwrap();
-            assert_eq!(root.open_file(&name("link"), Links::Followed).unwrap().1.size, 2);
-            assert!(root.open_file(&name("link"), Links::Itself).is_err());
-            assert!(root.open_file(&name("fifo"), Links::Itself).is_err());
-            assert!(Dir::from_fd(root.open_file(&name("file"), Links::Itself).unwrap().0).is_err());
+            assert_eq!(root.open_file(&name("link"), FollowLinks::Followed).unwrap().1.size, 2);
+            assert!(root.open_file(&name("link"), FollowLinks::Itself).is_err());
+            assert!(root.open_file(&name("fifo"), FollowLinks::Itself).is_err());
+            assert!(Dir::from_fd(root.open_file(&name("file"), FollowLinks::Itself).unwrap().0).is_err());
         });
     }
 
@@ -483,7 +483,7 @@ mod tests {
                     scope.spawn(|| {
                         for round in 0..2_000 {
                             let dir = &dirs[round % dirs.len()];
-                            let look = Look::at_fd(&*dir.fd().unwrap()).unwrap();
+                            let look = FileStat::at_fd(&*dir.fd().unwrap()).unwrap();
                             assert_eq!(look.identity, dir.identity());
                         }
                     });

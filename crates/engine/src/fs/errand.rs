@@ -1,6 +1,6 @@
 //! Errands: what the walk will need, as something that another thread may see to beforehand.
 //!
-//! The walk holds a [`Ticket`] for each. When its turn comes, [`Slot::collect`] hands over what was fetched, or
+//! The walk holds a [`LookupHandle`] for each. When its turn comes, [`TaskSlot::collect`] hands over what was fetched, or
 //! says that nobody has begun: the walk does it itself then, as it would have done without a ticket. So nothing
 //! but time depends on errands, and a ticket may be thrown away at any moment.
 
@@ -10,157 +10,157 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use haul_proto::path::Name;
 
 use super::Dir;
-use super::helper::{Charge, Helper};
-use super::listing::{Known, Piece, Rest};
-use super::meta::{Links, Look};
-use super::seen::{Seen, Step};
+use super::helper::{ByteCharge, PrefetchWorker};
+use super::listing::{KnownName, ListingChunk, ListingPosition};
+use super::meta::{FileStat, FollowLinks};
+use super::seen::{WalkLookup, WalkStep};
 
 /// What an open directory counts for in bytes: more than it takes, since its descriptor is dear too.
 const DIRECTORY_BYTES: usize = 2048;
 
 /// The walk's claim on an errand.
-pub(super) type Ticket<E> = Arc<Slot<E>>;
+pub(super) type LookupHandle<E> = Arc<TaskSlot<E>>;
 
 /// Something that can be seen to by any thread.
-pub(super) trait Errand: Send + Sync + Sized + 'static {
+pub(super) trait LookupTask: Send + Sync + Sized + 'static {
     type Fetched: Send;
     /// `None` where the walk was stopped meanwhile.
-    fn run(&self, helper: &mut Helper<'_>) -> Option<io::Result<Self::Fetched>>;
+    fn run(&self, helper: &mut PrefetchWorker<'_>) -> Option<io::Result<Self::Fetched>>;
     /// Roughly the memory that it takes.
     fn bytes(fetched: &Self::Fetched) -> usize;
 }
 
 /// An errand, and what has become of it.
-pub(super) struct Slot<E: Errand> {
+pub(super) struct TaskSlot<E: LookupTask> {
     errand: E,
-    state: Mutex<State<io::Result<E::Fetched>>>,
+    state: Mutex<TaskState<io::Result<E::Fetched>>>,
     moved: Condvar,
 }
 
-enum State<T> {
-    /// Nobody has begun; next is [`State::Running`] or [`State::Over`].
+enum TaskState<T> {
+    /// Nobody has begun; next is [`TaskState::Running`] or [`TaskState::Over`].
     Waiting,
-    /// A helper is at it; next is [`State::Fetched`], or [`State::Waiting`] where it gives up.
+    /// A helper is at it; next is [`TaskState::Fetched`], or [`TaskState::Waiting`] where it gives up.
     Running { is_awaited: bool },
-    /// Until the walk comes; next is [`State::Over`].
-    Fetched { fetched: T, _charge: Charge },
+    /// Until the walk comes; next is [`TaskState::Over`].
+    Fetched { fetched: T, _charge: ByteCharge },
     /// The walk has it, or does it itself.
     Over,
 }
 
 /// An errand of any kind, as helpers see it.
-pub(super) trait Job: Send + Sync {
+pub(super) trait AnyTask: Send + Sync {
     /// Whether nobody has begun: the caller has then.
     fn begin(&self) -> bool;
-    /// Sees to it. Only after [`Job::begin`].
-    fn carry_out(&self, helper: &mut Helper<'_>);
+    /// Sees to it. Only after [`AnyTask::begin`].
+    fn carry_out(&self, helper: &mut PrefetchWorker<'_>);
 }
 
-impl<E: Errand> Slot<E> {
-    pub fn new(errand: E) -> Ticket<E> {
-        Arc::new(Self { errand, state: Mutex::new(State::Waiting), moved: Condvar::new() })
+impl<E: LookupTask> TaskSlot<E> {
+    pub fn new(errand: E) -> LookupHandle<E> {
+        Arc::new(Self { errand, state: Mutex::new(TaskState::Waiting), moved: Condvar::new() })
     }
 
     /// What was fetched; waits for it where somebody is at it. `None` where nobody is: nobody will be.
     pub fn collect(&self) -> Option<io::Result<E::Fetched>> {
         let mut state = self.lock();
-        while let State::Running { is_awaited } = &mut *state {
+        while let TaskState::Running { is_awaited } = &mut *state {
             *is_awaited = true;
             state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        match std::mem::replace(&mut *state, State::Over) {
-            State::Fetched { fetched, .. } => Some(fetched),
+        match std::mem::replace(&mut *state, TaskState::Over) {
+            TaskState::Fetched { fetched, .. } => Some(fetched),
             _ => None,
         }
     }
 
-    fn end(&self, next: State<io::Result<E::Fetched>>) {
+    fn end(&self, next: TaskState<io::Result<E::Fetched>>) {
         let mut state = self.lock();
-        if let State::Running { is_awaited } = std::mem::replace(&mut *state, next)
+        if let TaskState::Running { is_awaited } = std::mem::replace(&mut *state, next)
             && is_awaited
         {
             self.moved.notify_all();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<io::Result<E::Fetched>>> {
+    fn lock(&self) -> MutexGuard<'_, TaskState<io::Result<E::Fetched>>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<E: Errand> Job for Slot<E> {
+impl<E: LookupTask> AnyTask for TaskSlot<E> {
     fn begin(&self) -> bool {
         let mut state = self.lock();
-        let waits = matches!(*state, State::Waiting);
+        let waits = matches!(*state, TaskState::Waiting);
         if waits {
-            *state = State::Running { is_awaited: false };
+            *state = TaskState::Running { is_awaited: false };
         }
         waits
     }
 
-    fn carry_out(&self, helper: &mut Helper<'_>) {
+    fn carry_out(&self, helper: &mut PrefetchWorker<'_>) {
         /// Gives the errand back where it was not finished, also when its thread panicked: the walk may wait for it.
-        struct GiveBack<'s, E: Errand>(&'s Slot<E>);
-        impl<E: Errand> Drop for GiveBack<'_, E> {
+        struct GiveBack<'s, E: LookupTask>(&'s TaskSlot<E>);
+        impl<E: LookupTask> Drop for GiveBack<'_, E> {
             fn drop(&mut self) {
-                self.0.end(State::Waiting);
+                self.0.end(TaskState::Waiting);
             }
         }
         let give_back = GiveBack(self);
         if let Some(fetched) = self.errand.run(helper) {
             std::mem::forget(give_back);
             let _charge = helper.charge(fetched.as_ref().map_or(0, E::bytes));
-            self.end(State::Fetched { fetched, _charge });
+            self.end(TaskState::Fetched { fetched, _charge });
         }
     }
 }
 
 /// Opens a subdirectory.
-pub(super) struct Enter {
+pub(super) struct OpenSubdirectory {
     pub parent: Dir,
     pub name: Name,
 }
 
 /// A subdirectory that was opened.
-pub(super) struct Opened {
+pub(super) struct OpenedSubdirectory {
     pub dir: Dir,
-    pub look: Look,
+    pub look: FileStat,
     /// Its listing.
-    pub rest: Rest,
+    pub rest: ListingPosition,
     /// The same, asked for.
-    pub rest_ahead: Option<Ticket<ReadOn>>,
+    pub rest_ahead: Option<LookupHandle<ReadListing>>,
 }
 
-impl Errand for Enter {
-    type Fetched = Opened;
+impl LookupTask for OpenSubdirectory {
+    type Fetched = OpenedSubdirectory;
 
-    fn run(&self, helper: &mut Helper<'_>) -> Option<io::Result<Opened>> {
-        let opened = helper.waits.time(|| self.parent.child_looked_at(&self.name, Links::Itself));
+    fn run(&self, helper: &mut PrefetchWorker<'_>) -> Option<io::Result<OpenedSubdirectory>> {
+        let opened = helper.waits.time(|| self.parent.child_looked_at(&self.name, FollowLinks::Itself));
         Some(opened.map(|(dir, look)| {
-            let rest = Rest::beginning();
-            let read = ReadOn { dir: dir.clone(), rest: rest.clone() };
+            let rest = ListingPosition::beginning();
+            let read = ReadListing { dir: dir.clone(), rest: rest.clone() };
             // The walk will leave out what it was told to.
             let is_walked = helper.options().skip != Some(look.identity);
             let rest_ahead = if is_walked { helper.ask(read) } else { None };
-            Opened { dir, look, rest, rest_ahead }
+            OpenedSubdirectory { dir, look, rest, rest_ahead }
         }))
     }
 
-    fn bytes(_: &Opened) -> usize {
+    fn bytes(_: &OpenedSubdirectory) -> usize {
         DIRECTORY_BYTES
     }
 }
 
 /// Reads some names of a directory and looks at what they stand for.
-pub(super) struct ReadOn {
+pub(super) struct ReadListing {
     pub dir: Dir,
-    pub rest: Rest,
+    pub rest: ListingPosition,
 }
 
-impl Errand for ReadOn {
-    type Fetched = Piece;
+impl LookupTask for ReadListing {
+    type Fetched = ListingChunk;
 
-    fn run(&self, helper: &mut Helper<'_>) -> Option<io::Result<Piece>> {
+    fn run(&self, helper: &mut PrefetchWorker<'_>) -> Option<io::Result<ListingChunk>> {
         let options = *helper.options();
         let mut piece = match helper.read(&self.rest, &self.dir) {
             Ok(piece) => piece,
@@ -168,28 +168,28 @@ impl Errand for ReadOn {
         };
         // Another thread can read on while this one looks.
         piece.rest_ahead =
-            piece.rest.as_ref().and_then(|rest| helper.ask(ReadOn { dir: self.dir.clone(), rest: rest.clone() }));
+            piece.rest.as_ref().and_then(|rest| helper.ask(ReadListing { dir: self.dir.clone(), rest: rest.clone() }));
         for (name, entry) in piece.left() {
             if helper.is_stopped() {
                 return None;
             }
             let Ok(name) = Name::new(name) else { continue };
-            match Step::of(entry.kind, options.symlinks) {
-                Step::LookAt(links) => {
-                    let seen = helper.waits.time(|| Seen::at(&self.dir, &name, links, options.symlinks));
-                    entry.known = Known::Seen(seen);
+            match WalkStep::of(entry.kind, options.symlinks) {
+                WalkStep::LookAt(links) => {
+                    let seen = helper.waits.time(|| WalkLookup::at(&self.dir, &name, links, options.symlinks));
+                    entry.known = KnownName::Seen(seen);
                 }
-                Step::Enter if options.recursive => {
-                    let asked = helper.ask_deeper(Enter { parent: self.dir.clone(), name });
-                    entry.known = asked.map_or(Known::Nothing, Known::Asked);
+                WalkStep::Enter if options.recursive => {
+                    let asked = helper.ask_deeper(OpenSubdirectory { parent: self.dir.clone(), name });
+                    entry.known = asked.map_or(KnownName::Nothing, KnownName::Asked);
                 }
-                Step::Enter | Step::LeaveOut => {}
+                WalkStep::Enter | WalkStep::LeaveOut => {}
             }
         }
         Some(Ok(piece))
     }
 
-    fn bytes(piece: &Piece) -> usize {
+    fn bytes(piece: &ListingChunk) -> usize {
         piece.bytes()
     }
 }

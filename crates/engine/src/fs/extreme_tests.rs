@@ -30,9 +30,9 @@ fn goes_deeper_than_any_path() {
                 let (mut files, mut entered, mut left, mut deepest) = (0, 0, 0, 0);
                 for item in walker {
                     match item {
-                        Found::File { .. } => files += 1,
-                        Found::EnterDir { .. } => entered += 1,
-                        Found::LeaveDir { complete, .. } => left += usize::from(complete),
+                        WalkEntry::File { .. } => files += 1,
+                        WalkEntry::EnterDir { .. } => entered += 1,
+                        WalkEntry::LeaveDir { complete, .. } => left += usize::from(complete),
                         other => panic!("{other:?}"),
                     }
                     deepest = deepest.max(entered - left);
@@ -45,7 +45,7 @@ fn goes_deeper_than_any_path() {
             }
             drop(root);
             // The innermost directory is the last that holds the chain; it was closed long ago.
-            assert_eq!(Look::at_fd(&*at.fd().unwrap()).unwrap().identity, at.identity());
+            assert_eq!(FileStat::at_fd(&*at.fd().unwrap()).unwrap().identity, at.identity());
             let path = temp.path().to_owned();
             drop(temp);
             assert!(!path.exists(), "removed by climbing out of it, level by level");
@@ -63,7 +63,7 @@ fn drops_a_chain_of_any_length() {
         let again = name("again");
         let mut at = root;
         for _ in 0..200_000 {
-            at = at.child_looked_at(&again, Links::Followed).unwrap().0;
+            at = at.child_looked_at(&again, FollowLinks::Followed).unwrap().0;
         }
         // A thread's small stack would not survive a recursive drop.
         std::thread::Builder::new().stack_size(64 * 1024).spawn(move || drop(at)).unwrap().join().unwrap();
@@ -90,9 +90,9 @@ fn holds_one_piece_of_names_and_no_more() {
                     held = held.max(walker.names_held());
                     ahead_held = ahead_held.max(ahead.bytes_held());
                     match item {
-                        Found::File { name, .. } => assert!(files.insert(name)),
-                        Found::LeaveDir { complete: true, .. } => directories += 1,
-                        Found::EnterDir { .. } => {}
+                        WalkEntry::File { name, .. } => assert!(files.insert(name)),
+                        WalkEntry::LeaveDir { complete: true, .. } => directories += 1,
+                        WalkEntry::EnterDir { .. } => {}
                         other => panic!("{other:?}"),
                     }
                 }
@@ -127,13 +127,13 @@ fn goes_on_in_a_listing_after_the_directory_was_closed() {
                 let mut failed = 0;
                 for item in walker {
                     match item {
-                        Found::File { name, .. } => assert!(names.insert(name)),
-                        Found::EnterDir { dir, .. }
+                        WalkEntry::File { name, .. } => assert!(names.insert(name)),
+                        WalkEntry::EnterDir { dir, .. }
                             if dir.name().is_some_and(|name| name.as_bytes().starts_with(b"dir")) =>
                         {
                             assert!(names.insert(dir.name().unwrap().clone()));
                         }
-                        Found::Failed { .. } => failed += 1,
+                        WalkEntry::Failed { .. } => failed += 1,
                         _ => {}
                     }
                 }

@@ -22,12 +22,12 @@ const MIN_OPEN_DIRECTORIES: usize = 2;
 #[derive(Debug)]
 pub struct FdCache {
     max_open: usize,
-    ring: Mutex<VecDeque<Weak<Slot>>>,
+    ring: Mutex<VecDeque<Weak<FdSlot>>>,
 }
 
 /// One directory's place for a descriptor. A slot is in the ring exactly while it holds one.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
+pub(super) struct FdSlot {
     fd: Mutex<Option<Arc<OwnedFd>>>,
     used: AtomicBool,
 }
@@ -52,7 +52,7 @@ impl FdCache {
 
     /// Puts `fd` into `slot` and closes another one where there are too many.
     /// Where another thread was faster, its descriptor is kept and returned.
-    pub(super) fn put(&self, slot: &Arc<Slot>, fd: OwnedFd) -> Arc<OwnedFd> {
+    pub(super) fn put(&self, slot: &Arc<FdSlot>, fd: OwnedFd) -> Arc<OwnedFd> {
         let fd = {
             let mut held = lock(&slot.fd);
             if let Some(theirs) = held.as_ref() {
@@ -92,7 +92,7 @@ impl FdCache {
     }
 }
 
-impl Slot {
+impl FdSlot {
     /// A slot that no cache will ever empty.
     pub(super) fn pinned(fd: OwnedFd) -> Arc<Self> {
         Arc::new(Self { fd: Mutex::new(Some(Arc::new(fd))), used: AtomicBool::new(true) })
@@ -105,7 +105,7 @@ impl Slot {
         fd
     }
 
-    /// Whether [`Slot::get`] would return one; does not count as a use.
+    /// Whether [`FdSlot::get`] would return one; does not count as a use.
     pub(super) fn is_open(&self) -> bool {
         lock(&self.fd).is_some()
     }
@@ -113,7 +113,7 @@ impl Slot {
 
 /// Takes one slot out of the ring: a dead one, or the first that was not used
 /// since it was last looked at. Two rounds are enough, as the first one clears all marks.
-fn evict_one(ring: &mut VecDeque<Weak<Slot>>) -> Option<Arc<OwnedFd>> {
+fn evict_one(ring: &mut VecDeque<Weak<FdSlot>>) -> Option<Arc<OwnedFd>> {
     for _ in 0..2 * ring.len() {
         let weak = ring.pop_front()?;
         // A dead slot closes nothing, but its place is free.
@@ -142,8 +142,8 @@ mod tests {
         rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("an eventfd")
     }
 
-    fn filled(cache: &FdCache) -> Arc<Slot> {
-        let slot = Arc::new(Slot::default());
+    fn filled(cache: &FdCache) -> Arc<FdSlot> {
+        let slot = Arc::new(FdSlot::default());
         cache.put(&slot, descriptor());
         slot
     }
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn keeps_the_first_of_two_descriptors() {
         let cache = FdCache::new(2);
-        let slot = Arc::new(Slot::default());
+        let slot = Arc::new(FdSlot::default());
         let first = cache.put(&slot, descriptor());
         let second = cache.put(&slot, descriptor());
         assert!(Arc::ptr_eq(&first, &second));

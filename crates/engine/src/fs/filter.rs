@@ -3,30 +3,30 @@
 use std::io;
 use std::sync::Arc;
 
-use haul_proto::filter::{Matcher, Rules, Scope, Unusable};
+use haul_proto::filter::definition::FilterOptions;
+use haul_proto::filter::{FilterScope, Matcher, PatternListError, PatternRules};
+use haul_proto::limits::{DIRECTORY_FILTER_MAX, OPEN_RULES_MAX};
 use haul_proto::path::Name;
-use haul_proto::wire::filters::Filters;
-use haul_proto::wire::limits::{DIRECTORY_FILTER_MAX, OPEN_RULES_MAX};
 use rustix::fs::FileType;
 
 use super::Dir;
-use super::listing::Piece;
-use super::meta::{Links, Look};
+use super::listing::ListingChunk;
+use super::meta::{FileStat, FollowLinks};
 use crate::job::spec::Symlinks;
 
 /// The filters of a walk.
 #[derive(Debug)]
-pub struct Filter {
+pub struct WalkFilter {
     matcher: Matcher,
     files: Vec<Name>,
 }
 
 /// A file with patterns, as it lies in a directory: which of the names it has, and what is in it.
-pub type Patterns = (u8, Vec<u8>);
+pub type PatternFile = (u8, Vec<u8>);
 
-impl Filter {
+impl WalkFilter {
     /// `None` where nothing is left out.
-    pub fn new(filters: &Filters) -> Result<Option<Self>, Unusable> {
+    pub fn new(filters: &FilterOptions) -> Result<Option<Self>, PatternListError> {
         if filters.is_empty() {
             return Ok(None);
         }
@@ -39,7 +39,7 @@ impl Filter {
     }
 
     /// The files with patterns that lie in `dir`.
-    pub fn patterns_in(&self, dir: &Dir) -> io::Result<Vec<Patterns>> {
+    pub fn patterns_in(&self, dir: &Dir) -> io::Result<Vec<PatternFile>> {
         let mut found = Vec::new();
         for (name, number) in self.files.iter().zip(0..) {
             let text = read(dir, name).map_err(|error| {
@@ -57,15 +57,15 @@ impl Filter {
     pub fn scope(
         &self,
         dir: &Dir,
-        above: Option<&Arc<Scope>>,
-        patterns: &[Patterns],
+        above: Option<&Arc<FilterScope>>,
+        patterns: &[PatternFile],
         open_rules: usize,
-    ) -> io::Result<Arc<Scope>> {
+    ) -> io::Result<Arc<FilterScope>> {
         let files =
             rules_of(patterns).map_err(|error| io::Error::other(format!("its filters cannot be used: {error}")))?;
         let scope = match (above, dir.name()) {
-            (Some(above), Some(name)) => Scope::below(Arc::clone(above), name.clone(), files),
-            _ => Scope::operand(files),
+            (Some(above), Some(name)) => FilterScope::below(Arc::clone(above), name.clone(), files),
+            _ => FilterScope::operand(files),
         };
         if scope.own_rules() + open_rules > OPEN_RULES_MAX {
             let text =
@@ -76,7 +76,7 @@ impl Filter {
     }
 
     /// Takes out of a piece of a listing what is left out, as far as its kind is known, and hands the names over.
-    pub(super) fn leave_out(&self, scope: &Scope, piece: &mut Piece, symlinks: Symlinks) -> Vec<Name> {
+    pub(super) fn leave_out(&self, scope: &FilterScope, piece: &mut ListingChunk, symlinks: Symlinks) -> Vec<Name> {
         let mut left_out = Vec::new();
         piece.retain(|name, kind| {
             let leads_elsewhere = kind == FileType::Symlink && symlinks == Symlinks::Follow;
@@ -96,7 +96,7 @@ impl Filter {
     }
 
     /// Whether what a look found is left out: what could not be told by its listing, and files by their limits.
-    pub(super) fn leaves_out(&self, scope: &Scope, name: &Name, look: &Look) -> bool {
+    pub(super) fn leaves_out(&self, scope: &FilterScope, name: &Name, look: &FileStat) -> bool {
         let is_directory = look.kind == FileType::Directory;
         let is_over =
             || look.kind == FileType::RegularFile && self.matcher.limit(look.size, look.meta.modified).is_some();
@@ -105,14 +105,14 @@ impl Filter {
 }
 
 /// The rules of files with patterns, by the numbers of their names.
-pub fn rules_of(patterns: &[Patterns]) -> Result<Vec<(usize, Rules)>, Unusable> {
-    patterns.iter().map(|(number, text)| Ok((usize::from(*number), Rules::of_file(text, false)?))).collect()
+pub fn rules_of(patterns: &[PatternFile]) -> Result<Vec<(usize, PatternRules)>, PatternListError> {
+    patterns.iter().map(|(number, text)| Ok((usize::from(*number), PatternRules::of_file(text, false)?))).collect()
 }
 
 /// What is in a file with patterns; `None` where there is no such file.
 fn read(dir: &Dir, name: &Name) -> io::Result<Option<Vec<u8>>> {
     use std::io::Read;
-    let file = match dir.open_file(name, Links::Itself) {
+    let file = match dir.open_file(name, FollowLinks::Itself) {
         Ok((file, _)) => std::fs::File::from(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),

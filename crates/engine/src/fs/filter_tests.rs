@@ -1,28 +1,29 @@
 //! Tests of the walk with filters: what it leaves out, with helpers and without, and what it does not open for that.
 
+use haul_proto::filter::PatternList;
+use haul_proto::filter::definition::{FileLimits, FilterOptions};
+use haul_proto::limits::DIRECTORY_FILTER_MAX;
 use haul_proto::path::Name;
-use haul_proto::wire::filters::{Filters, Limits, List};
-use haul_proto::wire::limits::DIRECTORY_FILTER_MAX;
 use std::os::unix::fs::symlink;
 
 use super::testing::{KEEP, in_time, make_dir, write_file};
-use super::{Ahead, Dir, Filter, Found, WalkOptions, Walker};
+use super::{Dir, Prefetcher, WalkEntry, WalkFilter, WalkOptions, Walker};
 use crate::job::spec::Symlinks;
 use crate::sys::cancel::Cancel;
 
 const OPTIONS: WalkOptions = WalkOptions { is_filtered: true, ..KEEP };
 
-fn excluding(patterns: &[&str]) -> Filters {
-    let list = |pattern: &&str| List { text: pattern.as_bytes().to_vec(), is_file: false, includes: false };
-    Filters { lists: patterns.iter().map(list).collect(), ..Filters::default() }
+fn excluding(patterns: &[&str]) -> FilterOptions {
+    let list = |pattern: &&str| PatternList { text: pattern.as_bytes().to_vec(), is_file: false, includes: false };
+    FilterOptions { lists: patterns.iter().map(list).collect(), ..FilterOptions::default() }
 }
 
 /// What a walk finds, in its order: `+` is taken, `-` left out by filters, `!` failed; an incomplete directory has a `?`.
-fn walked(root: &Dir, options: WalkOptions, filters: &Filters) -> Vec<String> {
-    let (root, filter) = (root.clone(), Filter::new(filters).unwrap());
+fn walked(root: &Dir, options: WalkOptions, filters: &FilterOptions) -> Vec<String> {
+    let (root, filter) = (root.clone(), WalkFilter::new(filters).unwrap());
     in_time(move || {
         let alone = told(Walker::new(root.clone(), options).filtered(filter.as_ref()));
-        let ahead = Ahead::always(options, Cancel::new());
+        let ahead = Prefetcher::always(options, Cancel::new());
         let helped = told(Walker::helped(root.clone(), &ahead).filtered(filter.as_ref()));
         assert_eq!(alone, helped);
         alone
@@ -35,28 +36,28 @@ fn told(walker: Walker<'_>) -> Vec<String> {
     let mut all = Vec::new();
     for found in walker {
         let line = match &found {
-            Found::EnterDir { dir, .. } => {
+            WalkEntry::EnterDir { dir, .. } => {
                 within.push(dir.path_bytes());
                 continue;
             }
-            Found::LeaveDir { dir, complete } => {
+            WalkEntry::LeaveDir { dir, complete } => {
                 within.pop();
                 if *complete {
                     continue;
                 }
                 format!("?{}", text(&dir.path_bytes()))
             }
-            Found::File { parent, name, .. }
-            | Found::Symlink { parent, name, .. }
-            | Found::Node { parent, name, .. } => {
+            WalkEntry::File { parent, name, .. }
+            | WalkEntry::Symlink { parent, name, .. }
+            | WalkEntry::Node { parent, name, .. } => {
                 format!("+{}", text(&parent.path_of(name.as_bytes())))
             }
-            Found::Filtered { name } => {
+            WalkEntry::Filtered { name } => {
                 let parent = text(within.last().unwrap());
                 format!("-{}{name}", if parent.is_empty() { parent } else { parent + "/" })
             }
-            Found::LeftOut { name, reason, .. } => format!("{name} {reason}"),
-            Found::Failed { path, error } => format!("!{} {error}", text(path)),
+            WalkEntry::LeftOut { name, reason, .. } => format!("{name} {reason}"),
+            WalkEntry::Failed { path, error } => format!("!{} {error}", text(path)),
         };
         all.push(line);
     }
@@ -87,7 +88,7 @@ fn files_with_patterns_hold_where_they_are_and_below() {
     let (temp, root) = tree();
     std::fs::write(temp.path().join("src/.f"), "/x\n*.c\nbuild/y\n").unwrap();
     let files = vec![Name::new(b".f").unwrap()];
-    let found = walked(&root, OPTIONS, &Filters { files, ..Filters::default() });
+    let found = walked(&root, OPTIONS, &FilterOptions { files, ..FilterOptions::default() });
     assert_eq!(found, ["+a.c", "+a.o", "+src/.f", "+src/b.o", "+src/build/x", "-src/b.c", "-src/build/y"]);
 }
 
@@ -96,8 +97,8 @@ fn limits_are_about_files_alone() {
     let (temp, root) = tree();
     symlink("a long target of a link", temp.path().join("link")).unwrap();
     std::fs::write(temp.path().join("large"), [0; 100]).unwrap();
-    let limits = Limits { max_size: Some(10), ..Limits::default() };
-    let found = walked(&root, OPTIONS, &Filters { limits, ..Filters::default() });
+    let limits = FileLimits { max_size: Some(10), ..FileLimits::default() };
+    let found = walked(&root, OPTIONS, &FilterOptions { limits, ..FilterOptions::default() });
     let left_out: Vec<_> = found.iter().filter(|line| line.starts_with('-')).collect();
     assert_eq!(left_out, ["-large"]);
     assert!(found.contains(&"+link".to_owned()));
@@ -115,7 +116,7 @@ fn a_link_that_is_followed_is_what_it_leads_to() {
 
 #[test]
 fn a_directory_whose_patterns_cannot_be_used_is_not_walked() {
-    let files = || Filters { files: vec![Name::new(b".f").unwrap()], ..Filters::default() };
+    let files = || FilterOptions { files: vec![Name::new(b".f").unwrap()], ..FilterOptions::default() };
     for (make, why) in [
         (Box::new(|at: &std::path::Path| symlink("a", at).unwrap()) as Box<dyn Fn(&std::path::Path)>, ".f: "),
         (Box::new(|at: &std::path::Path| std::fs::create_dir(at).unwrap()), ".f: "),

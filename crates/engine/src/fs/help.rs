@@ -8,44 +8,44 @@ use std::io;
 
 use haul_proto::path::Name;
 
-use super::ahead::{Ahead, GROUPS_MAX, GroupId};
-use super::errand::{Enter, Errand, ReadOn, Slot, Ticket};
-use super::listing::{Known, Piece};
-use super::meta::Links;
-use super::seen::Step;
-use super::waits::Waits;
-use super::walk::Level;
+use super::ahead::{GROUPS_MAX, GroupId, Prefetcher};
+use super::errand::{LookupHandle, LookupTask, OpenSubdirectory, ReadListing, TaskSlot};
+use super::listing::{KnownName, ListingChunk};
+use super::meta::FollowLinks;
+use super::seen::WalkStep;
+use super::waits::LookupWaits;
+use super::walk::WalkLevel;
 
 /// A walk's helpers, and what they were asked.
-pub(super) struct Help<'a> {
-    pub ahead: &'a Ahead,
+pub(super) struct WalkPrefetch<'a> {
+    pub ahead: &'a Prefetcher,
     /// How long the walk's own lookups wait.
-    pub waits: Waits,
+    pub waits: LookupWaits,
     /// Levels, by number, that something was asked for; the innermost last.
     groups: VecDeque<(usize, GroupId)>,
 }
 
-impl<'a> Help<'a> {
-    pub fn new(ahead: &'a Ahead) -> Self {
-        Self { ahead, waits: Waits::new(), groups: VecDeque::new() }
+impl<'a> WalkPrefetch<'a> {
+    pub fn new(ahead: &'a Prefetcher) -> Self {
+        Self { ahead, waits: LookupWaits::new(), groups: VecDeque::new() }
     }
 
     /// What was fetched, if somebody has begun.
-    pub fn collect<E: Errand>(&self, ticket: Option<Ticket<E>>) -> Option<io::Result<E::Fetched>> {
+    pub fn collect<E: LookupTask>(&self, ticket: Option<LookupHandle<E>>) -> Option<io::Result<E::Fetched>> {
         let fetched = ticket?.collect();
         self.ahead.collected();
         fetched
     }
 
     /// Calls help where the walk's own lookups wait.
-    pub fn judge(&mut self, levels: &mut [Level], piece: &mut Piece) {
+    pub fn judge(&mut self, levels: &mut [WalkLevel], piece: &mut ListingChunk) {
         if self.ahead.judge(&mut self.waits) {
             self.look_ahead(levels, piece);
         }
     }
 
     /// The innermost level was left.
-    pub fn left(&mut self, levels: &mut [Level]) {
+    pub fn left(&mut self, levels: &mut [WalkLevel]) {
         while self.groups.back().is_some_and(|&(number, _)| number >= levels.len()) {
             if let Some((_, group)) = self.groups.pop_back() {
                 self.ahead.end_group(group);
@@ -53,16 +53,16 @@ impl<'a> Help<'a> {
         }
         // What was asked for the one around it was forgotten, or it never was.
         if self.groups.back().is_none_or(|&(number, _)| number + 1 < levels.len()) {
-            self.look_ahead(levels, &mut Piece::empty());
+            self.look_ahead(levels, &mut ListingChunk::empty());
         }
     }
 
     /// Asks for all that the innermost level will come to, the farthest first.
-    pub fn look_ahead(&mut self, levels: &mut [Level], piece: &mut Piece) {
+    pub fn look_ahead(&mut self, levels: &mut [WalkLevel], piece: &mut ListingChunk) {
         let Some(innermost) = levels.len().checked_sub(1).filter(|_| self.ahead.is_of_use()) else { return };
         let level = &mut levels[innermost];
         let options = self.ahead.options();
-        let is_directory = |kind| options.recursive && matches!(Step::of(kind, options.symlinks), Step::Enter);
+        let is_directory = |kind| options.recursive && matches!(WalkStep::of(kind, options.symlinks), WalkStep::Enter);
         let is_wanted = level.rest.is_some()
             || !level.waiting.is_empty()
             || piece.left().any(|(_, entry)| is_directory(entry.kind));
@@ -72,19 +72,19 @@ impl<'a> Help<'a> {
         let group = self.group_of(innermost);
         let dir = &level.dir;
         if let Some(rest) = &level.rest {
-            let errand = || ReadOn { dir: dir.clone(), rest: rest.clone() };
+            let errand = || ReadListing { dir: dir.clone(), rest: rest.clone() };
             self.ask(group, &mut level.rest_ahead, errand);
         }
-        let enter = |name: Name| Enter { parent: dir.clone(), name };
-        for waiting in level.waiting.iter_mut().filter(|waiting| waiting.links == Links::Itself) {
+        let enter = |name: Name| OpenSubdirectory { parent: dir.clone(), name };
+        for waiting in level.waiting.iter_mut().filter(|waiting| waiting.links == FollowLinks::Itself) {
             self.ask(group, &mut waiting.ahead, || enter(waiting.name.clone()));
         }
         for (name, entry) in piece.left().filter(|(_, entry)| is_directory(entry.kind)) {
             let Ok(name) = Name::new(name) else { continue };
-            if let Known::Nothing = entry.known {
-                entry.known = Known::Asked(Slot::new(enter(name)));
+            if let KnownName::Nothing = entry.known {
+                entry.known = KnownName::Asked(TaskSlot::new(enter(name)));
             }
-            if let Known::Asked(ticket) = &entry.known {
+            if let KnownName::Asked(ticket) = &entry.known {
                 self.ahead.ask(group, ticket);
             }
         }
@@ -96,8 +96,8 @@ impl<'a> Help<'a> {
         }
     }
 
-    fn ask<E: Errand>(&self, group: GroupId, ticket: &mut Option<Ticket<E>>, errand: impl FnOnce() -> E) {
-        self.ahead.ask(group, ticket.get_or_insert_with(|| Slot::new(errand())));
+    fn ask<E: LookupTask>(&self, group: GroupId, ticket: &mut Option<LookupHandle<E>>, errand: impl FnOnce() -> E) {
+        self.ahead.ask(group, ticket.get_or_insert_with(|| TaskSlot::new(errand())));
     }
 
     fn group_of(&mut self, number: usize) -> GroupId {
@@ -112,7 +112,7 @@ impl<'a> Help<'a> {
     }
 }
 
-impl Drop for Help<'_> {
+impl Drop for WalkPrefetch<'_> {
     /// Another walk may use the helpers.
     fn drop(&mut self) {
         for (_, group) in self.groups.drain(..) {
@@ -121,7 +121,7 @@ impl Drop for Help<'_> {
     }
 }
 
-impl Level {
+impl WalkLevel {
     /// Throws away what was fetched.
     fn forget(&mut self) {
         self.rest_ahead = None;

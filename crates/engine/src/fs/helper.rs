@@ -7,12 +7,12 @@ use std::time::Duration;
 
 #[cfg(test)]
 use super::ahead::HELPERS;
-use super::ahead::{Asked, GROUPS_MAX, GroupId, LOOKUPS, Shared};
-use super::errand::{Errand, Job, Slot, Ticket};
+use super::ahead::{GROUPS_MAX, GroupId, LOOKUPS, LookupRequests, PrefetchShared};
+use super::errand::{AnyTask, LookupHandle, LookupTask, TaskSlot};
 #[cfg(test)]
-use super::listing::{Listed, MAX_NAMES};
-use super::listing::{ListingBuffer, Piece, Rest};
-use super::waits::Waits;
+use super::listing::{ListedName, MAX_NAMES};
+use super::listing::{ListingBuffer, ListingChunk, ListingPosition};
+use super::waits::LookupWaits;
 use super::{Dir, WalkOptions};
 
 /// Bytes that are held for all groups before helpers rest; those at work may add a piece each.
@@ -26,38 +26,39 @@ const IDLE_HELP: Duration = Duration::from_millis(4);
 
 /// What is ever held, where names are short.
 #[cfg(test)]
-pub(super) const BYTES_HELD_MAX: usize = AHEAD_BYTES_MAX + 2 * HELPERS * MAX_NAMES * size_of::<Listed>();
+pub(super) const BYTES_HELD_MAX: usize = AHEAD_BYTES_MAX + 2 * HELPERS * MAX_NAMES * size_of::<ListedName>();
 
 /// What a helper has at hand.
-pub(super) struct Helper<'s> {
-    shared: &'s Shared,
+pub(super) struct PrefetchWorker<'s> {
+    shared: &'s PrefetchShared,
     buffer: ListingBuffer,
-    pub waits: Waits,
+    pub waits: LookupWaits,
     group: GroupId,
     depth: u8,
-    held: Arc<Held>,
+    held: Arc<PrefetchedBytes>,
 }
 
 /// Bytes that were fetched for a group and not collected.
-pub(super) struct Held {
+pub(super) struct PrefetchedBytes {
     bytes: AtomicUsize,
     /// The same of all groups.
     all: Arc<AtomicUsize>,
 }
 
 /// Bytes that are held until this is dropped.
-pub(super) struct Charge(Arc<Held>, usize);
+pub(super) struct ByteCharge(Arc<PrefetchedBytes>, usize);
 
 /// A helper's life.
-pub(super) fn help(shared: &Shared) {
-    let (group, held) = (GroupId(0), Arc::new(Held::new(&shared.held)));
-    let mut helper = Helper { shared, buffer: ListingBuffer::new(), waits: Waits::new(), group, depth: 0, held };
+pub(super) fn help(shared: &PrefetchShared) {
+    let (group, held) = (GroupId(0), Arc::new(PrefetchedBytes::new(&shared.held)));
+    let mut helper =
+        PrefetchWorker { shared, buffer: ListingBuffer::new(), waits: LookupWaits::new(), group, depth: 0, held };
     while let Some(job) = helper.wait_for_errand() {
         job.carry_out(&mut helper);
     }
 }
 
-impl Held {
+impl PrefetchedBytes {
     /// Nothing yet; what comes is added to `all`, too.
     pub fn new(all: &Arc<AtomicUsize>) -> Self {
         Self { bytes: AtomicUsize::new(0), all: Arc::clone(all) }
@@ -68,7 +69,7 @@ impl Held {
     }
 }
 
-impl Drop for Charge {
+impl Drop for ByteCharge {
     fn drop(&mut self) {
         let Self(held, bytes) = self;
         held.bytes.fetch_sub(*bytes, Ordering::Relaxed);
@@ -76,9 +77,9 @@ impl Drop for Charge {
     }
 }
 
-impl Helper<'_> {
+impl PrefetchWorker<'_> {
     /// The nearest errand that nobody has begun; `None` when the walk is over.
-    fn wait_for_errand(&mut self) -> Option<Arc<dyn Job>> {
+    fn wait_for_errand(&mut self) -> Option<Arc<dyn AnyTask>> {
         let shared = self.shared;
         let mut asked = shared.lock();
         judge(shared, &mut asked, self.waits.take());
@@ -113,36 +114,36 @@ impl Helper<'_> {
     }
 
     /// Counts what was fetched.
-    pub fn charge(&self, bytes: usize) -> Charge {
+    pub fn charge(&self, bytes: usize) -> ByteCharge {
         self.held.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.held.all.fetch_add(bytes, Ordering::Relaxed);
-        Charge(Arc::clone(&self.held), bytes)
+        ByteCharge(Arc::clone(&self.held), bytes)
     }
 
     /// Reads some names.
-    pub fn read(&mut self, rest: &Rest, dir: &Dir) -> io::Result<Piece> {
+    pub fn read(&mut self, rest: &ListingPosition, dir: &Dir) -> io::Result<ListingChunk> {
         self.waits.time(|| rest.read(dir, &mut self.buffer))
     }
 
     /// Asks for something in the directory of the errand at hand.
-    pub fn ask<E: Errand>(&self, errand: E) -> Option<Ticket<E>> {
+    pub fn ask<E: LookupTask>(&self, errand: E) -> Option<LookupHandle<E>> {
         self.ask_at(self.depth, errand)
     }
 
     /// Asks for something one level deeper.
-    pub fn ask_deeper<E: Errand>(&self, errand: E) -> Option<Ticket<E>> {
+    pub fn ask_deeper<E: LookupTask>(&self, errand: E) -> Option<LookupHandle<E>> {
         // What is below may be left out, and only the walk knows the rules.
         if self.depth < DEPTH_MAX && !self.options().is_filtered { self.ask_at(self.depth + 1, errand) } else { None }
     }
 
-    fn ask_at<E: Errand>(&self, depth: u8, errand: E) -> Option<Ticket<E>> {
-        let ticket = Slot::new(errand);
+    fn ask_at<E: LookupTask>(&self, depth: u8, errand: E) -> Option<LookupHandle<E>> {
+        let ticket = TaskSlot::new(errand);
         self.shared.ask(self.group, &ticket, depth).then_some(ticket)
     }
 }
 
 /// Whether helpers' lookups still wait: else the walk does as well without.
-fn judge(shared: &Shared, asked: &mut Asked, (lookups, waited): (u32, Duration)) {
+fn judge(shared: &PrefetchShared, asked: &mut LookupRequests, (lookups, waited): (u32, Duration)) {
     asked.lookups += lookups;
     asked.waited += waited;
     if asked.lookups >= LOOKUPS {

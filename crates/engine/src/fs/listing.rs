@@ -11,8 +11,8 @@ use rustix::fs::{FileType, RawDir, SeekFrom, seek};
 use rustix::io::Errno;
 
 use super::Dir;
-use super::errand::{Enter, ReadOn, Ticket};
-use super::seen::Seen;
+use super::errand::{LookupHandle, OpenSubdirectory, ReadListing};
+use super::seen::WalkLookup;
 
 /// Bytes that one call to the system may return: about 250 names. Small, since a piece is what one thread looks
 /// up at a time, and what a walk holds for a level of the tree.
@@ -41,56 +41,56 @@ impl ListingBuffer {
 
 /// A place in a directory's listing, where it is to be read on. Clones know together where the descriptor stands.
 #[derive(Clone)]
-pub(super) struct Rest {
+pub(super) struct ListingPosition {
     cookie: u64,
-    standing: Arc<Mutex<Standing>>,
+    standing: Arc<Mutex<CursorOwner>>,
 }
 
 /// Which descriptor of a directory stands where.
 #[derive(Default)]
-struct Standing {
+struct CursorOwner {
     fd: Weak<OwnedFd>,
     cookie: u64,
 }
 
 /// Some names of a directory.
-pub(super) struct Piece {
+pub(super) struct ListingChunk {
     names: Vec<u8>,
-    entries: IntoIter<Listed>,
+    entries: IntoIter<ListedName>,
     /// What comes after them, where it is not the end.
-    pub rest: Option<Rest>,
+    pub rest: Option<ListingPosition>,
     /// The same, asked for.
-    pub rest_ahead: Option<Ticket<ReadOn>>,
+    pub rest_ahead: Option<LookupHandle<ReadListing>>,
 }
 
 /// One name, and what the directory says that it is.
-pub(super) struct Listed {
+pub(super) struct ListedName {
     start: usize,
     end: usize,
     /// [`FileType::Unknown`] where the file system does not say.
     pub kind: FileType,
     /// What was found out beforehand.
-    pub known: Known,
+    pub known: KnownName,
 }
 
 /// What is known of a name before its turn comes.
-pub(super) enum Known {
+pub(super) enum KnownName {
     /// Nothing but that it was listed.
     Nothing,
     /// What a look at it found.
-    Seen(io::Result<Seen>),
+    Seen(io::Result<WalkLookup>),
     /// It is a directory, and was asked for.
-    Asked(Ticket<Enter>),
+    Asked(LookupHandle<OpenSubdirectory>),
 }
 
-impl Rest {
+impl ListingPosition {
     /// The beginning of a listing that nobody else reads.
     pub fn beginning() -> Self {
         Self { cookie: 0, standing: Arc::default() }
     }
 
     /// Reads some names of `dir` from here on.
-    pub fn read(&self, dir: &Dir, ListingBuffer(buffer): &mut ListingBuffer) -> io::Result<Piece> {
+    pub fn read(&self, dir: &Dir, ListingBuffer(buffer): &mut ListingBuffer) -> io::Result<ListingChunk> {
         let fd = dir.fd()?;
         // Held while reading: a descriptor has one position, whoever reads.
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,7 @@ impl Rest {
         if !std::ptr::eq(standing.fd.as_ptr(), Arc::as_ptr(&fd)) || standing.cookie != self.cookie {
             seek(&*fd, SeekFrom::Start(self.cookie))?;
         }
-        *standing = Standing::default();
+        *standing = CursorOwner::default();
         let (mut names, mut entries, mut cookie) = (Vec::new(), Vec::new(), self.cookie);
         let mut listing = RawDir::new(&*fd, buffer.spare_capacity_mut());
         let ended = loop {
@@ -115,38 +115,38 @@ impl Rest {
                         let start = names.len();
                         names.extend_from_slice(name);
                         let (end, kind) = (names.len(), entry.file_type());
-                        entries.push(Listed { start, end, kind, known: Known::Nothing });
+                        entries.push(ListedName { start, end, kind, known: KnownName::Nothing });
                     }
                 }
             }
             if listing.is_buffer_empty() && entries.len() >= PIECE_NAMES_MIN {
-                *standing = Standing { fd: Arc::downgrade(&fd), cookie };
+                *standing = CursorOwner { fd: Arc::downgrade(&fd), cookie };
                 break false;
             }
         };
         let rest = (!ended).then(|| Self { cookie, standing: Arc::clone(&self.standing) });
-        Ok(Piece { names, entries: entries.into_iter(), rest, rest_ahead: None })
+        Ok(ListingChunk { names, entries: entries.into_iter(), rest, rest_ahead: None })
     }
 }
 
-impl Piece {
+impl ListingChunk {
     /// One without names, at the end of its directory.
     pub fn empty() -> Self {
         Self { names: Vec::new(), entries: Vec::new().into_iter(), rest: None, rest_ahead: None }
     }
 
     /// The next entry.
-    pub fn take(&mut self) -> Option<Listed> {
+    pub fn take(&mut self) -> Option<ListedName> {
         self.entries.next()
     }
 
     /// The name of an entry of this piece.
-    pub fn name(&self, entry: &Listed) -> &[u8] {
+    pub fn name(&self, entry: &ListedName) -> &[u8] {
         &self.names[entry.start..entry.end]
     }
 
     /// The entries that were not taken, with their names.
-    pub fn left(&mut self) -> impl Iterator<Item = (&[u8], &mut Listed)> {
+    pub fn left(&mut self) -> impl Iterator<Item = (&[u8], &mut ListedName)> {
         let names = &self.names;
         self.entries.as_mut_slice().iter_mut().map(|entry| (&names[entry.start..entry.end], entry))
     }
@@ -161,8 +161,8 @@ impl Piece {
 
     /// Roughly the memory that it takes.
     pub fn bytes(&self) -> usize {
-        let points_to = |entry: &Listed| match &entry.known {
-            Known::Seen(Ok(Seen { points_to: Some(points_to), .. })) => points_to.len(),
+        let points_to = |entry: &ListedName| match &entry.known {
+            KnownName::Seen(Ok(WalkLookup { points_to: Some(points_to), .. })) => points_to.len(),
             _ => 0,
         };
         let entries = self.entries.as_slice();
@@ -182,7 +182,7 @@ mod tests {
     use super::super::testing::write_file;
     use super::*;
 
-    fn names(piece: &mut Piece) -> Vec<Vec<u8>> {
+    fn names(piece: &mut ListingChunk) -> Vec<Vec<u8>> {
         piece.left().map(|(name, _)| name.to_vec()).collect()
     }
 
@@ -192,7 +192,7 @@ mod tests {
         let dir = Dir::open_root_in(temp.path(), FdCache::new(2)).unwrap();
         (0..1_000).for_each(|i| write_file(&dir, format!("a name of some length {i}"), b""));
         let mut buffer = ListingBuffer::new();
-        let beginning = Rest::beginning();
+        let beginning = ListingPosition::beginning();
         let mut first = beginning.read(&dir, &mut buffer).unwrap();
         let rest = first.rest.clone().expect("more than one piece");
         let mut second = rest.read(&dir, &mut buffer).unwrap();

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use haul_proto::manifest::{Device, Meta, Node, Stamp, Version};
+use haul_proto::entry::{DeviceNumber, EntryMetadata, FileVersion, SpecialFile, Timestamp};
 use haul_proto::path::Name;
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod,
@@ -19,7 +19,7 @@ pub const SETGID: u16 = 0o2000;
 
 /// Which file or directory something is, as far as the system tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Identity {
+pub struct FileIdentity {
     /// `st_dev`.
     pub device: u64,
     /// `st_ino`.
@@ -28,14 +28,14 @@ pub struct Identity {
 
 /// Whether a name that is a symbolic link means the link or what it points to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Links {
+pub enum FollowLinks {
     /// The link itself.
     Itself,
     /// What it points to.
     Followed,
 }
 
-impl Links {
+impl FollowLinks {
     pub(super) fn open_flags(self) -> OFlags {
         match self {
             Self::Itself => OFlags::NOFOLLOW,
@@ -53,17 +53,17 @@ impl Links {
 
 /// What one look at a file found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct FileStat {
     /// What it is.
     pub kind: FileType,
     /// Bytes (of a symbolic link: of what it holds).
     pub size: u64,
     /// Mode, owner, group and time.
-    pub meta: Meta,
+    pub meta: EntryMetadata,
     /// Which one it is.
-    pub identity: Identity,
+    pub identity: FileIdentity,
     /// When anything of it changed last.
-    pub changed: Stamp,
+    pub changed: Timestamp,
     /// Bytes that it takes where it lies.
     pub room: u64,
     /// How many names it has.
@@ -75,14 +75,14 @@ pub struct Look {
 /// What `st_blocks` counts (stat(2)).
 pub const STAT_BLOCK: u64 = 512;
 
-impl Look {
+impl FileStat {
     /// At an open file or directory.
     pub fn at_fd(fd: impl AsFd) -> io::Result<Self> {
         Ok(Self::from(&fstat(fd)?))
     }
 
     /// At `name` in the directory `dir`.
-    pub fn at_name(dir: impl AsFd, name: &Name, links: Links) -> io::Result<Self> {
+    pub fn at_name(dir: impl AsFd, name: &Name, links: FollowLinks) -> io::Result<Self> {
         Ok(Self::from(&statat(dir, name.as_bytes(), links.at_flags())?))
     }
 
@@ -92,13 +92,13 @@ impl Look {
     }
 
     /// Which device, FIFO or socket it is, if it is one.
-    pub fn node(&self) -> Option<Node> {
-        let device = || Device { major: major(self.device), minor: minor(self.device) };
+    pub fn node(&self) -> Option<SpecialFile> {
+        let device = || DeviceNumber { major: major(self.device), minor: minor(self.device) };
         Some(match self.kind {
-            FileType::CharacterDevice => Node::Character(device()),
-            FileType::BlockDevice => Node::Block(device()),
-            FileType::Fifo => Node::Fifo,
-            FileType::Socket => Node::Socket,
+            FileType::CharacterDevice => SpecialFile::Character(device()),
+            FileType::BlockDevice => SpecialFile::Block(device()),
+            FileType::Fifo => SpecialFile::Fifo,
+            FileType::Socket => SpecialFile::Socket,
             _ => return None,
         })
     }
@@ -109,30 +109,30 @@ impl Look {
     }
 }
 
-impl Look {
+impl FileStat {
     /// Which file it is, and since when it is unchanged.
-    pub fn version(&self) -> Version {
-        let Identity { device, inode } = self.identity;
-        Version { device, inode, changed: self.changed }
+    pub fn version(&self) -> FileVersion {
+        let FileIdentity { device, inode } = self.identity;
+        FileVersion { device, inode, changed: self.changed }
     }
 }
 
-impl From<&Stat> for Look {
+impl From<&Stat> for FileStat {
     #[allow(clippy::unnecessary_cast)]
     fn from(stat: &Stat) -> Self {
         // The widths differ between architectures, and nanoseconds and mode bits always fit.
         #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation)]
-        let modified = Stamp { seconds: stat.st_mtime as i64, nanoseconds: stat.st_mtime_nsec as u32 };
+        let modified = Timestamp { seconds: stat.st_mtime as i64, nanoseconds: stat.st_mtime_nsec as u32 };
         #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation)]
         let mode = (stat.st_mode & 0o7777) as u16;
         #[allow(clippy::unnecessary_cast)]
-        let identity = Identity { device: stat.st_dev as u64, inode: stat.st_ino as u64 };
+        let identity = FileIdentity { device: stat.st_dev as u64, inode: stat.st_ino as u64 };
         #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation)]
-        let changed = Stamp { seconds: stat.st_ctime as i64, nanoseconds: stat.st_ctime_nsec as u32 };
+        let changed = Timestamp { seconds: stat.st_ctime as i64, nanoseconds: stat.st_ctime_nsec as u32 };
         Self {
             kind: FileType::from_raw_mode(stat.st_mode),
             size: u64::try_from(stat.st_size).unwrap_or(0),
-            meta: Meta { mode, uid: stat.st_uid, gid: stat.st_gid, modified },
+            meta: EntryMetadata { mode, uid: stat.st_uid, gid: stat.st_gid, modified },
             identity,
             changed,
             room: u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK),
@@ -142,9 +142,9 @@ impl From<&Stat> for Look {
     }
 }
 
-/// Which parts of a [`Meta`] are put on a copy.
+/// Which parts of a [`EntryMetadata`] are put on a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keep {
+pub struct MetadataParts {
     /// Numeric owner and group.
     pub owner: bool,
     /// These permission bits; `None` leaves them as they are.
@@ -156,7 +156,7 @@ pub struct Keep {
 /// What became of owner and group: the rest either succeeds or is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub struct Applied {
+pub struct OwnershipResult {
     /// The owner is the source's. `false` when that was not asked for or is not allowed here.
     pub owner: bool,
     /// The group is the source's. `false` when that was not asked for or is not allowed here.
@@ -176,22 +176,27 @@ pub fn mode_without_preserve(source_mode: u16, umask: u16) -> u16 {
 /// owner (group) could not be set, or was not asked for, the setuid (setgid)
 /// bit is left out: it would give away somebody else's rights. Access times are not touched.
 ///
-/// Not being allowed to set an owner is no error ([`Applied`] says so);
+/// Not being allowed to set an owner is no error ([`OwnershipResult`] says so);
 /// everything else is. `InvalidInput` when `meta` holds an impossible time.
-pub fn apply(fd: impl AsFd, meta: &Meta, keep: Keep) -> io::Result<Applied> {
+pub fn apply(fd: impl AsFd, meta: &EntryMetadata, keep: MetadataParts) -> io::Result<OwnershipResult> {
     apply_with(fd, meta, keep, || ())
 }
 
 /// The same with what may be lost by a change of owner, and not be allowed after one of mode: done `in_between`.
-pub fn apply_with(fd: impl AsFd, meta: &Meta, keep: Keep, in_between: impl FnOnce()) -> io::Result<Applied> {
+pub fn apply_with(
+    fd: impl AsFd,
+    meta: &EntryMetadata,
+    keep: MetadataParts,
+    in_between: impl FnOnce(),
+) -> io::Result<OwnershipResult> {
     let fd = fd.as_fd();
     let times = timestamps(meta)?;
-    let there = Look::at_fd(fd)?.meta;
+    let there = FileStat::at_fd(fd)?.meta;
     let applied = set_owner(meta, &there, keep, |uid, gid| fchown(fd, uid, gid))?;
     in_between();
     // A change of owner clears some bits, and an access control list sets some.
     if let Some(mode) = keep.mode.map(|mode| allowed_mode(mode, applied))
-        && Look::at_fd(fd)?.meta.mode != mode
+        && FileStat::at_fd(fd)?.meta.mode != mode
     {
         fchmod(fd, Mode::from_raw_mode(mode.into()))?;
     }
@@ -203,9 +208,14 @@ pub fn apply_with(fd: impl AsFd, meta: &Meta, keep: Keep, in_between: impl FnOnc
 
 /// Puts owner, group and time on the symbolic link `name` in `dir`, never on
 /// what it points to, where they differ. Links have no mode: `keep.mode` does nothing. Errors as in [`apply`].
-pub fn apply_to_symlink(dir: impl AsFd, name: &Name, meta: &Meta, keep: Keep) -> io::Result<Applied> {
+pub fn apply_to_symlink(
+    dir: impl AsFd,
+    name: &Name,
+    meta: &EntryMetadata,
+    keep: MetadataParts,
+) -> io::Result<OwnershipResult> {
     let times = timestamps(meta)?;
-    let there = Look::at_name(&dir, name, Links::Itself)?.meta;
+    let there = FileStat::at_name(&dir, name, FollowLinks::Itself)?.meta;
     let (dir, name) = (dir.as_fd(), name.as_bytes());
     let applied = set_owner(meta, &there, keep, |uid, gid| chownat(dir, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW))?;
     if keep.times && there.modified != meta.modified {
@@ -216,18 +226,23 @@ pub fn apply_to_symlink(dir: impl AsFd, name: &Name, meta: &Meta, keep: Keep) ->
 
 /// Puts owner and group, then mode, then the time on the device, FIFO or socket `name` in `dir`, where they differ,
 /// without opening it or following a link. Errors as in [`apply`].
-pub fn apply_to_node(dir: impl AsFd, name: &Name, meta: &Meta, keep: Keep) -> io::Result<Applied> {
+pub fn apply_to_node(
+    dir: impl AsFd,
+    name: &Name,
+    meta: &EntryMetadata,
+    keep: MetadataParts,
+) -> io::Result<OwnershipResult> {
     let (dir, name) = (dir.as_fd(), name.as_bytes());
     let times = timestamps(meta)?;
     let node = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    let look = Look::at_fd(&node)?;
+    let look = FileStat::at_fd(&node)?;
     if !look.is_special() {
         return Err(io::Error::other("something else has taken its place"));
     }
     let there = look.meta;
     let applied = set_owner(meta, &there, keep, |uid, gid| chownat(&node, c"", uid, gid, AtFlags::EMPTY_PATH))?;
     if let Some(mode) = keep.mode.map(|mode| allowed_mode(mode, applied))
-        && Look::at_fd(&node)?.meta.mode != mode
+        && FileStat::at_fd(&node)?.meta.mode != mode
     {
         set_mode_of_path(&node, mode)?;
     }
@@ -246,22 +261,22 @@ pub fn set_mode_of_path(fd: &OwnedFd, mode: u16) -> io::Result<()> {
 /// Both at once where that is allowed, else each by itself: a user may set any
 /// group of theirs, and a user namespace may have one of the numbers.
 fn set_owner(
-    meta: &Meta,
-    there: &Meta,
-    keep: Keep,
+    meta: &EntryMetadata,
+    there: &EntryMetadata,
+    keep: MetadataParts,
     chown: impl Fn(Option<Uid>, Option<Gid>) -> rustix::io::Result<()>,
-) -> io::Result<Applied> {
+) -> io::Result<OwnershipResult> {
     // The largest number means "leave it" to the system and cannot be an owner.
     let has_owner = keep.owner && meta.uid != u32::MAX;
     let has_group = keep.owner && meta.gid != u32::MAX;
     let uid = (has_owner && meta.uid != there.uid).then(|| Uid::from_raw(meta.uid));
     let gid = (has_group && meta.gid != there.gid).then(|| Gid::from_raw(meta.gid));
     if uid.is_none() && gid.is_none() || is_allowed(chown(uid, gid))? {
-        return Ok(Applied { owner: has_owner, group: has_group });
+        return Ok(OwnershipResult { owner: has_owner, group: has_group });
     }
     let owner = has_owner && (uid.is_none() || is_allowed(chown(uid, None))?);
     let group = has_group && (gid.is_none() || is_allowed(chown(None, gid))?);
-    Ok(Applied { owner, group })
+    Ok(OwnershipResult { owner, group })
 }
 
 /// EPERM: not root, or root of a file system that does not let it. EINVAL: a
@@ -274,15 +289,15 @@ fn is_allowed(result: rustix::io::Result<()>) -> io::Result<bool> {
     }
 }
 
-fn allowed_mode(mode: u16, applied: Applied) -> u16 {
+fn allowed_mode(mode: u16, applied: OwnershipResult) -> u16 {
     let without_owner = if applied.owner { 0 } else { SETUID };
     let without_group = if applied.group { 0 } else { SETGID };
     mode & 0o7777 & !without_owner & !without_group
 }
 
 /// Checked, because nanoseconds beyond a second mean "now" or "leave it" to the system.
-fn timestamps(meta: &Meta) -> io::Result<Timestamps> {
-    let Stamp { seconds, nanoseconds } = meta.modified;
+fn timestamps(meta: &EntryMetadata) -> io::Result<Timestamps> {
+    let Timestamp { seconds, nanoseconds } = meta.modified;
     if nanoseconds > 999_999_999 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "its time has more nanoseconds than a second"));
     }
@@ -298,9 +313,13 @@ mod tests {
     use super::super::testing::{name, without_capabilities, write_file};
     use super::*;
 
-    const META: Meta =
-        Meta { mode: 0o6751, uid: 1234, gid: 2345, modified: Stamp { seconds: -5, nanoseconds: 123_456_789 } };
-    const ALL: Keep = Keep { owner: true, mode: Some(META.mode), times: true };
+    const META: EntryMetadata = EntryMetadata {
+        mode: 0o6751,
+        uid: 1234,
+        gid: 2345,
+        modified: Timestamp { seconds: -5, nanoseconds: 123_456_789 },
+    };
+    const ALL: MetadataParts = MetadataParts { owner: true, mode: Some(META.mode), times: true };
 
     struct Sandbox {
         _temp: tempfile::TempDir,
@@ -315,7 +334,7 @@ mod tests {
     }
 
     fn open(root: &Dir) -> OwnedFd {
-        root.open_file(&name("file"), Links::Itself).unwrap().0
+        root.open_file(&name("file"), FollowLinks::Itself).unwrap().0
     }
 
     fn is_root() -> bool {
@@ -327,9 +346,9 @@ mod tests {
         let sandbox = sandbox();
         let file = open(&sandbox.root);
         let before = fstat(&file).unwrap();
-        let keep = Keep { owner: false, mode: None, times: true };
-        assert_eq!(apply(&file, &META, keep).unwrap(), Applied { owner: false, group: false });
-        let look = Look::at_fd(&file).unwrap();
+        let keep = MetadataParts { owner: false, mode: None, times: true };
+        assert_eq!(apply(&file, &META, keep).unwrap(), OwnershipResult { owner: false, group: false });
+        let look = FileStat::at_fd(&file).unwrap();
         assert_eq!(look.meta.modified, META.modified);
         let after = fstat(&file).unwrap();
         assert_eq!((before.st_atime, before.st_atime_nsec), (after.st_atime, after.st_atime_nsec));
@@ -344,8 +363,8 @@ mod tests {
         }
         let sandbox = sandbox();
         let file = open(&sandbox.root);
-        assert_eq!(apply(&file, &META, ALL).unwrap(), Applied { owner: true, group: true });
-        assert_eq!(Look::at_fd(&file).unwrap().meta, META);
+        assert_eq!(apply(&file, &META, ALL).unwrap(), OwnershipResult { owner: true, group: true });
+        assert_eq!(FileStat::at_fd(&file).unwrap().meta, META);
     }
 
     #[test]
@@ -356,18 +375,19 @@ mod tests {
         rustix::fs::symlinkat("file", &*dir, "link").unwrap();
         let _ = apply(&file, &META, ALL).unwrap();
         let _ = apply_to_symlink(&*dir, &name("link"), &META, ALL).unwrap();
-        let looks = || [Look::at_fd(&file).unwrap(), Look::at_name(&*dir, &name("link"), Links::Itself).unwrap()];
+        let looks =
+            || [FileStat::at_fd(&file).unwrap(), FileStat::at_name(&*dir, &name("link"), FollowLinks::Itself).unwrap()];
         let before = looks();
         // Until the clock of the file system has moved on.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         loop {
             std::fs::write(sandbox._temp.path().join("other"), "x").unwrap();
-            if Look::at_name(&*dir, &name("other"), Links::Itself).unwrap().changed > before[1].changed {
+            if FileStat::at_name(&*dir, &name("other"), FollowLinks::Itself).unwrap().changed > before[1].changed {
                 break;
             }
             assert!(std::time::Instant::now() < deadline);
         }
-        let _ = apply(&file, &META, Keep { mode: Some(before[0].meta.mode), ..ALL }).unwrap();
+        let _ = apply(&file, &META, MetadataParts { mode: Some(before[0].meta.mode), ..ALL }).unwrap();
         let _ = apply_to_symlink(&*dir, &name("link"), &META, ALL).unwrap();
         // Where owners cannot be set, an attempt changes nothing.
         assert_eq!(looks(), before);
@@ -379,9 +399,9 @@ mod tests {
         let file = open(&sandbox.root);
         let applied = without_capabilities(move || {
             let applied = apply(&file, &META, ALL);
-            (applied, Look::at_fd(&file))
+            (applied, FileStat::at_fd(&file))
         });
-        assert_eq!(applied.0.unwrap(), Applied { owner: false, group: false });
+        assert_eq!(applied.0.unwrap(), OwnershipResult { owner: false, group: false });
         let meta = applied.1.unwrap().meta;
         assert_eq!((meta.mode, meta.modified), (0o751, META.modified));
         assert_ne!(meta.uid, META.uid);
@@ -391,19 +411,19 @@ mod tests {
     fn drops_the_bits_when_owners_are_not_kept() {
         let sandbox = sandbox();
         let file = open(&sandbox.root);
-        let keep = Keep { owner: false, mode: Some(0o7755), times: false };
-        assert_eq!(apply(&file, &META, keep).unwrap(), Applied { owner: false, group: false });
-        assert_eq!(Look::at_fd(&file).unwrap().meta.mode, 0o1755);
+        let keep = MetadataParts { owner: false, mode: Some(0o7755), times: false };
+        assert_eq!(apply(&file, &META, keep).unwrap(), OwnershipResult { owner: false, group: false });
+        assert_eq!(FileStat::at_fd(&file).unwrap().meta.mode, 0o1755);
     }
 
     #[test]
     fn survives_what_a_peer_could_say() {
         let sandbox = sandbox();
         let file = open(&sandbox.root);
-        let nobody = Meta { uid: u32::MAX, gid: u32::MAX, ..META };
-        assert_eq!(apply(&file, &nobody, ALL).unwrap(), Applied { owner: false, group: false });
-        assert_eq!(Look::at_fd(&file).unwrap().meta.mode, 0o751);
-        let late = Meta { modified: Stamp { seconds: 0, nanoseconds: 0x3fff_fffe }, ..META };
+        let nobody = EntryMetadata { uid: u32::MAX, gid: u32::MAX, ..META };
+        assert_eq!(apply(&file, &nobody, ALL).unwrap(), OwnershipResult { owner: false, group: false });
+        assert_eq!(FileStat::at_fd(&file).unwrap().meta.mode, 0o751);
+        let late = EntryMetadata { modified: Timestamp { seconds: 0, nanoseconds: 0x3fff_fffe }, ..META };
         assert_eq!(apply(&file, &late, ALL).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 
@@ -412,13 +432,13 @@ mod tests {
         let sandbox = sandbox();
         let dir = sandbox.root.fd().unwrap();
         rustix::fs::symlinkat("file", &*dir, "link").unwrap();
-        let file_before = Look::at_name(&*dir, &name("file"), Links::Itself).unwrap();
+        let file_before = FileStat::at_name(&*dir, &name("file"), FollowLinks::Itself).unwrap();
         let applied = apply_to_symlink(&*dir, &name("link"), &META, ALL).unwrap();
         assert_eq!(applied.owner, is_root());
-        let link = Look::at_name(&*dir, &name("link"), Links::Itself).unwrap();
+        let link = FileStat::at_name(&*dir, &name("link"), FollowLinks::Itself).unwrap();
         assert_eq!(link.meta.modified, META.modified);
         assert_eq!(link.meta.uid == META.uid, is_root());
-        assert_eq!(Look::at_name(&*dir, &name("link"), Links::Followed).unwrap(), file_before);
+        assert_eq!(FileStat::at_name(&*dir, &name("link"), FollowLinks::Followed).unwrap(), file_before);
     }
 
     #[test]

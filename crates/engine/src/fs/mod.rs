@@ -30,11 +30,11 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod walk_tests;
 
-pub use ahead::Ahead;
-pub use dir::{Access, Dir};
+pub use ahead::Prefetcher;
+pub use dir::{Dir, DirAccess};
 pub use fd_cache::{FdCache, MAX_OPEN_DIRECTORIES};
-pub use filter::{Filter, Patterns, rules_of};
-pub use meta::{Applied, Identity, Keep, Links, Look, mode_without_preserve};
+pub use filter::{PatternFile, WalkFilter, rules_of};
+pub use meta::{FileIdentity, FileStat, FollowLinks, MetadataParts, OwnershipResult, mode_without_preserve};
 pub use names::each_name;
-pub(crate) use seen::Seen;
-pub use walk::{Found, Nodes, WalkOptions, Walker};
+pub(crate) use seen::WalkLookup;
+pub use walk::{SpecialFiles, WalkEntry, WalkOptions, Walker};

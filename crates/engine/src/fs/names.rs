@@ -6,14 +6,14 @@ use haul_proto::path::Name;
 use rustix::fs::FileType;
 
 use super::Dir;
-use super::listing::{ListingBuffer, Rest};
-use super::meta::{Links, Look};
+use super::listing::{ListingBuffer, ListingPosition};
+use super::meta::{FileStat, FollowLinks};
 
 /// Calls `tell` with each name in a directory and what it stands for. Nobody else may read the listing of this [`Dir`]
 /// meanwhile. What has vanished since it was listed is left out.
 pub fn each_name(dir: &Dir, mut tell: impl FnMut(&Name, FileType)) -> io::Result<()> {
     let mut buffer = ListingBuffer::new();
-    let mut rest = Some(Rest::beginning());
+    let mut rest = Some(ListingPosition::beginning());
     while let Some(from) = rest {
         let mut piece = from.read(dir, &mut buffer)?;
         while let Some(listed) = piece.take() {
@@ -31,7 +31,7 @@ pub fn each_name(dir: &Dir, mut tell: impl FnMut(&Name, FileType)) -> io::Result
 
 fn kind_of(dir: &Dir, name: &Name, listed: FileType) -> io::Result<FileType> {
     match listed {
-        FileType::Unknown => Ok(Look::at_name(&*dir.fd()?, name, Links::Itself)?.kind),
+        FileType::Unknown => Ok(FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)?.kind),
         known => Ok(known),
     }
 }

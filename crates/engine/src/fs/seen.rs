@@ -6,13 +6,13 @@ use haul_proto::path::Name;
 use rustix::fs::{FileType, readlinkat};
 
 use super::Dir;
-use super::meta::{Links, Look};
+use super::meta::{FileStat, FollowLinks};
 use crate::job::spec::Symlinks;
 
 /// What a listed name calls for.
-pub(super) enum Step {
+pub(super) enum WalkStep {
     /// A look, at it or at where it leads.
-    LookAt(Links),
+    LookAt(FollowLinks),
     /// It is a directory: entering it, when its turn comes.
     Enter,
     /// Nothing: such a thing is never copied.
@@ -20,37 +20,39 @@ pub(super) enum Step {
 }
 
 /// What a look found.
-pub(crate) struct Seen {
-    pub look: Look,
+pub(crate) struct WalkLookup {
+    pub look: FileStat,
     /// Whether the name had to be followed.
-    pub links: Links,
+    pub links: FollowLinks,
     /// Of a symbolic link that is kept: what it holds.
     pub points_to: Option<Box<[u8]>>,
 }
 
-impl Step {
+impl WalkStep {
     /// By what the directory says that it is.
     pub fn of(kind: FileType, symlinks: Symlinks) -> Self {
         match kind {
-            FileType::RegularFile => Self::LookAt(Links::Itself),
+            FileType::RegularFile => Self::LookAt(FollowLinks::Itself),
             FileType::Directory => Self::Enter,
-            FileType::Symlink | FileType::Unknown if symlinks == Symlinks::Follow => Self::LookAt(Links::Followed),
-            FileType::Symlink | FileType::Unknown => Self::LookAt(Links::Itself),
+            FileType::Symlink | FileType::Unknown if symlinks == Symlinks::Follow => {
+                Self::LookAt(FollowLinks::Followed)
+            }
+            FileType::Symlink | FileType::Unknown => Self::LookAt(FollowLinks::Itself),
             _ => Self::LeaveOut,
         }
     }
 }
 
-impl Seen {
+impl WalkLookup {
     /// Looks at `name` in `dir`.
-    pub fn at(dir: &Dir, name: &Name, links: Links, symlinks: Symlinks) -> io::Result<Self> {
+    pub fn at(dir: &Dir, name: &Name, links: FollowLinks, symlinks: Symlinks) -> io::Result<Self> {
         let fd = dir.fd()?;
-        let look = Look::at_name(&*fd, name, links)?;
+        let look = FileStat::at_name(&*fd, name, links)?;
         let (mut seen, is_link) = (Self { look, links, points_to: None }, look.kind == FileType::Symlink);
         if is_link && symlinks == Symlinks::Follow {
             // It was listed as a file and is a link now.
-            seen.links = Links::Followed;
-            seen.look = Look::at_name(&*fd, name, seen.links)?;
+            seen.links = FollowLinks::Followed;
+            seen.look = FileStat::at_name(&*fd, name, seen.links)?;
         } else if is_link && symlinks == Symlinks::Keep {
             seen.points_to = Some(readlinkat(&*fd, name.as_bytes(), Vec::new())?.into_bytes().into());
         }

@@ -8,7 +8,7 @@ use haul_proto::path::Name;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-use super::{Ahead, Dir, Found, Nodes, WalkOptions, Walker};
+use super::{Dir, Prefetcher, SpecialFiles, WalkEntry, WalkOptions, Walker};
 use crate::job::spec::Symlinks;
 use crate::sys::cancel::Cancel;
 
@@ -18,16 +18,16 @@ pub const KEEP: WalkOptions = WalkOptions {
     symlinks: Symlinks::Keep,
     skip: None,
     is_filtered: false,
-    nodes: Nodes { devices: false, specials: false },
+    nodes: SpecialFiles { devices: false, specials: false },
 };
 
 /// Helpers that are asked however quick lookups are.
-pub fn eager(options: WalkOptions) -> Ahead {
-    Ahead::always(options, Cancel::new())
+pub fn eager(options: WalkOptions) -> Prefetcher {
+    Prefetcher::always(options, Cancel::new())
 }
 
 /// The two kinds of walk, for tests of what both promise: without helpers, and with `ahead`.
-pub fn both<'a>(root: &Dir, ahead: &'a Ahead) -> [Walker<'a>; 2] {
+pub fn both<'a>(root: &Dir, ahead: &'a Prefetcher) -> [Walker<'a>; 2] {
     [Walker::new(root.clone(), ahead.options()), Walker::helped(root.clone(), ahead)]
 }
 
@@ -60,10 +60,10 @@ impl Drop for DeepTemp {
         let Ok(root) = Dir::open_root(self.path()) else { return };
         for item in Walker::new(root, KEEP) {
             let (dir, name, flags) = match &item {
-                Found::File { parent, name, .. } | Found::Symlink { parent, name, .. } => {
+                WalkEntry::File { parent, name, .. } | WalkEntry::Symlink { parent, name, .. } => {
                     (parent, name, AtFlags::empty())
                 }
-                Found::LeaveDir { dir, .. } => match (dir.parent(), dir.name()) {
+                WalkEntry::LeaveDir { dir, .. } => match (dir.parent(), dir.name()) {
                     (Some(parent), Some(name)) => (parent, name, AtFlags::REMOVEDIR),
                     _ => continue,
                 },

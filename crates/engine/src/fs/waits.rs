@@ -11,7 +11,7 @@ const SLOW: Duration = Duration::from_micros(20);
 const COUNTED_MAX: Duration = Duration::from_millis(1);
 
 /// How long the lookups of one thread waited.
-pub(super) struct Waits {
+pub(super) struct LookupWaits {
     /// How many there were.
     pub lookups: u32,
     /// How long they waited, all together.
@@ -20,7 +20,7 @@ pub(super) struct Waits {
     preemptions: u64,
 }
 
-impl Waits {
+impl LookupWaits {
     /// Of the thread that calls, from now on.
     pub fn new() -> Self {
         Self { lookups: 0, waited: Duration::ZERO, preemptions: usage::thread_use().preemptions }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn counts_what_waits_and_not_what_is_quick() {
-        let mut waits = Waits::new();
+        let mut waits = LookupWaits::new();
         assert_eq!(waits.time(|| 5), 5);
         waits.count(SLOW - Duration::from_nanos(1));
         assert_eq!(waits.take(), (2, Duration::ZERO));

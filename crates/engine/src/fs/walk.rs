@@ -11,20 +11,20 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 
-use haul_proto::filter::Scope;
-use haul_proto::manifest::{Meta, Node};
+use haul_proto::entry::{EntryMetadata, SpecialFile};
+use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::ahead::Ahead;
+use super::ahead::Prefetcher;
 use super::dir::Dir;
-use super::errand::{Enter, Opened, ReadOn, Ticket};
-use super::filter::{Filter, Patterns};
-use super::help::Help;
-use super::listing::{Known, Listed, ListingBuffer, Piece, Rest};
-use super::meta::{Identity, Links, Look};
-use super::seen::{Seen, Step};
+use super::errand::{LookupHandle, OpenSubdirectory, OpenedSubdirectory, ReadListing};
+use super::filter::{PatternFile, WalkFilter};
+use super::help::WalkPrefetch;
+use super::listing::{KnownName, ListedName, ListingBuffer, ListingChunk, ListingPosition};
+use super::meta::{FileIdentity, FileStat, FollowLinks};
+use super::seen::{WalkLookup, WalkStep};
 use crate::job::spec::Symlinks;
 
 /// What a walk does with what it finds.
@@ -35,23 +35,23 @@ pub struct WalkOptions {
     /// What becomes of symbolic links.
     pub symlinks: Symlinks,
     /// A directory that is left out wherever it is found: the target, when it lies inside the source.
-    pub skip: Option<Identity>,
+    pub skip: Option<FileIdentity>,
     /// Whether filters leave something out: see [`Walker::filtered`].
     pub is_filtered: bool,
     /// Which devices, FIFOs and sockets are found; the others are left out.
-    pub nodes: Nodes,
+    pub nodes: SpecialFiles,
 }
 
 /// Which of what is no file, directory or link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Nodes {
+pub struct SpecialFiles {
     /// Devices.
     pub devices: bool,
     /// FIFOs and sockets.
     pub specials: bool,
 }
 
-impl Nodes {
+impl SpecialFiles {
     fn takes(self, kind: FileType) -> bool {
         match kind {
             FileType::CharacterDevice | FileType::BlockDevice => self.devices,
@@ -62,17 +62,17 @@ impl Nodes {
 }
 
 /// One thing that a walk came across. Whatever stands between an
-/// [`Found::EnterDir`] and its [`Found::LeaveDir`] is in that directory or below.
+/// [`WalkEntry::EnterDir`] and its [`WalkEntry::LeaveDir`] is in that directory or below.
 #[derive(Debug)]
-pub enum Found {
+pub enum WalkEntry {
     /// A directory, before anything in it. The first one is the root.
     EnterDir {
         /// The directory; it knows its name and its parent, which is the directory entered last and not left yet.
         dir: Dir,
         /// Its metadata.
-        meta: Meta,
+        meta: EntryMetadata,
         /// The files with patterns that lie in it.
-        patterns: Vec<Patterns>,
+        patterns: Vec<PatternFile>,
     },
     /// A regular file.
     File {
@@ -81,9 +81,9 @@ pub enum Found {
         /// Its name there.
         name: Name,
         /// Whether `name` has to be followed as a link to get at the file (only with [`Symlinks::Follow`]).
-        links: Links,
+        links: FollowLinks,
         /// What was found.
-        look: Look,
+        look: FileStat,
     },
     /// A symbolic link (only with [`Symlinks::Keep`]).
     Symlink {
@@ -94,18 +94,18 @@ pub enum Found {
         /// What it holds.
         points_to: Box<[u8]>,
         /// Its own metadata.
-        meta: Meta,
+        meta: EntryMetadata,
     },
-    /// A device, FIFO or socket (only where [`Nodes`] says so).
+    /// A device, FIFO or socket (only where [`SpecialFiles`] says so).
     Node {
         /// Where it is.
         parent: Dir,
         /// Its name there.
         name: Name,
         /// What it is.
-        node: Node,
+        node: SpecialFile,
         /// Its metadata.
-        meta: Meta,
+        meta: EntryMetadata,
     },
     /// A directory, after everything in it.
     LeaveDir {
@@ -143,14 +143,14 @@ pub enum Found {
 pub struct Walker<'a> {
     options: WalkOptions,
     root: Option<Dir>,
-    levels: Vec<Level>,
+    levels: Vec<WalkLevel>,
     /// Names of the innermost level that were listed and not looked at yet.
-    piece: Piece,
+    piece: ListingChunk,
     buffer: ListingBuffer,
     /// Directories that were entered and not left: kept only where links can lead back to one.
-    entered: HashSet<Identity>,
-    help: Option<Help<'a>>,
-    filter: Option<&'a Filter>,
+    entered: HashSet<FileIdentity>,
+    help: Option<WalkPrefetch<'a>>,
+    filter: Option<&'a WalkFilter>,
     /// Names of the innermost level that filters leave out, and that were not told yet: at most one piece's.
     filtered: Vec<Name>,
     /// Rules of the directories that are open.
@@ -158,39 +158,39 @@ pub struct Walker<'a> {
 }
 
 /// A directory that was entered and not left.
-pub(super) struct Level {
+pub(super) struct WalkLevel {
     pub dir: Dir,
     /// Subdirectories that the last piece named. At most one piece's worth.
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<QueuedSubdirectory>,
     /// Where the listing goes on, if it has not ended.
-    pub rest: Option<Rest>,
+    pub rest: Option<ListingPosition>,
     /// The same, asked for.
-    pub rest_ahead: Option<Ticket<ReadOn>>,
+    pub rest_ahead: Option<LookupHandle<ReadListing>>,
     /// The same as filters see it.
-    scope: Option<Arc<Scope>>,
+    scope: Option<Arc<FilterScope>>,
     complete: bool,
 }
 
 /// A subdirectory that will be entered.
-pub(super) struct Waiting {
+pub(super) struct QueuedSubdirectory {
     pub name: Name,
-    pub links: Links,
+    pub links: FollowLinks,
     /// The same, asked for.
-    pub ahead: Option<Ticket<Enter>>,
+    pub ahead: Option<LookupHandle<OpenSubdirectory>>,
 }
 
-impl Level {
-    fn found_file(&self, name: Name, Seen { look, links, .. }: &Seen) -> Found {
-        Found::File { parent: self.dir.clone(), name, links: *links, look: *look }
+impl WalkLevel {
+    fn found_file(&self, name: Name, WalkLookup { look, links, .. }: &WalkLookup) -> WalkEntry {
+        WalkEntry::File { parent: self.dir.clone(), name, links: *links, look: *look }
     }
 
-    fn left_out(&self, name: Name, reason: &'static str) -> Found {
-        Found::LeftOut { parent: self.dir.clone(), name, reason }
+    fn left_out(&self, name: Name, reason: &'static str) -> WalkEntry {
+        WalkEntry::LeftOut { parent: self.dir.clone(), name, reason }
     }
 
-    fn failed(&mut self, name: &[u8], error: io::Error) -> Found {
+    fn failed(&mut self, name: &[u8], error: io::Error) -> WalkEntry {
         self.complete = false;
-        Found::Failed { path: self.dir.path_of(name), error }
+        WalkEntry::Failed { path: self.dir.path_of(name), error }
     }
 }
 
@@ -204,16 +204,16 @@ impl Walker<'static> {
 impl<'a> Walker<'a> {
     /// The same walk, which has `ahead` look things up beforehand where lookups wait. What was found, and the order,
     /// are the same; but what changes meanwhile may have been looked at a little earlier.
-    pub fn helped(root: Dir, ahead: &'a Ahead) -> Self {
-        Self::with(root, ahead.options(), Some(Help::new(ahead)))
+    pub fn helped(root: Dir, ahead: &'a Prefetcher) -> Self {
+        Self::with(root, ahead.options(), Some(WalkPrefetch::new(ahead)))
     }
 
-    fn with(root: Dir, options: WalkOptions, help: Option<Help<'a>>) -> Self {
+    fn with(root: Dir, options: WalkOptions, help: Option<WalkPrefetch<'a>>) -> Self {
         Self {
             options,
             root: Some(root),
             levels: Vec::new(),
-            piece: Piece::empty(),
+            piece: ListingChunk::empty(),
             buffer: ListingBuffer::new(),
             entered: HashSet::new(),
             help,
@@ -224,22 +224,26 @@ impl<'a> Walker<'a> {
     }
 
     /// The same walk, of which `filter` leaves something out. Helpers have to know that ([`WalkOptions::is_filtered`]).
-    pub fn filtered(self, filter: Option<&'a Filter>) -> Self {
+    pub fn filtered(self, filter: Option<&'a WalkFilter>) -> Self {
         Self { filter, ..self }
     }
 
-    fn enter_root(&mut self, root: Dir) -> Found {
-        match root.fd().and_then(|fd| Look::at_fd(&*fd)) {
+    fn enter_root(&mut self, root: Dir) -> WalkEntry {
+        match root.fd().and_then(|fd| FileStat::at_fd(&*fd)) {
             Ok(look) => {
                 let path = root.path_bytes();
-                let opened = Opened { dir: root, look, rest: Rest::beginning(), rest_ahead: None };
-                self.enter(opened).unwrap_or_else(|error| Found::Failed { path, error })
+                let opened =
+                    OpenedSubdirectory { dir: root, look, rest: ListingPosition::beginning(), rest_ahead: None };
+                self.enter(opened).unwrap_or_else(|error| WalkEntry::Failed { path, error })
             }
-            Err(error) => Found::Failed { path: root.path_bytes(), error },
+            Err(error) => WalkEntry::Failed { path: root.path_bytes(), error },
         }
     }
 
-    fn enter(&mut self, Opened { dir, look, rest, rest_ahead }: Opened) -> io::Result<Found> {
+    fn enter(
+        &mut self,
+        OpenedSubdirectory { dir, look, rest, rest_ahead }: OpenedSubdirectory,
+    ) -> io::Result<WalkEntry> {
         let (mut scope, mut patterns) = (None, Vec::new());
         if let Some(filter) = self.filter {
             let above = self.levels.last().and_then(|level| level.scope.as_ref());
@@ -252,23 +256,23 @@ impl<'a> Walker<'a> {
             self.entered.insert(look.identity);
         }
         let (waiting, rest) = (Vec::new(), Some(rest));
-        self.levels.push(Level { dir: dir.clone(), waiting, rest, rest_ahead, scope, complete: true });
-        Ok(Found::EnterDir { dir, meta: look.meta, patterns })
+        self.levels.push(WalkLevel { dir: dir.clone(), waiting, rest, rest_ahead, scope, complete: true });
+        Ok(WalkEntry::EnterDir { dir, meta: look.meta, patterns })
     }
 
-    fn leave(&mut self) -> Option<Found> {
-        let Level { dir, complete, scope, .. } = self.levels.pop()?;
+    fn leave(&mut self) -> Option<WalkEntry> {
+        let WalkLevel { dir, complete, scope, .. } = self.levels.pop()?;
         self.open_rules -= scope.map_or(0, |scope| scope.own_rules());
         self.entered.remove(&dir.identity());
         dir.keep_parent_open();
         if let Some(help) = &mut self.help {
             help.left(&mut self.levels);
         }
-        Some(Found::LeaveDir { dir, complete })
+        Some(WalkEntry::LeaveDir { dir, complete })
     }
 
     /// Reads the innermost level's next names. `None` when there is nothing to say: it went well.
-    fn read_on(&mut self, rest: &Rest) -> Option<Found> {
+    fn read_on(&mut self, rest: &ListingPosition) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
         let dir = &level.dir;
         let fetched = self.help.as_ref().and_then(|help| help.collect(level.rest_ahead.take()));
@@ -276,7 +280,7 @@ impl<'a> Walker<'a> {
             Ok(piece) => self.piece = piece,
             Err(error) => {
                 level.complete = false;
-                return Some(Found::Failed { path: level.dir.path_bytes(), error });
+                return Some(WalkEntry::Failed { path: level.dir.path_bytes(), error });
             }
         }
         (level.rest, level.rest_ahead) = (self.piece.rest.take(), self.piece.rest_ahead.take());
@@ -291,7 +295,7 @@ impl<'a> Walker<'a> {
 
     /// One listed name of the innermost level. `None` when there is nothing to
     /// say: it has vanished, or it is a directory, which waits for its turn.
-    fn examine(&mut self, entry: Listed) -> Option<Found> {
+    fn examine(&mut self, entry: ListedName) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
         let bytes = self.piece.name(&entry);
         let name = match Name::new(bytes) {
@@ -299,33 +303,38 @@ impl<'a> Walker<'a> {
             Err(error) => return Some(level.failed(bytes, io::Error::other(error))),
         };
         let symlinks = self.options.symlinks;
-        match (entry.known, Step::of(entry.kind, symlinks)) {
-            (Known::Seen(seen), _) => self.tell(name, seen),
-            (Known::Asked(ticket), _) => self.wait_for(name, Links::Itself, Some(ticket)),
-            (Known::Nothing, Step::Enter) => self.wait_for(name, Links::Itself, None),
-            (Known::Nothing, Step::LookAt(links)) => {
-                let seen = timed(&mut self.help, || Seen::at(&level.dir, &name, links, symlinks));
+        match (entry.known, WalkStep::of(entry.kind, symlinks)) {
+            (KnownName::Seen(seen), _) => self.tell(name, seen),
+            (KnownName::Asked(ticket), _) => self.wait_for(name, FollowLinks::Itself, Some(ticket)),
+            (KnownName::Nothing, WalkStep::Enter) => self.wait_for(name, FollowLinks::Itself, None),
+            (KnownName::Nothing, WalkStep::LookAt(links)) => {
+                let seen = timed(&mut self.help, || WalkLookup::at(&level.dir, &name, links, symlinks));
                 self.tell(name, seen)
             }
-            (Known::Nothing, Step::LeaveOut) if self.options.nodes.takes(entry.kind) => {
-                let seen = Seen::at(&level.dir, &name, Links::Itself, symlinks);
+            (KnownName::Nothing, WalkStep::LeaveOut) if self.options.nodes.takes(entry.kind) => {
+                let seen = WalkLookup::at(&level.dir, &name, FollowLinks::Itself, symlinks);
                 self.tell(name, seen)
             }
-            (Known::Nothing, Step::LeaveOut) => Some(level.left_out(name, special(entry.kind))),
+            (KnownName::Nothing, WalkStep::LeaveOut) => Some(level.left_out(name, special(entry.kind))),
         }
     }
 
-    fn wait_for(&mut self, name: Name, links: Links, ahead: Option<Ticket<Enter>>) -> Option<Found> {
+    fn wait_for(
+        &mut self,
+        name: Name,
+        links: FollowLinks,
+        ahead: Option<LookupHandle<OpenSubdirectory>>,
+    ) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
         if !self.options.recursive {
             return Some(level.left_out(name, "is a directory (-r copies directories)"));
         }
-        level.waiting.push(Waiting { name, links, ahead });
+        level.waiting.push(QueuedSubdirectory { name, links, ahead });
         None
     }
 
     /// What a look at `name` found, in the walk's words.
-    fn tell(&mut self, name: Name, seen: io::Result<Seen>) -> Option<Found> {
+    fn tell(&mut self, name: Name, seen: io::Result<WalkLookup>) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
         let mut seen = match seen {
             Ok(seen) => seen,
@@ -335,29 +344,29 @@ impl<'a> Walker<'a> {
         if let (Some(filter), Some(scope)) = (self.filter, &level.scope)
             && filter.leaves_out(scope, &name, &seen.look)
         {
-            return Some(Found::Filtered { name });
+            return Some(WalkEntry::Filtered { name });
         }
         match (seen.look.kind, seen.points_to.take()) {
             (FileType::RegularFile, _) => Some(level.found_file(name, &seen)),
             (FileType::Directory, _) => self.wait_for(name, seen.links, None),
             (FileType::Symlink, None) => Some(level.left_out(name, "is a symbolic link")),
             (FileType::Symlink, Some(points_to)) => {
-                Some(Found::Symlink { parent: level.dir.clone(), name, points_to, meta: seen.look.meta })
+                Some(WalkEntry::Symlink { parent: level.dir.clone(), name, points_to, meta: seen.look.meta })
             }
             (other, _) => match seen.look.node().filter(|_| self.options.nodes.takes(other)) {
-                Some(node) => Some(Found::Node { parent: level.dir.clone(), name, node, meta: seen.look.meta }),
+                Some(node) => Some(WalkEntry::Node { parent: level.dir.clone(), name, node, meta: seen.look.meta }),
                 None => Some(level.left_out(name, special(other))),
             },
         }
     }
 
     /// Opens a subdirectory of the innermost level. `None` when it has vanished.
-    fn descend(&mut self, Waiting { name, links, ahead }: Waiting) -> Option<Found> {
+    fn descend(&mut self, QueuedSubdirectory { name, links, ahead }: QueuedSubdirectory) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
         let fetched = self.help.as_ref().and_then(|help| help.collect(ahead));
         let open = || {
             let (dir, look) = level.dir.child_looked_at(&name, links)?;
-            Ok(Opened { dir, look, rest: Rest::beginning(), rest_ahead: None })
+            Ok(OpenedSubdirectory { dir, look, rest: ListingPosition::beginning(), rest_ahead: None })
         };
         let opened = match fetched.unwrap_or_else(|| timed(&mut self.help, open)) {
             Ok(opened) => opened,
@@ -391,9 +400,9 @@ impl<'a> Walker<'a> {
 }
 
 impl Iterator for Walker<'_> {
-    type Item = Found;
+    type Item = WalkEntry;
 
-    fn next(&mut self) -> Option<Found> {
+    fn next(&mut self) -> Option<WalkEntry> {
         if let Some(root) = self.root.take() {
             return Some(self.enter_root(root));
         }
@@ -405,7 +414,7 @@ impl Iterator for Walker<'_> {
                 help.judge(&mut self.levels, &mut self.piece);
             }
             let found = if let Some(name) = self.filtered.pop() {
-                Some(Found::Filtered { name })
+                Some(WalkEntry::Filtered { name })
             } else if let Some(entry) = self.piece.take() {
                 self.examine(entry)
             } else {
@@ -426,7 +435,7 @@ impl Iterator for Walker<'_> {
 }
 
 /// Carries out one lookup of the walk's own.
-fn timed<T>(help: &mut Option<Help<'_>>, lookup: impl FnOnce() -> T) -> T {
+fn timed<T>(help: &mut Option<WalkPrefetch<'_>>, lookup: impl FnOnce() -> T) -> T {
     match help {
         Some(help) => help.waits.time(lookup),
         None => lookup(),
@@ -434,8 +443,8 @@ fn timed<T>(help: &mut Option<Help<'_>>, lookup: impl FnOnce() -> T) -> T {
 }
 
 /// What to say of a name that leads nowhere: nothing if it has vanished.
-fn dangling(level: &mut Level, name: &Name, symlinks: Symlinks) -> Option<Found> {
-    let itself = || level.dir.fd().and_then(|fd| Look::at_name(&*fd, name, Links::Itself));
+fn dangling(level: &mut WalkLevel, name: &Name, symlinks: Symlinks) -> Option<WalkEntry> {
+    let itself = || level.dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
     if symlinks == Symlinks::Follow && itself().is_ok_and(|look| look.kind == FileType::Symlink) {
         let error = io::Error::new(io::ErrorKind::NotFound, "symbolic link to something that does not exist");
         return Some(level.failed(name.as_bytes(), error));

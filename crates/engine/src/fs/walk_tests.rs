@@ -10,7 +10,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::testing::{KEEP, both, eager, in_time, make_dir, name, rename, without_capabilities, write_file};
-use super::waits::Waits;
+use super::waits::LookupWaits;
 use super::*;
 use crate::job::spec::Symlinks;
 use crate::sys::cancel::Cancel;
@@ -20,7 +20,7 @@ const FOLLOW: WalkOptions = WalkOptions {
     symlinks: Symlinks::Follow,
     skip: None,
     is_filtered: false,
-    nodes: Nodes { devices: false, specials: false },
+    nodes: SpecialFiles { devices: false, specials: false },
 };
 
 /// Everything a walk found, by path; directories by a `/` at the end. Both kinds of walk find the same, in the same order.
@@ -37,21 +37,21 @@ fn walk(root: &Dir, options: WalkOptions) -> BTreeMap<String, String> {
     found
 }
 
-fn tell(item: Found) -> (Vec<u8>, String) {
+fn tell(item: WalkEntry) -> (Vec<u8>, String) {
     match item {
-        Found::EnterDir { dir, .. } => (dir.path_of(b""), "enter".into()),
-        Found::LeaveDir { dir, complete: true } => (dir.path_of(b"."), "complete".into()),
-        Found::LeaveDir { dir, complete: false } => (dir.path_of(b"."), "incomplete".into()),
-        Found::File { parent, name, look, links } => {
+        WalkEntry::EnterDir { dir, .. } => (dir.path_of(b""), "enter".into()),
+        WalkEntry::LeaveDir { dir, complete: true } => (dir.path_of(b"."), "complete".into()),
+        WalkEntry::LeaveDir { dir, complete: false } => (dir.path_of(b"."), "incomplete".into()),
+        WalkEntry::File { parent, name, look, links } => {
             (parent.path_of(name.as_bytes()), format!("{} {links:?}", look.size))
         }
-        Found::Symlink { parent, name, points_to, .. } => {
+        WalkEntry::Symlink { parent, name, points_to, .. } => {
             (parent.path_of(name.as_bytes()), format!("-> {}", haul_proto::path::escape(&points_to)))
         }
-        Found::Node { parent, name, node, .. } => (parent.path_of(name.as_bytes()), format!("{node:?}")),
-        Found::Filtered { name } => (name.as_bytes().to_vec(), "filtered".into()),
-        Found::LeftOut { parent, name, reason } => (parent.path_of(name.as_bytes()), reason.into()),
-        Found::Failed { path, error } => (path, format!("failed: {error}")),
+        WalkEntry::Node { parent, name, node, .. } => (parent.path_of(name.as_bytes()), format!("{node:?}")),
+        WalkEntry::Filtered { name } => (name.as_bytes().to_vec(), "filtered".into()),
+        WalkEntry::LeftOut { parent, name, reason } => (parent.path_of(name.as_bytes()), reason.into()),
+        WalkEntry::Failed { path, error } => (path, format!("failed: {error}")),
     }
 }
 
@@ -109,15 +109,15 @@ fn brackets_what_is_in_a_directory() {
         write_file(&make_dir(&make_dir(&root, child), "inner"), "file", b"");
     }
     for walker in both(&root, &eager(KEEP)) {
-        let mut stack: Vec<Identity> = Vec::new();
+        let mut stack: Vec<FileIdentity> = Vec::new();
         for item in walker {
             match item {
-                Found::EnterDir { dir, .. } => {
+                WalkEntry::EnterDir { dir, .. } => {
                     assert_eq!(dir.parent().map(Dir::identity), stack.last().copied());
                     stack.push(dir.identity());
                 }
-                Found::LeaveDir { dir, .. } => assert_eq!(stack.pop(), Some(dir.identity())),
-                Found::File { parent, .. } => assert_eq!(stack.last(), Some(&parent.identity())),
+                WalkEntry::LeaveDir { dir, .. } => assert_eq!(stack.pop(), Some(dir.identity())),
+                WalkEntry::File { parent, .. } => assert_eq!(stack.last(), Some(&parent.identity())),
                 other => panic!("{other:?}"),
             }
         }
@@ -135,7 +135,7 @@ fn takes_names_as_bytes() {
     }
     for walker in both(&root, &eager(KEEP)) {
         let name_of = |item| match item {
-            Found::File { parent, name, .. } => {
+            WalkEntry::File { parent, name, .. } => {
                 assert_eq!(parent.name(), Some(&name));
                 Some(name.as_bytes().to_vec())
             }
@@ -158,7 +158,7 @@ fn leaves_out_what_it_was_told_to() {
         symlinks: Symlinks::Ignore,
         skip: Some(target),
         is_filtered: false,
-        nodes: Nodes { devices: false, specials: false },
+        nodes: SpecialFiles { devices: false, specials: false },
     };
     expect(
         &walk(&root, options),
@@ -246,7 +246,7 @@ fn reports_a_directory_that_was_removed_while_it_was_read() {
     let mut rest = Vec::new();
     let mut walker = Walker::new(root, KEEP);
     while let Some(item) = walker.next() {
-        if matches!(&item, Found::EnterDir { dir, .. } if dir.name().is_some()) {
+        if matches!(&item, WalkEntry::EnterDir { dir, .. } if dir.name().is_some()) {
             std::fs::remove_dir(temp.path().join("gone")).unwrap();
             rest.extend(walker.by_ref().map(tell));
         }
@@ -268,13 +268,13 @@ fn does_not_mention_what_vanishes() {
         make_dir(&root, format!("dir{i}"));
     }
     let mut walker = Walker::new(root, KEEP);
-    assert!(matches!(walker.next(), Some(Found::EnterDir { .. })));
-    assert!(matches!(walker.next(), Some(Found::File { .. })));
+    assert!(matches!(walker.next(), Some(WalkEntry::EnterDir { .. })));
+    assert!(matches!(walker.next(), Some(WalkEntry::File { .. })));
     for i in 0..10 {
         std::fs::remove_file(temp.path().join(format!("file{i}"))).unwrap();
         std::fs::remove_dir(temp.path().join(format!("dir{i}"))).unwrap();
     }
-    assert!(matches!(walker.next(), Some(Found::LeaveDir { complete: true, .. })));
+    assert!(matches!(walker.next(), Some(WalkEntry::LeaveDir { complete: true, .. })));
     assert!(walker.next().is_none());
     assert!(walker.next().is_none());
 }
@@ -289,7 +289,7 @@ fn survives_with_helpers_what_vanishes() {
     }
     let ahead = eager(KEEP);
     let mut walker = Walker::helped(root, &ahead);
-    assert!(matches!(walker.next(), Some(Found::EnterDir { .. })));
+    assert!(matches!(walker.next(), Some(WalkEntry::EnterDir { .. })));
     for i in 0..10 {
         std::fs::remove_file(temp.path().join(format!("file{i}"))).unwrap();
         std::fs::remove_dir_all(temp.path().join(format!("dir{i}"))).unwrap();
@@ -297,11 +297,11 @@ fn survives_with_helpers_what_vanishes() {
     let mut depth = 1;
     for item in walker {
         match item {
-            Found::EnterDir { .. } => depth += 1,
-            Found::LeaveDir { .. } => depth -= 1,
-            Found::File { .. } => {}
+            WalkEntry::EnterDir { .. } => depth += 1,
+            WalkEntry::LeaveDir { .. } => depth -= 1,
+            WalkEntry::File { .. } => {}
             // A directory that was open and went before it was listed.
-            Found::Failed { error, .. } => assert_eq!(error.kind(), io::ErrorKind::NotFound),
+            WalkEntry::Failed { error, .. } => assert_eq!(error.kind(), io::ErrorKind::NotFound),
             other => panic!("{other:?}"),
         }
     }
@@ -318,7 +318,7 @@ fn never_follows_a_directory_that_became_a_link() {
         let ahead = eager(KEEP);
         let [alone, with_help] = both(&root, &ahead);
         let mut walker = if helped { with_help } else { alone };
-        while !matches!(walker.next(), Some(Found::File { .. })) {}
+        while !matches!(walker.next(), Some(WalkEntry::File { .. })) {}
         rename(temp.path(), "dir", "old");
         symlink("secret", temp.path().join("dir")).unwrap();
         let told: BTreeMap<_, _> = walker.map(tell).collect();
@@ -342,7 +342,7 @@ fn ends_at_once_when_it_is_stopped_and_leaves_no_thread() {
         }
         for taken in [0, 1, 100, 3_000] {
             let stop = Cancel::new();
-            let ahead = Ahead::always(KEEP, stop.clone());
+            let ahead = Prefetcher::always(KEEP, stop.clone());
             let mut walker = Walker::helped(root.clone(), &ahead);
             assert_eq!(walker.by_ref().take(taken).count(), taken);
             stop.cancel();
@@ -358,7 +358,7 @@ fn ends_at_once_when_it_is_stopped_and_leaves_no_thread() {
 fn calls_no_help_where_lookups_do_not_wait() {
     let (_temp, root) = sandbox();
     (0..300).for_each(|i| write_file(&root, format!("file{i}"), b""));
-    let ahead = Ahead::new(KEEP, Cancel::new());
+    let ahead = Prefetcher::new(KEEP, Cancel::new());
     assert_eq!(Walker::helped(root, &ahead).count(), 302);
     assert_eq!(ahead.threads(), 0);
 }
@@ -366,8 +366,8 @@ fn calls_no_help_where_lookups_do_not_wait() {
 #[test]
 fn calls_help_where_lookups_wait_and_rests_where_they_no_longer_do() {
     in_time(|| {
-        let ahead = Ahead::new(KEEP, Cancel::new());
-        let mut waits = Waits::new();
+        let ahead = Prefetcher::new(KEEP, Cancel::new());
+        let mut waits = LookupWaits::new();
         waits.waited = Duration::from_millis(9);
         assert!(!ahead.judge(&mut waits) && !ahead.is_of_use());
         waits.lookups = 1024;

@@ -3,9 +3,9 @@
 //! What is compressed, and how, is decided elsewhere ([`haul_proto::compression`]). Nothing is allocated for what a peer
 //! says: what it sent is unpacked into as many bytes as there are to be, and not one more.
 
-use haul_proto::compression::Method;
-use haul_proto::wire::compressed::Codec;
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::compression::Codec;
+use haul_proto::compression::CompressionMethod;
+use haul_proto::error::ProtocolError;
 use std::fmt;
 use zstd::bulk::{Compressor, Decompressor};
 
@@ -14,24 +14,24 @@ const GAIN_PART: usize = 16;
 
 /// Compresses payloads.
 #[derive(Default)]
-pub struct Packer {
+pub struct PayloadCompressor {
     /// With the level that it is set to.
     zstd: Option<(u8, Compressor<'static>)>,
 }
 
-impl Packer {
-    /// Bytes that [`Packer::pack`] needs for `len` bytes, more than ever become of them.
+impl PayloadCompressor {
+    /// Bytes that [`PayloadCompressor::pack`] needs for `len` bytes, more than ever become of them.
     pub fn room(len: usize) -> usize {
         lz4_flex::block::get_maximum_output_size(len)
     }
 
-    /// Compresses `plain` into the beginning of `out`, which has [`Packer::room`]. Gives the length; `None` where it is
+    /// Compresses `plain` into the beginning of `out`, which has [`PayloadCompressor::room`]. Gives the length; `None` where it is
     /// hardly shorter, or there is no memory for it.
-    pub fn pack(&mut self, method: Method, plain: &[u8], out: &mut [u8]) -> Option<usize> {
+    pub fn pack(&mut self, method: CompressionMethod, plain: &[u8], out: &mut [u8]) -> Option<usize> {
         let most = plain.len() - plain.len().div_ceil(GAIN_PART).min(plain.len());
         let len = match method {
-            Method::Lz4 => lz4_flex::block::compress_into(plain, out).ok()?,
-            Method::Zstd(level) => {
+            CompressionMethod::Lz4 => lz4_flex::block::compress_into(plain, out).ok()?,
+            CompressionMethod::Zstd(level) => {
                 let out = out.get_mut(..most)?;
                 self.zstd(level)?.compress_to_buffer(plain, out).ok()?
             }
@@ -53,7 +53,7 @@ impl Packer {
 }
 
 /// Shows the level.
-impl fmt::Debug for Packer {
+impl fmt::Debug for PayloadCompressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Packer({:?})", self.zstd.as_ref().map(|(level, _)| level))
     }
@@ -61,13 +61,13 @@ impl fmt::Debug for Packer {
 
 /// Undoes it.
 #[derive(Default)]
-pub struct Unpacker {
+pub struct PayloadDecompressor {
     zstd: Option<Decompressor<'static>>,
 }
 
-impl Unpacker {
+impl PayloadDecompressor {
     /// Unpacks `packed`, which must become exactly as long as `plain`. After a fault, what `plain` holds means nothing.
-    pub fn unpack(&mut self, codec: Codec, packed: &[u8], plain: &mut [u8]) -> Result<(), ProtocolFault> {
+    pub fn unpack(&mut self, codec: Codec, packed: &[u8], plain: &mut [u8]) -> Result<(), ProtocolError> {
         let unpacked = match codec {
             Codec::Lz4 => lz4_flex::block::decompress_into(packed, plain).ok(),
             Codec::Zstd => self.zstd().and_then(|zstd| zstd.decompress_to_buffer(packed, plain).ok()),
@@ -75,7 +75,7 @@ impl Unpacker {
         if unpacked == Some(plain.len()) {
             Ok(())
         } else {
-            Err(ProtocolFault::Invalid("a payload that cannot be decompressed to its length"))
+            Err(ProtocolError::Invalid("a payload that cannot be decompressed to its length"))
         }
     }
 
@@ -87,7 +87,7 @@ impl Unpacker {
     }
 }
 
-impl fmt::Debug for Unpacker {
+impl fmt::Debug for PayloadDecompressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Unpacker")
     }
@@ -97,10 +97,10 @@ impl fmt::Debug for Unpacker {
 mod tests {
     use super::*;
     use haul_proto::compression::LEVEL_MAX;
-    use haul_proto::wire::limits::FRAME_MAX;
+    use haul_proto::limits::FRAME_MAX;
 
-    fn methods() -> impl Iterator<Item = Method> {
-        (0..Method::COUNT).map(Method::from_index)
+    fn methods() -> impl Iterator<Item = CompressionMethod> {
+        (0..CompressionMethod::COUNT).map(CompressionMethod::from_index)
     }
 
     fn text(len: usize) -> Vec<u8> {
@@ -114,8 +114,8 @@ mod tests {
         bytes
     }
 
-    fn pack(packer: &mut Packer, method: Method, plain: &[u8]) -> Option<Vec<u8>> {
-        let mut out = vec![0; Packer::room(plain.len())];
+    fn pack(packer: &mut PayloadCompressor, method: CompressionMethod, plain: &[u8]) -> Option<Vec<u8>> {
+        let mut out = vec![0; PayloadCompressor::room(plain.len())];
         let len = packer.pack(method, plain, &mut out)?;
         out.truncate(len);
         Some(out)
@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn what_was_packed_comes_back_at_every_level_and_length() {
-        let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
+        let (mut packer, mut unpacker) = (PayloadCompressor::default(), PayloadDecompressor::default());
         for method in methods() {
-            let hard = matches!(method, Method::Zstd(level) if level > 9);
+            let hard = matches!(method, CompressionMethod::Zstd(level) if level > 9);
             let lengths = [300, 511, 512, 4097, 256 << 10, (512 << 10) + 1, FRAME_MAX as usize];
             for len in lengths.into_iter().filter(|len| !hard || *len <= 256 << 10) {
                 let plain = text(len);
@@ -140,8 +140,8 @@ mod tests {
 
     #[test]
     fn what_hardly_shrinks_is_left_alone() {
-        let mut packer = Packer::default();
-        for method in [Method::Lz4, Method::Zstd(1), Method::Zstd(LEVEL_MAX)] {
+        let mut packer = PayloadCompressor::default();
+        for method in [CompressionMethod::Lz4, CompressionMethod::Zstd(1), CompressionMethod::Zstd(LEVEL_MAX)] {
             for len in [0, 1, 2, 16, 100, 100_000, FRAME_MAX as usize] {
                 assert_eq!(pack(&mut packer, method, &noise(len)), None, "{method}, {len} bytes");
             }
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn another_length_is_a_fault_and_never_more_is_written() {
-        let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
+        let (mut packer, mut unpacker) = (PayloadCompressor::default(), PayloadDecompressor::default());
         let plain = text(100_000);
-        for method in [Method::Lz4, Method::Zstd(3)] {
+        for method in [CompressionMethod::Lz4, CompressionMethod::Zstd(3)] {
             let packed = pack(&mut packer, method, &plain).unwrap();
             for len in [1, 99_999, 100_001, 200_000] {
                 let mut back = vec![0xaa; len];
@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn garbage_is_a_fault_or_bytes_but_no_panic() {
-        let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
-        for method in [Method::Lz4, Method::Zstd(1), Method::Zstd(9)] {
+        let (mut packer, mut unpacker) = (PayloadCompressor::default(), PayloadDecompressor::default());
+        for method in [CompressionMethod::Lz4, CompressionMethod::Zstd(1), CompressionMethod::Zstd(9)] {
             let plain = text(20_000);
             let packed = pack(&mut packer, method, &plain).unwrap();
             let mut back = vec![0; plain.len()];

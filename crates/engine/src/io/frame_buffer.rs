@@ -3,18 +3,18 @@
 //! It is allocated once for each stream. What is read from a file, hashed, sealed and sent, or received, opened
 //! and written, is always this memory: nothing is copied in between.
 
-use haul_proto::codec::Writer;
+use haul_proto::encoding::Writer;
 use haul_proto::integrity::FrameLen;
-use haul_proto::wire::frame::{PREFIX_LEN, Prefix, TAG_LEN, Trailer};
-use haul_proto::wire::limits::TRAILER_MAX;
-use haul_proto::wire::sparse::{Map, Shape, Sparse, encode_trailer};
+use haul_proto::limits::TRAILER_MAX;
+use haul_proto::wire::frame::{PREFIX_LEN, RecordPrefix, RecordTrailer, TAG_LEN};
+use haul_proto::wire::sparse::{DataMap, PayloadShape, SparsePayload, encode_trailer};
 
 /// Alignment of the payload in memory: a page, as direct I/O wants it.
 const ALIGNMENT: usize = 4096;
 
 /// A record in the making, or one that has arrived.
 #[derive(Debug)]
-pub struct Record {
+pub struct FrameBuffer {
     bytes: Vec<u8>,
     /// Where the payload begins.
     base: usize,
@@ -22,10 +22,10 @@ pub struct Record {
     trailer: usize,
     capacity: usize,
     /// Which of its blocks are data, where some are holes.
-    map: Option<Map>,
+    map: Option<DataMap>,
 }
 
-impl Record {
+impl FrameBuffer {
     /// For payloads of up to one full frame.
     pub fn new(frame: FrameLen) -> Self {
         Self::with_capacity(frame.bytes())
@@ -92,25 +92,25 @@ impl Record {
     }
 
     /// Which blocks of the payload are data; `None`: all of them.
-    pub fn map(&self) -> Option<&Map> {
+    pub fn map(&self) -> Option<&DataMap> {
         self.map.as_ref()
     }
 
     /// Says which blocks of the payload are data. What is in the others is zeros.
-    pub fn set_map(&mut self, map: Option<Map>) {
+    pub fn set_map(&mut self, map: Option<DataMap>) {
         self.map = map;
     }
 
     /// Takes the holes out of the payload; `None` where it has none.
-    pub fn squeeze(&mut self) -> Option<Sparse> {
+    pub fn squeeze(&mut self) -> Option<SparsePayload> {
         let map = self.map.take()?;
         let plain = self.payload;
         self.payload = map.squeeze(self.payload_mut());
-        Some(Sparse { map, plain })
+        Some(SparsePayload { map, plain })
     }
 
     /// The reverse, at the other end.
-    pub fn spread(&mut self, Sparse { map, plain }: Sparse) {
+    pub fn spread(&mut self, SparsePayload { map, plain }: SparsePayload) {
         if plain > self.capacity {
             let squeezed = std::mem::replace(self, Self::with_capacity(plain));
             self.room_mut()[..squeezed.payload].copy_from_slice(squeezed.payload());
@@ -121,18 +121,18 @@ impl Record {
     }
 
     /// Puts a trailer behind the payload and the prefix before it. `shape` says what the payload was, if it was another.
-    pub fn set_trailer(&mut self, shape: &Shape, trailer: &Trailer) {
+    pub fn set_trailer(&mut self, shape: &PayloadShape, trailer: &RecordTrailer) {
         let mut out = Writer::new();
         encode_trailer(shape, trailer, &mut out);
         let encoded = out.into_bytes();
         self.trailer = encoded.len();
-        let prefix = Prefix { payload: self.payload, trailer: self.trailer }.encode();
+        let prefix = RecordPrefix { payload: self.payload, trailer: self.trailer }.encode();
         self.bytes[self.base - PREFIX_LEN..self.base].copy_from_slice(&prefix);
         self.bytes[self.base + self.payload..][..encoded.len()].copy_from_slice(&encoded);
     }
 
     /// Takes the lengths of a record that is about to be received; makes room where a peer's frames are longer.
-    pub fn set_lengths(&mut self, prefix: Prefix) {
+    pub fn set_lengths(&mut self, prefix: RecordPrefix) {
         if prefix.payload > self.capacity {
             *self = Self::with_capacity(prefix.payload);
         }
@@ -178,11 +178,11 @@ mod tests {
 
     #[test]
     fn payloads_are_aligned_and_parts_lie_side_by_side() {
-        let mut record = Record::new(FrameLen::DEFAULT);
+        let mut record = FrameBuffer::new(FrameLen::DEFAULT);
         assert_eq!(record.room_mut().as_ptr().align_offset(ALIGNMENT), 0);
         record.room_mut()[..3].copy_from_slice(b"abc");
         record.set_payload_len(3);
-        record.set_trailer(&Shape::default(), &Trailer::Finished);
+        record.set_trailer(&PayloadShape::default(), &RecordTrailer::Finished);
         assert_eq!((record.payload(), record.trailer()), (&b"abc"[..], &[0u8][..]));
         assert_eq!(record.wire().len(), PREFIX_LEN + 3 + 1 + TAG_LEN);
         assert_eq!(record.wire()[PREFIX_LEN..PREFIX_LEN + 3], *b"abc");

@@ -2,18 +2,18 @@
 
 /// How a served worker's work came out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct WorkAccount {
     /// What was done, once there was something to do.
-    pub did: Option<Did>,
+    pub did: Option<WorkDone>,
     /// Why it did not do what was asked, where it knows; one line.
     pub why: Option<String>,
 }
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Did {
+pub struct WorkDone {
     /// What it was.
-    pub what: What,
+    pub what: WorkKind,
     /// Files found, received or compared.
     pub files: u64,
     /// Bytes that were carried or compared.
@@ -26,7 +26,7 @@ pub struct Did {
 
 /// What a worker did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum WorkKind {
     /// It was the source.
     Sent,
     /// It was the target.
@@ -40,7 +40,7 @@ const DID: &str = "HAUL-DID ";
 /// What one begins with that tells why it was not done.
 const WHY: &str = "HAUL-WHY ";
 
-impl What {
+impl WorkKind {
     /// As it is logged.
     pub fn word(self) -> &'static str {
         match self {
@@ -55,25 +55,25 @@ impl What {
     }
 }
 
-impl Account {
+impl WorkAccount {
     /// As a worker tells its server: lines.
     pub fn lines(&self) -> Vec<String> {
         let why = self.why.as_ref().map(|why| format!("{WHY}{}", why.lines().next().unwrap_or_default()));
-        self.did.as_ref().map(Did::line).into_iter().chain(why).collect()
+        self.did.as_ref().map(WorkDone::line).into_iter().chain(why).collect()
     }
 
     /// What a worker's lines tell; others are skipped.
     pub fn parse<'l>(lines: impl Iterator<Item = &'l str>) -> Self {
         let mut account = Self::default();
         for line in lines {
-            account.did = Did::parse(line).or(account.did);
+            account.did = WorkDone::parse(line).or(account.did);
             account.why = line.strip_prefix(WHY).map(str::to_owned).or(account.why);
         }
         account
     }
 }
 
-impl Did {
+impl WorkDone {
     fn line(&self) -> String {
         let Self { what, files, bytes, failed, path } = self;
         format!("{DID}{} {files} {bytes} {failed} {path}", what.word())
@@ -81,7 +81,7 @@ impl Did {
 
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix(DID)?.splitn(5, ' ');
-        let what = What::from_word(words.next()?)?;
+        let what = WorkKind::from_word(words.next()?)?;
         let mut number = || words.next()?.parse().ok();
         let (files, bytes, failed) = (number()?, number()?, number()?);
         Some(Self { what, files, bytes, failed, path: words.next()?.to_owned() })
@@ -94,12 +94,12 @@ mod tests {
 
     #[test]
     fn what_was_done_comes_back_from_its_lines() {
-        let did = Did { what: What::Compared, files: 3, bytes: 1 << 40, failed: 0, path: "./a b".into() };
+        let did = WorkDone { what: WorkKind::Compared, files: 3, bytes: 1 << 40, failed: 0, path: "./a b".into() };
         for (did, why) in [(Some(did), None), (None, Some("no\nway"))] {
-            let account = Account { did, why: why.map(str::to_owned) };
+            let account = WorkAccount { did, why: why.map(str::to_owned) };
             let lines = account.lines();
             let lines = ["haul: HAUL-DID sent", "HAUL-DID sent 1"].into_iter().chain(lines.iter().map(String::as_str));
-            let read = Account::parse(lines);
+            let read = WorkAccount::parse(lines);
             assert_eq!((read.did, read.why.as_deref()), (account.did, why.and_then(|why| why.lines().next())));
         }
     }

@@ -27,10 +27,10 @@ pub struct Allowance {
 
 /// Those of a server's directories, by name. A directory that is reloaded keeps its counts unless its limits are others.
 #[derive(Debug, Default)]
-pub struct Allowances(Mutex<HashMap<String, (Limits, Arc<Allowance>)>>);
+pub struct Allowances(Mutex<HashMap<String, (AllowanceLimits, Arc<Allowance>)>>);
 
 /// Bytes and names.
-type Limits = (Option<u64>, Option<u64>);
+type AllowanceLimits = (Option<u64>, Option<u64>);
 
 impl Allowances {
     /// What all clients may still bring into this directory, of `size` bytes and `files` names; `None` where it has no
@@ -54,14 +54,14 @@ impl Allowances {
 
 /// The counters, as they lie in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Counters {
+struct AllowanceCounters {
     bytes_max: u64,
     bytes_left: u64,
     names_max: u64,
     names_left: u64,
 }
 
-impl Counters {
+impl AllowanceCounters {
     const LEN: usize = 32;
 
     fn encode(self) -> [u8; Self::LEN] {
@@ -85,7 +85,7 @@ impl Allowance {
         let (bytes, names) = (bytes.unwrap_or(u64::MAX), names.unwrap_or(from_bytes));
         let counters = memfd_create(c"haul-allowance", MemfdFlags::CLOEXEC)?;
         let made = Self { counters: Arc::new(counters), threads: Mutex::default() };
-        let all = Counters { bytes_max: bytes, bytes_left: bytes, names_max: names, names_left: names };
+        let all = AllowanceCounters { bytes_max: bytes, bytes_left: bytes, names_max: names, names_left: names };
         made.file()?.write_all_at(&all.encode(), 0)?;
         Ok(made)
     }
@@ -105,7 +105,7 @@ impl Allowance {
         let taken = self.change(|counters| {
             if counters.bytes_max != u64::MAX {
                 counters.bytes_left = counters.bytes_left.checked_sub(bytes).ok_or_else(|| {
-                    let Counters { bytes_max, bytes_left, .. } = *counters;
+                    let AllowanceCounters { bytes_max, bytes_left, .. } = *counters;
                     format!("the server takes {bytes_max} bytes in all, and {bytes_left} of them are left\nask whoever runs it, or send less")
                 })?;
             }
@@ -131,7 +131,7 @@ impl Allowance {
         Ok(File::from(rustix::io::fcntl_dupfd_cloexec(&*self.counters, 0)?))
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Counters) -> T) -> io::Result<T> {
+    fn change<T>(&self, change: impl FnOnce(&mut AllowanceCounters) -> T) -> io::Result<T> {
         let _alone = lock(&self.threads);
         rustix::io::retry_on_intr(|| fcntl_lock(&*self.counters, FlockOperation::LockExclusive))?;
         let changed = self.change_locked(change);
@@ -139,8 +139,8 @@ impl Allowance {
         changed
     }
 
-    fn change_locked<T>(&self, change: impl FnOnce(&mut Counters) -> T) -> io::Result<T> {
-        let mut bytes = [0; Counters::LEN];
+    fn change_locked<T>(&self, change: impl FnOnce(&mut AllowanceCounters) -> T) -> io::Result<T> {
+        let mut bytes = [0; AllowanceCounters::LEN];
         let mut read = 0;
         while read < bytes.len() {
             match rustix::io::retry_on_intr(|| rustix::io::pread(&*self.counters, &mut bytes[read..], read as u64))? {
@@ -148,7 +148,7 @@ impl Allowance {
                 more => read += more,
             }
         }
-        let mut counters = Counters::decode(bytes);
+        let mut counters = AllowanceCounters::decode(bytes);
         let changed = change(&mut counters);
         rustix::io::retry_on_intr(|| rustix::io::pwrite(&*self.counters, &counters.encode(), 0))?;
         Ok(changed)

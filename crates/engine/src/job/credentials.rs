@@ -28,7 +28,7 @@ pub struct PublicKey(pub(crate) [u8; KEY_LEN]);
 
 /// What a client proves itself with, and knows the server by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pass {
+pub enum ClientCredentials {
     /// Nothing yet.
     Missing,
     /// A secret, for both.
@@ -46,7 +46,7 @@ pub enum Pass {
 
 /// What a server lets a client in by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Known {
+pub enum KnownClient {
     /// It knows this.
     Secret(Secret),
     /// It has the private key to this.
@@ -113,7 +113,7 @@ impl PublicKey {
     }
 }
 
-impl Pass {
+impl ClientCredentials {
     /// As the process that dials is told it; `None` where something is missing.
     pub fn line(&self) -> Option<String> {
         match self {
@@ -164,12 +164,12 @@ mod tests {
     fn what_is_written_comes_back_and_no_secret_is_shown() {
         let (secret, own) = (Secret([7; SECRET_LEN]), PrivateKey([8; KEY_LEN]));
         let server = PrivateKey([9; KEY_LEN]).public().unwrap();
-        for pass in [Pass::Secret(secret.clone()), Pass::Keys { own: own.clone(), server }] {
-            assert_eq!(Pass::from_line(&pass.line().unwrap()), Some(pass.clone()));
+        for pass in [ClientCredentials::Secret(secret.clone()), ClientCredentials::Keys { own: own.clone(), server }] {
+            assert_eq!(ClientCredentials::from_line(&pass.line().unwrap()), Some(pass.clone()));
             let shown = format!("{pass:?}");
             assert!(!shown.contains("0707") && !shown.contains("0808"), "{shown}");
         }
-        assert_eq!((Pass::Missing.line(), Pass::Server(server).line()), (None, None));
+        assert_eq!((ClientCredentials::Missing.line(), ClientCredentials::Server(server).line()), (None, None));
         assert_eq!(PublicKey::parse(&server.to_string()), Some(server));
         let (private, public) = (own.reveal(), server.to_string());
         for bad in ["", "haul-private-", &private[..private.len() - 1], &private.to_uppercase(), &public] {

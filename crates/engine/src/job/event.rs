@@ -1,20 +1,22 @@
 //! What a running job tells its caller. The library never prints; whoever runs a job observes these.
 
-pub use haul_proto::diagnose::watch::Now;
-pub use haul_proto::diagnose::{Candidate, Detail, Fact, Figure, Limit, Unit, Verdict};
-pub use haul_proto::manifest::{Device, Node};
-pub use haul_proto::wire::load::{Load, Sockets, Stage, StreamFigures};
-use haul_proto::wire::report::PathFigures;
-pub use haul_proto::wire::report::{Difference, End, ReadBack, What};
-pub use haul_proto::wire::sandbox::{Confinement, Sandbox};
-pub use haul_proto::wire::slow::SlowFile;
-pub use haul_proto::wire::sync::{Change, Item, Reasons, SyncFigures};
-pub use haul_proto::wire::work::{StreamWay, Work};
+pub use haul_proto::diagnose::watch::CurrentBottleneck;
+pub use haul_proto::diagnose::{Bottleneck, BottleneckDetail, BottleneckShare, Fact, FactUnit, Figure, Verdict};
+pub use haul_proto::entry::EntryKind;
+pub use haul_proto::entry::{DeviceNumber, SpecialFile};
+pub use haul_proto::sync::{ChangeKind, ChangeReasons, ItemChange, SyncCounters};
+use haul_proto::wire::counters::PathFigures;
+pub use haul_proto::wire::counters::ReadBackBytes;
+pub use haul_proto::wire::difference::{AttributeEnd, Difference};
+pub use haul_proto::wire::resource_metrics::{ResourceMetrics, Sockets, Stage, StreamFigures};
+pub use haul_proto::wire::sandbox::{Confinement, SandboxReport};
+pub use haul_proto::wire::slowest_files::SlowFile;
+pub use haul_proto::wire::source_activity::{SourceActivity, StreamPath};
 use std::time::Duration;
 
-use haul_proto::wire::report::Counters;
+use haul_proto::wire::counters::Counters;
 
-use crate::job::spec::{Algorithm, Cipher, DeltaFigures, Method};
+use crate::job::spec::{ChecksumAlgorithm, Cipher, CompressionMethod, DeltaCounters};
 
 impl Event {
     /// Bytes of its paths and texts, about.
@@ -61,7 +63,7 @@ pub enum Event {
     /// The data streams are up.
     Connected {
         /// How they run.
-        way: Way,
+        way: TransportPath,
         /// How many.
         streams: u16,
         /// How they are sealed; never [`Cipher::Auto`].
@@ -70,7 +72,7 @@ pub enum Event {
     /// The data takes another path from now on, or more of them.
     Moved {
         /// What it takes now.
-        way: Way,
+        way: TransportPath,
         /// Why, if it left one.
         because: Option<String>,
     },
@@ -107,7 +109,7 @@ pub enum Event {
         /// text.
         path: Vec<u8>,
         /// Which.
-        algorithm: Algorithm,
+        algorithm: ChecksumAlgorithm,
         /// The digest, as long as that has bytes.
         digest: Vec<u8>,
     },
@@ -138,7 +140,7 @@ pub enum Event {
         /// Path at the target, as the user would name it. Bytes, not text.
         path: Vec<u8>,
         /// What.
-        item: Item,
+        item: ItemChange,
     },
     /// Something is not the same at both ends. Only in a job that compares.
     Differs {
@@ -203,11 +205,11 @@ pub struct Progress {
     /// The limit on the rate that is set now, bytes a second.
     pub rate_limit_bytes_per_s: Option<u64>,
     /// What limits at present; `None` where that is not known, or nothing stands out.
-    pub limited_by: Option<Now>,
+    pub limited_by: Option<CurrentBottleneck>,
     /// The verdict over the last seconds, without pauses.
     pub verdict: Option<Verdict>,
     /// What the source is at.
-    pub work: Work,
+    pub work: SourceActivity,
     /// The files that took longest so far, the slowest first.
     pub slowest: Vec<SlowFile>,
     /// What the source's kernel says of all its connections so far; all zero without TCP.
@@ -230,7 +232,7 @@ impl Progress {
 
 /// How data travels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Way {
+pub enum TransportPath {
     /// It did not: nothing had to be moved.
     #[default]
     None,
@@ -242,9 +244,9 @@ pub enum Way {
     /// TCP.
     Tcp {
         /// The path that the data takes: with `--paths all`, the first of them.
-        path: Path,
+        path: NetworkPath,
         /// The others, where several are used at once.
-        others: Vec<Path>,
+        others: Vec<NetworkPath>,
         /// Why the first choice was not taken, if it was not.
         instead_of: Option<String>,
     },
@@ -257,7 +259,7 @@ pub enum Way {
 
 /// A path between two hosts; `from` connected to `to`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Path {
+pub struct NetworkPath {
     /// Address and port of the end that connected.
     pub from: String,
     /// Address and port of the end that accepted.
@@ -268,7 +270,7 @@ pub struct Path {
     pub mbit_per_s: Option<u32>,
 }
 
-impl Path {
+impl NetworkPath {
     /// Whether both ends have one address.
     pub fn is_within_host(&self) -> bool {
         let [from, to] = [&self.from, &self.to].map(|end| end.rsplit_once(':').map(|(address, _)| address));
@@ -285,7 +287,7 @@ impl Summary {
 
 /// What came of a job that only compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Comparison {
+pub struct ComparisonResult {
     /// Files of the source that were held against the target's.
     pub files: u64,
     /// Bytes that both ends read.
@@ -296,23 +298,23 @@ pub struct Comparison {
 
 /// What compression did.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Compression {
+pub struct CompressionResult {
     /// How most of what travelled compressed was.
-    pub method: Method,
+    pub method: CompressionMethod,
     /// Bytes of all contents that were sent, compressed or not, for one byte on the wire.
     pub ratio: f64,
 }
 
-impl Compression {
+impl CompressionResult {
     /// From what a source counted.
-    pub fn new(method: Method, counters: &Counters) -> Self {
+    pub fn new(method: CompressionMethod, counters: &Counters) -> Self {
         Self { method, ratio: counters.bytes_carried as f64 / counters.bytes_on_wire.max(1) as f64 }
     }
 }
 
 /// Something that could be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Advised {
+pub struct Recommendation {
     /// What, and why: one line, with the host as the user named it where it is to be done at one.
     pub text: String,
     /// The command or the option that does it, where there is one.
@@ -348,7 +350,7 @@ pub struct Summary {
     /// the wire and of frames, is about the last attempt.
     pub restarts: u32,
     /// How data travelled.
-    pub way: Way,
+    pub way: TransportPath,
     /// Streams used.
     pub streams: u16,
     /// How they were sealed; never [`Cipher::Auto`]. `None` when no socket was used.
@@ -360,19 +362,19 @@ pub struct Summary {
     /// What limited it; `None` in a job that only compared.
     pub verdict: Option<Verdict>,
     /// Where the time of source and target went; within one process, twice the same.
-    pub loads: [Load; 2],
+    pub loads: [ResourceMetrics; 2],
     /// What each stream did, as source and target say. Within one process, there is the source's word alone.
     pub streams_at: [Vec<StreamFigures>; 2],
     /// The files that took longest, the slowest first.
     pub slowest: Vec<SlowFile>,
     /// What came of old files that stood in the way; `None` where nothing did.
-    pub delta: Option<DeltaFigures>,
+    pub delta: Option<DeltaCounters>,
     /// What was removed, linked and the like, so that the target became what the sources are.
-    pub sync: SyncFigures,
+    pub sync: SyncCounters,
     /// Nothing was made, changed or removed: what would have been was told.
     pub is_dry: bool,
     /// What could be done so that the next transfer is faster.
-    pub advice: Vec<Advised>,
+    pub advice: Vec<Recommendation>,
     /// The limit on the rate that was set at the end, bytes a second.
     pub rate_limit_bytes_per_s: Option<u64>,
     /// Frames sent again because what arrived was not what was sent.
@@ -380,7 +382,7 @@ pub struct Summary {
     /// Bytes of the records that the source sent; 0 when no socket was used.
     pub bytes_on_wire: u64,
     /// What compression did; `None` where nothing travelled compressed.
-    pub compression: Option<Compression>,
+    pub compression: Option<CompressionResult>,
     /// User plus system seconds of the source's worker.
     pub source_cpu: Duration,
     /// User plus system seconds of the target's worker.
@@ -403,11 +405,11 @@ pub struct Summary {
     /// loss of power.
     pub durable: bool,
     /// Where the target read its files back from, where the disk was to be verified: what it found is what was sent.
-    pub read_back: Option<ReadBack>,
+    pub read_back: Option<ReadBackBytes>,
     /// How far the source's kernel held it to what it was to read; `None` where it did not come to that.
-    pub source_sandbox: Option<Sandbox>,
+    pub source_sandbox: Option<SandboxReport>,
     /// How far the target's kernel held it to where it was to write; `None` where it did not come to that.
-    pub target_sandbox: Option<Sandbox>,
+    pub target_sandbox: Option<SandboxReport>,
     /// Of a job that only compared, what came of it. Then nothing was copied.
-    pub comparison: Option<Comparison>,
+    pub comparison: Option<ComparisonResult>,
 }

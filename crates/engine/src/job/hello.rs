@@ -1,7 +1,7 @@
 //! What a worker says first, and how a haul says which haul it is. Both are text; all that follows the greeting is binary.
 
 /// The protocol that this haul speaks. Workers of another one are refused.
-pub const PROTOCOL: u32 = haul_proto::wire::feature::PROTOCOL_VERSION as u32;
+pub const PROTOCOL: u32 = haul_proto::feature::PROTOCOL_VERSION as u32;
 
 /// The version that this haul was built as.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -14,7 +14,7 @@ const MAX_VERSION: usize = 64;
 
 /// What a worker's greeting said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Greeting {
+pub struct GreetingLine {
     /// The protocol it speaks.
     pub protocol: u32,
     /// The version it was built as: printable ASCII without spaces.
@@ -34,7 +34,7 @@ pub fn worker_identify_line() -> String {
 }
 
 /// Reads a line without its line feed. `None` when it is no greeting.
-pub fn parse_greeting(line: &[u8]) -> Option<Greeting> {
+pub fn parse_greeting(line: &[u8]) -> Option<GreetingLine> {
     let rest = std::str::from_utf8(line).ok()?.strip_prefix(GREETING_PREFIX)?;
     let (protocol, version) = rest.split_once(' ')?;
     let plain = protocol.bytes().all(|b| b.is_ascii_digit());
@@ -42,7 +42,7 @@ pub fn parse_greeting(line: &[u8]) -> Option<Greeting> {
     if !plain || !known {
         return None;
     }
-    Some(Greeting { protocol: protocol.parse().ok()?, version: version.to_owned() })
+    Some(GreetingLine { protocol: protocol.parse().ok()?, version: version.to_owned() })
 }
 
 #[cfg(test)]
@@ -53,7 +53,10 @@ mod tests {
     fn the_greeting_is_read_back() {
         let line = greeting_line();
         let line = line.strip_prefix('\n').and_then(|l| l.strip_suffix('\n')).unwrap();
-        assert_eq!(parse_greeting(line.as_bytes()), Some(Greeting { protocol: PROTOCOL, version: VERSION.to_owned() }));
+        assert_eq!(
+            parse_greeting(line.as_bytes()),
+            Some(GreetingLine { protocol: PROTOCOL, version: VERSION.to_owned() })
+        );
     }
 
     #[test]

@@ -9,19 +9,19 @@ use crate::job::spec::{Host, Location};
 
 /// A list of sources.
 #[derive(Clone)]
-pub struct List {
+pub struct SourceList {
     /// Where it is from, as it is shown.
     pub name: String,
     /// The host that all of them are on.
     pub host: Host,
     /// Reads it from its beginning.
-    pub open: Arc<dyn Fn() -> Box<dyn Lines> + Send + Sync>,
+    pub open: Arc<dyn Fn() -> Box<dyn ListReader> + Send + Sync>,
 }
 
 /// Reads a list.
-pub trait Lines: Send {
+pub trait ListReader: Send {
     /// The next line; waits for it no longer than `patience`.
-    fn next(&mut self, patience: Duration) -> Line;
+    fn next(&mut self, patience: Duration) -> ListLine;
 
     /// Where the last line stands, to be shown: `line 17 of FILE`.
     fn position(&self) -> String;
@@ -29,7 +29,7 @@ pub trait Lines: Send {
 
 /// What comes next of a list.
 #[derive(Debug)]
-pub enum Line {
+pub enum ListLine {
     /// A source.
     Source(Location),
     /// What cannot be one: as it was written, and why.
@@ -40,7 +40,7 @@ pub enum Line {
     End(Option<String>),
 }
 
-impl fmt::Debug for List {
+impl fmt::Debug for SourceList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("List").field("name", &self.name).field("host", &self.host).finish_non_exhaustive()
     }

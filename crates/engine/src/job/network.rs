@@ -2,14 +2,14 @@
 
 /// How data connections are made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Network {
+pub struct NetworkOptions {
     /// `-H`: where the end that accepts is reached; no other way is tried.
-    pub callback: Option<Callback>,
+    pub callback: Option<CallbackAddress>,
     /// `--bind`: an address or an interface of this machine, or of the source where both ends are elsewhere: connections
     /// are made from there or accepted there.
     pub bind: Option<String>,
     /// `-4`, `-6`: the only kind of addresses that are used.
-    pub family: Option<Family>,
+    pub family: Option<AddressFamily>,
     /// `-z`: the target connects to the source, if that can be.
     pub reverse: bool,
     /// `-Z`: the ports to accept connections on, the first and the last.
@@ -20,7 +20,7 @@ pub struct Network {
 
 /// An address for the data connections, as the user gave it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Callback {
+pub struct CallbackAddress {
     /// A name, or an address without brackets.
     pub host: String,
     /// The port to accept on.
@@ -29,14 +29,14 @@ pub struct Callback {
 
 /// A kind of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub enum AddressFamily {
     /// IPv4.
     V4,
     /// IPv6.
     V6,
 }
 
-impl Family {
+impl AddressFamily {
     /// Whether an address is of this kind.
     pub fn has(self, address: &std::net::IpAddr) -> bool {
         (self == Self::V4) == address.is_ipv4()

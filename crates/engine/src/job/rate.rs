@@ -3,16 +3,16 @@
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 
-use haul_proto::wire::limits::RATE_MIN;
+use haul_proto::limits::RATE_MIN;
 
 use crate::sys::sync::lock;
 
-/// Changes the limit of a running job ([`crate::job::spec::Options::rate_bytes_per_s`]). Clones are the same handle.
+/// Changes the limit of a running job ([`crate::job::spec::JobOptions::rate_bytes_per_s`]). Clones are the same handle.
 #[derive(Debug, Clone, Default)]
-pub struct RateHandle(Arc<Mutex<Wish>>);
+pub struct RateHandle(Arc<Mutex<RequestedRate>>);
 
 #[derive(Debug, Default)]
-struct Wish {
+struct RequestedRate {
     /// A limit, or none at all.
     set: Option<Option<u64>>,
     /// How many times it is doubled then, or halved where it is negative.
@@ -37,7 +37,7 @@ impl RateHandle {
 
     /// From now on, this limit, in bytes a second, or none.
     pub fn set(&self, limit: Option<u64>) {
-        *lock(&self.0) = Wish { set: Some(limit), doublings: 0 };
+        *lock(&self.0) = RequestedRate { set: Some(limit), doublings: 0 };
     }
 
     fn step(&self, doublings: i32) {
@@ -48,7 +48,7 @@ impl RateHandle {
     /// The limit after all that was asked for since it was last looked at, `Some(None)` where it is lifted; `None` if it
     /// stays as it is. `limit` is the one there is, `present` what is reached, both in bytes a second.
     pub(crate) fn changed(&self, limit: Option<u64>, present: impl FnOnce() -> u64) -> Option<Option<u64>> {
-        let Wish { set, doublings } = std::mem::take(&mut *lock(&self.0));
+        let RequestedRate { set, doublings } = std::mem::take(&mut *lock(&self.0));
         let before = limit;
         let limit = set.unwrap_or(limit);
         let factor = |steps: u32| 1u64.checked_shl(steps).unwrap_or(u64::MAX);

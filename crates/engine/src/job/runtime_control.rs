@@ -7,19 +7,19 @@ use crate::job::rate::RateHandle;
 
 /// Steers a running job. Clones are the same handle.
 #[derive(Debug, Clone, Default)]
-pub struct Steering {
+pub struct RuntimeControl {
     rate: RateHandle,
-    wishes: Arc<Wishes>,
+    wishes: Arc<RequestedControls>,
 }
 
 #[derive(Debug, Default)]
-struct Wishes {
+struct RequestedControls {
     /// 0 as long as nothing is wanted.
     streams: AtomicU16,
     is_paused: AtomicBool,
 }
 
-impl Steering {
+impl RuntimeControl {
     /// Nothing is to be changed.
     pub fn new() -> Self {
         Self::default()

@@ -6,23 +6,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_proto::wire::limits::SILENCE_MS;
+use haul_proto::limits::SILENCE_MS;
 
-pub use crate::job::credentials::{Pass, PrivateKey, PublicKey, Secret};
-pub use crate::job::list::{Line, Lines, List};
-pub use crate::job::network::{Callback, Family, Network};
+pub use crate::job::credentials::{ClientCredentials, PrivateKey, PublicKey, Secret};
+pub use crate::job::list::{ListLine, ListReader, SourceList};
+pub use crate::job::network::{AddressFamily, CallbackAddress, NetworkOptions};
 pub use crate::job::null::{NOTHING as NULL_TARGET, is_null, names_null};
-pub use haul_proto::checksum::Algorithm;
-pub use haul_proto::compression::{Method, Policy};
-pub use haul_proto::expected::Expected;
-pub use haul_proto::need::InTheWay;
-pub use haul_proto::wire::delta::{Delta, DeltaFigures, DeltaRules};
-pub use haul_proto::wire::filters::{Filters, Limits, List as FilterList};
-pub use haul_proto::wire::kept::{Holes, Kept};
-pub use haul_proto::wire::owners::{Account, OwnerFrom, OwnerMap, OwnerRules};
-pub use haul_proto::wire::rules::{LeaveOut, Modes};
+pub use haul_proto::checksum::ChecksumAlgorithm;
+pub use haul_proto::compression::{CompressionMethod, CompressionPolicy};
+pub use haul_proto::delta::options::{DeltaCounters, DeltaMode, DeltaOptions};
+pub use haul_proto::expected_digests::ExpectedDigests;
+pub use haul_proto::filter::PatternList as FilterList;
+pub use haul_proto::filter::definition::{FileLimits, FilterOptions};
+pub use haul_proto::overwrite_policy::OverwritePolicy;
+pub use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
+pub use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
+pub use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
-pub use haul_proto::wire::sync::{Delete, Equal, SyncRules};
+pub use haul_proto::wire::write_options::{ModeOptions, SkipOptions};
 
 /// One copy: sources, a target, and how. Any of them may be here or elsewhere.
 #[derive(Debug, Clone)]
@@ -30,13 +31,13 @@ pub struct Job {
     /// At least one, unless there is a list; all on one host.
     pub sources: Vec<Location>,
     /// Sources that are read from a list, and then are all that there are.
-    pub list: Option<List>,
+    pub list: Option<SourceList>,
     /// Where they go.
     pub target: Location,
     /// How they are copied.
-    pub options: Options,
+    pub options: JobOptions,
     /// How remote hosts are reached.
-    pub access: Access,
+    pub access: RemoteAccess,
 }
 
 impl Job {
@@ -79,13 +80,13 @@ pub enum Host {
         /// Which of its directories; empty where it has but one.
         directory: String,
         /// What proves that this one may.
-        pass: Pass,
+        pass: ClientCredentials,
     },
 }
 
 /// How remote hosts are reached, and for how long.
 #[derive(Debug, Clone)]
-pub struct Access {
+pub struct RemoteAccess {
     /// `-i`: the identity file (a relative path is relative to the working directory).
     pub identity: Option<PathBuf>,
     /// `--ssh-port`.
@@ -93,7 +94,7 @@ pub struct Access {
     /// `--ssh-option`, each as ssh's own `-o` takes it.
     pub ssh_options: Vec<String>,
     /// `-4`, `-6`: the only kind of addresses that ssh uses.
-    pub family: Option<Family>,
+    pub family: Option<AddressFamily>,
     /// `-S`: how to start the remote side when it is the source; %I %U %H %4 are filled in.
     pub source_command: Option<String>,
     /// `-T`: the same when it is the target.
@@ -112,20 +113,20 @@ pub struct Access {
     pub retries: Retries,
 }
 
-/// What of [`Access`] is about one host.
+/// What of [`RemoteAccess`] is about one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
-    /// As [`Access::identity`].
+    /// As [`RemoteAccess::identity`].
     pub identity: Option<PathBuf>,
-    /// As [`Access::port`].
+    /// As [`RemoteAccess::port`].
     pub port: Option<u16>,
-    /// As [`Access::ssh_options`].
+    /// As [`RemoteAccess::ssh_options`].
     pub ssh_options: Vec<String>,
-    /// As [`Access::deploy`].
+    /// As [`RemoteAccess::deploy`].
     pub deploy: bool,
 }
 
-impl Access {
+impl RemoteAccess {
     /// What of it is about one host.
     pub fn login(&self) -> Login {
         Login {
@@ -150,7 +151,7 @@ impl Access {
 /// An end beats three times in this time.
 pub const SILENCE_MIN: Duration = Duration::from_secs(3);
 
-impl Default for Access {
+impl Default for RemoteAccess {
     fn default() -> Self {
         Self {
             identity: None,
@@ -197,27 +198,27 @@ impl Default for Retries {
 
 /// How files are copied.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct JobOptions {
     /// `-r`: directories with all that is in them.
     pub recursive: bool,
     /// Copy nothing, change nothing: compare what both ends have. Most of the options below mean nothing then.
     pub compare: bool,
     /// `-f`, `-O`: what becomes of what exists.
-    pub in_the_way: InTheWay,
+    pub in_the_way: OverwritePolicy,
     /// `-p`: keep mode, owner and group (the modification time is always kept).
     pub preserve: bool,
     /// `--numeric-ids`, `--usermap`, `--groupmap`, `--chown`: which owner and group that is at the target.
-    pub owners: OwnerRules,
+    pub owners: OwnerOptions,
     /// What becomes of symbolic links below an operand.
     pub symlinks: Symlinks,
     /// `-+`, `-^`: what the walk leaves out.
-    pub leave_out: LeaveOut,
+    pub leave_out: SkipOptions,
     /// What is kept besides bytes, times, modes and owners.
-    pub kept: Kept,
+    pub kept: PreserveOptions,
     /// `--include`, `--exclude` and the like: what else it leaves out.
-    pub filters: Filters,
+    pub filters: FilterOptions,
     /// `-m`: permission bits of what is made, unless [`Self::preserve`] says whose they are.
-    pub modes: Modes,
+    pub modes: ModeOptions,
     /// `-d`: where relative sources are; their paths are made anew below the target. `None`: no base.
     pub base: Option<PathBuf>,
     /// `-F` clears it: a file that cannot fit is refused at once.
@@ -239,9 +240,9 @@ pub struct Options {
     /// `--fsync`: what the target waits for before a file counts as copied. Nothing is not enough for [`Verify::Disk`].
     pub fsync: Fsync,
     /// `--delta`, `--inplace`: what becomes of old files in the way.
-    pub delta: DeltaRules,
+    pub delta: DeltaOptions,
     /// What the target does besides, so that it becomes what the sources are.
-    pub sync: SyncRules,
+    pub sync: SyncOptions,
     /// `--delete=before`: what is at the target alone is removed before anything is copied.
     pub delete_first: bool,
     /// `--remove-source-files`: a file that was sent, and is proven at the target, is removed at the source.
@@ -255,11 +256,11 @@ pub struct Options {
     /// `-q`: traffic class of the data streams' packets; 0 for none.
     pub traffic_class: u8,
     /// How data connections are made.
-    pub network: Network,
+    pub network: NetworkOptions,
     /// How the data streams are sealed.
     pub cipher: Cipher,
     /// `-c`: what is done to data before that. Within one machine it never is.
-    pub compression: Policy,
+    pub compression: CompressionPolicy,
     /// Payload per frame in bytes (a power of two from 256 KiB to 1 MiB); `None` lets haul choose.
     pub frame_bytes: Option<u32>,
     /// Whether each finished file is to be reported ([`crate::job::event::Event::FileDone`]).
@@ -286,40 +287,40 @@ pub struct Options {
     /// `--cpus`: the CPUs that both ends keep to, where they have them; empty for all.
     pub cpus: Vec<u16>,
     /// The one source is a pipe.
-    pub source_pipe: Option<Piped>,
+    pub source_pipe: Option<PipeEnd>,
     /// The target is a pipe.
-    pub target_pipe: Option<Piped>,
+    pub target_pipe: Option<PipeEnd>,
     /// `-E`: a digest of each file, beside BLAKE3 ([`crate::job::event::Event::Checksum`]).
-    pub checksum: Option<Checksum>,
+    pub checksum: Option<ChecksumOptions>,
     /// Bytes that one key seals before the next is derived; `None` for the protocol's own limit. For tests.
     pub rekey_bytes: Option<u64>,
 }
 
 /// A digest of each file that is copied.
 #[derive(Debug, Clone)]
-pub struct Checksum {
+pub struct ChecksumOptions {
     /// Which.
-    pub algorithm: Algorithm,
+    pub algorithm: ChecksumAlgorithm,
     /// Of what the source reads, and not of what the target writes.
     pub at_source: bool,
     /// What it has to be, or the file does not get its name.
-    pub against: Against,
+    pub against: ChecksumReference,
 }
 
 /// What a digest is held against.
 #[derive(Debug, Clone)]
-pub enum Against {
+pub enum ChecksumReference {
     /// Nothing: it is told.
     Nothing,
     /// This, whatever the file.
     Value(Vec<u8>),
     /// The line of the file's name, at the target; of a file without a line, nothing. To be sorted.
-    Lines(Arc<Expected>),
+    Lines(Arc<ExpectedDigests>),
 }
 
 /// An end of a copy that is no file: read or written from its beginning to its end, once.
 #[derive(Debug, Clone)]
-pub enum Piped {
+pub enum PipeEnd {
     /// `-`: the caller's standard input or output. The end has to be on this host.
     Standard(Arc<OwnedFd>),
     /// `-N`: a FIFO, or a program that the end's host starts.
@@ -354,19 +355,19 @@ pub enum Cipher {
     AuthenticateOnly,
 }
 
-impl Default for Options {
+impl Default for JobOptions {
     fn default() -> Self {
         Self {
             recursive: false,
             compare: false,
-            in_the_way: InTheWay::Report,
+            in_the_way: OverwritePolicy::Report,
             preserve: false,
-            owners: OwnerRules { by_name: true, ..OwnerRules::default() },
+            owners: OwnerOptions { by_name: true, ..OwnerOptions::default() },
             symlinks: Symlinks::Keep,
-            leave_out: LeaveOut::default(),
-            kept: Kept::default(),
-            filters: Filters::default(),
-            modes: Modes::default(),
+            leave_out: SkipOptions::default(),
+            kept: PreserveOptions::default(),
+            filters: FilterOptions::default(),
+            modes: ModeOptions::default(),
             base: None,
             check_space: true,
             make_directory: false,
@@ -377,17 +378,17 @@ impl Default for Options {
             source_under_way: 0,
             target_under_way: 0,
             fsync: Fsync::Full,
-            delta: DeltaRules { delta: Delta::Auto, ..DeltaRules::default() },
-            sync: SyncRules::default(),
+            delta: DeltaOptions { delta: DeltaMode::Auto, ..DeltaOptions::default() },
+            sync: SyncOptions::default(),
             delete_first: false,
             remove_source_files: false,
             congestion: None,
             window_bytes: None,
             window_fixed: false,
             traffic_class: 0,
-            network: Network::default(),
+            network: NetworkOptions::default(),
             cipher: Cipher::Auto,
-            compression: Policy::Auto,
+            compression: CompressionPolicy::Auto,
             frame_bytes: None,
             report_files: false,
             blake3: false,
@@ -410,7 +411,7 @@ impl Default for Options {
 
 /// The program that workers are started from, and what it may be told.
 #[derive(Debug, Clone)]
-pub struct Program {
+pub struct WorkerProgram {
     /// The running executable: started again for local workers, copied to hosts that have none.
     pub executable: PathBuf,
     /// The arguments that make it a worker.

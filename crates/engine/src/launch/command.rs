@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// What the letters stand for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Values<'a> {
+pub(super) struct CommandValues<'a> {
     /// `%I`, as `-i FILE`; nothing when none was given.
     pub identity: Option<&'a Path>,
     /// `%U`; see [`fill_in`] for what happens when none was named.
@@ -29,7 +29,7 @@ pub(super) struct Values<'a> {
 /// decides; any other `%U` becomes what `local_user` says.
 pub(super) fn fill_in(
     template: &str,
-    values: Values<'_>,
+    values: CommandValues<'_>,
     local_user: impl Fn() -> Option<String>,
 ) -> Result<Vec<OsString>, String> {
     let mut filled: Vec<Vec<u8>> = Vec::new();
@@ -114,7 +114,11 @@ fn double_quoted(rest: &mut std::str::Chars<'_>, word: &mut String) -> Result<()
 }
 
 /// Fills in the letters within one word.
-fn fill_word(word: &str, values: Values<'_>, local_user: impl Fn() -> Option<String>) -> Result<Vec<u8>, String> {
+fn fill_word(
+    word: &str,
+    values: CommandValues<'_>,
+    local_user: impl Fn() -> Option<String>,
+) -> Result<Vec<u8>, String> {
     let mut filled = Vec::new();
     let mut rest = word;
     while let Some(at) = rest.find('%') {
@@ -167,7 +171,7 @@ mod tests {
         user: Option<&str>,
         ipv4_only: bool,
     ) -> Result<Vec<String>, String> {
-        let values = Values { identity: identity.map(Path::new), user, host: "db1", ipv4_only };
+        let values = CommandValues { identity: identity.map(Path::new), user, host: "db1", ipv4_only };
         let words = fill_in(template, values, || Some("me".into()))?;
         Ok(words.into_iter().map(|word| word.into_string().unwrap()).collect())
     }
@@ -200,7 +204,7 @@ mod tests {
         assert_eq!(fill("ssh %U@%H haul", None, None, false).unwrap()[1], "db1");
         assert_eq!(fill("ssh -l%U %H haul", None, None, false).unwrap(), ["ssh", "db1", "haul"]);
         assert_eq!(fill("sudo -u %U haul", None, None, false).unwrap(), ["sudo", "-u", "me", "haul"]);
-        let values = Values { identity: None, user: None, host: "h", ipv4_only: false };
+        let values = CommandValues { identity: None, user: None, host: "h", ipv4_only: false };
         assert!(fill_in("sudo -u %U haul", values, || None).unwrap_err().contains("user@host"));
     }
 
@@ -216,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_is_filled_in_is_never_split_or_filled_again() {
-        let values = Values { identity: None, user: Some("a %H 'b"), host: "x y", ipv4_only: false };
+        let values = CommandValues { identity: None, user: Some("a %H 'b"), host: "x y", ipv4_only: false };
         assert_eq!(fill_in("r %U %H", values, || None).unwrap(), ["r", "a %H 'b", "x y"]);
     }
 

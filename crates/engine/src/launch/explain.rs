@@ -13,7 +13,7 @@ const SHOWN_LINES: usize = 3;
 
 /// Who was asked to start haul where, in words that can be pasted.
 #[derive(Debug, Clone)]
-pub(super) struct Scene {
+pub(super) struct LaunchScene {
     /// The host as the user named it.
     pub host: String,
     /// Which end it is: decides between `-S` and `-T`.
@@ -28,7 +28,7 @@ pub(super) struct Scene {
 
 /// What is left of a child that ended before haul greeted.
 #[derive(Debug, Clone)]
-pub(super) struct Remains {
+pub(super) struct FailedChild {
     /// Its status, if it ended.
     pub status: Option<ExitStatus>,
     /// What it wrote as errors.
@@ -38,10 +38,10 @@ pub(super) struct Remains {
 }
 
 /// A text of ssh's or of a login shell's, what it means, and what to do. `{}` stands for the host, `{ssh}` for the attempt.
-type Known = (&'static str, &'static str, &'static str);
+type KnownMessage = (&'static str, &'static str, &'static str);
 
 /// Looked through in this order: a more special text stands before a more general one.
-const KNOWN: &[Known] = &[
+const KNOWN: &[KnownMessage] = &[
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
         "the host key of {} is not the one that is known: it was installed anew, or someone stands in between",
@@ -96,9 +96,9 @@ const KNOWN: &[Known] = &[
     ("Connection reset by", "{} closed the connection", "look into its ssh server's log, or try it: {ssh}"),
 ];
 
-impl Scene {
+impl LaunchScene {
     /// The start ended without a greeting.
-    pub(super) fn ended(&self, remains: &Remains) -> Error {
+    pub(super) fn ended(&self, remains: &FailedChild) -> Error {
         let said = remains.stderr.iter().chain(&remains.noise);
         let known = KNOWN.iter().find(|known| said.clone().any(|line| line.contains(known.0)));
         let (what, remedy) = match (self.missing_program(remains), known) {
@@ -119,7 +119,7 @@ impl Scene {
     }
 
     /// More noise came than any banner prints.
-    pub(super) fn too_much_noise(&self, remains: &Remains) -> Error {
+    pub(super) fn too_much_noise(&self, remains: &FailedChild) -> Error {
         let what = format!("{} printed too much else before haul could speak", self.host);
         self.error(&what, remains, "let its login shell print nothing when its input is not a terminal")
     }
@@ -202,7 +202,7 @@ impl Scene {
     }
 
     /// A status that says that no program was found, and only where nothing else explains it.
-    fn missing_program(&self, remains: &Remains) -> Option<(String, String)> {
+    fn missing_program(&self, remains: &FailedChild) -> Option<(String, String)> {
         let code = remains.status?.code()?;
         let why = match code {
             126 => "cannot be executed",
@@ -217,7 +217,7 @@ impl Scene {
         })
     }
 
-    fn error(&self, what: &str, remains: &Remains, remedy: &str) -> Error {
+    fn error(&self, what: &str, remains: &FailedChild, remedy: &str) -> Error {
         let mut lines = vec![what.to_owned()];
         for (who, said) in [("it said", &remains.noise), ("ssh said", &remains.stderr)] {
             let who = if who == "ssh said" && self.own_command { "the command said" } else { who };
@@ -248,8 +248,8 @@ pub(super) fn status_words(status: Option<ExitStatus>) -> String {
 mod tests {
     use super::*;
 
-    fn scene() -> Scene {
-        Scene {
+    fn scene() -> LaunchScene {
+        LaunchScene {
             host: "ann@db1".into(),
             end: End::Target,
             attempt: "ssh -p 2222 ann@db1 true".into(),
@@ -261,7 +261,7 @@ mod tests {
     fn ended(code: i32, stderr: &[&str], noise: &[&str]) -> String {
         let own = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect();
         let status = Some(ExitStatus::from_raw(code << 8));
-        scene().ended(&Remains { status, stderr: own(stderr), noise: own(noise) }).to_string()
+        scene().ended(&FailedChild { status, stderr: own(stderr), noise: own(noise) }).to_string()
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
         let mut scene = scene();
         scene.own_command = true;
         scene.end = End::Source;
-        let remains = Remains {
+        let remains = FailedChild {
             status: Some(ExitStatus::from_raw(127 << 8)),
             stderr: vec!["bash: line 1: haul: command not found".into()],
             noise: Vec::new(),

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::explain::Remains;
-use super::scan::{Line, Scanner};
-use crate::job::hello::Greeting;
+use super::explain::FailedChild;
+use super::scan::{GreetingScanner, ScannedLine};
+use crate::job::hello::GreetingLine;
 use crate::sys::cancel::Cancel;
-use crate::sys::child::{CANCEL_POLL, Guard, is_ready};
+use crate::sys::child::{CANCEL_POLL, ChildGuard, is_ready};
 use crate::sys::prompt::Prompter;
 
 /// A child that logs in is hurried this often in all the time that it has taken so far, or more often.
@@ -24,9 +24,9 @@ const END_WAIT: Duration = Duration::from_secs(5);
 
 /// What came of listening.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum GreetResult {
     /// One of haul's lines.
-    Line(Line),
+    Line(ScannedLine),
     /// The output ended.
     Ended,
     /// More came than any banner prints.
@@ -39,43 +39,43 @@ pub(super) enum Heard {
 
 /// A child's output before it greets.
 #[derive(Debug)]
-pub(super) struct Listener {
+pub(super) struct GreetingListener {
     stdout: ChildStdout,
-    scanner: Scanner,
+    scanner: GreetingScanner,
     deadline: Option<Instant>,
     cancel: Cancel,
     /// Until it says something: then it has logged in.
-    hurried: Option<Hurried>,
+    hurried: Option<LoginDeadline>,
 }
 
 /// A child that is logging in.
 #[derive(Debug)]
-struct Hurried {
+struct LoginDeadline {
     prompter: Prompter,
     since: Instant,
 }
 
-impl Hurried {
+impl LoginDeadline {
     /// Seldom where it takes long, be it the path or somebody who looks for a password.
     fn pause(&self) -> Duration {
         (self.since.elapsed() / HURRIED_PART).clamp(HURRIED_EVERY_MIN, CANCEL_POLL)
     }
 }
 
-impl Listener {
+impl GreetingListener {
     /// Listens to `stdout` until `cancel` is set; without a deadline, as long as it is open: someone may be looking for
     /// a password.
     pub(super) fn new(stdout: ChildStdout, deadline: Option<Instant>, cancel: Cancel) -> Self {
-        Self { stdout, scanner: Scanner::default(), deadline, cancel, hurried: None }
+        Self { stdout, scanner: GreetingScanner::default(), deadline, cancel, hurried: None }
     }
 
     /// `ssh`, whose output this is, is to lose no time as long as it logs in.
-    pub(super) fn hurry(&mut self, ssh: &Guard) {
-        self.hurried = Prompter::of(ssh.id()).map(|prompter| Hurried { prompter, since: Instant::now() });
+    pub(super) fn hurry(&mut self, ssh: &ChildGuard) {
+        self.hurried = Prompter::of(ssh.id()).map(|prompter| LoginDeadline { prompter, since: Instant::now() });
     }
 
     /// The next line of haul's.
-    pub(super) fn next(&mut self) -> Heard {
+    pub(super) fn next(&mut self) -> GreetResult {
         loop {
             if let Some(over) = self.wait() {
                 return over;
@@ -83,25 +83,25 @@ impl Listener {
             self.hurried = None;
             let mut byte = [0];
             match self.stdout.read(&mut byte) {
-                Ok(0) => return Heard::Ended,
+                Ok(0) => return GreetResult::Ended,
                 Ok(_) => match self.scanner.push(byte[0]) {
-                    Ok(Some(line)) => return Heard::Line(line),
+                    Ok(Some(line)) => return GreetResult::Line(line),
                     Ok(None) => {}
-                    Err(_) => return Heard::TooMuchNoise,
+                    Err(_) => return GreetResult::TooMuchNoise,
                 },
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // A pipe that cannot be read is as good as one that ended.
-                Err(_) => return Heard::Ended,
+                Err(_) => return GreetResult::Ended,
             }
         }
     }
 
     /// The greeting, whatever comes before it; or else why there is none.
-    pub(super) fn greeting(&mut self) -> Result<Greeting, Heard> {
+    pub(super) fn greeting(&mut self) -> Result<GreetingLine, GreetResult> {
         loop {
             match self.next() {
-                Heard::Line(Line::Greeting(greeting)) => return Ok(greeting),
-                Heard::Line(_) => {}
+                GreetResult::Line(ScannedLine::Greeting(greeting)) => return Ok(greeting),
+                GreetResult::Line(_) => {}
                 other => return Err(other),
             }
         }
@@ -113,7 +113,7 @@ impl Listener {
     }
 
     /// What can be told of a child that failed. Waits for its end, and brings it about if need be.
-    pub(super) fn remains(&self, child: &mut Guard) -> Remains {
+    pub(super) fn remains(&self, child: &mut ChildGuard) -> FailedChild {
         // Were the wait to fail, the status would be unknown, which is what is told then.
         let deadline = Instant::now() + END_WAIT;
         let mut status = None;
@@ -121,22 +121,22 @@ impl Listener {
             status = child.wait(CANCEL_POLL).ok().flatten();
         }
         child.end();
-        Remains { status, stderr: child.stderr_tail(), noise: self.scanner.noise() }
+        FailedChild { status, stderr: child.stderr_tail(), noise: self.scanner.noise() }
     }
 
     /// Waits for a byte or the end; else says why it waits no longer.
-    fn wait(&mut self) -> Option<Heard> {
+    fn wait(&mut self) -> Option<GreetResult> {
         loop {
             if self.cancel.is_cancelled() {
-                return Some(Heard::Cancelled);
+                return Some(GreetResult::Cancelled);
             }
             let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let pause = self.hurried.as_ref().map_or(CANCEL_POLL, Hurried::pause);
+            let pause = self.hurried.as_ref().map_or(CANCEL_POLL, LoginDeadline::pause);
             if is_ready(&self.stdout, PollFlags::IN, left.map_or(pause, |left| left.min(pause))) {
                 return None;
             }
             if left.is_some_and(|left| left.is_zero()) {
-                return Some(Heard::TimedOut);
+                return Some(GreetResult::TimedOut);
             }
             self.hurried = self.hurried.take().filter(|hurried| hurried.prompter.prompt());
         }
@@ -161,7 +161,7 @@ mod tests {
         let spawned = spawn(Command::new("bash").args(["-c", &script])).unwrap();
         let (mut accepted, _) = server.accept().unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
-        let mut listener = Listener::new(spawned.stdout, Some(deadline), Cancel::new());
+        let mut listener = GreetingListener::new(spawned.stdout, Some(deadline), Cancel::new());
         listener.hurry(&spawned.guard);
         let listening = thread::spawn(move || (listener.greeting().is_ok(), listener.hurried.is_some()));
         while is_prompt(spawned.guard.id()) != Some(true) {

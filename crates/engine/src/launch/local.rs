@@ -5,16 +5,16 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::job::error::Error;
-use crate::job::spec::Program;
+use crate::job::spec::WorkerProgram;
 use crate::sys::cancel::Cancel;
 
-use super::Started;
+use super::StartedWorker;
 use super::explain::status_words;
-use super::greet::{Heard, Listener};
+use super::greet::{GreetResult, GreetingListener};
 use crate::job::End;
-use crate::job::hello::{Greeting, PROTOCOL};
+use crate::job::hello::{GreetingLine, PROTOCOL};
 use crate::job::own_executable::{BY_PROC, own_executable};
-use crate::job::spec::{Options, Piped};
+use crate::job::spec::{JobOptions, PipeEnd};
 use crate::sys::child::spawn;
 use crate::sys::handed::hand_over;
 use std::io;
@@ -29,17 +29,17 @@ const GREETING_WAIT: Duration = Duration::from_secs(30);
 
 /// The caller's own standard input and output, where a worker here is to have them.
 #[derive(Debug, Clone, Default)]
-pub struct Standard {
+pub struct InheritedStdio {
     input: Option<Arc<OwnedFd>>,
     output: Option<Arc<OwnedFd>>,
 }
 
-impl Standard {
+impl InheritedStdio {
     /// As a job wants it.
-    pub fn of(options: &Options) -> Self {
-        let standard = |piped: &Option<Piped>| match piped {
-            Some(Piped::Standard(fd)) => Some(Arc::clone(fd)),
-            Some(Piped::Named | Piped::Growing(_)) | None => None,
+    pub fn of(options: &JobOptions) -> Self {
+        let standard = |piped: &Option<PipeEnd>| match piped {
+            Some(PipeEnd::Standard(fd)) => Some(Arc::clone(fd)),
+            Some(PipeEnd::Named | PipeEnd::Growing(_)) | None => None,
         };
         Self { input: standard(&options.source_pipe), output: standard(&options.target_pipe) }
     }
@@ -58,7 +58,12 @@ impl Standard {
 
 /// Starts `program` as a worker here, in this process's group. Blocks until it has greeted, at most 30 s, or until
 /// `cancel` is set; whatever the error, the process is gone by then.
-pub fn start_local(program: &Program, end: End, standard: &Standard, cancel: &Cancel) -> Result<Started, Error> {
+pub fn start_local(
+    program: &WorkerProgram,
+    end: End,
+    standard: &InheritedStdio,
+    cancel: &Cancel,
+) -> Result<StartedWorker, Error> {
     let mut command = Command::new(&program.executable);
     command.args(&program.worker_arguments);
     let spawned = standard.hand_over(&mut command).and_then(|()| spawn(&mut command)).map_err(|error| {
@@ -74,10 +79,10 @@ pub fn start_local(program: &Program, end: End, standard: &Standard, cancel: &Ca
         ))
     })?;
     let mut child = spawned.guard;
-    let mut listener = Listener::new(spawned.stdout, Some(Instant::now() + GREETING_WAIT), cancel.clone());
+    let mut listener = GreetingListener::new(spawned.stdout, Some(Instant::now() + GREETING_WAIT), cancel.clone());
     let why = match listener.greeting() {
         Ok(greeting) if greeting.protocol == PROTOCOL => {
-            return Ok(Started {
+            return Ok(StartedWorker {
                 peer: None,
                 to_worker: spawned.stdin,
                 from_worker: listener.into_stdout(),
@@ -87,7 +92,7 @@ pub fn start_local(program: &Program, end: End, standard: &Standard, cancel: &Ca
                 host_label: LABEL.to_owned(),
             });
         }
-        Ok(Greeting { version, protocol }) => {
+        Ok(GreetingLine { version, protocol }) => {
             return Err(failed(
                 end,
                 program,
@@ -98,13 +103,13 @@ pub fn start_local(program: &Program, end: End, standard: &Standard, cancel: &Ca
         Err(why) => why,
     };
     match why {
-        Heard::Cancelled => Err(Error::Interrupted),
-        Heard::TimedOut => {
+        GreetResult::Cancelled => Err(Error::Interrupted),
+        GreetResult::TimedOut => {
             let why = format!("it said nothing for {} s", GREETING_WAIT.as_secs());
             child.end();
             Err(failed(end, program, &why, &child.stderr_tail()))
         }
-        Heard::Line(_) | Heard::Ended | Heard::TooMuchNoise => {
+        GreetResult::Line(_) | GreetResult::Ended | GreetResult::TooMuchNoise => {
             let remains = listener.remains(&mut child);
             let said: Vec<String> = remains.noise.into_iter().chain(remains.stderr).collect();
             Err(failed(end, program, &status_words(remains.status), &said))
@@ -112,7 +117,7 @@ pub fn start_local(program: &Program, end: End, standard: &Standard, cancel: &Ca
     }
 }
 
-fn failed(end: End, program: &Program, why: &str, said: &[String]) -> Error {
+fn failed(end: End, program: &WorkerProgram, why: &str, said: &[String]) -> Error {
     let which = match end {
         End::Source => "source",
         End::Target => "target",
@@ -132,15 +137,16 @@ mod tests {
     use crate::job::hello::VERSION;
 
     /// A "program" that is a shell with the given script.
-    fn program(script: &str) -> Program {
+    fn program(script: &str) -> WorkerProgram {
         let worker_arguments = ["10", "sh", "-c", script].iter().map(Into::into).collect();
-        Program { executable: PathBuf::from("/usr/bin/timeout"), worker_arguments }
+        WorkerProgram { executable: PathBuf::from("/usr/bin/timeout"), worker_arguments }
     }
 
     #[test]
     fn a_worker_that_greets_can_be_talked_to() {
         let script = format!("echo noise; printf '\\nHAUL-WORKER 1 {VERSION}\\n\\n\\000binary'; cat");
-        let mut started = start_local(&program(&script), End::Source, &Standard::default(), &Cancel::new()).unwrap();
+        let mut started =
+            start_local(&program(&script), End::Source, &InheritedStdio::default(), &Cancel::new()).unwrap();
         started.to_worker.write_all(b"echoed").unwrap();
         drop(started.to_worker);
         let mut all = Vec::new();
@@ -155,7 +161,7 @@ mod tests {
         let error = start_local(
             &program("echo 'no such option' >&2; exit 7"),
             End::Target,
-            &Standard::default(),
+            &InheritedStdio::default(),
             &Cancel::new(),
         )
         .unwrap_err()
@@ -168,14 +174,15 @@ mod tests {
         let error = start_local(
             &program("printf '\\nHAUL-WORKER 9 5.0\\n'; cat"),
             End::Target,
-            &Standard::default(),
+            &InheritedStdio::default(),
             &Cancel::new(),
         )
         .unwrap_err()
         .to_string();
         assert!(error.contains("haul 5.0 with protocol 9, not 1"), "{error}");
-        let missing = Program { executable: "/nonexistent/haul".into(), worker_arguments: Vec::new() };
-        let error = start_local(&missing, End::Source, &Standard::default(), &Cancel::new()).unwrap_err().to_string();
+        let missing = WorkerProgram { executable: "/nonexistent/haul".into(), worker_arguments: Vec::new() };
+        let error =
+            start_local(&missing, End::Source, &InheritedStdio::default(), &Cancel::new()).unwrap_err().to_string();
         assert!(error.starts_with("cannot start /nonexistent/haul as a worker"), "{error}");
     }
 
@@ -188,7 +195,7 @@ mod tests {
             stop.cancel();
         });
         let begun = Instant::now();
-        let error = start_local(&program("cat"), End::Source, &Standard::default(), &cancel).unwrap_err();
+        let error = start_local(&program("cat"), End::Source, &InheritedStdio::default(), &cancel).unwrap_err();
         assert!(matches!(error, Error::Interrupted) && begun.elapsed() < Duration::from_secs(5), "{error}");
         stopping.join().unwrap();
     }

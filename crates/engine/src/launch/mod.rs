@@ -26,10 +26,10 @@ pub(crate) mod tests;
 use std::net::IpAddr;
 use std::process::{ChildStdin, ChildStdout};
 
-use crate::sys::child::Guard;
+use crate::sys::child::ChildGuard;
 
 pub use executable::verify_own_executable;
-pub use local::{Standard, start_local};
+pub use local::{InheritedStdio, start_local};
 pub use remote::start_remote;
 pub use script::is_deployed;
 pub use served::{label as served_label, start_served};
@@ -37,13 +37,13 @@ pub(crate) use ssh::words as ssh_words;
 
 /// A worker that has greeted.
 #[derive(Debug)]
-pub struct Started {
+pub struct StartedWorker {
     /// Its standard input. Nothing has been written to it that it has not read.
     pub to_worker: ChildStdin,
     /// Its standard output, right after the greeting line.
     pub from_worker: ChildStdout,
     /// The process that was started here: the worker itself, or ssh. Dropping it ends it.
-    pub child: Guard,
+    pub child: ChildGuard,
     /// The version that the worker greeted with.
     pub version: String,
     /// Where haul was put on the host by this start (escaped), if it was.

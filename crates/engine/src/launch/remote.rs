@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 use haul_proto::path::escape;
 
 use crate::job::error::Error;
-use crate::job::spec::{Access, Host, Program};
+use crate::job::spec::{Host, RemoteAccess, WorkerProgram};
 use crate::sys::cancel::Cancel;
 use crate::sys::prompt::Prompter;
 
 use super::executable::Executable;
-use super::explain::Scene;
-use super::greet::{Heard, Listener};
-use super::scan::Line;
-use super::script::{Placement, Request, plain_arguments, remote_command};
-use super::ssh::{Remote, arguments, own_command, own_words, quoted, scene};
-use super::{Standard, Started, start_local};
+use super::explain::LaunchScene;
+use super::greet::{GreetResult, GreetingListener};
+use super::scan::ScannedLine;
+use super::script::{Placement, ScriptRequest, plain_arguments, remote_command};
+use super::ssh::{SshRemote, arguments, own_command, own_words, quoted, scene};
+use super::{InheritedStdio, StartedWorker, start_local};
 use crate::job::End;
 use crate::job::hello::PROTOCOL;
-use crate::sys::child::{Patient, Spawned, spawn};
+use crate::sys::child::{CancellableStdin, SpawnedChild, spawn};
 
 /// A worker greets within this many times the time that ssh has to connect, where it has one: somebody may be typing.
 const GREETING_PART: u32 = 5;
@@ -34,10 +34,10 @@ const GREETING_PART: u32 = 5;
 pub fn start_remote(
     host: &Host,
     end: End,
-    access: &Access,
-    program: &Program,
+    access: &RemoteAccess,
+    program: &WorkerProgram,
     cancel: &Cancel,
-) -> Result<Started, Error> {
+) -> Result<StartedWorker, Error> {
     start_through(OsStr::new("ssh"), host, end, access, program, cancel)
 }
 
@@ -46,12 +46,14 @@ pub(super) fn start_through(
     ssh: &OsStr,
     host: &Host,
     end: End,
-    access: &Access,
-    program: &Program,
+    access: &RemoteAccess,
+    program: &WorkerProgram,
     cancel: &Cancel,
-) -> Result<Started, Error> {
-    let Host::Remote { user, name } = host else { return start_local(program, end, &Standard::default(), cancel) };
-    let remote = Remote { user: user.as_deref(), name };
+) -> Result<StartedWorker, Error> {
+    let Host::Remote { user, name } = host else {
+        return start_local(program, end, &InheritedStdio::default(), cancel);
+    };
+    let remote = SshRemote { user: user.as_deref(), name };
     remote.check()?;
     let scene = scene(remote, access, end);
     if let Some(template) = own_command(access, end) {
@@ -63,23 +65,28 @@ pub(super) fn start_through(
 }
 
 /// Starts a command of the user's own; nothing is put anywhere.
-fn start_own(words: &[OsString], mut scene: Scene, access: &Access, cancel: &Cancel) -> Result<Started, Error> {
+fn start_own(
+    words: &[OsString],
+    mut scene: LaunchScene,
+    access: &RemoteAccess,
+    cancel: &Cancel,
+) -> Result<StartedWorker, Error> {
     let (program, rest) = words.split_first().ok_or_else(|| Error::Usage("the command is empty".into()))?;
     scene.attempt = quoted(words);
     let spawned = spawn(Command::new(program).args(rest)).map_err(|error| not_started(program, &error))?;
-    Conversation::new(spawned, scene, None, Forbidden::NotAsked, access, cancel).run()
+    LaunchConversation::new(spawned, scene, None, PlacementRefusal::NotAsked, access, cancel).run()
 }
 
 /// Starts what the script finds or places.
 pub(super) fn start_scripted(
     ssh: &OsStr,
     mut arguments: Vec<OsString>,
-    scene: Scene,
-    access: &Access,
+    scene: LaunchScene,
+    access: &RemoteAccess,
     executable: Executable,
-    program: &Program,
+    program: &WorkerProgram,
     cancel: &Cancel,
-) -> Result<Started, Error> {
+) -> Result<StartedWorker, Error> {
     let worker_arguments = plain_arguments(&program.worker_arguments)
         .ok_or_else(|| Error::Failed("a worker's arguments must be plain words to be used on another host".into()))?;
     let token = token()?;
@@ -89,23 +96,23 @@ pub(super) fn start_scripted(
         token: &token,
     });
     let forbidden = match (access.deploy, &placement) {
-        (_, Some(_)) => Forbidden::No,
-        (false, None) => Forbidden::ByUser,
-        (true, None) => Forbidden::NotStatic,
+        (_, Some(_)) => PlacementRefusal::No,
+        (false, None) => PlacementRefusal::ByUser,
+        (true, None) => PlacementRefusal::NotStatic,
     };
-    let request = Request { sha256: executable.sha256(), arguments: &worker_arguments, placement };
+    let request = ScriptRequest { sha256: executable.sha256(), arguments: &worker_arguments, placement };
     arguments.push(remote_command(&request).into());
     let mut spawned = spawn(Command::new(ssh).args(&arguments)).map_err(|error| not_started(ssh, &error))?;
     spawned.guard.is_messenger();
-    let payload = (forbidden == Forbidden::No).then_some(executable);
-    let mut conversation = Conversation::new(spawned, scene, payload, forbidden, access, cancel);
+    let payload = (forbidden == PlacementRefusal::No).then_some(executable);
+    let mut conversation = LaunchConversation::new(spawned, scene, payload, forbidden, access, cancel);
     conversation.listener.hurry(&conversation.child);
     conversation.run()
 }
 
 /// Whether haul may be put there, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Forbidden {
+enum PlacementRefusal {
     No,
     ByUser,
     NotStatic,
@@ -113,34 +120,34 @@ enum Forbidden {
 }
 
 /// What is said until a worker has greeted.
-struct Conversation {
-    listener: Listener,
+struct LaunchConversation {
+    listener: GreetingListener,
     /// How long it may take, where that is bounded.
     patience: Option<Duration>,
     to_worker: ChildStdin,
-    child: crate::sys::child::Guard,
-    scene: Scene,
+    child: crate::sys::child::ChildGuard,
+    scene: LaunchScene,
     payload: Option<Executable>,
-    forbidden: Forbidden,
+    forbidden: PlacementRefusal,
     cancel: Cancel,
     found: String,
     system: String,
     deployed: Option<String>,
 }
 
-impl Conversation {
+impl LaunchConversation {
     fn new(
-        spawned: Spawned,
-        scene: Scene,
+        spawned: SpawnedChild,
+        scene: LaunchScene,
         payload: Option<Executable>,
-        forbidden: Forbidden,
-        access: &Access,
+        forbidden: PlacementRefusal,
+        access: &RemoteAccess,
         cancel: &Cancel,
     ) -> Self {
         let patience = access.connect_timeout.map(|timeout| GREETING_PART * timeout);
         let deadline = patience.map(|patience| Instant::now() + patience);
         Self {
-            listener: Listener::new(spawned.stdout, deadline, cancel.clone()),
+            listener: GreetingListener::new(spawned.stdout, deadline, cancel.clone()),
             patience,
             cancel: cancel.clone(),
             to_worker: spawned.stdin,
@@ -154,30 +161,30 @@ impl Conversation {
         }
     }
 
-    fn run(mut self) -> Result<Started, Error> {
+    fn run(mut self) -> Result<StartedWorker, Error> {
         loop {
             match self.listener.next() {
-                Heard::Line(Line::Greeting(greeting)) if greeting.protocol == PROTOCOL => {
+                GreetResult::Line(ScannedLine::Greeting(greeting)) if greeting.protocol == PROTOCOL => {
                     return Ok(self.started(greeting.version));
                 }
-                Heard::Line(Line::Greeting(greeting)) => {
+                GreetResult::Line(ScannedLine::Greeting(greeting)) => {
                     return Err(self.scene.other_protocol(&greeting.version, greeting.protocol, PROTOCOL));
                 }
-                Heard::Line(Line::Absent { system, found }) => (self.system, self.found) = (system, found),
-                Heard::Line(Line::Ready) => self.send()?,
-                Heard::Line(Line::Placed(path)) => self.deployed = Some(path),
-                Heard::Line(Line::Cannot { code, detail }) => return Err(self.cannot(&code, &detail)),
-                Heard::Cancelled => return Err(Error::Interrupted),
-                Heard::TooMuchNoise => {
+                GreetResult::Line(ScannedLine::Absent { system, found }) => (self.system, self.found) = (system, found),
+                GreetResult::Line(ScannedLine::Ready) => self.send()?,
+                GreetResult::Line(ScannedLine::Placed(path)) => self.deployed = Some(path),
+                GreetResult::Line(ScannedLine::Cannot { code, detail }) => return Err(self.cannot(&code, &detail)),
+                GreetResult::Cancelled => return Err(Error::Interrupted),
+                GreetResult::TooMuchNoise => {
                     self.child.end();
                     let remains = self.listener.remains(&mut self.child);
                     return Err(self.scene.too_much_noise(&remains));
                 }
-                Heard::TimedOut => {
+                GreetResult::TimedOut => {
                     self.child.end();
                     return Err(self.scene.silent(self.patience.unwrap_or_default()));
                 }
-                Heard::Ended => {
+                GreetResult::Ended => {
                     let remains = self.listener.remains(&mut self.child);
                     return Err(self.scene.ended(&remains));
                 }
@@ -193,7 +200,7 @@ impl Conversation {
                 self.scene.host
             )));
         };
-        match payload.send(&mut Patient { pipe: &mut self.to_worker, cancel: &self.cancel }) {
+        match payload.send(&mut CancellableStdin { pipe: &mut self.to_worker, cancel: &self.cancel }) {
             Err(_) if self.cancel.is_cancelled() => Err(Error::Interrupted),
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Failed(format!(
                 "haul's own executable could not be sent to {}: {error}\nrun it again; it may have been replaced meanwhile",
@@ -209,7 +216,7 @@ impl Conversation {
             return self.scene.cannot(code, detail, &self.found);
         }
         let (why, remedy) = match self.forbidden {
-            Forbidden::NotStatic => (
+            PlacementRefusal::NotStatic => (
                 "this haul is not a static executable and cannot be put on another host",
                 Some("build it with `cargo xtask dist`"),
             ),
@@ -218,8 +225,8 @@ impl Conversation {
         self.scene.not_allowed(&self.found, why, remedy)
     }
 
-    fn started(self, version: String) -> Started {
-        Started {
+    fn started(self, version: String) -> StartedWorker {
+        StartedWorker {
             peer: Prompter::of(self.child.id()).and_then(|ssh| ssh.peer()),
             to_worker: self.to_worker,
             from_worker: self.listener.into_stdout(),
@@ -231,7 +238,7 @@ impl Conversation {
     }
 }
 
-fn open_executable(program: &Program) -> Result<Executable, Error> {
+fn open_executable(program: &WorkerProgram) -> Result<Executable, Error> {
     Executable::open(&program.executable).map_err(|error| {
         let path = escape(program.executable.as_os_str().as_encoded_bytes());
         Error::Failed(format!(

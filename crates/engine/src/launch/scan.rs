@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use haul_proto::path::escape;
 
-use crate::job::hello::{Greeting, parse_greeting};
+use crate::job::hello::{GreetingLine, parse_greeting};
 
 /// How much noise may come before the greeting, in bytes.
 pub(super) const MAX_NOISE: usize = 64 * 1024;
@@ -21,9 +21,9 @@ const MAX_LINE: usize = 8 * 1024;
 
 /// A line that means something.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum ScannedLine {
     /// A worker runs; binary follows.
-    Greeting(Greeting),
+    Greeting(GreetingLine),
     /// The script found no haul to start. Text as it came, escaped.
     Absent {
         /// `uname -s` and `uname -m`.
@@ -46,19 +46,19 @@ pub(super) enum Line {
 
 /// More than [`MAX_NOISE`] bytes came and none of them was a greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooMuchNoise;
+pub(super) struct NoGreeting;
 
 /// Takes bytes, gives lines.
 #[derive(Debug, Default)]
-pub(super) struct Scanner {
+pub(super) struct GreetingScanner {
     line: Vec<u8>,
     noise: VecDeque<u8>,
     noise_bytes: usize,
 }
 
-impl Scanner {
+impl GreetingScanner {
     /// Takes the next byte. Gives a line when the byte ended one.
-    pub(super) fn push(&mut self, byte: u8) -> Result<Option<Line>, TooMuchNoise> {
+    pub(super) fn push(&mut self, byte: u8) -> Result<Option<ScannedLine>, NoGreeting> {
         if byte != b'\n' && self.line.len() < MAX_LINE {
             self.line.push(byte);
             return self.within_limit();
@@ -88,31 +88,31 @@ impl Scanner {
         self.noise.drain(..surplus);
     }
 
-    fn within_limit(&self) -> Result<Option<Line>, TooMuchNoise> {
-        if self.noise_bytes + self.line.len() > MAX_NOISE { Err(TooMuchNoise) } else { Ok(None) }
+    fn within_limit(&self) -> Result<Option<ScannedLine>, NoGreeting> {
+        if self.noise_bytes + self.line.len() > MAX_NOISE { Err(NoGreeting) } else { Ok(None) }
     }
 }
 
 /// Reads a line without its line feed.
-fn parse(line: &[u8]) -> Option<Line> {
+fn parse(line: &[u8]) -> Option<ScannedLine> {
     if let Some(greeting) = parse_greeting(line) {
-        return Some(Line::Greeting(greeting));
+        return Some(ScannedLine::Greeting(greeting));
     }
     if let Some(rest) = line.strip_prefix(b"HAUL-ABSENT ") {
         let text = escape(rest);
         let mut words = text.splitn(3, ' ');
         let (system, machine, found) = (words.next()?, words.next()?, words.next()?);
-        return Some(Line::Absent { system: format!("{system} {machine}"), found: found.to_owned() });
+        return Some(ScannedLine::Absent { system: format!("{system} {machine}"), found: found.to_owned() });
     }
     if let Some(rest) = line.strip_prefix(b"HAUL-CANNOT ") {
         let text = escape(rest);
         let (code, detail) = text.split_once(' ').unwrap_or((&text, ""));
-        return Some(Line::Cannot { code: code.to_owned(), detail: detail.trim().to_owned() });
+        return Some(ScannedLine::Cannot { code: code.to_owned(), detail: detail.trim().to_owned() });
     }
     if let Some(rest) = line.strip_prefix(b"HAUL-PLACED ") {
-        return Some(Line::Placed(escape(rest)));
+        return Some(ScannedLine::Placed(escape(rest)));
     }
-    (line == b"HAUL-READY").then_some(Line::Ready)
+    (line == b"HAUL-READY").then_some(ScannedLine::Ready)
 }
 
 #[cfg(test)]
@@ -123,8 +123,8 @@ mod tests {
     use crate::job::hello::greeting_line;
 
     /// The lines in `bytes` and how many bytes had been taken at each.
-    fn scan(bytes: &[u8]) -> (Vec<(Line, usize)>, Scanner) {
-        let mut scanner = Scanner::default();
+    fn scan(bytes: &[u8]) -> (Vec<(ScannedLine, usize)>, GreetingScanner) {
+        let mut scanner = GreetingScanner::default();
         let mut lines = Vec::new();
         for (at, &byte) in bytes.iter().enumerate() {
             if let Some(line) = scanner.push(byte).expect("not too much noise") {
@@ -141,7 +141,7 @@ mod tests {
             bytes.extend(greeting_line().bytes());
             let (lines, _) = scan(&bytes);
             prop_assert_eq!(lines.len(), 1);
-            prop_assert!(matches!(lines[0].0, Line::Greeting(_)));
+            prop_assert!(matches!(lines[0].0, ScannedLine::Greeting(_)));
             prop_assert_eq!(lines[0].1, bytes.len());
         }
 
@@ -153,7 +153,7 @@ mod tests {
             bytes.extend(greeting_line().bytes());
             let (lines, _) = scan(&bytes);
             let last = lines.last().expect("a line");
-            prop_assert!(matches!(&last.0, Line::Greeting(g) if g.protocol == 1));
+            prop_assert!(matches!(&last.0, ScannedLine::Greeting(g) if g.protocol == 1));
             prop_assert_eq!(last.1, bytes.len());
         }
     }
@@ -162,13 +162,16 @@ mod tests {
     fn every_line_of_the_script_is_understood() {
         let text = b"motd\nHAUL-ABSENT Linux aarch64 other /usr/bin/haul haul 0.0.9 protocol 1\n\nHAUL-READY\n\nHAUL-PLACED /home/a b/haul\n\nHAUL-CANNOT no-space  head: \x1b[1m\n\nHAUL-CANNOT noexec\n";
         let (lines, scanner) = scan(text);
-        let lines: Vec<Line> = lines.into_iter().map(|(line, _)| line).collect();
+        let lines: Vec<ScannedLine> = lines.into_iter().map(|(line, _)| line).collect();
         let expected = [
-            Line::Absent { system: "Linux aarch64".into(), found: "other /usr/bin/haul haul 0.0.9 protocol 1".into() },
-            Line::Ready,
-            Line::Placed("/home/a b/haul".into()),
-            Line::Cannot { code: "no-space".into(), detail: "head: \\u{1b}[1m".into() },
-            Line::Cannot { code: "noexec".into(), detail: String::new() },
+            ScannedLine::Absent {
+                system: "Linux aarch64".into(),
+                found: "other /usr/bin/haul haul 0.0.9 protocol 1".into(),
+            },
+            ScannedLine::Ready,
+            ScannedLine::Placed("/home/a b/haul".into()),
+            ScannedLine::Cannot { code: "no-space".into(), detail: "head: \\u{1b}[1m".into() },
+            ScannedLine::Cannot { code: "noexec".into(), detail: String::new() },
         ];
         assert_eq!(lines, expected);
         assert_eq!(scanner.noise(), ["motd"]);
@@ -179,7 +182,7 @@ mod tests {
         for text in ["x".repeat(MAX_NOISE), "x\n".repeat(MAX_NOISE / 2)] {
             let (lines, mut scanner) = scan(text.as_bytes());
             assert!(lines.is_empty());
-            assert_eq!(scanner.push(b'x'), Err(TooMuchNoise));
+            assert_eq!(scanner.push(b'x'), Err(NoGreeting));
             assert!(scanner.line.len() <= MAX_LINE + 1 && scanner.noise.len() <= KEPT_NOISE);
         }
     }

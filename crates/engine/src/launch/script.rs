@@ -23,7 +23,7 @@ const TOKEN_LENGTH: usize = 16;
 
 /// What the script is told.
 #[derive(Debug, Clone)]
-pub(super) struct Request<'a> {
+pub(super) struct ScriptRequest<'a> {
     /// SHA-256 of the executable, 64 hexadecimal digits: tools of most hosts know it.
     pub sha256: &'a str,
     /// The arguments that make haul a worker, as [`plain_arguments`] gives them.
@@ -220,7 +220,7 @@ exec "$f" @WORKER@;
 "#;
 
 /// The remote command: one line, for any login shell.
-pub(super) fn remote_command(request: &Request<'_>) -> String {
+pub(super) fn remote_command(request: &ScriptRequest<'_>) -> String {
     let mut script = [FUNCTIONS, FIND].concat();
     match &request.placement {
         None => script.push_str(FORBIDDEN),
@@ -265,9 +265,9 @@ mod tests {
 
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    fn request(deploy: bool) -> Request<'static> {
+    fn request(deploy: bool) -> ScriptRequest<'static> {
         let placement = Placement { system: "Linux x86_64", size: 12_345, token: "00ff" };
-        Request { sha256: HEX, arguments: "worker", placement: deploy.then_some(placement) }
+        ScriptRequest { sha256: HEX, arguments: "worker", placement: deploy.then_some(placement) }
     }
 
     #[test]

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use haul_proto::path::escape;
 
 use crate::job::error::Error;
-use crate::job::spec::{Host, Program};
+use crate::job::spec::{Host, WorkerProgram};
 use crate::sys::cancel::Cancel;
 use crate::sys::prompt::Prompter;
 
-use super::Started;
-use super::greet::{Heard, Listener};
+use super::StartedWorker;
+use super::greet::{GreetResult, GreetingListener};
 use crate::job::End;
 use crate::job::hello::PROTOCOL;
 use crate::sys::child::spawn;
@@ -23,7 +23,7 @@ const GREETING_WAIT: Duration = Duration::from_secs(45);
 
 /// Starts a worker on `host`, which is served. Blocks until it has greeted, at most 45 s, or until `cancel` is set;
 /// whatever the error, no process is left.
-pub fn start_served(host: &Host, end: End, program: &Program, cancel: &Cancel) -> Result<Started, Error> {
+pub fn start_served(host: &Host, end: End, program: &WorkerProgram, cancel: &Cancel) -> Result<StartedWorker, Error> {
     let Host::Served { name, port, directory, pass } = host else {
         return Err(Error::Usage(format!("the {} is not served", end_word(end))));
     };
@@ -41,9 +41,9 @@ pub fn start_served(host: &Host, end: End, program: &Program, cancel: &Cancel) -
     // One that has ended says why itself.
     let _ = spawned.stdin.write_all(format!("{}\n", proof).as_bytes());
     let mut child = spawned.guard;
-    let mut listener = Listener::new(spawned.stdout, Some(Instant::now() + GREETING_WAIT), cancel.clone());
+    let mut listener = GreetingListener::new(spawned.stdout, Some(Instant::now() + GREETING_WAIT), cancel.clone());
     match listener.greeting() {
-        Ok(greeting) if greeting.protocol == PROTOCOL => Ok(Started {
+        Ok(greeting) if greeting.protocol == PROTOCOL => Ok(StartedWorker {
             peer: Prompter::of(child.id()).and_then(|dial| dial.peer()),
             to_worker: spawned.stdin,
             from_worker: listener.into_stdout(),
@@ -56,8 +56,8 @@ pub fn start_served(host: &Host, end: End, program: &Program, cancel: &Cancel) -
             "{label}: haul {} serves there, with protocol {}, and this one speaks {PROTOCOL}\nuse the same version at both ends",
             greeting.version, greeting.protocol
         ))),
-        Err(Heard::Cancelled) => Err(Error::Interrupted),
-        Err(Heard::TimedOut) => {
+        Err(GreetResult::Cancelled) => Err(Error::Interrupted),
+        Err(GreetResult::TimedOut) => {
             child.end();
             Err(Error::Connect(format!("{label}: nothing was heard for {} s", GREETING_WAIT.as_secs())))
         }

@@ -6,10 +6,10 @@ use std::fs;
 use haul_proto::path::escape;
 
 use crate::job::error::Error;
-use crate::job::spec::{Access, Family, Program};
+use crate::job::spec::{AddressFamily, RemoteAccess, WorkerProgram};
 
-use super::command::{Values, fill_in, quote};
-use super::explain::Scene;
+use super::command::{CommandValues, fill_in, quote};
+use super::explain::LaunchScene;
 use crate::job::End;
 
 /// Where an administrator might put haul; used in what is suggested.
@@ -21,14 +21,14 @@ const UNANSWERED: u32 = 3;
 
 /// A remote host as ssh wants it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Remote<'a> {
+pub(super) struct SshRemote<'a> {
     /// The account, where one was named.
     pub user: Option<&'a str>,
     /// Name or address.
     pub name: &'a str,
 }
 
-impl Remote<'_> {
+impl SshRemote<'_> {
     /// As the user named it.
     pub(super) fn label(&self) -> String {
         match self.user {
@@ -48,7 +48,7 @@ impl Remote<'_> {
 }
 
 /// The `-S` or `-T` that is for this end.
-pub(super) fn own_command(access: &Access, end: End) -> Option<&str> {
+pub(super) fn own_command(access: &RemoteAccess, end: End) -> Option<&str> {
     match end {
         End::Source => access.source_command.as_deref(),
         End::Target => access.target_command.as_deref(),
@@ -59,7 +59,7 @@ pub(super) fn own_command(access: &Access, end: End) -> Option<&str> {
 ///
 /// No X11, no terminal and no escape character, and an end where the other host is gone without a word; all else is
 /// as ssh's configuration says. Of an option that is given twice ssh takes the first, so the user's own come before.
-pub(super) fn arguments(remote: Remote<'_>, access: &Access) -> Vec<OsString> {
+pub(super) fn arguments(remote: SshRemote<'_>, access: &RemoteAccess) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = ["-x", "-T", "-e", "none"].iter().map(Into::into).collect();
     arguments.extend(choices(access));
     arguments.extend(notice_loss(access).into_iter().flat_map(|option| ["-o".into(), option.into()]));
@@ -71,13 +71,13 @@ pub(super) fn arguments(remote: Remote<'_>, access: &Access) -> Vec<OsString> {
 }
 
 /// [`arguments`] for a command that is no worker's.
-pub(crate) fn words(user: Option<&str>, name: &str, access: &Access) -> Result<Vec<OsString>, Error> {
-    let remote = Remote { user, name };
+pub(crate) fn words(user: Option<&str>, name: &str, access: &RemoteAccess) -> Result<Vec<OsString>, Error> {
+    let remote = SshRemote { user, name };
     remote.check()?;
     Ok(arguments(remote, access))
 }
 
-fn notice_loss(access: &Access) -> Vec<String> {
+fn notice_loss(access: &RemoteAccess) -> Vec<String> {
     let every_s = (access.silence / UNANSWERED).as_secs().max(1);
     let mut options = vec![format!("ServerAliveInterval={every_s}"), format!("ServerAliveCountMax={UNANSWERED}")];
     options.extend(access.connect_timeout.map(|timeout| format!("ConnectTimeout={}", timeout.as_secs().max(1))));
@@ -87,16 +87,16 @@ fn notice_loss(access: &Access) -> Vec<String> {
 /// The words of the user's own command, made a worker.
 pub(super) fn own_words(
     template: &str,
-    remote: Remote<'_>,
-    access: &Access,
+    remote: SshRemote<'_>,
+    access: &RemoteAccess,
     end: End,
-    program: &Program,
+    program: &WorkerProgram,
 ) -> Result<Vec<OsString>, Error> {
-    let values = Values {
+    let values = CommandValues {
         identity: access.identity.as_deref(),
         user: remote.user,
         host: remote.name,
-        ipv4_only: access.family == Some(Family::V4),
+        ipv4_only: access.family == Some(AddressFamily::V4),
     };
     let mut words = fill_in(template, values, local_user).map_err(|why| {
         let option = if end == End::Source { "-S" } else { "-T" };
@@ -107,13 +107,13 @@ pub(super) fn own_words(
 }
 
 /// Who is asked where, for messages.
-pub(super) fn scene(remote: Remote<'_>, access: &Access, end: End) -> Scene {
+pub(super) fn scene(remote: SshRemote<'_>, access: &RemoteAccess, end: End) -> LaunchScene {
     let mut attempt = vec![OsString::from("ssh")];
     attempt.extend(choices(access));
     attempt.extend(
         [remote.user.map_or_else(String::new, |user| format!("{user}@")) + remote.name, "true".into()].map(Into::into),
     );
-    Scene {
+    LaunchScene {
         host: remote.label(),
         end,
         attempt: quoted(&attempt),
@@ -129,7 +129,7 @@ pub(super) fn quoted(words: &[OsString]) -> String {
 }
 
 /// The options that the user chose, for ssh.
-fn choices(access: &Access) -> Vec<OsString> {
+fn choices(access: &RemoteAccess) -> Vec<OsString> {
     let mut words: Vec<OsString> = access.family.map(|family| family.option().into()).into_iter().collect();
     if let Some(identity) = &access.identity {
         words.extend(["-i".into(), identity.clone().into_os_string()]);
@@ -144,7 +144,7 @@ fn choices(access: &Access) -> Vec<OsString> {
 }
 
 /// A `-S` or `-T` command, quoted, that does what these choices do with a haul at a given place.
-fn example(access: &Access) -> String {
+fn example(access: &RemoteAccess) -> String {
     let mut words = vec!["ssh".to_owned()];
     words.extend(access.identity.as_ref().map(|_| "%I".to_owned()));
     words.extend(access.port.map(|port| format!("-p {port}")));
@@ -173,18 +173,18 @@ mod tests {
         words.iter().map(|word| word.to_str().unwrap()).collect()
     }
 
-    fn access() -> Access {
-        Access {
+    fn access() -> RemoteAccess {
+        RemoteAccess {
             identity: Some("k/id".into()),
             port: Some(2222),
             ssh_options: vec!["ProxyJump=gate".into(), "ControlPath=/x y/%h".into()],
-            ..Access::default()
+            ..RemoteAccess::default()
         }
     }
 
     #[test]
     fn the_users_choices_become_sshs_arguments() {
-        let remote = Remote { user: Some("ann"), name: "::1" };
+        let remote = SshRemote { user: Some("ann"), name: "::1" };
         let expected = [
             "-x",
             "-T",
@@ -208,13 +208,13 @@ mod tests {
             "::1",
         ];
         assert_eq!(text(&arguments(remote, &access())), expected);
-        let plain = Remote { user: None, name: "db1" };
+        let plain = SshRemote { user: None, name: "db1" };
         let alive = ["-o", "ServerAliveInterval=4", "-o", "ServerAliveCountMax=3"];
         let expected = [&["-x", "-T", "-e", "none"], &alive[..], &["--", "db1"]].concat();
-        assert_eq!(text(&arguments(plain, &Access::default())), expected);
-        let only = Access { family: Some(Family::V6), ..Access::default() };
+        assert_eq!(text(&arguments(plain, &RemoteAccess::default())), expected);
+        let only = RemoteAccess { family: Some(AddressFamily::V6), ..RemoteAccess::default() };
         assert_eq!(text(&arguments(plain, &only))[4], "-6");
-        let again = Access { connect_timeout: Some(Duration::from_secs(4)), ..Access::default() };
+        let again = RemoteAccess { connect_timeout: Some(Duration::from_secs(4)), ..RemoteAccess::default() };
         let expected = [&["-x", "-T", "-e", "none"], &alive[..], &["-o", "ConnectTimeout=4"], &["--", "db1"]].concat();
         assert_eq!(text(&arguments(plain, &again)), expected);
     }
@@ -222,9 +222,9 @@ mod tests {
     #[test]
     fn an_own_command_is_filled_in_and_made_a_worker() {
         let target_command = Some("ssh %I %4 %U@%H /opt/bin/haul".into());
-        let access = Access { target_command, family: Some(Family::V4), ..access() };
-        let program = Program { executable: "/x".into(), worker_arguments: vec!["worker".into()] };
-        let remote = Remote { user: Some("ann"), name: "db1" };
+        let access = RemoteAccess { target_command, family: Some(AddressFamily::V4), ..access() };
+        let program = WorkerProgram { executable: "/x".into(), worker_arguments: vec!["worker".into()] };
+        let remote = SshRemote { user: Some("ann"), name: "db1" };
         let template = own_command(&access, End::Target).unwrap();
         let words = own_words(template, remote, &access, End::Target, &program).unwrap();
         assert_eq!(text(&words), ["ssh", "-i", "k/id", "-4", "ann@db1", "/opt/bin/haul", "worker"]);
@@ -237,7 +237,7 @@ mod tests {
     fn what_is_suggested_does_the_same() {
         let suggested = example(&access());
         let template = &super::super::command::split(&suggested).unwrap()[0];
-        let values = Values {
+        let values = CommandValues {
             identity: access().identity.as_deref().map(|_| "k/id".as_ref()),
             user: Some("ann"),
             host: "db1",
@@ -263,9 +263,9 @@ mod tests {
     #[test]
     fn what_ssh_could_take_for_an_option_is_no_host() {
         for (user, name) in [(None, "-oProxyCommand=x"), (Some("-l"), "db1"), (None, ""), (Some(""), "db1")] {
-            assert!(Remote { user, name }.check().is_err(), "{user:?} {name}");
+            assert!(SshRemote { user, name }.check().is_err(), "{user:?} {name}");
         }
-        assert!(Remote { user: Some("a-b"), name: "fe80::1%eth0" }.check().is_ok());
+        assert!(SshRemote { user: Some("a-b"), name: "fe80::1%eth0" }.check().is_ok());
     }
 
     #[test]

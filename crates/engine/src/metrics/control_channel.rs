@@ -1,19 +1,19 @@
 //! The link between the controller and a worker: frames over a pair of pipes. Each end beats, so that the other one
-//! knows that it is there ([`crate::net::idle_timeout`]).
+//! knows that it is there (`net::idle_timeout`).
 
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::limits::{BEAT_MS, PEER_MESSAGE_MAX};
-use haul_proto::wire::link::{BEAT, Channel, HEADER_LEN, decode_header, encode_header};
+use haul_proto::error::ProtocolError;
+use haul_proto::limits::{BEAT_MS, PEER_MESSAGE_MAX};
+use haul_proto::wire::control_channel::{BEAT, HEADER_LEN, LinkChannel, decode_header, encode_header};
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-type Pipe = Mutex<Box<dyn Write + Send>>;
+type LinkPipe = Mutex<Box<dyn Write + Send>>;
 
 /// Writes frames; clones write to the same pipe, one frame at a time.
 #[derive(Clone)]
-pub struct LinkWriter(Arc<Pipe>);
+pub struct LinkWriter(Arc<LinkPipe>);
 
 impl LinkWriter {
     /// Over `pipe`.
@@ -25,7 +25,7 @@ impl LinkWriter {
     ///
     /// # Panics
     /// If `content` is beyond the channel's limit: a programmer's error.
-    pub fn send(&self, channel: Channel, content: &[u8]) -> io::Result<()> {
+    pub fn send(&self, channel: LinkChannel, content: &[u8]) -> io::Result<()> {
         assert!(content.len() <= channel.limit(), "a link frame beyond its limit");
         let header = encode_header(channel, u32::try_from(content.len()).unwrap_or(u32::MAX));
         let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,7 +34,7 @@ impl LinkWriter {
     }
 
     /// Sends several frames on one channel, in as few system calls as they take.
-    pub fn send_all(&self, channel: Channel, contents: &[Vec<u8>]) -> io::Result<()> {
+    pub fn send_all(&self, channel: LinkChannel, contents: &[Vec<u8>]) -> io::Result<()> {
         let mut frames = Vec::with_capacity(contents.iter().map(|content| content.len() + HEADER_LEN).sum());
         for content in contents {
             assert!(content.len() <= channel.limit(), "a link frame beyond its limit");
@@ -65,7 +65,7 @@ impl LinkWriter {
 }
 
 /// Writes a beat; `None` when nobody holds the writer any more.
-fn beat(pipe: &Weak<Pipe>) -> Option<io::Result<()>> {
+fn beat(pipe: &Weak<LinkPipe>) -> Option<io::Result<()>> {
     let pipe = pipe.upgrade()?;
     let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
     Some(pipe.write_all(&BEAT).and_then(|()| pipe.flush()))
@@ -96,7 +96,7 @@ pub enum LinkError {
     Io(#[from] io::Error),
     /// What came is not the protocol.
     #[error("{0}")]
-    Protocol(#[from] ProtocolFault),
+    Protocol(#[from] ProtocolError),
 }
 
 /// Reads frames.
@@ -112,7 +112,7 @@ impl<R: Read> LinkReader<R> {
     }
 
     /// The next frame that is no beat; `None` at the end of the pipe.
-    pub fn next_frame(&mut self) -> Result<Option<(Channel, &[u8])>, LinkError> {
+    pub fn next_frame(&mut self) -> Result<Option<(LinkChannel, &[u8])>, LinkError> {
         let mut header = BEAT;
         while header == BEAT {
             match read_some(&mut self.pipe, &mut header)? {
@@ -127,7 +127,7 @@ impl<R: Read> LinkReader<R> {
         // Grows as bytes come, not as the header says.
         let read = (&mut self.pipe).take(length as u64).read_to_end(&mut self.content)?;
         if read < length {
-            return Err(ProtocolFault::Truncated.into());
+            return Err(ProtocolError::Truncated.into());
         }
         Ok(Some((channel, &self.content)))
     }
@@ -154,15 +154,15 @@ mod tests {
         let (a, b) = UnixStream::pair().unwrap();
         let writer = LinkWriter::new(a);
         let sending = thread::spawn(move || {
-            writer.send(Channel::Peer, b"one").unwrap();
-            writer.send(Channel::Stream(StreamId(3)), b"").unwrap();
-            writer.send(Channel::Controller, &vec![7; 1 << 20]).unwrap();
+            writer.send(LinkChannel::Peer, b"one").unwrap();
+            writer.send(LinkChannel::Stream(StreamId(3)), b"").unwrap();
+            writer.send(LinkChannel::Controller, &vec![7; 1 << 20]).unwrap();
             writer.close();
         });
         let mut reader = LinkReader::new(b);
-        assert_eq!(reader.next_frame().unwrap(), Some((Channel::Peer, &b"one"[..])));
-        assert_eq!(reader.next_frame().unwrap(), Some((Channel::Stream(StreamId(3)), &b""[..])));
-        assert_eq!(reader.next_frame().unwrap(), Some((Channel::Controller, &vec![7; 1 << 20][..])));
+        assert_eq!(reader.next_frame().unwrap(), Some((LinkChannel::Peer, &b"one"[..])));
+        assert_eq!(reader.next_frame().unwrap(), Some((LinkChannel::Stream(StreamId(3)), &b""[..])));
+        assert_eq!(reader.next_frame().unwrap(), Some((LinkChannel::Controller, &vec![7; 1 << 20][..])));
         assert_eq!(reader.next_frame().unwrap(), None);
         sending.join().unwrap();
     }
@@ -178,14 +178,14 @@ mod tests {
                 }
             }
         }
-        let frame = io::Cursor::new([&encode_header(Channel::Peer, 3)[..], b"one"].concat());
+        let frame = io::Cursor::new([&encode_header(LinkChannel::Peer, 3)[..], b"one"].concat());
         let mut reader = LinkReader::new(Interrupted(false, frame));
-        assert_eq!(reader.next_frame().unwrap(), Some((Channel::Peer, &b"one"[..])));
+        assert_eq!(reader.next_frame().unwrap(), Some((LinkChannel::Peer, &b"one"[..])));
     }
 
     #[test]
     fn a_frame_that_is_cut_off_is_a_fault() {
-        let mut whole = encode_header(Channel::Peer, 10).to_vec();
+        let mut whole = encode_header(LinkChannel::Peer, 10).to_vec();
         whole.extend_from_slice(b"short");
         assert!(LinkReader::new(&whole[..]).next_frame().is_err());
         assert!(LinkReader::new(&whole[..3]).next_frame().is_err());

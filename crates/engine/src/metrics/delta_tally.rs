@@ -1,6 +1,6 @@
 //! What came of old files in a job, as it is counted at the target.
 
-use haul_proto::wire::delta::DeltaFigures;
+use haul_proto::delta::options::DeltaCounters;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::metrics::reporter::add;
@@ -43,9 +43,9 @@ impl DeltaTally {
     }
 
     /// All of it; `None` where there was none.
-    pub fn figures(&self) -> Option<DeltaFigures> {
+    pub fn figures(&self) -> Option<DeltaCounters> {
         let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let figures = DeltaFigures {
+        let figures = DeltaCounters {
             files: now(&self.files),
             bytes: now(&self.bytes),
             old_bytes: now(&self.old_bytes),

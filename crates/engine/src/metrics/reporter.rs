@@ -1,25 +1,27 @@
 //! What a worker tells its controller while it works: counters, and lines about single files.
 
-use haul_proto::compression::Method;
+use haul_proto::compression::CompressionMethod;
+use haul_proto::entry::EntryKind;
 use haul_proto::integrity::Digest;
-use haul_proto::wire::difference::What;
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::report::{Counters, Difference, Final, PathFigures, ReadBack, WorkerMessage};
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::counters::{Counters, FinalReport, PathFigures, ReadBackBytes};
+use haul_proto::wire::difference::Difference;
+use haul_proto::wire::report::WorkerMessage;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::job::display_path::below;
 use crate::metrics::control_channel::LinkWriter;
 use crate::metrics::delta_tally::DeltaTally;
-use crate::metrics::slowest_files::Slowest;
+use crate::metrics::slowest_files::SlowestFiles;
 use crate::metrics::sync_tally::SyncTally;
-use crate::policy::audit::{Action, Audit, Record};
+use crate::policy::audit::{AuditAction, AuditLog, AuditRecord};
 use crate::sys::usage;
-use crate::sys::usage::Account;
+use crate::sys::usage::ProcessStatus;
 
 /// Counters that every thread of a worker adds to. Relaxed: nothing is decided by them.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct CounterTally {
     /// Files found.
     pub files_found: AtomicU64,
     /// Their bytes.
@@ -71,10 +73,10 @@ pub struct Tally {
     /// Entries that differ.
     pub differences: AtomicU64,
     /// Payload bytes sent compressed, before that, by the index of the method.
-    pub compressed: [AtomicU64; Method::COUNT],
+    pub compressed: [AtomicU64; CompressionMethod::COUNT],
 }
 
-impl Tally {
+impl CounterTally {
     /// The counters as they are now.
     pub fn counters(&self) -> Counters {
         let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -101,22 +103,22 @@ impl Tally {
         }
     }
 
-    fn read_back(&self) -> ReadBack {
+    fn read_back(&self) -> ReadBackBytes {
         let [disk_bytes, cache_bytes, memory_bytes] =
             [&self.read_back_disk, &self.read_back_cache, &self.read_back_memory]
                 .map(|counter| counter.load(Ordering::Relaxed));
-        ReadBack { disk_bytes, cache_bytes, memory_bytes }
+        ReadBackBytes { disk_bytes, cache_bytes, memory_bytes }
     }
 
     /// The method that most of what was compressed went through; `None` if nothing did.
-    fn main_method(&self) -> Option<Method> {
+    fn main_method(&self) -> Option<CompressionMethod> {
         let bytes = self.compressed.iter().map(|counter| counter.load(Ordering::Relaxed));
         let (most, index) = bytes.zip(0..).max()?;
-        (most > 0).then(|| Method::from_index(index))
+        (most > 0).then(|| CompressionMethod::from_index(index))
     }
 }
 
-/// Adds to a counter of a [`Tally`].
+/// Adds to a counter of a [`CounterTally`].
 pub fn add(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Ordering::Relaxed);
 }
@@ -126,16 +128,16 @@ pub fn add(counter: &AtomicU64, n: u64) {
 pub struct Reporter {
     link: LinkWriter,
     /// What has been counted.
-    pub tally: Tally,
+    pub tally: CounterTally,
     /// The files that took longest.
-    pub slowest: Slowest,
+    pub slowest: SlowestFiles,
     /// What came of old files.
     pub delta: DeltaTally,
     /// What else came of the job.
     pub sync: SyncTally,
     report_files: bool,
-    account: Account,
-    audit: Option<Arc<Audit>>,
+    account: ProcessStatus,
+    audit: Option<Arc<AuditLog>>,
     /// What paths of files are below, in the audit log.
     label: OnceLock<Vec<u8>>,
 }
@@ -145,19 +147,19 @@ impl Reporter {
     pub fn new(link: LinkWriter, report_files: bool) -> Self {
         Self {
             link,
-            tally: Tally::default(),
-            slowest: Slowest::default(),
+            tally: CounterTally::default(),
+            slowest: SlowestFiles::default(),
             delta: DeltaTally::default(),
             sync: SyncTally::default(),
             report_files,
-            account: Account::open(),
+            account: ProcessStatus::open(),
             audit: None,
             label: OnceLock::new(),
         }
     }
 
     /// Has a line of the audit log for each file.
-    pub fn with_audit(self, audit: Option<Arc<Audit>>) -> Self {
+    pub fn with_audit(self, audit: Option<Arc<AuditLog>>) -> Self {
         Self { audit, ..self }
     }
 
@@ -174,21 +176,21 @@ impl Reporter {
     /// Writes a line of the audit log, where there is one; where that fails, the job ends. `path` is whole.
     pub fn audit(
         &self,
-        action: Action,
+        action: AuditAction,
         path: &[u8],
         bytes: Option<u64>,
         digest: Option<&Digest>,
         reason: Option<&str>,
     ) -> Result<(), String> {
         let Some(audit) = &self.audit else { return Ok(()) };
-        audit.write(&Record { bytes, digest, reason, ..Record::of(action, path) })
+        audit.write(&AuditRecord { bytes, digest, reason, ..AuditRecord::of(action, path) })
     }
 
     /// The same of something that was made, changed or removed. `path` is whole.
-    pub fn audit_change(&self, action: Action, kind: What, path: &[u8]) {
+    pub fn audit_change(&self, action: AuditAction, kind: EntryKind, path: &[u8]) {
         if let Some(audit) = &self.audit {
             // Where that fails, the log ends the job.
-            let _ = audit.write(&Record { kind: Some(kind), ..Record::of(action, path) });
+            let _ = audit.write(&AuditRecord { kind: Some(kind), ..AuditRecord::of(action, path) });
         }
     }
 
@@ -199,7 +201,7 @@ impl Reporter {
         }
     }
 
-    fn audit_file(&self, action: Action, path: &impl Fn() -> Vec<u8>, size: u64, digest: Option<&Digest>) {
+    fn audit_file(&self, action: AuditAction, path: &impl Fn() -> Vec<u8>, size: u64, digest: Option<&Digest>) {
         if self.is_audited() {
             let path = below(self.label.get().map_or(b"", |label| label), &path());
             // Where that fails, the log ends the job.
@@ -209,19 +211,19 @@ impl Reporter {
 
     /// Sends a message.
     pub fn send(&self, message: &WorkerMessage) {
-        let _ = self.link.send(Channel::Controller, &message.encode());
+        let _ = self.link.send(LinkChannel::Controller, &message.encode());
     }
 
     /// A file is copied; its BLAKE3, in a session that has it.
     pub fn file_done(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
-        self.audit_file(Action::Received, &path, size, digest.as_ref());
+        self.audit_file(AuditAction::Received, &path, size, digest.as_ref());
         add(&self.tally.files_copied, 1);
         self.file(path, size, true, digest);
     }
 
     /// A file was there already.
     pub fn file_there(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
-        self.audit_file(Action::Unchanged, &path, size, digest.as_ref());
+        self.audit_file(AuditAction::Unchanged, &path, size, digest.as_ref());
         add(&self.tally.files_skipped, 1);
         add(&self.tally.bytes_skipped, size);
         self.file(path, size, false, digest);
@@ -229,7 +231,7 @@ impl Reporter {
 
     /// A file was held against the target's; its digest, where what is in both is the same.
     pub fn file_compared(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
-        self.audit_file(Action::Compared, &path, size, digest.as_ref());
+        self.audit_file(AuditAction::Compared, &path, size, digest.as_ref());
         add(&self.tally.files_compared, 1);
         if digest.is_some() {
             self.file(path, size, false, digest);
@@ -239,7 +241,7 @@ impl Reporter {
     /// An entry is not the same at both ends.
     pub fn differs(&self, path: Vec<u8>, differences: Vec<Difference>) {
         add(&self.tally.differences, 1);
-        let _ = self.audit(Action::Differs, &path, None, None, None);
+        let _ = self.audit(AuditAction::Differs, &path, None, None, None);
         self.send(&WorkerMessage::Differs { path, differences });
     }
 
@@ -253,7 +255,7 @@ impl Reporter {
     pub fn failed(&self, path: Vec<u8>, text: impl Into<String>) {
         add(&self.tally.failed, 1);
         let text = text.into();
-        let _ = self.audit(Action::Failed, &path, None, None, Some(&text));
+        let _ = self.audit(AuditAction::Failed, &path, None, None, Some(&text));
         self.send(&WorkerMessage::FileFailed { path, text });
     }
 
@@ -291,7 +293,7 @@ impl Reporter {
         }
         self.delta.figures().into_iter().for_each(|figures| self.send(&WorkerMessage::Delta(figures)));
         self.sync.figures().into_iter().for_each(|figures| self.send(&WorkerMessage::Synced(figures)));
-        self.send(&WorkerMessage::Finished(Box::new(Final {
+        self.send(&WorkerMessage::Finished(Box::new(FinalReport {
             counters,
             cpu_us: usage::cpu_us(),
             system_us: usage::system_us(),

@@ -4,15 +4,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use haul_proto::wire::limits::SLOWEST_MAX;
-use haul_proto::wire::slow::SlowFile;
+use haul_proto::limits::SLOWEST_MAX;
+use haul_proto::wire::slowest_files::SlowFile;
 
 use crate::sys::sync::lock;
 use crate::sys::usage::micros;
 
 /// The slowest so far.
 #[derive(Debug, Default)]
-pub struct Slowest {
+pub struct SlowestFiles {
     /// What is faster than this is not among them: looked at before the lock is taken.
     least_us: AtomicU64,
     files: Mutex<Vec<SlowFile>>,
@@ -20,7 +20,7 @@ pub struct Slowest {
     is_new: AtomicBool,
 }
 
-impl Slowest {
+impl SlowestFiles {
     /// A file took so long.
     pub fn tell(&self, took: Duration, size: u64, path: impl FnOnce() -> Vec<u8>) {
         let took_us = micros(took);
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn of_many_files_the_slowest_stay_in_their_order() {
-        let slowest = Slowest::default();
+        let slowest = SlowestFiles::default();
         for number in 0..1000u64 {
             let took = Duration::from_micros(1 + number * 7 % 1000);
             slowest.tell(took, number, || number.to_string().into_bytes());

@@ -1,57 +1,57 @@
 //! What the threads of a job are at, and for how long: one look at the clock whenever one of them goes over to something
 //! else.
 //!
-//! A thread that was entered here ([`Stages::enter`]) tells by [`during`] what it is at, from wherever that is known. In any other thread
+//! A thread that was entered here ([`StageTimers::enter`]) tells by [`during`] what it is at, from wherever that is known. In any other thread
 //! that does nothing, so that code which is used by both need not know. How much of a stage is computing, and how much is waiting,
 //! the system tells; that is dear to ask for, and asked for in a part of the time.
 
-use haul_proto::wire::limits::STREAM_FIGURES_MAX;
-use haul_proto::wire::load::{Spent, Stage, StreamFigures};
+use haul_proto::limits::STREAM_FIGURES_MAX;
+use haul_proto::wire::resource_metrics::{Spent, Stage, StreamFigures};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::sys::sync::lock;
-use crate::sys::usage::{ThreadId, ThreadUse, cpu_us_of, micros, thread_id, thread_use};
+use crate::sys::usage::{ThreadId, ThreadUsage, cpu_us_of, micros, thread_id, thread_use};
 
 /// Of the time in a stage, one part in so many is looked at for how much of it was computing.
 const LOOKED_PART: u64 = 32;
 
 /// Time in every stage.
-pub type AllSpent = [Spent; Stage::ALL.len()];
+pub type StageTotals = [Spent; Stage::ALL.len()];
 
 /// The threads of a job.
 #[derive(Default)]
-pub struct Stages(Mutex<State>);
+pub struct StageTimers(Mutex<TimerState>);
 
 #[derive(Default)]
-struct State {
-    threads: Vec<Arc<Clock>>,
+struct TimerState {
+    threads: Vec<Arc<ThreadTimer>>,
     /// What those did that have ended.
-    past: AllSpent,
+    past: StageTotals,
     ended: Vec<StreamFigures>,
 }
 
 /// One thread.
-struct Clock {
+struct ThreadTimer {
     /// The stream that it carries, if it carries one.
     stream: Option<u16>,
     thread: ThreadId,
     begun: Instant,
-    hand: Mutex<Hand>,
+    hand: Mutex<TimerHand>,
 }
 
-struct Hand {
+struct TimerHand {
     stage: Stage,
     since: Instant,
     /// What the thread had used at `since`, where it was asked for.
-    used: Option<ThreadUse>,
-    spent: AllSpent,
+    used: Option<ThreadUsage>,
+    spent: StageTotals,
 }
 
 thread_local! {
-    static OWN: RefCell<Option<Arc<Clock>>> = const { RefCell::new(None) };
+    static OWN: RefCell<Option<Arc<ThreadTimer>>> = const { RefCell::new(None) };
 }
 
 /// Runs `work`, which is in this stage but for what says otherwise. A thread beside the streams keeps to stages of its
@@ -71,9 +71,9 @@ fn go_over(stage: Stage) -> Option<Stage> {
     })
 }
 
-impl Hand {
+impl TimerHand {
     fn new(stage: Stage) -> Self {
-        Self { stage, since: Instant::now(), used: None, spent: AllSpent::default() }
+        Self { stage, since: Instant::now(), used: None, spent: StageTotals::default() }
     }
 
     fn go_over(&mut self, stage: Stage) -> Stage {
@@ -97,16 +97,16 @@ impl Hand {
 }
 
 /// A thread that has waited for nothing has computed all the time, also while others had its processor.
-fn computed_us(before: &ThreadUse, after: &ThreadUse, wall_us: u64) -> u64 {
+fn computed_us(before: &ThreadUsage, after: &ThreadUsage, wall_us: u64) -> u64 {
     match after.waits == before.waits {
         true => wall_us,
         false => micros(after.cpu.saturating_sub(before.cpu)).min(wall_us),
     }
 }
 
-impl Clock {
+impl ThreadTimer {
     /// So far, the stage included that the thread is in.
-    fn spent(&self) -> AllSpent {
+    fn spent(&self) -> StageTotals {
         let hand = lock(&self.hand);
         let mut spent = hand.spent;
         spent[hand.stage as usize].wall_us += micros(hand.since.elapsed());
@@ -114,7 +114,7 @@ impl Clock {
     }
 
     /// Of a thread that has not ended.
-    fn figures(&self, stream: u16, spent: &AllSpent) -> StreamFigures {
+    fn figures(&self, stream: u16, spent: &StageTotals) -> StreamFigures {
         let of = |stages: &[Stage]| stages.iter().map(|stage| spent[*stage as usize].wall_us).sum();
         StreamFigures {
             stream: stream.into(),
@@ -128,19 +128,19 @@ impl Clock {
     }
 }
 
-impl Stages {
+impl StageTimers {
     /// From now on, the calling thread counts, until what is returned is dropped. `stream` is the one that it carries,
     /// `stage` what it is at where it says nothing else.
-    pub fn enter(&self, stream: Option<u16>, stage: Stage) -> Entered<'_> {
-        let hand = Mutex::new(Hand::new(stage));
-        let clock = Arc::new(Clock { stream, thread: thread_id(), begun: Instant::now(), hand });
+    pub fn enter(&self, stream: Option<u16>, stage: Stage) -> TimedThread<'_> {
+        let hand = Mutex::new(TimerHand::new(stage));
+        let clock = Arc::new(ThreadTimer { stream, thread: thread_id(), begun: Instant::now(), hand });
         lock(&self.0).threads.push(Arc::clone(&clock));
         OWN.set(Some(clock));
-        Entered { stages: self, bound: PhantomData }
+        TimedThread { stages: self, bound: PhantomData }
     }
 
     /// Time of all threads in every stage.
-    pub fn spent(&self) -> AllSpent {
+    pub fn spent(&self) -> StageTotals {
         let state = lock(&self.0);
         let mut all = state.past;
         state.threads.iter().for_each(|clock| add(&mut all, &clock.spent()));
@@ -165,13 +165,13 @@ impl Stages {
 }
 
 /// A thread that counts.
-pub struct Entered<'s> {
-    stages: &'s Stages,
+pub struct TimedThread<'s> {
+    stages: &'s StageTimers,
     /// It is of the thread that entered.
     bound: PhantomData<*const ()>,
 }
 
-impl Drop for Entered<'_> {
+impl Drop for TimedThread<'_> {
     fn drop(&mut self) {
         let Some(clock) = OWN.take() else { return };
         let stage = lock(&clock.hand).stage;
@@ -187,7 +187,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-fn add(all: &mut AllSpent, more: &AllSpent) {
+fn add(all: &mut StageTotals, more: &StageTotals) {
     all.iter_mut().zip(more).for_each(|(all, more)| all.add(more));
 }
 
@@ -199,13 +199,13 @@ mod tests {
 
     const NAP: Duration = Duration::from_millis(20);
 
-    fn wall(spent: &AllSpent, stage: Stage) -> Duration {
+    fn wall(spent: &StageTotals, stage: Stage) -> Duration {
         Duration::from_micros(spent[stage as usize].wall_us)
     }
 
     #[test]
     fn time_goes_to_what_the_thread_is_at_and_back_to_what_it_was_at() {
-        let stages = Stages::default();
+        let stages = StageTimers::default();
         {
             let _entered = stages.enter(Some(3), Stage::Prepare);
             during(Stage::Read, || {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn what_a_thread_is_at_counts_while_it_lasts_and_others_do_not_count() {
-        let stages = Stages::default();
+        let stages = StageTimers::default();
         thread::scope(|scope| {
             let (leave, told) = std::sync::mpsc::channel::<()>();
             let stages = &stages;
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn of_calls_long_and_short_by_turns_both_are_looked_at() {
-        let stages = Stages::default();
+        let stages = StageTimers::default();
         let _entered = stages.enter(Some(0), Stage::Prepare);
         for _ in 0..20 {
             during(Stage::Send, || ());
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_thread_of_its_own_kind_computes_where_it_computes() {
-        let stages = Stages::default();
+        let stages = StageTimers::default();
         let _entered = stages.enter(None, Stage::WalkWait);
         during(Stage::Walk, || {
             let begun = Instant::now();

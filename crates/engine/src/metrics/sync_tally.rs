@@ -1,12 +1,12 @@
 //! What else came of a job than copies, as each end counts it.
 
-use haul_proto::wire::sync::SyncFigures;
+use haul_proto::sync::SyncCounters;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sys::sync::lock;
 
-/// As [`SyncFigures`], while the job runs.
+/// As [`SyncCounters`], while the job runs.
 #[derive(Debug, Default)]
 pub struct SyncTally {
     /// Entries removed at the target.
@@ -21,21 +21,21 @@ pub struct SyncTally {
     pub removed_at_source: AtomicU64,
     /// Those that were to be removed and stay.
     pub left_at_source: AtomicU64,
-    told: Mutex<SyncFigures>,
+    told: Mutex<SyncCounters>,
 }
 
 impl SyncTally {
     /// All of it, where something has been added since this was last called.
-    pub fn news(&self) -> Option<SyncFigures> {
+    pub fn news(&self) -> Option<SyncCounters> {
         let figures = self.figures()?;
         let mut told = lock(&self.told);
         (std::mem::replace(&mut *told, figures) != figures).then_some(figures)
     }
 
     /// All of it; `None` where there was none.
-    pub fn figures(&self) -> Option<SyncFigures> {
+    pub fn figures(&self) -> Option<SyncCounters> {
         let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let figures = SyncFigures {
+        let figures = SyncCounters {
             removed: now(&self.removed),
             backed_up: now(&self.backed_up),
             linked: now(&self.linked),
@@ -43,6 +43,6 @@ impl SyncTally {
             removed_at_source: now(&self.removed_at_source),
             left_at_source: now(&self.left_at_source),
         };
-        (figures != SyncFigures::default()).then_some(figures)
+        (figures != SyncCounters::default()).then_some(figures)
     }
 }

@@ -4,7 +4,7 @@
 //! A controller that is gone without a word is noticed where the link is read ([`crate::net::idle_timeout`]): whatever a worker
 //! waits for besides the link comes to an end by itself.
 
-use haul_proto::wire::limits::SILENCE_MS;
+use haul_proto::limits::SILENCE_MS;
 use rustix::event::{PollFd, PollFlags};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,7 +19,7 @@ const GONE: PollFlags = PollFlags::HUP.union(PollFlags::ERR).union(PollFlags::NV
 
 /// The link's descriptors, and the one that says when to stop.
 #[derive(Debug)]
-pub struct Lifeline {
+pub struct ControllerWatchdog {
     input: OwnedFd,
     output: OwnedFd,
     stop: OwnedFd,
@@ -29,7 +29,7 @@ pub struct Lifeline {
     unheard: AtomicBool,
 }
 
-impl Lifeline {
+impl ControllerWatchdog {
     /// For a link that is read from `input` and written to `output`. As soon as `stop` can be read, or its other end
     /// is closed, the link counts as ended.
     pub fn new(input: OwnedFd, output: OwnedFd, stop: OwnedFd) -> Self {
@@ -77,11 +77,11 @@ impl Lifeline {
 }
 
 /// Reads the link; to its end, or until this process is to stop, or until nothing is heard any more.
-pub struct Input(pub Arc<Lifeline>);
+pub struct WatchedInput(pub Arc<ControllerWatchdog>);
 
-impl Read for Input {
+impl Read for WatchedInput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Lifeline { input, stop, silence_ms, unheard, .. } = &*self.0;
+        let ControllerWatchdog { input, stop, silence_ms, unheard, .. } = &*self.0;
         let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::new(input, PollFlags::IN)];
         match wait_to_hear(&mut fds, Duration::from_millis(silence_ms.load(Ordering::Relaxed))) {
             Ok(()) if fds[0].revents().is_empty() => Ok(rustix::io::read(input, buffer)?),
@@ -103,11 +103,11 @@ pub mod tests {
     use std::time::Instant;
 
     /// A lifeline over a socket, as sshd gives one to what it starts, with the controller's end and the one that stops.
-    pub fn lifeline() -> (Arc<Lifeline>, UnixStream, UnixStream) {
+    pub fn lifeline() -> (Arc<ControllerWatchdog>, UnixStream, UnixStream) {
         let (controller, link) = UnixStream::pair().unwrap();
         let (stopper, stop) = UnixStream::pair().unwrap();
         let output = link.try_clone().unwrap();
-        (Arc::new(Lifeline::new(link.into(), output.into(), stop.into())), controller, stopper)
+        (Arc::new(ControllerWatchdog::new(link.into(), output.into(), stop.into())), controller, stopper)
     }
 
     /// Waits at most this long for what is to happen at once.
@@ -143,7 +143,7 @@ pub mod tests {
             let (input, to_input) = rustix::pipe::pipe().unwrap();
             let (from_output, output) = rustix::pipe::pipe().unwrap();
             let (_stopper, stop) = UnixStream::pair().unwrap();
-            let lifeline = Lifeline::new(input, output, stop.into());
+            let lifeline = ControllerWatchdog::new(input, output, stop.into());
             assert!(lifeline.pause(Duration::from_millis(1)));
             let mut ends = vec![to_input, from_output];
             drop(ends.remove(end));
@@ -157,7 +157,7 @@ pub mod tests {
         let (lifeline, mut controller, _stopper) = lifeline();
         controller.write_all(b"read").unwrap();
         lifeline.set_silence_ms(500);
-        let mut input = Input(Arc::clone(&lifeline));
+        let mut input = WatchedInput(Arc::clone(&lifeline));
         assert_eq!(input.read(&mut [0; 8]).unwrap(), 4);
         assert!(!lifeline.is_unheard());
         let began = Instant::now();
@@ -169,7 +169,7 @@ pub mod tests {
     fn being_told_to_stop_ends_waits_and_the_input() {
         let (lifeline, mut controller, mut stopper) = lifeline();
         controller.write_all(b"read").unwrap();
-        let mut input = Input(Arc::clone(&lifeline));
+        let mut input = WatchedInput(Arc::clone(&lifeline));
         assert_eq!(input.read(&mut [0; 8]).unwrap(), 4);
         let reading = std::thread::spawn(move || input.read(&mut [0; 8]).unwrap());
         stopper.write_all(b"!").unwrap();

@@ -41,19 +41,19 @@ pub fn poll_all(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result
 }
 
 /// A pipe that fails when nothing comes out of it for too long.
-pub struct Heard<R> {
+pub struct IdleTimeout<R> {
     pipe: R,
     limit: Duration,
 }
 
-impl<R: Read + AsFd> Heard<R> {
+impl<R: Read + AsFd> IdleTimeout<R> {
     /// Listens to `pipe`; silence of `limit` is an error.
     pub fn new(pipe: R, limit: Duration) -> Self {
         Self { pipe, limit }
     }
 }
 
-impl<R: Read + AsFd> Read for Heard<R> {
+impl<R: Read + AsFd> Read for IdleTimeout<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         wait_to_hear(&mut [PollFd::new(&self.pipe, PollFlags::IN)], self.limit)?;
         self.pipe.read(buffer)
@@ -64,7 +64,7 @@ impl<R: Read + AsFd> Read for Heard<R> {
 mod tests {
     use super::*;
     use crate::metrics::control_channel::{LinkReader, LinkWriter};
-    use haul_proto::wire::link::Channel;
+    use haul_proto::wire::control_channel::LinkChannel;
     use std::io::Write;
     use std::os::unix::net::UnixStream;
     use std::time::Instant;
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn silence_is_an_error_and_the_end_is_none() {
         let (mut here, there) = UnixStream::pair().unwrap();
-        let mut heard = Heard::new(there, LIMIT);
+        let mut heard = IdleTimeout::new(there, LIMIT);
         here.write_all(b"word").unwrap();
         let mut buffer = [0; 8];
         assert_eq!(heard.read(&mut buffer).unwrap(), 4);
@@ -94,15 +94,15 @@ mod tests {
         let (here, there) = UnixStream::pair().unwrap();
         let writer = LinkWriter::new(here);
         writer.keep_alive().unwrap();
-        let mut reader = LinkReader::new(Heard::new(there, LIMIT));
+        let mut reader = LinkReader::new(IdleTimeout::new(there, LIMIT));
         let listening = std::thread::spawn(move || {
             let word = reader.next_frame().unwrap().map(|(channel, content)| (channel, content.to_vec()));
             (word, reader.next_frame().unwrap().map(|(channel, _)| channel))
         });
         // Twice as long as it could be silent.
         std::thread::sleep(2 * LIMIT);
-        writer.send(Channel::Peer, b"word").unwrap();
+        writer.send(LinkChannel::Peer, b"word").unwrap();
         drop(writer);
-        assert_eq!(listening.join().unwrap(), (Some((Channel::Peer, b"word".to_vec())), None));
+        assert_eq!(listening.join().unwrap(), (Some((LinkChannel::Peer, b"word".to_vec())), None));
     }
 }

@@ -4,9 +4,9 @@
 //! are compared with it, or to the end where that was asked for; a path on which nothing is answered is left for another.
 
 use haul_proto::ids::{PathId, StreamId};
-use haul_proto::mend::{Mender, Seen};
-use haul_proto::paths::{Choice, Judge, Seen as SeenWhole};
-use haul_proto::wire::limits::LINKS_MAX;
+use haul_proto::limits::LINKS_MAX;
+use haul_proto::path_selection::{PathChoice, PathSample as SeenWhole, PathSelector};
+use haul_proto::stream_recovery::{StreamRecovery, StreamSample};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::sys::usage::micros;
 
 /// What is to be done about streams.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Repair {
+pub struct PathRepair {
     /// These are given up.
     pub give_up: Vec<StreamId>,
     /// So many are to be made, on each of these paths.
@@ -23,12 +23,12 @@ pub struct Repair {
     /// There is no way to the other end any more.
     pub hopeless: bool,
     /// Another path is the main one from now on; why.
-    pub moved: Option<Moved>,
+    pub moved: Option<PathChange>,
 }
 
 /// Why another path is used than before.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum PathChange {
     /// It carries so many bytes a second, and the old one so many.
     Faster(u64, u64),
     /// Nothing was answered on the old one.
@@ -37,19 +37,19 @@ pub enum Moved {
 
 /// What was seen of a path's streams.
 #[derive(Debug, Default)]
-pub struct SeenPath {
-    streams: Vec<Seen>,
+pub struct PathMeasurement {
+    streams: Vec<StreamSample>,
     /// Those whose connection is gone.
     pub broken: Vec<StreamId>,
     acknowledged_bytes: u64,
     busy: Duration,
 }
 
-impl SeenPath {
+impl PathMeasurement {
     /// Adds a stream whose connection is there.
     pub fn alive(&mut self, stream: StreamId, info: &TcpInfo) {
         let &TcpInfo { acknowledged_bytes, is_unanswered: unanswered, .. } = info;
-        self.streams.push(Seen { stream, acknowledged_bytes, unanswered });
+        self.streams.push(StreamSample { stream, acknowledged_bytes, unanswered });
         self.acknowledged_bytes = self.acknowledged_bytes.saturating_add(acknowledged_bytes);
         self.busy += info.busy;
     }
@@ -66,17 +66,17 @@ impl SeenPath {
 
 /// All paths of a job.
 #[derive(Debug, Default)]
-pub struct Crossing {
+pub struct Multipath {
     /// All paths are used to the end.
     all: bool,
-    menders: BTreeMap<PathId, Mender>,
+    menders: BTreeMap<PathId, StreamRecovery>,
     main: Option<PathId>,
     /// Only the main one is used.
     is_settled: bool,
-    judge: Judge,
+    judge: PathSelector,
 }
 
-impl Crossing {
+impl Multipath {
     /// With the best path, or with all of them.
     pub fn new(all: bool) -> Self {
         Self { all, ..Self::default() }
@@ -94,7 +94,7 @@ impl Crossing {
     }
 
     /// What decides about the streams of this path.
-    pub fn mender(&mut self, path: PathId) -> &mut Mender {
+    pub fn mender(&mut self, path: PathId) -> &mut StreamRecovery {
         self.menders.entry(path).or_default()
     }
 
@@ -120,16 +120,16 @@ impl Crossing {
 
     /// Whether a stream of the main path is missing, or it is not certain yet which path that is.
     pub fn is_unsettled(&self) -> bool {
-        let is_mending = self.main.and_then(|main| self.menders.get(&main)).is_some_and(Mender::is_mending);
+        let is_mending = self.main.and_then(|main| self.menders.get(&main)).is_some_and(StreamRecovery::is_mending);
         is_mending || self.is_several() && !self.is_settled && !self.all
     }
 
     /// Takes what was seen of all paths.
-    pub fn look(&mut self, elapsed: Duration, seen: &BTreeMap<PathId, SeenPath>) -> Repair {
+    pub fn look(&mut self, elapsed: Duration, seen: &BTreeMap<PathId, PathMeasurement>) -> PathRepair {
         let elapsed_us = micros(elapsed);
-        let mut repair = Repair::default();
+        let mut repair = PathRepair::default();
         let Some(main) = self.main else { return repair };
-        let nothing = SeenPath::default();
+        let nothing = PathMeasurement::default();
         for (path, mender) in &mut self.menders {
             let seen = seen.get(path).unwrap_or(&nothing);
             seen.broken.iter().for_each(|_| mender.gone());
@@ -148,14 +148,14 @@ impl Crossing {
     }
 
     /// Where nothing is answered on one path and another one is alive, that one does its work.
-    fn leave_lifeless(&mut self, main: PathId, seen: &BTreeMap<PathId, SeenPath>, repair: &mut Repair) {
+    fn leave_lifeless(&mut self, main: PathId, seen: &BTreeMap<PathId, PathMeasurement>, repair: &mut PathRepair) {
         let (lifeless, alive): (Vec<PathId>, Vec<PathId>) =
-            self.menders.keys().partition(|path| self.menders.get(path).is_some_and(Mender::is_lifeless));
+            self.menders.keys().partition(|path| self.menders.get(path).is_some_and(StreamRecovery::is_lifeless));
         let has_streams = |path: &&PathId| seen.get(path).is_some_and(|seen| !seen.streams.is_empty());
         let Some(alive) = alive.iter().find(has_streams).copied() else { return };
         if lifeless.contains(&main) {
             (self.main, self.is_settled) = (Some(alive), true);
-            (repair.moved, repair.hopeless) = (Some(Moved::Lifeless), false);
+            (repair.moved, repair.hopeless) = (Some(PathChange::Lifeless), false);
         }
         for path in lifeless {
             let streams = seen.get(&path).into_iter().flat_map(|seen| &seen.streams).map(|seen| seen.stream);
@@ -166,15 +166,15 @@ impl Crossing {
     }
 
     /// Settles for one path once it is known which one carries most.
-    fn choose(&mut self, elapsed_us: u64, seen: &BTreeMap<PathId, SeenPath>, repair: &mut Repair) {
+    fn choose(&mut self, elapsed_us: u64, seen: &BTreeMap<PathId, PathMeasurement>, repair: &mut PathRepair) {
         let Some(main) = self.main.filter(|_| !self.all && !self.is_settled) else { return };
         let whole: Vec<_> = seen.iter().map(|(path, seen)| seen.whole(*path)).collect();
-        let Some(Choice { path, bytes_per_s }) = self.judge.look(elapsed_us, main, &whole) else { return };
+        let Some(PathChoice { path, bytes_per_s }) = self.judge.look(elapsed_us, main, &whole) else { return };
         self.is_settled = true;
         if path != main {
             let of = |path| bytes_per_s.get(&path).copied().unwrap_or(0);
             self.main = Some(path);
-            repair.moved = Some(Moved::Faster(of(path), of(main)));
+            repair.moved = Some(PathChange::Faster(of(path), of(main)));
         }
     }
 }
@@ -187,13 +187,13 @@ mod tests {
 
     /// Two paths with two streams each, looked at again and again.
     struct Watch {
-        crossing: Crossing,
+        crossing: Multipath,
         looks: u64,
     }
 
     impl Watch {
         fn new(all: bool) -> Self {
-            let mut crossing = Crossing::new(all);
+            let mut crossing = Multipath::new(all);
             for path in [PathId(4), PathId(2)] {
                 (1..=2).for_each(|live| crossing.came(path, live));
             }
@@ -202,10 +202,10 @@ mod tests {
         }
 
         /// Looks once more at paths that have carried so many MB/s all the time; one that carries none is not answered.
-        fn look(&mut self, mb_per_s: &[(u16, u64)]) -> Repair {
+        fn look(&mut self, mb_per_s: &[(u16, u64)]) -> PathRepair {
             self.looks += 1;
             let seen = mb_per_s.iter().map(|(path, mb_per_s)| {
-                let mut seen = SeenPath::default();
+                let mut seen = PathMeasurement::default();
                 for stream in [StreamId(10 * path), StreamId(10 * path + 1)] {
                     let acknowledged_bytes = mb_per_s * 125_000 * self.looks;
                     let busy = LOOK * u32::try_from(self.looks).unwrap();
@@ -219,8 +219,8 @@ mod tests {
 
         /// Looks until something is to be done.
         #[track_caller]
-        fn until_something(&mut self, mb_per_s: &[(u16, u64)]) -> Repair {
-            let found = (0..100).map(|_| self.look(mb_per_s)).find(|repair| *repair != Repair::default());
+        fn until_something(&mut self, mb_per_s: &[(u16, u64)]) -> PathRepair {
+            let found = (0..100).map(|_| self.look(mb_per_s)).find(|repair| *repair != PathRepair::default());
             found.expect("nothing happens")
         }
     }
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!((watch.crossing.in_use(), watch.crossing.kept()), (vec![PathId(2), PathId(4)], vec![PathId(4)]));
         assert!(watch.crossing.is_unsettled());
         let repair = watch.until_something(&[(4, 12), (2, 100)]);
-        let Some(Moved::Faster(of_new, of_old)) = repair.moved else { panic!("{repair:?}") };
+        let Some(PathChange::Faster(of_new, of_old)) = repair.moved else { panic!("{repair:?}") };
         assert_eq!([of_new / 1_000_000, of_old / 1_000_000], [100, 12]);
         assert!(repair.give_up.is_empty(), "the old ones rest");
         assert_eq!((watch.crossing.in_use(), watch.crossing.is_unsettled()), (vec![PathId(2)], false));
@@ -240,14 +240,14 @@ mod tests {
     #[test]
     fn the_first_one_stays_where_it_is_not_worse() {
         let mut watch = Watch::new(false);
-        assert!((0..20).all(|_| watch.look(&[(4, 100), (2, 100)]) == Repair::default()));
+        assert!((0..20).all(|_| watch.look(&[(4, 100), (2, 100)]) == PathRepair::default()));
         assert_eq!((watch.crossing.in_use(), watch.looks), (vec![PathId(4)], 20));
     }
 
     #[test]
     fn where_all_are_wanted_none_is_left() {
         let mut watch = Watch::new(true);
-        assert!((0..20).all(|_| watch.look(&[(4, 12), (2, 100)]) == Repair::default()));
+        assert!((0..20).all(|_| watch.look(&[(4, 12), (2, 100)]) == PathRepair::default()));
         assert_eq!(watch.crossing.kept(), [PathId(2), PathId(4)]);
         assert!(!watch.crossing.is_unsettled());
     }
@@ -258,7 +258,7 @@ mod tests {
             let mut watch = Watch::new(all);
             let first = watch.until_something(&[(4, 0), (2, 100)]);
             // Where they are compared, that is over sooner.
-            assert_eq!(first.moved, Some(if all { Moved::Lifeless } else { Moved::Faster(100_000_000, 0) }));
+            assert_eq!(first.moved, Some(if all { PathChange::Lifeless } else { PathChange::Faster(100_000_000, 0) }));
             assert_eq!(watch.crossing.main(), Some(PathId(2)));
             let last = if all { first } else { watch.until_something(&[(4, 0), (2, 100)]) };
             assert_eq!(last.give_up, [StreamId(40), StreamId(41)]);
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn there_is_an_end_to_paths() {
-        let mut crossing = Crossing::new(true);
+        let mut crossing = Multipath::new(true);
         for path in 0..LINKS_MAX {
             let path = PathId(u16::try_from(path).unwrap());
             assert!(crossing.takes(path));

@@ -1,36 +1,36 @@
 //! Messages between the ends, compressed where they are long: names, times and owners of neighbours are much alike, and a
 //! million files that are there already are nothing but such messages.
 
-use haul_proto::compression::Method;
+use haul_proto::compression::Codec;
+use haul_proto::compression::CompressionMethod;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::JobNumber;
-use haul_proto::wire::compressed::Codec;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::packed::Packed;
+use haul_proto::wire::compressed_message::CompressedMessage;
 use std::borrow::Cow;
 
-use crate::io::codec::{Packer, Unpacker};
+use crate::io::codec::{PayloadCompressor, PayloadDecompressor};
 
 /// Shorter messages are not worth it.
 const LEN_MIN: usize = 512;
 /// Fast, and most of what there is to be had.
-const METHOD: Method = Method::Zstd(1);
+const METHOD: CompressionMethod = CompressionMethod::Zstd(1);
 
 /// Compresses what the source says.
 #[derive(Default)]
-pub struct Packing {
-    packer: Packer,
+pub struct MessageCompressor {
+    packer: PayloadCompressor,
     room: Vec<u8>,
 }
 
-impl Packing {
+impl MessageCompressor {
     /// The same message, or a shorter one that holds it.
     pub fn pack(&mut self, message: Vec<u8>, job: JobNumber) -> Vec<u8> {
         if message.len() < LEN_MIN {
             return message;
         }
-        self.room.resize(self.room.len().max(Packer::room(message.len())), 0);
+        self.room.resize(self.room.len().max(PayloadCompressor::room(message.len())), 0);
         match self.packer.pack(METHOD, &message, &mut self.room) {
-            Some(len) => Packed { plain: message.len(), bytes: &self.room[..len] }.encode(job),
+            Some(len) => CompressedMessage { plain: message.len(), bytes: &self.room[..len] }.encode(job),
             None => message,
         }
     }
@@ -38,21 +38,21 @@ impl Packing {
 
 /// Undoes it.
 #[derive(Default)]
-pub struct Unpacking {
-    unpacker: Unpacker,
+pub struct MessageDecompressor {
+    unpacker: PayloadDecompressor,
     plain: Vec<u8>,
 }
 
-impl Unpacking {
+impl MessageDecompressor {
     /// The message that came, or that was in it: no other compressed one.
-    pub fn unpack<'m>(&'m mut self, message: &'m [u8], job: JobNumber) -> Result<Cow<'m, [u8]>, ProtocolFault> {
-        let Some(packed) = Packed::decode(message, job)? else { return Ok(message.into()) };
+    pub fn unpack<'m>(&'m mut self, message: &'m [u8], job: JobNumber) -> Result<Cow<'m, [u8]>, ProtocolError> {
+        let Some(packed) = CompressedMessage::decode(message, job)? else { return Ok(message.into()) };
         self.plain.clear();
         self.plain.resize(packed.plain, 0);
         self.unpacker.unpack(Codec::Zstd, packed.bytes, &mut self.plain)?;
-        match Packed::decode(&self.plain, job) {
+        match CompressedMessage::decode(&self.plain, job) {
             Ok(None) => Ok(self.plain.as_slice().into()),
-            _ => Err(ProtocolFault::Invalid("a compressed message in another one")),
+            _ => Err(ProtocolError::Invalid("a compressed message in another one")),
         }
     }
 }
@@ -67,9 +67,9 @@ mod tests {
     fn long_messages_become_shorter_and_come_back() {
         let names: Vec<u8> = (0..500).flat_map(|i| format!("run-7/file-{i:06}.dat").into_bytes()).collect();
         let message = [&[1, 1, 0, 0, 0][..], &names].concat();
-        let packed = Packing::default().pack(message.clone(), JOB);
+        let packed = MessageCompressor::default().pack(message.clone(), JOB);
         assert!(packed.len() * 4 < message.len(), "{} of {}", packed.len(), message.len());
-        let mut unpacking = Unpacking::default();
+        let mut unpacking = MessageDecompressor::default();
         assert_eq!(*unpacking.unpack(&packed, JOB).unwrap(), message[..]);
         assert_eq!(*unpacking.unpack(&message, JOB).unwrap(), message[..], "as it is");
         assert!((1..packed.len()).all(|cut| unpacking.unpack(&packed[..cut], JOB).is_err()));
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn short_messages_and_noise_stay_as_they_are() {
-        let mut packing = Packing::default();
+        let mut packing = MessageCompressor::default();
         let short = vec![7; LEN_MIN - 1];
         assert_eq!(packing.pack(short.clone(), JOB), short);
         let noise = haul_lab::Rng::new(5).bytes(10_000);
@@ -86,12 +86,12 @@ mod tests {
 
     #[test]
     fn one_in_another_is_a_fault() {
-        let inner = Packing::default().pack(vec![1; 100_000], JOB);
-        let twice = Packed { plain: 100_000, bytes: &[] }.encode(JOB);
-        assert!(Unpacking::default().unpack(&twice, JOB).is_err());
+        let inner = MessageCompressor::default().pack(vec![1; 100_000], JOB);
+        let twice = CompressedMessage { plain: 100_000, bytes: &[] }.encode(JOB);
+        assert!(MessageDecompressor::default().unpack(&twice, JOB).is_err());
         // A message that is long enough to be worth it, and begins as a compressed one does.
         let padded = [inner, vec![0; 100_000]].concat();
-        let outer = Packing::default().pack(padded, JOB);
-        assert!(Unpacking::default().unpack(&outer, JOB).is_err());
+        let outer = MessageCompressor::default().pack(padded, JOB);
+        assert!(MessageDecompressor::default().unpack(&outer, JOB).is_err());
     }
 }

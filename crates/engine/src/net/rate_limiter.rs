@@ -1,14 +1,14 @@
 //! The limit on what the source sends, shared by all streams: lets them send piece by piece, at the set rate.
 //!
-//! When, is decided by [`haul_proto::pacing`]; here it is waited for. The turn is that of the record that was begun first,
+//! When, is decided by [`haul_proto::rate_clock`]; here it is waited for. The turn is that of the record that was begun first,
 //! among those that wait: so records are finished one after the other instead of all being half sent, and at a low rate few streams are active, while
 //! one whose socket takes nothing holds nobody up. A stream that does not wake up when its time has come, since the machine has
 //! other work, holds nobody up either: the next ones wait for the clock, too, and go in its place after [`GRACE`].
 //!
 //! A source that is paused sends nothing, whatever its limit is.
 
-use haul_proto::pacing::{Grant, PIECE, Pacer};
-use haul_proto::wire::load::Stage;
+use haul_proto::rate_clock::{PIECE, RateClock, RateGrant};
+use haul_proto::wire::resource_metrics::Stage;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_millis(5);
 
 /// The limit of one source.
 #[derive(Debug)]
-pub struct Pace {
+pub struct RateLimiter {
     /// Without a limit, and not paused, streams do not even look at the rest.
     limited: AtomicBool,
     /// How many times it was paused, or went on after that: odd while it is. Changed under the lock.
@@ -32,34 +32,34 @@ pub struct Pace {
     epoch: Instant,
     /// Records that have been begun.
     begun: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<LimiterState>,
 }
 
 #[derive(Debug)]
-struct State {
-    pacer: Option<Pacer>,
+struct LimiterState {
+    pacer: Option<RateClock>,
     /// Those that wait, by the numbers of their records. One for each stream at the most.
     waiting: BTreeMap<u64, Arc<Condvar>>,
 }
 
 /// A record on its way out.
 #[derive(Debug)]
-pub struct Turn<'p> {
-    pace: &'p Pace,
+pub struct RatePermit<'p> {
+    pace: &'p RateLimiter,
     record: u64,
     paused: Cell<Duration>,
 }
 
-impl Pace {
+impl RateLimiter {
     /// At most so many bytes a second; 0 sets no limit.
     pub fn new(rate_bytes_per_s: u64) -> Self {
-        let pacer = (rate_bytes_per_s > 0).then(|| Pacer::new(rate_bytes_per_s));
+        let pacer = (rate_bytes_per_s > 0).then(|| RateClock::new(rate_bytes_per_s));
         Self {
             limited: AtomicBool::new(pacer.is_some()),
             pauses: AtomicU64::new(0),
             epoch: Instant::now(),
             begun: AtomicU64::new(0),
-            state: Mutex::new(State { pacer, waiting: BTreeMap::new() }),
+            state: Mutex::new(LimiterState { pacer, waiting: BTreeMap::new() }),
         }
     }
 
@@ -69,7 +69,7 @@ impl Pace {
         match &mut state.pacer {
             _ if rate_bytes_per_s == 0 => state.pacer = None,
             Some(pacer) => pacer.set_rate(rate_bytes_per_s),
-            none => *none = Some(Pacer::new(rate_bytes_per_s)),
+            none => *none = Some(RateClock::new(rate_bytes_per_s)),
         }
         self.changed(&state);
     }
@@ -84,7 +84,7 @@ impl Pace {
     }
 
     /// They look again; the pieces that they wait for may be of another size now.
-    fn changed(&self, state: &State) {
+    fn changed(&self, state: &LimiterState) {
         self.limited.store(state.pacer.is_some() || self.is_paused(), Ordering::Release);
         state.waiting.values().for_each(|waiting| waiting.notify_one());
     }
@@ -105,25 +105,25 @@ impl Pace {
     }
 
     /// A record begins to be sent.
-    pub fn record(&self) -> Turn<'_> {
-        Turn { pace: self, record: self.begun.fetch_add(1, Ordering::Relaxed), paused: Cell::default() }
+    pub fn record(&self) -> RatePermit<'_> {
+        RatePermit { pace: self, record: self.begun.fetch_add(1, Ordering::Relaxed), paused: Cell::default() }
     }
 }
 
-impl State {
+impl LimiterState {
     /// Whether something of `rest` bytes of this record may go now, or when to ask again; `None` where there is no limit.
-    fn ask(&mut self, record: u64, now: Duration, rest: usize) -> Option<Grant> {
+    fn ask(&mut self, record: u64, now: Duration, rest: usize) -> Option<RateGrant> {
         let before = u32::try_from(self.waiting.range(..record).count()).unwrap_or(u32::MAX);
         let grace = if before == 0 { Duration::ZERO } else { GRACE };
         match self.pacer.as_mut()?.take_after(grace, now, rest as u64) {
             // They wake up one after the other, as if all those before them were late.
-            Grant::At(time) => Some(Grant::At(time + PIECE.saturating_mul(before.saturating_sub(1)))),
+            RateGrant::At(time) => Some(RateGrant::At(time + PIECE.saturating_mul(before.saturating_sub(1)))),
             granted => Some(granted),
         }
     }
 }
 
-impl Turn<'_> {
+impl RatePermit<'_> {
     /// Waits until something of the `rest` may go, and says how much: all of it where there is no limit. Of nothing,
     /// nothing.
     pub fn take(&self, rest: usize) -> usize {
@@ -147,8 +147,8 @@ impl Turn<'_> {
             let now = self.pace.epoch.elapsed();
             match state.ask(self.record, now, rest) {
                 None => break rest,
-                Some(Grant::Now(bytes)) => break usize::try_from(bytes).unwrap_or(rest),
-                Some(Grant::At(time)) => {
+                Some(RateGrant::Now(bytes)) => break usize::try_from(bytes).unwrap_or(rest),
+                Some(RateGrant::At(time)) => {
                     let waited = own.wait_timeout(state, time.saturating_sub(now));
                     state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
@@ -186,7 +186,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(20);
 
     /// Sends a record of so many bytes in a thread of its own; hears when it has gone.
-    fn sending(pace: &Arc<Pace>, bytes: usize) -> std::sync::mpsc::Receiver<()> {
+    fn sending(pace: &Arc<RateLimiter>, bytes: usize) -> std::sync::mpsc::Receiver<()> {
         let (done, gone) = channel();
         let pace = Arc::clone(pace);
         thread::spawn(move || {
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn all_streams_together_keep_to_the_rate() {
-        let pace = Arc::new(Pace::new(1_000_000));
+        let pace = Arc::new(RateLimiter::new(1_000_000));
         let began = Instant::now();
         let streams: Vec<_> = (0..8).map(|_| sending(&pace, 50_000)).collect();
         streams.iter().for_each(|gone| gone.recv_timeout(LIMIT).unwrap());
@@ -209,20 +209,20 @@ mod tests {
     #[test]
     fn the_record_that_was_begun_first_goes_first_unless_it_is_late() {
         let ms = Duration::from_millis;
-        let pacer = Some(Pacer::new(1_000_000));
-        let mut state = State { pacer, waiting: (3..6).map(|record| (record, Arc::default())).collect() };
-        assert_eq!(state.ask(5, ms(0), 10_000), Some(Grant::At(ms(25))));
-        assert_eq!(state.ask(4, ms(0), 10_000), Some(Grant::At(ms(15))));
-        assert_eq!(state.ask(3, ms(0), 10_000), Some(Grant::At(ms(10))));
-        assert_eq!(state.ask(4, ms(11), 10_000), Some(Grant::At(ms(15))), "it steps back");
-        assert_eq!(state.ask(3, ms(11), 10_000), Some(Grant::Now(10_000)));
-        assert_eq!(state.ask(5, ms(25), 10_000), Some(Grant::Now(10_000)), "the others are late");
+        let pacer = Some(RateClock::new(1_000_000));
+        let mut state = LimiterState { pacer, waiting: (3..6).map(|record| (record, Arc::default())).collect() };
+        assert_eq!(state.ask(5, ms(0), 10_000), Some(RateGrant::At(ms(25))));
+        assert_eq!(state.ask(4, ms(0), 10_000), Some(RateGrant::At(ms(15))));
+        assert_eq!(state.ask(3, ms(0), 10_000), Some(RateGrant::At(ms(10))));
+        assert_eq!(state.ask(4, ms(11), 10_000), Some(RateGrant::At(ms(15))), "it steps back");
+        assert_eq!(state.ask(3, ms(11), 10_000), Some(RateGrant::Now(10_000)));
+        assert_eq!(state.ask(5, ms(25), 10_000), Some(RateGrant::Now(10_000)), "the others are late");
     }
 
     #[test]
     fn a_limit_that_is_raised_or_lifted_wakes_those_who_wait() {
         for rate in [u64::MAX, 0] {
-            let pace = Arc::new(Pace::new(1));
+            let pace = Arc::new(RateLimiter::new(1));
             let slow: Vec<_> = (0..4).map(|_| sending(&pace, 10_000_000)).collect();
             assert_eq!(slow[0].recv_timeout(Duration::from_millis(50)), Err(RecvTimeoutError::Timeout));
             pace.set(rate);
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn a_pause_lets_nothing_go_with_a_limit_and_without() {
         for rate in [0, 1 << 30] {
-            let pace = Arc::new(Pace::new(rate));
+            let pace = Arc::new(RateLimiter::new(rate));
             pace.pause(true);
             pace.pause(true);
             assert_eq!((pace.pauses(), pace.is_paused(), pace.is_limited()), (1, true, true));
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_record_knows_how_long_it_was_paused() {
-        let pace = Arc::new(Pace::new(0));
+        let pace = Arc::new(RateLimiter::new(0));
         pace.pause(true);
         let (told, paused) = channel();
         let sending = Arc::clone(&pace);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn without_a_limit_all_goes_at_once_until_there_is_one() {
-        let pace = Pace::new(0);
+        let pace = RateLimiter::new(0);
         assert_eq!((pace.record().take(1 << 20), pace.record().take(0)), (1 << 20, 0));
         pace.set(100_000);
         assert_eq!(pace.record().take(1 << 20), 1000);

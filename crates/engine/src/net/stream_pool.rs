@@ -2,46 +2,46 @@
 //! how more are made. What a stream carries is not known here.
 
 use haul_proto::ids::{PathId, StreamId};
+use haul_proto::limits::STREAM_FIGURES_MAX;
 use haul_proto::ranges::RangeSet;
-use haul_proto::tune::Look;
-use haul_proto::wire::limits::STREAM_FIGURES_MAX;
-use haul_proto::wire::load::{Sockets, StreamFigures};
-use haul_proto::wire::report::PathFigures;
-use haul_proto::wire::work::StreamWay;
+use haul_proto::stream_autotune::RateSample;
+use haul_proto::wire::counters::PathFigures;
+use haul_proto::wire::resource_metrics::{Sockets, StreamFigures};
+use haul_proto::wire::source_activity::StreamPath;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use crate::net::multipath::{Crossing, Repair, SeenPath};
+use crate::net::multipath::{Multipath, PathMeasurement, PathRepair};
 use crate::net::stream::connector::Connector;
 use crate::net::stream::socket::{abandon, bears_loss, names, own_address, send_buffer_bytes};
-use crate::net::stream::{Ids, Stream};
+use crate::net::stream::{DataStream, StreamIds};
 use crate::sys::sync::lock;
 use crate::sys::tcp_info::{TcpInfo, tcp_info};
 use crate::sys::usage::micros;
 
 /// All streams of a job.
-pub struct Lanes {
+pub struct StreamPool {
     /// How many may be in use on a path. Others may be there besides: an end learns late that a stream of its is gone.
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// Held while those in use are found out and told to the source, so that no earlier finding is told later.
     sharing: Mutex<()>,
     /// Makes more, where this is the end that connects.
     connector: OnceLock<Arc<Connector>>,
     /// Why the first of those that are gone is.
     first_loss: OnceLock<String>,
-    ids: Ids,
+    ids: StreamIds,
 }
 
 #[derive(Default)]
-struct State {
-    lanes: BTreeMap<u16, Lane>,
+struct PoolState {
+    lanes: BTreeMap<u16, PooledStream>,
     /// Ids of all streams that have come: none comes twice.
     ids: RangeSet,
-    crossing: Crossing,
+    crossing: Multipath,
     /// So many are in use, since somebody wants it so.
     fixed: Option<u16>,
     /// How many are gone that were in use, and what all met with.
@@ -54,7 +54,7 @@ struct State {
     ended: Vec<StreamFigures>,
 }
 
-struct Lane {
+struct PooledStream {
     socket: Weak<OwnedFd>,
     path: PathId,
     /// Whether another connection can take its place.
@@ -68,7 +68,7 @@ struct Lane {
 
 /// Of the streams in use, at one moment.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Snapshot {
+pub struct PoolSnapshot {
     /// The shortest round-trip time of all.
     pub round_trip: Duration,
     acknowledged_bytes: u64,
@@ -76,21 +76,21 @@ pub struct Snapshot {
     gone: u64,
 }
 
-impl Lanes {
+impl StreamPool {
     /// For a job of which at most so many streams are in use on a path.
     pub fn new(most: u16, all_paths: bool) -> Self {
-        let state = Mutex::new(State { crossing: Crossing::new(all_paths), ..State::default() });
-        let (connector, first_loss, ids) = (OnceLock::new(), OnceLock::new(), Ids::default());
+        let state = Mutex::new(PoolState { crossing: Multipath::new(all_paths), ..PoolState::default() });
+        let (connector, first_loss, ids) = (OnceLock::new(), OnceLock::new(), StreamIds::default());
         Self { most: most.into(), state, sharing: Mutex::default(), connector, first_loss, ids }
     }
 
     /// Where the ids of streams that are made here come from.
-    pub fn ids(&self) -> Ids {
+    pub fn ids(&self) -> StreamIds {
         self.ids.clone()
     }
 
     /// A stream has come; `false` for a second one of the same id and for one too many, which are not wanted.
-    pub fn admit(&self, StreamId(id): StreamId, stream: &Stream) -> bool {
+    pub fn admit(&self, StreamId(id): StreamId, stream: &DataStream) -> bool {
         self.ids.saw(StreamId(id));
         let mut state = lock(&self.state);
         let path = stream.path();
@@ -100,7 +100,10 @@ impl Lanes {
         }
         let socket = stream.watch();
         let is_tcp = tcp_info(stream.socket()).is_ok();
-        state.lanes.insert(id, Lane { socket, path, is_tcp, given_up: false, last: TcpInfo::default(), seen_bytes: 0 });
+        state.lanes.insert(
+            id,
+            PooledStream { socket, path, is_tcp, given_up: false, last: TcpInfo::default(), seen_bytes: 0 },
+        );
         let live = state.live(path);
         state.crossing.came(path, live);
         true
@@ -182,7 +185,7 @@ impl Lanes {
     }
 
     /// The way that each stream takes, and the paths that there are.
-    pub fn ways(&self) -> (Vec<(String, String)>, Vec<StreamWay>) {
+    pub fn ways(&self) -> (Vec<(String, String)>, Vec<StreamPath>) {
         let mut state = lock(&self.state);
         let in_use = state.in_use();
         let (mut known, mut paths, mut ways) = (Vec::new(), Vec::new(), Vec::new());
@@ -197,7 +200,7 @@ impl Lanes {
                 continue;
             };
             let path = u8::try_from(path).unwrap_or(u8::MAX);
-            ways.push(StreamWay { stream: *id, path, in_use: in_use.contains((*id).into()) });
+            ways.push(StreamPath { stream: *id, path, in_use: in_use.contains((*id).into()) });
         }
         (paths, ways)
     }
@@ -210,9 +213,9 @@ impl Lanes {
 
     /// Looks at all sockets, and gives up those that are broken or stalled: their streams' threads will notice. `None`
     /// where streams are not TCP's, and nothing can take their place.
-    pub fn mend(&self, elapsed: Duration) -> Option<Repair> {
+    pub fn mend(&self, elapsed: Duration) -> Option<PathRepair> {
         let mut state = lock(&self.state);
-        let mut seen: BTreeMap<PathId, SeenPath> = BTreeMap::new();
+        let mut seen: BTreeMap<PathId, PathMeasurement> = BTreeMap::new();
         for (id, lane) in state.lanes.iter_mut().filter(|(_, lane)| !lane.given_up) {
             if !lane.is_tcp {
                 return None;
@@ -243,7 +246,7 @@ impl Lanes {
         let state = lock(&self.state);
         let is_connector = self.connector.get().is_some();
         let name = |path: PathId| {
-            let of_path = |lane: &&Lane| lane.path == path && !lane.given_up;
+            let of_path = |lane: &&PooledStream| lane.path == path && !lane.given_up;
             let socket = state.lanes.values().find(of_path)?.socket.upgrade()?;
             let (own, peer) = names(&*socket);
             Some((path, if is_connector { (own, peer) } else { (peer, own) }))
@@ -267,11 +270,11 @@ impl Lanes {
     }
 
     /// The sockets of the first `streams` streams of the path that is used, now; `None` where one of them is not TCP's.
-    pub fn snapshot(&self, streams: u16) -> Option<Snapshot> {
+    pub fn snapshot(&self, streams: u16) -> Option<PoolSnapshot> {
         let mut state = lock(&self.state);
         let main = state.crossing.main();
-        let mut all = Snapshot { round_trip: Duration::MAX, gone: state.gone, ..Snapshot::default() };
-        let in_use = |lane: &&mut Lane| !lane.given_up && Some(lane.path) == main;
+        let mut all = PoolSnapshot { round_trip: Duration::MAX, gone: state.gone, ..PoolSnapshot::default() };
+        let in_use = |lane: &&mut PooledStream| !lane.given_up && Some(lane.path) == main;
         for lane in state.lanes.values_mut().filter(in_use).take(streams.into()) {
             let info = lane.look()?;
             all.round_trip = all.round_trip.min(info.round_trip_min);
@@ -291,7 +294,7 @@ impl Lanes {
     /// What the sockets of all streams say, those that are gone included.
     pub fn sockets(&self) -> Sockets {
         let mut state = lock(&self.state);
-        let State { lanes, looks, past_sockets, .. } = &mut *state;
+        let PoolState { lanes, looks, past_sockets, .. } = &mut *state;
         let mut all = *past_sockets;
         for lane in lanes.values_mut() {
             lane.look();
@@ -307,7 +310,7 @@ impl Lanes {
     /// What each stream's socket did.
     pub fn stream_figures(&self) -> Vec<StreamFigures> {
         let mut state = lock(&self.state);
-        let State { lanes, ended, .. } = &mut *state;
+        let PoolState { lanes, ended, .. } = &mut *state;
         for lane in lanes.values_mut() {
             lane.look();
         }
@@ -335,7 +338,7 @@ impl Lanes {
     }
 }
 
-impl State {
+impl PoolState {
     /// The streams that get work: of each path that is used, as many as are wanted.
     fn in_use(&mut self) -> RangeSet {
         let mut in_use = RangeSet::new();
@@ -400,7 +403,7 @@ fn counted(info: &TcpInfo) -> Sockets {
     }
 }
 
-impl Lane {
+impl PooledStream {
     /// What is seen at one look at its socket.
     fn seen(&self) -> Sockets {
         let info = &self.last;
@@ -446,19 +449,19 @@ impl Lane {
     }
 }
 
-impl Snapshot {
+impl PoolSnapshot {
     /// Whether streams have gone since `earlier`: then their figures are of different ones.
     pub fn is_of_others_than(&self, earlier: &Self) -> bool {
         self.gone != earlier.gone
     }
 
     /// What happened to `streams` streams since `earlier`.
-    pub fn since(&self, earlier: &Self, elapsed: Duration, streams: u16) -> Look {
+    pub fn since(&self, earlier: &Self, elapsed: Duration, streams: u16) -> RateSample {
         let waited = self.waited.saturating_sub(earlier.waited).as_secs_f64();
         let all = elapsed.as_secs_f64() * f64::from(streams.max(1));
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let network_permille = if all > 0.0 { (1000.0 * waited / all) as u32 } else { 0 };
-        Look {
+        RateSample {
             elapsed_us: micros(elapsed),
             acknowledged_bytes: self.acknowledged_bytes.saturating_sub(earlier.acknowledged_bytes),
             network_permille,

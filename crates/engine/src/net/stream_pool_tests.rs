@@ -1,34 +1,34 @@
 //! Streams that come, are given up and are replaced, over real sockets.
 
 use super::*;
-use crate::metrics::stage_timer::Stages;
-use crate::net::stream::accept::{Place, listen};
-use crate::net::stream::connect::{Connected, Terms, connect};
-use crate::net::stream::handshake::Credentials;
+use crate::metrics::stage_timer::StageTimers;
+use crate::net::stream::accept::{AcceptAddress, listen};
+use crate::net::stream::connect::{ConnectTerms, ConnectedStreams, connect};
+use crate::net::stream::handshake::StreamCredentials;
 use crate::net::stream::socket::SocketSettings;
-use crate::net::stream::{Arrivals, collect};
-use crate::worker::resource_metrics::{Gauges, LoadMeter};
+use crate::net::stream::{AcceptedStreams, collect};
+use crate::worker::resource_metrics::{ResourceMeter, SystemGauges};
 use haul_proto::ids::JobId;
-use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::handshake::CipherSuite;
+use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::route::Route;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Two streams between two ends; the first end's connector, and the second's arrivals.
-fn two_streams() -> (Connected, Vec<Stream>, Arrivals, Vec<Stream>) {
-    let (session, secret, suite) = (JobId([1; 16]), [2; 32], Suite::Aes128Gcm);
-    let credentials = Credentials { session, secret, suite, rekey_bytes: 1 << 30 };
-    let (port, accepted) = listen(Place::default(), credentials.clone(), SocketSettings::default()).unwrap();
+fn two_streams() -> (ConnectedStreams, Vec<DataStream>, AcceptedStreams, Vec<DataStream>) {
+    let (session, secret, suite) = (JobId([1; 16]), [2; 32], CipherSuite::Aes128Gcm);
+    let credentials = StreamCredentials { session, secret, suite, rekey_bytes: 1 << 30 };
+    let (port, accepted) = listen(AcceptAddress::default(), credentials.clone(), SocketSettings::default()).unwrap();
     let sockets = SocketSettings::default();
-    let (ids, all_paths) = (Ids::default(), false);
-    let terms = Terms { credentials, sockets, streams: 2, streams_max: 2, all_paths, ids, timeout: LIMIT };
+    let (ids, all_paths) = (StreamIds::default(), false);
+    let terms = ConnectTerms { credentials, sockets, streams: 2, streams_max: 2, all_paths, ids, timeout: LIMIT };
     let connected = connect(&[Route::to(format!("127.0.0.1:{port}"))], &terms).unwrap();
     let (near, far) = (collect(&connected.arrivals, 2), collect(&accepted, 2));
     (connected, near, accepted, far)
 }
 
-fn in_use(lanes: &Lanes) -> Vec<u64> {
+fn in_use(lanes: &StreamPool) -> Vec<u64> {
     let mut told = Vec::new();
     lanes.share_out(|in_use| told = in_use.iter().flatten().collect());
     told
@@ -36,11 +36,11 @@ fn in_use(lanes: &Lanes) -> Vec<u64> {
 
 /// Looks until something is to be done.
 #[track_caller]
-fn until_something(lanes: &Lanes) -> Repair {
+fn until_something(lanes: &StreamPool) -> PathRepair {
     let deadline = std::time::Instant::now() + LIMIT;
     loop {
         let mend = lanes.mend(Duration::from_millis(1)).unwrap();
-        if mend != Repair::default() {
+        if mend != PathRepair::default() {
             return mend;
         }
         assert!(std::time::Instant::now() < deadline, "nothing happens");
@@ -50,14 +50,14 @@ fn until_something(lanes: &Lanes) -> Repair {
 #[test]
 fn a_stream_that_the_other_end_closes_is_given_up_and_replaced_and_its_figures_stay() {
     let (connected, near, _accepted, mut far) = two_streams();
-    let lanes = Lanes::new(2, false);
+    let lanes = StreamPool::new(2, false);
     lanes.set_connector(Arc::clone(&connected.connector));
     assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));
     assert!(!lanes.admit(StreamId(1), &near[1]), "an id comes once");
-    assert_eq!((lanes.mend(Duration::ZERO), in_use(&lanes)), (Some(Repair::default()), vec![0, 1]));
+    assert_eq!((lanes.mend(Duration::ZERO), in_use(&lanes)), (Some(PathRepair::default()), vec![0, 1]));
     let before = lanes.snapshot(2).unwrap();
     drop(far.remove(0));
-    let expected = Repair { give_up: vec![StreamId(0)], make: vec![(PathId(0), 1)], ..Repair::default() };
+    let expected = PathRepair { give_up: vec![StreamId(0)], make: vec![(PathId(0), 1)], ..PathRepair::default() };
     assert_eq!(until_something(&lanes), expected);
     assert_eq!((lanes.count(), in_use(&lanes), lanes.is_mending()), (1, vec![1], true));
     assert!(lanes.snapshot(2).unwrap().is_of_others_than(&before));
@@ -74,10 +74,11 @@ fn a_stream_that_the_other_end_closes_is_given_up_and_replaced_and_its_figures_s
 #[test]
 fn who_reads_from_a_stream_that_is_given_up_ends() {
     let (_connected, near, _accepted, mut far) = two_streams();
-    let lanes = Lanes::new(2, false);
+    let lanes = StreamPool::new(2, false);
     assert!(lanes.admit(StreamId(0), &far[0]));
     let mut reading = far.remove(0);
-    let ended = std::thread::spawn(move || reading.receive(&mut crate::io::frame_buffer::Record::empty()).is_err());
+    let ended =
+        std::thread::spawn(move || reading.receive(&mut crate::io::frame_buffer::FrameBuffer::empty()).is_err());
     lanes.give_up(&[StreamId(0), StreamId(77)]);
     assert!(ended.join().unwrap());
     drop(near);
@@ -86,7 +87,7 @@ fn who_reads_from_a_stream_that_is_given_up_ends() {
 #[test]
 fn no_id_is_used_that_the_other_end_knows() {
     let (_connected, near, _accepted, _far) = two_streams();
-    let lanes = Lanes::new(1, false);
+    let lanes = StreamPool::new(1, false);
     let ids = lanes.ids();
     assert_eq!([ids.next(), ids.next()], [Some(StreamId(0)), Some(StreamId(1))]);
     assert!(lanes.admit(StreamId(7), &near[0]));
@@ -98,7 +99,7 @@ fn no_id_is_used_that_the_other_end_knows() {
 #[test]
 fn what_comes_too_late_rests_and_of_too_many_none_is_taken() {
     let (_connected, near, _accepted, far) = two_streams();
-    let lanes = Lanes::new(1, false);
+    let lanes = StreamPool::new(1, false);
     assert!(lanes.admit(StreamId(0), &near[0]));
     assert_eq!(lanes.want(1), Some((PathId(0), 0)));
     assert!(lanes.admit(StreamId(5), &near[1]));
@@ -109,7 +110,7 @@ fn what_comes_too_late_rests_and_of_too_many_none_is_taken() {
 #[test]
 fn a_number_that_is_fixed_holds_for_those_that_are_there_and_those_that_come() {
     let (_connected, near, _accepted, _far) = two_streams();
-    let lanes = Lanes::new(4, false);
+    let lanes = StreamPool::new(4, false);
     lanes.fix(9);
     assert_eq!((lanes.keep_fixed(), lanes.is_fixed()), (vec![], true), "no path is known yet");
     assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));
@@ -128,22 +129,22 @@ fn a_number_that_is_fixed_holds_for_those_that_are_there_and_those_that_come() {
 
 #[test]
 fn a_look_is_what_happened_since_the_last() {
-    let earlier = Snapshot { acknowledged_bytes: 1000, waited: Duration::from_secs(1), ..Snapshot::default() };
-    let later = Snapshot { acknowledged_bytes: 5000, waited: Duration::from_secs(4), ..Snapshot::default() };
+    let earlier = PoolSnapshot { acknowledged_bytes: 1000, waited: Duration::from_secs(1), ..PoolSnapshot::default() };
+    let later = PoolSnapshot { acknowledged_bytes: 5000, waited: Duration::from_secs(4), ..PoolSnapshot::default() };
     let look = later.since(&earlier, Duration::from_secs(2), 3);
-    assert_eq!(look, Look { elapsed_us: 2_000_000, acknowledged_bytes: 4000, network_permille: 500 });
+    assert_eq!(look, RateSample { elapsed_us: 2_000_000, acknowledged_bytes: 4000, network_permille: 500 });
     assert_eq!(earlier.since(&later, Duration::ZERO, 0).acknowledged_bytes, 0);
 }
 
 #[test]
 fn the_last_look_tells_what_streams_were_like_that_are_gone() {
     let (_connected, near, _accepted, _far) = two_streams();
-    let (lanes, stages) = (Lanes::new(2, false), Stages::default());
+    let (lanes, stages) = (StreamPool::new(2, false), StageTimers::default());
     assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));
     for stream in &near {
         rustix::net::sockopt::set_tcp_congestion(stream.socket(), "reno").unwrap();
     }
-    let mut meter = LoadMeter::new(Gauges::open([0, 0]));
+    let mut meter = ResourceMeter::new(SystemGauges::open([0, 0]));
     let carried = stages.enter(Some(0), Stage::Idle);
     let there = meter.look(&stages, &lanes).present;
     assert!(!there.bears_loss && there.streams == 1, "{there:?}");

@@ -3,7 +3,7 @@
 
 mod patches;
 
-use haul_proto::manifest::Stamp;
+use haul_proto::entry::Timestamp;
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, FileType, OFlags, statat, unlinkat};
 use std::cell::RefCell;
@@ -13,36 +13,36 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::fs::{Dir, Found, Nodes, WalkOptions, Walker};
-use crate::io::storage::Access;
+use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkOptions, Walker};
+use crate::io::storage::FileAccess;
 use crate::job::display_path::below;
 use crate::job::spec::Symlinks;
-use crate::receiver::file::Spot;
-use crate::receiver::journal::{Journal, Journals, Leaf};
-use crate::receiver::rivals::{Rival, Rivals};
+use crate::receiver::file::TargetPath;
+use crate::receiver::journal::{FileName, JournalLocation, OpenJournal};
+use crate::receiver::rivals::{JobLocks, OtherRun};
 use crate::receiver::temporary::{
-    Denied, is_for_same_name, is_own_name, lock_file, random_names, sibling, temporary_name,
+    TempFileError, is_for_same_name, is_own_name, lock_file, random_names, sibling, temporary_name,
 };
 use crate::sys::describe::describe;
 
 /// Something that a copy has left, or is at work on: what is to be told of it, and where it is.
 pub struct Partial {
     /// What is to be told of it.
-    pub about: About,
+    pub about: PartialDetails,
     dir: Dir,
     name: Name,
-    journal: Option<Leaf>,
+    journal: Option<FileName>,
     /// The file that a patch is for.
     file: Option<Name>,
 }
 
 /// What is to be told of a [`Partial`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
+pub struct PartialDetails {
     /// The path that it gets when it is whole; where that is not known, the path that it has.
     pub path: Vec<u8>,
     /// What it is.
-    pub state: State,
+    pub state: PartialState,
     /// Space that it takes, its journal's included.
     pub disk_bytes: u64,
     /// How long nothing has been written to it.
@@ -51,13 +51,13 @@ pub struct About {
 
 /// What a [`Partial`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum PartialState {
     /// A part of a file: the same copy goes on with it, if the source has not changed.
-    Part(Extent),
+    Part(PartialExtent),
     /// The same, being written now.
     Busy {
         /// How far it is, where that is recorded.
-        extent: Option<Extent>,
+        extent: Option<PartialExtent>,
         /// The process that writes it, where the system tells.
         process: Option<u32>,
     },
@@ -88,7 +88,7 @@ pub enum State {
 
 /// How far a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
+pub struct PartialExtent {
     /// Bytes that are recorded as written. The next run proves them.
     pub recorded: u64,
     /// Bytes of the whole file.
@@ -96,7 +96,7 @@ pub struct Extent {
 }
 
 /// Something that could not be looked at, and why.
-pub struct Unreadable {
+pub struct PartialUnreadable {
     /// Where.
     pub path: Vec<u8>,
     /// Why, and what to do.
@@ -104,10 +104,10 @@ pub struct Unreadable {
 }
 
 /// What became of a [`Partial`] that was to be removed.
-pub enum Removal {
+pub enum PartialRemoval {
     /// It is gone.
     Removed,
-    /// It stays, for the reason that its [`State`] gives.
+    /// It stays, for the reason that its [`PartialState`] gives.
     Kept,
     /// Somebody was faster, or it has its final name by now.
     Vanished,
@@ -115,8 +115,11 @@ pub enum Removal {
 
 /// What lies at `path`, or below it where it is a directory. Journals are looked for beside their parts and in
 /// `journals` (`-a`).
-pub fn find(path: &Path, journals: Option<&Path>) -> io::Result<Box<dyn Iterator<Item = Result<Partial, Unreadable>>>> {
-    let finder = Finder::new(path, journals)?;
+pub fn find(
+    path: &Path,
+    journals: Option<&Path>,
+) -> io::Result<Box<dyn Iterator<Item = Result<Partial, PartialUnreadable>>>> {
+    let finder = PartialFinder::new(path, journals)?;
     match rustix::fs::stat(path).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
         Ok(FileType::Directory) => {
             let options = WalkOptions {
@@ -124,7 +127,7 @@ pub fn find(path: &Path, journals: Option<&Path>) -> io::Result<Box<dyn Iterator
                 symlinks: Symlinks::Ignore,
                 skip: None,
                 is_filtered: false,
-                nodes: Nodes { devices: false, specials: false },
+                nodes: SpecialFiles { devices: false, specials: false },
             };
             let walker = Walker::new(Dir::open_root(path)?, options);
             Ok(Box::new(walker.filter_map(move |found| finder.take(found))))
@@ -133,17 +136,17 @@ pub fn find(path: &Path, journals: Option<&Path>) -> io::Result<Box<dyn Iterator
     }
 }
 
-struct Finder {
+struct PartialFinder {
     /// What stands before the paths that are shown.
     label: Vec<u8>,
     /// Where the journals lie that do not lie beside their parts.
-    journals: Option<Journals>,
+    journals: Option<JournalLocation>,
     /// Final names by the parts' names, of all journals there.
     final_names: HashMap<Name, Name>,
-    patched: RefCell<patches::Names>,
+    patched: RefCell<patches::PatchedNames>,
 }
 
-impl Finder {
+impl PartialFinder {
     fn new(path: &Path, journals: Option<&Path>) -> io::Result<Self> {
         let mut final_names = HashMap::new();
         if let Some(directory) = journals {
@@ -153,32 +156,32 @@ impl Finder {
                 symlinks: Symlinks::Ignore,
                 skip: None,
                 is_filtered: false,
-                nodes: Nodes { devices: false, specials: false },
+                nodes: SpecialFiles { devices: false, specials: false },
             };
             for found in Walker::new(dir, options) {
-                let Found::File { parent, name, .. } = found else { continue };
+                let WalkEntry::File { parent, name, .. } = found else { continue };
                 if let Some((_, "journal")) = name.reserved_parts()
-                    && let Ok(Some((_, header))) = Journal::open(&Leaf { dir: parent, name }, Access::Read)
+                    && let Ok(Some((_, header))) = OpenJournal::open(&FileName { dir: parent, name }, FileAccess::Read)
                 {
                     final_names.insert(temporary_name(&header.name, b"file"), header.name);
                 }
             }
         }
-        let journals = journals.map(|directory| Journals::new(true, Some(directory))).transpose()?;
+        let journals = journals.map(|directory| JournalLocation::new(true, Some(directory))).transpose()?;
         let label = path.as_os_str().as_bytes().to_vec();
         Ok(Self { label, journals, final_names, patched: RefCell::default() })
     }
 
     /// Something that the walk came across.
-    fn take(&self, found: Found) -> Option<Result<Partial, Unreadable>> {
+    fn take(&self, found: WalkEntry) -> Option<Result<Partial, PartialUnreadable>> {
         match found {
-            Found::File { parent, name, .. } => {
+            WalkEntry::File { parent, name, .. } => {
                 let looked = self.look(&parent, &name);
                 let path = || below(&self.label, &parent.path_of(name.as_bytes()));
-                looked.map_err(|error| Unreadable { path: path(), text: describe(&error) }).transpose()
+                looked.map_err(|error| PartialUnreadable { path: path(), text: describe(&error) }).transpose()
             }
-            Found::Failed { path, error } => {
-                Some(Err(Unreadable { path: below(&self.label, &path), text: describe(&error) }))
+            WalkEntry::Failed { path, error } => {
+                Some(Err(PartialUnreadable { path: below(&self.label, &path), text: describe(&error) }))
             }
             _ => None,
         }
@@ -213,11 +216,11 @@ impl Finder {
             return Ok(None);
         }
         let mut partial = Partial {
-            about: About {
+            about: PartialDetails {
                 path: below(&self.label, &dir.path_of(name.as_bytes())),
-                state: State::Unrecorded,
+                state: PartialState::Unrecorded,
                 disk_bytes: disk_bytes(&stat),
-                idle: idle_since(crate::fs::Look::from(&stat).meta.modified),
+                idle: idle_since(crate::fs::FileStat::from(&stat).meta.modified),
             },
             dir: dir.clone(),
             name: name.clone(),
@@ -225,7 +228,7 @@ impl Finder {
             file: None,
         };
         if stat.st_uid != rustix::process::geteuid().as_raw() {
-            partial.about.state = State::Foreign { uid: stat.st_uid };
+            partial.about.state = PartialState::Foreign { uid: stat.st_uid };
             return Ok(Some(partial));
         }
         let is_known = match what {
@@ -240,7 +243,9 @@ impl Finder {
     fn look_at_patch(&self, partial: &mut Partial) -> io::Result<bool> {
         partial.file = self.patched.borrow_mut().file_of(&partial.dir, &partial.name)?;
         let is_known = partial.look_at_patch()?;
-        if let (Some(file), State::Patch { .. } | State::Busy { .. }) = (&partial.file, partial.about.state) {
+        if let (Some(file), PartialState::Patch { .. } | PartialState::Busy { .. }) =
+            (&partial.file, partial.about.state)
+        {
             partial.about.path = below(&self.label, &partial.dir.path_of(file.as_bytes()));
         }
         Ok(is_known)
@@ -251,32 +256,32 @@ impl Finder {
         let rival = match lock_file(&partial.dir, &partial.name, OFlags::RDONLY, &impatient()) {
             Ok(None) => return Ok(false),
             Ok(Some(_)) => None,
-            Err(Denied::Held(rival)) => Some(rival),
+            Err(TempFileError::Held(rival)) => Some(rival),
             // One with a second name: nobody goes on with it, and it stays.
-            Err(Denied::Taken) => None,
-            Err(Denied::Failed(error)) => return Err(error),
+            Err(TempFileError::Taken) => None,
+            Err(TempFileError::Failed(error)) => return Err(error),
         };
         let extent = self.find_journal(partial)?;
         partial.about.state = match (rival, extent) {
-            (Some(Rival { process }), extent) => State::Busy { extent, process },
-            (None, Some(extent)) => State::Part(extent),
-            (None, None) => State::Unrecorded,
+            (Some(OtherRun { process }), extent) => PartialState::Busy { extent, process },
+            (None, Some(extent)) => PartialState::Part(extent),
+            (None, None) => PartialState::Unrecorded,
         };
         Ok(true)
     }
 
     /// How far the part is, by the journal beside it or the one in the directory for them.
-    fn find_journal(&self, partial: &mut Partial) -> io::Result<Option<Extent>> {
-        let beside = Leaf { dir: partial.dir.clone(), name: sibling(&partial.name, "journal") };
+    fn find_journal(&self, partial: &mut Partial) -> io::Result<Option<PartialExtent>> {
+        let beside = FileName { dir: partial.dir.clone(), name: sibling(&partial.name, "journal") };
         let apart = self.journals.as_ref().zip(self.final_names.get(&partial.name)).map(|(journals, name)| {
-            journals.leaf(&Spot { dir: partial.dir.clone(), name: name.clone(), replaces: false })
+            journals.leaf(&TargetPath { dir: partial.dir.clone(), name: name.clone(), replaces: false })
         });
         // A part whose expected name was taken has a random one, and its journal the expected one.
         let (dir, part) = (partial.dir.clone(), partial.name.clone());
         let others = || random_names(&dir, &sibling(&part, "journal")).unwrap_or_default();
-        let others = std::iter::once_with(others).flatten().map(|name| Leaf { dir: dir.clone(), name });
+        let others = std::iter::once_with(others).flatten().map(|name| FileName { dir: dir.clone(), name });
         for leaf in [beside].into_iter().chain(apart).chain(others) {
-            let Some((journal, header)) = Journal::open(&leaf, Access::Read)? else { continue };
+            let Some((journal, header)) = OpenJournal::open(&leaf, FileAccess::Read)? else { continue };
             let expected = temporary_name(&header.name, b"file");
             let has_random_name = || is_for_same_name(&expected, &part) && !is_own_name(&dir, &expected);
             if expected != part && !has_random_name() {
@@ -289,7 +294,7 @@ impl Finder {
             partial.about.path = below(&self.label, &partial.dir.path_of(header.name.as_bytes()));
             partial.about.disk_bytes += space_of(&leaf).unwrap_or(0);
             partial.journal = Some(leaf);
-            return Ok(Some(Extent { recorded, size: header.size }));
+            return Ok(Some(PartialExtent { recorded, size: header.size }));
         }
         Ok(None)
     }
@@ -297,81 +302,81 @@ impl Finder {
 
 /// `false` where it is told of with its part.
 fn look_at_journal(partial: &mut Partial) -> io::Result<bool> {
-    let leaf = Leaf { dir: partial.dir.clone(), name: partial.name.clone() };
+    let leaf = FileName { dir: partial.dir.clone(), name: partial.name.clone() };
     let part = sibling(&partial.name, "part");
     if statat(&*partial.dir.fd()?, part.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
         return Ok(false);
     }
     let of_another = |name| temporary_name(name, b"file") != part;
-    let header = Journal::open(&leaf, Access::Read)?.map(|(_, header)| header);
+    let header = OpenJournal::open(&leaf, FileAccess::Read)?.map(|(_, header)| header);
     partial.about.state = match header {
-        Some(header) if of_another(&header.name) => State::Elsewhere,
-        _ => State::Journal,
+        Some(header) if of_another(&header.name) => PartialState::Elsewhere,
+        _ => PartialState::Journal,
     };
     Ok(true)
 }
 
 impl Partial {
     /// Removes it, unless a copy is at work on it. What is removed is locked before, so that none begins meanwhile.
-    pub fn remove(&mut self) -> io::Result<Removal> {
+    pub fn remove(&mut self) -> io::Result<PartialRemoval> {
         match self.about.state {
-            State::Elsewhere | State::Foreign { .. } => return Ok(Removal::Kept),
-            State::Journal => return self.remove_journal(),
+            PartialState::Elsewhere | PartialState::Foreign { .. } => return Ok(PartialRemoval::Kept),
+            PartialState::Journal => return self.remove_journal(),
             _ if patches::is_patch(&self.name) => return self.remove_patch(),
             _ => {}
         }
         let extent = match self.about.state {
-            State::Part(extent) => Some(extent),
-            State::Busy { extent, .. } => extent,
+            PartialState::Part(extent) => Some(extent),
+            PartialState::Busy { extent, .. } => extent,
             _ => None,
         };
         let _locked = match lock_file(&self.dir, &self.name, OFlags::WRONLY, &impatient()) {
             Ok(Some(file)) => file,
-            Ok(None) => return Ok(Removal::Vanished),
-            Err(Denied::Held(Rival { process })) => {
-                self.about.state = State::Busy { extent, process };
-                return Ok(Removal::Kept);
+            Ok(None) => return Ok(PartialRemoval::Vanished),
+            Err(TempFileError::Held(OtherRun { process })) => {
+                self.about.state = PartialState::Busy { extent, process };
+                return Ok(PartialRemoval::Kept);
             }
-            Err(Denied::Taken) => return Ok(Removal::Kept),
-            Err(Denied::Failed(error)) => return Err(error),
+            Err(TempFileError::Taken) => return Ok(PartialRemoval::Kept),
+            Err(TempFileError::Failed(error)) => return Err(error),
         };
         if let Some(journal) = &self.journal {
             unlink(journal)?;
         }
-        unlink(&Leaf { dir: self.dir.clone(), name: self.name.clone() })?;
-        Ok(Removal::Removed)
+        unlink(&FileName { dir: self.dir.clone(), name: self.name.clone() })?;
+        Ok(PartialRemoval::Removed)
     }
 
     /// A copy makes the part before its journal: as long as there is no part, nobody is at work on it.
-    fn remove_journal(&self) -> io::Result<Removal> {
-        let leaf = Leaf { dir: self.dir.clone(), name: self.name.clone() };
+    fn remove_journal(&self) -> io::Result<PartialRemoval> {
+        let leaf = FileName { dir: self.dir.clone(), name: self.name.clone() };
         let part = sibling(&self.name, "part");
         if statat(&*self.dir.fd()?, part.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-            return Ok(Removal::Vanished);
+            return Ok(PartialRemoval::Vanished);
         }
         unlink(&leaf)?;
-        Ok(Removal::Removed)
+        Ok(PartialRemoval::Removed)
     }
 }
 
-fn idle_since(then: Stamp) -> Duration {
+fn idle_since(then: Timestamp) -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.saturating_sub(Duration::new(u64::try_from(then.seconds).unwrap_or(0), then.nanoseconds))
 }
 
 /// What looks and cleans up waits for no copy.
-fn impatient() -> Rivals {
-    Rivals::with_patience(Duration::ZERO)
+fn impatient() -> JobLocks {
+    JobLocks::with_patience(Duration::ZERO)
 }
 
-fn unlink(leaf: &Leaf) -> io::Result<()> {
+fn unlink(leaf: &FileName) -> io::Result<()> {
     match unlinkat(&*leaf.dir.fd()?, leaf.name.as_bytes(), AtFlags::empty()) {
         Err(rustix::io::Errno::NOENT) => Ok(()),
         done => Ok(done?),
     }
 }
 
-fn space_of(leaf: &Leaf) -> io::Result<u64> {
+fn space_of(leaf: &FileName) -> io::Result<u64> {
     Ok(disk_bytes(&statat(&*leaf.dir.fd()?, leaf.name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)?))
 }
 

@@ -4,9 +4,9 @@ use super::*;
 use crate::receiver::in_place::patch_name;
 use crate::receiver::temporary::random_name;
 use haul_proto::delta::patch;
+use haul_proto::entry::FileVersion;
 use haul_proto::integrity::FrameLen;
-use haul_proto::journal::{Header, Record};
-use haul_proto::manifest::Version;
+use haul_proto::journal::{JournalHeader, JournalRecord};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -34,28 +34,28 @@ impl Place {
         let part = directory.join(temporary_name(&name, b"file").to_string());
         fs::write(&part, vec![7; 70_000]).unwrap();
         let journals = journals.map(|journals| self.path(journals));
-        let spot = Spot { dir: Dir::open_root(directory).unwrap(), name: name.clone(), replaces: false };
-        let leaf = Journals::new(true, journals.as_deref()).unwrap().leaf(&spot);
+        let spot = TargetPath { dir: Dir::open_root(directory).unwrap(), name: name.clone(), replaces: false };
+        let leaf = JournalLocation::new(true, journals.as_deref()).unwrap().leaf(&spot);
         let frame = FrameLen::new(u32::try_from(FRAME).unwrap()).unwrap();
-        let version = Version { device: 1, inode: 2, changed: Stamp::default() };
-        let header = Header { name, size: 3 * FRAME + 5, modified: Stamp::default(), version, frame };
-        let journal = Journal::create(&leaf, &header).unwrap();
-        [0, 3].iter().for_each(|index| journal.record(*index, &Record { check: 1, value: None }));
+        let version = FileVersion { device: 1, inode: 2, changed: Timestamp::default() };
+        let header = JournalHeader { name, size: 3 * FRAME + 5, modified: Timestamp::default(), version, frame };
+        let journal = OpenJournal::create(&leaf, &header).unwrap();
+        [0, 3].iter().for_each(|index| journal.record(*index, &JournalRecord { check: 1, value: None }));
         part
     }
 
     /// A patch of `name`, for the file with this inode, that would give it two bytes and this time.
-    fn patch(&self, name: &str, inode: u64, modified: Stamp) -> PathBuf {
+    fn patch(&self, name: &str, inode: u64, modified: Timestamp) -> PathBuf {
         let path = self.path(name);
         let patch = patch_name(&Name::new(path.file_name().unwrap().as_bytes()).unwrap());
-        let mut bytes = patch::Header { inode, size: 3, modified, end: patch::HEADER_LEN as u64 + 14 }.encode();
+        let mut bytes = patch::PatchHeader { inode, size: 3, modified, end: patch::HEADER_LEN as u64 + 14 }.encode();
         patch::append(&mut bytes, 1, b"yz");
         let patch = path.parent().unwrap().join(patch.to_string());
         fs::write(&patch, bytes).unwrap();
         patch
     }
 
-    fn found_at(&self, name: &str, journals: Option<&str>) -> Vec<(String, State)> {
+    fn found_at(&self, name: &str, journals: Option<&str>) -> Vec<(String, PartialState)> {
         let mut found = self.partials(name, journals);
         found.sort_by(|a, b| a.about.path.cmp(&b.about.path));
         let root = self.0.path().to_str().unwrap().to_owned() + "/";
@@ -70,7 +70,7 @@ impl Place {
     }
 }
 
-const SOME: State = State::Part(Extent { recorded: FRAME + 5, size: 3 * FRAME + 5 });
+const SOME: PartialState = PartialState::Part(PartialExtent { recorded: FRAME + 5, size: 3 * FRAME + 5 });
 
 #[test]
 fn a_part_under_a_random_name_is_known_by_its_journal() {
@@ -81,7 +81,10 @@ fn a_part_under_a_random_name_is_known_by_its_journal() {
     fs::rename(&part, &random).unwrap();
     fs::create_dir(&part).unwrap();
     assert_eq!(place.found_at("", None), [("file".to_owned(), SOME)]);
-    place.partials("", None).iter_mut().for_each(|partial| assert!(matches!(partial.remove(), Ok(Removal::Removed))));
+    place
+        .partials("", None)
+        .iter_mut()
+        .for_each(|partial| assert!(matches!(partial.remove(), Ok(PartialRemoval::Removed))));
     assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 1, "what haul did not make stays");
 }
 
@@ -116,10 +119,10 @@ fn what_belongs_to_nothing_is_told_apart() {
     fs::remove_file(&orphan).unwrap();
     let own = |path: &Path| path.strip_prefix(place.0.path()).unwrap().to_str().unwrap().to_owned();
     let mut expected = vec![
-        (own(&unrecorded), State::Unrecorded),
-        (own(&torn), State::Unrecorded),
-        (own(&misled), State::Unrecorded),
-        (own(&orphan.with_extension("journal")), State::Journal),
+        (own(&unrecorded), PartialState::Unrecorded),
+        (own(&torn), PartialState::Unrecorded),
+        (own(&misled), PartialState::Unrecorded),
+        (own(&orphan.with_extension("journal")), PartialState::Journal),
     ];
     expected.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!(place.found_at("a", None), expected);
@@ -130,12 +133,12 @@ fn journals_of_a_directory_of_their_own_are_found_only_with_it_and_never_lost() 
     let place = Place::new();
     fs::create_dir(place.path("j")).unwrap();
     place.part("a/big", Some("j"));
-    assert!(matches!(place.found_at("a", None)[..], [(_, State::Unrecorded)]));
+    assert!(matches!(place.found_at("a", None)[..], [(_, PartialState::Unrecorded)]));
     assert_eq!(place.found_at("a", Some("j")), [("a/big".to_owned(), SOME)]);
-    assert!(matches!(place.found_at("j", None)[..], [(_, State::Elsewhere)]));
-    assert!(matches!(place.partials("j", None)[0].remove().unwrap(), Removal::Kept));
+    assert!(matches!(place.found_at("j", None)[..], [(_, PartialState::Elsewhere)]));
+    assert!(matches!(place.partials("j", None)[0].remove().unwrap(), PartialRemoval::Kept));
     assert_eq!(fs::read_dir(place.path("j")).unwrap().count(), 1);
-    assert!(matches!(place.partials("a", Some("j"))[0].remove().unwrap(), Removal::Removed));
+    assert!(matches!(place.partials("a", Some("j"))[0].remove().unwrap(), PartialRemoval::Removed));
     assert_eq!(fs::read_dir(place.path("j")).unwrap().count() + fs::read_dir(place.path("a")).unwrap().count(), 0);
 }
 
@@ -145,16 +148,16 @@ fn what_is_being_written_is_named_and_stays() {
     let part = File::options().write(true).open(place.part("a/big", None)).unwrap();
     let early = &mut place.partials("a", None)[0];
     flock(&part, FlockOperation::NonBlockingLockExclusive).unwrap();
-    let extent = Some(Extent { recorded: FRAME + 5, size: 3 * FRAME + 5 });
-    let busy = State::Busy { extent, process: Some(std::process::id()) };
+    let extent = Some(PartialExtent { recorded: FRAME + 5, size: 3 * FRAME + 5 });
+    let busy = PartialState::Busy { extent, process: Some(std::process::id()) };
     assert_eq!(place.found_at("a", None), [("a/big".to_owned(), busy)]);
     // It was begun after it had been looked at.
-    assert!(matches!(early.remove().unwrap(), Removal::Kept));
+    assert!(matches!(early.remove().unwrap(), PartialRemoval::Kept));
     assert_eq!(early.about.state, busy);
     assert_eq!(fs::read_dir(place.path("a")).unwrap().count(), 2);
     drop(part);
-    assert!(matches!(early.remove().unwrap(), Removal::Removed));
-    assert!(matches!(early.remove().unwrap(), Removal::Vanished));
+    assert!(matches!(early.remove().unwrap(), PartialRemoval::Removed));
+    assert!(matches!(early.remove().unwrap(), PartialRemoval::Vanished));
     assert_eq!(fs::read_dir(place.path("a")).unwrap().count(), 0);
 }
 
@@ -165,9 +168,9 @@ fn a_journal_whose_part_came_back_stays() {
     fs::remove_file(&part).unwrap();
     let orphan = &mut place.partials("a", None)[0];
     fs::write(&part, "begun").unwrap();
-    assert!(matches!(orphan.remove().unwrap(), Removal::Vanished));
+    assert!(matches!(orphan.remove().unwrap(), PartialRemoval::Vanished));
     fs::remove_file(&part).unwrap();
-    assert!(matches!(orphan.remove().unwrap(), Removal::Removed));
+    assert!(matches!(orphan.remove().unwrap(), PartialRemoval::Removed));
     assert_eq!(fs::read_dir(place.path("a")).unwrap().count(), 0);
 }
 
@@ -178,20 +181,20 @@ fn changes_that_wait_are_known_by_their_file_and_stay() {
     for name in ["a/db", "a/other"] {
         fs::write(place.path(name), "abc").unwrap();
     }
-    let later = Stamp { seconds: 1 << 34, nanoseconds: 1 };
+    let later = Timestamp { seconds: 1 << 34, nanoseconds: 1 };
     let patch = place.patch("a/db", fs::metadata(place.path("a/db")).unwrap().ino(), later);
-    let waits = [("a/db".to_owned(), State::Patch { bytes: 14, size: 3 })];
+    let waits = [("a/db".to_owned(), PartialState::Patch { bytes: 14, size: 3 })];
     let hidden = patch.strip_prefix(place.0.path()).unwrap().to_str().unwrap().to_owned();
     for name in ["a", "a/db", &hidden] {
         assert_eq!(place.found_at(name, None), waits, "{name}");
-        assert!(matches!(place.partials(name, None)[0].remove().unwrap(), Removal::Kept), "{name}");
+        assert!(matches!(place.partials(name, None)[0].remove().unwrap(), PartialRemoval::Kept), "{name}");
     }
     assert_eq!(place.found_at("a/other", None), []);
     let held = File::open(&patch).unwrap();
     flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
-    let busy = State::Busy { extent: None, process: Some(std::process::id()) };
+    let busy = PartialState::Busy { extent: None, process: Some(std::process::id()) };
     assert_eq!(place.found_at("a", None), [("a/db".to_owned(), busy)]);
-    assert!(matches!(place.partials("a", None)[0].remove().unwrap(), Removal::Kept));
+    assert!(matches!(place.partials("a", None)[0].remove().unwrap(), PartialRemoval::Kept));
     assert!(patch.exists());
 }
 
@@ -203,8 +206,8 @@ fn changes_that_nothing_waits_for_are_removed() {
     fs::write(&file, "ayz").unwrap();
     let about = fs::metadata(&file).unwrap();
     let inode = about.ino();
-    let modified = Stamp { seconds: about.mtime(), nanoseconds: u32::try_from(about.mtime_nsec()).unwrap() };
-    let later = Stamp { seconds: modified.seconds + 1, ..modified };
+    let modified = Timestamp { seconds: about.mtime(), nanoseconds: u32::try_from(about.mtime_nsec()).unwrap() };
+    let later = Timestamp { seconds: modified.seconds + 1, ..modified };
     let cut = |patch: &Path, len| File::options().write(true).open(patch).unwrap().set_len(len).unwrap();
     let all_in_it = || place.patch("a/db", inode, modified);
     let of_another = || place.patch("a/db", inode + 1, later);
@@ -219,23 +222,23 @@ fn changes_that_nothing_waits_for_are_removed() {
         cut(&patch, 95);
         patch
     };
-    let cases: [(&dyn Fn() -> PathBuf, State); 5] = [
-        (&all_in_it, State::Spent),
-        (&of_another, State::Spent),
-        (&of_none, State::Spent),
-        (&shorter, State::Damaged),
-        (&without_header, State::Damaged),
+    let cases: [(&dyn Fn() -> PathBuf, PartialState); 5] = [
+        (&all_in_it, PartialState::Spent),
+        (&of_another, PartialState::Spent),
+        (&of_none, PartialState::Spent),
+        (&shorter, PartialState::Damaged),
+        (&without_header, PartialState::Damaged),
     ];
     for (make, state) in cases {
         let patch = make();
         let own = patch.strip_prefix(place.0.path()).unwrap().to_str().unwrap().to_owned();
         assert_eq!(place.found_at("a", None), [(own, state)]);
-        assert!(matches!(place.partials("a", None)[0].remove().unwrap(), Removal::Removed));
+        assert!(matches!(place.partials("a", None)[0].remove().unwrap(), PartialRemoval::Removed));
         assert!(!patch.exists() && fs::read(&file).unwrap() == b"ayz");
     }
     // It was of no use when it was looked at, and is one that waits when it is to be removed.
     let patch = of_another();
     let early = &mut place.partials("a", None)[0];
     place.patch("a/db", inode, later);
-    assert!(matches!(early.remove().unwrap(), Removal::Kept) && patch.exists());
+    assert!(matches!(early.remove().unwrap(), PartialRemoval::Kept) && patch.exists());
 }

@@ -9,21 +9,21 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::{Partial, Removal, State, impatient, unlink};
-use crate::fs::{Dir, Identity, Links, Look, each_name};
+use super::{Partial, PartialRemoval, PartialState, impatient, unlink};
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, each_name};
 use crate::receiver::in_place::{patch_name, read_header};
-use crate::receiver::journal::Leaf;
-use crate::receiver::rivals::Rival;
-use crate::receiver::temporary::{Denied, lock_file};
+use crate::receiver::journal::FileName;
+use crate::receiver::rivals::OtherRun;
+use crate::receiver::temporary::{TempFileError, lock_file};
 
 /// The files that patches in one directory are for: that which was looked at last.
 #[derive(Default)]
-pub struct Names {
-    of: Option<Identity>,
+pub struct PatchedNames {
+    of: Option<FileIdentity>,
     files: HashMap<Name, Name>,
 }
 
-impl Names {
+impl PatchedNames {
     /// The file in `dir` that this patch is for, if there is one.
     pub fn file_of(&mut self, dir: &Dir, patch: &Name) -> io::Result<Option<Name>> {
         if self.of != Some(dir.identity()) {
@@ -60,23 +60,23 @@ pub fn is_patch(name: &Name) -> bool {
 }
 
 /// What a patch is, beside the file that it is for.
-fn state_of(dir: &Dir, patch: &OwnedFd, file: Option<&Name>) -> io::Result<State> {
-    let Some(header) = read_header(patch) else { return Ok(State::Damaged) };
-    let look = match file.map(|name| Look::at_name(&*dir.fd()?, name, Links::Itself)) {
+fn state_of(dir: &Dir, patch: &OwnedFd, file: Option<&Name>) -> io::Result<PartialState> {
+    let Some(header) = read_header(patch) else { return Ok(PartialState::Damaged) };
+    let look = match file.map(|name| FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)) {
         Some(Ok(look)) if look.identity.inode == header.inode => look,
         Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => return Ok(State::Spent),
+        _ => return Ok(PartialState::Spent),
     };
     // The file gets its time when all is in it, and loses it with the first byte that is put into it.
     let found = look.meta.modified;
     let has_time = found == header.modified || looks_stored(header.modified, found, look.changed);
     if look.size == header.size && has_time {
-        return Ok(State::Spent);
+        return Ok(PartialState::Spent);
     }
     let bytes = header.end.saturating_sub(HEADER_LEN as u64);
-    match Look::at_fd(patch)?.size < header.end {
-        true => Ok(State::Damaged),
-        false => Ok(State::Patch { bytes, size: header.size }),
+    match FileStat::at_fd(patch)?.size < header.end {
+        true => Ok(PartialState::Damaged),
+        false => Ok(PartialState::Patch { bytes, size: header.size }),
     }
 }
 
@@ -86,34 +86,35 @@ impl Partial {
         self.about.state = match lock_file(&self.dir, &self.name, OFlags::RDONLY, &impatient()) {
             Ok(None) => return Ok(false),
             Ok(Some(patch)) => state_of(&self.dir, &patch, self.file.as_ref())?,
-            Err(Denied::Held(Rival { process })) => State::Busy { extent: None, process },
-            Err(Denied::Taken) => return Ok(false),
-            Err(Denied::Failed(error)) => return Err(error),
+            Err(TempFileError::Held(OtherRun { process })) => PartialState::Busy { extent: None, process },
+            Err(TempFileError::Taken) => return Ok(false),
+            Err(TempFileError::Failed(error)) => return Err(error),
         };
         Ok(true)
     }
 
     /// Removes a patch, unless it may be half in its file: then nothing else makes that whole.
-    pub(super) fn remove_patch(&mut self) -> io::Result<Removal> {
+    pub(super) fn remove_patch(&mut self) -> io::Result<PartialRemoval> {
         let patch = match lock_file(&self.dir, &self.name, OFlags::RDWR, &impatient()) {
             Ok(Some(patch)) => patch,
-            Ok(None) => return Ok(Removal::Vanished),
-            Err(Denied::Held(Rival { process })) => {
-                self.about.state = State::Busy { extent: None, process };
-                return Ok(Removal::Kept);
+            Ok(None) => return Ok(PartialRemoval::Vanished),
+            Err(TempFileError::Held(OtherRun { process })) => {
+                self.about.state = PartialState::Busy { extent: None, process };
+                return Ok(PartialRemoval::Kept);
             }
-            Err(Denied::Taken) => return Ok(Removal::Kept),
-            Err(Denied::Failed(error)) => return Err(error),
+            Err(TempFileError::Taken) => return Ok(PartialRemoval::Kept),
+            Err(TempFileError::Failed(error)) => return Err(error),
         };
         self.about.state = state_of(&self.dir, &patch, self.file.as_ref())?;
-        if matches!(self.about.state, State::Patch { .. }) {
-            return Ok(Removal::Kept);
+        if matches!(self.about.state, PartialState::Patch { .. }) {
+            return Ok(PartialRemoval::Kept);
         }
         // What was put into the file may be nowhere but in memory, and in the patch.
-        if let Some((file, _)) = self.file.as_ref().and_then(|name| self.dir.open_file(name, Links::Itself).ok()) {
+        if let Some((file, _)) = self.file.as_ref().and_then(|name| self.dir.open_file(name, FollowLinks::Itself).ok())
+        {
             fdatasync(&file)?;
         }
-        unlink(&Leaf { dir: self.dir.clone(), name: self.name.clone() })?;
-        Ok(Removal::Removed)
+        unlink(&FileName { dir: self.dir.clone(), name: self.name.clone() })?;
+        Ok(PartialRemoval::Removed)
     }
 }

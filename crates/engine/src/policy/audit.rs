@@ -4,9 +4,9 @@
 //! character, so that neither the other end nor the controller can forge one. The log is opened before the worker confines
 //! itself. A log that cannot be opened or written ends the job.
 
+use haul_proto::entry::EntryKind;
 use haul_proto::integrity::Digest;
 use haul_proto::path::escape;
-use haul_proto::wire::difference::What;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use std::ffi::OsStr;
 use std::fmt::{self, Write};
@@ -33,14 +33,14 @@ const SYSLOG_PRIORITY: &str = "<86>";
 
 /// Where a policy sends the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Destination {
+pub enum AuditDestination {
     /// The system's journal, or syslog where there is none.
     Journal,
     /// A file, which grows.
     File(PathBuf),
 }
 
-impl Destination {
+impl AuditDestination {
     /// The value of a policy's line; `None` for what is none.
     pub fn parse(value: &str) -> Option<Self> {
         match value {
@@ -51,8 +51,8 @@ impl Destination {
     }
 }
 
-/// As [`Destination::parse`] reads it. What is not UTF-8 was not parsed.
-impl fmt::Display for Destination {
+/// As [`AuditDestination::parse`] reads it. What is not UTF-8 was not parsed.
+impl fmt::Display for AuditDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Journal => f.write_str("journal"),
@@ -63,7 +63,7 @@ impl fmt::Display for Destination {
 
 /// On whose behalf a worker runs.
 #[derive(Debug, Clone, Default)]
-pub struct Client {
+pub struct AuditClient {
     /// `SSH_CONNECTION`, where ssh started the worker.
     pub ssh_connection: Option<String>,
     /// The address and the key that the client of a server has proven, where a server started the worker.
@@ -72,7 +72,7 @@ pub struct Client {
 
 /// What happened to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum AuditAction {
     /// A worker has taken a Request.
     Job,
     /// Contents of a large file or a pipe begin to leave.
@@ -103,7 +103,7 @@ pub enum Action {
     Removed,
 }
 
-impl Action {
+impl AuditAction {
     fn word(self) -> &'static str {
         match self {
             Self::Job => "job",
@@ -126,9 +126,9 @@ impl Action {
 
 /// A line of the log.
 #[derive(Debug, Clone, Copy)]
-pub struct Record<'a> {
+pub struct AuditRecord<'a> {
     /// What happened.
-    pub action: Action,
+    pub action: AuditAction,
     /// The file's path; a relative one begins in the worker's directory.
     pub path: &'a [u8],
     /// Its size in bytes.
@@ -138,19 +138,19 @@ pub struct Record<'a> {
     /// Why it failed, or was refused.
     pub reason: Option<&'a str>,
     /// What was made, changed or removed.
-    pub kind: Option<What>,
+    pub kind: Option<EntryKind>,
 }
 
-impl<'a> Record<'a> {
+impl<'a> AuditRecord<'a> {
     /// Of this path, and nothing else.
-    pub fn of(action: Action, path: &'a [u8]) -> Self {
+    pub fn of(action: AuditAction, path: &'a [u8]) -> Self {
         Self { action, path, bytes: None, digest: None, reason: None, kind: None }
     }
 }
 
 /// A log that is open.
-pub struct Audit {
-    sinks: Vec<Sink>,
+pub struct AuditLog {
+    sinks: Vec<AuditSink>,
     /// Who and where, as members of a JSON object.
     origin: String,
     /// What a relative path begins in.
@@ -163,17 +163,21 @@ pub struct Audit {
 /// Ends the job, for this reason.
 type EndJob = dyn Fn(&str) + Send + Sync;
 
-enum Sink {
+enum AuditSink {
     Journal(UnixDatagram),
     Syslog(UnixDatagram),
     /// One line is written at a time.
     File(Mutex<OwnedFd>, PathBuf),
 }
 
-impl Audit {
+impl AuditLog {
     /// Opens all of these, from `directory`. `None` where there are none.
-    pub fn open(to: &[Destination], client: &Client, directory: PathBuf) -> Result<Option<Arc<Self>>, String> {
-        let sinks: Vec<Sink> = to.iter().map(Sink::open).collect::<Result<_, _>>()?;
+    pub fn open(
+        to: &[AuditDestination],
+        client: &AuditClient,
+        directory: PathBuf,
+    ) -> Result<Option<Arc<Self>>, String> {
+        let sinks: Vec<AuditSink> = to.iter().map(AuditSink::open).collect::<Result<_, _>>()?;
         if sinks.is_empty() {
             return Ok(None);
         }
@@ -191,7 +195,7 @@ impl Audit {
     }
 
     /// Writes a line. After the first that cannot be written, all fail.
-    pub fn write(self: &Arc<Self>, record: &Record<'_>) -> Result<(), String> {
+    pub fn write(self: &Arc<Self>, record: &AuditRecord<'_>) -> Result<(), String> {
         if self.has_failed.load(Ordering::SeqCst) {
             return Err("the audit log cannot be written".into());
         }
@@ -214,7 +218,7 @@ impl Audit {
     }
 
     /// The line of a record.
-    fn line(&self, record: &Record<'_>, now: SystemTime) -> String {
+    fn line(&self, record: &AuditRecord<'_>, now: SystemTime) -> String {
         let path = self.directory.join(OsStr::from_bytes(record.path));
         let mut line = format!("{{\"time\":\"{}\",{},\"action\":\"{}\"", utc(now), self.origin, record.action.word());
         member(&mut line, "path", &escape(path.as_os_str().as_bytes()));
@@ -235,26 +239,26 @@ impl Audit {
     }
 }
 
-fn word(kind: What) -> &'static str {
+fn word(kind: EntryKind) -> &'static str {
     match kind {
-        What::Directory => "directory",
-        What::File => "file",
-        What::Symlink => "symlink",
-        What::Special => "special",
+        EntryKind::Directory => "directory",
+        EntryKind::File => "file",
+        EntryKind::Symlink => "symlink",
+        EntryKind::Special => "special",
     }
 }
 
-impl fmt::Debug for Audit {
+impl fmt::Debug for AuditLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Audit").field("origin", &self.origin).finish_non_exhaustive()
     }
 }
 
-impl Sink {
-    fn open(to: &Destination) -> Result<Self, String> {
+impl AuditSink {
+    fn open(to: &AuditDestination) -> Result<Self, String> {
         match to {
-            Destination::Journal => Self::open_journal(Path::new(JOURNAL), Path::new(SYSLOG)),
-            Destination::File(path) => Self::open_file(path)
+            AuditDestination::Journal => Self::open_journal(Path::new(JOURNAL), Path::new(SYSLOG)),
+            AuditDestination::File(path) => Self::open_file(path)
                 .map(|file| Self::File(Mutex::new(file), path.clone()))
                 .map_err(|error| cannot(&shown(path), "opened", &error)),
         }
@@ -319,7 +323,7 @@ fn shown(path: &Path) -> String {
 }
 
 /// Who and where, as members of a JSON object: the account that the worker runs as, and who started it.
-fn origin(client: &Client) -> String {
+fn origin(client: &AuditClient) -> String {
     let uid = rustix::process::geteuid().as_raw();
     let mut origin = format!("\"pid\":{},\"uid\":{uid}", std::process::id());
     if let Some(name) = Accounts::users().name(uid) {
@@ -361,10 +365,10 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
-    fn audit(sinks: Vec<Sink>, served: Option<&str>) -> Arc<Audit> {
+    fn audit(sinks: Vec<AuditSink>, served: Option<&str>) -> Arc<AuditLog> {
         let client =
-            Client { served: served.map(str::to_owned), ssh_connection: Some("10.0.0.1 5 10.0.0.2 22".into()) };
-        Arc::new(Audit {
+            AuditClient { served: served.map(str::to_owned), ssh_connection: Some("10.0.0.1 5 10.0.0.2 22".into()) };
+        Arc::new(AuditLog {
             sinks,
             origin: origin(&client),
             directory: "/served".into(),
@@ -373,8 +377,8 @@ mod tests {
         })
     }
 
-    fn received(path: &[u8]) -> Record<'_> {
-        Record { bytes: Some(3), digest: Some(&[0xab; 32]), ..Record::of(Action::Received, path) }
+    fn received(path: &[u8]) -> AuditRecord<'_> {
+        AuditRecord { bytes: Some(3), digest: Some(&[0xab; 32]), ..AuditRecord::of(AuditAction::Received, path) }
     }
 
     #[test]
@@ -414,15 +418,20 @@ mod tests {
         let mut buffer = [0; 4096];
         let (journal, syslog) = (path("journal"), path("log"));
         assert!(
-            Sink::open_journal(&journal, &syslog).err().unwrap().contains("the audit log (journal) cannot be opened")
+            AuditSink::open_journal(&journal, &syslog)
+                .err()
+                .unwrap()
+                .contains("the audit log (journal) cannot be opened")
         );
         let listener = UnixDatagram::bind(&syslog).unwrap();
-        audit(vec![Sink::open_journal(&journal, &syslog).unwrap()], None).write(&received(b"a")).unwrap();
+        audit(vec![AuditSink::open_journal(&journal, &syslog).unwrap()], None).write(&received(b"a")).unwrap();
         let length = listener.recv(&mut buffer).unwrap();
         let text = String::from_utf8_lossy(&buffer[..length]);
         assert!(text.starts_with("<86>haul[") && text.contains("]: {\"time\":") && text.ends_with('}'), "{text}");
         let listener = UnixDatagram::bind(&journal).unwrap();
-        audit(vec![Sink::open_journal(&journal, &syslog).unwrap()], None).write(&received(b"a\nPRIORITY=0")).unwrap();
+        audit(vec![AuditSink::open_journal(&journal, &syslog).unwrap()], None)
+            .write(&received(b"a\nPRIORITY=0"))
+            .unwrap();
         let length = listener.recv(&mut buffer).unwrap();
         let lines: Vec<String> = String::from_utf8_lossy(&buffer[..length]).lines().map(str::to_owned).collect();
         assert_eq!((lines.len(), lines[0].as_str()), (3, "PRIORITY=6"), "{lines:?}");
@@ -437,24 +446,24 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("audit");
         for _ in 0..2 {
-            let to = [Destination::File(file.clone())];
-            let audit = Audit::open(&to, &Client::default(), "/".into()).unwrap().unwrap();
+            let to = [AuditDestination::File(file.clone())];
+            let audit = AuditLog::open(&to, &AuditClient::default(), "/".into()).unwrap().unwrap();
             audit.write(&received(b"a")).unwrap();
         }
         assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 2);
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&file, &link).unwrap();
         for path in [link, directory.path().to_owned(), directory.path().join("absent/audit"), "/dev/null".into()] {
-            let opened = Audit::open(&[Destination::File(path.clone())], &Client::default(), "/".into());
+            let opened = AuditLog::open(&[AuditDestination::File(path.clone())], &AuditClient::default(), "/".into());
             assert!(opened.unwrap_err().contains("cannot be opened"), "{}", path.display());
         }
-        assert!(Audit::open(&[], &Client::default(), "/".into()).unwrap().is_none());
+        assert!(AuditLog::open(&[], &AuditClient::default(), "/".into()).unwrap().is_none());
     }
 
     #[test]
     fn a_log_that_cannot_be_written_ends_the_job_once() {
         let full = openat(CWD, "/dev/full", OFlags::WRONLY, Mode::empty()).unwrap();
-        let audit = audit(vec![Sink::File(Mutex::new(full), "/dev/full".into())], None);
+        let audit = audit(vec![AuditSink::File(Mutex::new(full), "/dev/full".into())], None);
         let (told, ends) = std::sync::mpsc::channel();
         audit.on_failure(move |text| told.send(text.to_owned()).unwrap());
         assert!(audit.write(&received(b"a")).is_err() && audit.write(&received(b"b")).is_err());

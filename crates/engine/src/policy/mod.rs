@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use haul_proto::path::escape;
 
-use crate::policy::audit::Destination;
+use crate::policy::audit::AuditDestination;
 use crate::sys::describe::describe;
 
 /// The policy of all users of a host.
@@ -27,7 +27,7 @@ const OTHERS_WRITE: u32 = 0o022;
 
 /// A restriction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum PolicyRule {
     /// No programs at the ends of a copy (`-N`).
     NoPrograms,
     /// No contents in clear text (`--no-encrypt`).
@@ -43,59 +43,59 @@ pub enum Rule {
 }
 
 /// A name that a line may have, and what its values mean.
-struct Setting {
+struct PolicySetting {
     name: &'static str,
     /// The value that permits, and is the default.
     permits: &'static str,
     /// The value that restricts.
     restricts: &'static str,
-    rule: Rule,
+    rule: PolicyRule,
     /// The refusal.
     refusal: &'static str,
 }
 
 /// All restrictions that a line can state.
-const SETTINGS: &[Setting] = &[
-    Setting {
+const SETTINGS: &[PolicySetting] = &[
+    PolicySetting {
         name: "programs",
         permits: "yes",
         restricts: "no",
-        rule: Rule::NoPrograms,
+        rule: PolicyRule::NoPrograms,
         refusal: "programs are not allowed here",
     },
-    Setting {
+    PolicySetting {
         name: "clear-text",
         permits: "yes",
         restricts: "no",
-        rule: Rule::NoClearText,
+        rule: PolicyRule::NoClearText,
         refusal: "--no-encrypt is not allowed here",
     },
-    Setting {
+    PolicySetting {
         name: "deploy",
         permits: "yes",
         restricts: "no",
-        rule: Rule::NoDeployedWorker,
+        rule: PolicyRule::NoDeployedWorker,
         refusal: "a deployed haul is not allowed here",
     },
-    Setting {
+    PolicySetting {
         name: "own-commands",
         permits: "yes",
         restricts: "no",
-        rule: Rule::NoOwnCommands,
+        rule: PolicyRule::NoOwnCommands,
         refusal: "commands in the place of ssh (-S, -T) are not allowed here",
     },
-    Setting {
+    PolicySetting {
         name: "deltas",
         permits: "yes",
         restricts: "no",
-        rule: Rule::NoDeltas,
+        rule: PolicyRule::NoDeltas,
         refusal: "deltas are not allowed here",
     },
-    Setting {
+    PolicySetting {
         name: "sandbox",
         permits: "optional",
         restricts: "required",
-        rule: Rule::SandboxRequired,
+        rule: PolicyRule::SandboxRequired,
         refusal: "a worker without a sandbox is not allowed here",
     },
 ];
@@ -104,9 +104,9 @@ const SETTINGS: &[Setting] = &[
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostPolicy {
     /// Each restriction, with the file that states it.
-    rules: Vec<(Rule, PathBuf)>,
+    rules: Vec<(PolicyRule, PathBuf)>,
     /// Where the audit log goes.
-    audit: Vec<Destination>,
+    audit: Vec<AuditDestination>,
     /// Why a file forbids every job: it cannot be trusted, read or understood.
     fault: Option<String>,
 }
@@ -129,17 +129,17 @@ impl HostPolicy {
     }
 
     /// Where lines of the audit log go.
-    pub fn audit(&self) -> &[Destination] {
+    pub fn audit(&self) -> &[AuditDestination] {
         &self.audit
     }
 
     /// Whether `rule` holds here.
-    pub fn has(&self, rule: Rule) -> bool {
+    pub fn has(&self, rule: PolicyRule) -> bool {
         self.fault.is_some() || self.rules.iter().any(|(stated, _)| *stated == rule)
     }
 
     /// The refusal of what `rule` forbids, where it holds.
-    pub fn check(&self, rule: Rule) -> Result<(), String> {
+    pub fn check(&self, rule: PolicyRule) -> Result<(), String> {
         let refusal = SETTINGS.iter().find(|setting| setting.rule == rule).map_or("", |setting| setting.refusal);
         if let Some(fault) = &self.fault {
             return Err(format!("{refusal}: {fault}"));
@@ -179,7 +179,7 @@ impl HostPolicy {
     fn add_line(&mut self, path: &Path, line: &str) -> Option<()> {
         let (name, value) = line.split_once('=').map(|(name, value)| (name.trim(), value.trim()))?;
         if name == AUDIT {
-            self.audit.push(Destination::parse(value)?);
+            self.audit.push(AuditDestination::parse(value)?);
             return Some(());
         }
         let setting = SETTINGS.iter().find(|setting| setting.name == name)?;
@@ -233,7 +233,7 @@ mod tests {
     /// The refusal of programs, without the directory's name.
     fn refusal(text: &str) -> Result<(), String> {
         let (policy, dir) = read(text);
-        policy.check(Rule::NoPrograms).map_err(|text| text.replace(&*dir.path().to_string_lossy(), ""))
+        policy.check(PolicyRule::NoPrograms).map_err(|text| text.replace(&*dir.path().to_string_lossy(), ""))
     }
 
     #[test]
@@ -250,7 +250,8 @@ mod tests {
     fn each_setting_restricts_its_own_rule_alone() {
         for setting in SETTINGS {
             let (policy, _dir) = read(&format!("{} = {}", setting.name, setting.restricts));
-            let held: Vec<Rule> = SETTINGS.iter().map(|other| other.rule).filter(|rule| policy.has(*rule)).collect();
+            let held: Vec<PolicyRule> =
+                SETTINGS.iter().map(|other| other.rule).filter(|rule| policy.has(*rule)).collect();
             assert_eq!(held, [setting.rule], "{}", setting.name);
             assert!(policy.check(setting.rule).unwrap_err().starts_with(setting.refusal));
             let (policy, _dir) = read(&format!("{} = {}", setting.name, setting.permits));
@@ -261,7 +262,7 @@ mod tests {
     #[test]
     fn each_file_may_ask_for_an_audit_log() {
         let (policy, _dir) = read("audit = journal\naudit=/var/log/haul\n");
-        assert_eq!(policy.audit(), [Destination::Journal, Destination::File("/var/log/haul".into())]);
+        assert_eq!(policy.audit(), [AuditDestination::Journal, AuditDestination::File("/var/log/haul".into())]);
         for line in ["audit = log", "audit =", "audit = /var/log/"] {
             assert!(read(line).0.fault().is_some(), "{line}");
         }

@@ -4,8 +4,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Part, Probe};
-use crate::job::spec::{Access, CacheUse, DirectIo, Fsync, Host, Job, Location, NULL_TARGET, Options, Policy, Retries};
+use super::{Probe, ProbePart};
+use crate::job::spec::{
+    CacheUse, CompressionPolicy, DirectIo, Fsync, Host, Job, JobOptions, Location, NULL_TARGET, RemoteAccess, Retries,
+};
 
 /// More than any part lasts.
 const ENDLESS: u64 = 1 << 40;
@@ -27,23 +29,23 @@ impl Probe {
     }
 
     /// A part of it. What is written goes into `scratch`, a directory at the target; zeros are so many.
-    pub fn job_of(&self, part: Part, scratch: &Path, bytes: u64) -> Job {
+    pub fn job_of(&self, part: ProbePart, scratch: &Path, bytes: u64) -> Job {
         let into = |name: &str| Location { host: self.target.host.clone(), path: scratch.join(name) };
         let nowhere = |of| Location { host: self.host(of).clone(), path: NULL_TARGET.into() };
         let mut job = match part {
-            Part::Read { .. } => {
+            ProbePart::Read { .. } => {
                 let source = self.source.clone().unwrap_or_else(|| self.zeros(Of::Source, ENDLESS));
                 self.job(source, nowhere(Of::Source), [Of::Source, Of::Source])
             }
-            Part::Network { .. } => {
+            ProbePart::Network { .. } => {
                 self.job(self.zeros(Of::Source, ENDLESS), nowhere(Of::Target), [Of::Source, Of::Target])
             }
-            Part::Back => self.job(self.zeros(Of::Target, ENDLESS), nowhere(Of::Source), [Of::Target, Of::Source]),
-            Part::Write { direct } => {
+            ProbePart::Back => self.job(self.zeros(Of::Target, ENDLESS), nowhere(Of::Source), [Of::Target, Of::Source]),
+            ProbePart::Write { direct } => {
                 let name = if direct { "direct" } else { "buffered" };
                 self.job(self.zeros(Of::Target, bytes), into(name), [Of::Target, Of::Target])
             }
-            Part::Whole => {
+            ProbePart::Whole => {
                 let source = self.source.clone().unwrap_or_else(|| self.zeros(Of::Source, bytes));
                 self.job(source, into("whole"), [Of::Source, Of::Target])
             }
@@ -51,19 +53,19 @@ impl Probe {
         let direct = |is_direct| if is_direct { DirectIo::Always } else { DirectIo::Never };
         let options = &mut job.options;
         match part {
-            Part::Read { direct: is_direct } => {
+            ProbePart::Read { direct: is_direct } => {
                 (options.direct_source, options.cache, options.fsync) =
                     (direct(is_direct), CacheUse::Drop, Fsync::None);
             }
-            Part::Network { streams } => options.streams = streams.or(options.streams),
-            Part::Write { direct: is_direct } => options.direct_target = direct(is_direct),
-            Part::Back => {}
-            Part::Whole => options.make_directory = true,
+            ProbePart::Network { streams } => options.streams = streams.or(options.streams),
+            ProbePart::Write { direct: is_direct } => options.direct_target = direct(is_direct),
+            ProbePart::Back => {}
+            ProbePart::Whole => options.make_directory = true,
         }
-        let is_zeros = !matches!(part, Part::Read { .. } | Part::Whole) || self.source.is_none();
-        if is_zeros && options.compression == Policy::Auto {
+        let is_zeros = !matches!(part, ProbePart::Read { .. } | ProbePart::Whole) || self.source.is_none();
+        if is_zeros && options.compression == CompressionPolicy::Auto {
             // They would be compressed to nothing.
-            options.compression = Policy::Off;
+            options.compression = CompressionPolicy::Off;
         }
         job
     }
@@ -80,7 +82,7 @@ impl Probe {
     }
 
     fn job(&self, source: Location, target: Location, ends: [Of; 2]) -> Job {
-        let options = Options {
+        let options = JobOptions {
             recursive: true,
             resume: false,
             keep_partial: false,
@@ -96,7 +98,7 @@ impl Probe {
     }
 
     /// How both ends of a part are reached: as the ends are that they stand for.
-    fn access(&self, ends: [Of; 2]) -> Access {
+    fn access(&self, ends: [Of; 2]) -> RemoteAccess {
         let whole = &self.access;
         let command = |of| match of {
             Of::Source => whole.source_command.clone(),
@@ -107,7 +109,7 @@ impl Probe {
             Of::Target => whole.of_target(),
         };
         let at_target = login(ends[1]).login();
-        Access {
+        RemoteAccess {
             source_command: command(ends[0]),
             target_command: command(ends[1]),
             target_login: Some(at_target),
@@ -128,17 +130,17 @@ mod tests {
     use super::*;
 
     fn probe(source: Option<Location>) -> Probe {
-        let access = Access {
+        let access = RemoteAccess {
             source_command: Some("at-source".into()),
             target_command: Some("at-target".into()),
             port: Some(22),
-            ..Access::default()
+            ..RemoteAccess::default()
         };
         let host = Host::Remote { user: None, name: "db1".into() };
         Probe {
             source,
             target: Location { host, path: "/archive".into() },
-            options: Options::default(),
+            options: JobOptions::default(),
             access,
             time: Duration::from_secs(3),
             bytes_max: 1 << 30,
@@ -161,11 +163,11 @@ mod tests {
         let probe = probe(Some(Location { host: Host::Local, path: "run7".into() }));
         let of = |part| shown(&probe.job_of(part, Path::new("/archive/.haul-probe-1"), 4096));
         let parts = [
-            Part::Read { direct: true },
-            Part::Network { streams: Some(1) },
-            Part::Back,
-            Part::Write { direct: false },
-            Part::Whole,
+            ProbePart::Read { direct: true },
+            ProbePart::Network { streams: Some(1) },
+            ProbePart::Back,
+            ProbePart::Write { direct: false },
+            ProbePart::Whole,
         ];
         assert_eq!(
             parts.map(of),
@@ -183,14 +185,14 @@ mod tests {
     #[test]
     fn nothing_is_kept_or_begun_again_and_zeros_are_not_compressed() {
         let from_memory = probe(None);
-        let whole = from_memory.job_of(Part::Whole, Path::new("/s"), 99);
+        let whole = from_memory.job_of(ProbePart::Whole, Path::new("/s"), 99);
         assert_eq!(shown(&whole), "null:99 db1:/s/whole (at-source at-target)");
-        assert_eq!(whole.options.compression, Policy::Off);
+        assert_eq!(whole.options.compression, CompressionPolicy::Off);
         let of_files = probe(Some(Location { host: Host::Local, path: "run7".into() }));
-        let whole = of_files.job_of(Part::Whole, Path::new("/s"), 99);
-        assert_eq!(whole.options.compression, Policy::Auto);
+        let whole = of_files.job_of(ProbePart::Whole, Path::new("/s"), 99);
+        assert_eq!(whole.options.compression, CompressionPolicy::Auto);
         assert!(!whole.options.resume && !whole.options.keep_partial && whole.access.retries == Retries::NEVER);
-        let network = of_files.job_of(Part::Network { streams: None }, Path::new("/s"), 99);
-        assert_eq!((network.options.streams, network.options.compression), (None, Policy::Off));
+        let network = of_files.job_of(ProbePart::Network { streams: None }, Path::new("/s"), 99);
+        assert_eq!((network.options.streams, network.options.compression), (None, CompressionPolicy::Off));
     }
 }

@@ -9,17 +9,17 @@ mod sample;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_proto::forecast::{Forecast, Parts, Ways, Whole, forecast};
+use haul_proto::forecast::{CopyRates, Forecast, MethodRates, PartRates, forecast};
 
-use self::sample::Bounds;
+use self::sample::SampleBounds;
 use crate::controller::bench::Benches;
 use crate::job::error::Error;
 use crate::job::event::{Event, Observer};
-use crate::job::spec::{Access, Host, Location, Options, Program};
+use crate::job::spec::{Host, JobOptions, Location, RemoteAccess, WorkerProgram};
 use crate::sys::cancel::Cancel;
 
-pub use self::sample::Sample;
-pub use crate::controller::bench::AtEnd;
+pub use self::sample::ProbeSample;
+pub use crate::controller::bench::EndMeasurement;
 
 /// How long each kind of computing is measured.
 const COMPUTE: Duration = Duration::from_millis(250);
@@ -40,9 +40,9 @@ pub struct Probe {
     /// Where to.
     pub target: Location,
     /// How.
-    pub options: Options,
+    pub options: JobOptions,
     /// How hosts are reached.
-    pub access: Access,
+    pub access: RemoteAccess,
     /// How long a part takes.
     pub time: Duration,
     /// Most that a part writes, in bytes.
@@ -53,7 +53,7 @@ pub struct Probe {
 
 /// A part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum ProbePart {
     /// Reading at the source, to nowhere.
     Read {
         /// Past the page cache.
@@ -76,17 +76,17 @@ pub enum Part {
 }
 
 /// Told what is found, as soon as it is.
-pub trait Listener {
+pub trait ProbeObserver {
     /// A part begins.
-    fn begins(&mut self, part: Part);
+    fn begins(&mut self, part: ProbePart);
     /// Something worth a line.
     fn notice(&mut self, text: &str);
     /// What both ends are like.
-    fn ends(&mut self, ends: &[AtEnd; 2]);
+    fn ends(&mut self, ends: &[EndMeasurement; 2]);
     /// What a part reached.
-    fn sample(&mut self, part: Part, sample: &Sample);
+    fn sample(&mut self, part: ProbePart, sample: &ProbeSample);
     /// A part could not be measured. The others are.
-    fn failed(&mut self, part: Part, why: &str);
+    fn failed(&mut self, part: ProbePart, why: &str);
 }
 
 /// Probes. `None` where not one part could be measured.
@@ -95,9 +95,9 @@ pub trait Listener {
 /// See [`Error`]. A part that fails is told of, and is no error.
 pub fn run(
     probe: &Probe,
-    program: &Program,
+    program: &WorkerProgram,
     cancel: &Cancel,
-    listener: &mut dyn Listener,
+    listener: &mut dyn ProbeObserver,
 ) -> Result<Option<Forecast>, Error> {
     let whole = probe.whole();
     let mut benches = Benches::start(&whole, program, cancel, &mut Notices(listener))?;
@@ -115,28 +115,28 @@ pub fn run(
 
 struct Round<'a> {
     probe: &'a Probe,
-    program: &'a Program,
+    program: &'a WorkerProgram,
     cancel: &'a Cancel,
-    listener: &'a mut dyn Listener,
-    ends: &'a [AtEnd; 2],
+    listener: &'a mut dyn ProbeObserver,
+    ends: &'a [EndMeasurement; 2],
     scratch: PathBuf,
 }
 
 impl Round<'_> {
     fn measure(&mut self) -> Result<Option<Forecast>, Error> {
         let mut parts = computing(self.ends, self.probe.is_one_worker());
-        let mut ways = Ways::default();
+        let mut ways = MethodRates::default();
         if self.probe.source.is_some() {
-            let both = self.both_ways(|direct| Part::Read { direct })?;
+            let both = self.both_ways(|direct| ProbePart::Read { direct })?;
             (parts.read, ways.read) = (fastest(&both), pair(&both));
         }
         if !self.probe.is_one_worker() {
             self.network(&mut parts, &mut ways)?;
         }
-        let both = self.both_ways(|direct| Part::Write { direct })?;
+        let both = self.both_ways(|direct| ProbePart::Write { direct })?;
         (parts.write, ways.write) = (fastest(&both), pair(&both));
         let slowest = forecast(&parts, None, &ways).map_or(RATE_GUESS, |told| told.rate);
-        let whole = self.take(Part::Whole, slowest)?.map(|sample| Whole {
+        let whole = self.take(ProbePart::Whole, slowest)?.map(|sample| CopyRates {
             rate: sample.rate,
             limit: sample.limit,
             was_settled: sample.is_complete,
@@ -147,33 +147,33 @@ impl Round<'_> {
     }
 
     /// Past the page cache first: what that reaches says how much is worth writing through it.
-    fn both_ways(&mut self, part: impl Fn(bool) -> Part) -> Result<[Option<Sample>; 2], Error> {
+    fn both_ways(&mut self, part: impl Fn(bool) -> ProbePart) -> Result<[Option<ProbeSample>; 2], Error> {
         let direct = self.take(part(true), RATE_GUESS)?;
         let rate = direct.as_ref().map_or(RATE_GUESS, |sample| sample.rate);
         Ok([self.take(part(false), rate)?, direct])
     }
 
-    fn network(&mut self, parts: &mut Parts, ways: &mut Ways) -> Result<(), Error> {
+    fn network(&mut self, parts: &mut PartRates, ways: &mut MethodRates) -> Result<(), Error> {
         for streams in &self.probe.streams {
-            let sample = self.take(Part::Network { streams: Some(*streams) }, RATE_GUESS)?;
+            let sample = self.take(ProbePart::Network { streams: Some(*streams) }, RATE_GUESS)?;
             ways.streams.extend(sample.map(|sample| (*streams, sample.rate)));
         }
-        let chosen = self.take(Part::Network { streams: None }, RATE_GUESS)?;
+        let chosen = self.take(ProbePart::Network { streams: None }, RATE_GUESS)?;
         ways.streams_chosen = chosen.as_ref().map(|sample| sample.rate);
         parts.network = chosen.map(|sample| (sample.rate, sample.limit));
-        self.take(Part::Back, RATE_GUESS).map(|_| ())
+        self.take(ProbePart::Back, RATE_GUESS).map(|_| ())
     }
 
     /// Measures a part. One that fails is told of; only what ends all of them is an error.
-    fn take(&mut self, part: Part, expected: f64) -> Result<Option<Sample>, Error> {
+    fn take(&mut self, part: ProbePart, expected: f64) -> Result<Option<ProbeSample>, Error> {
         self.listener.begins(part);
         let most = self.most_bytes();
         let bytes = most.min(whole_number(expected * self.probe.time.as_secs_f64()).max(BYTES_MIN));
-        let writes = matches!(part, Part::Write { .. } | Part::Whole);
+        let writes = matches!(part, ProbePart::Write { .. } | ProbePart::Whole);
         // Past the page cache it is ended by time, since nothing is left to be put on the disk.
-        let bytes = if part == (Part::Write { direct: true }) { most } else { bytes };
+        let bytes = if part == (ProbePart::Write { direct: true }) { most } else { bytes };
         let job = self.probe.job_of(part, &self.scratch, bytes);
-        let bounds = Bounds { time: self.probe.time, bytes: if writes { most } else { u64::MAX } };
+        let bounds = SampleBounds { time: self.probe.time, bytes: if writes { most } else { u64::MAX } };
         match sample::take(job, self.program, self.cancel, bounds) {
             Ok(sample) => {
                 self.listener.sample(part, &sample);
@@ -204,7 +204,7 @@ impl Probe {
 }
 
 /// What all cores could compute, if they had nothing else to do.
-fn computing(ends: &[AtEnd; 2], is_one_worker: bool) -> Parts {
+fn computing(ends: &[EndMeasurement; 2], is_one_worker: bool) -> PartRates {
     // Seconds of one core for a byte.
     let cost = |rates: &[u64]| rates.iter().map(|rate| 1.0 / (*rate).max(1) as f64).sum::<f64>();
     let [source, target] = ends;
@@ -218,17 +218,21 @@ fn computing(ends: &[AtEnd; 2], is_one_worker: bool) -> Parts {
         false => cost(&[second.check_bytes_per_s, second.seal_bytes_per_s]),
     };
     let is_one_machine = source.hello.boot == target.hello.boot;
-    let of = |end: &AtEnd, own: f64| {
+    let of = |end: &EndMeasurement, own: f64| {
         f64::from(end.hello.cores.max(1)) / if is_one_machine { at_source + at_target } else { own }
     };
-    Parts { source_cpu: Some(of(source, at_source)), target_cpu: Some(of(target, at_target)), ..Parts::default() }
+    PartRates {
+        source_cpu: Some(of(source, at_source)),
+        target_cpu: Some(of(target, at_target)),
+        ..PartRates::default()
+    }
 }
 
-fn fastest(ways: &[Option<Sample>; 2]) -> Option<f64> {
+fn fastest(ways: &[Option<ProbeSample>; 2]) -> Option<f64> {
     ways.iter().flatten().map(|sample| sample.rate).max_by(f64::total_cmp)
 }
 
-fn pair([buffered, direct]: &[Option<Sample>; 2]) -> Option<[f64; 2]> {
+fn pair([buffered, direct]: &[Option<ProbeSample>; 2]) -> Option<[f64; 2]> {
     Some([buffered.as_ref()?.rate, direct.as_ref()?.rate])
 }
 
@@ -238,7 +242,7 @@ fn whole_number(value: f64) -> u64 {
 }
 
 /// Passes on what starting workers tells.
-struct Notices<'a>(&'a mut dyn Listener);
+struct Notices<'a>(&'a mut dyn ProbeObserver);
 
 impl Observer for Notices<'_> {
     fn event(&mut self, event: &Event) {

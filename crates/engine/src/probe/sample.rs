@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use crate::controller;
 use crate::job::error::Error;
-use crate::job::event::{Event, Limit, Observer, Progress, Sockets, Summary, Verdict, Way};
-use crate::job::runtime_control::Steering;
-use crate::job::spec::{Job, Program};
+use crate::job::event::{Bottleneck, Event, Observer, Progress, Sockets, Summary, TransportPath, Verdict};
+use crate::job::runtime_control::RuntimeControl;
+use crate::job::spec::{Job, WorkerProgram};
 use crate::sys::cancel::Cancel;
 
 /// How far a part goes.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct SampleBounds {
     /// It ends after this, or goes on for twice as long again if it comes to its end by then.
     pub time: Duration,
     /// It ends when so much is written.
@@ -20,7 +20,7 @@ pub struct Bounds {
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Sample {
+pub struct ProbeSample {
     /// Bytes a second in the second half of it, and, where it came to its end, with the time that the disk took then.
     pub rate: f64,
     /// Bytes written.
@@ -36,19 +36,19 @@ pub struct Sample {
     /// Of all segments, the part that was sent again.
     pub resent: f64,
     /// What limited it, if something stood out.
-    pub limit: Option<Limit>,
+    pub limit: Option<Bottleneck>,
     /// It came to its end, with whatever a copy waits for then.
     pub is_complete: bool,
     /// All of it is on the disk.
     pub is_durable: bool,
     /// How its data travelled.
-    pub way: Way,
+    pub way: TransportPath,
 }
 
 /// Takes one.
-pub fn take(job: Job, program: &Program, cancel: &Cancel, bounds: Bounds) -> Result<Sample, Error> {
+pub fn take(job: Job, program: &WorkerProgram, cancel: &Cancel, bounds: SampleBounds) -> Result<ProbeSample, Error> {
     let own = cancel.of_part();
-    let mut witness = Witness {
+    let mut witness = SampleWitness {
         own: own.clone(),
         started: Instant::now(),
         bounds,
@@ -57,10 +57,10 @@ pub fn take(job: Job, program: &Program, cancel: &Cancel, bounds: Bounds) -> Res
         last: Progress::default(),
         enough: false,
         verdict: None,
-        way: Way::None,
+        way: TransportPath::None,
         failure: None,
     };
-    let outcome = controller::run(job, program.clone(), &own, &Steering::new(), &mut witness);
+    let outcome = controller::run(job, program.clone(), &own, &RuntimeControl::new(), &mut witness);
     match outcome {
         _ if cancel.is_cancelled() => Err(Error::Interrupted),
         _ if let Some(failure) = witness.failure.take() => Err(Error::Failed(failure)),
@@ -70,10 +70,10 @@ pub fn take(job: Job, program: &Program, cancel: &Cancel, bounds: Bounds) -> Res
     }
 }
 
-struct Witness {
+struct SampleWitness {
     own: Cancel,
     started: Instant,
-    bounds: Bounds,
+    bounds: SampleBounds,
     /// When data could first move.
     begun: Option<Instant>,
     /// Bytes that were written, and when.
@@ -81,11 +81,11 @@ struct Witness {
     last: Progress,
     enough: bool,
     verdict: Option<Verdict>,
-    way: Way,
+    way: TransportPath,
     failure: Option<String>,
 }
 
-impl Observer for Witness {
+impl Observer for SampleWitness {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Connected { way, .. } => {
@@ -104,7 +104,7 @@ impl Observer for Witness {
     }
 }
 
-impl Witness {
+impl SampleWitness {
     fn progress(&mut self, progress: &Progress) {
         let Some(elapsed) = self.begun.map(|begun| begun.elapsed()) else { return };
         self.last = progress.clone();
@@ -118,12 +118,12 @@ impl Witness {
         }
     }
 
-    fn sample(&self, summary: Option<&Summary>) -> Sample {
+    fn sample(&self, summary: Option<&Summary>) -> ProbeSample {
         let elapsed = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         let bytes = summary.map_or(self.last.bytes_written, |summary| summary.bytes);
         let verdict = summary.and_then(|summary| summary.verdict.as_ref()).or(self.verdict.as_ref());
         let sockets = &self.last.sockets;
-        Sample {
+        ProbeSample {
             rate: rate(&self.seen, bytes, elapsed, summary.is_some()),
             bytes,
             start: self.begun.map_or(Duration::ZERO, |begun| begun - self.started),
@@ -131,7 +131,7 @@ impl Witness {
             streams: summary.map_or(self.last.streams, |summary| summary.streams),
             round_trips: round_trips(sockets),
             resent: sockets.retransmitted as f64 / sockets.segments.max(1) as f64,
-            limit: verdict.map(|verdict| verdict.limit).filter(|limit| *limit != Limit::None),
+            limit: verdict.map(|verdict| verdict.limit).filter(|limit| *limit != Bottleneck::None),
             is_complete: summary.is_some(),
             is_durable: summary.is_some_and(|summary| summary.durable),
             way: self.way.clone(),
@@ -140,7 +140,7 @@ impl Witness {
 }
 
 /// Whether nothing more is to be learnt, or no more may be written.
-fn is_enough(elapsed: Duration, progress: &Progress, bounds: Bounds) -> bool {
+fn is_enough(elapsed: Duration, progress: &Progress, bounds: SampleBounds) -> bool {
     let done = progress.bytes_written;
     if elapsed < bounds.time && done < bounds.bytes {
         return false;
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn it_ends_after_its_time_unless_its_end_is_near_or_enough_is_written() {
-        let bounds = Bounds { time: SECOND, bytes: 1000 };
+        let bounds = SampleBounds { time: SECOND, bytes: 1000 };
         let progress = |bytes_written, bytes_found| Progress {
             bytes_written,
             bytes_found,

@@ -2,63 +2,63 @@
 //! fail.
 
 use haul_proto::path::escape;
-use haul_proto::session::target::Lost;
+use haul_proto::session::step::LostFile;
 use haul_proto::wire::report::WorkerMessage;
 use std::sync::Arc;
 
-use super::settle::Ends;
-use super::whole::Whole;
-use super::{Item, Target};
+use super::settle::EntryOutcomes;
+use super::whole::CompleteFile;
+use super::{ReceiverEntry, TargetReceiver};
 
 /// A file that is not on the disk as it was sent.
-pub struct Loss {
-    whole: Whole,
+pub struct FileLoss {
+    whole: CompleteFile,
     /// What happened and, on the next line, what to do when it happens again.
     text: String,
-    extent: Extent,
+    extent: DamagedExtent,
 }
 
 /// How much of it has to come again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
+enum DamagedExtent {
     /// All of it, into a new file: what the kernel has of this one is not to be trusted.
     All,
     /// What is not in its tree any more, into the same file.
     Damage,
 }
 
-impl Loss {
+impl FileLoss {
     /// Nobody knows what of it is there.
-    pub fn of_all(whole: Whole, text: String) -> Self {
-        Self { whole, text, extent: Extent::All }
+    pub fn of_all(whole: CompleteFile, text: String) -> Self {
+        Self { whole, text, extent: DamagedExtent::All }
     }
 
     /// The frames that are not in the file's tree any more are wrong.
-    pub fn of_damage(whole: Whole, text: String) -> Self {
+    pub fn of_damage(whole: CompleteFile, text: String) -> Self {
         // What came in a pack comes in a pack.
-        let extent = if whole.end.is_some() { Extent::Damage } else { Extent::All };
+        let extent = if whole.end.is_some() { DamagedExtent::Damage } else { DamagedExtent::All };
         Self { whole, text, extent }
     }
 
-    fn come_again(&mut self, target: &Target) -> Lost<Item> {
-        let Whole { entry, item, size, end, .. } = &mut self.whole;
+    fn come_again(&mut self, target: &TargetReceiver) -> LostFile<ReceiverEntry> {
+        let CompleteFile { entry, item, size, end, .. } = &mut self.whole;
         let mut left = end.take().map(|end| (*size, end));
         let handle = match (self.extent, &**item) {
-            (Extent::All, Item::File(incoming)) => {
+            (DamagedExtent::All, ReceiverEntry::File(incoming)) => {
                 incoming.discard(&target.unfinished);
                 left.iter_mut().for_each(|(_, end)| end.tree.forget(&(0..end.tree.frames())));
-                Arc::new(Item::File(incoming.afresh()))
+                Arc::new(ReceiverEntry::File(incoming.afresh()))
             }
             _ => Arc::clone(item),
         };
-        Lost { entry: *entry, handle, left }
+        LostFile { entry: *entry, handle, left }
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// Has what was lost sent again; what was lost twice fails.
-    pub(super) fn ask_again(&self, mut losses: Vec<Loss>, ends: &mut Ends) {
-        let Some(Loss { whole, text, .. }) = losses.first() else { return };
+    pub(super) fn ask_again(&self, mut losses: Vec<FileLoss>, ends: &mut EntryOutcomes) {
+        let Some(FileLoss { whole, text, .. }) = losses.first() else { return };
         let path = escape(&whole.incoming().path(&self.landing));
         let text = text.lines().next().unwrap_or_default();
         let what = match losses.len() - 1 {
@@ -72,7 +72,7 @@ impl Target {
         if failed.len() < losses.len() {
             self.reporter.send(&WorkerMessage::Notice { text });
         }
-        for Loss { whole, text, .. } in losses {
+        for FileLoss { whole, text, .. } in losses {
             if failed.contains(&whole.entry) {
                 self.give_up(whole.entry, &whole.item, text, ends);
             }

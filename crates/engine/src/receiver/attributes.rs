@@ -1,19 +1,19 @@
 //! Extended attributes and access control lists of what is made, where they are to be kept. An attribute that cannot be
 //! set fails its file or directory, which is there all the same.
 
-use haul_proto::manifest::Meta;
-use haul_proto::more::Attribute;
+use haul_proto::entry::EntryMetadata;
+use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::path::escape;
 use std::io;
 use std::os::fd::AsFd;
 
-use super::Target;
-use crate::fs::Keep;
-use crate::fs::attributes::{Refused, is_wanted, put_as_owner};
+use super::TargetReceiver;
+use crate::fs::MetadataParts;
+use crate::fs::attributes::{RefusedAttribute, is_wanted, put_as_owner};
 use crate::fs::meta::apply_with;
 use crate::sys::describe::describe;
 
-impl Target {
+impl TargetReceiver {
     /// Whether any are asked for.
     pub(super) fn keeps_attributes(&self) -> bool {
         is_wanted(self.request.kept)
@@ -26,9 +26,9 @@ impl Target {
     pub(super) fn apply_all(
         &self,
         fd: impl AsFd,
-        meta: &Meta,
-        keep: Keep,
-        attributes: Option<&[Attribute]>,
+        meta: &EntryMetadata,
+        keep: MetadataParts,
+        attributes: Option<&[ExtendedAttribute]>,
     ) -> io::Result<Option<String>> {
         let Some(attributes) = attributes.filter(|_| self.keeps_attributes()) else {
             return apply_with(fd, meta, keep, || ()).map(|_| None);
@@ -44,7 +44,7 @@ impl Target {
     }
 }
 
-fn why_refused(refused: &Refused) -> String {
+fn why_refused(refused: &RefusedAttribute) -> String {
     let (name, why) = (escape(&refused.name), describe(&refused.error));
     let why = why.lines().next().unwrap_or_default();
     format!(

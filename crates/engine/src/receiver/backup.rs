@@ -5,7 +5,7 @@
 //! symbolic link is followed.
 
 use haul_proto::path::{Name, escape};
-use haul_proto::wire::kept::Kept;
+use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::request::TargetRequest;
 use rustix::fs::{AtFlags, FileType, Mode, StatxFlags, linkat, mkdirat, renameat, statx, unlinkat};
 use rustix::io::Errno;
@@ -17,16 +17,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use super::Target;
-use super::file::Spot;
-use super::landing::{Landing, Refused, missing_at};
-use super::quota::Quota;
+use super::TargetReceiver;
+use super::file::TargetPath;
+use super::landing::{Destination, RefusedRequest, missing_at};
+use super::quota::JobQuota;
 use super::standing::is_root;
 use super::temporary::make_temporary;
 use crate::fs::meta::apply_with;
-use crate::fs::{Dir, Identity, Keep, Links, Look, attributes, lookup};
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, MetadataParts, attributes, lookup};
 use crate::metrics::reporter::add;
-use crate::sys::confine::{Bounds, Rights};
+use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
@@ -44,17 +44,21 @@ const OTHER_DISK: &str =
 const KNOWN_MAX: usize = 4096;
 
 /// Where what is replaced or removed is kept.
-pub struct Backup {
+pub struct BackupDirectory {
     dir: Dir,
     /// Directories of the landing, and those in their places here.
-    known: Mutex<HashMap<Identity, Dir>>,
+    known: Mutex<HashMap<FileIdentity, Dir>>,
     /// Directories that are made here count.
-    quota: Arc<Quota>,
+    quota: Arc<JobQuota>,
 }
 
-impl Backup {
+impl BackupDirectory {
     /// The one that is asked for, made where it is missing, but not in a dry run.
-    pub fn prepare(request: &TargetRequest, landing: &Landing, quota: &Arc<Quota>) -> Result<Option<Self>, Refused> {
+    pub fn prepare(
+        request: &TargetRequest,
+        landing: &Destination,
+        quota: &Arc<JobQuota>,
+    ) -> Result<Option<Self>, RefusedRequest> {
         let Some(into) = landing.dir().filter(|_| !request.sync.backup_dir.is_empty()) else { return Ok(None) };
         let path = landing.root(request).join(OsStr::from_bytes(&request.sync.backup_dir));
         let failed = |error: &io::Error| refused(&path, &format!(": {}", describe(error)));
@@ -66,7 +70,7 @@ impl Backup {
                 Err(error) => Err(failed(&error)),
             };
         }
-        quota.take_names(missing_at(&path)).map_err(|text| Refused { usage: false, text })?;
+        quota.take_names(missing_at(&path)).map_err(|text| RefusedRequest { usage: false, text })?;
         lookup::create_dir_all(&path, Mode::RWXU).map_err(|error| failed(&error))?;
         let dir = Dir::open_root(&path).map_err(|error| failed(&error))?;
         check(&dir, into, &path)?;
@@ -74,12 +78,12 @@ impl Backup {
     }
 
     /// Which directory it is.
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> FileIdentity {
         self.dir.identity()
     }
 
     /// Lets it be written to.
-    pub fn allow(&self, bounds: &mut Bounds, rights: Rights) {
+    pub fn allow(&self, bounds: &mut ConfineBounds, rights: ConfineRights) {
         drop(self.dir.fd().map(|fd| bounds.allow(&*fd, rights)));
     }
 
@@ -87,7 +91,7 @@ impl Backup {
     /// directory, which is not replaced.
     fn keep(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
         let from = dir.fd()?;
-        match Look::at_name(&*from, name, Links::Itself) {
+        match FileStat::at_name(&*from, name, FollowLinks::Itself) {
             Ok(look) if look.kind == FileType::Directory => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Ok(_) => {}
@@ -159,7 +163,7 @@ impl Backup {
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// Keeps what stands there in the directory for backups, before it is replaced. Without one, does nothing.
     pub(super) fn back_up(&self, dir: &Dir, name: &Name) -> io::Result<()> {
         let Some(backup) = self.backup.as_ref().filter(|_| !self.is_dry()) else { return Ok(()) };
@@ -170,7 +174,7 @@ impl Target {
     }
 
     /// The same for a file that gets its name.
-    pub(super) fn keep_old(&self, spot: &Spot) -> Result<(), String> {
+    pub(super) fn keep_old(&self, spot: &TargetPath) -> Result<(), String> {
         let kept = if spot.replaces { self.back_up(&spot.dir, &spot.name) } else { Ok(()) };
         kept.map_err(|error| format!("what it replaces could not be backed up: {}", describe(&error)))
     }
@@ -198,7 +202,7 @@ pub fn mount_of(fd: impl AsFd) -> Option<u64> {
 }
 
 /// Names can be moved from the landing there.
-fn check(dir: &Dir, landing: &Dir, path: &Path) -> Result<(), Refused> {
+fn check(dir: &Dir, landing: &Dir, path: &Path) -> Result<(), RefusedRequest> {
     if dir.identity() == landing.identity() {
         return Err(refused(path, &format!(" {ITSELF}")));
     }
@@ -209,12 +213,12 @@ fn check(dir: &Dir, landing: &Dir, path: &Path) -> Result<(), Refused> {
     Err(refused(path, &format!(" {ELSEWHERE}")))
 }
 
-fn refused(path: &Path, text: &str) -> Refused {
+fn refused(path: &Path, text: &str) -> RefusedRequest {
     let text = format!("the directory for backups, {},{text}", escape(path.as_os_str().as_bytes()));
-    Refused { usage: true, text: text.replacen(",:", ":", 1) }
+    RefusedRequest { usage: true, text: text.replacen(",:", ":", 1) }
 }
 
-fn enter_or_make(above: &Dir, name: &Name, old: &Dir, quota: &Quota) -> io::Result<Dir> {
+fn enter_or_make(above: &Dir, name: &Name, old: &Dir, quota: &JobQuota) -> io::Result<Dir> {
     let is_new = match mkdirat(&*above.fd()?, name.as_bytes(), Mode::RWXU) {
         Ok(()) => {
             quota.take_names(1).map_err(io::Error::other)?;
@@ -237,18 +241,19 @@ fn enter_or_make(above: &Dir, name: &Name, old: &Dir, quota: &Quota) -> io::Resu
 /// Its owner can make something in it.
 fn dress(made: &Dir, old: &Dir) -> io::Result<()> {
     let (made, old) = (made.fd()?, old.fd()?);
-    let meta = Look::at_fd(&*old)?.meta;
-    let kept = Kept { attributes: true, acls: true, ..Kept::default() };
+    let meta = FileStat::at_fd(&*old)?.meta;
+    let kept = PreserveOptions { attributes: true, acls: true, ..PreserveOptions::default() };
     let attributes = attributes::read(&*old, kept).unwrap_or_default();
     let mode = if is_root() { meta.mode } else { meta.mode | 0o700 };
-    let keep = Keep { owner: true, mode: Some(mode), times: false };
+    let keep = MetadataParts { owner: true, mode: Some(mode), times: false };
     let _ = apply_with(&*made, &meta, keep, || drop(attributes::put(&*made, &attributes, kept)))?;
     Ok(())
 }
 
 /// Whether a name stands for one file in both directories.
 fn is_same(one: impl AsFd, other: impl AsFd, name: &Name) -> bool {
-    let look = |dir: &dyn AsFd| Look::at_name(dir.as_fd(), name, Links::Itself).map(|look| look.identity).ok();
+    let look =
+        |dir: &dyn AsFd| FileStat::at_name(dir.as_fd(), name, FollowLinks::Itself).map(|look| look.identity).ok();
     look(&one).is_some_and(|one| Some(one) == look(&other))
 }
 

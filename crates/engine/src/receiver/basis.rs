@@ -1,12 +1,12 @@
 //! The old file in the place of one that is needed: what can be made of it, instead of being sent.
 
-use haul_proto::delta::base::{Base, BaseId, FramePlace};
-use haul_proto::delta::instructions::{Step, make};
-use haul_proto::delta::rolling::Sum;
-use haul_proto::delta::{Method, method};
-use haul_proto::manifest::Stamp;
+use haul_proto::delta::base::{BaseFile, BaseId, FramePosition};
+use haul_proto::delta::instructions::{DeltaInstruction, make};
+use haul_proto::delta::rolling::RollingSignature;
+use haul_proto::delta::{DeltaMethod, method};
+use haul_proto::entry::Timestamp;
+use haul_proto::error::ProtocolError;
 use haul_proto::path::Name;
-use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetRequest;
 use rustix::fs::{FileType, Mode, OFlags, openat};
@@ -17,16 +17,16 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::Target;
-use super::file::Spot;
-use super::in_place::InPlace;
-use crate::fs::{Dir, Identity, Links, Look};
-use crate::io::storage::Access;
+use super::TargetReceiver;
+use super::file::TargetPath;
+use super::in_place::InPlaceUpdate;
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
+use crate::io::storage::FileAccess;
 use crate::io::storage::calls::read_at;
-use crate::io::storage::extents::Extents;
-use crate::io::storage::file::Opened;
+use crate::io::storage::extents::FileExtents;
+use crate::io::storage::file::OpenedFile;
 use crate::metrics::reporter::Reporter;
-use crate::policy::{HostPolicy, Rule};
+use crate::policy::{HostPolicy, PolicyRule};
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
@@ -38,28 +38,28 @@ pub const OLD_CHANGED: &str =
 #[derive(Default)]
 struct Gathered {
     /// By the number of the first block.
-    parts: BTreeMap<u64, Vec<Sum>>,
+    parts: BTreeMap<u64, Vec<RollingSignature>>,
     /// Blocks in all parts.
     count: u64,
 }
 
 /// An old file.
-pub struct Basis {
+pub struct BaseSource {
     dir: Dir,
     name: Name,
     /// Bytes.
     pub size: u64,
-    modified: Stamp,
+    modified: Timestamp,
     /// Which file it is.
-    pub identity: Identity,
+    pub identity: FileIdentity,
     /// How it is found out what it has.
-    pub method: Method,
+    pub method: DeltaMethod,
     /// The new one is made in its place.
-    pub in_place: Option<InPlace>,
+    pub in_place: Option<InPlaceUpdate>,
     /// Open to be copied from, once a frame is made of it.
-    opened: OnceLock<Result<Arc<Opened>, String>>,
+    opened: OnceLock<Result<Arc<OpenedFile>, String>>,
     /// Its extents, for all who read a part of it.
-    extents: Arc<Extents>,
+    extents: Arc<FileExtents>,
     /// Sums of its blocks until all are there.
     sums: Mutex<Gathered>,
     /// Frames that are told as lacking when its sums were told; all where nothing is said.
@@ -70,16 +70,16 @@ pub struct Basis {
     pub is_lost: bool,
 }
 
-impl Target {
+impl TargetReceiver {
     /// What stands in the place of a file of `size` bytes, if something is to be made of it.
-    pub(super) fn find_basis(&self, spot: &Spot, size: u64) -> io::Result<Option<Basis>> {
+    pub(super) fn find_basis(&self, spot: &TargetPath, size: u64) -> io::Result<Option<BaseSource>> {
         let rules = self.request.delta;
         let is_near = self.is_within_process() && !rules.looks_everywhere();
         let is_large = size > self.request.settings.frame.pack_file_max();
         if !spot.replaces || is_near || !is_large || rules == Default::default() {
             return Ok(None);
         }
-        let look = Look::at_name(&*spot.dir.fd()?, &spot.name, Links::Itself)?;
+        let look = FileStat::at_name(&*spot.dir.fd()?, &spot.name, FollowLinks::Itself)?;
         // Not where the old file is to be kept under another name, or may be an earlier copy's.
         let in_place = rules.in_place && self.backup.is_none() && self.request.sync.link_dests.is_empty();
         let method = method(rules.delta, in_place, look.size, size);
@@ -88,15 +88,15 @@ impl Target {
             // What cannot be written is better known before all of it was sent.
             open_to_write(&spot.dir, &spot.name)?;
         }
-        let in_place = in_place.then(InPlace::default);
-        let basis = Basis::new(spot.dir.clone(), spot.name.clone(), &look, method);
+        let in_place = in_place.then(InPlaceUpdate::default);
+        let basis = BaseSource::new(spot.dir.clone(), spot.name.clone(), &look, method);
         let is_lost = !self.may_use(&basis);
         // What is changed in its own place is changed there in any case.
-        Ok((in_place.is_some() || !is_lost).then_some(Basis { in_place, is_lost, ..basis }))
+        Ok((in_place.is_some() || !is_lost).then_some(BaseSource { in_place, is_lost, ..basis }))
     }
 
     /// Whether frames may be built from it: see [`haul_proto::session::target`].
-    pub(super) fn may_use(&self, basis: &Basis) -> bool {
+    pub(super) fn may_use(&self, basis: &BaseSource) -> bool {
         self.allows_deltas && self.lock().machine.may_use_base(basis.id())
     }
 
@@ -109,7 +109,7 @@ impl Target {
 /// Whether the host's policy lets sources have hashes of blocks. Where somebody asked for more than the default, a notice
 /// says that it does not.
 pub fn policy_allows_deltas(request: &TargetRequest, policy: &HostPolicy, reporter: &Reporter) -> bool {
-    let Err(refusal) = policy.check(Rule::NoDeltas) else { return true };
+    let Err(refusal) = policy.check(PolicyRule::NoDeltas) else { return true };
     let is_asked_for = request.delta.looks_everywhere() || request.sync.detect_renames;
     if is_asked_for && request.compare.is_none() {
         let text = format!("{refusal}; files are sent whole").replace('\n', "; ");
@@ -118,17 +118,17 @@ pub fn policy_allows_deltas(request: &TargetRequest, policy: &HostPolicy, report
     false
 }
 
-impl Basis {
+impl BaseSource {
     /// A file of this name, which stays as it is.
-    pub fn of(dir: Dir, name: Name, method: Method) -> io::Result<Self> {
-        let look = Look::at_name(&*dir.fd()?, &name, Links::Itself)?;
+    pub fn of(dir: Dir, name: Name, method: DeltaMethod) -> io::Result<Self> {
+        let look = FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself)?;
         match look.kind {
             FileType::RegularFile => Ok(Self::new(dir, name, &look, method)),
             _ => Err(io::Error::other("is not a regular file")),
         }
     }
 
-    fn new(dir: Dir, name: Name, look: &Look, method: Method) -> Self {
+    fn new(dir: Dir, name: Name, look: &FileStat, method: DeltaMethod) -> Self {
         Self {
             dir,
             name,
@@ -159,19 +159,19 @@ impl Basis {
     /// Whether it was changed since it was looked at, as far as the kernel tells.
     pub fn has_changed(&self) -> bool {
         let Some(Ok(file)) = self.opened.get() else { return false };
-        Look::at_fd(file.fd()).is_ok_and(|now| self.is_unchanged(&now).is_err())
+        FileStat::at_fd(file.fd()).is_ok_and(|now| self.is_unchanged(&now).is_err())
     }
 
     /// Opens it, as it was looked at.
-    pub fn open(&self) -> Result<Arc<Opened>, String> {
-        let (fd, look) = self.dir.open_file(&self.name, Links::Itself).map_err(|error| describe(&error))?;
+    pub fn open(&self) -> Result<Arc<OpenedFile>, String> {
+        let (fd, look) = self.dir.open_file(&self.name, FollowLinks::Itself).map_err(|error| describe(&error))?;
         self.is_unchanged(&look)?;
-        let opened = Opened::new(fd, Access::Read).map_err(|error| describe(&error))?;
+        let opened = OpenedFile::new(fd, FileAccess::Read).map_err(|error| describe(&error))?;
         Ok(Arc::new(opened.with_extents(Arc::clone(&self.extents))))
     }
 
     /// Whether it is what it was when it was looked at.
-    pub fn is_unchanged(&self, now: &Look) -> Result<(), String> {
+    pub fn is_unchanged(&self, now: &FileStat) -> Result<(), String> {
         let is_same = (now.size, now.meta.modified, now.identity) == (self.size, self.modified, self.identity);
         if is_same { Ok(()) } else { Err(OLD_CHANGED.into()) }
     }
@@ -179,7 +179,7 @@ impl Basis {
     /// Opens it to be changed.
     pub fn open_to_change(&self) -> Result<OwnedFd, String> {
         let fd = open_to_write(&self.dir, &self.name).map_err(|error| describe(&error))?;
-        self.is_unchanged(&Look::at_fd(&fd).map_err(|error| describe(&error))?)?;
+        self.is_unchanged(&FileStat::at_fd(&fd).map_err(|error| describe(&error))?)?;
         Ok(fd)
     }
 
@@ -194,7 +194,7 @@ impl Basis {
     }
 
     /// Keeps sums. All of them once the last ones of `blocks` are there.
-    pub fn gather(&self, first: u64, sums: Vec<Sum>, blocks: u64) -> Option<Vec<Sum>> {
+    pub fn gather(&self, first: u64, sums: Vec<RollingSignature>, blocks: u64) -> Option<Vec<RollingSignature>> {
         let mut gathered = lock(&self.sums);
         gathered.count += sums.len() as u64;
         gathered.parts.insert(first, sums);
@@ -207,12 +207,12 @@ impl Basis {
     }
 
     /// Instructions may copy blocks that the source was told of, and nothing else.
-    pub fn check(&self, steps: &[Step<'_>], frame: FramePlace) -> Result<(), ProtocolFault> {
-        Base { size: self.size, method: self.method }.check(steps, frame)
+    pub fn check(&self, steps: &[DeltaInstruction<'_>], frame: FramePosition) -> Result<(), ProtocolError> {
+        BaseFile { size: self.size, method: self.method }.check(steps, frame)
     }
 
     /// Makes a frame.
-    pub fn make(&self, steps: &[Step<'_>], frame: &mut [u8]) -> Result<(), String> {
+    pub fn make(&self, steps: &[DeltaInstruction<'_>], frame: &mut [u8]) -> Result<(), String> {
         let file = self.opened.get_or_init(|| self.open()).clone()?;
         let read = |offset, bytes: &mut [u8]| match read_at(&**file.fd(), bytes, offset) {
             Ok(read) if read == bytes.len() => Ok(()),
@@ -227,7 +227,7 @@ impl Basis {
 pub fn open_to_write(dir: &Dir, name: &Name) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let fd = openat(&*dir.fd()?, name.as_bytes(), flags, Mode::empty())?;
-    match Look::at_fd(&fd)?.kind {
+    match FileStat::at_fd(&fd)?.kind {
         FileType::RegularFile => Ok(fd),
         _ => Err(io::Error::other("is no longer a regular file")),
     }

@@ -1,17 +1,17 @@
 //! Where operands go below the target (`-d`): directories that are made where they are missing, one component at a time
 //! and never through a symbolic link.
 
-use haul_proto::manifest::Entry;
-use haul_proto::need::Refusal;
+use haul_proto::entry::Entry;
+use haul_proto::overwrite_policy::OverwriteRefusal;
 use haul_proto::path::Name;
 use rustix::fs::{Mode, fchmod};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Mutex;
 
-use super::Target;
+use super::TargetReceiver;
 use super::directories::make_directory;
-use crate::fs::{Dir, Links, Look, mode_without_preserve};
+use crate::fs::{Dir, FileStat, FollowLinks, mode_without_preserve};
 use crate::sys::sync::lock;
 
 /// The directories that operands of this job went into, by their names from the landing down: the latest of them.
@@ -21,7 +21,7 @@ pub struct Below(Mutex<HashMap<Box<[Name]>, Dir>>);
 /// Most directories that are remembered: a list may name files in any number of them.
 const KNOWN_MAX: usize = 4096;
 
-impl Target {
+impl TargetReceiver {
     /// The directory of these names below `landing`. `modes` are those of the source's, the nearest first.
     pub(super) fn directory_below(&self, landing: &Dir, names: &[Name], modes: &[u16]) -> io::Result<Dir> {
         let mut known = lock(&self.below.0);
@@ -84,11 +84,11 @@ pub(super) fn parent_modes(entry: &Entry) -> &[u16] {
 
 /// What stands where a directory must be, in the words that are used for entries.
 fn explained(parent: &Dir, name: &Name, error: io::Error) -> io::Error {
-    let there = parent.fd().and_then(|dir| Look::at_name(&*dir, name, Links::Itself));
+    let there = parent.fd().and_then(|dir| FileStat::at_name(&*dir, name, FollowLinks::Itself));
     let refusal = match there.map(|look| look.kind) {
         Ok(rustix::fs::FileType::Directory) | Err(_) => return error,
-        Ok(rustix::fs::FileType::Symlink) => Refusal::LinkForDirectory,
-        Ok(_) => Refusal::NotDirectory,
+        Ok(rustix::fs::FileType::Symlink) => OverwriteRefusal::LinkForDirectory,
+        Ok(_) => OverwriteRefusal::NotDirectory,
     };
     io::Error::other(refusal.text())
 }

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use super::file::Incoming;
-use super::{Item, Target};
+use super::file::ReceivingFile;
+use super::{ReceiverEntry, TargetReceiver};
 use crate::fs::Dir;
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
@@ -30,7 +30,7 @@ pub struct Checkpoints(Mutex<Unsaved>);
 #[derive(Default)]
 struct Unsaved {
     /// Each once. Those that are settled meanwhile are not held open.
-    files: Vec<Weak<Item>>,
+    files: Vec<Weak<ReceiverEntry>>,
     bytes: u64,
     since: Option<Instant>,
 }
@@ -50,7 +50,7 @@ pub struct Saving {
 
 impl Checkpoints {
     /// So much was written; the file is given the first time. Whether the thread that sees to checkpoints has to look.
-    fn wrote(&self, file: Option<Weak<Item>>, bytes: u64, now: Instant) -> bool {
+    fn wrote(&self, file: Option<Weak<ReceiverEntry>>, bytes: u64, now: Instant) -> bool {
         let mut unsaved = lock(&self.0);
         let was_due = unsaved.bytes >= EVERY_BYTES;
         unsaved.files.extend(file);
@@ -68,7 +68,7 @@ impl Checkpoints {
         Some(if unsaved.bytes >= EVERY_BYTES { Duration::ZERO } else { left })
     }
 
-    fn take(&self) -> Vec<Weak<Item>> {
+    fn take(&self) -> Vec<Weak<ReceiverEntry>> {
         std::mem::take(&mut *lock(&self.0)).files
     }
 }
@@ -80,10 +80,10 @@ impl Saving {
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// A frame of a file was written and recorded.
-    pub(super) fn note_unsaved(&self, item: &Arc<Item>, bytes: u64) {
-        let Item::File(incoming) = &**item else { return };
+    pub(super) fn note_unsaved(&self, item: &Arc<ReceiverEntry>, bytes: u64) {
+        let ReceiverEntry::File(incoming) = &**item else { return };
         let Some((_, saving)) = incoming.saving().filter(|_| self.settling.is_wanted()) else { return };
         let file = (!saving.is_listed.swap(true, Ordering::Relaxed)).then(|| Arc::downgrade(item));
         if self.settling.checkpoints.wrote(file, bytes, Instant::now()) {
@@ -95,7 +95,7 @@ impl Target {
     pub(super) fn checkpoint(&self) {
         for item in self.settling.checkpoints.take() {
             let Some(item) = item.upgrade() else { continue };
-            let Item::File(incoming) = &*item else { continue };
+            let ReceiverEntry::File(incoming) = &*item else { continue };
             if self.settling.is_stopped() {
                 return;
             }
@@ -113,7 +113,7 @@ impl Target {
 }
 
 /// The part, then what is recorded of it; the first time, their names as well.
-fn save(incoming: &Incoming) -> Result<(), Errno> {
+fn save(incoming: &ReceivingFile) -> Result<(), Errno> {
     let (Some((journal_dir, saving)), Some(Ok(file))) = (incoming.saving(), incoming.opened()) else { return Ok(()) };
     // Before it is begun, so that nothing of what is written meanwhile is forgotten.
     saving.is_listed.store(false, Ordering::Relaxed);
@@ -146,7 +146,7 @@ fn asked(synced: Result<(), Errno>) -> Result<(), Errno> {
     }
 }
 
-impl Incoming {
+impl ReceivingFile {
     /// The error of a checkpoint of it, if there was one.
     pub(super) fn saved(&self) -> io::Result<()> {
         match self.saving().and_then(|(_, saving)| saving.failed.get()) {

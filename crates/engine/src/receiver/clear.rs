@@ -4,20 +4,20 @@
 //! Goes by held directories and single names, follows no link, crosses no mount, and keeps a stack of its own. In memory
 //! are the names in the directories on the way down.
 
-use haul_proto::filter::Scope;
+use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;
-use haul_proto::wire::sync::Change;
+use haul_proto::sync::ChangeKind;
 use rustix::fs::{AtFlags, FileType, unlinkat};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 use std::vec::IntoIter;
 
-use super::Target;
+use super::TargetReceiver;
 use super::backup::mount_of;
 use super::compare::what;
 use crate::fs::{Dir, each_name};
-use crate::policy::audit::Action;
+use crate::policy::audit::AuditAction;
 use crate::sys::describe::describe;
 
 /// Said of a directory in which another file system begins.
@@ -26,11 +26,11 @@ const MOUNTED: &str =
 
 /// No more is to be removed: as many were as may be, or the job is over.
 #[derive(Debug)]
-pub struct Enough;
+pub struct RemovalLimit;
 
 /// Goes through what is to be removed.
-pub struct Clearing<'t> {
-    target: &'t Target,
+pub struct TreeClearing<'t> {
+    target: &'t TargetReceiver,
     /// Nothing is removed or told.
     only_counts: bool,
     /// What stands at the name itself is not told, nor counted.
@@ -46,25 +46,25 @@ pub struct Clearing<'t> {
 }
 
 /// A directory on the way down.
-struct Level {
+struct TreeLevel {
     dir: Dir,
     mount: Option<u64>,
     names: IntoIter<(Name, FileType)>,
-    scope: Option<Arc<Scope>>,
+    scope: Option<Arc<FilterScope>>,
     /// Something stays in it.
     stays: bool,
 }
 
 /// What came of going into a directory.
-enum Entered {
-    Level(Level),
+enum EnteredDirectory {
+    Level(TreeLevel),
     Vanished,
     Stays,
 }
 
-impl<'t> Clearing<'t> {
+impl<'t> TreeClearing<'t> {
     /// Removes and tells.
-    pub fn new(target: &'t Target) -> Self {
+    pub fn new(target: &'t TargetReceiver) -> Self {
         Self {
             target,
             only_counts: false,
@@ -77,7 +77,7 @@ impl<'t> Clearing<'t> {
     }
 
     /// Only counts what would be removed.
-    pub fn counting(target: &'t Target) -> Self {
+    pub fn counting(target: &'t TargetReceiver) -> Self {
         Self { only_counts: true, ..Self::new(target) }
     }
 
@@ -111,10 +111,10 @@ impl<'t> Clearing<'t> {
         dir: &Dir,
         name: &Name,
         kind: FileType,
-        scope: Option<&Arc<Scope>>,
-    ) -> Result<bool, Enough> {
+        scope: Option<&Arc<FilterScope>>,
+    ) -> Result<bool, RemovalLimit> {
         let own = scope.filter(|_| kind == FileType::Directory);
-        let own = own.map(|above| Arc::new(Scope::below(Arc::clone(above), name.clone(), Vec::new())));
+        let own = own.map(|above| Arc::new(FilterScope::below(Arc::clone(above), name.clone(), Vec::new())));
         self.clear_within(dir, name, kind, own)
     }
 
@@ -124,16 +124,16 @@ impl<'t> Clearing<'t> {
         dir: &Dir,
         name: &Name,
         kind: FileType,
-        scope: Option<Arc<Scope>>,
-    ) -> Result<bool, Enough> {
+        scope: Option<Arc<FilterScope>>,
+    ) -> Result<bool, RemovalLimit> {
         if kind != FileType::Directory {
             return self.remove(dir, name, kind, !self.only_below);
         }
         let mount = dir.fd().ok().and_then(|fd| mount_of(&*fd));
         let mut levels = match self.enter(dir, mount, name, scope) {
-            Entered::Level(level) => vec![level],
-            Entered::Vanished => return Ok(true),
-            Entered::Stays => return Ok(false),
+            EnteredDirectory::Level(level) => vec![level],
+            EnteredDirectory::Vanished => return Ok(true),
+            EnteredDirectory::Stays => return Ok(false),
         };
         while let Some(level) = levels.last_mut() {
             let Some((name, kind)) = level.names.next() else {
@@ -152,11 +152,12 @@ impl<'t> Clearing<'t> {
             if name.is_reserved() || is_protected {
                 level.stays = true;
             } else if is_directory {
-                let scope = scope.map(|above| Arc::new(Scope::below(Arc::clone(above), name.clone(), Vec::new())));
+                let scope =
+                    scope.map(|above| Arc::new(FilterScope::below(Arc::clone(above), name.clone(), Vec::new())));
                 match self.enter(&level.dir, level.mount, &name, scope) {
-                    Entered::Level(next) => levels.push(next),
-                    Entered::Vanished => {}
-                    Entered::Stays => level.stays = true,
+                    EnteredDirectory::Level(next) => levels.push(next),
+                    EnteredDirectory::Vanished => {}
+                    EnteredDirectory::Stays => level.stays = true,
                 }
             } else {
                 level.stays |= !self.remove(&level.dir, &name, kind, true)?;
@@ -165,34 +166,36 @@ impl<'t> Clearing<'t> {
         Ok(false)
     }
 
-    fn enter(&self, dir: &Dir, mount: Option<u64>, name: &Name, scope: Option<Arc<Scope>>) -> Entered {
+    fn enter(&self, dir: &Dir, mount: Option<u64>, name: &Name, scope: Option<Arc<FilterScope>>) -> EnteredDirectory {
         let stays = |text: &str| {
             if !self.only_counts {
                 self.target.fail(self.target.landing.path(&self.path(dir, name)), text);
             }
-            Entered::Stays
+            EnteredDirectory::Stays
         };
         let child = match self.target.enter(dir, name) {
             Ok(child) => child,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Entered::Vanished,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return EnteredDirectory::Vanished,
             Err(error) => return stays(&describe(&error)),
         };
         if let Some(why) = self.target.removal.is_kept(child.identity()) {
-            return why.map_or(Entered::Stays, stays);
+            return why.map_or(EnteredDirectory::Stays, stays);
         }
         let own_mount = child.fd().ok().and_then(|fd| mount_of(&*fd));
         if child.identity().device != dir.identity().device || own_mount != mount {
             return stays(MOUNTED);
         }
         match sorted_names(&child) {
-            Ok(names) => Entered::Level(Level { dir: child, mount, names: names.into_iter(), scope, stays: false }),
+            Ok(names) => {
+                EnteredDirectory::Level(TreeLevel { dir: child, mount, names: names.into_iter(), scope, stays: false })
+            }
             Err(error) => stays(&describe(&error)),
         }
     }
 
     /// Removes the innermost directory, if nothing is in it any more. `name` is the first one's, in `dir`.
-    fn leave(&mut self, dir: &Dir, levels: &mut Vec<Level>, name: &Name) -> Result<bool, Enough> {
-        let Some(Level { dir: emptied, stays, .. }) = levels.pop() else { return Ok(false) };
+    fn leave(&mut self, dir: &Dir, levels: &mut Vec<TreeLevel>, name: &Name) -> Result<bool, RemovalLimit> {
+        let Some(TreeLevel { dir: emptied, stays, .. }) = levels.pop() else { return Ok(false) };
         emptied.keep_parent_open();
         if stays || self.only_counts {
             self.target.restore_mode(&emptied);
@@ -207,10 +210,10 @@ impl<'t> Clearing<'t> {
     }
 
     /// Removes what is no directory, or an empty one.
-    fn remove(&mut self, dir: &Dir, name: &Name, kind: FileType, is_told: bool) -> Result<bool, Enough> {
+    fn remove(&mut self, dir: &Dir, name: &Name, kind: FileType, is_told: bool) -> Result<bool, RemovalLimit> {
         let target = self.target;
         if target.removal.is_stopped() {
-            return Err(Enough);
+            return Err(RemovalLimit);
         }
         if target.removal.keeps_files()
             && kind != FileType::Directory
@@ -224,7 +227,7 @@ impl<'t> Clearing<'t> {
         }
         if is_told {
             match &mut self.reserved {
-                Some(0) => return Err(Enough),
+                Some(0) => return Err(RemovalLimit),
                 Some(left) => *left -= 1,
                 None => target.take_from_max()?,
             }
@@ -238,11 +241,15 @@ impl<'t> Clearing<'t> {
         };
         match removed {
             Ok(true) if is_told => {
-                target.tell_item(|| self.path(dir, name), what(kind), Change::Removed);
+                target.tell_item(|| self.path(dir, name), what(kind), ChangeKind::Removed);
                 return Ok(true);
             }
             Ok(true) if target.reporter.is_audited() && !target.is_dry() => {
-                target.reporter.audit_change(Action::Removed, what(kind), &target.landing.path(&self.path(dir, name)));
+                target.reporter.audit_change(
+                    AuditAction::Removed,
+                    what(kind),
+                    &target.landing.path(&self.path(dir, name)),
+                );
             }
             Ok(_) => {}
             Err(ref error) => target.fail(target.landing.path(&self.path(dir, name)), describe(error)),

@@ -1,26 +1,29 @@
 //! A job that only compares: looks at what stands in each offered entry's place, and says where that is not what the
 //! source has. Nothing is made, changed or removed. What is in files is read by [`super::reread`].
 
+use haul_proto::entry::EntryKind;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
-use haul_proto::need::Refusal;
+use haul_proto::limits::DIFFERING_RANGES_MAX;
+use haul_proto::overwrite_policy::OverwriteRefusal;
 use haul_proto::path::{Name, escape};
-use haul_proto::session::target::{Answer, Differing, Parent};
-use haul_proto::wire::limits::DIFFERING_RANGES_MAX;
-use haul_proto::wire::report::{Difference, What, WorkerMessage};
-use haul_proto::wire::request::Links as LinkRule;
+use haul_proto::session::differing::Differing;
+use haul_proto::session::step::{EntryAnswer, ParentDirectory};
+use haul_proto::wire::difference::Difference;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::SymlinkMode as LinkRule;
 use rustix::fs::{FileType, readlinkat};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::landing::LandingKind;
-use super::names::Names;
-use super::{Item, Target};
+use super::landing::DestinationKind;
+use super::names::SourceNames;
+use super::{ReceiverEntry, TargetReceiver};
 use crate::fs::attributes::read;
-use crate::fs::{Dir, Links, Look, each_name};
-use crate::io::storage::extents::Extents;
+use crate::fs::{Dir, FileStat, FollowLinks, each_name};
+use crate::io::storage::extents::FileExtents;
 use crate::metrics::reporter::add;
 use crate::sys::describe::describe;
 
@@ -45,11 +48,11 @@ pub struct ComparedFile {
     /// Bytes.
     pub size: u64,
     /// Time of last modification when it was looked at.
-    pub modified: Stamp,
+    pub modified: Timestamp,
     /// It was told that it cannot be read.
     pub failed: AtomicBool,
     /// Its extents, for all who read a piece of it.
-    pub extents: Arc<Extents>,
+    pub extents: Arc<FileExtents>,
     /// What is known to differ.
     differences: Vec<Difference>,
 }
@@ -58,7 +61,7 @@ pub struct ComparedFile {
 pub struct ComparedDirectory {
     dir: Dir,
     /// What the source has in it; `None` where others may belong there, too.
-    names: Option<Names>,
+    names: Option<SourceNames>,
 }
 
 impl Compared {
@@ -84,79 +87,93 @@ impl ComparedFile {
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// Whether the job only compares.
     pub fn compares(&self) -> bool {
         self.request.compare.is_some()
     }
 
     /// Where something that is compared stands, in a directory that is.
-    pub(super) fn compared_place(&self, place: &Place) -> Option<(Dir, Name)> {
-        let (Place::Child { name, .. }, Parent::Open(parent)) = (place, self.lock().machine.parent(place)) else {
+    pub(super) fn compared_place(&self, place: &EntryLocation) -> Option<(Dir, Name)> {
+        let (EntryLocation::Child { name, .. }, ParentDirectory::Open(parent)) =
+            (place, self.lock().machine.parent(place))
+        else {
             return None;
         };
         match &*parent {
-            Item::Compared(Compared::Directory(ComparedDirectory { dir, .. })) => Some((dir.clone(), name.clone())),
+            ReceiverEntry::Compared(Compared::Directory(ComparedDirectory { dir, .. })) => {
+                Some((dir.clone(), name.clone()))
+            }
             _ => None,
         }
     }
 
     /// Compares an entry, and answers it.
-    pub(super) fn answer_compared(&self, parent: Parent<Item>, entry: &Entry) -> Answer<Item> {
+    pub(super) fn answer_compared(
+        &self,
+        parent: ParentDirectory<ReceiverEntry>,
+        entry: &Entry,
+    ) -> EntryAnswer<ReceiverEntry> {
         match (parent, &entry.place) {
-            (Parent::Operand(number), _) => self.compare_operand(number, entry),
-            (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
-                Item::Compared(Compared::Directory(ComparedDirectory { dir, names })) => {
+            (ParentDirectory::Operand(number), _) => self.compare_operand(number, entry),
+            (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
+                ReceiverEntry::Compared(Compared::Directory(ComparedDirectory { dir, names })) => {
                     names.iter().for_each(|names| names.add(name));
                     self.compare_at(dir, name, entry)
                 }
-                _ => Answer::Refused,
+                _ => EntryAnswer::Refused,
             },
-            (Parent::Again(item), Place::Again(_)) => match &*item {
-                Item::Compared(Compared::File(file)) => self.compare_at(&file.dir, &file.name, entry),
-                _ => Answer::Refused,
+            (ParentDirectory::Again(item), EntryLocation::Again(_)) => match &*item {
+                ReceiverEntry::Compared(Compared::File(file)) => self.compare_at(&file.dir, &file.name, entry),
+                _ => EntryAnswer::Refused,
             },
-            _ => Answer::Refused,
+            _ => EntryAnswer::Refused,
         }
     }
 
-    fn compare_operand(&self, number: u32, entry: &Entry) -> Answer<Item> {
+    fn compare_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let Some(operand) = self.operand_asked_for(number, entry) else {
-            return self.refuse_operand(Refusal::NotAsked);
+            return self.refuse_operand(OverwriteRefusal::NotAsked);
         };
-        let is_directory = entry.kind == Kind::Directory;
+        let is_directory = entry.kind == EntryContent::Directory;
         match (&self.landing.kind, &operand.name) {
-            (LandingKind::Into(dir), name) if !operand.below.is_empty() => {
+            (DestinationKind::Into(dir), name) if !operand.below.is_empty() => {
                 self.compare_below(dir, &operand.below, name.as_ref(), entry)
             }
-            (LandingKind::Contents(dir), _) | (LandingKind::Into(dir), None) if is_directory => {
+            (DestinationKind::Contents(dir), _) | (DestinationKind::Into(dir), None) if is_directory => {
                 self.compare_contents(dir, entry, self.request.operands.len() == 1)
             }
-            (LandingKind::Into(dir), Some(name)) => {
+            (DestinationKind::Into(dir), Some(name)) => {
                 let answer = self.compare_at(dir, name, entry);
-                if is_directory && matches!(answer, Answer::Refused) {
+                if is_directory && matches!(answer, EntryAnswer::Refused) {
                     self.hint_at_contents(name);
                 }
                 answer
             }
-            (LandingKind::As(dir, name), _) => self.compare_at(dir, name, entry),
-            _ => self.refuse_operand(Refusal::IsDirectory),
+            (DestinationKind::As(dir, name), _) => self.compare_at(dir, name, entry),
+            _ => self.refuse_operand(OverwriteRefusal::IsDirectory),
         }
     }
 
     /// Some directories further down (`-d`), of which the copy would have made each.
-    fn compare_below(&self, landing: &Dir, below: &[Name], name: Option<&Name>, entry: &Entry) -> Answer<Item> {
+    fn compare_below(
+        &self,
+        landing: &Dir,
+        below: &[Name],
+        name: Option<&Name>,
+        entry: &Entry,
+    ) -> EntryAnswer<ReceiverEntry> {
         let names: Vec<_> = below.iter().chain(name).map(Name::as_bytes).collect();
         let relative = names.join(&b'/');
         match (below.iter().try_fold(landing.clone(), |dir, name| dir.child(name)), name) {
             (Ok(dir), Some(name)) => self.compare_at(&dir, name, entry),
             (Ok(dir), None) => self.compare_contents(&dir, entry, false),
             (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {
-                self.concluded(&relative, entry, vec![Difference::Missing(What::from(&entry.kind))])
+                self.concluded(&relative, entry, vec![Difference::Missing(EntryKind::from(&entry.kind))])
             }
             (Err(error), _) => {
                 self.fail(self.landing.path(&relative), describe(&error));
-                Answer::Refused
+                EntryAnswer::Refused
             }
         }
     }
@@ -170,20 +187,26 @@ impl Target {
         self.reporter.send(&WorkerMessage::Notice { text });
     }
 
-    fn compare_at(&self, dir: &Dir, name: &Name, entry: &Entry) -> Answer<Item> {
+    fn compare_at(&self, dir: &Dir, name: &Name, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let relative = dir.path_of(name.as_bytes());
         match self.look_at(dir, name, entry, &relative) {
             Ok(answer) => answer,
             Err(error) => {
                 self.fail(self.landing.path(&relative), describe(&error));
-                Answer::Refused
+                EntryAnswer::Refused
             }
         }
     }
 
-    fn look_at(&self, dir: &Dir, name: &Name, entry: &Entry, relative: &[u8]) -> io::Result<Answer<Item>> {
-        let offered = What::from(&entry.kind);
-        let there = match Look::at_name(&*dir.fd()?, name, Links::Itself) {
+    fn look_at(
+        &self,
+        dir: &Dir,
+        name: &Name,
+        entry: &Entry,
+        relative: &[u8],
+    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
+        let offered = EntryKind::from(&entry.kind);
+        let there = match FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself) {
             Ok(there) => there,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(self.concluded(relative, entry, vec![Difference::Missing(offered)]));
@@ -192,13 +215,13 @@ impl Target {
         };
         let mut differences = self.metadata_differences(&entry.meta, &there);
         match (&entry.kind, there.kind) {
-            (Kind::Directory, FileType::Directory) => {
+            (EntryContent::Directory, FileType::Directory) => {
                 let child = dir.child(name)?;
                 differences.extend(self.attributes_of_directory(&child, entry)?);
                 self.tell_differences(relative, differences);
                 return Ok(self.directory_compared(child, !self.merges()));
             }
-            (Kind::HardLink { to, size }, FileType::RegularFile) => match self.differs_as_name(*to, &there)? {
+            (EntryContent::HardLink { to, size }, FileType::RegularFile) => match self.differs_as_name(*to, &there)? {
                 None => differences.clear(),
                 Some(difference) => {
                     differences.push(difference);
@@ -207,8 +230,8 @@ impl Target {
                     }
                 }
             },
-            (Kind::File { size }, FileType::RegularFile) => {
-                let found = || read(dir.open_file(name, Links::Itself)?.0, self.request.kept);
+            (EntryContent::File { size }, FileType::RegularFile) => {
+                let found = || read(dir.open_file(name, FollowLinks::Itself)?.0, self.request.kept);
                 differences.extend(self.attribute_differences(entry, found)?);
                 differences.extend(self.differs_as_file(dir, name, entry, &there));
                 if *size != there.size {
@@ -218,15 +241,15 @@ impl Target {
                     let failed = AtomicBool::new(false);
                     let extents = Arc::default();
                     let file = ComparedFile { dir, name, size: *size, modified, failed, extents, differences };
-                    return Ok(Answer::Compare(Arc::new(Item::Compared(Compared::File(file)))));
+                    return Ok(EntryAnswer::Compare(Arc::new(ReceiverEntry::Compared(Compared::File(file)))));
                 }
             }
-            (Kind::Node(node), _) if there.is_special() => {
+            (EntryContent::Node(node), _) if there.is_special() => {
                 if let Some(target) = there.node().filter(|there| there != node) {
                     differences.push(Difference::Node { source: *node, target });
                 }
             }
-            (Kind::Symlink { points_to }, FileType::Symlink) => {
+            (EntryContent::Symlink { points_to }, FileType::Symlink) => {
                 let text = readlinkat(&*dir.fd()?, name.as_bytes(), Vec::new())?;
                 if **points_to != *text.as_bytes() {
                     let (source, target) = (points_to.to_vec(), text.into_bytes());
@@ -238,8 +261,8 @@ impl Target {
         Ok(self.concluded(relative, entry, differences))
     }
 
-    fn compare_contents(&self, dir: &Dir, entry: &Entry, is_alone: bool) -> Answer<Item> {
-        let there = dir.fd().and_then(|fd| Look::at_fd(&*fd));
+    fn compare_contents(&self, dir: &Dir, entry: &Entry, is_alone: bool) -> EntryAnswer<ReceiverEntry> {
+        let there = dir.fd().and_then(|fd| FileStat::at_fd(&*fd));
         let compared = there.and_then(|there| {
             let mut differences = self.metadata_differences(&entry.meta, &there);
             differences.extend(self.attributes_of_directory(dir, entry)?);
@@ -252,7 +275,7 @@ impl Target {
             }
             Err(error) => {
                 self.fail(self.landing.path(b""), describe(&error));
-                Answer::Refused
+                EntryAnswer::Refused
             }
         }
     }
@@ -261,13 +284,13 @@ impl Target {
         self.attribute_differences(entry, || read(&*dir.fd()?, self.request.kept))
     }
 
-    fn directory_compared(&self, dir: Dir, is_alone: bool) -> Answer<Item> {
-        let names = is_alone.then(|| Names::new(&self.names_kept));
-        Answer::Needed(Arc::new(Item::Compared(Compared::Directory(ComparedDirectory { dir, names }))))
+    fn directory_compared(&self, dir: Dir, is_alone: bool) -> EntryAnswer<ReceiverEntry> {
+        let names = is_alone.then(|| SourceNames::new(&self.names_kept));
+        EntryAnswer::Needed(Arc::new(ReceiverEntry::Compared(Compared::Directory(ComparedDirectory { dir, names }))))
     }
 
     /// With `-p`, mode and owner count, too. Links have no modes.
-    fn metadata_differences(&self, meta: &Meta, there: &Look) -> Vec<Difference> {
+    fn metadata_differences(&self, meta: &EntryMetadata, there: &FileStat) -> Vec<Difference> {
         let mut differences = Vec::new();
         if !self.request.preserve {
             return differences;
@@ -283,19 +306,19 @@ impl Target {
     }
 
     /// What there is to know of an entry is known without reading a file.
-    fn concluded(&self, relative: &[u8], entry: &Entry, differences: Vec<Difference>) -> Answer<Item> {
+    fn concluded(&self, relative: &[u8], entry: &Entry, differences: Vec<Difference>) -> EntryAnswer<ReceiverEntry> {
         match entry.kind {
-            Kind::Symlink { .. } => add(&self.reporter.tally.symlinks, 1),
-            Kind::File { size } => {
+            EntryContent::Symlink { .. } => add(&self.reporter.tally.symlinks, 1),
+            EntryContent::File { size } => {
                 let empty = || *blake3::hash(b"").as_bytes();
                 let digest = (size == 0 && differences.is_empty()).then(empty);
                 self.reporter.file_compared(|| relative.to_vec(), size, digest);
                 // There is no need to read it.
                 add(&self.reporter.tally.bytes_skipped, size);
             }
-            Kind::Directory | Kind::Stream | Kind::HardLink { .. } | Kind::Node(_) => {}
+            EntryContent::Directory | EntryContent::Stream | EntryContent::HardLink { .. } | EntryContent::Node(_) => {}
         }
-        if self.tell_differences(relative, differences) { Answer::Refused } else { Answer::Settled }
+        if self.tell_differences(relative, differences) { EntryAnswer::Refused } else { EntryAnswer::Settled }
     }
 
     /// Tells how an entry differs, if it does; whether it does.
@@ -341,10 +364,10 @@ impl Target {
         let (mut too_many, leaves_links) = (false, self.request.compare == Some(LinkRule::Ignore));
         let listed = each_name(dir, |name, kind| {
             let is_left_out = match what(kind) {
-                What::Special => !self.keeps_node(kind) || name.is_reserved(),
-                What::Symlink => leaves_links || name.is_reserved(),
-                What::File => name.is_reserved(),
-                What::Directory => false,
+                EntryKind::Special => !self.keeps_node(kind) || name.is_reserved(),
+                EntryKind::Symlink => leaves_links || name.is_reserved(),
+                EntryKind::File => name.is_reserved(),
+                EntryKind::Directory => false,
             };
             match names.has(name) {
                 None => too_many = true,
@@ -364,8 +387,8 @@ impl Target {
     }
 
     /// Every frame of a file was compared, and some are not the same.
-    pub(super) fn content_differs(&self, entry: EntryId, item: &Item, differing: &Differing) {
-        if let Item::Compared(Compared::File(file)) = item {
+    pub(super) fn content_differs(&self, entry: EntryId, item: &ReceiverEntry, differing: &Differing) {
+        if let ReceiverEntry::Compared(Compared::File(file)) = item {
             let content = content(differing, u64::from(self.request.settings.frame.get()), file.size);
             let mut differences = file.differences.clone();
             differences.insert(0, content);
@@ -385,12 +408,12 @@ impl Target {
 }
 
 /// What something of this type is.
-pub(super) fn what(kind: FileType) -> What {
+pub(super) fn what(kind: FileType) -> EntryKind {
     match kind {
-        FileType::RegularFile => What::File,
-        FileType::Directory => What::Directory,
-        FileType::Symlink => What::Symlink,
-        _ => What::Special,
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => EntryKind::Symlink,
+        _ => EntryKind::Special,
     }
 }
 

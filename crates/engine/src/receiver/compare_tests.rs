@@ -2,36 +2,37 @@
 
 use haul_proto::integrity::FrameLen;
 use haul_proto::path::Name;
-use haul_proto::session::target::{Step, Target as Machine};
+use haul_proto::session::step::TargetStep;
+use haul_proto::session::target::TargetSession as Machine;
 use haul_proto::wire::message::SourceMessage;
-use haul_proto::wire::request::{Links, Operand, TargetRequest};
+use haul_proto::wire::request::{SymlinkMode, TargetOperand, TargetRequest};
 use std::fs;
 use std::path::Path;
 
-use super::super::{Surroundings, Target};
+use super::super::{TargetReceiver, WorkerContext};
 use super::*;
 use crate::metrics::control_channel::LinkWriter;
 use crate::metrics::reporter::Reporter;
-use crate::sys::confine::Network;
+use crate::sys::confine::ConfineNetwork;
 use crate::sys::confine::tests::{confined, is_denied};
 use crate::testing::target_request;
 
-fn target(path: &Path, compare: Option<Links>) -> Target {
-    let operand = Operand { name: Name::new(b"tree").ok(), directory: true, device: 0, inode: 0 };
+fn target(path: &Path, compare: Option<SymlinkMode>) -> TargetReceiver {
+    let operand = TargetOperand { name: Name::new(b"tree").ok(), directory: true, device: 0, inode: 0 };
     let request = TargetRequest { compare, ..target_request(path, vec![operand]) };
     let reporter = Reporter::new(LinkWriter::new(io::sink()), false);
-    let surroundings = Surroundings { umask: 0o022, ..Surroundings::default() };
-    Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap()
+    let surroundings = WorkerContext { umask: 0o022, ..WorkerContext::default() };
+    TargetReceiver::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap()
 }
 
 #[test]
 fn the_kernel_lets_a_target_that_compares_read_and_not_write() {
-    for (compare, may_write) in [(Some(Links::Keep), false), (None, true)] {
+    for (compare, may_write) in [(Some(SymlinkMode::Keep), false), (None, true)] {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("old"), "old").unwrap();
         let target = target(place.path(), compare);
         confined(
-            Network::None,
+            ConfineNetwork::None,
             |bounds| target.allow(bounds),
             || {
                 assert_eq!(fs::read(place.path().join("old")).unwrap(), b"old");
@@ -52,17 +53,18 @@ fn bytes_are_those_of_whole_frames_and_of_a_shorter_last_one() {
     let mut machine = Machine::new(FrameLen::DEFAULT);
     let frame = u64::from(FrameLen::DEFAULT.get());
     let size = 3 * frame + 10;
-    let kind = Kind::File { size };
-    let entry = Entry { place: Place::Operand(0), kind, meta: Meta::default(), version: None, more: None };
+    let kind = EntryContent::File { size };
+    let entry =
+        Entry { place: EntryLocation::Operand(0), kind, meta: EntryMetadata::default(), version: None, more: None };
     let offer = SourceMessage::Offer { first: EntryId(0), entries: vec![entry] };
-    assert!(matches!(machine.handle(offer), Ok(Step::Examine(..))));
-    machine.answer(EntryId(0), Answer::Compare(Arc::new(())));
+    assert!(matches!(machine.handle(offer), Ok(TargetStep::Examine(..))));
+    machine.answer(EntryId(0), EntryAnswer::Compare(Arc::new(())));
     machine.holds(EntryId(0), 0, &[[1; 32]; 4], true);
     let frames = |frames| SourceMessage::Differs { entry: EntryId(0), frames };
     machine.handle(frames(vec![0..1, 2..4])).unwrap();
     machine.handle(SourceMessage::Same { entry: EntryId(0), frames: std::iter::once(1..2).collect() }).unwrap();
-    let end = SourceMessage::FileEnd { entry: EntryId(0), size, modified: Stamp::default(), digest: [0; 32] };
-    let Ok(Step::Differs(_, _, differing)) = machine.handle(end) else { panic!("they differ") };
+    let end = SourceMessage::FileEnd { entry: EntryId(0), size, modified: Timestamp::default(), digest: [0; 32] };
+    let Ok(TargetStep::Differs(_, _, differing)) = machine.handle(end) else { panic!("they differ") };
     let ranges = vec![0..frame, 2 * frame..size];
     assert_eq!(content(&differing, frame, size), Difference::Content { ranges, bytes: 2 * frame + 10 });
 }

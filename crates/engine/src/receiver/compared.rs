@@ -1,20 +1,20 @@
 //! What a job that only compares holds against the source besides contents, modes and owners: names of one file, and
 //! extended attributes. Nothing is put or made.
 
+use haul_proto::entry::{Entry, EntryLocation};
+use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Entry, Place};
-use haul_proto::more::Attribute;
+use haul_proto::limits::DIFFERING_ATTRIBUTES_MAX;
 use haul_proto::path::Name;
-use haul_proto::wire::limits::DIFFERING_ATTRIBUTES_MAX;
-use haul_proto::wire::report::{Difference, End};
+use haul_proto::wire::difference::{AttributeEnd, Difference};
 use std::collections::HashMap;
 use std::collections::hash_map;
 use std::io;
 use std::sync::Mutex;
 
-use super::Target;
+use super::TargetReceiver;
 use super::standing::attributes;
-use crate::fs::{Dir, Identity, Links, Look};
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
 use crate::sys::sync::lock;
 
 /// Most bytes that files with several names at the target count; more are not compared with each other.
@@ -28,7 +28,7 @@ pub struct ComparedNames(Mutex<FirstPaths>);
 
 #[derive(Default)]
 struct FirstPaths {
-    paths: HashMap<Identity, Box<[u8]>>,
+    paths: HashMap<FileIdentity, Box<[u8]>>,
     bytes: usize,
 }
 
@@ -41,7 +41,7 @@ impl ComparedNames {
     ///
     /// # Errors
     /// No more files are remembered.
-    fn meet(&self, identity: Identity, path: Vec<u8>) -> Result<Option<Box<[u8]>>, TooMany> {
+    fn meet(&self, identity: FileIdentity, path: Vec<u8>) -> Result<Option<Box<[u8]>>, TooMany> {
         let mut there = lock(&self.0);
         let bytes = there.bytes + COMPARED_FILE_BYTES + path.len();
         match there.paths.entry(identity) {
@@ -58,11 +58,11 @@ impl ComparedNames {
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// How another name of the file that was offered as `to` differs; `None` where it is that, and all is told of the first.
-    pub(super) fn differs_as_name(&self, to: EntryId, there: &Look) -> io::Result<Option<Difference>> {
+    pub(super) fn differs_as_name(&self, to: EntryId, there: &FileStat) -> io::Result<Option<Difference>> {
         let Some((dir, name)) = self.first_name(to) else { return Ok(None) };
-        match Look::at_name(&*dir.fd()?, &name, Links::Itself) {
+        match FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself) {
             Ok(first) if first.identity == there.identity => return Ok(None),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -72,8 +72,14 @@ impl Target {
     }
 
     /// Whether a file of the source's is another name of a file at the target, and a file of its own at the source.
-    pub(super) fn differs_as_file(&self, dir: &Dir, name: &Name, entry: &Entry, there: &Look) -> Option<Difference> {
-        if !self.request.kept.hard_links || there.names < 2 || matches!(entry.place, Place::Operand(_)) {
+    pub(super) fn differs_as_file(
+        &self,
+        dir: &Dir,
+        name: &Name,
+        entry: &Entry,
+        there: &FileStat,
+    ) -> Option<Difference> {
+        if !self.request.kept.hard_links || there.names < 2 || matches!(entry.place, EntryLocation::Operand(_)) {
             return None;
         }
         let met = self.compared_names.meet(there.identity, dir.path_of(name.as_bytes()));
@@ -85,24 +91,25 @@ impl Target {
     pub(super) fn attribute_differences(
         &self,
         entry: &Entry,
-        found: impl FnOnce() -> io::Result<Vec<Attribute>>,
+        found: impl FnOnce() -> io::Result<Vec<ExtendedAttribute>>,
     ) -> io::Result<Option<Difference>> {
         let Some(wanted) = attributes(entry).filter(|_| self.keeps_attributes()) else { return Ok(None) };
         Ok(differing(wanted, &found()?))
     }
 }
 
-fn differing(source: &[Attribute], target: &[Attribute]) -> Option<Difference> {
-    let values = |attributes: &[Attribute]| -> HashMap<Box<[u8]>, Box<[u8]>> {
-        attributes.iter().map(|Attribute { name, value }| (name.clone(), value.clone())).collect()
+fn differing(source: &[ExtendedAttribute], target: &[ExtendedAttribute]) -> Option<Difference> {
+    let values = |attributes: &[ExtendedAttribute]| -> HashMap<Box<[u8]>, Box<[u8]>> {
+        attributes.iter().map(|ExtendedAttribute { name, value }| (name.clone(), value.clone())).collect()
     };
     let (source, target) = (values(source), values(target));
     let of_source = source.iter().filter_map(|(name, value)| match target.get(name) {
         Some(other) if other == value => None,
-        Some(_) => Some((End::Both, name.clone())),
-        None => Some((End::Source, name.clone())),
+        Some(_) => Some((AttributeEnd::Both, name.clone())),
+        None => Some((AttributeEnd::Source, name.clone())),
     });
-    let of_target = target.keys().filter(|name| !source.contains_key(*name)).map(|name| (End::Target, name.clone()));
+    let of_target =
+        target.keys().filter(|name| !source.contains_key(*name)).map(|name| (AttributeEnd::Target, name.clone()));
     let mut names: Vec<_> = of_source.chain(of_target).collect();
     let count = names.len() as u64;
     names.sort_unstable_by(|(_, one), (_, other)| one.cmp(other));
@@ -114,15 +121,16 @@ fn differing(source: &[Attribute], target: &[Attribute]) -> Option<Difference> {
 mod tests {
     use super::*;
 
-    fn attribute(name: &str, value: &str) -> Attribute {
-        Attribute { name: name.as_bytes().into(), value: value.as_bytes().into() }
+    fn attribute(name: &str, value: &str) -> ExtendedAttribute {
+        ExtendedAttribute { name: name.as_bytes().into(), value: value.as_bytes().into() }
     }
 
     #[test]
     fn attributes_that_differ_are_named_in_order_and_counted() {
         let source = [attribute("user.same", "1"), attribute("user.c", "1"), attribute("user.a", "")];
         let target = [attribute("user.c", "2"), attribute("user.b", ""), attribute("user.same", "1")];
-        let named = [(End::Source, "user.a"), (End::Target, "user.b"), (End::Both, "user.c")];
+        let named =
+            [(AttributeEnd::Source, "user.a"), (AttributeEnd::Target, "user.b"), (AttributeEnd::Both, "user.c")];
         let names = named.map(|(end, name)| (end, name.as_bytes().into())).to_vec();
         assert_eq!(differing(&source, &target), Some(Difference::Attributes { names, count: 3 }));
         assert_eq!(differing(&source, &source), None);
@@ -134,12 +142,12 @@ mod tests {
     #[test]
     fn the_first_name_that_was_met_is_remembered() {
         let names = ComparedNames::default();
-        let file = Identity { device: 1, inode: 2 };
+        let file = FileIdentity { device: 1, inode: 2 };
         assert_eq!(names.meet(file, b"d/a".to_vec()), Ok(None));
         assert_eq!(names.meet(file, b"d/a".to_vec()), Ok(None), "it was offered anew");
         assert_eq!(names.meet(file, b"d/b".to_vec()), Ok(Some((*b"d/a").into())));
         lock(&names.0).bytes = COMPARED_BYTES_MAX;
-        let other = Identity { device: 1, inode: 3 };
+        let other = FileIdentity { device: 1, inode: 3 };
         assert_eq!(names.meet(other, b"c".to_vec()), Err(TooMany));
         assert_eq!(names.meet(file, b"d/b".to_vec()), Ok(Some((*b"d/a").into())), "what is known stays known");
     }

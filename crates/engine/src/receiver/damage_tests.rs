@@ -3,29 +3,29 @@
 
 use super::*;
 use haul_lab::{Rng, cases, count};
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::check_value;
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
+use haul_proto::limits::FRAME_MIN;
 use haul_proto::path::Name;
-use haul_proto::wire::handshake::{Direction, Suite};
-use haul_proto::wire::limits::FRAME_MIN;
+use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
-use haul_proto::wire::request::{Operand, SessionSettings, TargetRequest};
+use haul_proto::wire::request::{SessionSettings, TargetOperand, TargetRequest};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 
 use crate::metrics::control_channel::LinkWriter;
 use crate::metrics::reporter::Reporter;
-use crate::net::stream::testing::{Said, flip, keys, receiving, sealed};
-use crate::policy::audit::{Audit, Client, Destination};
-use crate::receiver::Surroundings;
+use crate::net::stream::testing::{TestRecord, flip, keys, receiving, sealed};
+use crate::policy::audit::{AuditClient, AuditDestination, AuditLog};
+use crate::receiver::WorkerContext;
 use crate::testing::{settings, target_request};
 
 /// A target to which these files, by number, are offered, and which needs them.
 struct Site {
     directory: tempfile::TempDir,
-    target: Target,
+    target: TargetReceiver,
     frame: FrameLen,
     files: Vec<Vec<u8>>,
 }
@@ -35,21 +35,22 @@ impl Site {
         Self::with(files, settings(), None)
     }
 
-    fn with(files: Vec<Vec<u8>>, settings: SessionSettings, audit: Option<Arc<Audit>>) -> Self {
+    fn with(files: Vec<Vec<u8>>, settings: SessionSettings, audit: Option<Arc<AuditLog>>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let frame = FrameLen::new(FRAME_MIN).unwrap();
-        let operand = |number| Operand { name: Some(name(number)), directory: false, device: 0, inode: 0 };
+        let operand = |number| TargetOperand { name: Some(name(number)), directory: false, device: 0, inode: 0 };
         let operands = (0..files.len()).map(operand).collect();
         let settings = SessionSettings { frame, ..settings };
         let request = TargetRequest { settings, ..target_request(directory.path(), operands) };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false).with_audit(audit);
-        let surroundings = Surroundings { umask: 0o022, ..Surroundings::default() };
-        let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
+        let surroundings = WorkerContext { umask: 0o022, ..WorkerContext::default() };
+        let target =
+            TargetReceiver::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
         let site = Self { directory, target, frame, files };
         let entry = |(number, file): (u32, &Vec<u8>)| Entry {
-            place: Place::Operand(number),
-            kind: Kind::File { size: file.len() as u64 },
-            meta: Meta { mode: 0o644, ..Meta::default() },
+            place: EntryLocation::Operand(number),
+            kind: EntryContent::File { size: file.len() as u64 },
+            meta: EntryMetadata { mode: 0o644, ..EntryMetadata::default() },
             version: None,
             more: None,
         };
@@ -70,30 +71,30 @@ impl Site {
     fn end_file(&self, number: usize) {
         let digest = *blake3::hash(&self.files[number]).as_bytes();
         let (entry, size) = (EntryId(number as u64), self.files[number].len() as u64);
-        self.tell(&SourceMessage::FileEnd { entry, size, modified: Stamp::default(), digest });
+        self.tell(&SourceMessage::FileEnd { entry, size, modified: Timestamp::default(), digest });
     }
 
-    fn data(&self, number: usize, index: usize) -> Said {
+    fn data(&self, number: usize, index: usize) -> TestRecord {
         let file = &self.files[number];
         let (size, offset) = (file.len() as u64, (index * self.frame.bytes()) as u64);
         let payload = file.chunks(self.frame.bytes()).nth(index).unwrap().to_vec();
         let (job, entry) = (self.target.request.settings.number, EntryId(number as u64));
         let value = self.frame.hash(size, index as u64, &payload);
-        let trailer = Trailer::Data(DataFrame { job, entry, offset, check: frame_check(&payload), value });
-        Said { payload, trailer }
+        let trailer = RecordTrailer::Data(DataFrame { job, entry, offset, check: frame_check(&payload), value });
+        TestRecord { payload, trailer }
     }
 
-    fn pack(&self, numbers: Range<usize>) -> Said {
+    fn pack(&self, numbers: Range<usize>) -> TestRecord {
         let payload = self.files[numbers.clone()].concat();
         let packed = |number: usize| PackedFile {
             entry: EntryId(number as u64),
             len: u32::try_from(self.files[number].len()).unwrap(),
-            modified: Stamp::default(),
+            modified: Timestamp::default(),
             digest: *blake3::hash(&self.files[number]).as_bytes(),
         };
         let job = self.target.request.settings.number;
         let pack = PackFrame { job, check: frame_check(&payload), files: numbers.map(packed).collect() };
-        Said { payload, trailer: Trailer::Pack(pack) }
+        TestRecord { payload, trailer: RecordTrailer::Pack(pack) }
     }
 
     /// Whether these files are there, whole, and nothing else is, not even in part.
@@ -122,17 +123,17 @@ fn is_kept_out(seed: u64, damage: bool) -> bool {
     let mut rng = Rng::new(seed);
     let site = Site::new([5000, 1, 70_000, 300].map(|len| rng.bytes(len)).to_vec());
     site.end_file(2);
-    let finished = Said { payload: Vec::new(), trailer: Trailer::Finished };
-    let end = Said { payload: Vec::new(), trailer: Trailer::End { records: 3 } };
+    let finished = TestRecord { payload: Vec::new(), trailer: RecordTrailer::Finished };
+    let end = TestRecord { payload: Vec::new(), trailer: RecordTrailer::End { records: 3 } };
     let said = [finished, site.pack(0..2), site.data(2, 0), site.pack(3..4), end];
-    let keys = keys(seed, rng.pick(&Suite::ALL).0, 1 << 30);
-    let mut records = sealed(&keys, Direction::FromConnector, &said);
+    let keys = keys(seed, rng.pick(&CipherSuite::ALL).0, 1 << 30);
+    let mut records = sealed(&keys, KeyDirection::FromConnector, &said);
     let at = rng.index(records.len());
     if damage {
         flip(&mut rng, &mut records[at]);
     }
     let mut stream = receiving(&keys, records.concat());
-    let finished = stream.receive(&mut Record::empty()).is_ok();
+    let finished = stream.receive(&mut FrameBuffer::empty()).is_ok();
     let broke = !finished || site.target.run_stream(&mut stream).is_err();
     broke && site.has_only(0..[0, 0, 2, 3, 4][at])
 }
@@ -161,20 +162,22 @@ enum Moment {
 }
 
 /// Brings one record to the target.
-fn bring(site: &Site, said: &Said, writer: &mut Writer, rng: &mut Rng, moment: Moment) {
+fn bring(site: &Site, said: &TestRecord, writer: &mut FrameWriter, rng: &mut Rng, moment: Moment) {
     let mut said = said.clone();
     let (byte, bit) = (rng.index(said.payload.len()), 1 << rng.below(8));
     if matches!(moment, Moment::BeforeSealing | Moment::Unseen) {
         said.payload[byte] ^= bit;
     }
-    if let (Trailer::Data(DataFrame { check, .. }) | Trailer::Pack(PackFrame { check, .. }), Moment::Unseen) =
-        (&mut said.trailer, moment)
+    if let (
+        RecordTrailer::Data(DataFrame { check, .. }) | RecordTrailer::Pack(PackFrame { check, .. }),
+        Moment::Unseen,
+    ) = (&mut said.trailer, moment)
     {
         *check = frame_check(&said.payload);
     }
-    let keys = keys(rng.number(), rng.pick(&[Suite::Aes256Gcm, Suite::AuthenticateOnly]), 1 << 30);
-    let wire = sealed(&keys, Direction::FromConnector, &[said]).concat();
-    let mut record = Record::empty();
+    let keys = keys(rng.number(), rng.pick(&[CipherSuite::Aes256Gcm, CipherSuite::AuthenticateOnly]), 1 << 30);
+    let wire = sealed(&keys, KeyDirection::FromConnector, &[said]).concat();
+    let mut record = FrameBuffer::empty();
     let trailer = receiving(&keys, wire).receive(&mut record).unwrap();
     if moment == Moment::AfterOpening {
         record.payload_mut()[byte] ^= bit;
@@ -183,13 +186,13 @@ fn bring(site: &Site, said: &Said, writer: &mut Writer, rng: &mut Rng, moment: M
 }
 
 /// What asks for this record again, and for nothing else.
-fn request_for(trailer: &Trailer) -> TargetMessage {
+fn request_for(trailer: &RecordTrailer) -> TargetMessage {
     match trailer {
-        Trailer::Data(frame) => {
+        RecordTrailer::Data(frame) => {
             let index = frame.offset / u64::from(FRAME_MIN);
             TargetMessage::Lacks { entry: frame.entry, frames: vec![index..index + 1] }
         }
-        Trailer::Pack(pack) => {
+        RecordTrailer::Pack(pack) => {
             TargetMessage::ResendPacked { entries: pack.files.iter().map(|file| file.entry).collect() }
         }
         other => panic!("nobody asks for {other:?} again"),
@@ -197,7 +200,7 @@ fn request_for(trailer: &Trailer) -> TargetMessage {
 }
 
 /// Five frames of a file, and three files in a pack; the last frame is short.
-fn site_of_frames_and_a_pack(rng: &mut Rng) -> (Site, Vec<Said>) {
+fn site_of_frames_and_a_pack(rng: &mut Rng) -> (Site, Vec<TestRecord>) {
     let sizes = [4 * FRAME_MIN as usize + 123, 20_000, 1, 333];
     let site = Site::new(sizes.map(|len| rng.bytes(len)).to_vec());
     let frames = (0..5).map(|index| site.data(0, index));
@@ -210,7 +213,7 @@ fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
     let flips = cases("HAUL_FLIPS", 20_000) / 20;
     let mut rng = Rng::new(1);
     let (site, said) = site_of_frames_and_a_pack(&mut rng);
-    let mut writer = Writer::new(FRAME_MIN as usize, 2);
+    let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);
     let mut flipped = 0;
     for (left, record) in (1..=said.len() as u64).rev().zip(&said) {
         for _ in 0..(flips - flipped) / left {
@@ -238,7 +241,7 @@ fn a_bit_that_no_check_can_see_makes_a_file_that_is_seen_to_be_wrong() {
         let mut rng = Rng::new(2);
         let (mut site, said) = site_of_frames_and_a_pack(&mut rng);
         site.target.request.verify = verify;
-        let mut writer = Writer::new(FRAME_MIN as usize, 2);
+        let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);
         let moments = [Moment::Unseen].into_iter().chain([Moment::Never].into_iter().cycle());
         said.iter().zip(moments).for_each(|(record, moment)| bring(&site, record, &mut writer, &mut rng, moment));
         site.end_file(0);
@@ -252,16 +255,16 @@ fn a_bit_that_no_check_can_see_makes_a_file_that_is_seen_to_be_wrong() {
 #[test]
 fn a_source_cannot_forge_the_digests_of_an_audit_log() {
     let log = tempfile::tempdir().unwrap();
-    let to = [Destination::File(log.path().join("log"))];
-    let audit = Audit::open(&to, &Client::default(), "/".into()).unwrap();
+    let to = [AuditDestination::File(log.path().join("log"))];
+    let audit = AuditLog::open(&to, &AuditClient::default(), "/".into()).unwrap();
     let mut rng = Rng::new(3);
     let site = Site::with([70_000, 300].map(|len| rng.bytes(len)).to_vec(), settings(), audit);
-    let mut writer = Writer::new(FRAME_MIN as usize, 2);
+    let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);
     let forged = [7; 32];
     for mut said in [site.data(0, 0), site.pack(1..2)] {
         match &mut said.trailer {
-            Trailer::Data(frame) => frame.value = forged,
-            Trailer::Pack(pack) => pack.files[0].digest = forged,
+            RecordTrailer::Data(frame) => frame.value = forged,
+            RecordTrailer::Pack(pack) => pack.files[0].digest = forged,
             _ => unreachable!(),
         }
         bring(&site, &said, &mut writer, &mut rng, Moment::Never);
@@ -279,17 +282,17 @@ fn files_arrive_in_a_session_without_blake3() {
         SessionSettings { blake3: false, ..settings() },
         None,
     );
-    let mut writer = Writer::new(FRAME_MIN as usize, 2);
+    let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);
     let (mut data, mut pack) = (site.data(0, 0), site.pack(1..2));
     let digest = check_value(frame_check(&data.payload));
-    let Trailer::Data(frame) = &mut data.trailer else { unreachable!() };
+    let RecordTrailer::Data(frame) = &mut data.trailer else { unreachable!() };
     frame.value = digest;
-    let Trailer::Pack(packed) = &mut pack.trailer else { unreachable!() };
+    let RecordTrailer::Pack(packed) = &mut pack.trailer else { unreachable!() };
     packed.files[0].digest = [0; 32];
     bring(&site, &data, &mut writer, &mut rng, Moment::BeforeSealing);
     assert!(site.messages().contains(&request_for(&data.trailer)));
     [data, pack].iter().for_each(|said| bring(&site, said, &mut writer, &mut rng, Moment::Never));
     writer.drain(&site.target);
-    site.tell(&SourceMessage::FileEnd { entry: EntryId(0), size: 70_000, modified: Stamp::default(), digest });
+    site.tell(&SourceMessage::FileEnd { entry: EntryId(0), size: 70_000, modified: Timestamp::default(), digest });
     assert!(site.has_only(0..2));
 }

@@ -1,34 +1,34 @@
 //! A stream's thread at the target: every frame is proven over the very buffer that is written, then written.
 
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_check;
 use haul_proto::journal;
 use haul_proto::path::escape;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, Trailer};
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, RecordTrailer};
 use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::storage::Verify;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::file::Incoming;
-use super::settle::Ends;
-use super::whole::Whole;
-use super::writer::Writer;
-use super::{Item, Target};
-use crate::io::frame_buffer::Record;
-use crate::io::storage::file::Opened;
+use super::file::ReceivingFile;
+use super::settle::EntryOutcomes;
+use super::whole::CompleteFile;
+use super::writer::FrameWriter;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::io::frame_buffer::FrameBuffer;
+use crate::io::storage::file::OpenedFile;
 use crate::metrics::reporter::add;
 use crate::metrics::stage_timer::during;
-use crate::net::rate_limiter::Pace;
+use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::frame_sink::FrameSink;
-use crate::net::stream::{Stream, StreamError};
+use crate::net::stream::{DataStream, StreamError};
 use crate::sys::describe::describe;
 
-impl Target {
+impl TargetReceiver {
     /// Carries one stream until its End, or until it breaks.
-    pub fn run_stream(&self, stream: &mut Stream) -> Result<(), StreamError> {
+    pub fn run_stream(&self, stream: &mut DataStream) -> Result<(), StreamError> {
         let mut writer = self.writer();
         let carried = self.receive(stream, &mut writer);
         // What is being written counts as soon as it is: nobody sends it again.
@@ -36,38 +36,50 @@ impl Target {
         carried
     }
 
-    fn receive(&self, stream: &mut Stream, writer: &mut Writer) -> Result<(), StreamError> {
-        let mut record = Record::new(self.request.settings.frame);
+    fn receive(&self, stream: &mut DataStream, writer: &mut FrameWriter) -> Result<(), StreamError> {
+        let mut record = FrameBuffer::new(self.request.settings.frame);
         loop {
             writer.wait_for(self, stream.socket());
             let trailer = stream.receive(&mut record)?;
             self.pace.record().take_all(stream.carried());
             match trailer {
                 // Finished and End are not counted.
-                Trailer::End { records } if records == stream.received() - 2 => return Ok(()),
-                Trailer::End { .. } => return Err(ProtocolFault::OutOfTurn("the end of a stream").into()),
+                RecordTrailer::End { records } if records == stream.received() - 2 => return Ok(()),
+                RecordTrailer::End { .. } => return Err(ProtocolError::OutOfTurn("the end of a stream").into()),
                 trailer => record = self.deliver(writer, &trailer, record)?,
             }
         }
     }
 
     /// Proves and writes what a frame brings, or begins to. Returns a record that is free.
-    fn deliver(&self, writer: &mut Writer, trailer: &Trailer, record: Record) -> Result<Record, ProtocolFault> {
+    fn deliver(
+        &self,
+        writer: &mut FrameWriter,
+        trailer: &RecordTrailer,
+        record: FrameBuffer,
+    ) -> Result<FrameBuffer, ProtocolError> {
         self.settling.wait_for_room();
         match trailer {
-            Trailer::Data(frame) => self.deliver_frame(writer, frame, record),
-            Trailer::Delta(frame) => self.deliver_delta(writer, frame, record),
-            Trailer::Pack(pack) => self.deliver_pack(pack, record.payload()).map(|()| record),
-            Trailer::Finished | Trailer::End { .. } => Err(ProtocolFault::OutOfTurn("a record")),
+            RecordTrailer::Data(frame) => self.deliver_frame(writer, frame, record),
+            RecordTrailer::Delta(frame) => self.deliver_delta(writer, frame, record),
+            RecordTrailer::Pack(pack) => self.deliver_pack(pack, record.payload()).map(|()| record),
+            RecordTrailer::Finished | RecordTrailer::End { .. } => Err(ProtocolError::OutOfTurn("a record")),
         }
     }
 
-    fn deliver_frame(&self, writer: &mut Writer, frame: &DataFrame, record: Record) -> Result<Record, ProtocolFault> {
+    fn deliver_frame(
+        &self,
+        writer: &mut FrameWriter,
+        frame: &DataFrame,
+        record: FrameBuffer,
+    ) -> Result<FrameBuffer, ProtocolError> {
         self.check_job(frame.job)?;
         let payload = record.payload();
         let admitted = self.lock().machine.admit_frame(frame.entry, frame.offset, payload.len())?;
         let Some(item) = admitted else { return Ok(record) };
-        let Item::File(incoming) = &*item else { return Err(ProtocolFault::Unasked("a frame of a directory")) };
+        let ReceiverEntry::File(incoming) = &*item else {
+            return Err(ProtocolError::Unasked("a frame of a directory"));
+        };
         if frame_check(payload) != frame.check || !self.hashes_agree(frame, incoming, payload) {
             add(&self.reporter.tally.frames_resent, 1);
             self.lock().machine.resend_frame(frame.entry, frame.offset);
@@ -93,14 +105,20 @@ impl Target {
     }
 
     /// A frame of `len` bytes is written, or cannot be.
-    pub(super) fn frame_done(&self, item: &Arc<Item>, frame: &DataFrame, len: usize, written: Result<(), String>) {
+    pub(super) fn frame_done(
+        &self,
+        item: &Arc<ReceiverEntry>,
+        frame: &DataFrame,
+        len: usize,
+        written: Result<(), String>,
+    ) {
         match written {
             Ok(()) => {
                 add(&self.reporter.tally.bytes_written, len as u64);
-                if let Item::File(incoming) = &**item {
+                if let ReceiverEntry::File(incoming) = &**item {
                     let index = frame.offset / u64::from(self.request.settings.frame.get());
                     let value = self.request.settings.blake3.then_some(frame.value);
-                    incoming.record(index, &journal::Record { check: frame.check, value });
+                    incoming.record(index, &journal::JournalRecord { check: frame.check, value });
                     self.passed(incoming, index);
                 }
                 self.note_unsaved(item, len as u64);
@@ -119,7 +137,7 @@ impl Target {
     }
 
     /// Direct I/O was asked for, and this file does not have it.
-    pub(super) fn tell_refusal(&self, incoming: &Incoming) {
+    pub(super) fn tell_refusal(&self, incoming: &ReceivingFile) {
         let path = escape(&incoming.path(&self.landing));
         let text = format!("{path} cannot be written with O_DIRECT: it is written through the page cache");
         self.reporter.send(&WorkerMessage::Notice { text });
@@ -132,7 +150,7 @@ impl Target {
     }
 
     /// Whether the payload has the BLAKE3 value that the source named, where that is computed here.
-    fn hashes_agree(&self, frame: &DataFrame, incoming: &Incoming, payload: &[u8]) -> bool {
+    fn hashes_agree(&self, frame: &DataFrame, incoming: &ReceivingFile, payload: &[u8]) -> bool {
         let len = self.request.settings.frame;
         let index = frame.offset / u64::from(len.get());
         let hash = |is_only| len.hash_in(index, payload, is_only) == frame.value;
@@ -144,7 +162,7 @@ impl Target {
             }
     }
 
-    fn deliver_pack(&self, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolFault> {
+    fn deliver_pack(&self, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolError> {
         self.check_job(pack.job)?;
         if frame_check(payload) != pack.check || !self.pack_hashes_agree(pack, payload) {
             add(&self.reporter.tally.frames_resent, 1);
@@ -154,9 +172,9 @@ impl Target {
         }
         let admitted = self.lock().machine.admit_pack(&pack.files)?;
         let mut rest = payload;
-        let (mut ends, mut gathered) = (Ends::default(), Vec::new());
+        let (mut ends, mut gathered) = (EntryOutcomes::default(), Vec::new());
         for (file, item) in pack.files.iter().zip(admitted) {
-            let (bytes, behind) = rest.split_at_checked(file.len as usize).ok_or(ProtocolFault::Truncated)?;
+            let (bytes, behind) = rest.split_at_checked(file.len as usize).ok_or(ProtocolError::Truncated)?;
             rest = behind;
             let Some(item) = item else { continue };
             match during(Stage::Create, || self.write_packed(file, &item, bytes)) {
@@ -184,19 +202,19 @@ impl Target {
             })
     }
 
-    fn write_packed(&self, file: &PackedFile, item: &Arc<Item>, bytes: &[u8]) -> Result<Whole, String> {
-        let Item::File(incoming) = &**item else { return Err("it is a directory".into()) };
+    fn write_packed(&self, file: &PackedFile, item: &Arc<ReceiverEntry>, bytes: &[u8]) -> Result<CompleteFile, String> {
+        let ReceiverEntry::File(incoming) = &**item else { return Err("it is a directory".into()) };
         self.check_small(incoming, bytes, &file.digest)?;
         let disk = self.settling.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
         let written = incoming.write_whole(self, disk.as_deref(), bytes, file.modified)?;
         let size = bytes.len() as u64;
         add(&self.reporter.tally.bytes_written, size);
         let (entry, item, digest) = (file.entry, Arc::clone(item), file.digest);
-        Ok(Whole { entry, item, size, digest, bytes: written, disk, end: None })
+        Ok(CompleteFile { entry, item, size, digest, bytes: written, disk, end: None })
     }
 
-    pub(super) fn fail_file(&self, entry: EntryId, item: &Item, text: &str) {
-        if let Item::File(incoming) = item {
+    pub(super) fn fail_file(&self, entry: EntryId, item: &ReceiverEntry, text: &str) {
+        if let ReceiverEntry::File(incoming) = item {
             let mut state = self.lock();
             let known = state.machine.is_known(entry);
             // What belongs to an entry that was offered anew is not this one's to remove.
@@ -214,26 +232,31 @@ impl Target {
         }
     }
 
-    pub(super) fn check_job(&self, job: haul_proto::ids::JobNumber) -> Result<(), ProtocolFault> {
-        if job == self.request.settings.number { Ok(()) } else { Err(ProtocolFault::Unasked("another job")) }
+    pub(super) fn check_job(&self, job: haul_proto::ids::JobNumber) -> Result<(), ProtocolError> {
+        if job == self.request.settings.number { Ok(()) } else { Err(ProtocolError::Unasked("another job")) }
     }
 }
 
 /// A target in the same process: frames go from the source's buffer straight into the file.
-pub struct Direct<'t> {
-    target: &'t Target,
-    writer: Writer,
+pub struct DirectSink<'t> {
+    target: &'t TargetReceiver,
+    writer: FrameWriter,
 }
 
-impl<'t> Direct<'t> {
+impl<'t> DirectSink<'t> {
     /// One stream's way to it.
-    pub fn new(target: &'t Target) -> Self {
+    pub fn new(target: &'t TargetReceiver) -> Self {
         Self { target, writer: target.writer() }
     }
 }
 
-impl FrameSink for Direct<'_> {
-    fn put(&mut self, record: Record, trailer: &Trailer, pace: &Pace) -> Result<Record, StreamError> {
+impl FrameSink for DirectSink<'_> {
+    fn put(
+        &mut self,
+        record: FrameBuffer,
+        trailer: &RecordTrailer,
+        pace: &RateLimiter,
+    ) -> Result<FrameBuffer, StreamError> {
         pace.record().take_all(record.payload().len());
         Ok(self.target.deliver(&mut self.writer, trailer, record)?)
     }
@@ -247,12 +270,12 @@ impl FrameSink for Direct<'_> {
         false
     }
 
-    fn share(&mut self, file: &Opened, entry: EntryId, size: u64, frames: Range<u64>) -> Result<bool, StreamError> {
+    fn share(&mut self, file: &OpenedFile, entry: EntryId, size: u64, frames: Range<u64>) -> Result<bool, StreamError> {
         let is_unread = !self.target.request.settings.blake3 && !self.target.is_asked_for_sums();
         Ok(is_unread && self.target.share(file, entry, size, frames)?)
     }
 
-    fn end(&mut self, _: Record) -> Result<(), StreamError> {
+    fn end(&mut self, _: FrameBuffer) -> Result<(), StreamError> {
         self.writer.drain(self.target);
         Ok(())
     }

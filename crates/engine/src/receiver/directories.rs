@@ -1,33 +1,38 @@
 //! Directories: made where they are not there, opened, and remembered where a later run has to know them.
 
-use haul_proto::manifest::{Entry, Meta};
-use haul_proto::need::Decision;
+use haul_proto::entry::{Entry, EntryMetadata};
+use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::path::Name;
-use haul_proto::session::target::Answer;
+use haul_proto::session::step::EntryAnswer;
 use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
-use super::examine::Position;
+use super::examine::EntryPosition;
 use super::landing::cannot_remember;
-use super::memory::Memory;
+use super::memory::TreeMemory;
 use super::spelling::OTHER_SPELLING;
 use super::standing::attributes;
 use super::temporary::{random_name, rename_new, temporary_name};
-use super::{Item, Target};
-use crate::fs::{Dir, Links, Look};
+use super::{ReceiverEntry, TargetReceiver};
+use crate::fs::{Dir, FileStat, FollowLinks};
 
-impl Target {
+impl TargetReceiver {
     /// Answers a directory: one that is there, one that has replaced something, or one that is to be made.
-    pub(super) fn directory(&self, position: &Position, entry: &Entry, decision: Decision) -> io::Result<Answer<Item>> {
+    pub(super) fn directory(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        decision: OverwriteDecision,
+    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
         let meta = entry.meta;
-        let create = decision == Decision::Create;
+        let create = decision == OverwriteDecision::Create;
         if create && self.is_dry() {
             // A tree that gets the target's own name is what everything is shown below.
             let absent = || position.dir.absent_child(&position.name);
             let dir = if position.renamed { Dir::absent_root() } else { absent() };
-            return Ok(Answer::Needed(Arc::new(Item::Directory {
+            return Ok(EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory {
                 dir,
                 fresh: true,
                 names: None,
@@ -35,7 +40,7 @@ impl Target {
                 attributes: None,
             })));
         }
-        let fresh = decision == Decision::Replace || create && self.create_directory(position, meta)?;
+        let fresh = decision == OverwriteDecision::Replace || create && self.create_directory(position, meta)?;
         if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
             return Ok(self.refuse(position, OTHER_SPELLING));
         }
@@ -48,16 +53,16 @@ impl Target {
         };
         let attributes = attributes(entry).map(Into::into);
         let names = self.names_for(&dir, position.alone && !fresh);
-        Ok(Answer::Needed(Arc::new(Item::Directory { dir, fresh, names, meta, attributes })))
+        Ok(EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes })))
     }
 
     /// Ours alone until it is complete, and always writable for us.
-    pub(super) fn first_mode(&self, meta: &Meta) -> u32 {
+    pub(super) fn first_mode(&self, meta: &EntryMetadata) -> u32 {
         if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 }
     }
 
     /// `false` where another run was faster: whose the directory is shows when it is entered.
-    fn create_directory(&self, position: &Position, meta: Meta) -> io::Result<bool> {
+    fn create_directory(&self, position: &EntryPosition, meta: EntryMetadata) -> io::Result<bool> {
         let mode = self.first_mode(&meta);
         let memory = self.landing.memory.as_ref().filter(|_| position.renamed);
         let made = match memory {
@@ -76,18 +81,18 @@ impl Target {
 
     /// It is remembered before it has its name: or a run that is killed in between would leave a directory that the
     /// next one takes for somebody else's, and copies into instead of going on in it.
-    fn make_remembered(&self, position: &Position, memory: &Memory, mode: u32) -> io::Result<()> {
-        let is_own = |look: &Look| look.meta.uid == rustix::process::geteuid().as_raw();
+    fn make_remembered(&self, position: &EntryPosition, memory: &TreeMemory, mode: u32) -> io::Result<()> {
+        let is_own = |look: &FileStat| look.meta.uid == rustix::process::geteuid().as_raw();
         let mut temporary = temporary_name(&position.name, b"directory");
         let mut found = match make_directory(&position.dir, &temporary, mode) {
             // A run that was killed here has left it, or another one is about to give it its name.
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => position.dir.child_looked_at(&temporary, Links::Itself),
+            _ => position.dir.child_looked_at(&temporary, FollowLinks::Itself),
         };
         if !found.as_ref().is_ok_and(|(_, look)| is_own(look)) {
             temporary = random_name(&temporary)?;
             make_directory(&position.dir, &temporary, mode)?;
-            found = position.dir.child_looked_at(&temporary, Links::Itself);
+            found = position.dir.child_looked_at(&temporary, FollowLinks::Itself);
         }
         let (made, look) = found?;
         if !is_own(&look) {
@@ -102,7 +107,7 @@ impl Target {
         Ok(renamed?)
     }
 
-    fn remember(&self, memory: &Memory, dir: &Dir) {
+    fn remember(&self, memory: &TreeMemory, dir: &Dir) {
         if memory.keep(dir.identity()).is_err() {
             self.reporter.send(&cannot_remember(&self.landing));
         }

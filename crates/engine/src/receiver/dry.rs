@@ -2,28 +2,33 @@
 //! would have been made, everything below it would have been, too: [`Dir::absent_child`](crate::fs::Dir::absent_child)
 //! stands for it.
 
-use haul_proto::manifest::{Entry, Kind};
-use haul_proto::need::Decision;
-use haul_proto::session::target::Answer;
+use haul_proto::entry::{Entry, EntryContent};
+use haul_proto::overwrite_policy::OverwriteDecision;
+use haul_proto::session::step::EntryAnswer;
 use std::io;
 use std::sync::atomic::Ordering;
 
-use super::examine::{Decided, Position};
-use super::{Item, Target};
+use super::examine::{EntryDecision, EntryPosition};
+use super::{ReceiverEntry, TargetReceiver};
 
-impl Target {
+impl TargetReceiver {
     /// Answers what is no directory, and of which everything was decided: the run takes the same path up to here.
-    pub(super) fn answer_dry(&self, position: &Position, entry: &Entry, decided: &Decided) -> io::Result<Answer<Item>> {
-        if decided.decision == Decision::ReplaceTree {
+    pub(super) fn answer_dry(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        decided: &EntryDecision,
+    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
+        if decided.decision == OverwriteDecision::ReplaceTree {
             self.make_way_as(&position.dir, &position.name, &decided.removal)?;
         }
         self.tell_decided(position, entry, decided);
-        let stays = decided.decision == Decision::Keep;
+        let stays = decided.decision == OverwriteDecision::Keep;
         self.dry_new.store(!stays, Ordering::Relaxed);
-        if let (Kind::File { size }, true) = (&entry.kind, stays) {
+        if let (EntryContent::File { size }, true) = (&entry.kind, stays) {
             self.reporter.file_there(|| self.relative(position), *size, None);
         }
-        Ok(Answer::Settled)
+        Ok(EntryAnswer::Settled)
     }
 }
 

@@ -1,59 +1,60 @@
 //! A target that is to become what a source has, without a source: what it tells, and what it leaves alone.
 
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
+use haul_proto::entry_extras::EntryExtras;
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Entry, Kind, Meta, Place, Stamp};
-use haul_proto::more::More;
-use haul_proto::need::InTheWay;
+use haul_proto::limits::PATH_MAX;
+use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
-use haul_proto::wire::limits::PATH_MAX;
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+use haul_proto::sync::{ChangeKind, ChangeReasons, EqualityTest, SyncOptions};
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::report::WorkerMessage;
-use haul_proto::wire::request::{Operand, TargetRequest};
-use haul_proto::wire::rules::Rules;
-use haul_proto::wire::sync::{Change, Equal, Reasons, SyncRules};
+use haul_proto::wire::request::{TargetOperand, TargetRequest};
+use haul_proto::wire::write_options::WriteOptions;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
-use super::super::{Surroundings, Target};
+use super::super::{TargetReceiver, WorkerContext};
 use crate::metrics::control_channel::{LinkReader, LinkWriter};
 use crate::metrics::reporter::Reporter;
 use crate::sys::sync::lock;
-use crate::testing::{Said, target_request};
+use crate::testing::{SentReport, target_request};
 
 /// Everything is told, and nothing done.
-fn dry() -> SyncRules {
-    SyncRules { into: true, replaces_trees: true, is_dry: true, tells_items: true, ..SyncRules::default() }
+fn dry() -> SyncOptions {
+    SyncOptions { into: true, replaces_trees: true, is_dry: true, tells_items: true, ..SyncOptions::default() }
 }
 
-const NOW: Stamp = Stamp { seconds: 1_700_000_000, nanoseconds: 5 };
+const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 5 };
 
 /// A target for the contents of one directory.
 struct Site {
-    target: Target,
-    said: Said,
+    target: TargetReceiver,
+    said: SentReport,
     next: u64,
 }
 
 impl Site {
-    fn new(path: &Path, sync: SyncRules) -> Self {
-        let operand = Operand { name: None, directory: true, device: 0, inode: 0 };
-        let rules = Rules { in_the_way: InTheWay::Follow, ..Rules::default() };
-        let kept = haul_proto::wire::kept::Kept { hard_links: true, specials: true, ..Default::default() };
+    fn new(path: &Path, sync: SyncOptions) -> Self {
+        let operand = TargetOperand { name: None, directory: true, device: 0, inode: 0 };
+        let rules = WriteOptions { in_the_way: OverwritePolicy::Follow, ..WriteOptions::default() };
+        let kept =
+            haul_proto::wire::preserve::PreserveOptions { hard_links: true, specials: true, ..Default::default() };
         let request = TargetRequest { sync, rules, kept, ..target_request(path, vec![operand]) };
-        let said = Said::default();
+        let said = SentReport::default();
         let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
-        let surroundings = Surroundings { umask: 0o022, ..Surroundings::default() };
-        let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text);
+        let surroundings = WorkerContext { umask: 0o022, ..WorkerContext::default() };
+        let target = TargetReceiver::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text);
         let mut site = Self { target: target.unwrap(), said, next: 0 };
-        site.offer(Place::Operand(0), Kind::Directory, None);
+        site.offer(EntryLocation::Operand(0), EntryContent::Directory, None);
         site
     }
 
     /// Offers an entry; what the target wants of it.
-    fn offer(&mut self, place: Place, kind: Kind, more: Option<More>) -> Need {
-        let meta = Meta { mode: 0o644, modified: NOW, ..Meta::default() };
+    fn offer(&mut self, place: EntryLocation, kind: EntryContent, more: Option<EntryExtras>) -> TransferNeed {
+        let meta = EntryMetadata { mode: 0o644, modified: NOW, ..EntryMetadata::default() };
         let entry = Entry { place, kind, meta, version: None, more: more.map(Box::new) };
         let offer = SourceMessage::Offer { first: EntryId(self.next), entries: vec![entry] };
         self.next += 1;
@@ -66,18 +67,18 @@ impl Site {
         needs.last().unwrap()
     }
 
-    fn child(&mut self, parent: u64, name: &str, kind: Kind) -> Need {
+    fn child(&mut self, parent: u64, name: &str, kind: EntryContent) -> TransferNeed {
         let name = Name::new(name.as_bytes()).unwrap();
-        self.offer(Place::Child { parent: EntryId(parent), name }, kind, None)
+        self.offer(EntryLocation::Child { parent: EntryId(parent), name }, kind, None)
     }
 
     /// The items that were told, with their paths from the target down.
-    fn items(&self, target: &Path) -> Vec<(String, Change)> {
+    fn items(&self, target: &Path) -> Vec<(String, ChangeKind)> {
         let bytes = lock(&self.said.0).clone();
         let mut reader = LinkReader::new(&bytes[..]);
         let mut items = Vec::new();
         while let Some((channel, content)) = reader.next_frame().unwrap() {
-            assert_eq!(channel, Channel::Controller);
+            assert_eq!(channel, LinkChannel::Controller);
             if let WorkerMessage::Item { path, item } = WorkerMessage::decode(content).unwrap() {
                 assert!(path.len() <= PATH_MAX);
                 let path = String::from_utf8(path).unwrap();
@@ -88,8 +89,8 @@ impl Site {
     }
 }
 
-fn file(size: u64) -> Kind {
-    Kind::File { size }
+fn file(size: u64) -> EntryContent {
+    EntryContent::File { size }
 }
 
 fn touch(path: &Path, content: &str) {
@@ -111,29 +112,29 @@ fn a_dry_run_tells_what_would_be_done_and_does_nothing() {
     let before = fs::metadata(temp.path()).unwrap();
 
     let mut site = Site::new(temp.path(), dry());
-    assert_eq!(site.child(0, "same", file(3)), Need::Nothing);
-    assert_eq!(site.child(0, "other", file(3)), Need::Nothing);
-    assert_eq!(site.child(0, "tree", file(3)), Need::Nothing);
-    assert_eq!(site.child(0, "becomes", Kind::Directory), Need::All);
-    assert_eq!(site.child(4, "in it", file(1)), Need::Nothing);
-    assert_eq!(site.child(4, "deep", Kind::Directory), Need::All);
-    assert_eq!(site.child(6, "deeper", Kind::Symlink { points_to: (*b"x").into() }), Need::Nothing);
-    assert_eq!(site.child(0, "link", Kind::Symlink { points_to: (*b"new").into() }), Need::Nothing);
-    assert_eq!(site.child(0, "new", file(9)), Need::Nothing);
+    assert_eq!(site.child(0, "same", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "other", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "tree", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "becomes", EntryContent::Directory), TransferNeed::All);
+    assert_eq!(site.child(4, "in it", file(1)), TransferNeed::Nothing);
+    assert_eq!(site.child(4, "deep", EntryContent::Directory), TransferNeed::All);
+    assert_eq!(site.child(6, "deeper", EntryContent::Symlink { points_to: (*b"x").into() }), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "link", EntryContent::Symlink { points_to: (*b"new").into() }), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "new", file(9)), TransferNeed::Nothing);
 
     let items = site.items(temp.path());
-    let without_removed: Vec<_> = items.iter().filter(|(_, change)| *change != Change::Removed).cloned().collect();
+    let without_removed: Vec<_> = items.iter().filter(|(_, change)| *change != ChangeKind::Removed).cloned().collect();
     let expected = [
-        ("/other", Change::Replaced(Reasons::SIZE)),
-        ("/tree", Change::Replaced(Reasons::KIND)),
-        ("/becomes", Change::Replaced(Reasons::KIND)),
-        ("/becomes/in it", Change::Made),
-        ("/becomes/deep", Change::Made),
-        ("/becomes/deep/deeper", Change::Made),
-        ("/link", Change::Replaced(Reasons::CONTENT)),
-        ("/new", Change::Made),
+        ("/other", ChangeKind::Replaced(ChangeReasons::SIZE)),
+        ("/tree", ChangeKind::Replaced(ChangeReasons::KIND)),
+        ("/becomes", ChangeKind::Replaced(ChangeReasons::KIND)),
+        ("/becomes/in it", ChangeKind::Made),
+        ("/becomes/deep", ChangeKind::Made),
+        ("/becomes/deep/deeper", ChangeKind::Made),
+        ("/link", ChangeKind::Replaced(ChangeReasons::CONTENT)),
+        ("/new", ChangeKind::Made),
     ];
-    let root_is_adjusted = matches!(without_removed.first(), Some((path, Change::Adjusted(_))) if path.is_empty());
+    let root_is_adjusted = matches!(without_removed.first(), Some((path, ChangeKind::Adjusted(_))) if path.is_empty());
     let told: Vec<_> = without_removed.into_iter().skip(usize::from(root_is_adjusted)).collect();
     assert_eq!(told, expected.map(|(path, change)| (path.to_owned(), change)));
     let after = fs::metadata(temp.path()).unwrap();
@@ -148,11 +149,11 @@ fn a_target_that_is_not_there_would_be_made() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("new");
     let mut site = Site::new(&path, dry());
-    assert_eq!(site.child(0, "a", file(3)), Need::Nothing);
-    let expected = [("".to_owned(), Change::Made), ("/a".to_owned(), Change::Made)];
+    assert_eq!(site.child(0, "a", file(3)), TransferNeed::Nothing);
+    let expected = [("".to_owned(), ChangeKind::Made), ("/a".to_owned(), ChangeKind::Made)];
     assert_eq!(site.items(&path), expected);
     assert!(!path.exists());
-    drop(Site::new(&path, SyncRules { is_dry: false, ..dry() }));
+    drop(Site::new(&path, SyncOptions { is_dry: false, ..dry() }));
     assert!(path.is_dir());
 }
 
@@ -164,16 +165,16 @@ fn other_names_of_a_file_that_stays_stay_and_those_of_one_that_is_replaced_do_no
         fs::hard_link(temp.path().join(first), temp.path().join(second)).unwrap();
     }
     let mut site = Site::new(temp.path(), dry());
-    let place = |name: &str| Place::Child { parent: EntryId(0), name: Name::new(name.as_bytes()).unwrap() };
+    let place = |name: &str| EntryLocation::Child { parent: EntryId(0), name: Name::new(name.as_bytes()).unwrap() };
     for (first, second) in [("a", "b"), ("c", "d")] {
         let to = EntryId(site.next);
-        site.offer(place(first), file(3), Some(More { names: Some(2), ..More::default() }));
+        site.offer(place(first), file(3), Some(EntryExtras { names: Some(2), ..EntryExtras::default() }));
         // As in a run: the need is settled by the first name, and nothing is sent for it.
-        assert_eq!(site.offer(place(second), Kind::HardLink { to, size: 3 }, None), Need::All);
+        assert_eq!(site.offer(place(second), EntryContent::HardLink { to, size: 3 }, None), TransferNeed::All);
     }
     let items = site.items(temp.path());
-    let of_link = Reasons::LINK.and(Reasons::SIZE, true);
-    let expected = [("/c", Change::Replaced(Reasons::SIZE)), ("/d", Change::Replaced(of_link))];
+    let of_link = ChangeReasons::LINK.and(ChangeReasons::SIZE, true);
+    let expected = [("/c", ChangeKind::Replaced(ChangeReasons::SIZE)), ("/d", ChangeKind::Replaced(of_link))];
     assert_eq!(items[items.len() - 2..], expected.map(|(path, change)| (path.to_owned(), change)));
     assert!(!items.iter().any(|(path, _)| path == "/a" || path == "/b"));
 }
@@ -185,21 +186,21 @@ fn what_an_earlier_copy_has_becomes_a_name_of_its_file() {
     fs::create_dir(&earlier).unwrap();
     touch(&earlier.join("same"), "abc");
     touch(&earlier.join("other"), "abcd");
-    let sync = SyncRules { is_dry: false, link_dests: vec![b"../0".to_vec(), b"../1".to_vec()], ..dry() };
+    let sync = SyncOptions { is_dry: false, link_dests: vec![b"../0".to_vec(), b"../1".to_vec()], ..dry() };
     let mut site = Site::new(&now, sync.clone());
-    assert_eq!(site.child(0, "same", file(3)), Need::Nothing);
-    assert_eq!(site.child(0, "other", file(3)), Need::All);
+    assert_eq!(site.child(0, "same", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "other", file(3)), TransferNeed::All);
     let inode = |path: &Path| fs::metadata(path).unwrap().ino();
     assert_eq!(inode(&now.join("same")), inode(&earlier.join("same")));
-    let expected = [("", Change::Made), ("/same", Change::Linked), ("/other", Change::Made)];
+    let expected = [("", ChangeKind::Made), ("/same", ChangeKind::Linked), ("/other", ChangeKind::Made)];
     // What is sent is reported when it is there.
     let done = expected[..2].iter().map(|(path, change)| ((*path).to_owned(), *change));
     assert_eq!(site.items(&now), done.collect::<Vec<_>>());
 
     let third = temp.path().join("3");
-    let mut site = Site::new(&third, SyncRules { is_dry: true, ..sync });
-    assert_eq!(site.child(0, "same", file(3)), Need::Nothing);
-    assert_eq!(site.child(0, "other", file(3)), Need::Nothing);
+    let mut site = Site::new(&third, SyncOptions { is_dry: true, ..sync });
+    assert_eq!(site.child(0, "same", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "other", file(3)), TransferNeed::Nothing);
     assert_eq!(site.items(&third), expected.map(|(path, change)| (path.to_owned(), change)));
     assert!(!third.exists());
 }
@@ -208,12 +209,14 @@ fn what_an_earlier_copy_has_becomes_a_name_of_its_file() {
 fn a_digest_that_is_told_decides() {
     let temp = tempfile::tempdir().unwrap();
     touch(&temp.path().join("a"), "abc");
-    let mut site = Site::new(temp.path(), SyncRules { is_dry: false, equal: Equal::Digest, ..dry() });
-    let place = || Place::Child { parent: EntryId(0), name: Name::new(b"a").unwrap() };
-    let digest = |text: &str| Some(More { digest: Some(*blake3::hash(text.as_bytes()).as_bytes()), ..More::default() });
-    assert_eq!(site.offer(place(), file(3), digest("abc")), Need::Nothing);
-    assert_eq!(site.offer(place(), file(3), digest("abd")), Need::All);
-    assert_eq!(site.offer(place(), file(3), None), Need::All, "nothing was told");
+    let mut site = Site::new(temp.path(), SyncOptions { is_dry: false, equal: EqualityTest::Digest, ..dry() });
+    let place = || EntryLocation::Child { parent: EntryId(0), name: Name::new(b"a").unwrap() };
+    let digest = |text: &str| {
+        Some(EntryExtras { digest: Some(*blake3::hash(text.as_bytes()).as_bytes()), ..EntryExtras::default() })
+    };
+    assert_eq!(site.offer(place(), file(3), digest("abc")), TransferNeed::Nothing);
+    assert_eq!(site.offer(place(), file(3), digest("abd")), TransferNeed::All);
+    assert_eq!(site.offer(place(), file(3), None), TransferNeed::All, "nothing was told");
 }
 
 #[test]
@@ -221,16 +224,16 @@ fn two_files_of_the_source_do_not_stay_names_of_one() {
     let temp = tempfile::tempdir().unwrap();
     touch(&temp.path().join("a"), "abc");
     fs::hard_link(temp.path().join("a"), temp.path().join("b")).unwrap();
-    let mut site = Site::new(temp.path(), SyncRules { is_dry: false, ..dry() });
-    assert_eq!(site.child(0, "a", file(3)), Need::Nothing);
-    assert_eq!(site.child(0, "b", file(3)), Need::All);
+    let mut site = Site::new(temp.path(), SyncOptions { is_dry: false, ..dry() });
+    assert_eq!(site.child(0, "a", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "b", file(3)), TransferNeed::All);
     // Two runs do not copy into one directory.
     drop(site);
     let mut site = Site::new(temp.path(), dry());
-    assert_eq!(site.child(0, "a", file(3)), Need::Nothing);
-    assert_eq!(site.child(0, "b", file(3)), Need::Nothing);
+    assert_eq!(site.child(0, "a", file(3)), TransferNeed::Nothing);
+    assert_eq!(site.child(0, "b", file(3)), TransferNeed::Nothing);
     let items = site.items(temp.path());
-    assert_eq!(items.last(), Some(&("/b".to_owned(), Change::Replaced(Reasons::LINK))));
+    assert_eq!(items.last(), Some(&("/b".to_owned(), ChangeKind::Replaced(ChangeReasons::LINK))));
 }
 
 #[test]
@@ -239,14 +242,14 @@ fn nothing_would_be_made_below_a_directory_that_would_be_new_with_existing() {
     touch(&temp.path().join("becomes"), "a directory");
     let mut changes = Vec::new();
     for is_dry in [true, false] {
-        let mut site = Site::new(temp.path(), SyncRules { existing_only: true, is_dry, ..dry() });
-        assert_eq!(site.child(0, "becomes", Kind::Directory), Need::All);
-        assert_eq!(site.child(1, "file", file(1)), Need::Refused);
-        assert_eq!(site.child(1, "link", Kind::Symlink { points_to: (*b"x").into() }), Need::Refused);
+        let mut site = Site::new(temp.path(), SyncOptions { existing_only: true, is_dry, ..dry() });
+        assert_eq!(site.child(0, "becomes", EntryContent::Directory), TransferNeed::All);
+        assert_eq!(site.child(1, "file", file(1)), TransferNeed::Refused);
+        assert_eq!(site.child(1, "link", EntryContent::Symlink { points_to: (*b"x").into() }), TransferNeed::Refused);
         changes
             .push(site.items(temp.path()).into_iter().filter(|(path, _)| path.contains("becomes")).collect::<Vec<_>>());
     }
-    assert_eq!(changes[0], [("/becomes".to_owned(), Change::Replaced(Reasons::KIND))]);
+    assert_eq!(changes[0], [("/becomes".to_owned(), ChangeKind::Replaced(ChangeReasons::KIND))]);
     assert_eq!(changes[0], changes[1]);
 }
 
@@ -257,11 +260,11 @@ fn names_of_a_file_that_is_refused_fail_in_a_dry_run_too() {
     touch(&temp.path().join("a/x"), "x");
     for is_dry in [true, false] {
         // The directory in the way of the first name may not go.
-        let mut site = Site::new(temp.path(), SyncRules { is_dry, replaces_trees: false, ..dry() });
-        let place = |name: &str| Place::Child { parent: EntryId(0), name: Name::new(name.as_bytes()).unwrap() };
-        let more = Some(More { names: Some(2), ..More::default() });
-        assert_eq!(site.offer(place("a"), file(3), more), Need::Refused);
-        site.offer(place("b"), Kind::HardLink { to: EntryId(1), size: 3 }, None);
+        let mut site = Site::new(temp.path(), SyncOptions { is_dry, replaces_trees: false, ..dry() });
+        let place = |name: &str| EntryLocation::Child { parent: EntryId(0), name: Name::new(name.as_bytes()).unwrap() };
+        let more = Some(EntryExtras { names: Some(2), ..EntryExtras::default() });
+        assert_eq!(site.offer(place("a"), file(3), more), TransferNeed::Refused);
+        site.offer(place("b"), EntryContent::HardLink { to: EntryId(1), size: 3 }, None);
         assert!(!site.items(temp.path()).iter().any(|(path, _)| path == "/b" || path == "/a"), "dry: {is_dry}");
         assert_eq!(site.target.reporter.tally.counters().failed, 2, "dry: {is_dry}");
     }
@@ -274,13 +277,14 @@ fn links_that_share_an_inode_become_two_in_both_runs() {
     fs::hard_link(temp.path().join("a"), temp.path().join("b")).unwrap();
     let mut changes = Vec::new();
     for is_dry in [true, false] {
-        let mut site = Site::new(temp.path(), SyncRules { is_dry, ..dry() });
+        let mut site = Site::new(temp.path(), SyncOptions { is_dry, ..dry() });
         for name in ["a", "b"] {
-            site.child(0, name, Kind::Symlink { points_to: (*b"x").into() });
+            site.child(0, name, EntryContent::Symlink { points_to: (*b"x").into() });
         }
         changes.push(site.items(temp.path()).into_iter().filter(|(path, _)| path.len() == 2).collect::<Vec<_>>());
     }
-    let expected = [("/a", Change::Replaced(Reasons::TIME)), ("/b", Change::Adjusted(Reasons::TIME))];
+    let expected =
+        [("/a", ChangeKind::Replaced(ChangeReasons::TIME)), ("/b", ChangeKind::Adjusted(ChangeReasons::TIME))];
     assert_eq!(changes[0], expected.map(|(path, change)| (path.to_owned(), change)));
     assert_eq!(changes[0], changes[1]);
     let inode = |name: &str| fs::symlink_metadata(temp.path().join(name)).unwrap().ino();
@@ -291,14 +295,15 @@ fn links_that_share_an_inode_become_two_in_both_runs() {
 fn parents_of_what_would_be_copied_are_not_made() {
     let temp = tempfile::tempdir().unwrap();
     let name = |text: &str| Name::new(text.as_bytes()).unwrap();
-    let operand = Operand { name: Some(name("file")), directory: false, device: 0, inode: 0 };
-    let rules = Rules { below: vec![vec![name("a"), name("b")]], ..Rules::default() };
+    let operand = TargetOperand { name: Some(name("file")), directory: false, device: 0, inode: 0 };
+    let rules = WriteOptions { below: vec![vec![name("a"), name("b")]], ..WriteOptions::default() };
     let request = TargetRequest { sync: dry(), rules, ..target_request(temp.path(), vec![operand]) };
-    let said = Said::default();
+    let said = SentReport::default();
     let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
-    let target = Target::prepare(request, reporter, &Surroundings::default(), None).map_err(|refused| refused.text);
+    let target =
+        TargetReceiver::prepare(request, reporter, &WorkerContext::default(), None).map_err(|refused| refused.text);
     let mut site = Site { target: target.unwrap(), said, next: 0 };
-    assert_eq!(site.offer(Place::Operand(0), file(3), None), Need::Nothing);
-    assert_eq!(site.items(temp.path()), [("/a/b/file".to_owned(), Change::Made)]);
+    assert_eq!(site.offer(EntryLocation::Operand(0), file(3), None), TransferNeed::Nothing);
+    assert_eq!(site.items(temp.path()), [("/a/b/file".to_owned(), ChangeKind::Made)]);
     assert!(!temp.path().join("a").exists());
 }

@@ -27,17 +27,17 @@ const FEW: usize = 4;
 
 /// A file system that files are written to, with a disk or a server behind it.
 #[derive(Debug)]
-pub struct FileSystem {
+pub struct SyncedFileSystem {
     /// For syncfs.
     anywhere: OwnedFd,
-    kind: Kind,
+    kind: FileSystemKind,
     /// It has no way to be asked, so that nothing is known of what is on its disk.
     cannot: AtomicBool,
 }
 
 /// What is to be put on the disk.
 #[derive(Debug, Clone, Copy)]
-pub enum Thing<'t> {
+pub enum FsyncTarget<'t> {
     /// A file, with its metadata.
     File(&'t OwnedFd),
     /// A directory, with the names in it.
@@ -46,7 +46,7 @@ pub enum Thing<'t> {
 
 /// What is known of a kind of file system (statfs(2), linux/magic.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FileSystemKind {
     /// ext4 and XFS. One log in order: what is put on the disk brings all changes of metadata before it.
     Journal,
     /// btrfs. A file without a name is not logged by fsync, and neither is all that a directory's fsync should bring:
@@ -56,19 +56,19 @@ enum Kind {
     Other,
 }
 
-impl FileSystem {
+impl SyncedFileSystem {
     fn new(anywhere: OwnedFd, magic: u64) -> Self {
         let kind = match magic {
-            0xef53 | 0x5846_5342 => Kind::Journal,
-            0x9123_683e => Kind::Transactions,
-            _ => Kind::Other,
+            0xef53 | 0x5846_5342 => FileSystemKind::Journal,
+            0x9123_683e => FileSystemKind::Transactions,
+            _ => FileSystemKind::Other,
         };
         Self { anywhere, kind, cannot: AtomicBool::new(false) }
     }
 
     /// Whether a file that has no name yet can be put on its disk.
     pub fn keeps_nameless_files(&self) -> bool {
-        self.kind != Kind::Other
+        self.kind != FileSystemKind::Other
     }
 
     /// Whether it could be asked for all that it was asked for.
@@ -77,14 +77,14 @@ impl FileSystem {
     }
 
     /// Puts all of it on the disk; for each, what came of it.
-    fn sync(&self, things: &[Thing<'_>]) -> Vec<io::Result<()>> {
-        let one = |thing: &Thing<'_>| match thing {
-            Thing::File(file) => self.sync_one(file),
-            Thing::Directory(dir) => self.sync_one(&*dir.fd()?),
+    fn sync(&self, things: &[FsyncTarget<'_>]) -> Vec<io::Result<()>> {
+        let one = |thing: &FsyncTarget<'_>| match thing {
+            FsyncTarget::File(file) => self.sync_one(file),
+            FsyncTarget::Directory(dir) => self.sync_one(&*dir.fd()?),
         };
-        let own_error = |thing: &Thing<'_>| match thing {
-            Thing::File(file) => write_back_error(file),
-            Thing::Directory(_) => Ok(()),
+        let own_error = |thing: &FsyncTarget<'_>| match thing {
+            FsyncTarget::File(file) => write_back_error(file),
+            FsyncTarget::Directory(_) => Ok(()),
         };
         self.sync_by(things, one, own_error)
     }
@@ -96,13 +96,15 @@ impl FileSystem {
         own_error: impl Fn(&T) -> io::Result<()>,
     ) -> Vec<io::Result<()>> {
         let together = match self.kind {
-            Kind::Journal => all.len() > FEW,
-            Kind::Transactions => true,
-            Kind::Other => false,
+            FileSystemKind::Journal => all.len() > FEW,
+            FileSystemKind::Transactions => true,
+            FileSystemKind::Other => false,
         };
         match together.then(|| syncfs(&self.anywhere)) {
             Some(Ok(())) => all.iter().map(own_error).collect(),
-            Some(Err(error)) if self.kind == Kind::Transactions => all.iter().map(|_| Err(error.into())).collect(),
+            Some(Err(error)) if self.kind == FileSystemKind::Transactions => {
+                all.iter().map(|_| Err(error.into())).collect()
+            }
             _ => all.iter().map(one).collect(),
         }
     }
@@ -120,7 +122,7 @@ impl FileSystem {
 }
 
 /// Puts all of it on the disks that it belongs to; for each, what came of it.
-pub fn sync_all(things: &[(&Arc<FileSystem>, Thing<'_>)]) -> Vec<io::Result<()>> {
+pub fn sync_all(things: &[(&Arc<SyncedFileSystem>, FsyncTarget<'_>)]) -> Vec<io::Result<()>> {
     let mut results: Vec<_> = things.iter().map(|_| Ok(())).collect();
     let mut left: Vec<usize> = (0..things.len()).collect();
     while let Some(first) = left.first() {
@@ -135,11 +137,11 @@ pub fn sync_all(things: &[(&Arc<FileSystem>, Thing<'_>)]) -> Vec<io::Result<()>>
 
 /// The file systems of a job, by device number; `None` stands for those in memory. A job meets few.
 #[derive(Debug, Default)]
-pub struct FileSystems(Mutex<HashMap<u64, Option<Arc<FileSystem>>>>);
+pub struct SyncedFileSystems(Mutex<HashMap<u64, Option<Arc<SyncedFileSystem>>>>);
 
-impl FileSystems {
+impl SyncedFileSystems {
     /// The one that a directory is on; `None` where there is nothing behind it.
-    pub fn of(&self, dir: &Dir) -> io::Result<Option<Arc<FileSystem>>> {
+    pub fn of(&self, dir: &Dir) -> io::Result<Option<Arc<SyncedFileSystem>>> {
         let device = dir.identity().device;
         let mut known = lock(&self.0);
         if let Some(found) = known.get(&device) {
@@ -151,7 +153,7 @@ impl FileSystems {
             None
         } else {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            Some(Arc::new(FileSystem::new(openat(&*fd, c".", flags, Mode::empty())?, magic)))
+            Some(Arc::new(SyncedFileSystem::new(openat(&*fd, c".", flags, Mode::empty())?, magic)))
         };
         known.insert(device, found.clone());
         Ok(found)
@@ -164,19 +166,19 @@ mod tests {
     use std::cell::RefCell;
     use std::path::Path;
 
-    fn of_kind(kind: Kind, place: &Path) -> FileSystem {
+    fn of_kind(kind: FileSystemKind, place: &Path) -> SyncedFileSystem {
         let anywhere = Dir::open_root(place).unwrap().fd().unwrap().try_clone().unwrap();
-        FileSystem { anywhere, kind, cannot: AtomicBool::new(false) }
+        SyncedFileSystem { anywhere, kind, cannot: AtomicBool::new(false) }
     }
 
     #[test]
     fn few_are_synced_one_by_one_and_many_together() {
         let place = tempfile::tempdir().unwrap();
         for (kind, count, singly) in [
-            (Kind::Journal, FEW, true),
-            (Kind::Journal, FEW + 1, false),
-            (Kind::Transactions, 1, false),
-            (Kind::Other, 1000, true),
+            (FileSystemKind::Journal, FEW, true),
+            (FileSystemKind::Journal, FEW + 1, false),
+            (FileSystemKind::Transactions, 1, false),
+            (FileSystemKind::Other, 1000, true),
         ] {
             let asked = RefCell::new(Vec::new());
             let all: Vec<_> = (0..count).collect();
@@ -193,32 +195,35 @@ mod tests {
 
     #[test]
     fn a_directory_in_memory_needs_nothing_and_one_on_a_disk_is_known_once() {
-        let systems = FileSystems::default();
+        let systems = SyncedFileSystems::default();
         let memory = Dir::open_root(Path::new("/dev/shm")).unwrap();
         assert!(systems.of(&memory).unwrap().is_none());
         // Beside the test's own executable: there is a disk, unlike in /tmp.
         let dir = Dir::open_root(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
         let (first, second) = (systems.of(&dir).unwrap().unwrap(), systems.of(&dir).unwrap().unwrap());
         assert!(Arc::ptr_eq(&first, &second));
-        assert!(first.sync(&[Thing::Directory(&dir)]).iter().all(Result::is_ok) && first.is_sure());
+        assert!(first.sync(&[FsyncTarget::Directory(&dir)]).iter().all(Result::is_ok) && first.is_sure());
     }
 
     #[test]
     fn what_cannot_be_asked_is_not_sure() {
         let place = tempfile::tempdir().unwrap();
-        let system = of_kind(Kind::Other, place.path());
+        let system = of_kind(FileSystemKind::Other, place.path());
         let (pipe, _) = rustix::pipe::pipe().unwrap();
-        assert!(system.sync(&[Thing::File(&pipe)])[0].is_ok() && !system.is_sure());
+        assert!(system.sync(&[FsyncTarget::File(&pipe)])[0].is_ok() && !system.is_sure());
     }
 
     #[test]
     fn each_disk_is_asked_for_what_is_on_it() {
         let place = tempfile::tempdir().unwrap();
-        let disks = [Kind::Other, Kind::Journal].map(|kind| Arc::new(of_kind(kind, place.path())));
+        let disks = [FileSystemKind::Other, FileSystemKind::Journal].map(|kind| Arc::new(of_kind(kind, place.path())));
         let (pipe, _) = rustix::pipe::pipe().unwrap();
         let file = tempfile::tempfile().unwrap().into();
-        let things =
-            [(&disks[0], Thing::File(&file)), (&disks[1], Thing::File(&pipe)), (&disks[0], Thing::File(&file))];
+        let things = [
+            (&disks[0], FsyncTarget::File(&file)),
+            (&disks[1], FsyncTarget::File(&pipe)),
+            (&disks[0], FsyncTarget::File(&file)),
+        ];
         let results = sync_all(&things);
         assert!(results.len() == 3 && results.iter().all(Result::is_ok));
         assert_eq!([disks[0].is_sure(), disks[1].is_sure()], [true, false]);

@@ -1,8 +1,8 @@
 //! Earlier copies of the same tree (`--link-dest`): a file that one of them has, and that is not there yet, becomes
 //! another name of that one's, and takes no room.
 
-use haul_proto::manifest::{Entry, Kind};
-use haul_proto::need::{Decision, Existing, decide};
+use haul_proto::entry::{Entry, EntryContent};
+use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, decide};
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{AtFlags, linkat};
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Target;
-use super::examine::Position;
-use crate::fs::{Dir, Identity};
+use super::TargetReceiver;
+use super::examine::EntryPosition;
+use crate::fs::{Dir, FileIdentity};
 use crate::metrics::reporter::Reporter;
-use crate::sys::confine::{Bounds, Rights};
+use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
@@ -27,26 +27,26 @@ const CANNOT_LINK: &str = "files cannot become names of an earlier copy's (--lin
 
 /// Earlier copies, and what was found in them last.
 #[derive(Default)]
-pub struct Earlier {
-    copies: Vec<Copy>,
+pub struct LinkDests {
+    copies: Vec<LinkDest>,
     /// It was told that files cannot be linked.
     told: AtomicBool,
 }
 
-struct Copy {
+struct LinkDest {
     root: Dir,
     /// The directory in which the target's latest file was looked for, by its path: neighbours come one after the other.
     latest: Mutex<Option<(Vec<u8>, Option<Dir>)>>,
 }
 
-impl Earlier {
+impl LinkDests {
     /// Opens those that are there. A relative path begins at `landing`; where that is not there, at `path`, which it
     /// would have.
     pub fn open(paths: &[Vec<u8>], landing: &Path, reporter: &Reporter) -> Self {
         let open = |path: &Vec<u8>| {
             let whole = join(landing, Path::new(OsStr::from_bytes(path)));
             match Dir::open_root(&whole) {
-                Ok(root) => Some(Copy { root, latest: Mutex::default() }),
+                Ok(root) => Some(LinkDest { root, latest: Mutex::default() }),
                 Err(error) => {
                     let (path, why) = (escape(whole.as_os_str().as_bytes()), describe(&error));
                     let why = why.lines().next().unwrap_or_default();
@@ -65,17 +65,17 @@ impl Earlier {
     }
 
     /// Where they are: nothing is removed there.
-    pub fn roots(&self) -> impl Iterator<Item = Identity> + '_ {
+    pub fn roots(&self) -> impl Iterator<Item = FileIdentity> + '_ {
         self.copies.iter().map(|copy| copy.root.identity())
     }
 
     /// Lets names of their files be made.
-    pub fn allow(&self, bounds: &mut Bounds, rights: Rights) {
+    pub fn allow(&self, bounds: &mut ConfineBounds, rights: ConfineRights) {
         self.copies.iter().for_each(|copy| drop(copy.root.fd().map(|fd| bounds.allow(&*fd, rights))));
     }
 }
 
-impl Copy {
+impl LinkDest {
     /// The directory of this path.
     fn directory(&self, path: &[u8]) -> Option<Dir> {
         let mut latest = lock(&self.latest);
@@ -92,9 +92,9 @@ impl Copy {
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// Makes a file that is not there a name of an earlier copy's, where one has it. In a dry run, only says whether.
-    pub(super) fn link_from_earlier(&self, position: &Position, entry: &Entry) -> io::Result<bool> {
+    pub(super) fn link_from_earlier(&self, position: &EntryPosition, entry: &Entry) -> io::Result<bool> {
         if self.earlier.copies.is_empty() {
             return Ok(false);
         }
@@ -113,8 +113,8 @@ impl Target {
     }
 
     /// The directory in which a copy has the file.
-    fn has_it(&self, copy: &Copy, above: &[u8], name: &Name, entry: &Entry) -> io::Result<Option<Dir>> {
-        let is_file = matches!(entry.kind, Kind::File { .. });
+    fn has_it(&self, copy: &LinkDest, above: &[u8], name: &Name, entry: &Entry) -> io::Result<Option<Dir>> {
+        let is_file = matches!(entry.kind, EntryContent::File { .. });
         let Some(dir) = copy.directory(above).filter(|_| is_file) else { return Ok(None) };
         Ok(self.is_the_same(&dir, name, entry)?.then_some(dir))
     }
@@ -123,12 +123,12 @@ impl Target {
     /// the file's, whatever it is called.
     fn is_the_same(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
         let there = self.standing(dir, name, entry)?;
-        let Some(look) = there.look.filter(|_| matches!(there.existing, Existing::File { .. })) else {
+        let Some(look) = there.look.filter(|_| matches!(there.existing, ExistingEntry::File { .. })) else {
             return Ok(false);
         };
         let is_same = match decide(&entry.kind, entry.meta.modified, &there.existing, self.conduct()) {
-            Decision::Keep => true,
-            Decision::Compare => self.has_digest(dir, name, entry)?,
+            OverwriteDecision::Keep => true,
+            OverwriteDecision::Compare => self.has_digest(dir, name, entry)?,
             _ => false,
         };
         Ok(is_same && self.metadata_reasons(dir, name, entry, &look).is_empty())
@@ -187,7 +187,7 @@ mod tests {
         std::fs::create_dir_all(temp.path().join("1/a/b")).unwrap();
         std::os::unix::fs::symlink("a", temp.path().join("1/c")).unwrap();
         let root = Dir::open_root(&temp.path().join("1")).unwrap();
-        let copy = Copy { root: root.clone(), latest: Mutex::default() };
+        let copy = LinkDest { root: root.clone(), latest: Mutex::default() };
         let expected = root.child(&name("a")).unwrap().child(&name("b")).unwrap().identity();
         let found = |path: &str| copy.directory(path.as_bytes()).map(|dir| dir.identity());
         assert_eq!(found("a/b"), Some(expected));

@@ -1,16 +1,16 @@
 //! Looks at what stands at each offered entry's place, and answers: needed, there already, refused.
 //! Directories and links are made at once.
 
+use haul_proto::entry::EntryKind;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
-use haul_proto::manifest::{Entry, Kind, Place};
-use haul_proto::need::{Decision, Existing, InTheWay, Refusal, decide};
+use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, OverwritePolicy, OverwriteRefusal, decide};
 use haul_proto::path::Name;
-use haul_proto::plan::Piece;
-use haul_proto::session::target::{Answer, Parent};
-use haul_proto::wire::listed::{ListedKinds, Place as OperandPlace};
-use haul_proto::wire::report::What;
-use haul_proto::wire::sync::{Change, Reasons};
+use haul_proto::scheduler::Chunk;
+use haul_proto::session::step::{EntryAnswer, ParentDirectory};
+use haul_proto::sync::{ChangeKind, ChangeReasons};
+use haul_proto::wire::list_batch::{ListedKinds, OperandDestination as OperandPlace};
 use rustix::fs::{CWD, RenameFlags, renameat_with, symlinkat};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,21 +18,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::below::parent_modes;
-use super::file::{Incoming, UNKNOWN_SIZE};
-use super::landing::LandingKind;
-use super::links::Outcome;
+use super::file::{ReceivingFile, UNKNOWN_SIZE};
+use super::landing::DestinationKind;
+use super::links::LinkOutcome;
 use super::nodes::NODE_NOT_ASKED;
-use super::proof::Claim;
-use super::removal::TreeRemoval;
+use super::proof::VerificationClaim;
+use super::removal::TreeReplacement;
 use super::rights::{has_capability, is_not_ours, is_trusted, may_have_rights};
-use super::several::OtherName;
-use super::sink::Sink;
+use super::several::GuardedName;
+use super::sink::InOrderSink;
 use super::spelling::OTHER_SPELLING;
-use super::standing::{Standing, attributes};
+use super::standing::{ExistingStat, attributes};
 use super::temporary::make_temporary;
-use super::{Item, Target};
+use super::{ReceiverEntry, TargetReceiver};
 use crate::fs::meta::apply_to_symlink;
-use crate::fs::{Dir, Keep, Links, lookup};
+use crate::fs::{Dir, FollowLinks, MetadataParts, lookup};
 use crate::metrics::reporter::add;
 use crate::source::CHANGED;
 use crate::sys::describe::describe;
@@ -41,7 +41,7 @@ use crate::sys::describe::describe;
 const LEADS_OUT: &str = "this symbolic link leads out of the served directory, or may do so\ncopy what it leads to with --symlinks follow, or leave it out with --exclude";
 
 /// Where an entry is to stand.
-pub(super) struct Position {
+pub(super) struct EntryPosition {
     /// The directory.
     pub dir: Dir,
     /// The name in it.
@@ -55,10 +55,10 @@ pub(super) struct Position {
     /// The directory is one of the source's, and gets its mode when it is complete.
     pub inside: bool,
     /// How a directory goes that stands there: a file that is offered anew was decided before.
-    pub removal: Option<Box<TreeRemoval>>,
+    pub removal: Option<Box<TreeReplacement>>,
 }
 
-impl Position {
+impl EntryPosition {
     /// A name in a directory that was there.
     pub fn in_directory(dir: Dir, name: Name) -> Self {
         Self { dir, name, fresh: false, renamed: false, alone: false, inside: false, removal: None }
@@ -66,15 +66,15 @@ impl Position {
 }
 
 /// What becomes of an entry.
-pub(super) struct Decided {
-    pub decision: Decision,
+pub(super) struct EntryDecision {
+    pub decision: OverwriteDecision,
     /// What is reported when it is done; `None`: nothing changes.
-    pub change: Option<Change>,
+    pub change: Option<ChangeKind>,
     /// How a directory goes that it replaces.
-    pub removal: TreeRemoval,
+    pub removal: TreeReplacement,
 }
 
-impl Target {
+impl TargetReceiver {
     /// Answers a whole Offer.
     pub(super) fn examine(&self, first: EntryId, entries: &[Entry]) {
         let (mut claims, mut pieces, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -83,10 +83,10 @@ impl Target {
             let turn = self.in_its_turn(entry);
             let entry = turn.as_deref().unwrap_or(entry);
             let answer = match &entry.kind {
-                _ if turn.is_none() => Answer::Refused,
+                _ if turn.is_none() => EntryAnswer::Refused,
                 _ if self.removes_only() => self.answer_only_removal(entry),
-                Kind::HardLink { .. } if self.compares() => self.answer(entry),
-                Kind::HardLink { .. } => {
+                EntryContent::HardLink { .. } if self.compares() => self.answer(entry),
+                EntryContent::HardLink { .. } => {
                     let (answer, other) = self.answer_link(id, entry);
                     links.extend(other);
                     answer
@@ -96,27 +96,27 @@ impl Target {
                     self.answer(entry)
                 }
             };
-            let is_there = matches!(answer, Answer::Settled | Answer::Same);
-            let is_refused = matches!(answer, Answer::Refused);
+            let is_there = matches!(answer, EntryAnswer::Settled | EntryAnswer::Same);
+            let is_refused = matches!(answer, EntryAnswer::Refused);
             match (&answer, &entry.kind) {
-                (Answer::Partial(item), _) => claims.push(Claim::Part(id, Arc::clone(item))),
-                (Answer::Delta(item), Kind::File { size }) => {
+                (EntryAnswer::Partial(item), _) => claims.push(VerificationClaim::Part(id, Arc::clone(item))),
+                (EntryAnswer::Delta(item), EntryContent::File { size }) => {
                     deltas.push((id, Arc::clone(item), 0..self.request.settings.frame.frames(*size)));
                 }
-                (Answer::Compare(item), Kind::File { size }) => {
+                (EntryAnswer::Compare(item), EntryContent::File { size }) => {
                     let frames = 0..self.request.settings.frame.frames(*size);
-                    pieces.push(Piece { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
+                    pieces.push(Chunk { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
                 }
-                (Answer::Needed(_), Kind::Directory) => self.filtered.enter(id, entry),
+                (EntryAnswer::Needed(_), EntryContent::Directory) => self.filtered.enter(id, entry),
                 _ => {}
             }
             let next = self.lock().machine.answer(id, answer);
             self.finish(next);
             let would_be_new = self.is_dry() && self.dry_new.swap(false, Ordering::Relaxed);
             if is_there && self.stays_another(entry) {
-                self.settle_links_as(id, Outcome::Another);
+                self.settle_links_as(id, LinkOutcome::Another);
             } else if is_there && would_be_new {
-                self.settle_links_as(id, Outcome::WouldBeNew);
+                self.settle_links_as(id, LinkOutcome::WouldBeNew);
             } else if is_there || is_refused {
                 self.settle_links(id, is_there);
             }
@@ -129,176 +129,187 @@ impl Target {
         deltas.into_iter().for_each(|(id, item, frames)| self.sign(id, &item, std::iter::once(frames).collect()));
     }
 
-    fn answer(&self, entry: &Entry) -> Answer<Item> {
+    fn answer(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let parent = self.lock().machine.parent(&entry.place);
         if self.compares() {
             return self.answer_compared(parent, entry);
         }
         match (parent, &entry.place) {
-            (Parent::Refused, _) => Answer::Refused,
-            (Parent::Operand(number), _) => self.answer_operand(number, entry),
-            (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
-                Item::Directory { dir, fresh, names, .. } => {
+            (ParentDirectory::Refused, _) => EntryAnswer::Refused,
+            (ParentDirectory::Operand(number), _) => self.answer_operand(number, entry),
+            (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
+                ReceiverEntry::Directory { dir, fresh, names, .. } => {
                     let (fresh, alone) = (*fresh, names.is_some());
                     let (dir, name) = (dir.clone(), name.clone());
-                    let inside = Position { fresh, alone, inside: true, ..Position::in_directory(dir, name) };
+                    let inside = EntryPosition { fresh, alone, inside: true, ..EntryPosition::in_directory(dir, name) };
                     self.answer_at(inside, entry)
                 }
-                Item::File(_) | Item::HardLink | Item::Compared(_) => Answer::Refused,
+                ReceiverEntry::File(_) | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => EntryAnswer::Refused,
             },
-            (Parent::Again(item), Place::Again(_)) => self.answer_again(&item, entry),
-            (Parent::Open(_) | Parent::Again(_), _) => Answer::Refused,
+            (ParentDirectory::Again(item), EntryLocation::Again(_)) => self.answer_again(&item, entry),
+            (ParentDirectory::Open(_) | ParentDirectory::Again(_), _) => EntryAnswer::Refused,
         }
     }
 
     /// Where the operand of this number goes, if that is what is offered: the controller says so, and nobody else.
     pub(super) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<OperandPlace> {
-        let is_directory = entry.kind == Kind::Directory;
+        let is_directory = entry.kind == EntryContent::Directory;
         let fixed = || {
             let operand = self.request.operands.get(number as usize)?;
             let below = self.request.rules.below.get(number as usize).cloned().unwrap_or_default();
             (is_directory == operand.directory).then(|| OperandPlace { below, name: operand.name.clone() })
         };
         match (&entry.kind, self.request.listed) {
-            (Kind::HardLink { .. } | Kind::Node(_), _) => None,
+            (EntryContent::HardLink { .. } | EntryContent::Node(_), _) => None,
             // Only a sync keeps a link that is named.
-            (Kind::Symlink { .. }, _) if !self.request.sync.into => None,
+            (EntryContent::Symlink { .. }, _) if !self.request.sync.into => None,
             (_, ListedKinds::No) => fixed(),
-            (Kind::Directory, ListedKinds::Files) | (Kind::Stream, _) => None,
+            (EntryContent::Directory, ListedKinds::Files) | (EntryContent::Stream, _) => None,
             (_, ListedKinds::Files | ListedKinds::Trees) => self.listed.take(number),
         }
     }
 
-    fn answer_operand(&self, number: u32, entry: &Entry) -> Answer<Item> {
+    fn answer_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let Some(operand) = self.operand_asked_for(number, entry) else {
-            return self.refuse_operand(Refusal::NotAsked);
+            return self.refuse_operand(OverwriteRefusal::NotAsked);
         };
-        let is_directory = entry.kind == Kind::Directory;
+        let is_directory = entry.kind == EntryContent::Directory;
         let alone = self.is_one_sources(operand.name.as_ref());
         let directory = |dir: Dir| {
             let attributes = attributes(entry).map(Into::into);
             let fresh = dir.is_absent();
             let names = self.names_for(&dir, alone && !fresh);
-            Answer::Needed(Arc::new(Item::Directory { dir, fresh, names, meta: entry.meta, attributes }))
+            EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta: entry.meta, attributes }))
         };
-        let absent = LandingKind::Into(Dir::absent_root());
-        let landing = if matches!(self.landing.kind, LandingKind::Nothing) { &absent } else { &self.landing.kind };
+        let absent = DestinationKind::Into(Dir::absent_root());
+        let landing = if matches!(self.landing.kind, DestinationKind::Nothing) { &absent } else { &self.landing.kind };
         let answer = match landing {
-            LandingKind::Contents(dir) if is_directory => directory(dir.clone()),
-            LandingKind::Into(dir) => {
+            DestinationKind::Contents(dir) if is_directory => directory(dir.clone()),
+            DestinationKind::Into(dir) => {
                 match (self.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
                     (Ok(dir), Some(name)) => {
                         let fresh = dir.is_absent();
-                        self.answer_at(Position { alone, fresh, ..Position::in_directory(dir, name.clone()) }, entry)
+                        self.answer_at(
+                            EntryPosition { alone, fresh, ..EntryPosition::in_directory(dir, name.clone()) },
+                            entry,
+                        )
                     }
                     (Ok(dir), None) if is_directory => directory(dir),
-                    (Ok(_), None) => self.refuse_operand(Refusal::IsDirectory),
+                    (Ok(_), None) => self.refuse_operand(OverwriteRefusal::IsDirectory),
                     (Err(error), _) => {
                         let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
                         self.fail(self.landing.path(&path.join(&b'/')), describe(&error));
-                        Answer::Refused
+                        EntryAnswer::Refused
                     }
                 }
             }
-            LandingKind::As(dir, name) => {
-                let position = Position::in_directory(dir.clone(), name.clone());
-                self.answer_at(Position { renamed: true, alone, ..position }, entry)
+            DestinationKind::As(dir, name) => {
+                let position = EntryPosition::in_directory(dir.clone(), name.clone());
+                self.answer_at(EntryPosition { renamed: true, alone, ..position }, entry)
             }
-            LandingKind::Special(path) => self.answer_special(path, entry),
-            LandingKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
-            LandingKind::Contents(_) | LandingKind::Nothing => self.refuse_operand(Refusal::IsDirectory),
+            DestinationKind::Special(path) => self.answer_special(path, entry),
+            DestinationKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
+            DestinationKind::Contents(_) | DestinationKind::Nothing => {
+                self.refuse_operand(OverwriteRefusal::IsDirectory)
+            }
         };
         self.unless_another_run_has_it(answer, operand.name.as_ref())
     }
 
     /// Two runs do not copy into one directory as the same operand's.
-    pub(super) fn unless_another_run_has_it(&self, answer: Answer<Item>, name: Option<&Name>) -> Answer<Item> {
-        let Answer::Needed(item) = &answer else { return answer };
-        let Item::Directory { dir, .. } = &**item else { return answer };
+    pub(super) fn unless_another_run_has_it(
+        &self,
+        answer: EntryAnswer<ReceiverEntry>,
+        name: Option<&Name>,
+    ) -> EntryAnswer<ReceiverEntry> {
+        let EntryAnswer::Needed(item) = &answer else { return answer };
+        let ReceiverEntry::Directory { dir, .. } = &**item else { return answer };
         if dir.is_absent() {
             return answer;
         }
         match self.rivals.enter(dir) {
             Ok(()) => answer,
             Err(text) => {
-                let own_name = matches!(self.landing.kind, LandingKind::Into(_)).then_some(name);
+                let own_name = matches!(self.landing.kind, DestinationKind::Into(_)).then_some(name);
                 let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
                 self.fail(self.landing.path(relative), text);
-                Answer::Refused
+                EntryAnswer::Refused
             }
         }
     }
 
     /// A file that changed while it was being read is offered anew: what came of it goes.
-    fn answer_again(&self, item: &Item, entry: &Entry) -> Answer<Item> {
-        let Item::File(incoming) = item else { return Answer::Refused };
+    fn answer_again(&self, item: &ReceiverEntry, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        let ReceiverEntry::File(incoming) = item else { return EntryAnswer::Refused };
         incoming.void();
         incoming.discard(&self.unfinished);
         match incoming.spot() {
             Some(spot) => {
                 let (dir, name) = (spot.dir.clone(), spot.name.clone());
                 let removal = incoming.replaces_tree.clone();
-                self.answer_at(Position { removal, ..Position::in_directory(dir, name) }, entry)
+                self.answer_at(EntryPosition { removal, ..EntryPosition::in_directory(dir, name) }, entry)
             }
             None => {
                 self.fail(incoming.path(&self.landing), CHANGED);
-                Answer::Refused
+                EntryAnswer::Refused
             }
         }
     }
 
-    pub(super) fn refuse_operand(&self, refusal: Refusal) -> Answer<Item> {
+    pub(super) fn refuse_operand(&self, refusal: OverwriteRefusal) -> EntryAnswer<ReceiverEntry> {
         self.fail(self.landing.path(b""), refusal.text());
-        Answer::Refused
+        EntryAnswer::Refused
     }
 
     /// A device, FIFO or socket: opened when the first frame comes, written, never renamed over.
-    fn answer_special(&self, path: &std::path::Path, entry: &Entry) -> Answer<Item> {
-        let Some(size) = size_of(&entry.kind) else { return self.refuse_operand(Refusal::IsSpecial) };
+    fn answer_special(&self, path: &std::path::Path, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        let Some(size) = size_of(&entry.kind) else { return self.refuse_operand(OverwriteRefusal::IsSpecial) };
         // What it holds cannot always be read again, so that a digest takes it in order.
-        match Incoming::special(path, size, self.is_asked_for_sums()) {
+        match ReceivingFile::special(path, size, self.is_asked_for_sums()) {
             Ok((incoming, seekable)) => {
-                let item = Arc::new(Item::File(incoming));
-                if seekable { Answer::Needed(item) } else { Answer::NeededInOrder(item) }
+                let item = Arc::new(ReceiverEntry::File(incoming));
+                if seekable { EntryAnswer::Needed(item) } else { EntryAnswer::NeededInOrder(item) }
             }
             Err(error) => {
                 self.fail(self.landing.path(b""), describe(&error));
-                Answer::Refused
+                EntryAnswer::Refused
             }
         }
     }
 
     /// What is open already and takes bytes in order.
-    fn answer_pipe(&self, sink: &Arc<Sink>, entry: &Entry) -> Answer<Item> {
+    fn answer_pipe(&self, sink: &Arc<InOrderSink>, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         match size_of(&entry.kind) {
-            Some(size) => Answer::NeededInOrder(Arc::new(Item::File(Incoming::pipe(Arc::clone(sink), size)))),
-            None => self.refuse_operand(Refusal::NotAsked),
+            Some(size) => {
+                EntryAnswer::NeededInOrder(Arc::new(ReceiverEntry::File(ReceivingFile::pipe(Arc::clone(sink), size))))
+            }
+            None => self.refuse_operand(OverwriteRefusal::NotAsked),
         }
     }
 
-    fn answer_at(&self, position: Position, entry: &Entry) -> Answer<Item> {
+    fn answer_at(&self, position: EntryPosition, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         match self.try_answer(&position, entry) {
             Ok(answer) => answer,
             Err(error) => self.refuse(&position, describe(&error)),
         }
     }
 
-    pub(super) fn try_answer(&self, position: &Position, entry: &Entry) -> io::Result<Answer<Item>> {
+    pub(super) fn try_answer(&self, position: &EntryPosition, entry: &Entry) -> io::Result<EntryAnswer<ReceiverEntry>> {
         if position.name.is_reserved() {
-            return Ok(self.refuse(position, Refusal::Reserved.text()));
+            return Ok(self.refuse(position, OverwriteRefusal::Reserved.text()));
         }
         let there =
-            if position.fresh { Standing::NOTHING } else { self.standing(&position.dir, &position.name, entry)? };
-        if there.existing != Existing::Absent && self.is_spelled_otherwise(&position.dir, &position.name) {
+            if position.fresh { ExistingStat::NOTHING } else { self.standing(&position.dir, &position.name, entry)? };
+        if there.existing != ExistingEntry::Absent && self.is_spelled_otherwise(&position.dir, &position.name) {
             return Ok(self.refuse(position, OTHER_SPELLING));
         }
-        if let Kind::Symlink { points_to } = &entry.kind
+        if let EntryContent::Symlink { points_to } = &entry.kind
             && self.links_inside
             && self.leads_out(&position.dir, points_to)?
         {
             return Ok(self.refuse(position, LEADS_OUT));
         }
-        if let Kind::Node(node) = &entry.kind
+        if let EntryContent::Node(node) = &entry.kind
             && !self.may_make_node(*node)
         {
             return Ok(self.refuse(position, NODE_NOT_ASKED));
@@ -308,33 +319,34 @@ impl Target {
             Err(answer) => return Ok(answer),
         };
         let decision = self.clear(position, entry, &mut decided)?;
-        if self.is_dry() && entry.kind != Kind::Directory {
+        if self.is_dry() && entry.kind != EntryContent::Directory {
             return self.answer_dry(position, entry, &decided);
         }
         match &entry.kind {
-            Kind::Directory => {
+            EntryContent::Directory => {
                 let answer = self.directory(position, entry, decision)?;
-                if matches!(answer, Answer::Needed(_)) {
+                if matches!(answer, EntryAnswer::Needed(_)) {
                     self.tell_decided(position, entry, &decided);
                 }
                 Ok(answer)
             }
-            Kind::Symlink { points_to } => {
-                if decision == Decision::Replace {
+            EntryContent::Symlink { points_to } => {
+                if decision == OverwriteDecision::Replace {
                     self.back_up(&position.dir, &position.name)?;
                 }
                 match decision {
-                    Decision::Keep => {}
-                    Decision::ReplaceTree => {
+                    OverwriteDecision::Keep => {}
+                    OverwriteDecision::ReplaceTree => {
                         let temporary = make_temporary_link(&position.dir, &position.name, points_to)?;
                         self.replace_directory(&position.dir, &temporary, &position.name, &decided.removal)?;
                     }
-                    _ => make_link(&position.dir, &position.name, points_to, decision == Decision::Replace)?,
+                    _ => make_link(&position.dir, &position.name, points_to, decision == OverwriteDecision::Replace)?,
                 }
-                let changes = !self.creates_only || decision != Decision::Keep;
-                let is_kept = decision == Decision::Keep;
+                let changes = !self.creates_only || decision != OverwriteDecision::Keep;
+                let is_kept = decision == OverwriteDecision::Keep;
                 let has_time = there.look.is_some_and(|look| is_kept && look.meta.modified == entry.meta.modified);
-                let keep = Keep { owner: self.request.preserve && changes, mode: None, times: changes && !has_time };
+                let keep =
+                    MetadataParts { owner: self.request.preserve && changes, mode: None, times: changes && !has_time };
                 match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
                     Ok(_) => self.tell_decided(position, entry, &decided),
                     // Somebody else's link, or a file system whose links have no times: the link itself is there.
@@ -344,69 +356,76 @@ impl Target {
                 add(&self.reporter.tally.symlinks, 1);
                 self.known_to_be_same(position, false)
             }
-            Kind::File { size } => self.file(position, entry, *size, &decided, &there),
-            Kind::Stream => Ok(self.stream(position, entry.meta, &decided)),
-            Kind::Node(node) => {
+            EntryContent::File { size } => self.file(position, entry, *size, &decided, &there),
+            EntryContent::Stream => Ok(self.stream(position, entry.meta, &decided)),
+            EntryContent::Node(node) => {
                 let answer = self.node(position, *node, &entry.meta, &decided, &there)?;
-                if matches!(answer, Answer::Settled) {
+                if matches!(answer, EntryAnswer::Settled) {
                     self.tell_decided(position, entry, &decided);
                 }
                 Ok(answer)
             }
-            Kind::HardLink { .. } => Ok(self.refuse(position, Refusal::NotAsked.text())),
+            EntryContent::HardLink { .. } => Ok(self.refuse(position, OverwriteRefusal::NotAsked.text())),
         }
     }
 
     /// What becomes of an entry; or what it is answered, where nothing becomes of it.
     pub(super) fn decide(
         &self,
-        position: &Position,
+        position: &EntryPosition,
         entry: &Entry,
-        there: &Standing,
-    ) -> io::Result<Result<Decided, Answer<Item>>> {
+        there: &ExistingStat,
+    ) -> io::Result<Result<EntryDecision, EntryAnswer<ReceiverEntry>>> {
         let (dir, name) = (&position.dir, &position.name);
         let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.conduct()) {
-            Decision::Compare if self.has_digest(dir, name, entry)? => Decision::Keep,
-            Decision::Compare => Decision::Replace,
-            Decision::Keep | Decision::Omit if self.is_half_changed(position, entry, there)? => Decision::Replace,
+            OverwriteDecision::Compare if self.has_digest(dir, name, entry)? => OverwriteDecision::Keep,
+            OverwriteDecision::Compare => OverwriteDecision::Replace,
+            OverwriteDecision::Keep | OverwriteDecision::Omit if self.is_half_changed(position, entry, there)? => {
+                OverwriteDecision::Replace
+            }
             decision => decision,
         };
         let (decision, reasons) = self.decide_of_standing(position, entry, there, decision);
-        let makes = matches!(decision, Decision::Create | Decision::Replace | Decision::ReplaceTree);
+        let makes =
+            matches!(decision, OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree);
         if makes && !self.is_dry() {
-            let link_bytes = if let Kind::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
+            let link_bytes = if let EntryContent::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
             let taken = self.quota.take_names(1).and_then(|()| self.quota.take(link_bytes as u64));
             if let Err(text) = taken {
                 return Ok(Err(self.refuse(position, text)));
             }
         }
         match decision {
-            Decision::Create | Decision::Replace | Decision::ReplaceTree if position.inside => self.widen(dir)?,
+            OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree
+                if position.inside =>
+            {
+                self.widen(dir)?
+            }
             _ => {}
         }
         match decision {
-            Decision::Refuse(refusal) => return Ok(Err(self.refuse(position, refusal.text()))),
-            Decision::Omit => return self.omit(position, entry).map(Err),
+            OverwriteDecision::Refuse(refusal) => return Ok(Err(self.refuse(position, refusal.text()))),
+            OverwriteDecision::Omit => return self.omit(position, entry).map(Err),
             // Whatever would be in it, or be another name of it, is not there either.
-            Decision::Pass => return Ok(Err(Answer::Refused)),
-            Decision::Create if self.link_from_earlier(position, entry)? => {
+            OverwriteDecision::Pass => return Ok(Err(EntryAnswer::Refused)),
+            OverwriteDecision::Create if self.link_from_earlier(position, entry)? => {
                 self.tell_linked(|| self.relative(position), size_of(&entry.kind).unwrap_or(0));
-                return Ok(Err(Answer::Settled));
+                return Ok(Err(EntryAnswer::Settled));
             }
             _ => {}
         }
         let change = match decision {
-            Decision::Create => Some(Change::Made),
-            Decision::Replace | Decision::ReplaceTree => Some(Change::Replaced(reasons)),
-            _ => Some(Change::Adjusted(reasons)).filter(|_| !reasons.is_empty()),
+            OverwriteDecision::Create => Some(ChangeKind::Made),
+            OverwriteDecision::Replace | OverwriteDecision::ReplaceTree => Some(ChangeKind::Replaced(reasons)),
+            _ => Some(ChangeKind::Adjusted(reasons)).filter(|_| !reasons.is_empty()),
         };
-        Ok(Ok(Decided { decision, change, removal: TreeRemoval::default() }))
+        Ok(Ok(EntryDecision { decision, change, removal: TreeReplacement::default() }))
     }
 
     /// Reports what was decided of an entry, and is done.
-    pub(super) fn tell_decided(&self, position: &Position, entry: &Entry, decided: &Decided) {
+    pub(super) fn tell_decided(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) {
         if let Some(change) = decided.change {
-            self.tell_item(|| self.relative(position), What::from(&entry.kind), change);
+            self.tell_item(|| self.relative(position), EntryKind::from(&entry.kind), change);
         }
     }
 
@@ -414,64 +433,69 @@ impl Target {
     /// has by its metadata alone.
     fn decide_of_standing(
         &self,
-        position: &Position,
+        position: &EntryPosition,
         entry: &Entry,
-        there: &Standing,
-        decision: Decision,
-    ) -> (Decision, Reasons) {
-        if decision != Decision::Keep {
+        there: &ExistingStat,
+        decision: OverwriteDecision,
+    ) -> (OverwriteDecision, ChangeReasons) {
+        if decision != OverwriteDecision::Keep {
             there.look.iter().for_each(|look| self.count_replaced_name(look, decision));
             return (decision, there.reasons(entry));
         }
-        let Some(mut look) = there.look else { return (decision, Reasons::default()) };
-        let follows = self.request.rules.in_the_way == InTheWay::Follow;
+        let Some(mut look) = there.look else { return (decision, ChangeReasons::default()) };
+        let follows = self.request.rules.in_the_way == OverwritePolicy::Follow;
         match self.other_name_of(entry, &look) {
-            OtherName::Stays(_) if follows => {
-                self.count_replaced_name(&look, Decision::Replace);
-                return (Decision::Replace, Reasons::LINK);
+            GuardedName::Stays(_) if follows => {
+                self.count_replaced_name(&look, OverwriteDecision::Replace);
+                return (OverwriteDecision::Replace, ChangeReasons::LINK);
             }
-            OtherName::Has(meta) | OtherName::Stays(meta) if self.is_dry() => look.meta = meta,
+            GuardedName::Has(meta) | GuardedName::Stays(meta) if self.is_dry() => look.meta = meta,
             _ => {}
         }
         if !follows && !self.request.sync.tells_items {
-            return (decision, Reasons::default());
+            return (decision, ChangeReasons::default());
         }
         let reasons = self.metadata_reasons(&position.dir, &position.name, entry, &look);
         let gives_rights = || {
             let has_capability = self.keeps_attributes() && has_capability(entry);
             self.request.preserve
-                && matches!(entry.kind, Kind::File { .. })
+                && matches!(entry.kind, EntryContent::File { .. })
                 && (!may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look))
         };
         // What a link gets, its other names would get, too.
-        let is_shared_link = matches!(entry.kind, Kind::Symlink { .. }) && self.names_left(&look) > 1;
+        let is_shared_link = matches!(entry.kind, EntryContent::Symlink { .. }) && self.names_left(&look) > 1;
         // Somebody else may have it open, and write to it later.
         let is_replaced = follows && !reasons.is_empty() && (is_shared_link || gives_rights());
         if is_replaced {
-            self.count_replaced_name(&look, Decision::Replace);
+            self.count_replaced_name(&look, OverwriteDecision::Replace);
             self.forget_other_names_of(&look);
         }
-        (if is_replaced { Decision::Replace } else { decision }, reasons)
+        (if is_replaced { OverwriteDecision::Replace } else { decision }, reasons)
     }
 
     /// Makes way for what takes the place of a directory, or for a directory that takes the place of something.
-    fn clear(&self, position: &Position, entry: &Entry, decided: &mut Decided) -> io::Result<Decision> {
+    fn clear(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        decided: &mut EntryDecision,
+    ) -> io::Result<OverwriteDecision> {
         let (dir, name) = (&position.dir, &position.name);
         match (decided.decision, &entry.kind) {
-            (decision @ Decision::ReplaceTree, _) => {
+            (decision @ OverwriteDecision::ReplaceTree, _) => {
                 decided.removal = match &position.removal {
-                    Some(removal) => self.may_still_make_way(dir, name, TreeRemoval::clone(removal))?,
+                    Some(removal) => self.may_still_make_way(dir, name, TreeReplacement::clone(removal))?,
                     None => self.may_make_way(dir, name, &entry.place)?,
                 };
                 Ok(decision)
             }
-            (Decision::Replace, Kind::Directory) => {
+            (OverwriteDecision::Replace, EntryContent::Directory) => {
                 let removal = self.may_make_way(dir, name, &entry.place)?;
                 if !self.is_dry() && self.exchange_for_directory(position, &entry.meta)? {
-                    return Ok(Decision::Replace);
+                    return Ok(OverwriteDecision::Replace);
                 }
                 self.make_way_as(dir, name, &removal)?;
-                Ok(Decision::Create)
+                Ok(OverwriteDecision::Create)
             }
             (decision, _) => Ok(decision),
         }
@@ -494,7 +518,7 @@ impl Target {
     /// cannot read counts as different.
     pub(super) fn has_digest(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
         let Some(told) = entry.more.as_ref().and_then(|more| more.digest) else { return Ok(false) };
-        let (file, look) = match dir.open_file(name, Links::Itself) {
+        let (file, look) = match dir.open_file(name, FollowLinks::Itself) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
             opened => opened?,
         };
@@ -509,50 +533,54 @@ impl Target {
     }
 
     /// A position as it is shown, from the landing down.
-    pub(super) fn relative(&self, position: &Position) -> Vec<u8> {
+    pub(super) fn relative(&self, position: &EntryPosition) -> Vec<u8> {
         // A tree that gets the target's own name is what everything is shown below.
         let is_label = position.renamed && self.landing.memory.is_some();
         if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) }
     }
 
     /// Something is there, and stays as it is.
-    fn omit(&self, position: &Position, entry: &Entry) -> io::Result<Answer<Item>> {
+    fn omit(&self, position: &EntryPosition, entry: &Entry) -> io::Result<EntryAnswer<ReceiverEntry>> {
         match entry.kind {
-            Kind::File { size } => self.file_stays(position, size)?,
-            Kind::HardLink { .. } => {}
+            EntryContent::File { size } => self.file_stays(position, size)?,
+            EntryContent::HardLink { .. } => {}
             _ => add(&self.reporter.tally.symlinks, 1),
         }
-        Ok(Answer::Settled)
+        Ok(EntryAnswer::Settled)
     }
 
-    pub(super) fn file_stays(&self, position: &Position, size: u64) -> io::Result<()> {
+    pub(super) fn file_stays(&self, position: &EntryPosition, size: u64) -> io::Result<()> {
         let path = || position.dir.path_of(position.name.as_bytes());
-        let digest = match self.sum_existing(path, || Ok(position.dir.open_file(&position.name, Links::Itself)?.0))? {
-            None if self.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
-            digest => digest,
-        };
+        let digest =
+            match self.sum_existing(path, || Ok(position.dir.open_file(&position.name, FollowLinks::Itself)?.0))? {
+                None if self.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
+                digest => digest,
+            };
         self.reporter.file_there(path, size, digest);
         Ok(())
     }
 
-    pub(super) fn refuse(&self, position: &Position, text: impl Into<String>) -> Answer<Item> {
+    pub(super) fn refuse(&self, position: &EntryPosition, text: impl Into<String>) -> EntryAnswer<ReceiverEntry> {
         self.fail(self.landing.path(&self.relative(position)), text);
-        Answer::Refused
+        EntryAnswer::Refused
     }
 }
 
 /// The size of what is no directory and no link.
-fn size_of(kind: &Kind) -> Option<u64> {
+fn size_of(kind: &EntryContent) -> Option<u64> {
     match kind {
-        Kind::File { size } => Some(*size),
-        Kind::Stream => Some(UNKNOWN_SIZE),
-        Kind::Directory | Kind::Symlink { .. } | Kind::HardLink { .. } | Kind::Node(_) => None,
+        EntryContent::File { size } => Some(*size),
+        EntryContent::Stream => Some(UNKNOWN_SIZE),
+        EntryContent::Directory
+        | EntryContent::Symlink { .. }
+        | EntryContent::HardLink { .. }
+        | EntryContent::Node(_) => None,
     }
 }
 
 /// BLAKE3 of a file that is there already.
 fn digest_of(dir: &Dir, name: &Name) -> io::Result<Digest> {
-    digest_of_open(dir.open_file(name, Links::Itself)?.0)
+    digest_of_open(dir.open_file(name, FollowLinks::Itself)?.0)
 }
 
 fn digest_of_open(file: OwnedFd) -> io::Result<Digest> {

@@ -4,29 +4,29 @@
 //! A directory that something else replaces: what takes its place is whole before the directory goes. The two are
 //! exchanged, so that the name stands for one or the other at every moment; then the directory is removed.
 
-use haul_proto::filter::Scope;
-use haul_proto::manifest::Meta;
+use haul_proto::entry::EntryMetadata;
+use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
-use super::Target;
-use super::clear::{Clearing, Enough};
-use super::examine::Position;
-use super::removal::TreeRemoval;
+use super::TargetReceiver;
+use super::clear::{RemovalLimit, TreeClearing};
+use super::examine::EntryPosition;
+use super::removal::TreeReplacement;
 use super::temporary::{make_temporary, rename_new, temporary_name};
 use crate::fs::Dir;
 
-impl Target {
+impl TargetReceiver {
     /// Gives `name`, which a directory has, to what has the `temporary` name; then removes the directory.
     pub(super) fn replace_directory(
         &self,
         dir: &Dir,
         temporary: &Name,
         name: &Name,
-        removal: &TreeRemoval,
+        removal: &TreeReplacement,
     ) -> io::Result<()> {
         // Something may have come into it meanwhile.
         let removal = self.may_still_make_way(dir, name, removal.clone())?;
@@ -37,14 +37,14 @@ impl Target {
         }
         let aside = temporary_name(name, b"directory aside");
         // An earlier run may have been killed here: what it decided to remove counted for that one.
-        self.clear_aside(dir, &aside, name, Clearing::new(self).below(), None)?;
+        self.clear_aside(dir, &aside, name, TreeClearing::new(self).below(), None)?;
         exchange(dir, temporary, name, &aside)?;
         self.clear_aside(dir, &aside, name, self.clearing(&removal), self.protecting(&removal))
     }
 
     /// Exchanges what stands at a position, and is no directory, for an empty directory, then removes it. `false`: the
     /// file system cannot, or the directory is to be remembered before it has its name.
-    pub(super) fn exchange_for_directory(&self, position: &Position, meta: &Meta) -> io::Result<bool> {
+    pub(super) fn exchange_for_directory(&self, position: &EntryPosition, meta: &EntryMetadata) -> io::Result<bool> {
         let (dir, name) = (&position.dir, &position.name);
         if position.renamed && self.landing.memory.is_some() {
             return Ok(false);
@@ -75,12 +75,12 @@ impl Target {
         dir: &Dir,
         aside: &Name,
         name: &Name,
-        clearing: Clearing<'_>,
-        scope: Option<Arc<Scope>>,
+        clearing: TreeClearing<'_>,
+        scope: Option<Arc<FilterScope>>,
     ) -> io::Result<()> {
         match clearing.renamed(aside, name).clear_within(dir, aside, FileType::Directory, scope) {
             Ok(true) => Ok(()),
-            Ok(false) | Err(Enough) => Err(io::Error::other(format!(
+            Ok(false) | Err(RemovalLimit) => Err(io::Error::other(format!(
                 "it is there, and not all of the directory that it replaces could be removed: the rest is in {aside}\nremove that"
             ))),
         }

@@ -1,13 +1,13 @@
 //! A file on its way in, until its last byte is there: `whole` says what follows then.
 
-use haul_proto::journal::{Header, Record};
-use haul_proto::manifest::Meta;
-use haul_proto::more::{Attribute, More};
-use haul_proto::need::Decision;
+use haul_proto::entry::EntryMetadata;
+use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
+use haul_proto::journal::{JournalHeader, JournalRecord};
+use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::path::Name;
-use haul_proto::wire::load::Stage;
-use haul_proto::wire::sparse::Map;
-use haul_proto::wire::sync::Change;
+use haul_proto::sync::ChangeKind;
+use haul_proto::wire::resource_metrics::Stage;
+use haul_proto::wire::sparse::DataMap;
 use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, ftruncate, openat, seek};
 use rustix::io::Errno;
 use std::io;
@@ -18,27 +18,27 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::Target;
-use super::basis::Basis;
+use super::TargetReceiver;
+use super::basis::BaseSource;
 use super::checkpoint::Saving;
-use super::examine::Decided;
-use super::in_place::InPlace;
-use super::journal::{Journal, Leaf};
-use super::landing::Landing;
-use super::order::Order;
-use super::proof::Part;
-use super::removal::TreeRemoval;
-use super::sink::Sink;
-use super::sum::Checking;
-use super::temporary::Unfinished;
-use crate::fs::{Dir, Look};
-use crate::io::storage::Access;
+use super::examine::EntryDecision;
+use super::in_place::InPlaceUpdate;
+use super::journal::{FileName, OpenJournal};
+use super::landing::Destination;
+use super::order::InOrderWriter;
+use super::proof::PartialFile;
+use super::removal::TreeReplacement;
+use super::sink::InOrderSink;
+use super::sum::DigestCheck;
+use super::temporary::TempFiles;
+use crate::fs::{Dir, FileStat};
+use crate::io::storage::FileAccess;
 use crate::io::storage::cache;
 use crate::io::storage::cache::{DropBehind, WRITE_BACK_FILE_MIN};
 use crate::io::storage::calls::{write_at, write_on};
-use crate::io::storage::file::Opened;
+use crate::io::storage::file::OpenedFile;
 use crate::io::storage::holes::punch;
-use crate::io::storage::policy::Way;
+use crate::io::storage::policy::IoPlan;
 use crate::metrics::stage_timer::during;
 use crate::sys::clone_range::clone_range;
 use crate::sys::describe::describe;
@@ -48,43 +48,43 @@ use crate::sys::sync::lock;
 pub const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// A file that is needed.
-pub struct Incoming {
-    place: Place,
+pub struct ReceivingFile {
+    place: FileDestination,
     size: u64,
-    meta: Meta,
-    opened: OnceLock<Result<Arc<Opened>, String>>,
-    /// Its space is allocated, as far as that can be, or it has its length: see [`Incoming::make_room`].
+    meta: EntryMetadata,
+    opened: OnceLock<Result<Arc<OpenedFile>, String>>,
+    /// Its space is allocated, as far as that can be, or it has its length: see [`ReceivingFile::make_room`].
     room: OnceLock<Result<(), Errno>>,
-    /// Held while a frame is written: see [`Incoming::write_frame`].
+    /// Held while a frame is written: see [`ReceivingFile::write_frame`].
     writing: Mutex<DropBehind>,
     /// It was found that it cannot share blocks with its source.
     unshared: AtomicBool,
     /// How a broken run can be gone on with.
-    recording: Option<Box<Recording>>,
+    recording: Option<Box<FrameRecording>>,
     /// Its frames that the disk did not return as they were sent, and that come again.
     sent_again: OnceLock<Vec<Range<u64>>>,
     /// Its frames are written in their order, and wait here for that.
-    pub(super) order: Option<Box<Order>>,
+    pub(super) order: Option<Box<InOrderWriter>>,
     /// Its digest, where one is computed here.
-    pub(super) sum: Checking,
-    sink: Option<Arc<Sink>>,
+    pub(super) sum: DigestCheck,
+    sink: Option<Arc<InOrderSink>>,
     /// The old file in its place, where something can be made of that.
-    basis: Option<Box<Basis>>,
+    basis: Option<Box<BaseSource>>,
     /// What few files have.
-    more: Option<Box<More>>,
+    more: Option<Box<EntryExtras>>,
     /// It takes the place of a directory.
-    pub(super) replaces_tree: Option<Box<TreeRemoval>>,
+    pub(super) replaces_tree: Option<Box<TreeReplacement>>,
     /// What is reported when it is there.
-    pub(super) change: Option<Change>,
+    pub(super) change: Option<ChangeKind>,
     /// Which of its attributes could not be set, and why.
     lacking: OnceLock<String>,
 }
 
 /// What is recorded of a file while it grows.
-struct Recording {
-    leaf: Leaf,
-    header: Header,
-    journal: OnceLock<Option<Journal>>,
+struct FrameRecording {
+    leaf: FileName,
+    header: JournalHeader,
+    journal: OnceLock<Option<OpenJournal>>,
     /// What an earlier run left is to be compared with the source.
     compare: bool,
     saving: Saving,
@@ -92,8 +92,8 @@ struct Recording {
     may_hold_data: bool,
 }
 
-impl Recording {
-    fn new(leaf: Leaf, header: Header) -> Self {
+impl FrameRecording {
+    fn new(leaf: FileName, header: JournalHeader) -> Self {
         let (journal, saving) = (OnceLock::new(), Saving::default());
         Self { leaf, header, journal, compare: false, saving, may_hold_data: false }
     }
@@ -101,9 +101,9 @@ impl Recording {
 
 /// Where a file goes.
 #[derive(Clone)]
-pub enum Place {
+pub enum FileDestination {
     /// A name in a directory.
-    Spot(Spot),
+    Spot(TargetPath),
     /// A device, FIFO or socket, and whether frames may be written anywhere in it.
     Special {
         /// Its path.
@@ -115,7 +115,7 @@ pub enum Place {
 
 /// A name in a directory.
 #[derive(Clone)]
-pub struct Spot {
+pub struct TargetPath {
     /// The directory.
     pub dir: Dir,
     /// The final name.
@@ -124,56 +124,67 @@ pub struct Spot {
     pub replaces: bool,
 }
 
-impl Incoming {
+impl ReceivingFile {
     /// A file that gets a name.
-    pub fn new(spot: Spot, size: u64, meta: Meta) -> Self {
-        Self::at(Place::Spot(spot), size, meta, OnceLock::new())
+    pub fn new(spot: TargetPath, size: u64, meta: EntryMetadata) -> Self {
+        Self::at(FileDestination::Spot(spot), size, meta, OnceLock::new())
     }
 
     /// The same, with a journal of what is written, which begins with `header`.
-    pub fn recorded(spot: Spot, meta: Meta, leaf: Leaf, header: Header) -> Self {
+    pub fn recorded(spot: TargetPath, meta: EntryMetadata, leaf: FileName, header: JournalHeader) -> Self {
         let size = header.size;
-        Self { recording: Some(Box::new(Recording::new(leaf, header))), ..Self::new(spot, size, meta) }
+        Self { recording: Some(Box::new(FrameRecording::new(leaf, header))), ..Self::new(spot, size, meta) }
     }
 
     /// The same, of which an earlier run left a part.
-    pub fn resumed(spot: Spot, meta: Meta, leaf: Leaf, header: Header, part: Part) -> Self {
+    pub fn resumed(
+        spot: TargetPath,
+        meta: EntryMetadata,
+        leaf: FileName,
+        header: JournalHeader,
+        part: PartialFile,
+    ) -> Self {
         let size = header.size;
         let journal = OnceLock::from(Some(part.journal));
         let recording =
-            Recording { journal, compare: part.compare, may_hold_data: true, ..Recording::new(leaf, header) };
+            FrameRecording { journal, compare: part.compare, may_hold_data: true, ..FrameRecording::new(leaf, header) };
         let opened = OnceLock::from(Ok(part.file));
-        Self { recording: Some(Box::new(recording)), ..Self::at(Place::Spot(spot), size, meta, opened) }
+        Self { recording: Some(Box::new(recording)), ..Self::at(FileDestination::Spot(spot), size, meta, opened) }
     }
 
     /// A device, FIFO or socket. Says whether frames may be written to it in any order, unless that is not wanted.
     pub fn special(path: &Path, size: u64, in_order: bool) -> io::Result<(Self, bool)> {
-        let kind = Look::from(&rustix::fs::stat(path)?).kind;
+        let kind = FileStat::from(&rustix::fs::stat(path)?).kind;
         let opened = OnceLock::new();
         let mut seekable = false;
         if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) {
             let device = openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?;
             seekable = !in_order && seek(&device, SeekFrom::Current(0)).is_ok();
-            let _ = opened.set(Ok(Arc::new(Opened::new(device, Access::Write)?)));
+            let _ = opened.set(Ok(Arc::new(OpenedFile::new(device, FileAccess::Write)?)));
         }
-        let place = Place::Special { path: path.into(), seekable };
+        let place = FileDestination::Special { path: path.into(), seekable };
         let order = (!seekable).then(Box::default);
-        Ok((Self { order, ..Self::at(place, size, Meta::default(), opened) }, seekable))
+        Ok((Self { order, ..Self::at(place, size, EntryMetadata::default(), opened) }, seekable))
     }
 
     /// What is open already and takes bytes in order.
-    pub fn pipe(sink: Arc<Sink>, size: u64) -> Self {
-        let place = Place::Special { path: PathBuf::new(), seekable: false };
-        let incoming = Self::at(place, size, Meta::default(), OnceLock::new());
+    pub fn pipe(sink: Arc<InOrderSink>, size: u64) -> Self {
+        let place = FileDestination::Special { path: PathBuf::new(), seekable: false };
+        let incoming = Self::at(place, size, EntryMetadata::default(), OnceLock::new());
         Self { order: Some(Box::default()), sink: Some(sink), ..incoming }
     }
 
     /// What it goes into, if that was open before it came.
-    pub fn sink(&self) -> Option<&Sink> {
+    pub fn sink(&self) -> Option<&InOrderSink> {
         self.sink.as_deref()
     }
 
-    fn at(place: Place, size: u64, meta: Meta, opened: OnceLock<Result<Arc<Opened>, String>>) -> Self {
+    fn at(
+        place: FileDestination,
+        size: u64,
+        meta: EntryMetadata,
+        opened: OnceLock<Result<Arc<OpenedFile>, String>>,
+    ) -> Self {
         Self {
             place,
             size,
@@ -185,7 +196,7 @@ impl Incoming {
             recording: None,
             sent_again: OnceLock::new(),
             order: None,
-            sum: Checking::default(),
+            sum: DigestCheck::default(),
             sink: None,
             basis: None,
             more: None,
@@ -196,23 +207,23 @@ impl Incoming {
     }
 
     /// The same, of which this old file has something.
-    pub fn of(self, basis: Option<Basis>) -> Self {
+    pub fn of(self, basis: Option<BaseSource>) -> Self {
         Self { basis: basis.map(Box::new), ..self }
     }
 
     /// The old file in its place.
-    pub fn basis(&self) -> Option<&Basis> {
+    pub fn basis(&self) -> Option<&BaseSource> {
         self.basis.as_deref()
     }
 
     /// What is known of it where it is changed in its own place.
-    pub fn in_place(&self) -> Option<(&Basis, &InPlace)> {
+    pub fn in_place(&self) -> Option<(&BaseSource, &InPlaceUpdate)> {
         let basis = self.basis()?;
         Some((basis, basis.in_place.as_ref()?))
     }
 
     /// The journal, once there is one.
-    pub fn journal(&self) -> Option<&Journal> {
+    pub fn journal(&self) -> Option<&OpenJournal> {
         self.recording.as_ref()?.journal.get()?.as_ref()
     }
 
@@ -222,7 +233,7 @@ impl Incoming {
     }
 
     /// A frame is written.
-    pub fn record(&self, index: u64, record: &Record) {
+    pub fn record(&self, index: u64, record: &JournalRecord) {
         if let Some(journal) = self.journal() {
             journal.record(index, record);
         }
@@ -235,7 +246,9 @@ impl Incoming {
 
     /// The same file, of which nothing has come yet.
     pub fn afresh(&self) -> Self {
-        let again = |recording: &Recording| Box::new(Recording::new(recording.leaf.clone(), recording.header.clone()));
+        let again = |recording: &FrameRecording| {
+            Box::new(FrameRecording::new(recording.leaf.clone(), recording.header.clone()))
+        };
         let recording = self.recording.as_deref().map(again);
         let (sum, more) = (self.sum.again(), self.more.clone());
         let (replaces_tree, change) = (self.replaces_tree.clone(), self.change);
@@ -260,25 +273,25 @@ impl Incoming {
     }
 
     /// Where it goes.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &FileDestination {
         &self.place
     }
 
     /// The directory that it gets its name in; `None` for what is no file.
     pub fn dir(&self) -> Option<&Dir> {
         match &self.place {
-            Place::Spot(spot) => Some(&spot.dir),
-            Place::Special { .. } => None,
+            FileDestination::Spot(spot) => Some(&spot.dir),
+            FileDestination::Special { .. } => None,
         }
     }
 
     /// Its metadata, as offered.
-    pub fn meta(&self) -> &Meta {
+    pub fn meta(&self) -> &EntryMetadata {
         &self.meta
     }
 
     /// The file, if a stream has needed it.
-    pub fn opened(&self) -> Option<&Result<Arc<Opened>, String>> {
+    pub fn opened(&self) -> Option<&Result<Arc<OpenedFile>, String>> {
         self.opened.get()
     }
 
@@ -294,34 +307,34 @@ impl Incoming {
 
     /// Whether it is a device, FIFO or socket.
     pub fn is_special(&self) -> bool {
-        matches!(self.place, Place::Special { .. })
+        matches!(self.place, FileDestination::Special { .. })
     }
 
     /// Where it goes, if that is a name in a directory.
-    pub fn spot(&self) -> Option<&Spot> {
+    pub fn spot(&self) -> Option<&TargetPath> {
         match &self.place {
-            Place::Spot(spot) => Some(spot),
-            Place::Special { .. } => None,
+            FileDestination::Spot(spot) => Some(spot),
+            FileDestination::Special { .. } => None,
         }
     }
 
     /// From the landing down.
     pub fn relative(&self) -> Vec<u8> {
         match &self.place {
-            Place::Spot(spot) => spot.dir.path_of(spot.name.as_bytes()),
-            Place::Special { .. } => Vec::new(),
+            FileDestination::Spot(spot) => spot.dir.path_of(spot.name.as_bytes()),
+            FileDestination::Special { .. } => Vec::new(),
         }
     }
 
     /// As it is shown.
-    pub fn path(&self, landing: &Landing) -> Vec<u8> {
+    pub fn path(&self, landing: &Destination) -> Vec<u8> {
         landing.path(&self.relative())
     }
 
     /// The file, opened by the first stream that needs it.
-    pub fn open_once(&self, target: &Target) -> Result<Arc<Opened>, String> {
+    pub fn open_once(&self, target: &TargetReceiver) -> Result<Arc<OpenedFile>, String> {
         let open = || {
-            let opened = Opened::new(self.open(target)?, Access::Write).map_err(|error| describe(&error))?;
+            let opened = OpenedFile::new(self.open(target)?, FileAccess::Write).map_err(|error| describe(&error))?;
             Ok(Arc::new(opened))
         };
         self.opened.get_or_init(open).clone()
@@ -330,7 +343,7 @@ impl Incoming {
     /// Allocates the whole file before its first write past the page cache: writes that extend a file take turns in the
     /// kernel, and wait for each other there. Where the file system cannot, they do. Where holes are to stay, the file gets
     /// its length and nothing else.
-    pub fn make_room(&self, file: &Opened) -> io::Result<()> {
+    pub fn make_room(&self, file: &OpenedFile) -> io::Result<()> {
         let fd = &**file.fd();
         let allocate = || match fallocate(fd, FallocateFlags::empty(), 0, self.size) {
             Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error),
@@ -348,13 +361,13 @@ impl Incoming {
     ///
     /// Streams that write to one file take turns here. In the kernel they would too (a write through the page cache
     /// holds the inode's lock), but there the one that waits spins, and burns a core that others have work for.
-    pub fn write_frame(&self, file: &Opened, bytes: &[u8], offset: u64, way: &Way) -> io::Result<()> {
+    pub fn write_frame(&self, file: &OpenedFile, bytes: &[u8], offset: u64, way: &IoPlan) -> io::Result<()> {
         let len = bytes.len() as u64;
         let fd = &**file.fd();
         match &self.place {
-            Place::Special { seekable: true, .. } => return write_at(fd, bytes, offset),
-            Place::Special { seekable: false, .. } => return write_on(fd, bytes),
-            Place::Spot(_) => {}
+            FileDestination::Special { seekable: true, .. } => return write_at(fd, bytes, offset),
+            FileDestination::Special { seekable: false, .. } => return write_on(fd, bytes),
+            FileDestination::Spot(_) => {}
         }
         let mut turn = during(Stage::Turn, || lock(&self.writing));
         write_at(fd, bytes, offset)?;
@@ -380,7 +393,7 @@ impl Incoming {
     }
 
     /// Writes what is data of a frame, and leaves holes where it has them.
-    pub fn write_sparse(&self, file: &Opened, bytes: &[u8], offset: u64, map: &Map) -> io::Result<()> {
+    pub fn write_sparse(&self, file: &OpenedFile, bytes: &[u8], offset: u64, map: &DataMap) -> io::Result<()> {
         let fd = &**file.fd();
         let _turn = during(Stage::Turn, || lock(&self.writing));
         // A hole at the end is part of the file, too.
@@ -398,18 +411,19 @@ impl Incoming {
     }
 
     /// The same with what few files have.
-    pub fn with(self, more: Option<Box<More>>) -> Self {
+    pub fn with(self, more: Option<Box<EntryExtras>>) -> Self {
         Self { more, ..self }
     }
 
     /// Its extended attributes, where they are kept.
-    pub fn attributes(&self) -> Option<&[Attribute]> {
+    pub fn attributes(&self) -> Option<&[ExtendedAttribute]> {
         self.more.as_ref()?.attributes.as_deref()
     }
 
     /// The same, where this was decided.
-    pub(super) fn decided(self, decided: &Decided) -> Self {
-        let replaces_tree = (decided.decision == Decision::ReplaceTree).then(|| Box::new(decided.removal.clone()));
+    pub(super) fn decided(self, decided: &EntryDecision) -> Self {
+        let replaces_tree =
+            (decided.decision == OverwriteDecision::ReplaceTree).then(|| Box::new(decided.removal.clone()));
         Self { replaces_tree, change: decided.change, ..self }
     }
 
@@ -429,8 +443,8 @@ impl Incoming {
     }
 
     /// Shares a range of its source instead of writing it. Streams take turns, for the reason that
-    /// [`Incoming::write_frame`] has. What fails once is not tried again with this file.
-    pub fn share_range(&self, file: &Opened, source: &Opened, offset: u64, len: u64) -> io::Result<()> {
+    /// [`ReceivingFile::write_frame`] has. What fails once is not tried again with this file.
+    pub fn share_range(&self, file: &OpenedFile, source: &OpenedFile, offset: u64, len: u64) -> io::Result<()> {
         let _turn = lock(&self.writing);
         let shared = clone_range(&**source.fd(), &**file.fd(), offset, len);
         self.unshared.fetch_or(shared.is_err(), Ordering::Relaxed);
@@ -443,28 +457,28 @@ impl Incoming {
     }
 
     /// It cannot be finished now. What the next run can go on with stays, if it is to.
-    pub fn give_up(&self, target: &Target) {
+    pub fn give_up(&self, target: &TargetReceiver) {
         if !target.request.keep_partial || self.journal().is_none() {
             self.discard(&target.unfinished);
         }
     }
 
     /// Removes what there is of it.
-    pub fn discard(&self, unfinished: &Unfinished) {
+    pub fn discard(&self, unfinished: &TempFiles) {
         self.sink.iter().for_each(|sink| sink.abandon());
-        let Place::Spot(spot) = &self.place else { return };
+        let FileDestination::Spot(spot) = &self.place else { return };
         unfinished.discard(spot);
     }
 
-    fn open(&self, target: &Target) -> Result<OwnedFd, String> {
+    fn open(&self, target: &TargetReceiver) -> Result<OwnedFd, String> {
         match &self.place {
-            Place::Special { path, .. } => open_special(path).map_err(|error| describe(&error)),
-            Place::Spot(spot) => {
+            FileDestination::Special { path, .. } => open_special(path).map_err(|error| describe(&error)),
+            FileDestination::Spot(spot) => {
                 let leaf = self.recording.as_ref().map(|recording| &recording.leaf);
                 let file = target.unfinished.open(spot, leaf, &target.rivals)?;
-                if let Some(Recording { leaf, header, journal, .. }) = self.recording.as_deref() {
+                if let Some(FrameRecording { leaf, header, journal, .. }) = self.recording.as_deref() {
                     // Without a journal a broken run begins anew; that is no reason not to copy.
-                    journal.get_or_init(|| Journal::create(leaf, header).ok());
+                    journal.get_or_init(|| OpenJournal::create(leaf, header).ok());
                 }
                 Ok(file)
             }
@@ -474,7 +488,7 @@ impl Incoming {
 
 /// Waits for a FIFO's reader; connects to a socket.
 fn open_special(path: &Path) -> io::Result<OwnedFd> {
-    match Look::from(&rustix::fs::stat(path)?).kind {
+    match FileStat::from(&rustix::fs::stat(path)?).kind {
         FileType::Socket => Ok(UnixStream::connect(path)?.into()),
         _ => Ok(openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?),
     }

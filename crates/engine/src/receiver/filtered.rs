@@ -3,13 +3,13 @@
 //! What the source has and leaves out, it names. What it does not have it cannot name: that is judged here, by what was
 //! typed, and by the files with patterns that the source has found in its directories.
 
-use haul_proto::filter::{Matcher, Scope};
+use haul_proto::entry::{Entry, EntryContent, EntryLocation};
+use haul_proto::error::ProtocolError;
+use haul_proto::filter::definition::FilterOptions;
+use haul_proto::filter::{FilterScope, Matcher};
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Entry, Kind, Place};
+use haul_proto::limits::OPEN_RULES_MAX;
 use haul_proto::path::Name;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::filters::Filters;
-use haul_proto::wire::limits::OPEN_RULES_MAX;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -17,55 +17,58 @@ use crate::fs::rules_of;
 use crate::sys::sync::lock;
 
 /// The filters of a job, and the directories that are open.
-pub struct Filtered(Option<Judge>);
+pub struct TargetFilter(Option<FilterJudge>);
 
-struct Judge {
+struct FilterJudge {
     matcher: Matcher,
     /// How many names files with patterns have.
     files: usize,
-    open: Mutex<Open>,
+    open: Mutex<FilteredDirectory>,
 }
 
 #[derive(Default)]
-struct Open {
-    scopes: HashMap<EntryId, Arc<Scope>>,
+struct FilteredDirectory {
+    scopes: HashMap<EntryId, Arc<FilterScope>>,
     rules: usize,
 }
 
-impl Filtered {
+impl TargetFilter {
     /// Those that the controller has told.
-    pub fn new(filters: &Filters) -> Self {
+    pub fn new(filters: &FilterOptions) -> Self {
         // It was decoded, and so its patterns have no line that is too long.
         let matcher = || Matcher::new(filters).unwrap_or_else(|error| panic!("{error}"));
         let is_wanted = !(filters.lists.is_empty() && filters.files.is_empty());
-        Self(is_wanted.then(|| Judge { matcher: matcher(), files: filters.files.len(), open: Mutex::default() }))
+        Self(is_wanted.then(|| FilterJudge { matcher: matcher(), files: filters.files.len(), open: Mutex::default() }))
     }
 
     /// A directory was offered, and what is in it will be.
     pub fn enter(&self, id: EntryId, entry: &Entry) {
-        let Some(judge) = self.0.as_ref().filter(|_| entry.kind == Kind::Directory) else { return };
+        let Some(judge) = self.0.as_ref().filter(|_| entry.kind == EntryContent::Directory) else { return };
         let mut open = lock(&judge.open);
         let above = match &entry.place {
-            Place::Child { parent, name } => open.scopes.get(parent).map(|above| (Arc::clone(above), name.clone())),
-            Place::Operand(_) | Place::Again(_) => None,
+            EntryLocation::Child { parent, name } => {
+                open.scopes.get(parent).map(|above| (Arc::clone(above), name.clone()))
+            }
+            EntryLocation::Operand(_) | EntryLocation::Again(_) => None,
         };
-        let scope = above.map_or_else(Scope::default, |(above, name)| Scope::below(above, name, Vec::new()));
+        let scope =
+            above.map_or_else(FilterScope::default, |(above, name)| FilterScope::below(above, name, Vec::new()));
         open.scopes.insert(id, Arc::new(scope));
     }
 
     /// A file with patterns lies in a directory that was entered, and in which nothing was.
-    pub fn add(&self, id: EntryId, file: u8, text: Vec<u8>) -> Result<(), ProtocolFault> {
-        let unasked = ProtocolFault::Unasked("patterns");
+    pub fn add(&self, id: EntryId, file: u8, text: Vec<u8>) -> Result<(), ProtocolError> {
+        let unasked = ProtocolError::Unasked("patterns");
         let judge = self.0.as_ref().filter(|judge| usize::from(file) < judge.files).ok_or(unasked)?;
-        let rules = rules_of(&[(file, text)]).map_err(|_| ProtocolFault::OverLimit("a pattern"))?;
+        let rules = rules_of(&[(file, text)]).map_err(|_| ProtocolError::OverLimit("a pattern"))?;
         let mut open = lock(&judge.open);
-        let Open { scopes, rules: count } = &mut *open;
-        let late = ProtocolFault::OutOfTurn("patterns");
+        let FilteredDirectory { scopes, rules: count } = &mut *open;
+        let late = ProtocolError::OutOfTurn("patterns");
         let scope = scopes.get_mut(&id).and_then(Arc::get_mut).ok_or(late)?;
         for (number, rules) in rules {
             *count += rules.count();
             if *count > OPEN_RULES_MAX {
-                return Err(ProtocolFault::OverLimit("rules"));
+                return Err(ProtocolError::OverLimit("rules"));
             }
             scope.add(number, rules);
         }
@@ -73,7 +76,7 @@ impl Filtered {
     }
 
     /// A directory and all that is in it is settled: what is to be known of it to tell what is left out in it.
-    pub fn leave(&self, id: EntryId) -> Option<Arc<Scope>> {
+    pub fn leave(&self, id: EntryId) -> Option<Arc<FilterScope>> {
         let mut open = lock(&self.0.as_ref()?.open);
         let scope = open.scopes.remove(&id)?;
         open.rules -= scope.own_rules();
@@ -81,24 +84,24 @@ impl Filtered {
     }
 
     /// The scope of a directory that is open.
-    pub fn scope_in(&self, id: EntryId) -> Option<Arc<Scope>> {
+    pub fn scope_in(&self, id: EntryId) -> Option<Arc<FilterScope>> {
         lock(&self.0.as_ref()?.open).scopes.get(&id).map(Arc::clone)
     }
 
     /// The scope of an entry, as if it were a directory: its parent has to be open.
-    pub fn scope_of(&self, place: &Place) -> Option<Arc<Scope>> {
+    pub fn scope_of(&self, place: &EntryLocation) -> Option<Arc<FilterScope>> {
         let judge = self.0.as_ref()?;
         match place {
-            Place::Child { parent, name } => {
+            EntryLocation::Child { parent, name } => {
                 let above = Arc::clone(lock(&judge.open).scopes.get(parent)?);
-                Some(Arc::new(Scope::below(above, name.clone(), Vec::new())))
+                Some(Arc::new(FilterScope::below(above, name.clone(), Vec::new())))
             }
-            Place::Operand(_) | Place::Again(_) => Some(Arc::default()),
+            EntryLocation::Operand(_) | EntryLocation::Again(_) => Some(Arc::default()),
         }
     }
 
     /// Whether a name in the directory of `scope` is left out.
-    pub fn leaves_out(&self, scope: Option<&Arc<Scope>>, name: &Name, is_directory: bool) -> bool {
+    pub fn leaves_out(&self, scope: Option<&Arc<FilterScope>>, name: &Name, is_directory: bool) -> bool {
         let Some((judge, scope)) = self.0.as_ref().zip(scope) else { return false };
         judge.matcher.leaves_out(scope, name.as_bytes(), is_directory)
     }
@@ -107,26 +110,30 @@ impl Filtered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_proto::manifest::Meta;
-    use haul_proto::wire::filters::List;
+    use haul_proto::entry::EntryMetadata;
+    use haul_proto::filter::PatternList;
 
     fn name(text: &str) -> Name {
         Name::new(text.as_bytes()).unwrap()
     }
 
-    fn directory(place: Place) -> Entry {
-        Entry { place, kind: Kind::Directory, meta: Meta::default(), version: None, more: None }
+    fn directory(place: EntryLocation) -> Entry {
+        Entry { place, kind: EntryContent::Directory, meta: EntryMetadata::default(), version: None, more: None }
     }
 
-    fn filtered() -> Filtered {
-        let list = List { text: b"/a/x".to_vec(), is_file: false, includes: false };
-        let filtered = Filtered::new(&Filters { lists: vec![list], files: vec![name(".f")], ..Filters::default() });
-        filtered.enter(EntryId(0), &directory(Place::Operand(0)));
+    fn filtered() -> TargetFilter {
+        let list = PatternList { text: b"/a/x".to_vec(), is_file: false, includes: false };
+        let filtered = TargetFilter::new(&FilterOptions {
+            lists: vec![list],
+            files: vec![name(".f")],
+            ..FilterOptions::default()
+        });
+        filtered.enter(EntryId(0), &directory(EntryLocation::Operand(0)));
         filtered
     }
 
-    fn enter_a(filtered: &Filtered) {
-        filtered.enter(EntryId(1), &directory(Place::Child { parent: EntryId(0), name: name("a") }));
+    fn enter_a(filtered: &TargetFilter) {
+        filtered.enter(EntryId(1), &directory(EntryLocation::Child { parent: EntryId(0), name: name("a") }));
     }
 
     #[test]
@@ -151,7 +158,7 @@ mod tests {
         assert!(add(0, 0, "a").is_ok());
         enter_a(&filtered);
         assert!(add(0, 0, "a").is_err());
-        assert!(Filtered::new(&Filters::default()).add(EntryId(0), 0, Vec::new()).is_err());
+        assert!(TargetFilter::new(&FilterOptions::default()).add(EntryId(0), 0, Vec::new()).is_err());
     }
 
     #[test]

@@ -12,11 +12,11 @@ const HEADER: usize = 24;
 /// Names by ascending entry. Each takes [`HEADER`] bytes besides its own; what blocks take besides is shared by at least
 /// 32 names on average.
 #[derive(Default)]
-pub struct FirstNames(BTreeMap<EntryId, Block>);
+pub struct FirstNames(BTreeMap<EntryId, NameBlock>);
 
 /// Names behind each other, by ascending entry, under the entry of the first one or an earlier one.
 #[derive(Default)]
-struct Block {
+struct NameBlock {
     names: usize,
     bytes: Vec<u8>,
 }
@@ -48,7 +48,7 @@ impl FirstName {
     }
 }
 
-impl Block {
+impl NameBlock {
     /// Where an entry's name is.
     fn find(&self, entry: EntryId) -> Option<std::ops::Range<usize>> {
         let mut at = 0;
@@ -87,7 +87,7 @@ impl FirstNames {
                 name.append_to(entry, &mut block.bytes);
             }
             _ => {
-                let mut block = Block { names: 1, bytes: Vec::new() };
+                let mut block = NameBlock { names: 1, bytes: Vec::new() };
                 name.append_to(entry, &mut block.bytes);
                 self.0.insert(entry, block);
             }
@@ -154,7 +154,7 @@ impl FirstNames {
 mod tests {
     use super::*;
     use crate::fs::testing::name;
-    use haul_proto::wire::limits::LINKED_FILE_BYTES;
+    use haul_proto::limits::LINKED_FILE_BYTES;
 
     fn first(entry: u64) -> FirstName {
         let (left, due, state) = (u32::try_from(entry).unwrap(), 3, 1);
@@ -186,8 +186,8 @@ mod tests {
         (0..all).filter(|entry| entry % 64 != 0).for_each(|entry| names.remove(EntryId(entry)));
         let left = (0..all).filter_map(|entry| names.get(EntryId(entry)));
         let counted: usize = left.map(|name| LINKED_FILE_BYTES + name.name.as_bytes().len()).sum();
-        let block = 2 * size_of::<(EntryId, Block)>() + 16;
-        let taken: usize = names.0.values().map(|Block { bytes, .. }| bytes.capacity() + block).sum();
+        let block = 2 * size_of::<(EntryId, NameBlock)>() + 16;
+        let taken: usize = names.0.values().map(|NameBlock { bytes, .. }| bytes.capacity() + block).sum();
         assert!(taken <= counted, "{taken} of {counted} bytes in {} blocks", names.0.len());
     }
 }

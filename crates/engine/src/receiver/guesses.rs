@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use crate::fs::{Identity, Look};
+use crate::fs::{FileIdentity, FileStat};
 use crate::sys::sync::lock;
 
 /// Most wrong digests of one file, however many names it has.
@@ -15,18 +15,18 @@ const FILES_MAX: usize = 7 << 16;
 
 /// How many wrong digests were offered, by file.
 #[derive(Default)]
-pub struct WrongDigests(Mutex<HashMap<Identity, u8>>);
+pub struct WrongDigests(Mutex<HashMap<FileIdentity, u8>>);
 
 impl WrongDigests {
     /// Whether another digest may be compared with this file's.
-    pub fn may_compare(&self, file: &Look) -> bool {
+    pub fn may_compare(&self, file: &FileStat) -> bool {
         let wrong = lock(&self.0);
         let most = file.names.clamp(1, WRONG_DIGESTS_MAX);
         wrong.len() < FILES_MAX && u64::from(wrong.get(&file.identity).copied().unwrap_or(0)) < most
     }
 
     /// A digest was wrong.
-    pub fn count(&self, file: &Look) {
+    pub fn count(&self, file: &FileStat) {
         let mut wrong = lock(&self.0);
         let times = wrong.entry(file.identity).or_default();
         *times = times.saturating_add(1);
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn with_too_many_files_no_digest_is_compared() {
-        let mut file = Look::at_fd(tempfile::tempfile().unwrap()).unwrap();
+        let mut file = FileStat::at_fd(tempfile::tempfile().unwrap()).unwrap();
         file.names = 1;
         let wrong = WrongDigests::default();
         for inode in 0..FILES_MAX as u64 {

@@ -8,15 +8,15 @@
 
 use blake3::hazmat::ChainingValue;
 use haul_proto::delta::blocks::{self, BLOCK};
-use haul_proto::delta::instructions::Step;
-use haul_proto::delta::patch::{HEADER_LEN, Header, PIECE_HEAD, append};
-use haul_proto::manifest::{Entry, Kind, Meta, Stamp};
-use haul_proto::need::{Existing, InTheWay};
+use haul_proto::delta::instructions::DeltaInstruction;
+use haul_proto::delta::patch::{HEADER_LEN, PIECE_HEAD, PatchHeader, append};
+use haul_proto::entry::{Entry, EntryContent, EntryMetadata, Timestamp};
+use haul_proto::error::ProtocolError;
+use haul_proto::overwrite_policy::{ExistingEntry, OverwritePolicy};
 use haul_proto::path::Name;
 use haul_proto::session::target::Rebuilt;
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::sync::EqualityTest;
 use haul_proto::wire::frame::{DataFrame, DeltaFrame};
-use haul_proto::wire::sync::Equal;
 use rustix::fs::{OFlags, fdatasync, fsync, ftruncate};
 use std::collections::HashMap;
 use std::io;
@@ -24,15 +24,15 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::basis::{Basis, open_to_write};
-use super::examine::Position;
-use super::file::{Incoming, Spot};
-use super::standing::Standing;
-use super::temporary::{Denied, Locked, lock_own, remove, sibling, temporary_name};
+use super::basis::{BaseSource, open_to_write};
+use super::examine::EntryPosition;
+use super::file::{ReceivingFile, TargetPath};
+use super::standing::ExistingStat;
+use super::temporary::{LockedTempFile, TempFileError, lock_own, remove, sibling, temporary_name};
 use super::whole::check_length;
-use super::{Item, Target};
-use crate::fs::{Links, Look};
-use crate::io::frame_buffer::Record;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::fs::{FileStat, FollowLinks};
+use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::{read_at, write_at};
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
@@ -41,14 +41,14 @@ use crate::sys::sync::lock;
 const READ_BYTES: usize = 4 << 20;
 
 /// What is known of a file that is changed in its own place.
-pub struct InPlace {
+pub struct InPlaceUpdate {
     /// The values of its blocks as they are, by their frame's index, from when they are told until the frame has come.
     values: Mutex<HashMap<u64, Vec<ChainingValue>>>,
     /// Where the next piece of the patch goes.
     end: AtomicU64,
 }
 
-impl Default for InPlace {
+impl Default for InPlaceUpdate {
     fn default() -> Self {
         Self { values: Mutex::default(), end: AtomicU64::new(HEADER_LEN as u64) }
     }
@@ -59,30 +59,36 @@ pub(crate) fn patch_name(name: &Name) -> Name {
     sibling(&temporary_name(name, b"file"), "patch")
 }
 
-impl InPlace {
+impl InPlaceUpdate {
     /// Keeps what blocks are.
     pub fn keep(&self, values: Vec<(u64, Vec<ChainingValue>)>) {
         lock(&self.values).extend(values);
     }
 
     /// What blocks of a frame are to be written, where the frame then has its value; `None` where it has not.
-    fn changes<'s>(&self, index: u64, steps: &[Step<'s>], frame: &DeltaFrame, is_only: bool) -> Changes<'s> {
+    fn changes<'s>(
+        &self,
+        index: u64,
+        steps: &[DeltaInstruction<'s>],
+        frame: &DeltaFrame,
+        is_only: bool,
+    ) -> PatchChanges<'s> {
         let Some(mut values) = lock(&self.values).remove(&index) else { return Ok(None) };
         values.resize(blocks::count(frame.plain), [0; 32]);
         let (mut changes, mut at) = (Vec::new(), 0);
         for step in steps {
             let len = match step {
-                Step::New(bytes) => bytes.len(),
-                Step::Old { len, .. } => *len,
+                DeltaInstruction::New(bytes) => bytes.len(),
+                DeltaInstruction::Old { len, .. } => *len,
             };
             let end = at + len;
             let place = frame.offset + at as u64;
             let is_whole = at.is_multiple_of(BLOCK) && (end.is_multiple_of(BLOCK) || end == frame.plain);
             match step {
                 _ if !is_whole => return Err(NOT_IN_PLACE),
-                Step::Old { offset, .. } if *offset != place => return Err(NOT_IN_PLACE),
-                Step::Old { .. } => {}
-                Step::New(bytes) => {
+                DeltaInstruction::Old { offset, .. } if *offset != place => return Err(NOT_IN_PLACE),
+                DeltaInstruction::Old { .. } => {}
+                DeltaInstruction::New(bytes) => {
                     let new = (place..).step_by(BLOCK).zip(bytes.chunks(BLOCK));
                     let new = new.map(|(offset, block)| blocks::value(offset, block));
                     values.iter_mut().skip(at / BLOCK).zip(new).for_each(|(value, new)| *value = new);
@@ -103,20 +109,20 @@ impl InPlace {
 }
 
 /// Offsets in the file, and what comes there.
-type Changes<'s> = Result<Option<Vec<(u64, &'s [u8])>>, ProtocolFault>;
+type PatchChanges<'s> = Result<Option<Vec<(u64, &'s [u8])>>, ProtocolError>;
 
-const NOT_IN_PLACE: ProtocolFault = ProtocolFault::Invalid("a step that leaves a block's place");
+const NOT_IN_PLACE: ProtocolError = ProtocolError::Invalid("a step that leaves a block's place");
 
-impl Target {
+impl TargetReceiver {
     /// Takes a frame as instructions.
     pub(super) fn deliver_in_place(
         &self,
-        item: &Arc<Item>,
-        (basis, in_place): (&Basis, &InPlace),
-        steps: &[Step<'_>],
+        item: &Arc<ReceiverEntry>,
+        (basis, in_place): (&BaseSource, &InPlaceUpdate),
+        steps: &[DeltaInstruction<'_>],
         frame: &DeltaFrame,
-    ) -> Result<(), ProtocolFault> {
-        let Item::File(incoming) = &**item else { return Ok(()) };
+    ) -> Result<(), ProtocolError> {
+        let ReceiverEntry::File(incoming) = &**item else { return Ok(()) };
         let settings = self.settings();
         let index = frame.offset / u64::from(settings.frame.get());
         let is_only = settings.frame.frames(incoming.size()) == 1;
@@ -129,17 +135,23 @@ impl Target {
     }
 
     /// Takes a frame as it is.
-    pub(super) fn whole_in_place(&self, item: &Arc<Item>, in_place: &InPlace, frame: &DataFrame, record: &Record) {
-        let Item::File(incoming) = &**item else { return };
+    pub(super) fn whole_in_place(
+        &self,
+        item: &Arc<ReceiverEntry>,
+        in_place: &InPlaceUpdate,
+        frame: &DataFrame,
+        record: &FrameBuffer,
+    ) {
+        let ReceiverEntry::File(incoming) = &**item else { return };
         let bytes = record.payload();
         self.write_patch(item, incoming, in_place, frame, bytes.len(), &[(frame.offset, bytes)]);
     }
 
     fn write_patch(
         &self,
-        item: &Arc<Item>,
-        incoming: &Incoming,
-        in_place: &InPlace,
+        item: &Arc<ReceiverEntry>,
+        incoming: &ReceivingFile,
+        in_place: &InPlaceUpdate,
         frame: &DataFrame,
         len: usize,
         pieces: &[(u64, &[u8])],
@@ -153,17 +165,17 @@ impl Target {
     /// All of a patch is there and, with `to_disk`, on the disk: names it, and puts it into its file.
     pub(super) fn carry_out(
         &self,
-        incoming: &Incoming,
-        basis: &Basis,
-        in_place: &InPlace,
+        incoming: &ReceivingFile,
+        basis: &BaseSource,
+        in_place: &InPlaceUpdate,
         patch: &OwnedFd,
-        modified: Stamp,
+        modified: Timestamp,
         to_disk: bool,
     ) -> Result<(), String> {
         let Some(spot) = incoming.spot() else { return Err("it is no file".into()) };
         let file = basis.open_to_change()?;
         let end = in_place.end.load(Ordering::Relaxed);
-        let header = Header { inode: basis.identity.inode, size: incoming.size(), modified, end };
+        let header = PatchHeader { inode: basis.identity.inode, size: incoming.size(), modified, end };
         let written = || -> io::Result<()> {
             write_at(patch, &header.encode(), 0)?;
             if to_disk { Ok(fdatasync(patch)?) } else { Ok(()) }
@@ -175,7 +187,7 @@ impl Target {
                 fsync(&*spot.dir.fd()?)?;
             }
             put_into(patch, &file, &header)?;
-            let meta = Meta { modified, ..*incoming.meta() };
+            let meta = EntryMetadata { modified, ..*incoming.meta() };
             incoming.lacks(self.put_on_file(&file, &meta, false, incoming.attributes())?);
             check_length(&file, header.size).map_err(io::Error::other)?;
             if to_disk {
@@ -188,22 +200,28 @@ impl Target {
 
     /// Whether a file that would stay may be half changed in its place, by a run or an attempt that broke. Its time is new
     /// then, so that `--update` would take the change for somebody else's; and its size may be right.
-    pub(super) fn is_half_changed(&self, position: &Position, entry: &Entry, there: &Standing) -> io::Result<bool> {
+    pub(super) fn is_half_changed(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        there: &ExistingStat,
+    ) -> io::Result<bool> {
         let sync = &self.request.sync;
-        let replaces = matches!(self.request.rules.in_the_way, InTheWay::Replace | InTheWay::Follow);
-        let (Kind::File { .. }, Existing::File { modified, .. }, Some(look)) =
+        let replaces = matches!(self.request.rules.in_the_way, OverwritePolicy::Replace | OverwritePolicy::Follow);
+        let (EntryContent::File { .. }, ExistingEntry::File { modified, .. }, Some(look)) =
             (&entry.kind, &there.existing, &there.look)
         else {
             return Ok(false);
         };
         // A file that is whole has the source's time.
         let has_other_time = *modified != entry.meta.modified;
-        let may_be = sync.modify_window_s.is_some() || has_other_time && (sync.update || sync.equal == Equal::Size);
+        let may_be =
+            sync.modify_window_s.is_some() || has_other_time && (sync.update || sync.equal == EqualityTest::Size);
         let may_be = replaces && may_be;
         if !may_be {
             return Ok(false);
         }
-        match position.dir.open_file(&patch_name(&position.name), Links::Itself) {
+        match position.dir.open_file(&patch_name(&position.name), FollowLinks::Itself) {
             Ok((patch, found)) => {
                 let is_own = found.meta.uid == rustix::process::geteuid().as_raw();
                 Ok(is_own && read_header(&patch).is_some_and(|header| header.inode == look.identity.inode))
@@ -215,16 +233,16 @@ impl Target {
 
     /// Carries out what an earlier run has left for the file that stands there, as far as that can be done. What the file
     /// is then is proven as of any old file: somebody may have changed it since, or it may have got the inode of another.
-    pub(super) fn recover(&self, spot: &Spot) -> io::Result<()> {
+    pub(super) fn recover(&self, spot: &TargetPath) -> io::Result<()> {
         let locked = match lock_own(&spot.dir, &patch_name(&spot.name), OFlags::RDWR, &self.rivals) {
             Ok(locked) => locked,
-            Err(Denied::Held(rival)) => return Err(io::Error::other(rival.writes())),
+            Err(TempFileError::Held(rival)) => return Err(io::Error::other(rival.writes())),
             // Another user's, and of no concern.
-            Err(Denied::Taken) => None,
-            Err(Denied::Failed(error)) => return Err(error),
+            Err(TempFileError::Taken) => None,
+            Err(TempFileError::Failed(error)) => return Err(error),
         };
-        let Some(Locked { name, file: patch, .. }) = locked else { return Ok(()) };
-        let look = Look::at_name(&*spot.dir.fd()?, &spot.name, Links::Itself)?;
+        let Some(LockedTempFile { name, file: patch, .. }) = locked else { return Ok(()) };
+        let look = FileStat::at_name(&*spot.dir.fd()?, &spot.name, FollowLinks::Itself)?;
         if let Some(header) = read_header(&patch).filter(|header| header.inode == look.identity.inode) {
             let file = open_to_write(&spot.dir, &spot.name)?;
             match put_into(&patch, &file, &header) {
@@ -242,14 +260,14 @@ impl Target {
 }
 
 /// The header of a patch; `None` where it has none, or a damaged one.
-pub(crate) fn read_header(patch: &OwnedFd) -> Option<Header> {
+pub(crate) fn read_header(patch: &OwnedFd) -> Option<PatchHeader> {
     let mut bytes = [0; HEADER_LEN];
     let read = read_at(patch, &mut bytes, 0).ok()?;
-    Header::decode(&bytes).ok().filter(|_| read == HEADER_LEN)
+    PatchHeader::decode(&bytes).ok().filter(|_| read == HEADER_LEN)
 }
 
 /// Puts all pieces into the file. To do so twice is the same as once.
-fn put_into(patch: &OwnedFd, file: &OwnedFd, header: &Header) -> io::Result<()> {
+fn put_into(patch: &OwnedFd, file: &OwnedFd, header: &PatchHeader) -> io::Result<()> {
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "what was to be put into it is damaged");
     let mut buffer = vec![0; READ_BYTES];
     let mut at = HEADER_LEN as u64;

@@ -1,7 +1,7 @@
 use super::*;
 use haul_proto::ids::{EntryId, JobNumber};
 use haul_proto::integrity::FrameLen;
-use haul_proto::wire::limits::FRAME_MIN;
+use haul_proto::limits::FRAME_MIN;
 
 const F: usize = FRAME_MIN as usize;
 
@@ -10,9 +10,9 @@ fn bytes(n: usize, add: usize) -> Vec<u8> {
 }
 
 /// A frame that is to become `new`, of which `old` is there.
-fn in_place(old: &[u8], new: &[u8]) -> (InPlace, DeltaFrame) {
+fn in_place(old: &[u8], new: &[u8]) -> (InPlaceUpdate, DeltaFrame) {
     let frame = FrameLen::new(FRAME_MIN).unwrap();
-    let in_place = InPlace::default();
+    let in_place = InPlaceUpdate::default();
     in_place.keep(vec![(1, blocks::values(frame, 1, old))]);
     let value = frame.hash(3 * F as u64, 1, new);
     let frame = DeltaFrame { job: JobNumber(1), entry: EntryId(0), offset: F as u64, plain: new.len(), value };
@@ -26,8 +26,8 @@ fn blocks_that_stay_are_neither_written_nor_read_again() {
     new[3 * BLOCK..4 * BLOCK].copy_from_slice(&bytes(BLOCK, 77));
     let (place, frame) = in_place(&old, &new);
     let start = F as u64;
-    let old = |at: usize, len| Step::Old { offset: start + at as u64, len };
-    let steps = [old(0, 3 * BLOCK), Step::New(&new[3 * BLOCK..4 * BLOCK]), old(4 * BLOCK, F - 4 * BLOCK)];
+    let old = |at: usize, len| DeltaInstruction::Old { offset: start + at as u64, len };
+    let steps = [old(0, 3 * BLOCK), DeltaInstruction::New(&new[3 * BLOCK..4 * BLOCK]), old(4 * BLOCK, F - 4 * BLOCK)];
     let changes = place.changes(1, &steps, &frame, false).unwrap().unwrap();
     assert_eq!(changes, [(start + 3 * BLOCK as u64, &new[3 * BLOCK..4 * BLOCK])]);
     assert!(place.changes(1, &steps, &frame, false).unwrap().is_none(), "what it was is known once");
@@ -37,13 +37,13 @@ fn blocks_that_stay_are_neither_written_nor_read_again() {
 fn what_is_not_the_frame_and_what_leaves_its_place_changes_nothing() {
     let (old, new) = (bytes(F, 0), bytes(F, 5));
     let start = F as u64;
-    let whole = |offset| [Step::Old { offset, len: F }];
+    let whole = |offset| [DeltaInstruction::Old { offset, len: F }];
     let (place, frame) = in_place(&old, &new);
     assert!(place.changes(1, &whole(start), &frame, false).unwrap().is_none(), "another value");
     for steps in [
         &whole(start + BLOCK as u64)[..],
-        &[Step::New(&new[..7]), Step::Old { offset: start + 7, len: F - 7 }],
-        &[Step::Old { offset: start, len: BLOCK + 1 }, Step::New(&new[BLOCK + 1..])],
+        &[DeltaInstruction::New(&new[..7]), DeltaInstruction::Old { offset: start + 7, len: F - 7 }],
+        &[DeltaInstruction::Old { offset: start, len: BLOCK + 1 }, DeltaInstruction::New(&new[BLOCK + 1..])],
     ] {
         let (place, frame) = in_place(&old, &new);
         assert!(place.changes(1, steps, &frame, false).is_err());
@@ -59,12 +59,12 @@ fn a_patch_can_be_put_in_again_and_damage_is_not() {
     };
     std::fs::write(dir.path().join("file"), bytes(10_000, 0)).unwrap();
     let (patch, file) = (open("patch"), open("file"));
-    let place = InPlace::default();
+    let place = InPlaceUpdate::default();
     let (first, second) = (bytes(4096, 9), bytes(100, 3));
     place.write(&patch, &[(4096, &first), (9000, &second)]).unwrap();
     place.write(&patch, &[(0, &second)]).unwrap();
     let end = place.end.load(Ordering::Relaxed);
-    let header = Header { inode: 1, size: 9100, modified: Stamp::default(), end };
+    let header = PatchHeader { inode: 1, size: 9100, modified: Timestamp::default(), end };
     write_at(&patch, &header.encode(), 0).unwrap();
     assert_eq!(read_header(&patch), Some(header));
     let mut wanted = bytes(10_000, 0);
@@ -76,23 +76,23 @@ fn a_patch_can_be_put_in_again_and_damage_is_not() {
         put_into(&patch, &file, &header).unwrap();
         assert!(std::fs::read(dir.path().join("file")).unwrap() == wanted);
     }
-    let cut = Header { end: end - 1, ..header };
+    let cut = PatchHeader { end: end - 1, ..header };
     assert!(put_into(&patch, &file, &cut).is_err());
-    assert!(put_into(&patch, &file, &Header { size: 9099, ..header }).is_err());
+    assert!(put_into(&patch, &file, &PatchHeader { size: 9099, ..header }).is_err());
 }
 
 #[test]
 fn a_half_changed_file_does_not_stay_as_somebody_elses_newer_one_or_for_its_size() {
     use super::super::removal::tests::Site;
-    use haul_proto::wire::message::Need;
-    use haul_proto::wire::sync::SyncRules;
+    use haul_proto::sync::SyncOptions;
+    use haul_proto::wire::message::TransferNeed;
     use std::os::unix::fs::MetadataExt;
 
-    let size_only = SyncRules { equal: Equal::Size, ..SyncRules::default() };
-    for sync in [SyncRules { update: true, ..SyncRules::default() }, size_only] {
+    let size_only = SyncOptions { equal: EqualityTest::Size, ..SyncOptions::default() };
+    for sync in [SyncOptions { update: true, ..SyncOptions::default() }, size_only] {
         for is_half_changed in [true, false] {
             let mut site = Site::of(&["file"], |request, _| {
-                request.rules.in_the_way = InTheWay::Follow;
+                request.rules.in_the_way = OverwritePolicy::Follow;
                 request.sync = sync.clone();
             });
             site.operand();
@@ -105,9 +105,9 @@ fn a_half_changed_file_does_not_stay_as_somebody_elses_newer_one_or_for_its_size
             let mut pieces = Vec::new();
             append(&mut pieces, 0, b"new!");
             let end = HEADER_LEN as u64 + pieces.len() as u64;
-            let header = Header { inode, size: 4, modified: Stamp::default(), end };
+            let header = PatchHeader { inode, size: 4, modified: Timestamp::default(), end };
             std::fs::write(&patch, [&header.encode()[..], &pieces].concat()).unwrap();
-            let wanted = if is_half_changed { Need::All } else { Need::Nothing };
+            let wanted = if is_half_changed { TransferNeed::All } else { TransferNeed::Nothing };
             assert_eq!(site.file(0, "file"), wanted, "{sync:?}");
             // What was begun is carried out, and compared with the source all the same.
             let content = if is_half_changed { "new!" } else { "neXX" };

@@ -1,7 +1,9 @@
 //! The journal of a partial file, as a file: where it lies, and how frames get into it and out again. What is in it and
 //! what it is worth is `haul_proto::journal`'s.
 
-use haul_proto::journal::{HEADER_BYTES, Header, Record, SLOT_BYTES, decode_slot, encode_slot, slot_offset};
+use haul_proto::journal::{
+    HEADER_BYTES, JournalHeader, JournalRecord, SLOT_BYTES, decode_slot, encode_slot, slot_offset,
+};
 use haul_proto::path::Name;
 use haul_proto::ranges::RangeSet;
 use rustix::fs::{Mode, OFlags, fdatasync, fstat, ftruncate, openat};
@@ -11,12 +13,12 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::file::Spot;
+use super::file::TargetPath;
 use super::temporary::{is_ours, remove_journal, temporary_name};
-use crate::fs::{Dir, Links, Look};
-use crate::io::storage::Access;
+use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::io::storage::FileAccess;
 use crate::io::storage::calls::{read_at, write_at};
-use crate::sys::confine::{Bounds, Rights};
+use crate::sys::confine::{ConfineBounds, ConfineRights};
 
 /// Smaller files have none: what a broken run loses of them is soon sent again.
 pub const JOURNAL_FILE_MIN: u64 = 16 << 20;
@@ -24,14 +26,14 @@ pub const JOURNAL_FILE_MIN: u64 = 16 << 20;
 const SLOTS_AT_A_TIME: u64 = 4096;
 
 /// Where a job's journals lie: beside the partial files, or all in one directory.
-pub struct Journals {
+pub struct JournalLocation {
     wanted: bool,
     directory: Option<Dir>,
 }
 
 /// A name in a directory.
 #[derive(Clone)]
-pub struct Leaf {
+pub struct FileName {
     /// The directory.
     pub dir: Dir,
     /// The name.
@@ -39,28 +41,28 @@ pub struct Leaf {
 }
 
 /// A journal that is open.
-pub struct Journal {
+pub struct OpenJournal {
     file: OwnedFd,
     /// It could not be written: what is in it may be gone on with, but nothing is added.
     broken: AtomicBool,
 }
 
-impl Journals {
+impl JournalLocation {
     /// As the request has it; `directory` is the one for all of them.
     pub fn new(wanted: bool, directory: Option<&Path>) -> io::Result<Self> {
         Ok(Self { wanted, directory: directory.map(Dir::open_root_path).transpose()? })
     }
 
     /// Lets them be kept, where that is not where the data lands.
-    pub fn allow(&self, bounds: &mut Bounds) {
+    pub fn allow(&self, bounds: &mut ConfineBounds) {
         // Without it a broken run begins anew.
         let directory = self.directory.as_ref().and_then(|directory| directory.fd().ok());
-        directory.iter().for_each(|directory| bounds.allow(&**directory, Rights::OwnFiles));
+        directory.iter().for_each(|directory| bounds.allow(&**directory, ConfineRights::OwnFiles));
     }
 
     /// Where the journal of a file of `size` bytes lies; `None` where it is to have none. What an earlier run left in the
     /// place of one that is not wanted is removed: it says nothing of what will be there.
-    pub fn place(&self, spot: &Spot, size: u64) -> Option<Leaf> {
+    pub fn place(&self, spot: &TargetPath, size: u64) -> Option<FileName> {
         if size < JOURNAL_FILE_MIN {
             return None;
         }
@@ -73,22 +75,22 @@ impl Journals {
 
     /// Removes the journal of a file of `size` bytes that is whole already. A run that writes the file anew has made a part
     /// before its journal: then the journal is that run's.
-    pub fn tidy(&self, spot: &Spot, size: u64) {
+    pub fn tidy(&self, spot: &TargetPath, size: u64) {
         let part = temporary_name(&spot.name, b"file");
-        let has_part = || spot.dir.fd().is_ok_and(|dir| Look::at_name(&*dir, &part, Links::Itself).is_ok());
+        let has_part = || spot.dir.fd().is_ok_and(|dir| FileStat::at_name(&*dir, &part, FollowLinks::Itself).is_ok());
         if size >= JOURNAL_FILE_MIN && !has_part() {
             remove_journal(&self.leaf(spot));
         }
     }
 
     /// Where the journal of this file lies, if it has one.
-    pub fn leaf(&self, spot: &Spot) -> Leaf {
+    pub fn leaf(&self, spot: &TargetPath) -> FileName {
         match &self.directory {
-            None => Leaf { dir: spot.dir.clone(), name: journal_name(&[b"file\0", spot.name.as_bytes()]) },
+            None => FileName { dir: spot.dir.clone(), name: journal_name(&[b"file\0", spot.name.as_bytes()]) },
             Some(directory) => {
                 let identity = spot.dir.identity();
                 let (device, inode) = (identity.device.to_le_bytes(), identity.inode.to_le_bytes());
-                Leaf { dir: directory.clone(), name: journal_name(&[&device, &inode, spot.name.as_bytes()]) }
+                FileName { dir: directory.clone(), name: journal_name(&[&device, &inode, spot.name.as_bytes()]) }
             }
         }
     }
@@ -103,9 +105,9 @@ fn journal_name(parts: &[&[u8]]) -> Name {
     Name::reserved(&hasher.finalize().to_hex()[..24], "journal")
 }
 
-impl Journal {
+impl OpenJournal {
     /// A new one; what there was is gone.
-    pub fn create(leaf: &Leaf, header: &Header) -> io::Result<Self> {
+    pub fn create(leaf: &FileName, header: &JournalHeader) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = openat(&*leaf.dir.fd()?, leaf.name.as_bytes(), flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o600))?;
         if !is_ours(&file)? {
@@ -117,8 +119,8 @@ impl Journal {
     }
 
     /// The one that an earlier run left, to be read or gone on with; `None` where there is none that could be one.
-    pub fn open(leaf: &Leaf, access: Access) -> io::Result<Option<(Self, Header)>> {
-        let access = if access == Access::Read { OFlags::RDONLY } else { OFlags::RDWR };
+    pub fn open(leaf: &FileName, access: FileAccess) -> io::Result<Option<(Self, JournalHeader)>> {
+        let access = if access == FileAccess::Read { OFlags::RDONLY } else { OFlags::RDWR };
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match openat(&*leaf.dir.fd()?, leaf.name.as_bytes(), flags, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
@@ -128,12 +130,12 @@ impl Journal {
         if !is_ours(&file)? || read_at(&file, &mut bytes, 0)? < HEADER_BYTES {
             return Ok(None);
         }
-        let header = Header::decode(&bytes).ok();
+        let header = JournalHeader::decode(&bytes).ok();
         Ok(header.map(|header| (Self { file, broken: AtomicBool::new(false) }, header)))
     }
 
     /// Records a frame that is written. A journal that cannot be written is no reason to fail: the frame is there.
-    pub fn record(&self, index: u64, record: &Record) {
+    pub fn record(&self, index: u64, record: &JournalRecord) {
         if self.broken.load(Ordering::Relaxed) {
             return;
         }
@@ -155,7 +157,7 @@ impl Journal {
     }
 
     /// What is recorded of `count` frames from `first` on.
-    pub fn records(&self, first: u64, count: usize) -> io::Result<Vec<Option<Record>>> {
+    pub fn records(&self, first: u64, count: usize) -> io::Result<Vec<Option<JournalRecord>>> {
         let mut bytes = vec![0; count * SLOT_BYTES];
         read_at(&self.file, &mut bytes, slot_offset(first))?;
         let slots = bytes.as_chunks::<SLOT_BYTES>().0.iter();
@@ -186,21 +188,24 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use haul_proto::entry::{FileVersion, Timestamp};
     use haul_proto::integrity::FrameLen;
-    use haul_proto::manifest::{Stamp, Version};
 
     #[test]
     fn what_is_not_ours_alone_is_left_as_it_is() {
         let place = tempfile::tempdir().unwrap();
-        let leaf = Leaf { dir: Dir::open_root(place.path()).unwrap(), name: Name::new(b"journal").unwrap() };
+        let leaf = FileName { dir: Dir::open_root(place.path()).unwrap(), name: Name::new(b"journal").unwrap() };
         std::fs::write(place.path().join("valuable"), "valuable").unwrap();
         std::fs::hard_link(place.path().join("valuable"), place.path().join("journal")).unwrap();
-        let version = Version { device: 1, inode: 2, changed: Stamp::default() };
-        let (modified, frame) = (Stamp::default(), FrameLen::DEFAULT);
-        let header = Header { name: leaf.name.clone(), size: JOURNAL_FILE_MIN, modified, version, frame };
-        assert!(Journal::create(&leaf, &header).is_err());
+        let version = FileVersion { device: 1, inode: 2, changed: Timestamp::default() };
+        let (modified, frame) = (Timestamp::default(), FrameLen::DEFAULT);
+        let header = JournalHeader { name: leaf.name.clone(), size: JOURNAL_FILE_MIN, modified, version, frame };
+        assert!(OpenJournal::create(&leaf, &header).is_err());
         assert_eq!(std::fs::read(place.path().join("valuable")).unwrap(), b"valuable");
         std::fs::remove_file(place.path().join("journal")).unwrap();
-        assert!(Journal::create(&leaf, &header).is_ok() && Journal::open(&leaf, Access::Write).unwrap().is_some());
+        assert!(
+            OpenJournal::create(&leaf, &header).is_ok()
+                && OpenJournal::open(&leaf, FileAccess::Write).unwrap().is_some()
+        );
     }
 }

@@ -7,11 +7,11 @@
 //! - Nothing there: the one operand gets this name.
 //! - A file: the one operand, a file, meets it. A device, FIFO or socket: it is written to.
 
-use haul_proto::filter::{Matcher, Scope};
+use haul_proto::filter::{FilterScope, Matcher};
 use haul_proto::path::{Name, escape};
-use haul_proto::wire::pipe::Pipe;
+use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::report::WorkerMessage;
-use haul_proto::wire::request::{Operand, TargetRequest};
+use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use haul_proto::wire::storage::Fsync;
 use rustix::fs::{FileType, Mode, OFlags};
 use std::ffi::OsStr;
@@ -22,31 +22,31 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::memory;
-use super::sink::Sink;
-use crate::fs::{Dir, Identity, Links, Look, lookup};
-use crate::io::program::Program;
+use super::sink::InOrderSink;
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, lookup};
+use crate::io::program::PipeProgram;
 use crate::job::End;
 use crate::job::display_path::below;
 use crate::metrics::reporter::Reporter;
-use crate::policy::{HostPolicy, Rule};
-use crate::sys::confine::{Bounds, Rights};
+use crate::policy::{HostPolicy, PolicyRule};
+use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 use crate::sys::machine;
 
 /// Where the data lands.
-pub struct Landing {
+pub struct Destination {
     /// How.
-    pub kind: LandingKind,
+    pub kind: DestinationKind,
     /// What stands before the paths of entries when they are shown.
     label: Vec<u8>,
     /// Where the tree that is about to be made is to be remembered.
-    pub memory: Option<memory::Memory>,
+    pub memory: Option<memory::TreeMemory>,
     /// The directory was made in this run, or would be.
     pub is_new: bool,
 }
 
 /// How it lands.
-pub enum LandingKind {
+pub enum DestinationKind {
     /// In this directory, under the operands' own names.
     Into(Dir),
     /// Under this name in this directory.
@@ -56,20 +56,20 @@ pub enum LandingKind {
     /// A device, FIFO or socket, by its path.
     Special(PathBuf),
     /// What is open already, and takes bytes in order.
-    Pipe(Arc<Sink>),
+    Pipe(Arc<InOrderSink>),
     /// In a directory that a dry run would have made.
     Nothing,
 }
 
 /// Why a Request cannot be carried out.
-pub struct Refused {
+pub struct RefusedRequest {
     /// Whether the user's words are at fault.
     pub usage: bool,
     /// What, and what to do.
     pub text: String,
 }
 
-impl Refused {
+impl RefusedRequest {
     /// The user's words are at fault.
     pub fn usage(text: String) -> Self {
         Self { usage: true, text }
@@ -80,7 +80,7 @@ impl Refused {
     }
 }
 
-impl Landing {
+impl Destination {
     /// A path below the landing, as it is shown.
     pub fn path(&self, relative: &[u8]) -> Vec<u8> {
         below(&self.label, relative)
@@ -89,8 +89,8 @@ impl Landing {
     /// The directory in which it lands; `None` where it goes into a device, FIFO or socket.
     pub fn dir(&self) -> Option<&Dir> {
         match &self.kind {
-            LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => Some(dir),
-            LandingKind::Special(_) | LandingKind::Pipe(_) | LandingKind::Nothing => None,
+            DestinationKind::Into(dir) | DestinationKind::As(dir, _) | DestinationKind::Contents(dir) => Some(dir),
+            DestinationKind::Special(_) | DestinationKind::Pipe(_) | DestinationKind::Nothing => None,
         }
     }
 
@@ -105,37 +105,37 @@ impl Landing {
     pub fn root<'r>(&self, request: &'r TargetRequest) -> &'r Path {
         let path = Path::new(OsStr::from_bytes(&request.path));
         match &self.kind {
-            LandingKind::As(..) => path.parent().unwrap_or(path),
+            DestinationKind::As(..) => path.parent().unwrap_or(path),
             _ => path,
         }
     }
 
     /// What is written to, if that was open before anything was offered.
-    pub fn sink(&self) -> Option<&Sink> {
+    pub fn sink(&self) -> Option<&InOrderSink> {
         match &self.kind {
-            LandingKind::Pipe(sink) => Some(sink),
+            DestinationKind::Pipe(sink) => Some(sink),
             _ => None,
         }
     }
 
     /// What has gone into a program is not all: it is ended.
     pub fn abandon(&self) {
-        self.sink().into_iter().for_each(Sink::abandon);
+        self.sink().into_iter().for_each(InOrderSink::abandon);
     }
 
     /// Lets all of it be written, or whatever else these `rights` are.
-    pub fn allow(&self, bounds: &mut Bounds, rights: Rights) {
+    pub fn allow(&self, bounds: &mut ConfineBounds, rights: ConfineRights) {
         // What cannot be opened is reported when something is to go there.
         match &self.kind {
-            LandingKind::Into(dir) | LandingKind::As(dir, _) | LandingKind::Contents(dir) => {
+            DestinationKind::Into(dir) | DestinationKind::As(dir, _) | DestinationKind::Contents(dir) => {
                 drop(dir.fd().map(|fd| bounds.allow(&*fd, rights)));
             }
-            LandingKind::Pipe(_) | LandingKind::Nothing => {}
-            LandingKind::Special(path) => {
+            DestinationKind::Pipe(_) | DestinationKind::Nothing => {}
+            DestinationKind::Special(path) => {
                 let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
-                let found = handle.and_then(|handle| Some((Look::at_fd(&handle).ok()?, handle)));
+                let found = handle.and_then(|handle| Some((FileStat::at_fd(&handle).ok()?, handle)));
                 if let Some((look, handle)) = found.filter(|(look, _)| look.is_special()) {
-                    bounds.allow(handle, Rights::WriteSpecial);
+                    bounds.allow(handle, ConfineRights::WriteSpecial);
                     if look.kind == FileType::Socket {
                         bounds.allow_local_sockets();
                     }
@@ -148,7 +148,7 @@ impl Landing {
 
 /// How many directories are made for the data to land in.
 pub fn missing_directories(request: &TargetRequest) -> u64 {
-    if request.sync.is_dry || request.pipe != Pipe::No || !(request.make_directory || is_made_by_sync(request)) {
+    if request.sync.is_dry || request.pipe != PipeKind::No || !(request.make_directory || is_made_by_sync(request)) {
         return 0;
     }
     missing_at(Path::new(OsStr::from_bytes(&request.path)))
@@ -161,14 +161,23 @@ pub fn missing_at(path: &Path) -> u64 {
 }
 
 /// Finds out where the data lands.
-pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Reporter) -> Result<Landing, Refused> {
+pub fn find(
+    request: &TargetRequest,
+    state_dir: Option<&Path>,
+    reporter: &Reporter,
+) -> Result<Destination, RefusedRequest> {
     let typed = if request.path.is_empty() { &b"."[..] } else { &request.path[..] };
     let path = Path::new(OsStr::from_bytes(typed));
     let is_new = request.make_directory || is_made_by_sync(request);
     if is_new && matches!(lookup::stat(path), Err(rustix::io::Errno::NOENT)) {
         refuse_nesting_in_nothing(request, path)?;
         if request.sync.is_dry {
-            return Ok(Landing { kind: LandingKind::Nothing, label: typed.to_vec(), memory: None, is_new: true });
+            return Ok(Destination {
+                kind: DestinationKind::Nothing,
+                label: typed.to_vec(),
+                memory: None,
+                is_new: true,
+            });
         }
         let made = match request.make_directory {
             true => make_directories(path, request.fsync),
@@ -178,14 +187,14 @@ pub fn find(request: &TargetRequest, state_dir: Option<&Path>, reporter: &Report
             io::ErrorKind::NotFound => no_directory(path.parent().unwrap_or(path)),
             _ => cannot(typed, &error),
         })?;
-        let look = Look::from(&lookup::stat(path).map_err(|error| cannot(typed, &error.into()))?);
+        let look = FileStat::from(&lookup::stat(path).map_err(|error| cannot(typed, &error.into()))?);
         let landing = onto_existing(request, path, &look, state_dir)?;
-        return Ok(Landing { is_new: true, ..landing });
+        return Ok(Destination { is_new: true, ..landing });
     }
     match lookup::stat(path) {
-        Ok(stat) => onto_existing(request, path, &Look::from(&stat), state_dir),
+        Ok(stat) => onto_existing(request, path, &FileStat::from(&stat), state_dir),
         Err(rustix::io::Errno::NOENT) if request.compare.is_some() => {
-            Err(Refused::failed(format!("{} does not exist: there is nothing to compare with", escape(typed))))
+            Err(RefusedRequest::failed(format!("{} does not exist: there is nothing to compare with", escape(typed))))
         }
         Err(rustix::io::Errno::NOENT) => onto_nothing(request, path, state_dir, reporter),
         Err(error) => Err(cannot(typed, &error.into())),
@@ -197,34 +206,40 @@ pub fn pipe(
     request: &TargetRequest,
     standard_output: Option<OwnedFd>,
     policy: &HostPolicy,
-) -> Result<Landing, Refused> {
-    let [Operand { directory: false, .. }] = &request.operands[..] else {
-        return Err(Refused::usage("only one file, or what a pipe brings, can go into a pipe\nfor more, pipe tar's output into haul: tar -cf - tree | haul - ...".into()));
+) -> Result<Destination, RefusedRequest> {
+    let [TargetOperand { directory: false, .. }] = &request.operands[..] else {
+        return Err(RefusedRequest::usage("only one file, or what a pipe brings, can go into a pipe\nfor more, pipe tar's output into haul: tar -cf - tree | haul - ...".into()));
     };
     let path = Path::new(OsStr::from_bytes(&request.path));
-    let is_special = || lookup::stat(path).is_ok_and(|found| Look::from(&found).is_special());
+    let is_special = || lookup::stat(path).is_ok_and(|found| FileStat::from(&found).is_special());
     let sink = match request.pipe {
-        Pipe::Standard => {
+        PipeKind::Standard => {
             let output = standard_output.ok_or("standard output cannot be written to on another host");
-            Ok(Sink::new(output.map_err(|text| Refused::failed(text.into()))?, None))
+            Ok(InOrderSink::new(output.map_err(|text| RefusedRequest::failed(text.into()))?, None))
         }
         _ if is_special() => {
-            let (kind, label) = (LandingKind::Special(path.into()), request.path.clone());
-            return Ok(Landing { kind, label, memory: None, is_new: false });
+            let (kind, label) = (DestinationKind::Special(path.into()), request.path.clone());
+            return Ok(Destination { kind, label, memory: None, is_new: false });
         }
-        Pipe::Growing(_) => return Err(Refused::usage("a target does not grow by itself".into())),
-        Pipe::Named | Pipe::No => {
-            policy.check(Rule::NoPrograms).map_err(Refused::failed)?;
-            Program::start(End::Target, &request.path).map(|(program, reads)| Sink::new(reads, Some(program)))
+        PipeKind::Growing(_) => return Err(RefusedRequest::usage("a target does not grow by itself".into())),
+        PipeKind::Named | PipeKind::No => {
+            policy.check(PolicyRule::NoPrograms).map_err(RefusedRequest::failed)?;
+            PipeProgram::start(End::Target, &request.path)
+                .map(|(program, reads)| InOrderSink::new(reads, Some(program)))
         }
     };
     let pipe = sink.map_err(|error| cannot(&request.path, &error))?;
-    Ok(Landing { kind: LandingKind::Pipe(Arc::new(pipe)), label: request.path.clone(), memory: None, is_new: false })
+    Ok(Destination {
+        kind: DestinationKind::Pipe(Arc::new(pipe)),
+        label: request.path.clone(),
+        memory: None,
+        is_new: false,
+    })
 }
 
 /// Whether a sync makes the directory that everything goes into: not for one file, which may get another name.
 fn is_made_by_sync(request: &TargetRequest) -> bool {
-    let is_directory = !matches!(&request.operands[..], [Operand { directory: false, .. }]);
+    let is_directory = !matches!(&request.operands[..], [TargetOperand { directory: false, .. }]);
     request.sync.into && request.compare.is_none() && (is_directory || request.path.ends_with(b"/"))
 }
 
@@ -255,14 +270,14 @@ fn sync_above(path: &Path, fsync: Fsync) -> io::Result<()> {
 fn onto_existing(
     request: &TargetRequest,
     path: &Path,
-    look: &Look,
+    look: &FileStat,
     state_dir: Option<&Path>,
-) -> Result<Landing, Refused> {
+) -> Result<Destination, RefusedRequest> {
     let shown = escape(path.as_os_str().as_bytes());
     if look.kind == FileType::Directory {
         let dir = Dir::open_root(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
-        if let [Operand { directory: false, name: None, .. }] = &request.operands[..] {
-            return Err(Refused::usage(format!(
+        if let [TargetOperand { directory: false, name: None, .. }] = &request.operands[..] {
+            return Err(RefusedRequest::usage(format!(
                 "{shown} is a directory, and what comes out of a pipe has no name\nname the file that it is to be there"
             )));
         }
@@ -271,28 +286,32 @@ fn onto_existing(
         return Ok(into_directory(request, dir, path, look.identity, state_dir));
     }
     let [operand] = &request.operands[..] else {
-        return Err(Refused::usage(format!(
+        return Err(RefusedRequest::usage(format!(
             "{shown} is not a directory\nseveral sources need a directory as their target"
         )));
     };
     if goes_below(request) {
-        return Err(Refused::usage(format!("{shown} is not a directory\n-d needs a directory as the target")));
+        return Err(RefusedRequest::usage(format!("{shown} is not a directory\n-d needs a directory as the target")));
     }
     if operand.directory && request.compare.is_some() {
-        return Err(Refused::failed(format!("{shown} is not a directory, and the source is one")));
+        return Err(RefusedRequest::failed(format!("{shown} is not a directory, and the source is one")));
     }
     if operand.directory {
-        return Err(Refused::failed(format!("{shown} is not a directory, and a directory can only go into one")));
+        return Err(RefusedRequest::failed(format!(
+            "{shown} is not a directory, and a directory can only go into one"
+        )));
     }
     if look.kind != FileType::RegularFile && request.compare.is_some() {
-        return Err(Refused::failed(format!("{shown} is a device, FIFO or socket: there is nothing to compare with")));
+        return Err(RefusedRequest::failed(format!(
+            "{shown} is a device, FIFO or socket: there is nothing to compare with"
+        )));
     }
     if look.kind != FileType::RegularFile && lookup::is_confined() {
-        return Err(Refused::usage(format!("{shown} is a device, FIFO or socket: a server writes to none")));
+        return Err(RefusedRequest::usage(format!("{shown} is a device, FIFO or socket: a server writes to none")));
     }
     if look.kind != FileType::RegularFile {
-        return Ok(Landing {
-            kind: LandingKind::Special(path.into()),
+        return Ok(Destination {
+            kind: DestinationKind::Special(path.into()),
             label: path.as_os_str().as_bytes().into(),
             memory: None,
             is_new: false,
@@ -313,21 +332,21 @@ fn into_directory(
     request: &TargetRequest,
     dir: Dir,
     path: &Path,
-    identity: Identity,
+    identity: FileIdentity,
     state_dir: Option<&Path>,
-) -> Landing {
+) -> Destination {
     let label = path.as_os_str().as_bytes().to_vec();
     let goes_on = match &request.operands[..] {
         _ if goes_below(request) => false,
-        [Operand { directory: true, name: Some(_), .. }] if request.sync.into => false,
-        [Operand { directory: true, name: Some(_), .. }] => {
+        [TargetOperand { directory: true, name: Some(_), .. }] if request.sync.into => false,
+        [TargetOperand { directory: true, name: Some(_), .. }] => {
             request.own_tree || memory::made_by(state_dir, path, identity, &request.origin)
         }
-        [Operand { directory: true, name: None, .. }] => true,
+        [TargetOperand { directory: true, name: None, .. }] => true,
         _ => false,
     };
-    let kind = if goes_on { LandingKind::Contents(dir) } else { LandingKind::Into(dir) };
-    Landing { kind, label, memory: None, is_new: false }
+    let kind = if goes_on { DestinationKind::Contents(dir) } else { DestinationKind::Into(dir) };
+    Destination { kind, label, memory: None, is_new: false }
 }
 
 fn onto_nothing(
@@ -335,33 +354,33 @@ fn onto_nothing(
     path: &Path,
     state_dir: Option<&Path>,
     reporter: &Reporter,
-) -> Result<Landing, Refused> {
+) -> Result<Destination, RefusedRequest> {
     let bytes = path.as_os_str().as_bytes();
     let shown = escape(bytes);
     let [operand] = &request.operands[..] else {
         let text =
             format!("{shown} does not exist\nseveral sources need a directory as their target; --mkdir makes it");
-        return Err(Refused::usage(text));
+        return Err(RefusedRequest::usage(text));
     };
     if goes_below(request) {
         let text = format!("{shown} does not exist\n-d needs a directory as the target; --mkdir makes it");
-        return Err(Refused::usage(text));
+        return Err(RefusedRequest::usage(text));
     }
     if rustix::fs::lstat(path).is_ok() {
-        return Err(Refused::failed(format!(
+        return Err(RefusedRequest::failed(format!(
             "{shown} is a symbolic link to something that does not exist\nremove the link, or name another target"
         )));
     }
     if bytes.ends_with(b"/") && !operand.directory {
-        return Err(Refused::failed(format!("the directory {shown} does not exist\n--mkdir makes it")));
+        return Err(RefusedRequest::failed(format!("the directory {shown} does not exist\n--mkdir makes it")));
     }
     let mut landing = under_new_name(path)?;
     if operand.directory {
-        if let LandingKind::As(parent, _) = &landing.kind {
+        if let DestinationKind::As(parent, _) = &landing.kind {
             refuse_nesting(request, parent, path)?;
         }
         landing.label = bytes.into();
-        landing.memory = memory::Memory::of(state_dir, path, request.origin);
+        landing.memory = memory::TreeMemory::of(state_dir, path, request.origin);
         if landing.memory.is_none() {
             reporter.send(&cannot_remember(&landing));
         }
@@ -370,7 +389,7 @@ fn onto_nothing(
 }
 
 /// Said where a tree cannot be remembered.
-pub fn cannot_remember(landing: &Landing) -> WorkerMessage {
+pub fn cannot_remember(landing: &Destination) -> WorkerMessage {
     let shown = escape(&landing.label);
     let text =
         format!("{shown} cannot be remembered as made from this source: a rerun will copy into it, not go on with it");
@@ -378,10 +397,13 @@ pub fn cannot_remember(landing: &Landing) -> WorkerMessage {
 }
 
 /// The name that `path` ends in, in the directory before it.
-fn under_new_name(path: &Path) -> Result<Landing, Refused> {
+fn under_new_name(path: &Path) -> Result<Destination, RefusedRequest> {
     let name = path.file_name().and_then(|name| Name::new(name.as_bytes()).ok());
     let name = name.ok_or_else(|| {
-        Refused::failed(format!("{} does not end in a name that a file can have", escape(path.as_os_str().as_bytes())))
+        RefusedRequest::failed(format!(
+            "{} does not end in a name that a file can have",
+            escape(path.as_os_str().as_bytes())
+        ))
     })?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = Dir::open_root(parent).map_err(|error| match error.kind() {
@@ -389,15 +411,18 @@ fn under_new_name(path: &Path) -> Result<Landing, Refused> {
         _ => cannot(parent.as_os_str().as_bytes(), &error),
     })?;
     let label = path.parent().map_or_else(Vec::new, |parent| parent.as_os_str().to_owned().into_vec());
-    Ok(Landing { kind: LandingKind::As(dir, name), label, memory: None, is_new: false })
+    Ok(Destination { kind: DestinationKind::As(dir, name), label, memory: None, is_new: false })
 }
 
-fn no_directory(path: &Path) -> Refused {
-    Refused::failed(format!("the directory {} does not exist\n--mkdir makes it", escape(path.as_os_str().as_bytes())))
+fn no_directory(path: &Path) -> RefusedRequest {
+    RefusedRequest::failed(format!(
+        "the directory {} does not exist\n--mkdir makes it",
+        escape(path.as_os_str().as_bytes())
+    ))
 }
 
 /// Nothing is copied onto itself, neither by its own name nor by that of the directory that it is in.
-fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), Refused> {
+fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), RefusedRequest> {
     if request.source_boot != machine::boot_id() {
         return Ok(());
     }
@@ -407,7 +432,9 @@ fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), 
         // What is missing, or no directory, cannot be where the source is.
         let Ok(dir) = names.iter().try_fold(dir.clone(), |dir, name| dir.child(name)) else { continue };
         let fd = dir.fd().map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
-        if Look::at_name(&*fd, name, Links::Itself).is_ok_and(|look| is_source(request, operand, look.identity)) {
+        if FileStat::at_name(&*fd, name, FollowLinks::Itself)
+            .is_ok_and(|look| is_source(request, operand, look.identity))
+        {
             return Err(itself(&below(path.as_os_str().as_bytes(), &dir.path_of(name.as_bytes()))));
         }
     }
@@ -419,31 +446,31 @@ fn goes_below(request: &TargetRequest) -> bool {
     !request.rules.below.is_empty()
 }
 
-fn is_source(request: &TargetRequest, operand: &Operand, found: Identity) -> bool {
+fn is_source(request: &TargetRequest, operand: &TargetOperand, found: FileIdentity) -> bool {
     request.source_boot == machine::boot_id() && (operand.device, operand.inode) == (found.device, found.inode)
 }
 
-fn itself(path: &[u8]) -> Refused {
-    Refused::usage(format!("{} is the source itself\nname another target", escape(path)))
+fn itself(path: &[u8]) -> RefusedRequest {
+    RefusedRequest::usage(format!("{} is the source itself\nname another target", escape(path)))
 }
 
 /// A directory is not copied into itself: that would never end. Where the filters leave the target out, the source does
 /// not look into it.
-fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result<(), Refused> {
+fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result<(), RefusedRequest> {
     if request.source_boot != machine::boot_id() {
         return Ok(());
     }
-    let sources: Vec<Identity> = request
+    let sources: Vec<FileIdentity> = request
         .operands
         .iter()
         .filter(|operand| operand.directory)
-        .map(|operand| Identity { device: operand.device, inode: operand.inode })
+        .map(|operand| FileIdentity { device: operand.device, inode: operand.inode })
         .collect();
     let inside = ancestors(landing).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
     match inside.iter().find(|identity| sources.contains(identity)) {
         None => Ok(()),
         Some(_) if is_filtered(request, &sources, path) => Ok(()),
-        Some(_) => Err(Refused::usage(format!(
+        Some(_) => Err(RefusedRequest::usage(format!(
             "{} lies inside the source: a directory cannot be copied into itself\nname another target, or leave it out of the source (--exclude)",
             escape(path.as_os_str().as_bytes())
         ))),
@@ -452,7 +479,7 @@ fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result
 
 /// Whether the patterns of the Request leave out the target, or a directory between it and the source that it lies in.
 /// Symbolic links in `path` are resolved; its last components need not exist.
-fn is_filtered(request: &TargetRequest, sources: &[Identity], path: &Path) -> bool {
+fn is_filtered(request: &TargetRequest, sources: &[FileIdentity], path: &Path) -> bool {
     if lookup::is_confined() {
         return false;
     }
@@ -464,13 +491,13 @@ fn is_filtered(request: &TargetRequest, sources: &[Identity], path: &Path) -> bo
     nesting.peek().is_some()
         && nesting.all(|source| {
             let names = whole.strip_prefix(source).ok().into_iter().flat_map(Path::components);
-            let mut scope = Arc::new(Scope::operand(Vec::new()));
+            let mut scope = Arc::new(FilterScope::operand(Vec::new()));
             for name in names {
                 let Ok(name) = Name::new(name.as_os_str().as_bytes()) else { return false };
                 if matcher.leaves_out(&scope, name.as_bytes(), true) {
                     return true;
                 }
-                scope = Arc::new(Scope::below(scope, name, Vec::new()));
+                scope = Arc::new(FilterScope::below(scope, name, Vec::new()));
             }
             false
         })
@@ -486,7 +513,7 @@ fn resolved(path: &Path) -> Option<PathBuf> {
 }
 
 /// The same of a directory that is about to be made.
-fn refuse_nesting_in_nothing(request: &TargetRequest, path: &Path) -> Result<(), Refused> {
+fn refuse_nesting_in_nothing(request: &TargetRequest, path: &Path) -> Result<(), RefusedRequest> {
     // Confined, a path begins in the working directory, and so does the search.
     let whole = if lookup::is_confined() { Ok(Path::new(".").join(path)) } else { std::path::absolute(path) };
     let whole = whole.map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
@@ -495,13 +522,13 @@ fn refuse_nesting_in_nothing(request: &TargetRequest, path: &Path) -> Result<(),
 }
 
 /// This directory and all above it.
-fn ancestors(dir: &Dir) -> io::Result<Vec<Identity>> {
+fn ancestors(dir: &Dir) -> io::Result<Vec<FileIdentity>> {
     use rustix::fs::{Mode, OFlags, openat};
     let mut found = vec![dir.identity()];
     let mut at = dir.fd()?;
     loop {
         let up = openat(&*at, c"..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let identity = Look::at_fd(&up)?.identity;
+        let identity = FileStat::at_fd(&up)?.identity;
         if found.last() == Some(&identity) {
             return Ok(found);
         }
@@ -510,19 +537,19 @@ fn ancestors(dir: &Dir) -> io::Result<Vec<Identity>> {
     }
 }
 
-fn cannot(path: &[u8], error: &io::Error) -> Refused {
-    Refused::failed(format!("{}: {}", escape(path), describe(error)))
+fn cannot(path: &[u8], error: &io::Error) -> RefusedRequest {
+    RefusedRequest::failed(format!("{}: {}", escape(path), describe(error)))
 }
 
-impl super::Target {
+impl super::TargetReceiver {
     /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
     pub fn begins_tree(&self) -> bool {
-        let is_directory = matches!(&self.request.operands[..], [Operand { directory: true, .. }]);
-        is_directory && matches!(self.landing.kind, LandingKind::As(..))
+        let is_directory = matches!(&self.request.operands[..], [TargetOperand { directory: true, .. }]);
+        is_directory && matches!(self.landing.kind, DestinationKind::As(..))
     }
 
     /// Which directory the data lands in; `None` where it goes into a device, FIFO or socket.
-    pub fn landing_identity(&self) -> Option<Identity> {
+    pub fn landing_identity(&self) -> Option<FileIdentity> {
         self.landing.dir().map(Dir::identity)
     }
 }

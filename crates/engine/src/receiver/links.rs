@@ -1,28 +1,29 @@
 //! Files with several names: the first name that is offered stands for the file, and the others are made when it has
 //! it. Of each such file it is remembered where it is, until all its names have come.
 
+use haul_proto::entry::EntryKind;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation};
+use haul_proto::error::ProtocolError;
+use haul_proto::hard_links::LinkedBytes;
 use haul_proto::ids::{ByEntry, EntryId};
-use haul_proto::linked::LinkedBytes;
-use haul_proto::manifest::{Entry, Kind, Place};
-use haul_proto::need::{Decision, Existing, decide};
+use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, decide};
 use haul_proto::path::Name;
-use haul_proto::session::target::{self, Answer, Parent};
-use haul_proto::wire::difference::What;
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::session::step::{EntryAnswer, ParentDirectory};
+use haul_proto::session::target;
 use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-use super::examine::Position;
+use super::examine::EntryPosition;
 use super::first_names::{FirstName, FirstNames};
 use super::spelling::OTHER_SPELLING;
-use super::standing::Standing;
+use super::standing::ExistingStat;
 use super::temporary::make_temporary;
-use super::{Item, Target};
-use crate::fs::{Dir, Links, Look};
-use crate::policy::audit::Action;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::policy::audit::AuditAction;
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
@@ -35,28 +36,28 @@ const NOT_ALLOWED: &str = "a hard link into another directory is not allowed her
 
 /// Files of which more names may come.
 #[derive(Default)]
-pub struct HardLinks(Mutex<Table>);
+pub struct HardLinks(Mutex<LinkTable>);
 
 #[derive(Default)]
-struct Table {
+struct LinkTable {
     /// What they count, and the directories that they are in.
     bytes: LinkedBytes<Dir>,
     files: FirstNames,
     /// The directories of files that count no more: on their way, or in the Offer in hand.
     ending: ByEntry<Dir>,
     /// Names that wait for a file that is on its way, by its entry.
-    waiting: ByEntry<Vec<Other>>,
+    waiting: ByEntry<Vec<OtherLinkName>>,
     /// Files that were offered anew: what they are called now, and were at first.
     again: ByEntry<EntryId>,
 }
 
-/// A file that is on its way; otherwise, the state is that of its [`Outcome`].
+/// A file that is on its way; otherwise, the state is that of its [`LinkOutcome`].
 const GROWING: u8 = 0;
 
 /// What came of a file with several names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Outcome {
+pub(super) enum LinkOutcome {
     /// It has its name.
     There = GROWING + 1,
     /// A dry run would make it or replace what stands there: no other name at the target is one of it.
@@ -68,7 +69,7 @@ pub(super) enum Outcome {
 }
 
 /// Another name of a file.
-pub struct Other {
+pub struct OtherLinkName {
     entry: EntryId,
     dir: Dir,
     name: Name,
@@ -78,51 +79,53 @@ pub struct Other {
 }
 
 /// What is to be done about another name.
-enum Next {
+enum LinkStep {
     /// It waits.
     Nothing,
-    Make(Other, Dir, Name, Outcome),
-    Fail(Other),
+    Make(OtherLinkName, Dir, Name, LinkOutcome),
+    Fail(OtherLinkName),
     /// What it would be made a name of is another file.
-    LeaveOrFail(Other),
+    LeaveOrFail(OtherLinkName),
 }
 
-impl Outcome {
+impl LinkOutcome {
     /// Of a file in this state; `None` where it is on its way.
     fn of(state: u8) -> Option<Self> {
         [Self::There, Self::WouldBeNew, Self::Failed, Self::Another].into_iter().find(|outcome| *outcome as u8 == state)
     }
 }
 
-impl Next {
+impl LinkStep {
     /// Of a name of this file.
-    fn of(outcome: Outcome, other: Other, first: Option<(Dir, Name)>) -> Self {
+    fn of(outcome: LinkOutcome, other: OtherLinkName, first: Option<(Dir, Name)>) -> Self {
         match (outcome, first) {
-            (Outcome::There | Outcome::WouldBeNew, Some((dir, name))) => Self::Make(other, dir, name, outcome),
-            (Outcome::Another, Some(_)) => Self::LeaveOrFail(other),
+            (LinkOutcome::There | LinkOutcome::WouldBeNew, Some((dir, name))) => Self::Make(other, dir, name, outcome),
+            (LinkOutcome::Another, Some(_)) => Self::LeaveOrFail(other),
             _ => Self::Fail(other),
         }
     }
 }
 
-impl Table {
+impl LinkTable {
     /// Counts the files and names of an Offer.
     fn count(
         &mut self,
         first: EntryId,
         entries: &[Entry],
-        machine: &target::Target<Item>,
-    ) -> Result<(), ProtocolFault> {
+        machine: &target::TargetSession<ReceiverEntry>,
+    ) -> Result<(), ProtocolError> {
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
-            if let Kind::HardLink { to, .. } = entry.kind {
+            if let EntryContent::HardLink { to, .. } = entry.kind {
                 self.count_name(to);
             }
-            let (Some(left), Place::Child { parent, name }) = (entry.further_names(), &entry.place) else { continue };
-            if !matches!(entry.kind, Kind::File { .. }) {
+            let (Some(left), EntryLocation::Child { parent, name }) = (entry.further_names(), &entry.place) else {
+                continue;
+            };
+            if !matches!(entry.kind, EntryContent::File { .. }) {
                 continue;
             }
             if !self.bytes.add(name.as_bytes().len(), machine.directories_from(*parent)) {
-                return Err(ProtocolFault::OverLimit("files of which more names may come"));
+                return Err(ProtocolError::OverLimit("files of which more names may come"));
             }
             let left = u32::try_from(left).unwrap_or(u32::MAX);
             self.files.add(id, &FirstName { parent: *parent, left, due: 0, state: GROWING, name: name.clone() });
@@ -161,19 +164,19 @@ impl Table {
     }
 
     /// Another name of the file that was offered as `to`.
-    fn add(&mut self, to: EntryId, other: Other) -> Next {
-        let Some(first) = self.files.get(to) else { return Next::Fail(other) };
-        match Outcome::of(first.state) {
-            Some(outcome) => Next::of(outcome, other, self.place(to)),
+    fn add(&mut self, to: EntryId, other: OtherLinkName) -> LinkStep {
+        let Some(first) = self.files.get(to) else { return LinkStep::Fail(other) };
+        match LinkOutcome::of(first.state) {
+            Some(outcome) => LinkStep::of(outcome, other, self.place(to)),
             None => {
                 self.waiting.entry(to).or_default().push(other);
-                Next::Nothing
+                LinkStep::Nothing
             }
         }
     }
 
     /// An entry is settled. What waited for it is to be seen to.
-    fn settled(&mut self, entry: EntryId, outcome: Outcome) -> Vec<Next> {
+    fn settled(&mut self, entry: EntryId, outcome: LinkOutcome) -> Vec<LinkStep> {
         let key = self.again.remove(&entry).unwrap_or(entry);
         let was_growing = |first: &mut FirstName| {
             let was_growing = first.state == GROWING;
@@ -187,7 +190,7 @@ impl Table {
         }
         let (waiting, place) = (self.waiting.remove(&key).unwrap_or_default(), self.place(key));
         self.forget_if_over(key);
-        waiting.into_iter().map(|other| Next::of(outcome, other, place.clone())).collect()
+        waiting.into_iter().map(|other| LinkStep::of(outcome, other, place.clone())).collect()
     }
 
     /// A name that was counted was seen to.
@@ -205,10 +208,10 @@ impl Table {
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// Counts the files of an Offer of which more names may come, and names of such files. To be called before they are
     /// answered.
-    pub(super) fn count_links(&self, first: EntryId, entries: &[Entry]) -> Result<(), ProtocolFault> {
+    pub(super) fn count_links(&self, first: EntryId, entries: &[Entry]) -> Result<(), ProtocolError> {
         if !self.request.kept.hard_links {
             return Ok(());
         }
@@ -218,7 +221,7 @@ impl Target {
 
     /// Remembers where a file is of which more names may come. To be called before it is answered.
     pub(super) fn expect_links(&self, entry: EntryId, offered: &Entry) {
-        if let Place::Again(old) = offered.place {
+        if let EntryLocation::Again(old) = offered.place {
             let mut table = lock(&self.hard_links.0);
             let first = table.again.remove(&old).unwrap_or(old);
             if table.files.get(first).is_some() {
@@ -239,7 +242,7 @@ impl Target {
         }
         if self.compares() {
             // Nothing is made: nothing waits.
-            table.settled(entry, Outcome::There);
+            table.settled(entry, LinkOutcome::There);
         }
     }
 
@@ -251,18 +254,18 @@ impl Target {
     /// The names of an Offer were seen to.
     pub(super) fn links_seen_to(&self, entries: &[Entry]) {
         for entry in entries {
-            if let Kind::HardLink { to, .. } = entry.kind {
+            if let EntryContent::HardLink { to, .. } = entry.kind {
                 lock(&self.hard_links.0).seen_to(to);
             }
         }
     }
 
     /// Where a child goes, and whether nothing can be there.
-    fn place_of_child(&self, place: &Place) -> Option<(Dir, Name, bool)> {
-        let Place::Child { name, .. } = place else { return None };
+    fn place_of_child(&self, place: &EntryLocation) -> Option<(Dir, Name, bool)> {
+        let EntryLocation::Child { name, .. } = place else { return None };
         match self.lock().machine.parent(place) {
-            Parent::Open(parent) => match &*parent {
-                Item::Directory { dir, fresh, .. } => Some((dir.clone(), name.clone(), *fresh)),
+            ParentDirectory::Open(parent) => match &*parent {
+                ReceiverEntry::Directory { dir, fresh, .. } => Some((dir.clone(), name.clone(), *fresh)),
                 _ => None,
             },
             _ => None,
@@ -270,31 +273,35 @@ impl Target {
     }
 
     /// Answers another name of a file; with what is to be made, once that is answered.
-    pub(super) fn answer_link(&self, entry: EntryId, offered: &Entry) -> (Answer<Item>, Option<Other>) {
+    pub(super) fn answer_link(
+        &self,
+        entry: EntryId,
+        offered: &Entry,
+    ) -> (EntryAnswer<ReceiverEntry>, Option<OtherLinkName>) {
         match self.place_of_child(&offered.place) {
-            Some((_, name, _)) if name.is_reserved() => (Answer::Refused, None),
+            Some((_, name, _)) if name.is_reserved() => (EntryAnswer::Refused, None),
             Some((dir, name, fresh)) => {
-                let other = Other { entry, dir, name, fresh, offered: offered.clone() };
-                (Answer::Needed(Arc::new(Item::HardLink)), Some(other))
+                let other = OtherLinkName { entry, dir, name, fresh, offered: offered.clone() };
+                (EntryAnswer::Needed(Arc::new(ReceiverEntry::HardLink)), Some(other))
             }
-            None => (Answer::Refused, None),
+            None => (EntryAnswer::Refused, None),
         }
     }
 
     /// Makes another name of a file, now or when the file is there.
-    pub(super) fn link(&self, other: Other) {
-        let Kind::HardLink { to, .. } = other.offered.kind else { return };
+    pub(super) fn link(&self, other: OtherLinkName) {
+        let EntryContent::HardLink { to, .. } = other.offered.kind else { return };
         let next = lock(&self.hard_links.0).add(to, other);
         self.make_links(vec![next]);
     }
 
     /// An entry is settled: names that waited for it are made.
     pub(super) fn settle_links(&self, entry: EntryId, done: bool) {
-        self.settle_links_as(entry, if done { Outcome::There } else { Outcome::Failed });
+        self.settle_links_as(entry, if done { LinkOutcome::There } else { LinkOutcome::Failed });
     }
 
     /// The same of a file of which it is known what stands at its name.
-    pub(super) fn settle_links_as(&self, entry: EntryId, outcome: Outcome) {
+    pub(super) fn settle_links_as(&self, entry: EntryId, outcome: LinkOutcome) {
         if !self.request.kept.hard_links {
             return;
         }
@@ -304,23 +311,26 @@ impl Target {
 
     /// Whether something else than an offered file stands at its name, and stays: of that, no other name is made.
     pub(super) fn stays_another(&self, entry: &Entry) -> bool {
-        let (Kind::File { size }, Some(_)) = (&entry.kind, entry.further_names()) else { return false };
+        let (EntryContent::File { size }, Some(_)) = (&entry.kind, entry.further_names()) else { return false };
         let Some((dir, name, fresh)) = self.place_of_child(&entry.place) else { return false };
-        let same = Existing::File { size: *size, modified: entry.meta.modified };
-        let is_another = |there: Standing| there.existing != same && self.stays(entry, &there);
-        if fresh { is_another(Standing::NOTHING) } else { self.standing(&dir, &name, entry).is_ok_and(is_another) }
+        let same = ExistingEntry::File { size: *size, modified: entry.meta.modified };
+        let is_another = |there: ExistingStat| there.existing != same && self.stays(entry, &there);
+        if fresh { is_another(ExistingStat::NOTHING) } else { self.standing(&dir, &name, entry).is_ok_and(is_another) }
     }
 
     /// Whether what stands at a name stays, whatever it is.
-    pub(super) fn stays(&self, entry: &Entry, there: &Standing) -> bool {
+    pub(super) fn stays(&self, entry: &Entry, there: &ExistingStat) -> bool {
         let decision = decide(&entry.kind, entry.meta.modified, &there.existing, self.conduct());
-        matches!(decision, Decision::Omit | Decision::Pass)
+        matches!(decision, OverwriteDecision::Omit | OverwriteDecision::Pass)
     }
 
     /// A name of a file at whose first name another one stays: what stands here may stay, too.
-    fn leave(&self, other: &Other) -> Result<bool, String> {
-        let there =
-            if other.fresh { Ok(Standing::NOTHING) } else { self.standing(&other.dir, &other.name, &other.offered) };
+    fn leave(&self, other: &OtherLinkName) -> Result<bool, String> {
+        let there = if other.fresh {
+            Ok(ExistingStat::NOTHING)
+        } else {
+            self.standing(&other.dir, &other.name, &other.offered)
+        };
         match there {
             Ok(there) if self.stays(&other.offered, &there) => Ok(false),
             Ok(_) => Err(ANOTHER.to_owned()),
@@ -328,16 +338,16 @@ impl Target {
         }
     }
 
-    fn make_links(&self, links: Vec<Next>) {
+    fn make_links(&self, links: Vec<LinkStep>) {
         for next in links {
             let (other, made) = match next {
-                Next::Nothing => continue,
-                Next::Make(other, dir, name, outcome) => {
+                LinkStep::Nothing => continue,
+                LinkStep::Make(other, dir, name, outcome) => {
                     let made = self.make_hard_link(&other, &dir, &name, outcome);
                     (other, made)
                 }
-                Next::Fail(other) => (other, Err(NOT_THERE.to_owned())),
-                Next::LeaveOrFail(other) => {
+                LinkStep::Fail(other) => (other, Err(NOT_THERE.to_owned())),
+                LinkStep::LeaveOrFail(other) => {
                     let left = self.leave(&other);
                     (other, left)
                 }
@@ -351,24 +361,31 @@ impl Target {
     }
 
     /// Whether it is there now; where it is not, that was told.
-    fn make_hard_link(&self, other: &Other, dir: &Dir, name: &Name, outcome: Outcome) -> Result<bool, String> {
+    fn make_hard_link(
+        &self,
+        other: &OtherLinkName,
+        dir: &Dir,
+        name: &Name,
+        outcome: LinkOutcome,
+    ) -> Result<bool, String> {
         let io = |error: io::Error| match Errno::from_io_error(&error) {
             Some(Errno::XDEV) if dir.identity().device == other.dir.identity().device => NOT_ALLOWED.to_owned(),
             _ => describe(&error),
         };
-        let first = (outcome == Outcome::There).then_some((dir, name));
-        let there = if other.fresh { Standing::NOTHING } else { self.standing_name(other, first).map_err(io)? };
-        if there.existing != Existing::Absent && self.is_spelled_otherwise(&other.dir, &other.name) {
+        let first = (outcome == LinkOutcome::There).then_some((dir, name));
+        let there = if other.fresh { ExistingStat::NOTHING } else { self.standing_name(other, first).map_err(io)? };
+        if there.existing != ExistingEntry::Absent && self.is_spelled_otherwise(&other.dir, &other.name) {
             return Err(OTHER_SPELLING.to_owned());
         }
-        let position = Position { inside: true, ..Position::in_directory(other.dir.clone(), other.name.clone()) };
+        let position =
+            EntryPosition { inside: true, ..EntryPosition::in_directory(other.dir.clone(), other.name.clone()) };
         let decided = match self.decide(&position, &other.offered, &there).map_err(io)? {
             Ok(decided) => decided,
             // What stays, and a name of an earlier copy's file, are not proven to be what the source has.
-            Err(answer) => return Ok(matches!(answer, Answer::Settled) && !self.request.sync.source_removes),
+            Err(answer) => return Ok(matches!(answer, EntryAnswer::Settled) && !self.request.sync.source_removes),
         };
         if self.is_dry() {
-            if decided.decision == Decision::ReplaceTree {
+            if decided.decision == OverwriteDecision::ReplaceTree {
                 self.make_way(&other.dir, &other.name, &other.offered.place).map_err(io)?;
             }
             self.tell_decided(&position, &other.offered, &decided);
@@ -376,16 +393,16 @@ impl Target {
         }
         let (from, into) = (dir.fd().map_err(io)?, other.dir.fd().map_err(io)?);
         match decided.decision {
-            Decision::Replace => {
+            OverwriteDecision::Replace => {
                 self.back_up(&other.dir, &other.name).map_err(io)?;
                 replace(&from, name, &into, &other.name).map_err(|error| io(error.into()))?;
             }
-            Decision::ReplaceTree => {
+            OverwriteDecision::ReplaceTree => {
                 let removal = self.may_make_way(&other.dir, &other.name, &other.offered.place).map_err(io)?;
                 let temporary = link_temporary(&from, name, &into, &other.name).map_err(|error| io(error.into()))?;
                 self.replace_directory(&other.dir, &temporary, &other.name, &removal).map_err(io)?;
             }
-            Decision::Create => {
+            OverwriteDecision::Create => {
                 linkat(&*from, name.as_bytes(), &*into, other.name.as_bytes(), AtFlags::empty())
                     .map_err(|error| io(error.into()))?;
             }
@@ -394,19 +411,19 @@ impl Target {
         self.tell_decided(&position, &other.offered, &decided);
         if self.reporter.is_audited() && decided.change.is_some() {
             let path = self.landing.path(&self.relative(&position));
-            self.reporter.audit_change(Action::Linked, What::File, &path);
+            self.reporter.audit_change(AuditAction::Linked, EntryKind::File, &path);
         }
         Ok(true)
     }
 
     /// What stands where another name of a file goes, whose first name is `first`.
-    fn standing_name(&self, other: &Other, first: Option<(&Dir, &Name)>) -> io::Result<Standing> {
+    fn standing_name(&self, other: &OtherLinkName, first: Option<(&Dir, &Name)>) -> io::Result<ExistingStat> {
         let there = self.standing(&other.dir, &other.name, &other.offered)?;
         match (&there.existing, &there.look, first) {
-            (Existing::File { .. }, Some(look), Some((dir, name)))
-                if Look::at_name(&*dir.fd()?, name, Links::Itself)?.identity == look.identity =>
+            (ExistingEntry::File { .. }, Some(look), Some((dir, name)))
+                if FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)?.identity == look.identity =>
             {
-                Ok(Standing { existing: Existing::SameFile, look: None })
+                Ok(ExistingStat { existing: ExistingEntry::SameFile, look: None })
             }
             _ => Ok(there),
         }
@@ -432,52 +449,52 @@ fn replace(from: &OwnedFd, name: &Name, into: &OwnedFd, other: &Name) -> Result<
 mod tests {
     use super::*;
     use crate::fs::testing::name;
+    use haul_proto::entry::EntryMetadata;
+    use haul_proto::entry_extras::EntryExtras;
     use haul_proto::integrity::FrameLen;
-    use haul_proto::manifest::Meta;
-    use haul_proto::more::More;
-    use haul_proto::wire::limits::{FRAME_MIN, LINKED_FILES_BYTES_MAX};
+    use haul_proto::limits::{FRAME_MIN, LINKED_FILES_BYTES_MAX};
     use haul_proto::wire::message::SourceMessage;
 
-    fn entry(place: Place, kind: Kind, names: Option<u64>) -> Entry {
-        let more = names.map(|names| Box::new(More { names: Some(names), ..More::default() }));
-        Entry { place, kind, meta: Meta::default(), version: None, more }
+    fn entry(place: EntryLocation, kind: EntryContent, names: Option<u64>) -> Entry {
+        let more = names.map(|names| Box::new(EntryExtras { names: Some(names), ..EntryExtras::default() }));
+        Entry { place, kind, meta: EntryMetadata::default(), version: None, more }
     }
 
-    fn below(parent: u64, text: &str) -> Place {
-        Place::Child { parent: EntryId(parent), name: name(text) }
+    fn below(parent: u64, text: &str) -> EntryLocation {
+        EntryLocation::Child { parent: EntryId(parent), name: name(text) }
     }
 
     fn link(to: u64) -> Entry {
-        entry(below(0, "b"), Kind::HardLink { to: EntryId(to), size: 3 }, None)
+        entry(below(0, "b"), EntryContent::HardLink { to: EntryId(to), size: 3 }, None)
     }
 
-    fn other(entry: u64, dir: &Dir) -> Other {
-        Other { entry: EntryId(entry), dir: dir.clone(), name: name("b"), fresh: true, offered: link(1) }
+    fn other(entry: u64, dir: &Dir) -> OtherLinkName {
+        OtherLinkName { entry: EntryId(entry), dir: dir.clone(), name: name("b"), fresh: true, offered: link(1) }
     }
 
     /// A table, and what has offered directory 0 and file 1 with so many names.
-    fn table(dir: &Dir, names: u64) -> (Table, target::Target<Item>) {
-        let mut machine = target::Target::new(FrameLen::new(FRAME_MIN).unwrap());
+    fn table(dir: &Dir, names: u64) -> (LinkTable, target::TargetSession<ReceiverEntry>) {
+        let mut machine = target::TargetSession::new(FrameLen::new(FRAME_MIN).unwrap());
         let entries = vec![
-            entry(Place::Operand(0), Kind::Directory, None),
-            entry(below(0, "a"), Kind::File { size: 3 }, Some(names)),
+            entry(EntryLocation::Operand(0), EntryContent::Directory, None),
+            entry(below(0, "a"), EntryContent::File { size: 3 }, Some(names)),
         ];
         machine.handle(SourceMessage::Offer { first: EntryId(0), entries: entries.clone() }).unwrap();
-        let mut table = Table::default();
+        let mut table = LinkTable::default();
         table.count(EntryId(0), &entries, &machine).unwrap();
         table.hold(EntryId(1), dir.clone());
         (table, machine)
     }
 
     /// Offers another name, as an Offer of its own.
-    fn offer(table: &mut Table, machine: &target::Target<Item>, id: u64, dir: &Dir) -> Next {
+    fn offer(table: &mut LinkTable, machine: &target::TargetSession<ReceiverEntry>, id: u64, dir: &Dir) -> LinkStep {
         table.count(EntryId(id), &[link(1)], machine).unwrap();
         let next = table.add(EntryId(1), other(id, dir));
         table.seen_to(EntryId(1));
         next
     }
 
-    fn is_empty(table: &Table) -> bool {
+    fn is_empty(table: &LinkTable) -> bool {
         table.bytes.bytes() == 0 && table.files.is_empty() && table.ending.is_empty() && table.waiting.is_empty()
     }
 
@@ -486,16 +503,16 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
         let (mut table, machine) = table(&dir, 4);
-        assert!(matches!(offer(&mut table, &machine, 2, &dir), Next::Nothing));
-        assert!(table.settled(EntryId(9), Outcome::There).is_empty());
-        let next = table.settled(EntryId(1), Outcome::There);
-        assert!(matches!(&next[..], [Next::Make(Other { entry: EntryId(2), .. }, ..)]));
-        assert!(table.settled(EntryId(1), Outcome::Failed).is_empty());
-        assert!(matches!(offer(&mut table, &machine, 3, &dir), Next::Make(..)));
+        assert!(matches!(offer(&mut table, &machine, 2, &dir), LinkStep::Nothing));
+        assert!(table.settled(EntryId(9), LinkOutcome::There).is_empty());
+        let next = table.settled(EntryId(1), LinkOutcome::There);
+        assert!(matches!(&next[..], [LinkStep::Make(OtherLinkName { entry: EntryId(2), .. }, ..)]));
+        assert!(table.settled(EntryId(1), LinkOutcome::Failed).is_empty());
+        assert!(matches!(offer(&mut table, &machine, 3, &dir), LinkStep::Make(..)));
         assert!(!is_empty(&table));
-        assert!(matches!(offer(&mut table, &machine, 4, &dir), Next::Make(..)));
+        assert!(matches!(offer(&mut table, &machine, 4, &dir), LinkStep::Make(..)));
         assert!(is_empty(&table));
-        assert!(matches!(offer(&mut table, &machine, 5, &dir), Next::Fail(_)));
+        assert!(matches!(offer(&mut table, &machine, 5, &dir), LinkStep::Fail(_)));
     }
 
     #[test]
@@ -503,10 +520,10 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
         let (mut table, machine) = table(&dir, 3);
-        assert!(matches!(offer(&mut table, &machine, 2, &dir), Next::Nothing));
+        assert!(matches!(offer(&mut table, &machine, 2, &dir), LinkStep::Nothing));
         table.again.insert(EntryId(7), EntryId(1));
-        assert!(matches!(&table.settled(EntryId(7), Outcome::Failed)[..], [Next::Fail(_)]));
-        assert!(matches!(offer(&mut table, &machine, 3, &dir), Next::Fail(_)));
+        assert!(matches!(&table.settled(EntryId(7), LinkOutcome::Failed)[..], [LinkStep::Fail(_)]));
+        assert!(matches!(offer(&mut table, &machine, 3, &dir), LinkStep::Fail(_)));
         assert!(is_empty(&table) && table.again.is_empty());
     }
 
@@ -517,9 +534,9 @@ mod tests {
         let (mut table, machine) = table(&dir, 3);
         table.count(EntryId(2), &[link(1), link(1)], &machine).unwrap();
         assert_eq!(table.bytes.bytes(), 0, "a source counts it no more");
-        assert!(matches!(table.add(EntryId(1), other(2, &dir)), Next::Nothing));
-        assert_eq!(table.settled(EntryId(1), Outcome::There).len(), 1);
-        assert!(matches!(table.add(EntryId(1), other(3, &dir)), Next::Make(..)));
+        assert!(matches!(table.add(EntryId(1), other(2, &dir)), LinkStep::Nothing));
+        assert_eq!(table.settled(EntryId(1), LinkOutcome::There).len(), 1);
+        assert!(matches!(table.add(EntryId(1), other(3, &dir)), LinkStep::Make(..)));
         (0..2).for_each(|_| table.seen_to(EntryId(1)));
         assert!(is_empty(&table));
     }
@@ -529,12 +546,12 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
         let (mut table, machine) = table(&dir, 3);
-        let file = [entry(below(0, &"n".repeat(255)), Kind::File { size: 3 }, Some(2))];
+        let file = [entry(below(0, &"n".repeat(255)), EntryContent::File { size: 3 }, Some(2))];
         let mut ids = (2..).map(EntryId);
         let fault = ids.find_map(|id| table.count(id, &file, &machine).err()).unwrap();
-        assert_eq!(fault, ProtocolFault::OverLimit("files of which more names may come"));
+        assert_eq!(fault, ProtocolError::OverLimit("files of which more names may come"));
         assert!(table.bytes.bytes() > LINKED_FILES_BYTES_MAX - 1000);
-        let single = [entry(below(0, "single"), Kind::File { size: 3 }, None)];
+        let single = [entry(below(0, "single"), EntryContent::File { size: 3 }, None)];
         assert!(table.count(ids.next().unwrap(), &single, &machine).is_ok());
     }
 }

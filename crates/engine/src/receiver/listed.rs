@@ -1,8 +1,8 @@
 //! Where the operands of a list go, from when the controller says so until the source has passed by.
 
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::limits::LISTED_BATCHES_AHEAD;
-use haul_proto::wire::listed::{Place, Places};
+use haul_proto::error::ProtocolError;
+use haul_proto::limits::LISTED_BATCHES_AHEAD;
+use haul_proto::wire::list_batch::{DestinationBatch, OperandDestination};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
@@ -10,56 +10,56 @@ use crate::sys::sync::lock;
 
 /// Batches of which more may be offered.
 #[derive(Default)]
-pub struct Listed(Mutex<State>);
+pub struct ListedBatches(Mutex<ListedState>);
 
 #[derive(Default)]
-struct State {
-    batches: VecDeque<Batch>,
+struct ListedState {
+    batches: VecDeque<ListedBatch>,
     /// The number that the next batch begins with.
     next: u32,
 }
 
-struct Batch {
+struct ListedBatch {
     first: u32,
     /// `None` where something was offered.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<OperandDestination>>,
 }
 
-impl Batch {
+impl ListedBatch {
     fn end(&self) -> u32 {
         self.first.saturating_add(u32::try_from(self.places.len()).unwrap_or(u32::MAX))
     }
 }
 
-impl Listed {
+impl ListedBatches {
     /// Takes a batch from the controller.
-    pub fn add(&self, Places { first, places }: Places) -> Result<(), ProtocolFault> {
+    pub fn add(&self, DestinationBatch { first, places }: DestinationBatch) -> Result<(), ProtocolError> {
         let mut state = lock(&self.0);
         if first != state.next {
-            return Err(ProtocolFault::OutOfTurn("a listed operand"));
+            return Err(ProtocolError::OutOfTurn("a listed operand"));
         }
         if state.batches.len() >= LISTED_BATCHES_AHEAD {
-            return Err(ProtocolFault::OverLimit("listed operands"));
+            return Err(ProtocolError::OverLimit("listed operands"));
         }
-        let batch = Batch { first, places: places.into_iter().map(Some).collect() };
+        let batch = ListedBatch { first, places: places.into_iter().map(Some).collect() };
         state.next = batch.end();
         state.batches.push_back(batch);
         Ok(())
     }
 
     /// Where the operand of this number goes: only once, and only while the source may offer it.
-    pub fn take(&self, number: u32) -> Option<Place> {
+    pub fn take(&self, number: u32) -> Option<OperandDestination> {
         let mut state = lock(&self.0);
         let batch = state.batches.iter_mut().find(|batch| number < batch.end())?;
         batch.places.get_mut(number.checked_sub(batch.first)? as usize)?.take()
     }
 
     /// The source has passed by a batch.
-    pub fn passed(&self, before: u32) -> Result<(), ProtocolFault> {
+    pub fn passed(&self, before: u32) -> Result<(), ProtocolError> {
         let mut state = lock(&self.0);
         match state.batches.pop_front() {
             Some(batch) if batch.end() == before => Ok(()),
-            _ => Err(ProtocolFault::Unasked("listed operands that are passed by")),
+            _ => Err(ProtocolError::Unasked("listed operands that are passed by")),
         }
     }
 }
@@ -69,26 +69,26 @@ mod tests {
     use super::*;
     use crate::metrics::control_channel::LinkWriter;
     use crate::metrics::reporter::Reporter;
-    use crate::receiver::{Surroundings, Target};
+    use crate::receiver::{TargetReceiver, WorkerContext};
     use crate::testing::target_request;
+    use haul_proto::entry::{self, Entry, EntryContent, EntryMetadata};
     use haul_proto::ids::EntryId;
-    use haul_proto::manifest::{self, Entry, Kind, Meta};
     use haul_proto::path::Name;
-    use haul_proto::wire::listed::ListedKinds;
-    use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
+    use haul_proto::wire::list_batch::ListedKinds;
+    use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
     use haul_proto::wire::request::TargetRequest;
 
-    fn place(number: u32) -> Place {
-        Place { below: Vec::new(), name: Name::new(number.to_string().as_bytes()).ok() }
+    fn place(number: u32) -> OperandDestination {
+        OperandDestination { below: Vec::new(), name: Name::new(number.to_string().as_bytes()).ok() }
     }
 
-    fn batch(first: u32, count: u32) -> Places {
-        Places { first, places: (first..first + count).map(place).collect() }
+    fn batch(first: u32, count: u32) -> DestinationBatch {
+        DestinationBatch { first, places: (first..first + count).map(place).collect() }
     }
 
     #[test]
     fn a_place_is_taken_once_and_only_before_its_batch_is_passed() {
-        let listed = Listed::default();
+        let listed = ListedBatches::default();
         assert_eq!((listed.add(batch(0, 3)), listed.add(batch(3, 2))), (Ok(()), Ok(())));
         assert_eq!((listed.take(4), listed.take(1), listed.take(5)), (Some(place(4)), Some(place(1)), None));
         assert_eq!(listed.take(1), None, "once");
@@ -99,38 +99,39 @@ mod tests {
 
     #[test]
     fn what_was_not_told_is_not_passed() {
-        let fault = Err(ProtocolFault::Unasked("listed operands that are passed by"));
-        assert_eq!(Listed::default().passed(0), fault);
-        let listed = Listed::default();
+        let fault = Err(ProtocolError::Unasked("listed operands that are passed by"));
+        assert_eq!(ListedBatches::default().passed(0), fault);
+        let listed = ListedBatches::default();
         listed.add(batch(0, 3)).unwrap();
         assert_eq!(listed.passed(2), fault);
     }
 
     #[test]
     fn batches_follow_each_other_and_are_few() {
-        let listed = Listed::default();
-        assert_eq!(listed.add(batch(1, 1)), Err(ProtocolFault::OutOfTurn("a listed operand")));
+        let listed = ListedBatches::default();
+        assert_eq!(listed.add(batch(1, 1)), Err(ProtocolError::OutOfTurn("a listed operand")));
         let most = u32::try_from(LISTED_BATCHES_AHEAD).unwrap();
         (0..most).for_each(|number| listed.add(batch(number, 1)).unwrap());
-        assert_eq!(listed.add(batch(most, 1)), Err(ProtocolFault::OverLimit("listed operands")));
+        assert_eq!(listed.add(batch(most, 1)), Err(ProtocolError::OverLimit("listed operands")));
     }
 
     /// A target of a list, and where it lands.
-    fn target(kinds: ListedKinds) -> (Target, tempfile::TempDir) {
+    fn target(kinds: ListedKinds) -> (TargetReceiver, tempfile::TempDir) {
         let directory = tempfile::tempdir().unwrap();
         let request = TargetRequest { listed: kinds, ..target_request(directory.path(), Vec::new()) };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
-        let surroundings = Surroundings { umask: 0o022, ..Surroundings::default() };
-        let target = Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
+        let surroundings = WorkerContext { umask: 0o022, ..WorkerContext::default() };
+        let target =
+            TargetReceiver::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
         (target, directory)
     }
 
     /// Offers operands of these numbers and kinds: what the target needs of them.
-    fn offer(target: &Target, first: u64, operands: &[(u32, Kind)]) -> Vec<Need> {
+    fn offer(target: &TargetReceiver, first: u64, operands: &[(u32, EntryContent)]) -> Vec<TransferNeed> {
         let entries = operands.iter().map(|(number, kind)| Entry {
-            place: manifest::Place::Operand(*number),
+            place: entry::EntryLocation::Operand(*number),
             kind: kind.clone(),
-            meta: Meta { mode: 0o644, ..Meta::default() },
+            meta: EntryMetadata { mode: 0o644, ..EntryMetadata::default() },
             version: None,
             more: None,
         });
@@ -144,30 +145,31 @@ mod tests {
 
     #[test]
     fn a_source_offers_what_the_controller_told_and_nothing_else() {
-        let file = || Kind::File { size: 3 };
-        let link = || Kind::Symlink { points_to: (*b"x").into() };
+        let file = || EntryContent::File { size: 3 };
+        let link = || EntryContent::Symlink { points_to: (*b"x").into() };
         let (target, directory) = target(ListedKinds::Files);
-        let below = Place { below: vec![Name::new(b"made").unwrap()], ..place(1) };
+        let below = OperandDestination { below: vec![Name::new(b"made").unwrap()], ..place(1) };
         let places = vec![place(0), below, place(2), place(3)];
-        target.add_listed(Places { first: 0, places }).unwrap();
-        let needs = offer(&target, 0, &[(1, file()), (1, file()), (4, file()), (2, Kind::Directory), (3, link())]);
-        let refused = Need::Refused;
-        assert_eq!(needs, [Need::All, refused, refused, refused, refused]);
+        target.add_listed(DestinationBatch { first: 0, places }).unwrap();
+        let needs =
+            offer(&target, 0, &[(1, file()), (1, file()), (4, file()), (2, EntryContent::Directory), (3, link())]);
+        let refused = TransferNeed::Refused;
+        assert_eq!(needs, [TransferNeed::All, refused, refused, refused, refused]);
         assert!(directory.path().join("made").is_dir());
         let passed =
             |before| target.handle_peer(&SourceMessage::Passed { before }.encode(target.request.settings.number));
         assert!(passed(3).is_err());
-        assert_eq!(passed(4), Err(ProtocolFault::Unasked("listed operands that are passed by")), "it was given up");
+        assert_eq!(passed(4), Err(ProtocolError::Unasked("listed operands that are passed by")), "it was given up");
     }
 
     #[test]
     fn directories_are_for_those_who_asked_for_trees_and_lists_for_those_who_asked_for_one() {
         let (trees, directory) = target(ListedKinds::Trees);
         trees.add_listed(batch(0, 1)).unwrap();
-        assert_eq!(offer(&trees, 0, &[(0, Kind::Directory)]), [Need::All]);
+        assert_eq!(offer(&trees, 0, &[(0, EntryContent::Directory)]), [TransferNeed::All]);
         assert!(directory.path().join("0").is_dir());
         let (none, _directory) = target(ListedKinds::No);
-        assert_eq!(none.add_listed(batch(0, 1)), Err(ProtocolFault::Unasked("a listed operand")));
+        assert_eq!(none.add_listed(batch(0, 1)), Err(ProtocolError::Unasked("a listed operand")));
         assert!(none.handle_peer(&SourceMessage::Passed { before: 0 }.encode(none.request.settings.number)).is_err());
     }
 }

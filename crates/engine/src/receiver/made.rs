@@ -4,23 +4,23 @@
 //! stream has received is therefore made by whoever is free: by threads beside the streams, and by the stream itself
 //! while these have enough to do.
 
-use haul_proto::delta::base::FramePlace;
-use haul_proto::delta::instructions::{Step, decode};
+use haul_proto::delta::base::FramePosition;
+use haul_proto::delta::instructions::{DeltaInstruction, decode};
+use haul_proto::error::ProtocolError;
 use haul_proto::integrity::frame_check;
 use haul_proto::path::escape;
 use haul_proto::session::target::Rebuilt;
-use haul_proto::wire::fault::ProtocolFault;
 use haul_proto::wire::frame::{DataFrame, DeltaFrame};
-use haul_proto::wire::load::Stage;
 use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::resource_metrics::Stage;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::basis::Basis;
-use super::file::Incoming;
-use super::writer::Writer;
-use super::{Item, Target};
-use crate::io::frame_buffer::Record;
+use super::basis::BaseSource;
+use super::file::ReceivingFile;
+use super::writer::FrameWriter;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::io::frame_buffer::FrameBuffer;
 use crate::metrics::reporter::add;
 use crate::metrics::stage_timer::during;
 
@@ -33,19 +33,19 @@ const WRONG_DELTA: &str =
     "the source sent a wrong delta of this file: it is sent whole, and one more wrong delta ends the job";
 
 /// A frame that was admitted, and is to be made.
-pub struct Making {
-    item: Arc<Item>,
+pub struct DeltaFrameBuild {
+    item: Arc<ReceiverEntry>,
     frame: DeltaFrame,
     instructions: Vec<u8>,
 }
 
-impl Target {
+impl TargetReceiver {
     /// Makes frames until the job is over, or the source has sent too many that are wrong.
-    pub fn make_frames(&self) -> Result<(), ProtocolFault> {
+    pub fn make_frames(&self) -> Result<(), ProtocolError> {
         let mut writer = None;
-        while let Some(Making { item, frame, instructions }) = self.next_making(&mut writer) {
+        while let Some(DeltaFrameBuild { item, frame, instructions }) = self.next_making(&mut writer) {
             let writer = writer.get_or_insert_with(|| self.writer());
-            let Item::File(incoming) = &*item else { continue };
+            let ReceiverEntry::File(incoming) = &*item else { continue };
             // They were read before, by the stream that received them.
             let Ok(steps) = decode(&instructions, frame.offset, frame.plain) else { continue };
             if let Some(basis) = incoming.basis() {
@@ -56,7 +56,7 @@ impl Target {
     }
 
     /// Nothing is waited for while something that was begun is not told of.
-    fn next_making(&self, writer: &mut Option<Writer>) -> Option<Making> {
+    fn next_making(&self, writer: &mut Option<FrameWriter>) -> Option<DeltaFrameBuild> {
         self.makings.take(false, VecDeque::pop_front).or_else(|| {
             writer.iter_mut().for_each(|writer| writer.drain(self));
             self.makings.next()
@@ -66,31 +66,33 @@ impl Target {
     /// Takes instructions, and has a frame made. Returns a record that is free.
     pub(super) fn deliver_delta(
         &self,
-        writer: &mut Writer,
+        writer: &mut FrameWriter,
         frame: &DeltaFrame,
-        record: Record,
-    ) -> Result<Record, ProtocolFault> {
+        record: FrameBuffer,
+    ) -> Result<FrameBuffer, ProtocolError> {
         self.check_job(frame.job)?;
         let steps = decode(record.payload(), frame.offset, frame.plain)?;
         let admitted = self.lock().machine.admit_delta(frame.entry, frame.offset, frame.plain)?;
         let Some(item) = admitted else { return Ok(record) };
-        let Item::File(incoming) = &*item else { return Err(ProtocolFault::Unasked("a frame of a directory")) };
-        let basis = incoming.basis().ok_or(ProtocolFault::Unasked("a frame to be made of no old file"))?;
-        let place = FramePlace { offset: frame.offset, len: frame.plain, file_size: incoming.size() };
+        let ReceiverEntry::File(incoming) = &*item else {
+            return Err(ProtocolError::Unasked("a frame of a directory"));
+        };
+        let basis = incoming.basis().ok_or(ProtocolError::Unasked("a frame to be made of no old file"))?;
+        let place = FramePosition { offset: frame.offset, len: frame.plain, file_size: incoming.size() };
         basis.check(&steps, place)?;
         if !self.may_use(basis) {
             self.ask_for_whole(frame);
             return Ok(record);
         }
-        let old = steps.iter().map(|step| if let Step::Old { len, .. } = step { *len } else { 0 }).sum();
+        let old = steps.iter().map(|step| if let DeltaInstruction::Old { len, .. } = step { *len } else { 0 }).sum();
         self.reporter.delta.carried(record.payload().len(), old);
         if let Some(in_place) = &basis.in_place {
             self.deliver_in_place(&item, (basis, in_place), &steps, frame)?;
             return Ok(record);
         }
-        let making = Making { item, frame: frame.clone(), instructions: record.payload().to_vec() };
-        if let Err(Making { item, .. }) = self.makings.add_below(WAITING_MAX, making)
-            && let Item::File(incoming) = &*item
+        let making = DeltaFrameBuild { item, frame: frame.clone(), instructions: record.payload().to_vec() };
+        if let Err(DeltaFrameBuild { item, .. }) = self.makings.add_below(WAITING_MAX, making)
+            && let ReceiverEntry::File(incoming) = &*item
             && let Some(basis) = incoming.basis()
         {
             self.make(writer, &item, (incoming, basis), &steps, frame)?;
@@ -101,15 +103,15 @@ impl Target {
     /// Makes a frame, proves it, and has it written.
     fn make(
         &self,
-        writer: &mut Writer,
-        item: &Arc<Item>,
-        (incoming, basis): (&Incoming, &Basis),
-        steps: &[Step<'_>],
+        writer: &mut FrameWriter,
+        item: &Arc<ReceiverEntry>,
+        (incoming, basis): (&ReceivingFile, &BaseSource),
+        steps: &[DeltaInstruction<'_>],
         frame: &DeltaFrame,
-    ) -> Result<(), ProtocolFault> {
+    ) -> Result<(), ProtocolError> {
         let spare = writer.spare.take().filter(|spare| spare.capacity() >= frame.plain);
         let capacity = self.request.settings.frame.bytes().max(frame.plain);
-        let mut made = spare.unwrap_or_else(|| Record::with_capacity(capacity));
+        let mut made = spare.unwrap_or_else(|| FrameBuffer::with_capacity(capacity));
         made.set_payload_len(frame.plain);
         made.set_map(None);
         let is_made = during(Stage::Read, || basis.make(steps, made.payload_mut()));
@@ -137,10 +139,10 @@ impl Target {
     /// a source that breaks its connection then does not begin anew with none.
     pub(super) fn conclude_delta(
         &self,
-        basis: &Basis,
+        basis: &BaseSource,
         frame: &DeltaFrame,
         rebuilt: Rebuilt,
-    ) -> Result<bool, ProtocolFault> {
+    ) -> Result<bool, ProtocolError> {
         let mut state = self.lock();
         let before = state.machine.wrong_deltas();
         let concluded = state.machine.conclude_delta(frame.entry, frame.offset, basis.id(), rebuilt);

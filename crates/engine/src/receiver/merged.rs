@@ -3,12 +3,12 @@
 //!
 //! Of a path, a hash is kept, whose key nobody else knows.
 
-use haul_proto::manifest::{Entry, Kind, Meta, Place};
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
 use haul_proto::path::Name;
-use haul_proto::session::target::Parent;
-use haul_proto::wire::listed::ListedKinds;
+use haul_proto::session::step::ParentDirectory;
+use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::report::WorkerMessage;
-use haul_proto::wire::request::Operand;
+use haul_proto::wire::request::TargetOperand;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map;
@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::compare::Compared;
-use super::{Item, Target};
+use super::{ReceiverEntry, TargetReceiver};
 use crate::sys::sync::lock;
 
 /// Most paths that are remembered: what a source offers is not to fill the memory.
@@ -28,54 +28,54 @@ const TAKEN: &str = "a source that was named before has this name";
 const TOO_MANY: &str = "there is more in these sources than can be remembered: of names that several have, the last one may stay\ncopy one source after the other";
 
 /// What the sources have offered so far, where that can be the same paths.
-pub struct Merged {
+pub struct MergedSources {
     /// Whether it can.
     is_wanted: bool,
     hasher: RandomState,
     /// By its path; of a directory, its metadata.
-    paths: Mutex<HashMap<u64, Option<Meta>>>,
+    paths: Mutex<HashMap<u64, Option<EntryMetadata>>>,
     told: AtomicBool,
 }
 
 /// What becomes of an entry.
 #[derive(Debug, PartialEq, Eq)]
-enum Turn {
+enum MergeDecision {
     /// It is the first one.
     First,
     /// It is a directory, and so was the first one: the same, with these metadata.
-    Same(Meta),
+    Same(EntryMetadata),
     /// An earlier source has its name.
     Taken,
     /// It is not known.
     TooMany,
 }
 
-impl Merged {
+impl MergedSources {
     /// For these operands, in a job whose list is of this kind.
-    pub fn new(operands: &[Operand], listed: ListedKinds) -> Self {
+    pub fn new(operands: &[TargetOperand], listed: ListedKinds) -> Self {
         let may_meet = operands.len() > 1 && operands.iter().any(|operand| operand.name.is_none());
         let is_wanted = may_meet && listed == ListedKinds::No;
         Self { is_wanted, hasher: RandomState::new(), paths: Mutex::default(), told: AtomicBool::new(false) }
     }
 
-    fn turn(&self, path: &[u8], is_directory: bool, meta: &Meta) -> Turn {
+    fn turn(&self, path: &[u8], is_directory: bool, meta: &EntryMetadata) -> MergeDecision {
         let mut paths = lock(&self.paths);
         let is_full = paths.len() >= PATHS_MAX;
         match paths.entry(self.hasher.hash_one(path)) {
             hash_map::Entry::Occupied(first) => match first.get() {
-                Some(meta) if is_directory => Turn::Same(*meta),
-                _ => Turn::Taken,
+                Some(meta) if is_directory => MergeDecision::Same(*meta),
+                _ => MergeDecision::Taken,
             },
-            hash_map::Entry::Vacant(_) if is_full => Turn::TooMany,
+            hash_map::Entry::Vacant(_) if is_full => MergeDecision::TooMany,
             hash_map::Entry::Vacant(place) => {
                 place.insert(is_directory.then_some(*meta));
-                Turn::First
+                MergeDecision::First
             }
         }
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// Whether what is in several sources goes into one directory.
     pub(super) fn merges(&self) -> bool {
         self.merged.is_wanted
@@ -89,14 +89,14 @@ impl Target {
             return as_it_is;
         }
         let Some(path) = self.merged_path(entry) else { return as_it_is };
-        match self.merged.turn(&path, entry.kind == Kind::Directory, &entry.meta) {
-            Turn::First => as_it_is,
-            Turn::Same(meta) => Some(Cow::Owned(Entry { meta, more: None, ..entry.clone() })),
-            Turn::Taken => {
+        match self.merged.turn(&path, entry.kind == EntryContent::Directory, &entry.meta) {
+            MergeDecision::First => as_it_is,
+            MergeDecision::Same(meta) => Some(Cow::Owned(Entry { meta, more: None, ..entry.clone() })),
+            MergeDecision::Taken => {
                 self.reporter.left_out(self.landing.path(&path), TAKEN);
                 None
             }
-            Turn::TooMany => {
+            MergeDecision::TooMany => {
                 if !self.merged.told.swap(true, Ordering::Relaxed) {
                     self.reporter.send(&WorkerMessage::Notice { text: TOO_MANY.into() });
                 }
@@ -108,15 +108,15 @@ impl Target {
     /// From the landing down; `None` where nothing goes there.
     fn merged_path(&self, entry: &Entry) -> Option<Vec<u8>> {
         match (self.lock().machine.parent(&entry.place), &entry.place) {
-            (Parent::Operand(number), _) => {
+            (ParentDirectory::Operand(number), _) => {
                 let operand = self.request.operands.get(number as usize)?;
                 let below = self.request.rules.below.get(number as usize).map_or(&[][..], Vec::as_slice);
                 let names: Vec<_> = below.iter().chain(&operand.name).map(Name::as_bytes).collect();
                 Some(names.join(&b'/'))
             }
-            (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
-                Item::Directory { dir, .. } => Some(dir.path_of(name.as_bytes())),
-                Item::Compared(Compared::Directory(directory)) => Some(directory.path_of(name)),
+            (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
+                ReceiverEntry::Directory { dir, .. } => Some(dir.path_of(name.as_bytes())),
+                ReceiverEntry::Compared(Compared::Directory(directory)) => Some(directory.path_of(name)),
                 _ => None,
             },
             _ => None,
@@ -128,15 +128,15 @@ impl Target {
 mod tests {
     use super::*;
 
-    fn operand(name: Option<&str>) -> Operand {
+    fn operand(name: Option<&str>) -> TargetOperand {
         let name = name.and_then(|name| Name::new(name.as_bytes()).ok());
-        Operand { name, directory: true, device: 0, inode: 0 }
+        TargetOperand { name, directory: true, device: 0, inode: 0 }
     }
 
     #[test]
     fn the_first_of_a_name_counts_and_directories_become_one() {
-        let merged = Merged::new(&[operand(None), operand(None)], ListedKinds::No);
-        let meta = |mode| Meta { mode, ..Meta::default() };
+        let merged = MergedSources::new(&[operand(None), operand(None)], ListedKinds::No);
+        let meta = |mode| EntryMetadata { mode, ..EntryMetadata::default() };
         let turns = [
             (&b"d"[..], true, 1),
             (b"d/x", false, 2),
@@ -147,13 +147,13 @@ mod tests {
             (b"x", false, 7),
         ];
         let turns = turns.map(|(path, is_directory, mode)| merged.turn(path, is_directory, &meta(mode)));
-        let (first, taken) = (|| Turn::First, || Turn::Taken);
-        assert_eq!(turns, [first(), first(), Turn::Same(meta(1)), taken(), taken(), taken(), first()]);
+        let (first, taken) = (|| MergeDecision::First, || MergeDecision::Taken);
+        assert_eq!(turns, [first(), first(), MergeDecision::Same(meta(1)), taken(), taken(), taken(), first()]);
     }
 
     #[test]
     fn nothing_is_remembered_where_nothing_can_meet() {
-        let is_wanted = |operands: &[Operand], listed| Merged::new(operands, listed).is_wanted;
+        let is_wanted = |operands: &[TargetOperand], listed| MergedSources::new(operands, listed).is_wanted;
         let (own, contents) = (operand(Some("a")), operand(None));
         assert!(!is_wanted(std::slice::from_ref(&contents), ListedKinds::No));
         assert!(!is_wanted(&[own.clone(), own.clone()], ListedKinds::No));

@@ -1,6 +1,6 @@
 //! The target's end of a job: looks at what is there, says what is needed, proves and writes what comes.
 //!
-//! [`Target`] holds the protocol's machine behind a lock. One thread answers offers ([`examine`]), one sends what the
+//! [`TargetReceiver`] holds the protocol's machine behind a lock. One thread answers offers ([`examine`]), one sends what the
 //! machine has to say, one for each stream delivers frames ([`deliver`]), and one has whole files put on the disk before
 //! they get their names ([`settle`]). [`landing`] says where it all goes. In a job that only compares ([`compare`]), files
 //! are read instead ([`reread`]).
@@ -68,21 +68,23 @@ mod whole;
 mod widened;
 mod writer;
 
-pub use self::deliver::Direct;
-use haul_proto::expected::Expected;
+pub use self::deliver::DirectSink;
+use haul_proto::entry::EntryKind as Kinds;
+use haul_proto::error::ProtocolError;
+use haul_proto::expected_digests::ExpectedDigests;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::path::{Name, escape};
-use haul_proto::plan::Piece;
-use haul_proto::session::target::{Finish, Step, Target as Machine};
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::listed::{ListedKinds, Places};
+use haul_proto::scheduler::Chunk;
+use haul_proto::session::step::{FinishedEntry, TargetStep};
+use haul_proto::session::target::TargetSession as Machine;
+use haul_proto::sync::{ChangeKind, EqualityTest};
+use haul_proto::wire::list_batch::{DestinationBatch, ListedKinds};
 use haul_proto::wire::message::SourceMessage;
-use haul_proto::wire::owners::OwnerRules;
-use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::report::{What as Kinds, WorkerMessage};
+use haul_proto::wire::owners::OwnerOptions;
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::storage::Verify;
-use haul_proto::wire::sync::{Change, Equal};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -90,139 +92,139 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use self::backup::Backup;
+use self::backup::BackupDirectory;
 use self::below::Below;
 use self::compare::Compared;
 use self::compared::ComparedNames;
-use self::earlier::Earlier;
-use self::file::Incoming;
-use self::filtered::Filtered;
+use self::earlier::LinkDests;
+use self::file::ReceivingFile;
+use self::filtered::TargetFilter;
 use self::guesses::WrongDigests;
-use self::journal::Journals;
-use self::landing::Landing;
-pub use self::landing::Refused;
+use self::journal::JournalLocation;
+use self::landing::Destination;
+pub use self::landing::RefusedRequest;
 use self::links::HardLinks;
-use self::listed::Listed;
-use self::made::Making;
+use self::listed::ListedBatches;
+use self::made::DeltaFrameBuild;
 pub use self::memory::made_by;
-use self::merged::Merged;
-use self::names::{Kept, Names};
-use self::owners::Owners;
-use self::proof::Claims;
-use self::queue::Settling;
-use self::quota::Quota;
-use self::removal::Removal;
-use self::renames::Renames;
-use self::rivals::Rivals;
-use self::several::Several;
-use self::share::Sharing;
-use self::sign::Signing;
-use self::spelling::Spellings;
-use self::temporary::Unfinished;
-use self::timestamps::Timestamps;
-use self::waiting::Waiting;
-use self::widened::Widened;
-use self::writer::Buffers;
-use crate::fs::{Dir, Look, mode_without_preserve};
-use crate::io::storage::policy::Policy;
-use crate::io::storage::read::Reader;
-use crate::job::account::{Did, What};
+use self::merged::MergedSources;
+use self::names::{NameBudget, SourceNames};
+use self::owners::TargetOwners;
+use self::proof::VerificationQueue;
+use self::queue::CommitQueue;
+use self::quota::JobQuota;
+use self::removal::ExtraneousRemoval;
+use self::renames::RenameDetector;
+use self::rivals::JobLocks;
+use self::several::HardLinkGuard;
+use self::share::ReflinkSupport;
+use self::sign::SignatureTask;
+use self::spelling::CaseFolding;
+use self::temporary::TempFiles;
+use self::timestamps::TargetTimestamps;
+use self::waiting::BoundedQueue;
+use self::widened::WidenedDirectories;
+use self::writer::WriteBuffers;
+use crate::fs::{Dir, FileStat, mode_without_preserve};
+use crate::io::storage::policy::StoragePolicy;
+use crate::io::storage::read::FrameReader;
+use crate::job::account::{WorkDone, WorkKind};
 use crate::job::allowance::Allowance;
 use crate::metrics::reporter::{Reporter, add};
-use crate::net::rate_limiter::Pace;
+use crate::net::rate_limiter::RateLimiter;
 use crate::policy::HostPolicy;
-use crate::sys::confine::{Bounds, Rights};
+use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
-use crate::sys::notify::Signal;
-use haul_proto::manifest::Meta;
-use haul_proto::more::{Attribute, Extras};
+use crate::sys::notify::Notify;
+use haul_proto::entry::EntryMetadata;
+use haul_proto::entry_extras::{ExtendedAttribute, ExtrasFilter};
 
 /// The target's end of a job.
-pub struct Target {
+pub struct TargetReceiver {
     request: TargetRequest,
-    landing: Landing,
+    landing: Destination,
     /// Where operands go below it.
     below: Below,
     /// Those of a list.
-    listed: Listed,
+    listed: ListedBatches,
     umask: u16,
     /// Symbolic links that lead out of the working directory are refused.
     links_inside: bool,
     /// What was there before keeps its metadata.
     creates_only: bool,
-    state: Mutex<State>,
-    outbox: Signal,
-    unfinished: Unfinished,
-    rivals: Rivals,
-    journals: Journals,
+    state: Mutex<ReceiverState>,
+    outbox: Notify,
+    unfinished: TempFiles,
+    rivals: JobLocks,
+    journals: JournalLocation,
     /// What earlier runs left, to be proven.
-    claims: Claims,
+    claims: VerificationQueue,
     /// Files that are to be compared.
-    rereads: Waiting<Piece<Item>>,
+    rereads: BoundedQueue<Chunk<ReceiverEntry>>,
     /// Old files that are to be told of.
-    signings: Waiting<Signing>,
+    signings: BoundedQueue<SignatureTask>,
     /// Frames that are to be made of old files.
-    makings: Waiting<Making>,
+    makings: BoundedQueue<DeltaFrameBuild>,
     /// There may be room for what is told of them.
-    old_files_room: Signal,
+    old_files_room: Notify,
     /// The names that are remembered for that.
-    names_kept: Kept,
+    names_kept: NameBudget,
     /// What the source leaves out.
-    filtered: Filtered,
+    filtered: TargetFilter,
     /// Where what is replaced or removed goes.
-    backup: Option<Backup>,
+    backup: Option<BackupDirectory>,
     /// What is removed.
-    removal: Removal,
+    removal: ExtraneousRemoval,
     /// The source is in this process.
     is_both_ends: AtomicBool,
     /// How files are written.
-    policy: Policy,
+    policy: StoragePolicy,
     /// How fast data may come.
-    pace: Pace,
+    pace: RateLimiter,
     /// How much may come.
-    quota: Arc<Quota>,
+    quota: Arc<JobQuota>,
     /// Room for what streams write past the page cache.
-    buffers: Buffers,
+    buffers: WriteBuffers,
     /// Whose blocks files cannot share.
-    sharing: Sharing,
+    sharing: ReflinkSupport,
     /// Files of which more names may come.
     hard_links: HardLinks,
     compared_names: ComparedNames,
-    merged: Merged,
+    merged: MergedSources,
     /// In a dry run: what was answered last would be new in its place.
     dry_new: AtomicBool,
     /// What is there under several names.
-    several: Several,
+    several: HardLinkGuard,
     /// What it has under other names.
-    renames: Renames,
+    renames: RenameDetector,
     /// Whose what is made becomes.
-    owners: Owners,
+    owners: TargetOwners,
     /// Earlier copies, whose files this one's may be names of.
-    earlier: Earlier,
+    earlier: LinkDests,
     /// What is known of names that are spelled otherwise.
-    spellings: Spellings,
+    spellings: CaseFolding,
     /// Whether the host's policy lets sources have hashes of blocks.
     allows_deltas: bool,
     /// Digests of files that are there, as they were offered wrong.
     wrong_digests: WrongDigests,
     /// Directories that their owner could not write to.
-    widened: Widened,
+    widened: WidenedDirectories,
     /// How precisely times are kept.
-    timestamps: Timestamps,
+    timestamps: TargetTimestamps,
     /// Whole files that have to be on the disk before they get their names.
-    settling: Settling,
+    settling: CommitQueue,
     /// Cleared once the file system has refused to make files without a name.
     nameless_files: AtomicBool,
     /// What files are held against, by their names.
-    expected: Option<Expected>,
+    expected: Option<ExpectedDigests>,
     /// Whoever makes streams and ends them.
-    wishes: OnceLock<Wishes>,
+    wishes: OnceLock<StreamRequests>,
     /// Reports to the controller.
     pub reporter: Reporter,
 }
 
 /// What the source wants of the streams.
-pub enum StreamsWish {
+pub enum StreamRequest {
     /// So many more over this path, where this is the end that makes them.
     More(u16, PathId),
     /// Without these: it has given them up.
@@ -233,19 +235,19 @@ pub enum StreamsWish {
 const MISMATCH: &str = "what arrived is not what the source read\nrun the same command again";
 
 /// Where owners are not kept, there is nothing to be found out of them.
-const NUMERIC: &OwnerRules = &OwnerRules { by_name: false, users: Vec::new(), groups: Vec::new() };
+const NUMERIC: &OwnerOptions = &OwnerOptions { by_name: false, users: Vec::new(), groups: Vec::new() };
 
 /// Is told what the source wants of the streams.
-type Wishes = Box<dyn Fn(StreamsWish) + Send + Sync>;
+type StreamRequests = Box<dyn Fn(StreamRequest) + Send + Sync>;
 
-struct State {
-    machine: Machine<Item>,
+struct ReceiverState {
+    machine: Machine<ReceiverEntry>,
     stopped: bool,
 }
 
 /// What the target knows an entry by.
 #[allow(clippy::large_enum_variant, reason = "each lies in an Arc of its own, and most of them are files")]
-pub enum Item {
+pub enum ReceiverEntry {
     /// A directory.
     Directory {
         /// Where its children go.
@@ -253,14 +255,14 @@ pub enum Item {
         /// Made in this run and by nobody else, so that nothing can be in it yet.
         fresh: bool,
         /// What the source has in it, where everything else is removed.
-        names: Option<Names>,
+        names: Option<SourceNames>,
         /// What it gets when everything in it is settled.
-        meta: Meta,
+        meta: EntryMetadata,
         /// The same, where they are kept.
-        attributes: Option<Box<[Attribute]>>,
+        attributes: Option<Box<[ExtendedAttribute]>>,
     },
     /// A file that is needed.
-    File(Incoming),
+    File(ReceivingFile),
     /// Another name of a file.
     HardLink,
     /// What is there, and is only compared.
@@ -269,7 +271,7 @@ pub enum Item {
 
 /// What the process was started with.
 #[derive(Debug, Default)]
-pub struct Surroundings {
+pub struct WorkerContext {
     /// The file mode creation mask.
     pub umask: u16,
     /// Where trees are remembered; `None` where there is no such place.
@@ -286,44 +288,46 @@ pub struct Surroundings {
     pub creates_only: bool,
 }
 
-fn journals(request: &TargetRequest) -> Result<Journals, Refused> {
+fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> {
     let directory = Path::new(OsStr::from_bytes(&request.journal_dir));
     let directory = (!request.journal_dir.is_empty()).then_some(directory);
-    Journals::new(request.resume, directory).map_err(|error| {
+    JournalLocation::new(request.resume, directory).map_err(|error| {
         let text = format!("{} cannot hold the journals (-a): {}", escape(&request.journal_dir), describe(&error));
-        Refused { usage: true, text }
+        RefusedRequest { usage: true, text }
     })
 }
 
-impl Target {
+impl TargetReceiver {
     /// Finds out where the data lands. `standard_output` is that of whoever typed the command, where this worker was given
     /// it.
     pub fn prepare(
         request: TargetRequest,
         reporter: Reporter,
-        surroundings: &Surroundings,
+        surroundings: &WorkerContext,
         standard_output: Option<OwnedFd>,
-    ) -> Result<Self, Refused> {
-        let quota = Arc::new(Quota::new(surroundings.allowance.clone()));
-        quota.take_names(landing::missing_directories(&request)).map_err(|text| Refused { usage: false, text })?;
+    ) -> Result<Self, RefusedRequest> {
+        let quota = Arc::new(JobQuota::new(surroundings.allowance.clone()));
+        quota
+            .take_names(landing::missing_directories(&request))
+            .map_err(|text| RefusedRequest { usage: false, text })?;
         let landing = match request.pipe {
-            Pipe::No => landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
-            Pipe::Standard | Pipe::Named | Pipe::Growing(_) => {
+            PipeKind::No => landing::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
+            PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
                 landing::pipe(&request, standard_output, &surroundings.policy)?
             }
         };
         reporter.set_label(&landing.path(b""));
-        let earlier = Earlier::open(&request.sync.link_dests, landing.root(&request), &reporter);
-        let owners = Owners::new(if request.preserve { &request.owners } else { NUMERIC })?;
+        let earlier = LinkDests::open(&request.sync.link_dests, landing.root(&request), &reporter);
+        let owners = TargetOwners::new(if request.preserve { &request.owners } else { NUMERIC })?;
         let storage = request.storage;
         let journals = journals(&request)?;
-        let filtered = Filtered::new(&request.filters);
-        let backup = Backup::prepare(&request, &landing, &quota)?;
-        let kept = earlier.roots().chain(backup.as_ref().map(Backup::identity));
-        let removal = Removal::prepare(&request, kept)?;
-        let rivals = Rivals::new(request.again);
+        let filtered = TargetFilter::new(&request.filters);
+        let backup = BackupDirectory::prepare(&request, &landing, &quota)?;
+        let kept = earlier.roots().chain(backup.as_ref().map(BackupDirectory::identity));
+        let removal = ExtraneousRemoval::prepare(&request, kept)?;
+        let rivals = JobLocks::new(request.again);
         let expected = sum::no_lines(&request);
-        let settling = Settling::new(request.fsync, &request.settings);
+        let settling = CommitQueue::new(request.fsync, &request.settings);
         let mut machine = Machine::new(request.settings.frame);
         if request.verify == Verify::Disk {
             machine.keep_values();
@@ -333,48 +337,48 @@ impl Target {
         }
         machine.begin_with_wrong_deltas(request.delta.wrong_before);
         let allows_deltas = basis::policy_allows_deltas(&request, &surroundings.policy, &reporter);
-        let state = Mutex::new(State { machine, stopped: false });
+        let state = Mutex::new(ReceiverState { machine, stopped: false });
         let target = Self {
-            merged: Merged::new(&request.operands, request.listed),
+            merged: MergedSources::new(&request.operands, request.listed),
             request,
             landing,
             below: Below::default(),
-            listed: Listed::default(),
+            listed: ListedBatches::default(),
             umask: surroundings.umask,
             links_inside: surroundings.links_inside,
             creates_only: surroundings.creates_only,
             state,
-            outbox: Signal::default(),
-            unfinished: Unfinished::default(),
+            outbox: Notify::default(),
+            unfinished: TempFiles::default(),
             rivals,
             journals,
-            claims: Claims::default(),
-            rereads: Waiting::default(),
-            signings: Waiting::default(),
-            makings: Waiting::default(),
-            old_files_room: Signal::default(),
-            names_kept: Kept::default(),
+            claims: VerificationQueue::default(),
+            rereads: BoundedQueue::default(),
+            signings: BoundedQueue::default(),
+            makings: BoundedQueue::default(),
+            old_files_room: Notify::default(),
+            names_kept: NameBudget::default(),
             filtered,
             backup,
             removal,
             is_both_ends: AtomicBool::new(false),
-            policy: Policy::new(storage),
-            pace: Pace::new(surroundings.rate.unwrap_or(0)),
+            policy: StoragePolicy::new(storage),
+            pace: RateLimiter::new(surroundings.rate.unwrap_or(0)),
             quota,
-            buffers: Buffers::default(),
-            sharing: Sharing::default(),
+            buffers: WriteBuffers::default(),
+            sharing: ReflinkSupport::default(),
             hard_links: HardLinks::default(),
             compared_names: ComparedNames::default(),
             dry_new: AtomicBool::new(false),
-            several: Several::default(),
-            renames: Renames::default(),
+            several: HardLinkGuard::default(),
+            renames: RenameDetector::default(),
             earlier,
             owners,
-            spellings: Spellings::default(),
+            spellings: CaseFolding::default(),
             allows_deltas,
             wrong_digests: WrongDigests::default(),
-            widened: Widened::default(),
-            timestamps: Timestamps::default(),
+            widened: WidenedDirectories::default(),
+            timestamps: TargetTimestamps::default(),
             settling,
             nameless_files: AtomicBool::new(true),
             expected,
@@ -382,21 +386,26 @@ impl Target {
             reporter,
         };
         if target.landing.is_new {
-            target.tell_item(Vec::new, Kinds::Directory, Change::Made);
+            target.tell_item(Vec::new, Kinds::Directory, ChangeKind::Made);
         }
         Ok(target)
     }
 
     /// What it writes to, or only reads: where the data lands, where journals lie, and what remembers a tree.
-    pub fn allow(&self, bounds: &mut Bounds) {
+    pub fn allow(&self, bounds: &mut ConfineBounds) {
         let kept = self.request.kept;
         // A name of an earlier copy's file is a link from one directory into another, and so is a backup: whatever it is.
         let backs_up = self.backup.is_some();
         let hard_links = kept.hard_links || !self.request.sync.link_dests.is_empty() || backs_up;
         let (devices, specials) = (kept.devices || backs_up, kept.specials || backs_up);
         let rights = match self.compares() || self.is_dry() {
-            true => Rights::ReadTree,
-            false => Rights::Land(haul_proto::wire::kept::Kept { hard_links, devices, specials, ..kept }),
+            true => ConfineRights::ReadTree,
+            false => ConfineRights::Land(haul_proto::wire::preserve::PreserveOptions {
+                hard_links,
+                devices,
+                specials,
+                ..kept
+            }),
         };
         self.landing.allow(bounds, rights);
         self.earlier.allow(bounds, rights);
@@ -405,13 +414,13 @@ impl Target {
     }
 
     /// What it has done, for a server's log.
-    pub fn did(&self) -> Did {
+    pub fn did(&self) -> WorkDone {
         let counters = self.reporter.tally.counters();
         let (what, files, bytes) = match self.compares() {
-            true => (What::Compared, counters.files_compared, counters.bytes_compared),
-            false => (What::Received, counters.files_copied, counters.bytes_written),
+            true => (WorkKind::Compared, counters.files_compared, counters.bytes_compared),
+            false => (WorkKind::Received, counters.files_copied, counters.bytes_written),
         };
-        Did { what, files, bytes, failed: counters.failed, path: escape(&self.request.path) }
+        WorkDone { what, files, bytes, failed: counters.failed, path: escape(&self.request.path) }
     }
 
     /// The job is over: what it did not bring is left to other clients.
@@ -425,7 +434,7 @@ impl Target {
     }
 
     /// Takes a message of the source. Offers are looked at here and now.
-    pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolFault> {
+    pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let message = SourceMessage::decode_keeping(bytes, self.request.settings.number, self.extras_kept())?;
         let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { complete: false, .. });
         if let SourceMessage::DirectoryEnd { entry, .. } = message {
@@ -436,14 +445,14 @@ impl Target {
             self.hinder_removal();
         }
         match step {
-            Step::Passed(before) => {
+            TargetStep::Passed(before) => {
                 self.listed.passed(before)?;
                 self.reporter.send(&WorkerMessage::Passed { before });
             }
-            Step::Owner { is_group, id, name } => self.owners.learn(is_group, id, &name)?,
-            Step::Patterns(entry, file, text) => self.filtered.add(entry, file, text)?,
+            TargetStep::Owner { is_group, id, name } => self.owners.learn(is_group, id, &name)?,
+            TargetStep::Patterns(entry, file, text) => self.filtered.add(entry, file, text)?,
             step => {
-                if let Step::Examine(first, entries) = &step {
+                if let TargetStep::Examine(first, entries) = &step {
                     self.count_links(*first, entries)?;
                 }
                 self.take(self.without_reading(step));
@@ -454,31 +463,31 @@ impl Target {
     }
 
     /// What the Request keeps of entries' extras.
-    fn extras_kept(&self) -> Extras {
+    fn extras_kept(&self) -> ExtrasFilter {
         let kept = self.request.kept;
-        Extras {
+        ExtrasFilter {
             names: kept.hard_links,
             attributes: kept.attributes,
             acls: kept.acls,
-            digest: self.request.sync.equal == Equal::Digest,
+            digest: self.request.sync.equal == EqualityTest::Digest,
             parent_modes: self.request.listed != ListedKinds::No || !self.request.rules.below.is_empty(),
         }
     }
 
     /// Takes operands that come while the job runs.
-    pub fn add_listed(&self, batch: Places) -> Result<(), ProtocolFault> {
+    pub fn add_listed(&self, batch: DestinationBatch) -> Result<(), ProtocolError> {
         match self.request.listed {
-            ListedKinds::No => Err(ProtocolFault::Unasked("a listed operand")),
+            ListedKinds::No => Err(ProtocolError::Unasked("a listed operand")),
             ListedKinds::Files | ListedKinds::Trees => self.listed.add(batch),
         }
     }
 
     /// Says what is to be done when the source wants something of the streams. Only the first call counts.
-    pub fn when_wished(&self, fulfil: impl Fn(StreamsWish) + Send + Sync + 'static) {
+    pub fn when_wished(&self, fulfil: impl Fn(StreamRequest) + Send + Sync + 'static) {
         let _ = self.wishes.set(Box::new(fulfil));
     }
 
-    fn wish(&self, wish: StreamsWish) {
+    fn wish(&self, wish: StreamRequest) {
         if let Some(fulfil) = self.wishes.get() {
             fulfil(wish);
         }
@@ -490,9 +499,9 @@ impl Target {
     }
 
     /// Reads what is at the target, as a stream does.
-    fn reader(&self) -> Reader {
+    fn reader(&self) -> FrameReader {
         let frame_bytes = self.request.settings.frame.bytes();
-        Reader::new(frame_bytes, self.policy.depth(frame_bytes))
+        FrameReader::new(frame_bytes, self.policy.depth(frame_bytes))
     }
 
     /// Nothing more is to be proven or compared: everything is settled, or the job is stopped.
@@ -546,24 +555,24 @@ impl Target {
     }
 
     /// Does what follows from a message or a frame.
-    fn take(&self, step: Step<Item>) {
+    fn take(&self, step: TargetStep<ReceiverEntry>) {
         match step {
-            Step::None | Step::Passed(_) | Step::Owner { .. } | Step::Patterns(..) => {}
-            Step::LeftOut(item, names) => match &*item {
-                Item::Compared(compared) => compared.not_offered(&names),
+            TargetStep::None | TargetStep::Passed(_) | TargetStep::Owner { .. } | TargetStep::Patterns(..) => {}
+            TargetStep::LeftOut(item, names) => match &*item {
+                ReceiverEntry::Compared(compared) => compared.not_offered(&names),
                 item => self.left_out_there(item, &names),
             },
-            Step::Examine(first, mut entries) => {
+            TargetStep::Examine(first, mut entries) => {
                 self.owners.put(&mut entries);
                 self.settling.wait_for_room();
                 self.examine(first, &entries);
             }
-            Step::Connect(count, path) => self.wish(StreamsWish::More(count, path)),
-            Step::StreamsLost(streams) => self.wish(StreamsWish::Without(streams)),
-            Step::Finish(finish) => self.finish(Some(finish)),
-            Step::Sum(entry, item, size) => self.sum_up(entry, &item, size),
-            Step::Abandon(entry, item, _) => {
-                if let Item::File(incoming) = &*item {
+            TargetStep::Connect(count, path) => self.wish(StreamRequest::More(count, path)),
+            TargetStep::StreamsLost(streams) => self.wish(StreamRequest::Without(streams)),
+            TargetStep::Finish(finish) => self.finish(Some(finish)),
+            TargetStep::Sum(entry, item, size) => self.sum_up(entry, &item, size),
+            TargetStep::Abandon(entry, item, _) => {
+                if let ReceiverEntry::File(incoming) = &*item {
                     incoming.discard(&self.unfinished);
                 }
                 let next = self.lock().machine.abandoned(entry);
@@ -571,24 +580,24 @@ impl Target {
                 self.finish(next);
                 self.settle_links(entry, false);
             }
-            Step::Mismatch(entry, item) => match &*item {
-                Item::Compared(Compared::File(file)) => self.compare_failed(entry, file, MISMATCH),
-                Item::File(incoming) => {
+            TargetStep::Mismatch(entry, item) => match &*item {
+                ReceiverEntry::Compared(Compared::File(file)) => self.compare_failed(entry, file, MISMATCH),
+                ReceiverEntry::File(incoming) => {
                     incoming.discard(&self.unfinished);
                     self.fail(incoming.path(&self.landing), MISMATCH);
                     self.settle(entry, false);
                 }
-                Item::Directory { .. } | Item::HardLink | Item::Compared(_) => {
+                ReceiverEntry::Directory { .. } | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => {
                     self.settle(entry, false);
                 }
             },
-            Step::Differs(entry, item, differing) => self.content_differs(entry, &item, &differing),
+            TargetStep::Differs(entry, item, differing) => self.content_differs(entry, &item, &differing),
         }
     }
 
     /// Whether a program takes what arrives: then [`Self::watch_program`] needs a thread.
     pub fn has_program(&self) -> bool {
-        self.landing.sink().is_some_and(sink::Sink::has_program)
+        self.landing.sink().is_some_and(sink::InOrderSink::has_program)
     }
 
     /// Looks now and then, until `pause` says that the job is over, whether the program has failed: its source may say
@@ -610,23 +619,23 @@ impl Target {
 
     /// Gives a directory its metadata, and those that this completes, upwards. A file gets its own, and then its name at
     /// once or when it is on the disk.
-    fn finish(&self, mut next: Option<Finish<Item>>) {
+    fn finish(&self, mut next: Option<FinishedEntry<ReceiverEntry>>) {
         if next.is_none() {
             return;
         }
-        while let Some(Finish { entry, handle, end, complete }) = next {
+        while let Some(FinishedEntry { entry, handle, end, complete }) = next {
             let scope = self.filtered.leave(entry);
             let done = match (&*handle, end) {
-                (Item::Directory { dir, fresh, meta, attributes, names }, _) => {
+                (ReceiverEntry::Directory { dir, fresh, meta, attributes, names }, _) => {
                     if let Some(names) = names {
                         self.sweep(&handle, dir, names, scope.as_ref());
                     }
                     self.removes_only() && self.leave_unchanged(dir)
                         || self.finish_directory(dir, *fresh, meta, attributes.as_deref())
                 }
-                (Item::File(_), Some(end)) => return self.finish_file(entry, handle, end),
-                (Item::File(_) | Item::HardLink, _) => false,
-                (Item::Compared(compared), end) => {
+                (ReceiverEntry::File(_), Some(end)) => return self.finish_file(entry, handle, end),
+                (ReceiverEntry::File(_) | ReceiverEntry::HardLink, _) => false,
+                (ReceiverEntry::Compared(compared), end) => {
                     let is_left_out =
                         |name: &Name, is_directory| self.filtered.leaves_out(scope.as_ref(), name, is_directory);
                     self.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
@@ -644,7 +653,13 @@ impl Target {
         true
     }
 
-    fn finish_directory(&self, dir: &Dir, fresh: bool, meta: &Meta, attributes: Option<&[Attribute]>) -> bool {
+    fn finish_directory(
+        &self,
+        dir: &Dir,
+        fresh: bool,
+        meta: &EntryMetadata,
+        attributes: Option<&[ExtendedAttribute]>,
+    ) -> bool {
         if self.is_dry() {
             return true;
         }
@@ -668,19 +683,19 @@ impl Target {
         &self,
         dir: &Dir,
         fresh: bool,
-        meta: &Meta,
-        attributes: Option<&[Attribute]>,
+        meta: &EntryMetadata,
+        attributes: Option<&[ExtendedAttribute]>,
     ) -> std::io::Result<Option<String>> {
         if self.creates_only && !fresh {
             return self.settle_directory(dir).map(|()| None);
         }
         let made = dir.fd().and_then(|fd| {
             let wanted = self.directory_mode(meta, fresh);
-            let there = Look::at_fd(&*fd)?;
+            let there = FileStat::at_fd(&*fd)?;
             let mode = wanted.filter(|mode| self.request.preserve || there.meta.mode & 0o777 != *mode);
             // A time that the file system cannot keep more precisely is not set again.
             let meta = match self.is_same_time(dir, meta.modified, &there) {
-                true => &Meta { modified: there.meta.modified, ..*meta },
+                true => &EntryMetadata { modified: there.meta.modified, ..*meta },
                 false => meta,
             };
             let applied = self.put_on_directory(&*fd, meta, mode, fresh, attributes);
@@ -696,7 +711,7 @@ impl Target {
     }
 
     /// The mode that a directory is to have in the end; `None` leaves one alone that was there before.
-    fn directory_mode(&self, meta: &Meta, fresh: bool) -> Option<u16> {
+    fn directory_mode(&self, meta: &EntryMetadata, fresh: bool) -> Option<u16> {
         match (self.request.preserve, fresh) {
             (true, _) => Some(meta.mode),
             (false, true) => Some(mode_without_preserve(meta.mode, self.umask)),
@@ -716,7 +731,7 @@ impl Target {
         self.reporter.failed(path, text);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReceiverState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,15 +1,15 @@
 //! Permission bits of what is made: the source's, those that were asked for (`-m`), or what the umask leaves of either.
 
-use haul_proto::manifest::Meta;
-use haul_proto::more::Attribute;
+use haul_proto::entry::EntryMetadata;
+use haul_proto::entry_extras::ExtendedAttribute;
 use rustix::fs::{Mode, fchmod};
 use std::io;
 use std::os::fd::AsFd;
 
-use super::Target;
-use crate::fs::{Keep, mode_without_preserve};
+use super::TargetReceiver;
+use crate::fs::{MetadataParts, mode_without_preserve};
 
-impl Target {
+impl TargetReceiver {
     /// The mode that every new file is to have, whatever the source's is.
     fn asked_file_mode(&self) -> Option<u16> {
         self.asked(self.request.rules.modes.file)
@@ -30,9 +30,9 @@ impl Target {
     pub(super) fn put_on_file(
         &self,
         file: impl AsFd,
-        meta: &Meta,
+        meta: &EntryMetadata,
         set_mode: bool,
-        attributes: Option<&[Attribute]>,
+        attributes: Option<&[ExtendedAttribute]>,
     ) -> io::Result<Option<String>> {
         let mode = match self.request.preserve {
             true => Some(meta.mode),
@@ -45,10 +45,10 @@ impl Target {
     pub(super) fn put_on_directory(
         &self,
         dir: impl AsFd,
-        meta: &Meta,
+        meta: &EntryMetadata,
         mode: Option<u16>,
         fresh: bool,
-        attributes: Option<&[Attribute]>,
+        attributes: Option<&[ExtendedAttribute]>,
     ) -> io::Result<Option<String>> {
         self.put(dir, meta, mode, self.asked_directory_mode().filter(|_| fresh), attributes)
     }
@@ -57,12 +57,12 @@ impl Target {
     fn put(
         &self,
         fd: impl AsFd,
-        meta: &Meta,
+        meta: &EntryMetadata,
         mode: Option<u16>,
         asked: Option<u16>,
-        attributes: Option<&[Attribute]>,
+        attributes: Option<&[ExtendedAttribute]>,
     ) -> io::Result<Option<String>> {
-        let keep = Keep { owner: self.request.preserve, mode: mode.filter(|_| asked.is_none()), times: true };
+        let keep = MetadataParts { owner: self.request.preserve, mode: mode.filter(|_| asked.is_none()), times: true };
         let refused = self.apply_all(&fd, meta, keep, attributes)?;
         if let Some(mode) = asked {
             fchmod(&fd, Mode::from_raw_mode(mode.into()))?;

@@ -15,37 +15,37 @@ use crate::sys::sync::lock;
 const NAMES_MAX: usize = 1 << 22;
 
 /// How many names are kept.
-pub type Kept = Arc<AtomicUsize>;
+pub type NameBudget = Arc<AtomicUsize>;
 
 /// The names in one directory.
-pub struct Names {
+pub struct SourceNames {
     hasher: RandomState,
     /// `None` once there were too many.
-    hashes: Mutex<Option<Hashes>>,
-    kept: Kept,
+    hashes: Mutex<Option<NameHashes>>,
+    kept: NameBudget,
     /// So many of the entries that are there besides count as removed, once that was decided.
     reserved: OnceLock<u64>,
 }
 
 #[derive(Default)]
-struct Hashes {
+struct NameHashes {
     names: HashSet<u64>,
     /// Of those that have upper case, in lower case.
     lower: HashSet<u64>,
 }
 
-impl Hashes {
+impl NameHashes {
     fn len(&self) -> usize {
         self.names.len() + self.lower.len()
     }
 }
 
-impl Names {
+impl SourceNames {
     /// None yet.
-    pub fn new(kept: &Kept) -> Self {
+    pub fn new(kept: &NameBudget) -> Self {
         Self {
             hasher: RandomState::new(),
-            hashes: Mutex::new(Some(Hashes::default())),
+            hashes: Mutex::new(Some(NameHashes::default())),
             kept: Arc::clone(kept),
             reserved: OnceLock::new(),
         }
@@ -76,7 +76,7 @@ impl Names {
     pub fn has_in_other_case(&self, name: &Name) -> bool {
         let lower = in_lower_case(name);
         let hash = self.hasher.hash_one(lower.as_ref().map_or(name.as_bytes(), String::as_bytes));
-        let has = |hashes: &Hashes| hashes.lower.contains(&hash) || hashes.names.contains(&hash);
+        let has = |hashes: &NameHashes| hashes.lower.contains(&hash) || hashes.names.contains(&hash);
         lock(&self.hashes).as_ref().is_some_and(has)
     }
 
@@ -101,9 +101,9 @@ impl Names {
     }
 }
 
-impl Drop for Names {
+impl Drop for SourceNames {
     fn drop(&mut self) {
-        let count = lock(&self.hashes).as_ref().map_or(0, Hashes::len);
+        let count = lock(&self.hashes).as_ref().map_or(0, NameHashes::len);
         self.forget(count);
     }
 }
@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn what_was_added_is_known_and_nothing_else() {
-        let kept = Kept::default();
-        let names = Names::new(&kept);
+        let kept = NameBudget::default();
+        let names = SourceNames::new(&kept);
         (0..1000).for_each(|i| names.add(&name(&format!("n{i}"))));
         assert_eq!((names.has(&name("n999")), names.has(&name("n1000"))), (Some(true), Some(false)));
         assert_eq!(kept.load(Ordering::Relaxed), 1000);
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn names_in_another_case_are_known() {
-        let kept = Kept::default();
-        let names = Names::new(&kept);
+        let kept = NameBudget::default();
+        let names = SourceNames::new(&kept);
         ["Read.me", "b", "\u{c4}"].iter().for_each(|text| names.add(&name(text)));
         let others = ["READ.ME", "read.me", "B", "\u{e4}", "c"].map(|text| names.has_in_other_case(&name(text)));
         assert_eq!(others, [true, true, true, true, false]);
@@ -151,14 +151,14 @@ mod tests {
 
     #[test]
     fn too_many_are_not_kept_and_make_room_for_others() {
-        let kept: Kept = Arc::new(AtomicUsize::new(NAMES_MAX - 2));
-        let names = Names::new(&kept);
+        let kept: NameBudget = Arc::new(AtomicUsize::new(NAMES_MAX - 2));
+        let names = SourceNames::new(&kept);
         ["a", "b"].iter().for_each(|text| names.add(&name(text)));
         assert_eq!(names.has(&name("a")), Some(true));
         names.add(&name("c"));
         assert_eq!(names.has(&name("a")), None);
         assert_eq!(kept.load(Ordering::Relaxed), NAMES_MAX - 2);
-        let others = Names::new(&kept);
+        let others = SourceNames::new(&kept);
         others.add(&name("d"));
         assert_eq!(others.has(&name("d")), Some(true));
     }

@@ -1,44 +1,44 @@
 //! What is needed of a file: nothing, what an earlier run or an old file has not, or all of it.
 
-use haul_proto::journal::Header;
-use haul_proto::manifest::{Entry, Meta};
-use haul_proto::need::{Decision, Existing};
-use haul_proto::session::target::Answer;
-use haul_proto::wire::sync::Equal;
+use haul_proto::entry::{Entry, EntryMetadata};
+use haul_proto::journal::JournalHeader;
+use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision};
+use haul_proto::session::step::EntryAnswer;
+use haul_proto::sync::EqualityTest;
 use std::io;
 use std::sync::Arc;
 
-use super::examine::{Decided, Position};
-use super::file::{Incoming, Spot, UNKNOWN_SIZE};
+use super::examine::{EntryDecision, EntryPosition};
+use super::file::{ReceivingFile, TargetPath, UNKNOWN_SIZE};
 use super::rights::{OTHERS_RIGHTS, has_capability, is_trusted, may_have_rights};
-use super::standing::{Standing, attributes};
-use super::{Item, Target};
-use crate::fs::{Dir, Keep, Look};
+use super::standing::{ExistingStat, attributes};
+use super::{ReceiverEntry, TargetReceiver};
+use crate::fs::{Dir, FileStat, MetadataParts};
 
-impl Target {
+impl TargetReceiver {
     /// Answers a file of which it is decided what becomes.
     pub(super) fn file(
         &self,
-        position: &Position,
+        position: &EntryPosition,
         entry: &Entry,
         size: u64,
-        decided: &Decided,
-        there: &Standing,
-    ) -> io::Result<Answer<Item>> {
+        decided: &EntryDecision,
+        there: &ExistingStat,
+    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
         let meta = entry.meta;
         let spot = spot_at(position, decided);
-        if decided.decision == Decision::Keep {
+        if decided.decision == OverwriteDecision::Keep {
             let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
             self.file_stays(position, size)?;
             self.journals.tidy(&spot, size);
             if let Some(text) = refused {
                 // It is there, and is not known to be what the source has.
                 let _ = self.refuse(position, text);
-                return Ok(Answer::Settled);
+                return Ok(EntryAnswer::Settled);
             }
             self.tell_decided(position, entry, decided);
-            let is_same = self.request.sync.equal == Equal::Digest || size == 0;
-            return if is_same { self.known_to_be_same(position, true) } else { Ok(Answer::Settled) };
+            let is_same = self.request.sync.equal == EqualityTest::Digest || size == 0;
+            return if is_same { self.known_to_be_same(position, true) } else { Ok(EntryAnswer::Settled) };
         }
         if spot.replaces {
             self.recover(&spot)?;
@@ -50,57 +50,63 @@ impl Target {
             None => self.find_moved(&spot, entry, size),
             basis => basis,
         };
-        let answer = if basis.as_ref().is_some_and(|basis| !basis.is_lost) { Answer::Delta } else { Answer::Needed };
+        let answer =
+            if basis.as_ref().is_some_and(|basis| !basis.is_lost) { EntryAnswer::Delta } else { EntryAnswer::Needed };
         let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
-        let item = |incoming: Incoming, basis| {
-            Arc::new(Item::File(incoming.with(entry.more.clone()).of(basis).decided(decided)))
+        let item = |incoming: ReceivingFile, basis| {
+            Arc::new(ReceiverEntry::File(incoming.with(entry.more.clone()).of(basis).decided(decided)))
         };
         if basis.as_ref().is_some_and(|basis| basis.in_place.is_some()) {
-            return Ok(answer(item(Incoming::new(spot, size, meta), basis)));
+            return Ok(answer(item(ReceivingFile::new(spot, size, meta), basis)));
         }
         let Some((leaf, version)) = self.journals.place(&spot, size).zip(entry.version) else {
             if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
                 return Ok(self.refuse(position, text));
             }
-            return Ok(answer(item(Incoming::new(spot, size, meta), basis)));
+            return Ok(answer(item(ReceivingFile::new(spot, size, meta), basis)));
         };
         let frame = self.request.settings.frame;
-        let header = Header { name: spot.name.clone(), size, modified: meta.modified, version, frame };
+        let header = JournalHeader { name: spot.name.clone(), size, modified: meta.modified, version, frame };
         match self.find_part(&spot, &leaf, &header) {
             Ok(Some(part)) => {
-                let incoming = Incoming::resumed(spot, meta, leaf, header, part);
-                Ok(Answer::Partial(item(incoming, basis)))
+                let incoming = ReceivingFile::resumed(spot, meta, leaf, header, part);
+                Ok(EntryAnswer::Partial(item(incoming, basis)))
             }
             // Another run had a part of it, and has just given it its name.
-            Ok(None) if decided.decision == Decision::Create && self.is_there_by_now(position)? => {
+            Ok(None) if decided.decision == OverwriteDecision::Create && self.is_there_by_now(position)? => {
                 self.try_answer(position, entry)
             }
             Ok(None) => {
                 if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
                     return Ok(self.refuse(position, text));
                 }
-                Ok(answer(item(Incoming::recorded(spot, meta, leaf, header), basis)))
+                Ok(answer(item(ReceivingFile::recorded(spot, meta, leaf, header), basis)))
             }
             Err(text) => Ok(self.refuse(position, text)),
         }
     }
 
     /// It has no size yet, and cannot be gone on with: nothing is recorded of it.
-    pub(super) fn stream(&self, position: &Position, meta: Meta, decided: &Decided) -> Answer<Item> {
-        let incoming = Incoming::new(spot_at(position, decided), UNKNOWN_SIZE, meta);
-        Answer::Needed(Arc::new(Item::File(incoming.decided(decided))))
+    pub(super) fn stream(
+        &self,
+        position: &EntryPosition,
+        meta: EntryMetadata,
+        decided: &EntryDecision,
+    ) -> EntryAnswer<ReceiverEntry> {
+        let incoming = ReceivingFile::new(spot_at(position, decided), UNKNOWN_SIZE, meta);
+        EntryAnswer::Needed(Arc::new(ReceiverEntry::File(incoming.decided(decided))))
     }
 
-    fn is_there_by_now(&self, position: &Position) -> io::Result<bool> {
-        Ok(!position.fresh && Standing::at(&position.dir, &position.name)?.existing != Existing::Absent)
+    fn is_there_by_now(&self, position: &EntryPosition) -> io::Result<bool> {
+        Ok(!position.fresh && ExistingStat::at(&position.dir, &position.name)?.existing != ExistingEntry::Absent)
     }
 
     /// With `-p`, a file that is there already gets owner and mode all the same, and attributes where these are kept.
     /// `Some` says which attribute could not be set.
-    fn refresh(&self, position: &Position, entry: &Entry, there: &Look) -> io::Result<Option<String>> {
+    fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> io::Result<Option<String>> {
         let meta = &entry.meta;
         let preserve = self.request.preserve;
-        let owned = |meta: &Meta| (meta.mode, meta.uid, meta.gid);
+        let owned = |meta: &EntryMetadata| (meta.mode, meta.uid, meta.gid);
         let has_other_owner = preserve && owned(&there.meta) != owned(meta);
         // What is the same by its size or its digest alone gets its time, too.
         let has_other_time = there.meta.modified != meta.modified;
@@ -112,7 +118,8 @@ impl Target {
         if gives_capability || has_other_owner && !may_have_rights(meta, &look) {
             return Err(io::Error::other(OTHERS_RIGHTS));
         }
-        let keep = Keep { owner: has_other_owner, mode: has_other_owner.then_some(meta.mode), times: has_other_time };
+        let keep =
+            MetadataParts { owner: has_other_owner, mode: has_other_owner.then_some(meta.mode), times: has_other_time };
         self.apply_all(&file, meta, keep, attributes(entry))
     }
 
@@ -131,7 +138,7 @@ impl Target {
     }
 }
 
-fn spot_at(position: &Position, decided: &Decided) -> Spot {
-    let replaces = matches!(decided.decision, Decision::Replace | Decision::ReplaceTree);
-    Spot { dir: position.dir.clone(), name: position.name.clone(), replaces }
+fn spot_at(position: &EntryPosition, decided: &EntryDecision) -> TargetPath {
+    let replaces = matches!(decided.decision, OverwriteDecision::Replace | OverwriteDecision::ReplaceTree);
+    TargetPath { dir: position.dir.clone(), name: position.name.clone(), replaces }
 }

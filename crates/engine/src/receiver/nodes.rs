@@ -1,19 +1,19 @@
 //! Devices, FIFOs and sockets: made where that was asked for, and never opened.
 
-use haul_proto::manifest::{Device, Meta, Node};
-use haul_proto::need::Decision;
+use haul_proto::entry::{DeviceNumber, EntryMetadata, SpecialFile};
+use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::path::Name;
-use haul_proto::session::target::Answer;
+use haul_proto::session::step::EntryAnswer;
 use rustix::fs::{AtFlags, FileType, Mode, makedev, mknodat, renameat, unlinkat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::examine::{Decided, Position};
-use super::standing::Standing;
+use super::examine::{EntryDecision, EntryPosition};
+use super::standing::ExistingStat;
 use super::temporary::{make_temporary, rename_new};
-use super::{Item, Target};
-use crate::fs::Keep;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::fs::MetadataParts;
 use crate::fs::meta::{apply_to_node, mode_without_preserve};
 use crate::sys::describe::describe;
 
@@ -22,22 +22,22 @@ pub const NODE_NOT_ASKED: &str = "it is a device, FIFO or socket, and none was a
 /// Of a device.
 const NOT_ROOT: &str = "only root makes devices\nuse an account that may, or leave --devices out";
 
-impl Target {
+impl TargetReceiver {
     /// Makes a device, FIFO or socket under a temporary name, gives it its metadata, then its own name.
     pub(super) fn node(
         &self,
-        position: &Position,
-        node: Node,
-        meta: &Meta,
-        decided: &Decided,
-        there: &Standing,
-    ) -> io::Result<Answer<Item>> {
+        position: &EntryPosition,
+        node: SpecialFile,
+        meta: &EntryMetadata,
+        decided: &EntryDecision,
+        there: &ExistingStat,
+    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
         let is_device = is_device(node);
         let dir = position.dir.fd()?;
-        if decided.decision == Decision::Keep {
+        if decided.decision == OverwriteDecision::Keep {
             let has_time = there.look.is_some_and(|look| look.meta.modified == meta.modified);
             self.put_on_node(&dir, &position.name, meta, !has_time)?;
-            return Ok(Answer::Settled);
+            return Ok(EntryAnswer::Settled);
         }
         let temporary = match make_temporary(&dir, &position.name, b"node", |name| make(&dir, name, node)) {
             Ok(temporary) => temporary,
@@ -48,11 +48,11 @@ impl Target {
         };
         let made = self.put_on_node(&dir, &temporary, meta, true).and_then(|()| {
             Ok(match decided.decision {
-                Decision::Replace => {
+                OverwriteDecision::Replace => {
                     self.back_up(&position.dir, &position.name)?;
                     renameat(&*dir, temporary.as_bytes(), &*dir, position.name.as_bytes())
                 }
-                Decision::ReplaceTree => {
+                OverwriteDecision::ReplaceTree => {
                     return self.replace_directory(&position.dir, &temporary, &position.name, &decided.removal);
                 }
                 _ => rename_new(&dir, &temporary, &position.name),
@@ -61,34 +61,34 @@ impl Target {
         if made.is_err() {
             let _ = unlinkat(&*dir, temporary.as_bytes(), AtFlags::empty());
         }
-        made.map(|()| Answer::Settled)
+        made.map(|()| EntryAnswer::Settled)
     }
 
     /// Whether the job asks for such a node.
-    pub(super) fn may_make_node(&self, node: Node) -> bool {
+    pub(super) fn may_make_node(&self, node: SpecialFile) -> bool {
         let kept = self.request.kept;
         if is_device(node) { kept.devices } else { kept.specials }
     }
 
-    fn put_on_node(&self, dir: &OwnedFd, name: &Name, meta: &Meta, times: bool) -> io::Result<()> {
+    fn put_on_node(&self, dir: &OwnedFd, name: &Name, meta: &EntryMetadata, times: bool) -> io::Result<()> {
         let preserve = self.request.preserve;
         let mode = if preserve { meta.mode } else { mode_without_preserve(meta.mode, self.umask) };
-        apply_to_node(dir, name, meta, Keep { owner: preserve, mode: Some(mode), times }).map(|_| ())
+        apply_to_node(dir, name, meta, MetadataParts { owner: preserve, mode: Some(mode), times }).map(|_| ())
     }
 }
 
-fn is_device(node: Node) -> bool {
-    matches!(node, Node::Character(_) | Node::Block(_))
+fn is_device(node: SpecialFile) -> bool {
+    matches!(node, SpecialFile::Character(_) | SpecialFile::Block(_))
 }
 
 /// Makes it, for its owner alone.
-fn make(dir: &OwnedFd, name: &Name, node: Node) -> Result<(), Errno> {
-    let number = |Device { major, minor }| makedev(major, minor);
+fn make(dir: &OwnedFd, name: &Name, node: SpecialFile) -> Result<(), Errno> {
+    let number = |DeviceNumber { major, minor }| makedev(major, minor);
     let (kind, device) = match node {
-        Node::Character(device) => (FileType::CharacterDevice, number(device)),
-        Node::Block(device) => (FileType::BlockDevice, number(device)),
-        Node::Fifo => (FileType::Fifo, 0),
-        Node::Socket => (FileType::Socket, 0),
+        SpecialFile::Character(device) => (FileType::CharacterDevice, number(device)),
+        SpecialFile::Block(device) => (FileType::BlockDevice, number(device)),
+        SpecialFile::Fifo => (FileType::Fifo, 0),
+        SpecialFile::Socket => (FileType::Socket, 0),
     };
     mknodat(dir, name.as_bytes(), kind, Mode::from_raw_mode(0o600), device)
 }

@@ -3,13 +3,13 @@
 //! another, and what is lost on one can come on any.
 
 use haul_proto::wire::frame::DataFrame;
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::resource_metrics::Stage;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use super::file::Incoming;
-use super::{Item, Target};
-use crate::io::frame_buffer::Record;
+use super::file::ReceivingFile;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::write_on;
 use crate::metrics::stage_timer::during;
 use crate::sys::describe::describe;
@@ -17,22 +17,28 @@ use crate::sys::sync::lock;
 
 /// What waits for its turn: no more than the machine admits ahead of what is written.
 #[derive(Default)]
-pub struct Order(Mutex<Queue>);
+pub struct InOrderWriter(Mutex<InOrderQueue>);
 
 #[derive(Default)]
-struct Queue {
+struct InOrderQueue {
     next: u64,
-    waiting: BTreeMap<u64, (DataFrame, Record)>,
+    waiting: BTreeMap<u64, (DataFrame, FrameBuffer)>,
     /// A stream is writing.
     is_busy: bool,
-    free: Vec<Record>,
+    free: Vec<FrameBuffer>,
     /// It cannot be written to any more.
     has_failed: bool,
 }
 
-impl Order {
+impl InOrderWriter {
     /// Leaves a frame here, and writes what can be written if nobody else does. Returns a buffer that is free.
-    pub fn write(&self, target: &Target, item: &Arc<Item>, frame: &DataFrame, record: Record) -> Record {
+    pub fn write(
+        &self,
+        target: &TargetReceiver,
+        item: &Arc<ReceiverEntry>,
+        frame: &DataFrame,
+        record: FrameBuffer,
+    ) -> FrameBuffer {
         let frame_len = u64::from(target.request.settings.frame.get());
         let capacity = record.capacity();
         let mut queue = lock(&self.0);
@@ -46,11 +52,11 @@ impl Order {
         if mine {
             self.write_on(target, item);
         }
-        lock(&self.0).free.pop().unwrap_or_else(|| Record::with_capacity(capacity))
+        lock(&self.0).free.pop().unwrap_or_else(|| FrameBuffer::with_capacity(capacity))
     }
 
-    fn write_on(&self, target: &Target, item: &Arc<Item>) {
-        let is_pipe = matches!(&**item, Item::File(incoming) if incoming.is_special());
+    fn write_on(&self, target: &TargetReceiver, item: &Arc<ReceiverEntry>) {
+        let is_pipe = matches!(&**item, ReceiverEntry::File(incoming) if incoming.is_special());
         let stage = if is_pipe { Stage::WritePipe } else { Stage::Write };
         loop {
             let mut queue = lock(&self.0);
@@ -60,7 +66,7 @@ impl Order {
                 return;
             };
             drop(queue);
-            if let Item::File(incoming) = &**item {
+            if let ReceiverEntry::File(incoming) = &**item {
                 target.pass_in_turn(incoming, next, record.payload());
             }
             let written = during(stage, || write(target, item, record.payload()));
@@ -78,17 +84,17 @@ impl Order {
     }
 }
 
-fn write(target: &Target, item: &Item, bytes: &[u8]) -> Result<(), String> {
-    let Item::File(incoming) = item else { return Err("it is a directory".into()) };
+fn write(target: &TargetReceiver, item: &ReceiverEntry, bytes: &[u8]) -> Result<(), String> {
+    let ReceiverEntry::File(incoming) = item else { return Err("it is a directory".into()) };
     match incoming.sink() {
         Some(sink) => sink.write(bytes).map_err(|error| sink.why(&error)),
         None => write_on(&**incoming.open_once(target)?.fd(), bytes).map_err(|error| describe(&error)),
     }
 }
 
-impl Incoming {
+impl ReceivingFile {
     /// Where its frames wait for their turn, if it takes them in order only.
-    pub fn order(&self) -> Option<&Order> {
+    pub fn order(&self) -> Option<&InOrderWriter> {
         self.order.as_deref()
     }
 }

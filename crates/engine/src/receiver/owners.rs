@@ -1,22 +1,22 @@
 //! Whose what is made becomes, where owners and groups are kept: those of the same names here, or whom the user said.
 
-use haul_proto::manifest::{Entry, Meta};
+use haul_proto::entry::{Entry, EntryMetadata};
+use haul_proto::error::ProtocolError;
+use haul_proto::limits::OWNERS_MAX;
 use haul_proto::path::escape;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::limits::OWNERS_MAX;
-use haul_proto::wire::owners::{Account, OwnerFrom, OwnerRules};
+use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerOptions};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use super::landing::Refused;
+use super::landing::RefusedRequest;
 use crate::sys::accounts::Accounts;
 use crate::sys::sync::lock;
 
 /// Numbers of the source, and what they become.
-pub struct Owners([Mutex<Map>; 2]);
+pub struct TargetOwners([Mutex<OwnerTable>; 2]);
 
 /// Users, or groups.
-struct Map {
+struct OwnerTable {
     by_name: bool,
     rules: Vec<(OwnerFrom, u32)>,
     here: Accounts,
@@ -24,29 +24,29 @@ struct Map {
     told: HashMap<u32, u32>,
 }
 
-impl Owners {
+impl TargetOwners {
     /// By these rules; or why they cannot be followed here.
-    pub fn new(rules: &OwnerRules) -> Result<Self, Refused> {
+    pub fn new(rules: &OwnerOptions) -> Result<Self, RefusedRequest> {
         let here = [Accounts::users(), Accounts::groups()];
         Self::with(rules, here)
     }
 
-    fn with(rules: &OwnerRules, here: [Accounts; 2]) -> Result<Self, Refused> {
+    fn with(rules: &OwnerOptions, here: [Accounts; 2]) -> Result<Self, RefusedRequest> {
         let [users, groups] = here;
-        let map = |what, maps: &[_], here| Map::new(what, maps, rules.by_name, here).map(Mutex::new);
+        let map = |what, maps: &[_], here| OwnerTable::new(what, maps, rules.by_name, here).map(Mutex::new);
         Ok(Self([map("user", &rules.users, users)?, map("group", &rules.groups, groups)?]))
     }
 
     /// The source's name of a user, or of a group.
-    pub fn learn(&self, is_group: bool, id: u32, name: &[u8]) -> Result<(), ProtocolFault> {
+    pub fn learn(&self, is_group: bool, id: u32, name: &[u8]) -> Result<(), ProtocolError> {
         lock(&self.0[usize::from(is_group)]).learn(id, name)
     }
 
     /// Puts what they become in the place of the owners and groups of what is offered.
     pub fn put(&self, entries: &mut [Entry]) {
         let (users, groups) = (lock(&self.0[0]), lock(&self.0[1]));
-        let (mut user, mut group) = (Latest::default(), Latest::default());
-        for Entry { meta: Meta { uid, gid, .. }, .. } in entries {
+        let (mut user, mut group) = (LatestOwner::default(), LatestOwner::default());
+        for Entry { meta: EntryMetadata { uid, gid, .. }, .. } in entries {
             (*uid, *gid) = (user.get(*uid, &users), group.get(*gid, &groups));
         }
     }
@@ -54,10 +54,10 @@ impl Owners {
 
 /// What was asked last, and the answer: neighbours mostly belong to one.
 #[derive(Default)]
-struct Latest(Option<(u32, u32)>);
+struct LatestOwner(Option<(u32, u32)>);
 
-impl Latest {
-    fn get(&mut self, id: u32, map: &Map) -> u32 {
+impl LatestOwner {
+    fn get(&mut self, id: u32, map: &OwnerTable) -> u32 {
         match self.0 {
             Some((asked, becomes)) if asked == id => becomes,
             _ => self.0.insert((id, map.get(id))).1,
@@ -65,23 +65,23 @@ impl Latest {
     }
 }
 
-impl Map {
+impl OwnerTable {
     fn new(
         what: &str,
         maps: &[haul_proto::wire::owners::OwnerMap],
         by_name: bool,
         here: Accounts,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, RefusedRequest> {
         let mut rules = Vec::new();
         for map in maps {
             let id = match &map.to {
-                Account::Id(id) => *id,
-                Account::Name(name) => here.id(name).ok_or_else(|| {
+                OwnerAccount::Id(id) => *id,
+                OwnerAccount::Name(name) => here.id(name).ok_or_else(|| {
                     let text = format!(
                         "there is no {what} {} at the target\nname one that is there, or its number",
                         escape(name)
                     );
-                    Refused { usage: true, text }
+                    RefusedRequest { usage: true, text }
                 })?,
             };
             rules.push((map.from.clone(), id));
@@ -89,9 +89,9 @@ impl Map {
         Ok(Self { by_name, rules, here, told: HashMap::new() })
     }
 
-    fn learn(&mut self, id: u32, name: &[u8]) -> Result<(), ProtocolFault> {
+    fn learn(&mut self, id: u32, name: &[u8]) -> Result<(), ProtocolError> {
         if self.told.len() >= OWNERS_MAX {
-            return Err(ProtocolFault::OverLimit("names of owners"));
+            return Err(ProtocolError::OverLimit("names of owners"));
         }
         let becomes = self.by_rule(id, Some(name)).or_else(|| self.here.id(name).filter(|_| self.by_name && id != 0));
         self.told.insert(id, becomes.unwrap_or(id));
@@ -110,16 +110,22 @@ impl Map {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_proto::manifest::{Kind, Place};
+    use haul_proto::entry::{EntryContent, EntryLocation};
     use haul_proto::wire::owners::OwnerMap;
 
-    fn map(from: OwnerFrom, to: Account) -> OwnerMap {
+    fn map(from: OwnerFrom, to: OwnerAccount) -> OwnerMap {
         OwnerMap { from, to }
     }
 
-    fn becomes(owners: &Owners, uid: u32, gid: u32) -> (u32, u32) {
-        let meta = Meta { uid, gid, ..Meta::default() };
-        let mut entries = [Entry { place: Place::Operand(0), kind: Kind::Directory, meta, version: None, more: None }];
+    fn becomes(owners: &TargetOwners, uid: u32, gid: u32) -> (u32, u32) {
+        let meta = EntryMetadata { uid, gid, ..EntryMetadata::default() };
+        let mut entries = [Entry {
+            place: EntryLocation::Operand(0),
+            kind: EntryContent::Directory,
+            meta,
+            version: None,
+            more: None,
+        }];
         owners.put(&mut entries);
         (entries[0].meta.uid, entries[0].meta.gid)
     }
@@ -131,8 +137,8 @@ mod tests {
 
     #[test]
     fn the_same_names_are_found_and_others_keep_their_numbers() {
-        let rules = OwnerRules { by_name: true, ..OwnerRules::default() };
-        let owners = Owners::with(&rules, here()).ok().unwrap();
+        let rules = OwnerOptions { by_name: true, ..OwnerOptions::default() };
+        let owners = TargetOwners::with(&rules, here()).ok().unwrap();
         owners.learn(false, 7, b"anna").unwrap();
         owners.learn(false, 8, b"nobody here").unwrap();
         owners.learn(false, 0, b"smith").unwrap();
@@ -140,7 +146,7 @@ mod tests {
         assert_eq!(becomes(&owners, 7, 7), (1001, 100));
         assert_eq!(becomes(&owners, 8, 9), (8, 9));
         assert_eq!(becomes(&owners, 0, 0), (0, 0), "root is root");
-        let numeric = Owners::with(&OwnerRules::default(), here()).ok().unwrap();
+        let numeric = TargetOwners::with(&OwnerOptions::default(), here()).ok().unwrap();
         numeric.learn(false, 7, b"anna").unwrap();
         assert_eq!(becomes(&numeric, 7, 7), (7, 7));
     }
@@ -148,12 +154,12 @@ mod tests {
     #[test]
     fn the_first_rule_that_matches_decides() {
         let users = vec![
-            map(OwnerFrom::Ids(0, 99), Account::Name(b"anna".into())),
-            map(OwnerFrom::Name(b"b".into()), Account::Id(42)),
-            map(OwnerFrom::Nameless, Account::Id(43)),
+            map(OwnerFrom::Ids(0, 99), OwnerAccount::Name(b"anna".into())),
+            map(OwnerFrom::Name(b"b".into()), OwnerAccount::Id(42)),
+            map(OwnerFrom::Nameless, OwnerAccount::Id(43)),
         ];
-        let rules = OwnerRules { by_name: true, users, groups: vec![map(OwnerFrom::Any, Account::Id(9))] };
-        let owners = Owners::with(&rules, here()).ok().unwrap();
+        let rules = OwnerOptions { by_name: true, users, groups: vec![map(OwnerFrom::Any, OwnerAccount::Id(9))] };
+        let owners = TargetOwners::with(&rules, here()).ok().unwrap();
         owners.learn(false, 200, b"b").unwrap();
         owners.learn(false, 201, b"smith").unwrap();
         assert_eq!(becomes(&owners, 0, 0), (1001, 9));
@@ -164,10 +170,10 @@ mod tests {
 
     #[test]
     fn who_is_not_here_is_said_and_a_source_does_not_fill_the_memory() {
-        let users = vec![map(OwnerFrom::Any, Account::Name(b"ghost".into()))];
-        let refused = Owners::with(&OwnerRules { users, ..OwnerRules::default() }, here()).err().unwrap();
+        let users = vec![map(OwnerFrom::Any, OwnerAccount::Name(b"ghost".into()))];
+        let refused = TargetOwners::with(&OwnerOptions { users, ..OwnerOptions::default() }, here()).err().unwrap();
         assert!(refused.text.contains("ghost"));
-        let owners = Owners::with(&OwnerRules::default(), here()).ok().unwrap();
+        let owners = TargetOwners::with(&OwnerOptions::default(), here()).ok().unwrap();
         let most = u32::try_from(OWNERS_MAX).unwrap();
         assert!((0..most).all(|id| owners.learn(true, id, b"x").is_ok()));
         assert!(owners.learn(true, most, b"x").is_err());

@@ -3,25 +3,25 @@
 
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::{Digest, frame_check};
-use haul_proto::journal::{self, Header, Kinship, check_value};
+use haul_proto::journal::{self, JournalHeader, PartialMatch, check_value};
+use haul_proto::limits::FRAME_RUNS_MAX;
 use haul_proto::path::escape;
 use haul_proto::ranges::RangeSet;
-use haul_proto::wire::limits::FRAME_RUNS_MAX;
 use haul_proto::wire::report::WorkerMessage;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::file::{Incoming, Spot};
-use super::journal::{Journal, Leaf};
-use super::waiting::Waiting;
+use super::file::{ReceivingFile, TargetPath};
+use super::journal::{FileName, OpenJournal};
+use super::waiting::BoundedQueue;
 use super::whole::cut_to;
-use super::{Item, Target};
-use crate::io::storage::Access;
-use crate::io::storage::Method;
-use crate::io::storage::file::Opened;
-use crate::io::storage::policy::Way;
-use crate::io::storage::read::Reader;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::io::storage::FileAccess;
+use crate::io::storage::IoMethod;
+use crate::io::storage::file::OpenedFile;
+use crate::io::storage::policy::IoPlan;
+use crate::io::storage::read::FrameReader;
 use crate::metrics::reporter::add;
 use crate::sys::describe::describe;
 
@@ -29,28 +29,28 @@ use crate::sys::describe::describe;
 const TOLD_EVERY: usize = 64;
 
 /// A file of which a part is there, and what is to be made of it.
-pub struct Part {
+pub struct PartialFile {
     /// The partial file, locked.
-    pub file: Arc<Opened>,
+    pub file: Arc<OpenedFile>,
     /// What is recorded of it.
-    pub journal: Journal,
+    pub journal: OpenJournal,
     /// Whether the source is to compare what is proven here.
     pub compare: bool,
 }
 
 /// What is to be read of a file before it can be whole.
-pub enum Claim {
+pub enum VerificationClaim {
     /// A part that is answered, and to be proven.
-    Part(EntryId, Arc<Item>),
+    Part(EntryId, Arc<ReceiverEntry>),
     /// What has not passed of a file of so many bytes whose digest is asked for.
-    Sum(EntryId, Arc<Item>, u64),
+    Sum(EntryId, Arc<ReceiverEntry>, u64),
 }
 
 /// Claims that wait to be proven.
-pub type Claims = Waiting<Claim>;
+pub type VerificationQueue = BoundedQueue<VerificationClaim>;
 
 /// Frames of a file that are here, one behind the other, and their values.
-pub struct Held {
+pub struct VerifiedFrames {
     /// The file.
     pub entry: EntryId,
     /// Index of the first frame.
@@ -60,7 +60,7 @@ pub struct Held {
 }
 
 /// What was found of one file.
-struct Finding {
+struct VerificationResult {
     entry: EntryId,
     compare: bool,
     first: u64,
@@ -69,21 +69,28 @@ struct Finding {
     damaged: u64,
 }
 
-impl Target {
+impl TargetReceiver {
     /// What an earlier run left of the file that `header` offers; `None` where there is nothing to go on with. The user
     /// is told of what cannot be used. An error is that of a file that cannot be taken now.
-    pub(super) fn find_part(&self, spot: &Spot, leaf: &Leaf, header: &Header) -> Result<Option<Part>, String> {
-        let Some((journal, found)) = Journal::open(leaf, Access::Write).unwrap_or_default() else { return Ok(None) };
+    pub(super) fn find_part(
+        &self,
+        spot: &TargetPath,
+        leaf: &FileName,
+        header: &JournalHeader,
+    ) -> Result<Option<PartialFile>, String> {
+        let Some((journal, found)) = OpenJournal::open(leaf, FileAccess::Write).unwrap_or_default() else {
+            return Ok(None);
+        };
         let path = || escape(&self.landing.path(&spot.dir.path_of(spot.name.as_bytes())));
         let compare = match found.kinship(header) {
-            Kinship::Same => false,
-            Kinship::Likely => true,
-            Kinship::Other => {
+            PartialMatch::Same => false,
+            PartialMatch::Likely => true,
+            PartialMatch::Other => {
                 let text = format!("{}: the source has changed since a part of it was copied: it begins anew", path());
                 self.reporter.send(&WorkerMessage::Notice { text });
                 return Ok(None);
             }
-            Kinship::Unusable => {
+            PartialMatch::Unusable => {
                 let text = format!("{}: the part that is there was copied with other settings: it begins anew", path());
                 self.reporter.send(&WorkerMessage::Notice { text });
                 return Ok(None);
@@ -92,28 +99,28 @@ impl Target {
         let Some(file) = self.unfinished.take_over(spot, leaf, &self.rivals)? else { return Ok(None) };
         // Bytes behind the end belong to no frame: nothing proves them.
         cut_to(&file, header.size).map_err(|error| describe(&error))?;
-        let file = Opened::new(file, Access::Write).map_err(|error| describe(&error))?;
-        Ok(Some(Part { file: Arc::new(file), journal, compare }))
+        let file = OpenedFile::new(file, FileAccess::Write).map_err(|error| describe(&error))?;
+        Ok(Some(PartialFile { file: Arc::new(file), journal, compare }))
     }
 
     /// Proves what was claimed, one file after the other, until the job is over.
     pub fn prove_claims(&self) {
         while let Some(claim) = self.claims.next() {
             let (entry, item) = match claim {
-                Claim::Sum(entry, item, size) => {
+                VerificationClaim::Sum(entry, item, size) => {
                     self.sum_up(entry, &item, size);
                     continue;
                 }
-                Claim::Part(entry, item) => (entry, item),
+                VerificationClaim::Part(entry, item) => (entry, item),
             };
-            let Item::File(incoming) = &*item else { continue };
+            let ReceiverEntry::File(incoming) = &*item else { continue };
             if let Err(error) = self.prove(entry, &item, incoming) {
                 self.fail_file(entry, &item, &describe(&error));
             }
         }
     }
 
-    fn prove(&self, entry: EntryId, item: &Arc<Item>, incoming: &Incoming) -> io::Result<()> {
+    fn prove(&self, entry: EntryId, item: &Arc<ReceiverEntry>, incoming: &ReceivingFile) -> io::Result<()> {
         let Some(journal) = incoming.journal() else { return Err(io::Error::other("its journal is gone")) };
         let frames = self.request.settings.frame.frames(incoming.size());
         let recorded = journal.recorded(frames)?;
@@ -123,7 +130,7 @@ impl Target {
             Some(_) => self.sign(entry, item, gaps.clone()),
             None => self.lacks(entry, &gaps),
         }
-        let mut finding = Finding {
+        let mut finding = VerificationResult {
             entry,
             // Where the source computes a digest, it reads all of the file.
             compare: incoming.is_to_be_compared() || self.has_sums_elsewhere(),
@@ -133,7 +140,7 @@ impl Target {
             damaged: 0,
         };
         let Some(Ok(file)) = incoming.opened() else { return Err(io::Error::other("its part is gone")) };
-        let file = Arc::new(Opened::to_read(file.fd())?);
+        let file = Arc::new(OpenedFile::to_read(file.fd())?);
         let mut reader = self.reader();
         // What is asked for is not proven as well.
         let is_asked_for = |run: &Range<u64>| gaps.last().is_some_and(|last| last.contains(&run.start));
@@ -153,16 +160,16 @@ impl Target {
     /// Frames that are recorded, one behind the other. `false` when the job is over.
     fn prove_run(
         &self,
-        finding: &mut Finding,
-        reader: &mut Reader,
-        file: &Arc<Opened>,
-        incoming: &Incoming,
-        journal: &Journal,
+        finding: &mut VerificationResult,
+        reader: &mut FrameReader,
+        file: &Arc<OpenedFile>,
+        incoming: &ReceivingFile,
+        journal: &OpenJournal,
         run: Range<u64>,
     ) -> io::Result<bool> {
         let frame = self.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
-        let way = Way { cached: file.in_memory(), ..Way::by(Method::Buffered) };
+        let way = IoPlan { cached: file.in_memory(), ..IoPlan::by(IoMethod::Buffered) };
         reader.add(Arc::clone(file), way, run.start * frame_bytes, (run.end * frame_bytes).min(incoming.size()));
         let mut index = run.start;
         while index < run.end {
@@ -193,16 +200,16 @@ impl Target {
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// Tells the source of frames of some files that are here. Those that it is to compare wait while it has many others to
     /// compare.
-    pub(super) fn tell_held(&self, held: Vec<Held>, compare: bool) {
+    pub(super) fn tell_held(&self, held: Vec<VerifiedFrames>, compare: bool) {
         if held.is_empty() {
             return;
         }
         let mut steps = Vec::new();
         let mut state = self.lock();
-        for Held { entry, first, values } in held {
+        for VerifiedFrames { entry, first, values } in held {
             while compare && !state.stopped && !state.machine.may_hold(values.len()) {
                 self.outbox.notify_all();
                 state = self.outbox.wait(state);
@@ -215,7 +222,7 @@ impl Target {
     }
 
     /// The value that a frame has in this session, if it is what was recorded.
-    fn proven(&self, recorded: &journal::Record, size: u64, index: u64, payload: &[u8]) -> Option<Digest> {
+    fn proven(&self, recorded: &journal::JournalRecord, size: u64, index: u64, payload: &[u8]) -> Option<Digest> {
         let check = frame_check(payload);
         let has_values = self.request.settings.blake3;
         let wanted = has_values || recorded.value.is_some();
@@ -225,8 +232,8 @@ impl Target {
     }
 }
 
-impl Finding {
-    fn hold(&mut self, target: &Target, index: u64, value: Digest, len: u64) {
+impl VerificationResult {
+    fn hold(&mut self, target: &TargetReceiver, index: u64, value: Digest, len: u64) {
         if self.first + self.values.len() as u64 != index {
             self.tell(target);
             self.first = index;
@@ -236,21 +243,21 @@ impl Finding {
         add(&target.reporter.tally.bytes_skipped, len);
     }
 
-    fn lack(&mut self, target: &Target, index: u64) {
+    fn lack(&mut self, target: &TargetReceiver, index: u64) {
         self.damaged += 1;
         target.lock().machine.lacks(self.entry, std::slice::from_ref(&(index..index + 1)));
         target.outbox.notify_all();
     }
 
     /// Tells the source of the frames that were proven since it was told last.
-    fn tell(&mut self, target: &Target) {
+    fn tell(&mut self, target: &TargetReceiver) {
         let values = std::mem::take(&mut self.values);
         let first = self.first;
         self.first += values.len() as u64;
         if values.is_empty() {
             return;
         }
-        target.tell_held(vec![Held { entry: self.entry, first, values }], self.compare);
+        target.tell_held(vec![VerifiedFrames { entry: self.entry, first, values }], self.compare);
     }
 }
 

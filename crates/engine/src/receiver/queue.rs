@@ -4,38 +4,38 @@
 //! Those that add to it wait for room before they write more, and add what they have written in any case: so nobody
 //! waits with something in hand that another waits for.
 
-use haul_proto::group::{Gathering, Limits};
-use haul_proto::wire::load::Stage;
+use haul_proto::commit_queue::{GroupLimits, NextGroup};
 use haul_proto::wire::request::SessionSettings;
+use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::storage::Fsync;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::checkpoint::Checkpoints;
-use super::durable::{FileSystem, FileSystems};
-use super::whole::Whole;
+use super::durable::{SyncedFileSystem, SyncedFileSystems};
+use super::whole::CompleteFile;
 use crate::fs::Dir;
 use crate::metrics::stage_timer::during;
 use crate::sys::open_files;
 use crate::sys::sync::lock;
 
 /// What waits to be put on the disk.
-pub struct Settling {
+pub struct CommitQueue {
     fsync: Fsync,
-    limits: Limits,
-    disks: FileSystems,
+    limits: GroupLimits,
+    disks: SyncedFileSystems,
     /// What was written of files that are not whole.
     pub checkpoints: Checkpoints,
-    queue: Mutex<Queue>,
+    queue: Mutex<CommitQueueState>,
     /// Wakes the thread.
     work: Condvar,
     /// Wakes those that wait for room.
     room: Condvar,
 }
 
-struct Queue {
-    gathering: Gathering<Pending>,
+struct CommitQueueState {
+    gathering: NextGroup<PendingCommit>,
     /// The thread waits to be woken.
     idle: bool,
     /// Nothing more will be added.
@@ -45,30 +45,30 @@ struct Queue {
 }
 
 /// What the thread is to do next.
-pub enum Task {
+pub enum CommitTask {
     /// Put these on the disk.
-    Group(Vec<Pending>),
+    Group(Vec<PendingCommit>),
     /// Put there what was written of files that are not whole.
     Checkpoint,
 }
 
 /// Something that waits.
-pub enum Pending {
+pub enum PendingCommit {
     /// A whole file.
-    File(Whole),
+    File(CompleteFile),
     /// One that is settled already, and its disk; nobody waits for it before the job's end.
-    Directory(Dir, Arc<FileSystem>),
+    Directory(Dir, Arc<SyncedFileSystem>),
 }
 
-impl Settling {
+impl CommitQueue {
     /// With nothing in it.
     pub fn new(fsync: Fsync, settings: &SessionSettings) -> Self {
-        let limits = Limits::new(open_files::limit(), settings.streams, settings.streams_max);
-        let queue = Queue { gathering: Gathering::new(limits), idle: false, ended: false, stopped: false };
+        let limits = GroupLimits::new(open_files::limit(), settings.streams, settings.streams_max);
+        let queue = CommitQueueState { gathering: NextGroup::new(limits), idle: false, ended: false, stopped: false };
         Self {
             fsync,
             limits,
-            disks: FileSystems::default(),
+            disks: SyncedFileSystems::default(),
             checkpoints: Checkpoints::default(),
             queue: Mutex::new(queue),
             work: Condvar::new(),
@@ -87,7 +87,7 @@ impl Settling {
     }
 
     /// The disk that files in a directory have to reach; `None` where nothing is waited for.
-    pub fn disk_of(&self, dir: Option<&Dir>) -> io::Result<Option<Arc<FileSystem>>> {
+    pub fn disk_of(&self, dir: Option<&Dir>) -> io::Result<Option<Arc<SyncedFileSystem>>> {
         dir.filter(|_| self.is_wanted()).map_or(Ok(None), |dir| self.disks.of(dir))
     }
 
@@ -111,19 +111,19 @@ impl Settling {
     ///
     /// # Panics
     /// If one has no disk to reach: a mistake in this program.
-    pub fn add(&self, files: Vec<Whole>) {
+    pub fn add(&self, files: Vec<CompleteFile>) {
         assert!(files.iter().all(|file| file.disk.is_some()), "a file that has nothing to wait for");
         self.put(|gathering| {
             for file in files {
                 let bytes = file.unwritten_bytes();
-                gathering.add(Pending::File(file), bytes);
+                gathering.add(PendingCommit::File(file), bytes);
             }
         });
     }
 
     /// Adds a directory that is on this disk.
-    pub fn add_directory(&self, dir: &Dir, disk: &Arc<FileSystem>) {
-        self.put(|gathering| gathering.add_patient(Pending::Directory(dir.clone(), Arc::clone(disk))));
+    pub fn add_directory(&self, dir: &Dir, disk: &Arc<SyncedFileSystem>) {
+        self.put(|gathering| gathering.add_patient(PendingCommit::Directory(dir.clone(), Arc::clone(disk))));
     }
 
     /// Nothing more will be added: the thread ends when it has carried what there is.
@@ -143,7 +143,7 @@ impl Settling {
         self.room.notify_all();
     }
 
-    fn put(&self, put: impl FnOnce(&mut Gathering<Pending>)) {
+    fn put(&self, put: impl FnOnce(&mut NextGroup<PendingCommit>)) {
         let mut queue = lock(&self.queue);
         if queue.stopped {
             return;
@@ -164,7 +164,7 @@ impl Settling {
 
     /// What is to be done next; `None` when there will be nothing. Waits for it, unless `at_once`: then a group may have
     /// nothing in it. A checkpoint that is due comes first: there are few.
-    pub fn next(&self, at_once: bool) -> Option<Task> {
+    pub fn next(&self, at_once: bool) -> Option<CommitTask> {
         let mut queue = lock(&self.queue);
         loop {
             if queue.stopped {
@@ -172,13 +172,13 @@ impl Settling {
             }
             let checkpoint = self.checkpoints.due_in(Instant::now()).filter(|_| !queue.ended);
             if checkpoint.is_some_and(|left| left.is_zero()) {
-                return Some(Task::Checkpoint);
+                return Some(CommitTask::Checkpoint);
             }
             if queue.gathering.is_due() || queue.ended || at_once {
                 let group = queue.gathering.take();
                 let is_empty = group.is_empty();
                 self.room.notify_all();
-                return Some(Task::Group(group)).filter(|_| at_once || !is_empty);
+                return Some(CommitTask::Group(group)).filter(|_| at_once || !is_empty);
             }
             queue.idle = true;
             queue = during(Stage::SyncWait, || match checkpoint {

@@ -8,12 +8,12 @@ use crate::job::allowance::Allowance;
 
 /// What this job has taken of it. Any number, where there is no server.
 #[derive(Default)]
-pub struct Quota {
+pub struct JobQuota {
     allowance: Option<Arc<Allowance>>,
     bytes: AtomicU64,
 }
 
-impl Quota {
+impl JobQuota {
     /// Of what a server allows, if there is one.
     pub fn new(allowance: Option<Arc<Allowance>>) -> Self {
         Self { allowance, bytes: AtomicU64::new(0) }
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn what_did_not_come_is_given_back() {
         let allowance = Arc::new(Allowance::new(Some(10), Some(2)).unwrap());
-        let job = || Quota::new(Some(Arc::clone(&allowance)));
+        let job = || JobQuota::new(Some(Arc::clone(&allowance)));
         let broken = job();
         assert!(broken.take(8).is_ok() && broken.take_names(1).is_ok() && job().take(3).is_err());
         broken.end(5);
@@ -54,7 +54,7 @@ mod tests {
         let next = job();
         assert!(next.take(6).is_err() && next.take(5).is_ok());
         assert!(next.take_names(1).is_ok() && next.take_names(1).is_err());
-        let any = Quota::default();
+        let any = JobQuota::default();
         assert!(any.take(u64::MAX).is_ok() && any.take_names(u64::MAX).is_ok());
     }
 }

@@ -14,19 +14,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use haul_lab::{cases, count};
-use haul_proto::manifest::{Meta, Stamp};
+use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, openat, renameat_with, unlinkat};
 
 use super::directories::make_directory;
 use super::examine::make_link;
-use super::file::Spot;
-use super::rivals::Rivals;
-use super::temporary::{Unfinished, temporary_name};
+use super::file::TargetPath;
+use super::rivals::JobLocks;
+use super::temporary::{TempFiles, temporary_name};
 use super::whole::give_name;
 use crate::fs::meta::{apply, apply_to_symlink};
 use crate::fs::testing::{KEEP, in_time_of, name};
-use crate::fs::{Dir, FdCache, Found, Keep, Links, Look, Walker};
+use crate::fs::{Dir, FdCache, FileStat, FollowLinks, MetadataParts, WalkEntry, Walker};
 
 /// Seconds for each operation, where nobody says otherwise.
 const RACE_SECONDS: u64 = 3;
@@ -59,22 +59,22 @@ const OPERATIONS: [(&str, Held, ByPath); 12] = [
     ("stat", stat, |dir, arena| Ok(fs::metadata(dir.join("leaf"))?.ino() == arena.outside_leaf)),
 ];
 
-fn hasty() -> Rivals {
-    Rivals::with_patience(Duration::ZERO)
+fn hasty() -> JobLocks {
+    JobLocks::with_patience(Duration::ZERO)
 }
 
 fn create(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    Unfinished::default().open(&spot(dir), None, &hasty()).map(|_| false).map_err(io::Error::other)
+    TempFiles::default().open(&spot(dir), None, &hasty()).map(|_| false).map_err(io::Error::other)
 }
 
 fn rename(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    let (unfinished, spot) = (Unfinished::default(), spot(dir));
+    let (unfinished, spot) = (TempFiles::default(), spot(dir));
     let renamed = unfinished.open(&spot, None, &hasty()).and_then(|file| unfinished.finish(&spot, &file));
     renamed.map(|()| false).map_err(io::Error::other)
 }
 
 fn unlink(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    let (unfinished, spot) = (Unfinished::default(), spot(dir));
+    let (unfinished, spot) = (TempFiles::default(), spot(dir));
     unfinished.open(&spot, None, &hasty()).map_err(io::Error::other)?;
     unfinished.discard(&spot);
     Ok(false)
@@ -96,15 +96,15 @@ fn name_nameless(dir: &Dir, _: &Arena) -> io::Result<bool> {
 }
 
 fn change_mode(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    put(dir, Keep { owner: false, mode: Some(0o640), times: false })
+    put(dir, MetadataParts { owner: false, mode: Some(0o640), times: false })
 }
 
 fn change_owner(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    put(dir, Keep { owner: true, mode: None, times: false })
+    put(dir, MetadataParts { owner: true, mode: None, times: false })
 }
 
 fn change_times(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    let keep = Keep { owner: false, mode: None, times: true };
+    let keep = MetadataParts { owner: false, mode: None, times: true };
     let _ = apply_to_symlink(&*dir.fd()?, &name("leaf"), &meta(), keep)?;
     put(dir, keep)
 }
@@ -117,37 +117,38 @@ fn by_path_change_times(dir: &Path, _: &Arena) -> io::Result<bool> {
 
 fn list(dir: &Dir, _: &Arena) -> io::Result<bool> {
     let root = dir.parent().ok_or(io::ErrorKind::NotFound)?;
-    let is_outside = |found: &Found| matches!(found, Found::File { name, .. } if name.as_bytes() == OUTSIDE.as_bytes());
+    let is_outside =
+        |found: &WalkEntry| matches!(found, WalkEntry::File { name, .. } if name.as_bytes() == OUTSIDE.as_bytes());
     Ok(Walker::new(root.clone(), KEEP).any(|found| is_outside(&found)))
 }
 
 fn read(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    let (file, _) = dir.open_file(&name("leaf"), Links::Itself)?;
+    let (file, _) = dir.open_file(&name("leaf"), FollowLinks::Itself)?;
     let mut content = Vec::new();
     File::from(file).read_to_end(&mut content)?;
     Ok(content == OUTSIDE.as_bytes())
 }
 
 fn stat(dir: &Dir, arena: &Arena) -> io::Result<bool> {
-    Ok(Look::at_name(&*dir.fd()?, &name("leaf"), Links::Itself)?.identity.inode == arena.outside_leaf)
+    Ok(FileStat::at_name(&*dir.fd()?, &name("leaf"), FollowLinks::Itself)?.identity.inode == arena.outside_leaf)
 }
 
-fn put(dir: &Dir, keep: Keep) -> io::Result<bool> {
-    let (file, _) = dir.open_file(&name("leaf"), Links::Itself)?;
+fn put(dir: &Dir, keep: MetadataParts) -> io::Result<bool> {
+    let (file, _) = dir.open_file(&name("leaf"), FollowLinks::Itself)?;
     apply(&file, &meta(), keep).map(|_| false)
 }
 
-fn meta() -> Meta {
-    let modified = Stamp { seconds: 7, nanoseconds: 0 };
-    Meta { mode: 0o640, uid: me(), gid: rustix::process::getegid().as_raw(), modified }
+fn meta() -> EntryMetadata {
+    let modified = Timestamp { seconds: 7, nanoseconds: 0 };
+    EntryMetadata { mode: 0o640, uid: me(), gid: rustix::process::getegid().as_raw(), modified }
 }
 
 fn me() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-fn spot(dir: &Dir) -> Spot {
-    Spot { dir: dir.clone(), name: name("new"), replaces: true }
+fn spot(dir: &Dir) -> TargetPath {
+    TargetPath { dir: dir.clone(), name: name("new"), replaces: true }
 }
 
 /// A root that is held, with `flip` in it, which is a directory or `flop`, a link to the directory outside; and in the

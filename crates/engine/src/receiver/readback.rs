@@ -13,16 +13,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::again::Loss;
+use super::again::FileLoss;
 use super::proof::gaps;
-use super::settle::Ends;
-use super::whole::Whole;
-use super::{Item, Target};
-use crate::io::storage::Method;
+use super::settle::EntryOutcomes;
+use super::whole::CompleteFile;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::io::storage::IoMethod;
 use crate::io::storage::cache::drop_pages;
-use crate::io::storage::file::{Opened, is_served, magic_of};
-use crate::io::storage::policy::Way;
-use crate::io::storage::read::Reader;
+use crate::io::storage::file::{OpenedFile, is_served, magic_of};
+use crate::io::storage::policy::IoPlan;
+use crate::io::storage::read::FrameReader;
 use crate::metrics::reporter::add;
 use crate::sys::describe::describe;
 use crate::sys::page_cache::cached_bytes;
@@ -35,7 +35,7 @@ const TO_THE_END: u64 = 0;
 const REMEDY: &str = "the disk, or what is between it and the memory, fails: look at `dmesg` and at the disk's health (`smartctl -a`), and copy to another one";
 
 /// A file that is being read.
-struct Begun {
+struct ReadBackFile {
     /// Its frames.
     runs: Vec<Range<u64>>,
     in_memory: bool,
@@ -44,7 +44,7 @@ struct Begun {
 }
 
 /// What was found of a file.
-enum Finding {
+enum ReadBackResult {
     /// What was sent.
     Sound,
     /// Something else; in words.
@@ -53,7 +53,7 @@ enum Finding {
     Stopped,
 }
 
-impl Target {
+impl TargetReceiver {
     /// Whether that is asked for.
     pub(super) fn reads_back(&self) -> bool {
         self.request.verify == Verify::Disk
@@ -61,7 +61,7 @@ impl Target {
 
     /// Those of these files that are where they were put as they were sent, if that is to be proven; else all. The others
     /// are lost.
-    pub(super) fn read_back(&self, files: Vec<Whole>, ends: &mut Ends) -> Vec<Whole> {
+    pub(super) fn read_back(&self, files: Vec<CompleteFile>, ends: &mut EntryOutcomes) -> Vec<CompleteFile> {
         if !self.reads_back() {
             return files;
         }
@@ -77,9 +77,9 @@ impl Target {
             }
             let Some((mut whole, begun)) = under_way.pop_front() else { return sound };
             match begun.map(|begun| self.compare(&mut whole, &begun, &mut reader)) {
-                Ok(Finding::Sound) => sound.push(whole),
-                Ok(Finding::Damaged(text)) => ends.lost.push(Loss::of_damage(whole, text)),
-                Ok(Finding::Stopped) => return Vec::new(),
+                Ok(ReadBackResult::Sound) => sound.push(whole),
+                Ok(ReadBackResult::Damaged(text)) => ends.lost.push(FileLoss::of_damage(whole, text)),
+                Ok(ReadBackResult::Stopped) => return Vec::new(),
                 Err(error) => {
                     let text = format!("it cannot be read back: {}", describe(&error));
                     self.give_up(whole.entry, &whole.item, text, ends);
@@ -89,12 +89,12 @@ impl Target {
     }
 
     /// Begins to read what is to be compared: all of it, or what came again.
-    fn begin(&self, whole: &Whole, reader: &mut Reader) -> io::Result<Begun> {
+    fn begin(&self, whole: &CompleteFile, reader: &mut FrameReader) -> io::Result<ReadBackFile> {
         let incoming = whole.incoming();
         if incoming.is_special() {
-            return Ok(Begun { runs: Vec::new(), in_memory: false, is_uncached: false });
+            return Ok(ReadBackFile { runs: Vec::new(), in_memory: false, is_uncached: false });
         }
-        let file = Arc::new(Opened::to_read(whole.fd())?);
+        let file = Arc::new(OpenedFile::to_read(whole.fd())?);
         let frame = self.request.settings.frame;
         let frames = frame.frames(whole.size);
         let runs = match incoming.sent_again() {
@@ -105,17 +105,17 @@ impl Target {
         drop_pages(&**file.fd(), 0, TO_THE_END);
         let is_uncached = cached_bytes(&**file.fd(), 0, TO_THE_END) == Some(0) && !is_served(magic_of(&**file.fd())?);
         let may_be_direct = !file.in_memory() && !self.policy.is_never_direct() && file.direct().is_some();
-        let method = if may_be_direct { Method::Direct } else { Method::Buffered };
+        let method = if may_be_direct { IoMethod::Direct } else { IoMethod::Buffered };
         for run in &runs {
-            let way = Way { drop: !file.in_memory(), cached: file.in_memory(), ..Way::by(method) };
+            let way = IoPlan { drop: !file.in_memory(), cached: file.in_memory(), ..IoPlan::by(method) };
             let frame_bytes = u64::from(frame.get());
             reader.add(Arc::clone(&file), way, run.start * frame_bytes, (run.end * frame_bytes).min(whole.size));
         }
-        Ok(Begun { runs, in_memory: file.in_memory(), is_uncached })
+        Ok(ReadBackFile { runs, in_memory: file.in_memory(), is_uncached })
     }
 
     /// Compares what is read with what was sent.
-    fn compare(&self, whole: &mut Whole, begun: &Begun, reader: &mut Reader) -> Finding {
+    fn compare(&self, whole: &mut CompleteFile, begun: &ReadBackFile, reader: &mut FrameReader) -> ReadBackResult {
         let (frame, size) = (self.request.settings.frame, whole.size);
         let mut sent = whole.end.as_ref().map_or_else(|| tree_of_one(whole), |end| end.tree.clone());
         let mut found = sent.clone();
@@ -124,7 +124,7 @@ impl Target {
         for run in &begun.runs {
             for index in run.clone() {
                 if self.settling.is_stopped() {
-                    return Finding::Stopped;
+                    return ReadBackResult::Stopped;
                 }
                 match reader.next().unwrap_or_else(|| Err(Errno::NODATA.into())) {
                     Ok(record) => {
@@ -142,20 +142,20 @@ impl Target {
         }
         self.count_read_back(begun, bytes, reader.take_direct_bytes());
         let differing = sent.differing(&found);
-        let Some(first) = differing.first() else { return Finding::Sound };
+        let Some(first) = differing.first() else { return ReadBackResult::Sound };
         let text = self.account(size, first, differing.len() - 1, trouble);
         differing.iter().for_each(|run| sent.forget(run));
         let lacking = gaps(sent.seen(), sent.frames());
         lacking.iter().for_each(|run| sent.forget(run));
-        if let (Some(end), Item::File(incoming)) = (&mut whole.end, &*whole.item) {
+        if let (Some(end), ReceiverEntry::File(incoming)) = (&mut whole.end, &*whole.item) {
             add(&self.reporter.tally.frames_resent, lacking.iter().map(|run| run.end - run.start).sum());
             end.tree = sent;
             incoming.send_again(lacking);
         }
-        Finding::Damaged(text)
+        ReadBackResult::Damaged(text)
     }
 
-    fn count_read_back(&self, begun: &Begun, bytes: u64, direct_bytes: u64) {
+    fn count_read_back(&self, begun: &ReadBackFile, bytes: u64, direct_bytes: u64) {
         let tally = &self.reporter.tally;
         let elsewhere: &AtomicU64 = match (begun.in_memory, begun.is_uncached) {
             (true, _) => &tally.read_back_memory,
@@ -185,7 +185,7 @@ impl Target {
 }
 
 /// What is known of a file that came in a pack: it is one frame, or empty.
-fn tree_of_one(whole: &Whole) -> FrameTree {
+fn tree_of_one(whole: &CompleteFile) -> FrameTree {
     let mut tree = FrameTree::new(u64::from(whole.size > 0));
     tree.insert(0, whole.digest);
     tree

@@ -4,27 +4,27 @@
 //! Never removed are unfinished files of haul, what filters leave out, the directory for backups, earlier copies, the
 //! sources themselves, and what lies on another file system.
 
-use haul_proto::filter::Scope;
-use haul_proto::manifest::{Entry, Kind, Place};
-use haul_proto::need::Refusal;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation};
+use haul_proto::filter::FilterScope;
+use haul_proto::overwrite_policy::OverwriteRefusal;
 use haul_proto::path::Name;
-use haul_proto::session::target::{Answer, Parent};
-use haul_proto::wire::listed::ListedKinds;
+use haul_proto::session::step::{EntryAnswer, ParentDirectory};
+use haul_proto::sync::DeleteMode;
+use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::report::WorkerMessage;
-use haul_proto::wire::request::{Operand, TargetRequest};
-use haul_proto::wire::sync::Delete;
+use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use rustix::fs::FileType;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::clear::{Clearing, Enough, sorted_names};
-use super::landing::{LandingKind, Refused};
-use super::names::Names;
-use super::sweep::Laters;
-use super::{Item, Target};
-use crate::fs::{Dir, Identity, Links, Look};
+use super::clear::{RemovalLimit, TreeClearing, sorted_names};
+use super::landing::{DestinationKind, RefusedRequest};
+use super::names::SourceNames;
+use super::sweep::DeferredRemovals;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
 use crate::sys::machine;
 use crate::sys::sync::lock;
 
@@ -42,29 +42,29 @@ const STOPPED: &str = "the job was stopped";
 const MERGED: &str = "what is in several directories goes into one, and what is there alone cannot be told\nwith --delete, name one source whose contents are meant, or name all of them without a slash at the end";
 
 /// What is known of what is removed.
-pub struct Removal {
+pub struct ExtraneousRemoval {
     /// What is never removed; with what is said of it, if anything.
-    kept: HashMap<Identity, Option<&'static str>>,
+    kept: HashMap<FileIdentity, Option<&'static str>>,
     /// Names that several operands have.
     shared_names: HashSet<Name>,
     /// Some of them are no directories.
     keeps_files: bool,
-    state: Mutex<State>,
+    state: Mutex<RemovalState>,
     stopped: AtomicBool,
 }
 
 /// How a directory goes that something else replaces. It is decided when the entry is offered, as in a dry run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct TreeRemoval {
+pub(super) struct TreeReplacement {
     /// The filters of the directory.
-    scope: Option<Arc<Scope>>,
+    scope: Option<Arc<FilterScope>>,
     /// So many entries in it count as removed already.
     reserved: u64,
 }
 
 /// How far it has come.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct RemovalState {
     /// How many entries were removed, earlier attempts included.
     removed: u64,
     /// It was told that there are more than may be.
@@ -72,19 +72,19 @@ pub(super) struct State {
     /// A source could not be listed to its end, which was told.
     pub is_hindered: bool,
     /// What is removed in the end.
-    pub laters: Laters,
+    pub laters: DeferredRemovals,
 }
 
-impl Removal {
+impl ExtraneousRemoval {
     /// Besides these directories, the sources are never removed.
-    pub fn prepare(request: &TargetRequest, kept: impl Iterator<Item = Identity>) -> Result<Self, Refused> {
+    pub fn prepare(request: &TargetRequest, kept: impl Iterator<Item = FileIdentity>) -> Result<Self, RefusedRequest> {
         let sync = &request.sync;
         if sync.deletes() && request.operands.len() > 1 && request.operands.iter().any(|one| one.name.is_none()) {
-            return Err(Refused::usage(MERGED.into()));
+            return Err(RefusedRequest::usage(MERGED.into()));
         }
         let is_here = (sync.deletes() || sync.replaces_trees) && request.source_boot == machine::boot_id();
         let sources = || request.operands.iter().filter(|_| is_here);
-        let identity = |source: &Operand| Identity { device: source.device, inode: source.inode };
+        let identity = |source: &TargetOperand| FileIdentity { device: source.device, inode: source.inode };
         let (mut names, mut shared_names) = (HashSet::new(), HashSet::new());
         for name in request.operands.iter().filter_map(|one| one.name.as_ref()) {
             if !names.insert(name) {
@@ -97,13 +97,13 @@ impl Removal {
             kept: sources_kept.chain(kept.map(|dir| (dir, None))).collect(),
             shared_names,
             keeps_files: sources().any(|source| !source.directory),
-            state: Mutex::new(State { removed: sync.removed_before, ..State::default() }),
+            state: Mutex::new(RemovalState { removed: sync.removed_before, ..RemovalState::default() }),
             stopped: AtomicBool::new(false),
         })
     }
 
     /// Whether this is never removed; with what is to be said of it, if anything.
-    pub fn is_kept(&self, identity: Identity) -> Option<Option<&'static str>> {
+    pub fn is_kept(&self, identity: FileIdentity) -> Option<Option<&'static str>> {
         self.kept.get(&identity).copied()
     }
 
@@ -129,17 +129,17 @@ impl Removal {
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// Whether things are only removed, and nothing is copied.
     pub(super) fn removes_only(&self) -> bool {
-        self.request.sync.delete == Delete::Only
+        self.request.sync.delete == DeleteMode::Only
     }
 
     /// Where the names in a directory of the source are kept, if everything else in it is to be removed; `above` is whether
     /// that holds in the directory that it is in.
-    pub(super) fn names_for(&self, dir: &Dir, above: bool) -> Option<Names> {
+    pub(super) fn names_for(&self, dir: &Dir, above: bool) -> Option<SourceNames> {
         let is_swept = above && self.request.sync.deletes() && self.removal.is_kept(dir.identity()).is_none();
-        is_swept.then(|| Names::new(&self.names_kept))
+        is_swept.then(|| SourceNames::new(&self.names_kept))
     }
 
     /// Whether a directory of the target is one source's alone, so that what that does not have is there alone.
@@ -152,21 +152,21 @@ impl Target {
 
     /// The source has this.
     pub(super) fn note_name(&self, entry: &Entry) {
-        let Place::Child { name, .. } = &entry.place else { return };
+        let EntryLocation::Child { name, .. } = &entry.place else { return };
         if !self.request.sync.deletes() {
             return;
         }
         let parent = self.lock().machine.parent(&entry.place);
-        if let Parent::Open(parent) = parent
-            && let Item::Directory { names: Some(names), .. } = &*parent
+        if let ParentDirectory::Open(parent) = parent
+            && let ReceiverEntry::Directory { names: Some(names), .. } = &*parent
         {
             names.add(name);
         }
     }
 
     /// The source has these in a directory, and does not offer them.
-    pub(super) fn left_out_there(&self, directory: &Item, left_out: &[Name]) {
-        if let Item::Directory { names: Some(names), .. } = directory
+    pub(super) fn left_out_there(&self, directory: &ReceiverEntry, left_out: &[Name]) {
+        if let ReceiverEntry::Directory { names: Some(names), .. } = directory
             && !self.request.sync.delete_filtered
         {
             left_out.iter().for_each(|name| names.add(name));
@@ -174,46 +174,52 @@ impl Target {
     }
 
     /// Answers an entry where nothing is copied: directories that are there are entered.
-    pub(super) fn answer_only_removal(&self, entry: &Entry) -> Answer<Item> {
+    pub(super) fn answer_only_removal(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let parent = self.lock().machine.parent(&entry.place);
-        if entry.kind != Kind::Directory {
-            return if matches!(parent, Parent::Refused) { Answer::Refused } else { Answer::Settled };
+        if entry.kind != EntryContent::Directory {
+            return if matches!(parent, ParentDirectory::Refused) {
+                EntryAnswer::Refused
+            } else {
+                EntryAnswer::Settled
+            };
         }
         let mut own_name = None;
         let (dir, above) = match (parent, &entry.place) {
-            (Parent::Operand(number), _) => {
+            (ParentDirectory::Operand(number), _) => {
                 let Some(operand) = self.operand_asked_for(number, entry) else {
-                    return self.refuse_operand(Refusal::NotAsked);
+                    return self.refuse_operand(OverwriteRefusal::NotAsked);
                 };
                 let is_alone = self.is_one_sources(operand.name.as_ref());
                 let dir = match (&self.landing.kind, &operand.name) {
-                    (LandingKind::Contents(dir), _) => Ok(dir.clone()),
-                    (LandingKind::Into(dir), name) => {
+                    (DestinationKind::Contents(dir), _) => Ok(dir.clone()),
+                    (DestinationKind::Into(dir), name) => {
                         operand.below.iter().chain(name).try_fold(dir.clone(), |dir, name| self.enter(&dir, name))
                     }
-                    _ => return Answer::Refused,
+                    _ => return EntryAnswer::Refused,
                 };
                 own_name = operand.name;
                 (dir, is_alone)
             }
-            (Parent::Open(parent), Place::Child { name, .. }) => match &*parent {
-                Item::Directory { dir, names, .. } => (self.enter(dir, name), names.is_some()),
-                _ => return Answer::Refused,
+            (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
+                ReceiverEntry::Directory { dir, names, .. } => (self.enter(dir, name), names.is_some()),
+                _ => return EntryAnswer::Refused,
             },
-            _ => return Answer::Refused,
+            _ => return EntryAnswer::Refused,
         };
         match dir {
             Ok(dir) => {
                 let names = self.names_for(&dir, above);
                 let (fresh, meta) = (false, entry.meta);
-                let item = Arc::new(Item::Directory { dir, fresh, names, meta, attributes: None });
+                let item = Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes: None });
                 match entry.place {
-                    Place::Operand(_) => self.unless_another_run_has_it(Answer::Needed(item), own_name.as_ref()),
-                    _ => Answer::Needed(item),
+                    EntryLocation::Operand(_) => {
+                        self.unless_another_run_has_it(EntryAnswer::Needed(item), own_name.as_ref())
+                    }
+                    _ => EntryAnswer::Needed(item),
                 }
             }
             // The copy will make one here, or say why it cannot.
-            Err(_) => Answer::Refused,
+            Err(_) => EntryAnswer::Refused,
         }
     }
 
@@ -225,24 +231,29 @@ impl Target {
         }
     }
 
-    pub(super) fn removing(&self) -> MutexGuard<'_, State> {
+    pub(super) fn removing(&self) -> MutexGuard<'_, RemovalState> {
         lock(&self.removal.state)
     }
 
     /// Whether something may replace what stands there: a directory only where that was asked for, or where it is empty;
     /// and not where filters protect some of it. What is in it counts as removed from here on.
-    pub(super) fn may_make_way(&self, dir: &Dir, name: &Name, place: &Place) -> io::Result<TreeRemoval> {
-        self.may_still_make_way(dir, name, TreeRemoval { scope: self.filtered.scope_of(place), reserved: 0 })
+    pub(super) fn may_make_way(&self, dir: &Dir, name: &Name, place: &EntryLocation) -> io::Result<TreeReplacement> {
+        self.may_still_make_way(dir, name, TreeReplacement { scope: self.filtered.scope_of(place), reserved: 0 })
     }
 
     /// The same of a directory of which it was decided before: something may have come into it meanwhile.
-    pub(super) fn may_still_make_way(&self, dir: &Dir, name: &Name, removal: TreeRemoval) -> io::Result<TreeRemoval> {
+    pub(super) fn may_still_make_way(
+        &self,
+        dir: &Dir,
+        name: &Name,
+        removal: TreeReplacement,
+    ) -> io::Result<TreeReplacement> {
         let Some(kind) = kind_of(dir, name)? else { return Ok(removal) };
         let refused = |text: String| Err(io::Error::other(text));
         if kind == FileType::Directory && !self.request.sync.replaces_trees {
             return match sorted_names(&self.enter(dir, name)?)?.is_empty() {
                 true => Ok(removal),
-                false => refused(Refusal::IsDirectory.text().into()),
+                false => refused(OverwriteRefusal::IsDirectory.text().into()),
             };
         }
         let protects = kind == FileType::Directory && !self.request.sync.delete_filtered;
@@ -250,17 +261,17 @@ impl Target {
         if self.filtered.leaves_out(scope.and_then(|own| own.above()), name, true) {
             return refused(PROTECTED.into());
         }
-        let mut counting = Clearing::counting(self).below();
+        let mut counting = TreeClearing::counting(self).below();
         match counting.clear_within(dir, name, kind, scope.cloned()) {
             Ok(true) => {}
             Ok(false) if counting.is_protected => return refused(PROTECTED.into()),
             Ok(false) if kind == FileType::Directory => return refused(NOT_ALL.into()),
             Ok(false) => return refused(IS_SOURCE.into()),
-            Err(Enough) => return refused(STOPPED.into()),
+            Err(RemovalLimit) => return refused(STOPPED.into()),
         }
         let entries = counting.entries;
         match self.reserve(entries.saturating_sub(removal.reserved)) {
-            Ok(()) => Ok(TreeRemoval { reserved: entries.max(removal.reserved), ..removal }),
+            Ok(()) => Ok(TreeReplacement { reserved: entries.max(removal.reserved), ..removal }),
             Err(most) => refused(format!(
                 "a directory of {entries} entries stands there, and at most {most} may be removed\nallow more with --max-delete"
             )),
@@ -269,29 +280,29 @@ impl Target {
 
     /// Makes room for something that replaces what stands there. A directory goes with all that is in it where that was
     /// asked for; else it has to be empty. What stands there itself is not told.
-    pub(super) fn make_way(&self, dir: &Dir, name: &Name, place: &Place) -> io::Result<()> {
+    pub(super) fn make_way(&self, dir: &Dir, name: &Name, place: &EntryLocation) -> io::Result<()> {
         let removal = self.may_make_way(dir, name, place)?;
         self.make_way_as(dir, name, &removal)
     }
 
     /// The same as it was decided.
-    pub(super) fn make_way_as(&self, dir: &Dir, name: &Name, removal: &TreeRemoval) -> io::Result<()> {
+    pub(super) fn make_way_as(&self, dir: &Dir, name: &Name, removal: &TreeReplacement) -> io::Result<()> {
         let Some(kind) = kind_of(dir, name)? else { return Ok(()) };
         match self.clearing(removal).clear_within(dir, name, kind, self.protecting(removal)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(io::Error::other(NOT_ALL)),
-            Err(Enough) => Err(io::Error::other(STOPPED)),
+            Err(RemovalLimit) => Err(io::Error::other(STOPPED)),
         }
     }
 
     /// Removes what is in a directory, as it was decided.
-    pub(super) fn clearing(&self, removal: &TreeRemoval) -> Clearing<'_> {
+    pub(super) fn clearing(&self, removal: &TreeReplacement) -> TreeClearing<'_> {
         let reserved = self.request.sync.delete_max.map(|_| removal.reserved);
-        Clearing::new(self).below().within(reserved)
+        TreeClearing::new(self).below().within(reserved)
     }
 
     /// What protects entries in such a directory.
-    pub(super) fn protecting(&self, removal: &TreeRemoval) -> Option<Arc<Scope>> {
+    pub(super) fn protecting(&self, removal: &TreeReplacement) -> Option<Arc<FilterScope>> {
         removal.scope.clone().filter(|_| !self.request.sync.delete_filtered)
     }
 
@@ -340,7 +351,7 @@ impl Target {
     }
 
     /// One more is to be removed. Where no more may be, that is told once.
-    pub(super) fn take_from_max(&self) -> Result<(), Enough> {
+    pub(super) fn take_from_max(&self) -> Result<(), RemovalLimit> {
         let mut state = self.removing();
         let Some(most) = self.request.sync.delete_max.filter(|most| state.removed >= *most) else {
             state.removed += 1;
@@ -350,12 +361,12 @@ impl Target {
             drop(state);
             self.fail(self.landing.path(b""), over_most(most));
         }
-        Err(Enough)
+        Err(RemovalLimit)
     }
 
     /// Whether this is a source itself; says so where it `tells`.
     pub(super) fn is_operand(&self, dir: &Dir, name: &Name, tells: bool) -> bool {
-        let look = dir.fd().and_then(|fd| Look::at_name(&*fd, name, Links::Itself));
+        let look = dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
         let why = look.ok().and_then(|look| self.removal.is_kept(look.identity)).flatten();
         if let Some(why) = why.filter(|_| tells) {
             self.fail(self.landing.path(&dir.path_of(name.as_bytes())), why);
@@ -371,7 +382,7 @@ fn over_most(most: u64) -> String {
 }
 
 fn kind_of(dir: &Dir, name: &Name) -> io::Result<Option<FileType>> {
-    match Look::at_name(&*dir.fd()?, name, Links::Itself) {
+    match FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself) {
         Ok(look) => Ok(Some(look.kind)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

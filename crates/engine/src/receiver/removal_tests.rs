@@ -1,10 +1,10 @@
 //! What is removed at the target, what goes into the directory for backups, and what stays whatever is asked for.
 
 use super::*;
+use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Meta, Stamp};
-use haul_proto::wire::message::{Need, SourceMessage, TargetMessage};
-use haul_proto::wire::sync::{Change, Equal, SyncRules};
+use haul_proto::sync::{ChangeKind, EqualityTest, SyncOptions};
+use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -12,24 +12,26 @@ use std::path::{Path, PathBuf};
 use crate::fs::testing::name;
 use crate::metrics::control_channel::{LinkReader, LinkWriter};
 use crate::metrics::reporter::Reporter;
-use crate::receiver::Surroundings;
-use crate::testing::{Said, target_request};
+use crate::receiver::WorkerContext;
+use crate::testing::{SentReport, target_request};
 
 /// What everything has that is offered.
-pub const THEN: Stamp = Stamp { seconds: 1_600_000_000, nanoseconds: 5 };
+pub const THEN: Timestamp = Timestamp { seconds: 1_600_000_000, nanoseconds: 5 };
 
 /// A place with a target in it.
 pub struct Site {
     pub temp: tempfile::TempDir,
-    pub target: Target,
-    said: Said,
+    pub target: TargetReceiver,
+    said: SentReport,
     next: u64,
 }
 
 impl Site {
     /// With these paths at the target: directories end in a slash.
-    pub fn new(paths: &[&str], sync: SyncRules) -> Self {
-        Self::of(paths, |request, _| request.sync = SyncRules { tells_items: true, equal: Equal::Size, ..sync })
+    pub fn new(paths: &[&str], sync: SyncOptions) -> Self {
+        Self::of(paths, |request, _| {
+            request.sync = SyncOptions { tells_items: true, equal: EqualityTest::Size, ..sync }
+        })
     }
 
     /// Where the request is to say more; it is given the place, too.
@@ -39,10 +41,10 @@ impl Site {
         let root = temp.path().join("target");
         fs::create_dir(&root).unwrap();
         paths.iter().for_each(|path| make(&root.join(path)));
-        let operand = Operand { name: None, directory: true, device: 0, inode: 0 };
+        let operand = TargetOperand { name: None, directory: true, device: 0, inode: 0 };
         let mut request = target_request(&root, vec![operand]);
         set(&mut request, temp.path());
-        let said = Said::default();
+        let said = SentReport::default();
         let target = prepare(request, said.clone()).unwrap();
         Self { temp, target, said, next: 0 }
     }
@@ -64,8 +66,8 @@ impl Site {
     }
 
     /// Offers an entry; what the target wants of it.
-    pub fn offer(&mut self, place: Place, kind: Kind) -> Need {
-        let meta = Meta { mode: 0o755, modified: THEN, ..Meta::default() };
+    pub fn offer(&mut self, place: EntryLocation, kind: EntryContent) -> TransferNeed {
+        let meta = EntryMetadata { mode: 0o755, modified: THEN, ..EntryMetadata::default() };
         let entry = Entry { place, kind, meta, version: None, more: None };
         self.tell(&SourceMessage::Offer { first: EntryId(self.next), entries: vec![entry] });
         self.next += 1;
@@ -77,17 +79,17 @@ impl Site {
         needs.last().unwrap()
     }
 
-    pub fn operand(&mut self) -> Need {
-        self.offer(Place::Operand(0), Kind::Directory)
+    pub fn operand(&mut self) -> TransferNeed {
+        self.offer(EntryLocation::Operand(0), EntryContent::Directory)
     }
 
-    pub fn child(&mut self, parent: u64, text: &str, kind: Kind) -> Need {
-        self.offer(Place::Child { parent: EntryId(parent), name: name(text) }, kind)
+    pub fn child(&mut self, parent: u64, text: &str, kind: EntryContent) -> TransferNeed {
+        self.offer(EntryLocation::Child { parent: EntryId(parent), name: name(text) }, kind)
     }
 
     /// A file as [`make`] makes it.
-    pub fn file(&mut self, parent: u64, text: &str) -> Need {
-        self.child(parent, text, Kind::File { size: text.len() as u64 })
+    pub fn file(&mut self, parent: u64, text: &str) -> TransferNeed {
+        self.child(parent, text, EntryContent::File { size: text.len() as u64 })
     }
 
     pub fn end(&self, entry: u64, complete: bool) {
@@ -118,7 +120,7 @@ impl Site {
     pub fn items(&self) -> Vec<String> {
         let root = self.root().to_str().unwrap().to_owned() + "/";
         let removed = |message| match message {
-            WorkerMessage::Item { path, item } if item.change == Change::Removed => {
+            WorkerMessage::Item { path, item } if item.change == ChangeKind::Removed => {
                 Some(String::from_utf8(path).unwrap().strip_prefix(&root).unwrap().to_owned())
             }
             _ => None,
@@ -137,10 +139,10 @@ impl Site {
     }
 }
 
-fn prepare(request: TargetRequest, said: Said) -> Result<Target, String> {
+fn prepare(request: TargetRequest, said: SentReport) -> Result<TargetReceiver, String> {
     let reporter = Reporter::new(LinkWriter::new(said), false);
-    let surroundings = Surroundings { umask: 0o022, ..Surroundings::default() };
-    Target::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text)
+    let surroundings = WorkerContext { umask: 0o022, ..WorkerContext::default() };
+    TargetReceiver::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text)
 }
 
 pub fn make(path: &Path) {
@@ -168,55 +170,57 @@ pub fn tree(root: &Path) -> Vec<String> {
     found
 }
 
-fn replacing() -> SyncRules {
-    SyncRules { replaces_trees: true, ..SyncRules::default() }
+fn replacing() -> SyncOptions {
+    SyncOptions { replaces_trees: true, ..SyncOptions::default() }
 }
 
-fn with_backups() -> SyncRules {
-    SyncRules { backup_dir: b"../old".to_vec(), ..replacing() }
+fn with_backups() -> SyncOptions {
+    SyncOptions { backup_dir: b"../old".to_vec(), ..replacing() }
 }
 
 #[test]
 fn a_tree_in_the_way_goes_with_all_that_is_in_it_where_that_is_asked_for() {
     let paths = ["a/b/c", "a/d/", "a/e", "f"];
     let site = Site::new(&paths, replacing());
-    site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).unwrap();
+    site.target.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
     assert_eq!(tree(&site.root()), ["f"]);
     assert_eq!(site.removed(), 4, "a itself is replaced");
-    site.target.make_way(&site.dir(), &name("f"), &Place::Operand(0)).unwrap();
-    site.target.make_way(&site.dir(), &name("f"), &Place::Operand(0)).unwrap();
+    site.target.make_way(&site.dir(), &name("f"), &EntryLocation::Operand(0)).unwrap();
+    site.target.make_way(&site.dir(), &name("f"), &EntryLocation::Operand(0)).unwrap();
     assert_eq!((tree(&site.root()).len(), site.removed()), (0, 4));
 
-    let site = Site::new(&paths, SyncRules::default());
-    let refused = site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).unwrap_err();
-    assert_eq!(refused.to_string(), Refusal::IsDirectory.text());
+    let site = Site::new(&paths, SyncOptions::default());
+    let refused = site.target.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap_err();
+    assert_eq!(refused.to_string(), OverwriteRefusal::IsDirectory.text());
     fs::remove_file(site.root().join("a/e")).unwrap();
-    site.target.make_way(&site.dir().child(&name("a")).unwrap(), &name("d"), &Place::Operand(0)).unwrap();
+    site.target.make_way(&site.dir().child(&name("a")).unwrap(), &name("d"), &EntryLocation::Operand(0)).unwrap();
     assert_eq!(tree(&site.root()), ["a", "a/b", "a/b/c", "f"]);
 }
 
 #[test]
 fn what_is_in_the_way_is_only_counted_in_a_dry_run() {
     let paths = ["a/b/c", "f"];
-    let site = Site::new(&paths, SyncRules { is_dry: true, ..with_backups() });
-    ["a", "f"].iter().for_each(|way| site.target.make_way(&site.dir(), &name(way), &Place::Operand(0)).unwrap());
+    let site = Site::new(&paths, SyncOptions { is_dry: true, ..with_backups() });
+    ["a", "f"]
+        .iter()
+        .for_each(|way| site.target.make_way(&site.dir(), &name(way), &EntryLocation::Operand(0)).unwrap());
     site.target.back_up(&site.dir(), &name("f")).unwrap();
     assert_eq!((tree(&site.root()).len(), site.removed()), (4, 2));
     assert!(!site.temp.path().join("old").exists());
-    let site = Site::new(&paths, SyncRules { is_dry: true, ..SyncRules::default() });
-    assert!(site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).is_err());
+    let site = Site::new(&paths, SyncOptions { is_dry: true, ..SyncOptions::default() });
+    assert!(site.target.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).is_err());
 }
 
 #[test]
 fn a_tree_in_the_way_stays_whole_where_not_all_of_it_may_go() {
     let paths = ["a/b/c", "a/e", "g/.haul-0123456789abcdef01234567.part", "g/h"];
-    let site = Site::new(&paths, SyncRules { delete_max: Some(2), ..replacing() });
+    let site = Site::new(&paths, SyncOptions { delete_max: Some(2), ..replacing() });
     for way in ["a", "g"] {
-        site.target.make_way(&site.dir(), &name(way), &Place::Operand(0)).unwrap_err();
+        site.target.make_way(&site.dir(), &name(way), &EntryLocation::Operand(0)).unwrap_err();
     }
     assert_eq!((tree(&site.root()).len(), site.removed()), (7, 0));
     fs::remove_file(site.root().join("a/e")).unwrap();
-    site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).unwrap();
+    site.target.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
     assert_eq!((tree(&site.root()).len(), site.removed()), (3, 2));
 }
 
@@ -245,7 +249,7 @@ fn what_is_replaced_has_a_second_name_before_it_is_gone() {
         assert_eq!(fs::read(site.root().join("a/b")).unwrap(), b"later");
     }
     assert_eq!(tree(&old), ["a", "a/b", "a/link"]);
-    site.target.make_way(&site.dir(), &name("a"), &Place::Operand(0)).unwrap();
+    site.target.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
     assert_eq!(
         (tree(&site.root()).len(), tree(&old)),
         (0, vec!["a".into(), "a/b".into(), "a/c".into(), "a/link".into()])
@@ -274,11 +278,11 @@ fn backups_go_through_no_link_and_replace_no_directory() {
 #[test]
 fn a_directory_for_backups_that_cannot_be_one_is_refused() {
     let temp = tempfile::tempdir().unwrap();
-    let operand = || Operand { name: None, directory: true, device: 0, inode: 0 };
+    let operand = || TargetOperand { name: None, directory: true, device: 0, inode: 0 };
     let refused = |path: &str| {
         let request = target_request(temp.path(), vec![operand()]);
-        let sync = SyncRules { backup_dir: path.as_bytes().to_vec(), ..SyncRules::default() };
-        prepare(TargetRequest { sync, ..request }, Said::default()).err().unwrap_or_default()
+        let sync = SyncOptions { backup_dir: path.as_bytes().to_vec(), ..SyncOptions::default() };
+        prepare(TargetRequest { sync, ..request }, SentReport::default()).err().unwrap_or_default()
     };
     assert!(refused(".").contains("is the target itself"));
     fs::write(temp.path().join("file"), "").unwrap();
@@ -296,17 +300,18 @@ fn a_directory_for_backups_that_cannot_be_one_is_refused() {
 #[test]
 fn where_several_sources_are_mixed_it_is_not_known_what_is_there_alone() {
     let temp = tempfile::tempdir().unwrap();
-    let operand = |text: &str| Operand { name: Name::new(text.as_bytes()).ok(), directory: true, device: 0, inode: 0 };
+    let operand =
+        |text: &str| TargetOperand { name: Name::new(text.as_bytes()).ok(), directory: true, device: 0, inode: 0 };
     let refused = |operands: &[&str], delete| {
         let operands = operands.iter().map(|text| operand(text)).collect();
-        let sync = SyncRules { into: true, delete, ..SyncRules::default() };
-        prepare(TargetRequest { sync, ..target_request(temp.path(), operands) }, Said::default()).err()
+        let sync = SyncOptions { into: true, delete, ..SyncOptions::default() };
+        prepare(TargetRequest { sync, ..target_request(temp.path(), operands) }, SentReport::default()).err()
     };
-    for delete in [Delete::During, Delete::After, Delete::Only] {
+    for delete in [DeleteMode::During, DeleteMode::After, DeleteMode::Only] {
         assert_eq!(refused(&["", ""], delete).as_deref(), Some(MERGED), "{delete:?}");
         assert_eq!(refused(&["", "b"], delete).as_deref(), Some(MERGED), "{delete:?}");
         assert_eq!(refused(&["a", "b"], delete), None);
         assert_eq!(refused(&[""], delete), None);
     }
-    assert_eq!(refused(&["", ""], Delete::No), None);
+    assert_eq!(refused(&["", ""], DeleteMode::No), None);
 }

@@ -2,21 +2,21 @@
 //! first name among several (`--hard-links`). What has its size, and its time or its name, is taken for an old file in its place ([`super::basis`]): read at both ends, sent as far
 //! as it differs, and proven as any other.
 
-use haul_proto::delta::Method;
+use haul_proto::delta::DeltaMethod;
 use haul_proto::delta::blocks::BLOCK;
-use haul_proto::manifest::{Entry, Stamp};
+use haul_proto::delta::options::DeltaOptions;
+use haul_proto::entry::{Entry, Timestamp};
 use haul_proto::path::Name;
-use haul_proto::wire::delta::DeltaRules;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{Mode, OFlags, openat};
 use std::cmp::Ordering;
 use std::io;
 use std::sync::OnceLock;
 
-use super::Target;
-use super::basis::Basis;
-use super::file::Spot;
-use crate::fs::{Dir, Found, Look, Nodes, WalkOptions, Walker};
+use super::TargetReceiver;
+use super::basis::BaseSource;
+use super::file::TargetPath;
+use crate::fs::{Dir, FileStat, SpecialFiles, WalkEntry, WalkOptions, Walker};
 use crate::job::spec::Symlinks;
 use crate::sys::describe::describe;
 
@@ -25,7 +25,7 @@ const FILES_MAX: usize = 1 << 20;
 
 /// What is at the target before anything is copied, once somebody asks.
 #[derive(Default)]
-pub struct Renames(OnceLock<Index>);
+pub struct RenameDetector(OnceLock<SizeIndex>);
 
 /// Files of about the right time that are compared with one: file systems keep times more or less exactly, so the nearest
 /// times are the likely ones. All other files of the size may be as many as there are.
@@ -33,9 +33,9 @@ const COMPARED_MAX: usize = 64;
 
 /// Files, by their sizes.
 #[derive(Default)]
-struct Index {
+struct SizeIndex {
     dirs: Vec<Dir>,
-    files: Vec<Candidate>,
+    files: Vec<RenameCandidate>,
     /// Places in `files`, by size, name and time.
     by_name: Vec<u32>,
     /// Places in `files`, by size and time.
@@ -43,17 +43,17 @@ struct Index {
     is_full: bool,
 }
 
-struct Candidate {
+struct RenameCandidate {
     size: u64,
-    look: Look,
+    look: FileStat,
     /// Its place in `dirs`.
     dir: u32,
     name: Name,
 }
 
-impl Target {
+impl TargetReceiver {
     /// A file that may be the one that is to come, of `size` bytes, under another name: here or in an earlier copy.
-    pub(super) fn find_moved(&self, spot: &Spot, entry: &Entry, size: u64) -> Option<Basis> {
+    pub(super) fn find_moved(&self, spot: &TargetPath, entry: &Entry, size: u64) -> Option<BaseSource> {
         let is_wanted = self.request.sync.detect_renames || self.may_have_other_names(entry);
         if !is_wanted || self.is_within_process() || size <= BLOCK as u64 {
             return None;
@@ -66,22 +66,24 @@ impl Target {
         })?;
         let dir = index.dirs.get(file.dir as usize)?.clone();
         // What is there by now is looked at; a file that has gone, or become another, is none.
-        Basis::of(dir, file.name.clone(), Method::Blocks).ok().filter(|basis| basis.size == size && self.may_use(basis))
+        BaseSource::of(dir, file.name.clone(), DeltaMethod::Blocks)
+            .ok()
+            .filter(|basis| basis.size == size && self.may_use(basis))
     }
 
     /// Whether the first name of a file is new in a sync, and other ones may be here.
     fn may_have_other_names(&self, entry: &Entry) -> bool {
         let is_sync = self.request.sync.into && self.request.kept.hard_links;
-        is_sync && self.request.delta != DeltaRules::default() && entry.further_names().is_some()
+        is_sync && self.request.delta != DeltaOptions::default() && entry.further_names().is_some()
     }
 
     /// Walks through what is here, and in earlier copies.
-    fn look_around(&self) -> Index {
+    fn look_around(&self) -> SizeIndex {
         let index = index(self.landing.dir().into_iter().chain(self.earlier.dirs())).unwrap_or_else(|error| {
             let why = describe(&error);
             let text = format!("what is at the target was not looked through for moved files: {why}");
             self.reporter.send(&WorkerMessage::Notice { text: text.replace('\n', "; ") });
-            Index::default()
+            SizeIndex::default()
         });
         if index.is_full {
             let text = format!("moved files were looked for among {FILES_MAX} files of the target, and not among all");
@@ -91,8 +93,8 @@ impl Target {
     }
 }
 
-fn index<'d>(roots: impl Iterator<Item = &'d Dir>) -> io::Result<Index> {
-    let mut index = Index::default();
+fn index<'d>(roots: impl Iterator<Item = &'d Dir>) -> io::Result<SizeIndex> {
+    let mut index = SizeIndex::default();
     for root in roots {
         add(&mut index, root)?;
     }
@@ -101,7 +103,7 @@ fn index<'d>(roots: impl Iterator<Item = &'d Dir>) -> io::Result<Index> {
 }
 
 /// Adds the files below `root`.
-fn add(index: &mut Index, root: &Dir) -> io::Result<()> {
+fn add(index: &mut SizeIndex, root: &Dir) -> io::Result<()> {
     // Its own descriptor: the listing of the other one may be read meanwhile.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = Dir::from_fd(openat(&*root.fd()?, c".", flags, Mode::empty())?)?;
@@ -110,23 +112,23 @@ fn add(index: &mut Index, root: &Dir) -> io::Result<()> {
         symlinks: Symlinks::Ignore,
         skip: None,
         is_filtered: false,
-        nodes: Nodes::default(),
+        nodes: SpecialFiles::default(),
     };
     let mut open = Vec::new();
     for found in Walker::new(root, options) {
         match found {
-            Found::EnterDir { dir, .. } => {
+            WalkEntry::EnterDir { dir, .. } => {
                 open.push(u32::try_from(index.dirs.len()).map_err(io::Error::other)?);
                 index.dirs.push(dir);
             }
-            Found::LeaveDir { .. } => drop(open.pop()),
-            Found::File { name, look, .. } if look.size > BLOCK as u64 && !name.is_reserved() => {
+            WalkEntry::LeaveDir { .. } => drop(open.pop()),
+            WalkEntry::File { name, look, .. } if look.size > BLOCK as u64 && !name.is_reserved() => {
                 if index.files.len() == FILES_MAX {
                     index.is_full = true;
                     break;
                 }
                 let dir = open.last().copied().unwrap_or(0);
-                index.files.push(Candidate { size: look.size, look, dir, name });
+                index.files.push(RenameCandidate { size: look.size, look, dir, name });
             }
             // What cannot be looked at is no candidate.
             _ => {}
@@ -135,11 +137,11 @@ fn add(index: &mut Index, root: &Dir) -> io::Result<()> {
     Ok(())
 }
 
-impl Index {
+impl SizeIndex {
     fn sort(&mut self) {
         let Self { files, by_name, by_time, .. } = self;
         let places = || (0..).take(files.len());
-        let modified = |file: &Candidate| file.look.meta.modified;
+        let modified = |file: &RenameCandidate| file.look.meta.modified;
         (*by_name, *by_time) = (places().collect(), places().collect());
         let file = |place: &u32| &files[*place as usize];
         by_name.sort_unstable_by(|a, b| {
@@ -154,11 +156,11 @@ impl Index {
         &self,
         size: u64,
         name: &Name,
-        modified: Stamp,
-        is_same_time: impl Fn(&Candidate) -> bool,
-    ) -> Option<&Candidate> {
+        modified: Timestamp,
+        is_same_time: impl Fn(&RenameCandidate) -> bool,
+    ) -> Option<&RenameCandidate> {
         let file = |place: &u32| &self.files[*place as usize];
-        let range = |places: &'_ [u32], order: &dyn Fn(&Candidate) -> Ordering| {
+        let range = |places: &'_ [u32], order: &dyn Fn(&RenameCandidate) -> Ordering| {
             let start = places.partition_point(|place| order(file(place)).is_lt());
             start..start + places[start..].partition_point(|place| order(file(place)).is_eq())
         };
@@ -202,19 +204,19 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         fs::write(temp.path().join("x"), "x").unwrap();
         let root = Dir::open_root(temp.path()).unwrap();
-        let (_, look) = root.open_file(&Name::new(b"x").unwrap(), crate::fs::Links::Itself).unwrap();
-        let time = |seconds| Stamp { seconds, nanoseconds: 7 };
+        let (_, look) = root.open_file(&Name::new(b"x").unwrap(), crate::fs::FollowLinks::Itself).unwrap();
+        let time = |seconds| Timestamp { seconds, nanoseconds: 7 };
         let named = |number: i64| Name::new(format!("n{}", number % 100).as_bytes()).unwrap();
         let candidate = |number: i64| {
             let mut look = look;
             look.meta.modified = time(number);
-            Candidate { size: 5000 + u64::from(number == 9), look, dir: 0, name: named(number) }
+            RenameCandidate { size: 5000 + u64::from(number == 9), look, dir: 0, name: named(number) }
         };
-        let mut index = Index { files: (0..20_000).map(candidate).collect(), ..Index::default() };
+        let mut index = SizeIndex { files: (0..20_000).map(candidate).collect(), ..SizeIndex::default() };
         index.sort();
         let compared = std::cell::Cell::new(0);
         let find = |name: &str, seconds, size| {
-            let is_same = |file: &Candidate| {
+            let is_same = |file: &RenameCandidate| {
                 compared.set(compared.get() + 1);
                 file.look.meta.modified == time(seconds)
             };

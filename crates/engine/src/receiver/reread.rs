@@ -4,17 +4,17 @@
 //! next is being hashed here. Each piece opens its file for itself: so the threads are what bounds open files.
 
 use haul_proto::integrity::Digest;
-use haul_proto::plan::{PIECE_FRAMES_MAX, Piece};
+use haul_proto::scheduler::{Chunk, PIECE_FRAMES_MAX};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::compare::{Compared, ComparedFile};
-use super::proof::Held;
-use super::{Item, Target};
-use crate::fs::{Links, Look};
-use crate::io::storage::Access;
-use crate::io::storage::file::Opened;
-use crate::io::storage::read::Reader;
+use super::proof::VerifiedFrames;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::fs::{FileStat, FollowLinks};
+use crate::io::storage::FileAccess;
+use crate::io::storage::file::OpenedFile;
+use crate::io::storage::read::FrameReader;
 use crate::metrics::reporter::add;
 use crate::source::CHANGED;
 use crate::sys::describe::describe;
@@ -23,12 +23,12 @@ use crate::sys::describe::describe;
 const TOLD_FILES: usize = 64;
 
 /// A piece that the reader has.
-struct Begun {
-    piece: Piece<Item>,
-    file: Arc<Opened>,
+struct ReReadChunk {
+    piece: Chunk<ReceiverEntry>,
+    file: Arc<OpenedFile>,
 }
 
-impl Target {
+impl TargetReceiver {
     /// Reads what is to be compared until the job is over.
     pub fn reread(&self) {
         let mut reader = self.reader();
@@ -37,7 +37,7 @@ impl Target {
             let Some(file) = compared_file(&begun.piece.handle) else { continue };
             match self.hash_piece(&begun, file, &mut reader, &mut ahead) {
                 Ok(values) => {
-                    held.push(Held { entry: begun.piece.entry, first: begun.piece.frames.start, values });
+                    held.push(VerifiedFrames { entry: begun.piece.entry, first: begun.piece.frames.start, values });
                     reader.end();
                     if held.len() == TOLD_FILES || begun.piece.frames.end - begun.piece.frames.start > 1 {
                         self.tell_held(std::mem::take(&mut held), true);
@@ -53,7 +53,7 @@ impl Target {
     }
 
     /// The next piece, waited for with nothing left to be told.
-    fn next_piece(&self, reader: &mut Reader, held: &mut Vec<Held>) -> Option<Begun> {
+    fn next_piece(&self, reader: &mut FrameReader, held: &mut Vec<VerifiedFrames>) -> Option<ReReadChunk> {
         self.begin_piece(reader, false).or_else(|| {
             self.tell_held(std::mem::take(held), true);
             self.begin_piece(reader, true)
@@ -62,9 +62,9 @@ impl Target {
 
     /// Takes a piece and has the reader begin with it when it is its turn. `None` when there is none, and never will be if
     /// it `waits`.
-    fn begin_piece(&self, reader: &mut Reader, waits: bool) -> Option<Begun> {
+    fn begin_piece(&self, reader: &mut FrameReader, waits: bool) -> Option<ReReadChunk> {
         let threads = u64::from(self.request.settings.streams);
-        let part = |files: &mut VecDeque<Piece<Item>>| {
+        let part = |files: &mut VecDeque<Chunk<ReceiverEntry>>| {
             let file = files.front_mut()?;
             let part = file.split(threads, PIECE_FRAMES_MAX);
             if file.frames.is_empty() {
@@ -86,7 +86,7 @@ impl Target {
                     let end = piece.frames.end.saturating_mul(frame_bytes).min(file.size);
                     let way = self.policy.reading(&opened, file.size, start, end.saturating_sub(start));
                     reader.add(Arc::clone(&opened), way, start, end);
-                    return Some(Begun { piece, file: opened });
+                    return Some(ReReadChunk { piece, file: opened });
                 }
                 Err(text) => self.compare_failed(piece.entry, file, &text),
             }
@@ -97,10 +97,10 @@ impl Target {
     /// would have nothing to do otherwise.
     fn hash_piece(
         &self,
-        Begun { piece, file: opened }: &Begun,
+        ReReadChunk { piece, file: opened }: &ReReadChunk,
         file: &ComparedFile,
-        reader: &mut Reader,
-        ahead: &mut Option<Begun>,
+        reader: &mut FrameReader,
+        ahead: &mut Option<ReReadChunk>,
     ) -> Result<Vec<Digest>, String> {
         let frame = self.request.settings.frame;
         let mut values = Vec::new();
@@ -116,26 +116,26 @@ impl Target {
             values.push(frame.hash(file.size, index, record.payload()));
             reader.give_back(record);
         }
-        is_unchanged(file, &Look::at_fd(opened.fd()).map_err(|error| describe(&error))?)?;
+        is_unchanged(file, &FileStat::at_fd(opened.fd()).map_err(|error| describe(&error))?)?;
         Ok(values)
     }
 }
 
-fn compared_file(item: &Item) -> Option<&ComparedFile> {
+fn compared_file(item: &ReceiverEntry) -> Option<&ComparedFile> {
     match item {
-        Item::Compared(Compared::File(file)) => Some(file),
+        ReceiverEntry::Compared(Compared::File(file)) => Some(file),
         _ => None,
     }
 }
 
 /// The file as it was looked at.
-fn open(file: &ComparedFile) -> Result<Arc<Opened>, String> {
-    let (fd, look) = file.dir.open_file(&file.name, Links::Itself).map_err(|error| describe(&error))?;
+fn open(file: &ComparedFile) -> Result<Arc<OpenedFile>, String> {
+    let (fd, look) = file.dir.open_file(&file.name, FollowLinks::Itself).map_err(|error| describe(&error))?;
     is_unchanged(file, &look)?;
-    let opened = Opened::new(fd, Access::Read).map_err(|error| describe(&error))?;
+    let opened = OpenedFile::new(fd, FileAccess::Read).map_err(|error| describe(&error))?;
     Ok(Arc::new(opened.with_extents(Arc::clone(&file.extents))))
 }
 
-fn is_unchanged(file: &ComparedFile, now: &Look) -> Result<(), String> {
+fn is_unchanged(file: &ComparedFile, now: &FileStat) -> Result<(), String> {
     if (now.size, now.meta.modified) == (file.size, file.modified) { Ok(()) } else { Err(CHANGED.into()) }
 }

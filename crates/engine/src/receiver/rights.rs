@@ -1,11 +1,11 @@
 //! Whose files are trusted with what: what somebody else put at the target does not get rights that the source's file has.
 
-use haul_proto::manifest::{Entry, Meta};
+use haul_proto::entry::{Entry, EntryMetadata};
 use rustix::io::Errno;
 use std::io;
 
 use super::standing::attributes;
-use crate::fs::Look;
+use crate::fs::FileStat;
 use crate::fs::meta::{SETGID, SETUID};
 
 /// Said of a file that somebody else put there.
@@ -13,12 +13,12 @@ pub const OTHERS_RIGHTS: &str = "it is there already, belongs to another user, a
 
 /// Whether a file that is there may get the source's mode. Its size and time are the source's, but anybody can set
 /// those: set-id bits would run what its owner wrote, as somebody else.
-pub fn may_have_rights(meta: &Meta, there: &Look) -> bool {
+pub fn may_have_rights(meta: &EntryMetadata, there: &FileStat) -> bool {
     is_trusted(meta, there) || meta.mode & (SETUID | SETGID) == 0
 }
 
 /// Whether what is there belongs to whom it is to belong, or to this process.
-pub fn is_trusted(meta: &Meta, there: &Look) -> bool {
+pub fn is_trusted(meta: &EntryMetadata, there: &FileStat) -> bool {
     [meta.uid, rustix::process::geteuid().as_raw()].contains(&there.meta.uid)
 }
 

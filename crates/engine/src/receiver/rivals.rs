@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::fs::{Dir, Identity};
+use crate::fs::{Dir, FileIdentity};
 use crate::sys::lock_holder::LockTable;
 use crate::sys::sync::lock;
 
@@ -26,12 +26,12 @@ const DIRECTORIES_HELD_MAX: usize = 64;
 
 /// Another run that holds what this one wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rival {
+pub struct OtherRun {
     /// Its process, where the system tells.
     pub process: Option<u32>,
 }
 
-impl fmt::Display for Rival {
+impl fmt::Display for OtherRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.process {
             Some(process) => write!(f, "another haul (process {process})"),
@@ -40,7 +40,7 @@ impl fmt::Display for Rival {
     }
 }
 
-impl Rival {
+impl OtherRun {
     /// What it does, in words, and what the user can do.
     fn does(self, what: &str) -> String {
         format!("{self} is {what}\nwait for it, or end it")
@@ -53,26 +53,26 @@ impl Rival {
 }
 
 /// What a job knows of other runs.
-pub struct Rivals {
+pub struct JobLocks {
     patience: Duration,
     table: LockTable,
-    state: Mutex<State>,
+    state: Mutex<JobLockState>,
     over: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct JobLockState {
     /// When patience ends, once it was needed.
     until: Option<Instant>,
     /// The job is over, so that nothing is worth waiting for.
     closed: bool,
     /// Directories that this job holds.
-    held: Vec<(Identity, OwnedFd)>,
+    held: Vec<(FileIdentity, OwnedFd)>,
     /// Who holds a directory that this job wanted.
-    lost_to: Option<Rival>,
+    lost_to: Option<OtherRun>,
 }
 
-impl Rivals {
+impl JobLocks {
     /// For a job that begins, or is begun `again`.
     pub fn new(again: bool) -> Self {
         Self::with_patience(if again { PATIENCE_AGAIN } else { PATIENCE })
@@ -84,7 +84,7 @@ impl Rivals {
     }
 
     /// Takes the lock of a file or directory; waits for it as long as the job's patience lasts.
-    pub fn lock(&self, file: &OwnedFd) -> Result<(), Rival> {
+    pub fn lock(&self, file: &OwnedFd) -> Result<(), OtherRun> {
         loop {
             match self.try_lock(file) {
                 Err(_) if self.waits() => {}
@@ -94,9 +94,9 @@ impl Rivals {
     }
 
     /// Where a file system has no locks, there are no rivals.
-    fn try_lock(&self, file: &OwnedFd) -> Result<(), Rival> {
+    fn try_lock(&self, file: &OwnedFd) -> Result<(), OtherRun> {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => Err(Rival { process: self.table.holder(file) }),
+            Err(Errno::WOULDBLOCK) => Err(OtherRun { process: self.table.holder(file) }),
             _ => Ok(()),
         }
     }
@@ -159,8 +159,8 @@ mod tests {
     use crate::fs::testing::in_time;
     use std::path::Path;
 
-    fn hasty() -> Rivals {
-        Rivals::with_patience(Duration::ZERO)
+    fn hasty() -> JobLocks {
+        JobLocks::with_patience(Duration::ZERO)
     }
 
     fn dir(place: &Path, name: &str) -> Dir {
@@ -191,7 +191,7 @@ mod tests {
             let place = tempfile::tempdir().unwrap();
             let first = hasty();
             first.enter(&dir(place.path(), "a")).unwrap();
-            let second = Rivals::with_patience(Duration::from_secs(3600));
+            let second = JobLocks::with_patience(Duration::from_secs(3600));
             std::thread::scope(|scope| {
                 let waiting = scope.spawn(|| second.enter(&dir(place.path(), "a")));
                 while lock(&second.state).until.is_none() {
@@ -209,7 +209,7 @@ mod tests {
             let place = tempfile::tempdir().unwrap();
             let first = hasty();
             first.enter(&dir(place.path(), "a")).unwrap();
-            let second = Rivals::with_patience(Duration::from_secs(3600));
+            let second = JobLocks::with_patience(Duration::from_secs(3600));
             second.close();
             assert!(second.enter(&dir(place.path(), "a")).is_err());
         });

@@ -4,42 +4,42 @@
 //!
 //! The thread that carries groups waits for the disk and for writing to the link, and for nobody else.
 
+use haul_proto::entry::EntryKind;
 use haul_proto::ids::EntryId;
-use haul_proto::session::target::End;
-use haul_proto::wire::load::Stage;
-use haul_proto::wire::report::What;
+use haul_proto::session::step::FileEnd;
+use haul_proto::wire::resource_metrics::Stage;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use super::again::Loss;
-use super::durable::{FileSystem, Thing, sync_all};
-use super::queue::{Pending, Task};
-use super::whole::{Fate, Named, Whole};
-use super::{Item, Target};
-use crate::fs::{Dir, Identity};
+use super::again::FileLoss;
+use super::durable::{FsyncTarget, SyncedFileSystem, sync_all};
+use super::queue::{CommitTask, PendingCommit};
+use super::whole::{CompleteFile, FinalizeOutcome, PublishedFile};
+use super::{ReceiverEntry, TargetReceiver};
+use crate::fs::{Dir, FileIdentity};
 use crate::metrics::reporter::add;
 use crate::metrics::stage_timer::during;
 use crate::sys::describe::describe;
 
 /// What became of some entries, for the machine to be told at once.
 #[derive(Default)]
-pub struct Ends {
+pub struct EntryOutcomes {
     settled: Vec<(EntryId, bool)>,
     /// Those of them that have their names, and not all of their attributes.
     lacking: Vec<EntryId>,
     /// Those that are to come again.
-    pub lost: Vec<Loss>,
+    pub lost: Vec<FileLoss>,
 }
 
-impl Target {
+impl TargetReceiver {
     /// Carries groups to the disk until the job is over, and sees to checkpoints.
     pub fn settle_groups(&self) {
         let mut named = Vec::new();
         while let Some(task) = self.settling.next(!named.is_empty()) {
             match task {
-                Task::Group(group) => named = self.carry(group, named),
-                Task::Checkpoint => self.checkpoint(),
+                CommitTask::Group(group) => named = self.carry(group, named),
+                CommitTask::Checkpoint => self.checkpoint(),
             }
         }
     }
@@ -67,8 +67,8 @@ impl Target {
     }
 
     /// A large file is whole.
-    pub(super) fn finish_file(&self, entry: EntryId, item: Arc<Item>, end: Box<End>) {
-        let mut ends = Ends::default();
+    pub(super) fn finish_file(&self, entry: EntryId, item: Arc<ReceiverEntry>, end: Box<FileEnd>) {
+        let mut ends = EntryOutcomes::default();
         match during(Stage::Room, || self.complete(entry, &item, end)) {
             Ok(whole) if whole.disk.is_some() => return self.settling.add(vec![whole]),
             Ok(whole) => self.name_at_once(whole, &mut ends),
@@ -77,17 +77,17 @@ impl Target {
         self.settle_ends(ends);
     }
 
-    fn complete(&self, entry: EntryId, item: &Arc<Item>, end: Box<End>) -> Result<Whole, String> {
-        let Item::File(incoming) = &**item else { return Err("it is a directory".into()) };
+    fn complete(&self, entry: EntryId, item: &Arc<ReceiverEntry>, end: Box<FileEnd>) -> Result<CompleteFile, String> {
+        let ReceiverEntry::File(incoming) = &**item else { return Err("it is a directory".into()) };
         let disk = self.settling.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
         self.check(incoming, &end.digest)?;
         let bytes = incoming.complete(self, disk.as_deref(), end.size, end.modified)?;
         let (item, size, digest) = (Arc::clone(item), end.size, end.digest);
-        Ok(Whole { entry, item, size, digest, bytes, disk, end: Some(end) })
+        Ok(CompleteFile { entry, item, size, digest, bytes, disk, end: Some(end) })
     }
 
     /// Gives a file for which nothing is waited for its name.
-    pub(super) fn name_at_once(&self, whole: Whole, ends: &mut Ends) {
+    pub(super) fn name_at_once(&self, whole: CompleteFile, ends: &mut EntryOutcomes) {
         for whole in self.read_back(vec![whole], ends) {
             let fate = whole.give_name(self);
             self.conclude(whole, fate, ends);
@@ -96,12 +96,12 @@ impl Target {
 
     /// Puts a group on the disk and gives its files their names. The same wait brings those names to the disk that the
     /// group before got: these files are settled, and those of this group returned.
-    fn carry(&self, group: Vec<Pending>, named: Vec<Named>) -> Vec<Named> {
+    fn carry(&self, group: Vec<PendingCommit>, named: Vec<PublishedFile>) -> Vec<PublishedFile> {
         let (mut files, mut directories) = (Vec::new(), HashMap::new());
         for pending in group {
             match pending {
-                Pending::File(whole) => files.push(whole),
-                Pending::Directory(dir, disk) => drop(directories.insert(dir.identity(), (dir, disk, true))),
+                PendingCommit::File(whole) => files.push(whole),
+                PendingCommit::Directory(dir, disk) => drop(directories.insert(dir.identity(), (dir, disk, true))),
             }
         }
         for named in &named {
@@ -111,14 +111,14 @@ impl Target {
             }
         }
         let directories: Vec<_> = directories.into_values().collect();
-        let contents = files.iter().filter_map(|whole| Some((whole.disk.as_ref()?, Thing::File(whole.fd()))));
-        let names = directories.iter().map(|(dir, disk, _)| (disk, Thing::Directory(dir)));
+        let contents = files.iter().filter_map(|whole| Some((whole.disk.as_ref()?, FsyncTarget::File(whole.fd()))));
+        let names = directories.iter().map(|(dir, disk, _)| (disk, FsyncTarget::Directory(dir)));
         let mut results = sync_all(&contents.chain(names).collect::<Vec<_>>()).into_iter();
         if self.settling.is_stopped() {
             return Vec::new();
         }
         let results_of_files: Vec<_> = results.by_ref().take(files.len()).collect();
-        let mut ends = Ends::default();
+        let mut ends = EntryOutcomes::default();
         self.conclude_named(named, &self.lost_names(&directories, results), &mut ends);
         if self.reads_back() {
             // What is settled does not wait for what takes long.
@@ -131,7 +131,11 @@ impl Target {
     }
 
     /// Those whose contents have reached the disk.
-    fn without_lost(&self, files: impl Iterator<Item = (Whole, io::Result<()>)>, ends: &mut Ends) -> Vec<Whole> {
+    fn without_lost(
+        &self,
+        files: impl Iterator<Item = (CompleteFile, io::Result<()>)>,
+        ends: &mut EntryOutcomes,
+    ) -> Vec<CompleteFile> {
         let mut there = Vec::new();
         for (whole, synced) in files {
             match whole.incoming().saved().and(synced) {
@@ -142,7 +146,7 @@ impl Target {
                         self.give_up(whole.entry, &whole.item, text, ends);
                         continue;
                     }
-                    ends.lost.push(Loss::of_all(whole, text));
+                    ends.lost.push(FileLoss::of_all(whole, text));
                 }
             }
         }
@@ -153,9 +157,9 @@ impl Target {
     /// and not for a file.
     fn lost_names(
         &self,
-        directories: &[(Dir, Arc<FileSystem>, bool)],
+        directories: &[(Dir, Arc<SyncedFileSystem>, bool)],
         results: impl Iterator<Item = io::Result<()>>,
-    ) -> HashMap<Identity, String> {
+    ) -> HashMap<FileIdentity, String> {
         let mut lost = HashMap::new();
         for ((dir, _, for_itself), result) in directories.iter().zip(results) {
             let Err(error) = result else { continue };
@@ -169,7 +173,12 @@ impl Target {
     }
 
     /// Settles files whose names are on the disk now, but for those in directories that are not.
-    fn conclude_named(&self, named: Vec<Named>, lost: &HashMap<Identity, String>, ends: &mut Ends) {
+    fn conclude_named(
+        &self,
+        named: Vec<PublishedFile>,
+        lost: &HashMap<FileIdentity, String>,
+        ends: &mut EntryOutcomes,
+    ) {
         for named in named {
             match named.incoming().dir().and_then(|dir| lost.get(&dir.identity())) {
                 Some(text) => self.give_up(named.entry, &named.item, text.clone(), ends),
@@ -183,20 +192,20 @@ impl Target {
     }
 
     /// Gives files their names, whose contents are on the disk. Returns those whose names have to get there, too.
-    fn name_all(&self, files: Vec<Whole>, ends: &mut Ends) -> Vec<Named> {
+    fn name_all(&self, files: Vec<CompleteFile>, ends: &mut EntryOutcomes) -> Vec<PublishedFile> {
         let mut named = Vec::new();
         for whole in self.read_back(files, ends) {
             match whole.give_name(self) {
-                Fate::Named if self.settling.is_full() => named.push(whole.into()),
+                FinalizeOutcome::Named if self.settling.is_full() => named.push(whole.into()),
                 fate => self.conclude(whole, fate, ends),
             }
         }
         named
     }
 
-    fn succeed(&self, named: Named, ends: &mut Ends) {
+    fn succeed(&self, named: PublishedFile, ends: &mut EntryOutcomes) {
         if let Some(change) = named.incoming().change {
-            self.tell_item(|| named.incoming().relative(), What::File, change);
+            self.tell_item(|| named.incoming().relative(), EntryKind::File, change);
         }
         if let Some(text) = named.incoming().lacking() {
             self.fail(named.incoming().path(&self.landing), text);
@@ -217,17 +226,23 @@ impl Target {
     }
 
     /// Tells what became of a whole file.
-    fn conclude(&self, whole: Whole, fate: Fate, ends: &mut Ends) {
+    fn conclude(&self, whole: CompleteFile, fate: FinalizeOutcome, ends: &mut EntryOutcomes) {
         match fate {
-            Fate::Named => self.succeed(whole.into(), ends),
-            Fate::Lost(text) => ends.lost.push(Loss::of_all(whole, text)),
-            Fate::Failed(text) => self.give_up(whole.entry, &whole.item, text, ends),
+            FinalizeOutcome::Named => self.succeed(whole.into(), ends),
+            FinalizeOutcome::Lost(text) => ends.lost.push(FileLoss::of_all(whole, text)),
+            FinalizeOutcome::Failed(text) => self.give_up(whole.entry, &whole.item, text, ends),
         }
     }
 
     /// A file will not be there.
-    pub(super) fn give_up(&self, entry: EntryId, item: &Item, text: impl Into<String>, ends: &mut Ends) {
-        if let Item::File(incoming) = item {
+    pub(super) fn give_up(
+        &self,
+        entry: EntryId,
+        item: &ReceiverEntry,
+        text: impl Into<String>,
+        ends: &mut EntryOutcomes,
+    ) {
+        if let ReceiverEntry::File(incoming) = item {
             incoming.discard(&self.unfinished);
             self.fail(incoming.path(&self.landing), text);
         }
@@ -235,7 +250,7 @@ impl Target {
     }
 
     /// Settles entries with one look at the machine, then finishes the directories that this completes.
-    pub(super) fn settle_ends(&self, mut ends: Ends) {
+    pub(super) fn settle_ends(&self, mut ends: EntryOutcomes) {
         self.ask_again(std::mem::take(&mut ends.lost), &mut ends);
         let mut state = self.lock();
         let complete: Vec<_> =

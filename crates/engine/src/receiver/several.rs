@@ -1,16 +1,16 @@
 //! Files that are there and have several names there. Where names of one file are kept, one of the source's files stays
 //! as each of these, and no other: what are two files at the source do not stay names of one.
 
-use haul_proto::manifest::{Entry, Kind, Meta};
-use haul_proto::need::Decision;
+use haul_proto::entry::{Entry, EntryContent, EntryMetadata};
+use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::FileType;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Target;
-use crate::fs::{Identity, Look};
+use super::TargetReceiver;
+use crate::fs::{FileIdentity, FileStat};
 use crate::sys::sync::lock;
 
 /// Most of them: a hash table with so many takes 25 MiB, and 37 MiB while it grows.
@@ -18,44 +18,44 @@ const STAYING_FILES_MAX: usize = 7 << 16;
 
 /// Those that something stays as, with the metadata that they get.
 #[derive(Default)]
-pub struct Several {
-    staying: Mutex<HashMap<Identity, Meta>>,
+pub struct HardLinkGuard {
+    staying: Mutex<HashMap<FileIdentity, EntryMetadata>>,
     /// In a dry run, of a link how many names would be others by now.
-    replaced: Mutex<HashMap<Identity, u64>>,
+    replaced: Mutex<HashMap<FileIdentity, u64>>,
     /// That there are too many of them.
     told: AtomicBool,
 }
 
 /// What another of the source's files has to do with one that is there.
-pub(super) enum OtherName {
+pub(super) enum GuardedName {
     /// Nothing that is known.
     None,
     /// It stays as this one, so that no other may, and has these metadata by then.
-    Stays(Meta),
+    Stays(EntryMetadata),
     /// Its metadata are these by then.
-    Has(Meta),
+    Has(EntryMetadata),
 }
 
-impl Target {
+impl TargetReceiver {
     /// A file of the source stays as what is there: whether another one did.
-    pub(super) fn other_name_of(&self, entry: &Entry, there: &Look) -> OtherName {
+    pub(super) fn other_name_of(&self, entry: &Entry, there: &FileStat) -> GuardedName {
         // Of links, FIFOs, sockets and devices, the source has each name by itself: they share no time or owner.
         let is_single = match entry.kind {
-            Kind::File { .. } => self.request.kept.hard_links,
-            Kind::Symlink { .. } | Kind::Node(_) => true,
-            _ => return OtherName::None,
+            EntryContent::File { .. } => self.request.kept.hard_links,
+            EntryContent::Symlink { .. } | EntryContent::Node(_) => true,
+            _ => return GuardedName::None,
         };
         if there.names < 2 || !(is_single || self.is_dry()) {
-            return OtherName::None;
+            return GuardedName::None;
         }
         let mut staying = lock(&self.several.staying);
         if staying.len() >= STAYING_FILES_MAX && !staying.contains_key(&there.identity) {
-            return self.say_that_names_are_too_many().unwrap_or(OtherName::None);
+            return self.say_that_names_are_too_many().unwrap_or(GuardedName::None);
         }
         match staying.get(&there.identity) {
-            Some(meta) if is_single => OtherName::Stays(*meta),
+            Some(meta) if is_single => GuardedName::Stays(*meta),
             earlier => {
-                let other = earlier.map_or(OtherName::None, |meta| OtherName::Has(*meta));
+                let other = earlier.map_or(GuardedName::None, |meta| GuardedName::Has(*meta));
                 staying.insert(there.identity, entry.meta);
                 other
             }
@@ -73,15 +73,15 @@ impl Target {
     }
 
     /// How many names a link has by now.
-    pub(super) fn names_left(&self, there: &Look) -> u64 {
+    pub(super) fn names_left(&self, there: &FileStat) -> u64 {
         let replaced = lock(&self.several.replaced).get(&there.identity).copied().unwrap_or(0);
         there.names.saturating_sub(replaced)
     }
 
     /// A dry run replaces a name: the real one would look at one less.
-    pub(super) fn count_replaced_name(&self, there: &Look, decision: Decision) {
+    pub(super) fn count_replaced_name(&self, there: &FileStat, decision: OverwriteDecision) {
         let is_counted = self.is_dry() && there.names > 1 && there.kind == FileType::Symlink;
-        if !is_counted || decision != Decision::Replace {
+        if !is_counted || decision != OverwriteDecision::Replace {
             return;
         }
         let mut replaced = lock(&self.several.replaced);
@@ -91,7 +91,7 @@ impl Target {
     }
 
     /// What is there is replaced after all.
-    pub(super) fn forget_other_names_of(&self, there: &Look) {
+    pub(super) fn forget_other_names_of(&self, there: &FileStat) {
         lock(&self.several.staying).remove(&there.identity);
     }
 }
@@ -101,9 +101,9 @@ mod tests {
     use super::*;
     use crate::metrics::control_channel::LinkWriter;
     use crate::metrics::reporter::Reporter;
-    use crate::receiver::Surroundings;
+    use crate::receiver::WorkerContext;
     use crate::testing::target_request;
-    use haul_proto::manifest::Place;
+    use haul_proto::entry::EntryLocation;
     use haul_proto::wire::request::TargetRequest;
 
     #[test]
@@ -112,15 +112,15 @@ mod tests {
         let mut request: TargetRequest = target_request(directory.path(), Vec::new());
         request.kept.hard_links = true;
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
-        let prepared = Target::prepare(request, reporter, &Surroundings::default(), None);
+        let prepared = TargetReceiver::prepare(request, reporter, &WorkerContext::default(), None);
         let target = prepared.map_err(|refused| refused.text).unwrap();
-        let mut look = Look::at_fd(tempfile::tempfile().unwrap()).unwrap();
+        let mut look = FileStat::at_fd(tempfile::tempfile().unwrap()).unwrap();
         look.names = 2;
-        let (place, kind) = (Place::Operand(0), Kind::File { size: 1 });
-        let entry = Entry { place, kind, meta: Meta::default(), version: None, more: None };
+        let (place, kind) = (EntryLocation::Operand(0), EntryContent::File { size: 1 });
+        let entry = Entry { place, kind, meta: EntryMetadata::default(), version: None, more: None };
         let mut stays = |inode| {
             look.identity.inode = inode;
-            matches!(target.other_name_of(&entry, &look), OtherName::Stays(_))
+            matches!(target.other_name_of(&entry, &look), GuardedName::Stays(_))
         };
         let most = STAYING_FILES_MAX as u64;
         assert!((0..most).all(|inode| !stays(inode)));

@@ -2,17 +2,17 @@
 //! file shares its blocks with the source's (reflink). Nothing goes through memory then, so that nothing is proven, and
 //! nothing is known to report as a digest; who asks for either gets a copy.
 
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::resource_metrics::Stage;
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use super::{Item, Target};
-use crate::io::storage::file::Opened;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::io::storage::file::OpenedFile;
 use crate::metrics::reporter::add;
 use crate::metrics::stage_timer::during;
 use crate::source::NO_VALUE;
@@ -20,31 +20,31 @@ use crate::sys::sync::lock;
 
 /// Where sharing was refused, so that it is not tried with every piece.
 #[derive(Debug, Default)]
-pub struct Sharing {
+pub struct ReflinkSupport {
     /// Device numbers of file systems of which files cannot share anything with what is written here. A job meets few.
     refused: Mutex<HashSet<u64>>,
 }
 
-impl Sharing {
-    fn is_refused(&self, source: &Opened) -> bool {
+impl ReflinkSupport {
+    fn is_refused(&self, source: &OpenedFile) -> bool {
         lock(&self.refused).contains(&source.device())
     }
 
-    fn refuse(&self, source: &Opened) {
+    fn refuse(&self, source: &OpenedFile) {
         lock(&self.refused).insert(source.device());
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// Lets frames of a file share their blocks with `source`. They count as written. `false` where that cannot be, or
     /// is not wanted: nothing has happened then, and they are to be delivered.
     pub(super) fn share(
         &self,
-        source: &Opened,
+        source: &OpenedFile,
         entry: EntryId,
         size: u64,
         frames: Range<u64>,
-    ) -> Result<bool, ProtocolFault> {
+    ) -> Result<bool, ProtocolError> {
         if self.policy.is_forced() || self.sharing.is_refused(source) {
             return Ok(false);
         }
@@ -69,7 +69,12 @@ impl Target {
 
     /// Admits all the frames or none: `None` where one of them is there, is being written, or goes into what is no file
     /// with blocks.
-    fn admit_all(&self, entry: EntryId, size: u64, frames: &Range<u64>) -> Result<Option<Arc<Item>>, ProtocolFault> {
+    fn admit_all(
+        &self,
+        entry: EntryId,
+        size: u64,
+        frames: &Range<u64>,
+    ) -> Result<Option<Arc<ReceiverEntry>>, ProtocolError> {
         let frame = self.request.settings.frame;
         let mut state = self.lock();
         let mut file = None;
@@ -78,7 +83,7 @@ impl Target {
             let len = frame.frame_len(size, index).unwrap_or(0);
             let admitted = state.machine.admit_frame(entry, offset, len)?;
             let admitted_end = index + u64::from(admitted.is_some());
-            file = admitted.filter(|item| matches!(&**item, Item::File(incoming) if incoming.takes_blocks()));
+            file = admitted.filter(|item| matches!(&**item, ReceiverEntry::File(incoming) if incoming.takes_blocks()));
             if file.is_none() {
                 drop(state);
                 self.release(entry, frames.start..admitted_end);
@@ -95,8 +100,8 @@ impl Target {
         frames.for_each(|index| state.machine.release_frame(entry, index * frame_bytes));
     }
 
-    fn share_range(&self, source: &Opened, item: &Item, offset: u64, len: u64) -> bool {
-        let Item::File(incoming) = item else { return false };
+    fn share_range(&self, source: &OpenedFile, item: &ReceiverEntry, offset: u64, len: u64) -> bool {
+        let ReceiverEntry::File(incoming) = item else { return false };
         // A file that cannot be opened is reported when its frames are delivered.
         let Ok(file) = incoming.open_once(self) else { return false };
         match incoming.share_range(&file, source, offset, len) {

@@ -3,25 +3,25 @@
 //! As in `reread`, a piece of a file is read at a time, so that all threads share a large one, and each piece opens the
 //! file for itself.
 
-use haul_proto::delta::rolling::Sum;
-use haul_proto::delta::{Method, blocks};
+use haul_proto::delta::rolling::RollingSignature;
+use haul_proto::delta::{DeltaMethod, blocks};
 use haul_proto::ids::EntryId;
-use haul_proto::plan::PIECE_FRAMES_MAX;
-use haul_proto::wire::limits::{FRAME_RUNS_MAX, SUMS_MAX};
+use haul_proto::limits::{FRAME_RUNS_MAX, SUMS_MAX};
+use haul_proto::scheduler::PIECE_FRAMES_MAX;
 use rustix::fs::{Advice, fadvise};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::basis::{Basis, OLD_CHANGED};
-use super::{Item, Target};
-use crate::fs::Look;
-use crate::io::storage::Method as Route;
+use super::basis::{BaseSource, OLD_CHANGED};
+use super::{ReceiverEntry, TargetReceiver};
+use crate::fs::FileStat;
+use crate::io::storage::IoMethod as Route;
 use crate::io::storage::calls::read_at;
-use crate::io::storage::file::Opened;
-use crate::io::storage::policy::Way;
-use crate::io::storage::read::Reader;
+use crate::io::storage::file::OpenedFile;
+use crate::io::storage::policy::IoPlan;
+use crate::io::storage::read::FrameReader;
 use crate::metrics::reporter::add;
 use crate::sys::describe::describe;
 
@@ -29,9 +29,9 @@ use crate::sys::describe::describe;
 const SUMMED_BYTES: u64 = 8 << 20;
 
 /// An old file that is to be told of.
-pub struct Signing {
+pub struct SignatureTask {
     entry: EntryId,
-    item: Arc<Item>,
+    item: Arc<ReceiverEntry>,
     /// What is left of it: frames of the new file, or blocks of the old one.
     left: VecDeque<Range<u64>>,
     /// At most so many at a time.
@@ -39,26 +39,26 @@ pub struct Signing {
 }
 
 /// A part of that.
-struct Part {
+struct SignatureRange {
     entry: EntryId,
-    item: Arc<Item>,
+    item: Arc<ReceiverEntry>,
     range: Range<u64>,
 }
 
-impl Signing {
+impl SignatureTask {
     /// A part of what is left, and whether anything is left then.
-    fn split(&mut self) -> Option<(Part, bool)> {
+    fn split(&mut self) -> Option<(SignatureRange, bool)> {
         let front = self.left.front_mut()?;
         let range = front.start..front.end.min(front.start + self.most);
         front.start = range.end;
         if front.is_empty() {
             self.left.pop_front();
         }
-        Some((Part { entry: self.entry, item: Arc::clone(&self.item), range }, !self.left.is_empty()))
+        Some((SignatureRange { entry: self.entry, item: Arc::clone(&self.item), range }, !self.left.is_empty()))
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// How many threads read old files.
     pub fn readers_of_old_files(&self) -> u16 {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -69,11 +69,11 @@ impl Target {
     }
 
     /// Has these frames of a file told of, of which the rest is here.
-    pub(super) fn sign(&self, entry: EntryId, item: &Arc<Item>, frames: Vec<Range<u64>>) {
+    pub(super) fn sign(&self, entry: EntryId, item: &Arc<ReceiverEntry>, frames: Vec<Range<u64>>) {
         let Some(basis) = basis_of(item) else { return };
         let (left, most) = match basis.method {
-            Method::Blocks => (frames, PIECE_FRAMES_MAX),
-            Method::Rolling(block) => {
+            DeltaMethod::Blocks => (frames, PIECE_FRAMES_MAX),
+            DeltaMethod::Rolling(block) => {
                 let blocks = basis.size / u64::from(block);
                 if blocks == 0 {
                     return self.lacks(entry, &frames);
@@ -82,13 +82,13 @@ impl Target {
                 (std::iter::once(0..blocks).collect(), (SUMMED_BYTES / u64::from(block)).max(1))
             }
         };
-        self.signings.add(vec![Signing { entry, item: Arc::clone(item), left: left.into(), most }]);
+        self.signings.add(vec![SignatureTask { entry, item: Arc::clone(item), left: left.into(), most }]);
     }
 
     /// Reads old files until the job is over.
     pub fn sign_old_files(&self) {
         let mut reader = self.reader();
-        let part = |signings: &mut VecDeque<Signing>| {
+        let part = |signings: &mut VecDeque<SignatureTask>| {
             while let Some(first) = signings.front_mut() {
                 let split = first.split();
                 if split.as_ref().is_none_or(|(_, is_more)| !is_more) {
@@ -109,8 +109,8 @@ impl Target {
                 continue;
             }
             let told = match basis.method {
-                Method::Blocks => self.mark(&part, basis, &mut reader),
-                Method::Rolling(block) => self.sum_blocks(&part, basis, block.into()),
+                DeltaMethod::Blocks => self.mark(&part, basis, &mut reader),
+                DeltaMethod::Rolling(block) => self.sum_blocks(&part, basis, block.into()),
             };
             if let Err(text) = told {
                 self.without_basis(&part, basis, &text);
@@ -119,9 +119,9 @@ impl Target {
     }
 
     /// Tells of the blocks at the places of some frames.
-    fn mark(&self, part: &Part, basis: &Basis, reader: &mut Reader) -> Result<(), String> {
+    fn mark(&self, part: &SignatureRange, basis: &BaseSource, reader: &mut FrameReader) -> Result<(), String> {
         let frame = self.request.settings.frame;
-        let Item::File(incoming) = &*part.item else { return Ok(()) };
+        let ReceiverEntry::File(incoming) = &*part.item else { return Ok(()) };
         let frame_bytes = u64::from(frame.get());
         // Beyond the end of the old file there is nothing to be told.
         let end = part.range.end.min(frame.frames(basis.size)).max(part.range.start);
@@ -134,7 +134,7 @@ impl Target {
         let way = match basis.in_place {
             Some(_) => self.policy.reading_through_cache(&file, basis.size, from, to - from),
             // It is read once more where frames are made of it, and is to be in the page cache then.
-            None => Way { led: true, ..Way::by(Route::Buffered) },
+            None => IoPlan { led: true, ..IoPlan::by(Route::Buffered) },
         };
         reader.add(Arc::clone(&file), way, from, to);
         let mut marks = Vec::new();
@@ -166,7 +166,7 @@ impl Target {
     }
 
     /// Waits while the source has enough to do with what it was told.
-    fn tell_marks(&self, entry: EntryId, first: u64, frames: u64, marks: Vec<blocks::Mark>) {
+    fn tell_marks(&self, entry: EntryId, first: u64, frames: u64, marks: Vec<blocks::BlockHash>) {
         let mut state = self.lock();
         while !state.stopped && !state.machine.may_mark(frames) {
             state = self.old_files_room.wait(state);
@@ -178,7 +178,7 @@ impl Target {
     }
 
     /// Sums some blocks of an old file; tells of all when these are the last.
-    fn sum_blocks(&self, part: &Part, basis: &Basis, block: u64) -> Result<(), String> {
+    fn sum_blocks(&self, part: &SignatureRange, basis: &BaseSource, block: u64) -> Result<(), String> {
         let blocks = basis.size / block;
         let file = basis.open()?;
         let (from, to) = (part.range.start * block, part.range.end * block);
@@ -188,7 +188,7 @@ impl Target {
         let mut sums = Vec::new();
         for number in part.range.clone() {
             match read_at(&**file.fd(), &mut bytes, number * block) {
-                Ok(read) if read == bytes.len() => sums.push(Sum::of(&bytes)),
+                Ok(read) if read == bytes.len() => sums.push(RollingSignature::of(&bytes)),
                 Ok(_) => return Err(OLD_CHANGED.into()),
                 Err(error) => return Err(describe(&error)),
             }
@@ -200,8 +200,8 @@ impl Target {
         Ok(())
     }
 
-    fn tell_sums(&self, part: &Part, basis: &Basis, block: u32, all: &[Sum]) {
-        let Item::File(incoming) = &*part.item else { return };
+    fn tell_sums(&self, part: &SignatureRange, basis: &BaseSource, block: u32, all: &[RollingSignature]) {
+        let ReceiverEntry::File(incoming) = &*part.item else { return };
         let mut state = self.lock();
         while !state.stopped && !state.machine.may_sum(all.len() as u64) {
             state = self.old_files_room.wait(state);
@@ -211,13 +211,13 @@ impl Target {
             state.machine.tell_sums(part.entry, basis.size, block, first, sums.to_vec());
         }
         drop(state);
-        self.reporter.delta.told(Sum::BYTES * all.len());
+        self.reporter.delta.told(RollingSignature::BYTES * all.len());
         let frames = self.request.settings.frame.frames(incoming.size());
         self.lacks(part.entry, &basis.wanted(frames));
     }
 
     /// The old file cannot be read: what was to be told of is sent whole. What is to be made in its place fails.
-    fn without_basis(&self, part: &Part, basis: &Basis, text: &str) {
+    fn without_basis(&self, part: &SignatureRange, basis: &BaseSource, text: &str) {
         match basis.in_place {
             Some(_) => self.fail_file(part.entry, &part.item, text),
             None => self.tell_nothing(part, basis),
@@ -225,16 +225,16 @@ impl Target {
     }
 
     /// What was to be told of is sent whole.
-    fn tell_nothing(&self, part: &Part, basis: &Basis) {
-        let Item::File(incoming) = &*part.item else { return };
+    fn tell_nothing(&self, part: &SignatureRange, basis: &BaseSource) {
+        let ReceiverEntry::File(incoming) = &*part.item else { return };
         match basis.method {
-            Method::Blocks => self.lacks(part.entry, &runs(part.range.clone())),
+            DeltaMethod::Blocks => self.lacks(part.entry, &runs(part.range.clone())),
             // The sums are never complete then: so only the first part that fails says so.
-            Method::Rolling(_) if basis.is_first_failure() => {
+            DeltaMethod::Rolling(_) if basis.is_first_failure() => {
                 let frames = self.request.settings.frame.frames(incoming.size());
                 self.lacks(part.entry, &basis.wanted(frames));
             }
-            Method::Rolling(_) => {}
+            DeltaMethod::Rolling(_) => {}
         }
     }
 
@@ -251,13 +251,13 @@ fn runs(frames: Range<u64>) -> Vec<Range<u64>> {
     std::iter::once(frames).filter(|frames| !frames.is_empty()).collect()
 }
 
-fn basis_of(item: &Item) -> Option<&Basis> {
+fn basis_of(item: &ReceiverEntry) -> Option<&BaseSource> {
     match item {
-        Item::File(incoming) => incoming.basis(),
+        ReceiverEntry::File(incoming) => incoming.basis(),
         _ => None,
     }
 }
 
-fn is_unchanged(basis: &Basis, file: &Opened) -> Result<(), String> {
-    basis.is_unchanged(&Look::at_fd(file.fd()).map_err(|error| describe(&error))?)
+fn is_unchanged(basis: &BaseSource, file: &OpenedFile) -> Result<(), String> {
+    basis.is_unchanged(&FileStat::at_fd(file.fd()).map_err(|error| describe(&error))?)
 }

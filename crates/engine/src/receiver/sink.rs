@@ -6,24 +6,24 @@ use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::io::program::Program;
+use crate::io::program::PipeProgram;
 use crate::io::storage::PIPE_BYTES;
 use crate::io::storage::calls::write_on;
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
 /// Where bytes go, in order.
-pub struct Sink {
+pub struct InOrderSink {
     /// Held for a write. Nobody else has it open: when it is dropped, whoever reads sees the end.
     open: Mutex<Option<OwnedFd>>,
     /// Nothing more is to be written.
     is_closed: AtomicBool,
-    program: Option<Program>,
+    program: Option<PipeProgram>,
 }
 
-impl Sink {
+impl InOrderSink {
     /// What is read by nobody in particular, or by a program.
-    pub fn new(fd: OwnedFd, program: Option<Program>) -> Self {
+    pub fn new(fd: OwnedFd, program: Option<PipeProgram>) -> Self {
         // It is no pipe, or has all that this user may have.
         let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
         Self { open: Mutex::new(Some(fd)), is_closed: AtomicBool::new(false), program }
@@ -58,7 +58,7 @@ impl Sink {
     /// What was written is not all: a program is ended before it could take it for that.
     pub fn abandon(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
-        self.program.iter().for_each(Program::end);
+        self.program.iter().for_each(PipeProgram::end);
         // Who still writes, to a reader that takes nothing, is not waited for: this process ends.
         if let Ok(mut open) = self.open.try_lock() {
             drop(open.take());
@@ -68,7 +68,7 @@ impl Sink {
     /// Why it could not be written to.
     pub fn why(&self, error: &io::Error) -> String {
         let is_gone = error.kind() == io::ErrorKind::BrokenPipe;
-        let reason = self.program.as_ref().filter(|_| is_gone).and_then(Program::why_it_ended);
+        let reason = self.program.as_ref().filter(|_| is_gone).and_then(PipeProgram::why_it_ended);
         reason.unwrap_or_else(|| describe(error))
     }
 }

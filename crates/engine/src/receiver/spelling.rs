@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 
-use super::Target;
-use crate::fs::{Dir, Identity, Links, Look, each_name};
+use super::TargetReceiver;
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, each_name};
 use crate::sys::sync::lock;
 
 /// Said of a name that another one stands for.
@@ -15,27 +15,27 @@ pub const OTHER_SPELLING: &str = "a name that is spelled in another way is there
 
 /// What was found out of the directory that was looked at last: neighbours come one after the other.
 #[derive(Default)]
-pub struct Spellings {
-    latest: Mutex<Option<Directory>>,
+pub struct CaseFolding {
+    latest: Mutex<Option<FoldedDirectory>>,
     hasher: RandomState,
 }
 
-struct Directory {
-    identity: Identity,
+struct FoldedDirectory {
+    identity: FileIdentity,
     /// Whether spellings are one; `None` where no name has told yet.
     folds: Option<bool>,
-    listed: Listed,
+    listed: FoldedNames,
 }
 
 /// The names of a directory as they were when it was listed, by their hashes.
 #[derive(Default)]
-struct Listed {
+struct FoldedNames {
     exact: HashSet<u64>,
     /// In lower case.
     lower: HashSet<u64>,
 }
 
-impl Listed {
+impl FoldedNames {
     fn add(&mut self, name: &Name, hasher: &RandomState) {
         self.exact.insert(hasher.hash_one(name.as_bytes()));
         self.lower.insert(hasher.hash_one(lower(name)));
@@ -57,7 +57,7 @@ fn lower(name: &Name) -> Vec<u8> {
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// Whether what stands at this name is called otherwise. Where that cannot be told, it is not.
     pub(super) fn is_spelled_otherwise(&self, dir: &Dir, name: &Name) -> bool {
         let mut latest = lock(&self.spellings.latest);
@@ -65,7 +65,8 @@ impl Target {
         if latest.as_ref().is_none_or(|known| known.identity != identity) {
             *latest = None;
         }
-        let directory = latest.get_or_insert_with(|| Directory { identity, folds: None, listed: Listed::default() });
+        let directory =
+            latest.get_or_insert_with(|| FoldedDirectory { identity, folds: None, listed: FoldedNames::default() });
         if directory.folds.is_none() {
             directory.folds = folds(dir, name);
         }
@@ -76,7 +77,7 @@ impl Target {
         if let Some(verdict) = directory.listed.is_spelled_otherwise(name, hasher) {
             return verdict;
         }
-        let mut listed = Listed::default();
+        let mut listed = FoldedNames::default();
         if each_name(dir, |name, _| listed.add(name, hasher)).is_err() {
             return false;
         }
@@ -90,8 +91,8 @@ impl Target {
 pub fn folds(dir: &Dir, name: &Name) -> Option<bool> {
     let other = otherwise(name)?;
     let fd = dir.fd().ok()?;
-    let this = Look::at_name(&*fd, name, Links::Itself).ok()?;
-    match Look::at_name(&*fd, &other, Links::Itself) {
+    let this = FileStat::at_name(&*fd, name, FollowLinks::Itself).ok()?;
+    match FileStat::at_name(&*fd, &other, FollowLinks::Itself) {
         // It may be another name of the same file.
         Ok(there) if there.identity == this.identity && this.names > 1 && !this.kind.is_dir() => None,
         Ok(there) => Some(there.identity == this.identity),
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn a_listing_tells_of_each_spelling_without_another_one() {
         let hasher = RandomState::new();
-        let mut listed = Listed::default();
+        let mut listed = FoldedNames::default();
         listed.add(&name("Photo.JPG"), &hasher);
         listed.add(&name("\u{c4}"), &hasher);
         for (asked, verdict) in [

@@ -1,53 +1,53 @@
 //! What stands in an entry's place, and in what it differs from what the source has.
 
-use haul_proto::manifest::{Entry, Kind, Meta, Stamp};
-use haul_proto::more::Attribute;
-use haul_proto::need::Existing;
+use haul_proto::entry::{Entry, EntryContent, EntryMetadata, Timestamp};
+use haul_proto::entry_extras::ExtendedAttribute;
+use haul_proto::overwrite_policy::ExistingEntry;
 use haul_proto::path::Name;
-use haul_proto::wire::sync::Reasons;
+use haul_proto::sync::ChangeReasons;
 use rustix::fs::{FileType, readlinkat};
 use rustix::process::{getegid, geteuid, getgroups};
 use std::io;
 use std::sync::LazyLock;
 
-use super::Target;
+use super::TargetReceiver;
 use crate::fs::attributes::read;
 use crate::fs::meta::{SETGID, SETUID};
-use crate::fs::{Dir, Links, Look};
+use crate::fs::{Dir, FileStat, FollowLinks};
 
 /// What has a name, with what one look at it found, if it is there.
-pub(super) struct Standing {
-    pub existing: Existing,
-    pub look: Option<Look>,
+pub(super) struct ExistingStat {
+    pub existing: ExistingEntry,
+    pub look: Option<FileStat>,
 }
 
-impl Standing {
+impl ExistingStat {
     /// Nothing.
-    pub const NOTHING: Self = Self { existing: Existing::Absent, look: None };
+    pub const NOTHING: Self = Self { existing: ExistingEntry::Absent, look: None };
 
     /// Looks.
     pub fn at(dir: &Dir, name: &Name) -> io::Result<Self> {
         let dir = dir.fd()?;
-        let look = match Look::at_name(&*dir, name, Links::Itself) {
+        let look = match FileStat::at_name(&*dir, name, FollowLinks::Itself) {
             Ok(look) => look,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::NOTHING),
             Err(error) => return Err(error),
         };
         let existing = match look.kind {
-            FileType::RegularFile => Existing::File { size: look.size, modified: look.meta.modified },
-            FileType::Directory => Existing::Directory,
+            FileType::RegularFile => ExistingEntry::File { size: look.size, modified: look.meta.modified },
+            FileType::Directory => ExistingEntry::Directory,
             FileType::Symlink => {
                 let text = readlinkat(&*dir, name.as_bytes(), Vec::new())?;
-                Existing::Symlink(text.into_bytes().into())
+                ExistingEntry::Symlink(text.into_bytes().into())
             }
-            _ => look.node().map_or(Existing::Absent, Existing::Special),
+            _ => look.node().map_or(ExistingEntry::Absent, ExistingEntry::Special),
         };
         Ok(Self { existing, look: Some(look) })
     }
 
     /// The same, where the time is taken for the source's.
-    fn with_time(mut self, modified: Stamp) -> Self {
-        if let Existing::File { modified: found, .. } = &mut self.existing {
+    fn with_time(mut self, modified: Timestamp) -> Self {
+        if let ExistingEntry::File { modified: found, .. } = &mut self.existing {
             *found = modified;
         }
         self.look.iter_mut().for_each(|look| look.meta.modified = modified);
@@ -55,43 +55,48 @@ impl Standing {
     }
 
     /// In what something that is to be replaced differs.
-    pub fn reasons(&self, entry: &Entry) -> Reasons {
-        let none = Reasons::default();
+    pub fn reasons(&self, entry: &Entry) -> ChangeReasons {
+        let none = ChangeReasons::default();
         match (&entry.kind, &self.existing) {
-            (Kind::File { size } | Kind::HardLink { size, .. }, Existing::File { size: there, modified }) => {
-                let is_link = matches!(entry.kind, Kind::HardLink { .. });
+            (
+                EntryContent::File { size } | EntryContent::HardLink { size, .. },
+                ExistingEntry::File { size: there, modified },
+            ) => {
+                let is_link = matches!(entry.kind, EntryContent::HardLink { .. });
                 let differs = none
-                    .and(Reasons::LINK, is_link)
-                    .and(Reasons::SIZE, size != there)
-                    .and(Reasons::TIME, entry.meta.modified != *modified);
-                differs.and(Reasons::CONTENT, differs.is_empty())
+                    .and(ChangeReasons::LINK, is_link)
+                    .and(ChangeReasons::SIZE, size != there)
+                    .and(ChangeReasons::TIME, entry.meta.modified != *modified);
+                differs.and(ChangeReasons::CONTENT, differs.is_empty())
             }
-            (Kind::Symlink { .. }, Existing::Symlink(_)) => none.and(Reasons::CONTENT, true),
-            _ => none.and(Reasons::KIND, true),
+            (EntryContent::Symlink { .. }, ExistingEntry::Symlink(_)) => none.and(ChangeReasons::CONTENT, true),
+            _ => none.and(ChangeReasons::KIND, true),
         }
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// What has a name. Its time is the source's where the file system cannot keep that more precisely.
-    pub(super) fn standing(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<Standing> {
-        let there = Standing::at(dir, name)?;
+    pub(super) fn standing(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<ExistingStat> {
+        let there = ExistingStat::at(dir, name)?;
         let modified = entry.meta.modified;
         let is_same = there.look.is_some_and(|look| self.is_same_time(dir, modified, &look));
         Ok(if is_same { there.with_time(modified) } else { there })
     }
 
     /// In what the metadata of something that stays, or of a directory, differ from those that it gets.
-    pub(super) fn metadata_reasons(&self, dir: &Dir, name: &Name, entry: &Entry, there: &Look) -> Reasons {
-        let times = Reasons::default().and(Reasons::TIME, entry.meta.modified != there.meta.modified);
+    pub(super) fn metadata_reasons(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> ChangeReasons {
+        let times = ChangeReasons::default().and(ChangeReasons::TIME, entry.meta.modified != there.meta.modified);
         let reasons = if self.request.preserve { times.and(owner_and_mode(&entry.meta, there), true) } else { times };
-        reasons.and(Reasons::ATTRIBUTES, self.have_other_attributes(dir, name, entry, there))
+        reasons.and(ChangeReasons::ATTRIBUTES, self.have_other_attributes(dir, name, entry, there))
     }
 
-    fn have_other_attributes(&self, dir: &Dir, name: &Name, entry: &Entry, there: &Look) -> bool {
+    fn have_other_attributes(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> bool {
         let Some(wanted) = attributes(entry).filter(|_| self.keeps_attributes()) else { return false };
         let found = match there.kind {
-            FileType::RegularFile => dir.open_file(name, Links::Itself).map(|(file, _)| read(file, self.request.kept)),
+            FileType::RegularFile => {
+                dir.open_file(name, FollowLinks::Itself).map(|(file, _)| read(file, self.request.kept))
+            }
             FileType::Directory => dir.child(name).and_then(|child| Ok(read(&*child.fd()?, self.request.kept))),
             _ => return false,
         };
@@ -102,19 +107,19 @@ impl Target {
 }
 
 /// Extended attributes of what is offered, where they are kept.
-pub(super) fn attributes(entry: &Entry) -> Option<&[Attribute]> {
+pub(super) fn attributes(entry: &Entry) -> Option<&[ExtendedAttribute]> {
     entry.more.as_ref()?.attributes.as_deref()
 }
 
 /// What this process cannot change is no difference: it would be one for ever.
-fn owner_and_mode(meta: &Meta, there: &Look) -> Reasons {
-    let Own { is_root, groups } = &*OWN;
+fn owner_and_mode(meta: &EntryMetadata, there: &FileStat) -> ChangeReasons {
+    let ProcessIdentity { is_root, groups } = &*OWN;
     let is_own_group = || groups.contains(&meta.gid);
     let owner = meta.uid != there.meta.uid && meta.uid != u32::MAX && *is_root;
     let group = meta.gid != there.meta.gid && meta.gid != u32::MAX && (*is_root || is_own_group());
     let foreign = if *is_root { 0 } else { SETUID | SETGID };
     let mode = (meta.mode ^ there.meta.mode) & !foreign != 0 && there.kind != FileType::Symlink;
-    Reasons::default().and(Reasons::OWNER, owner || group).and(Reasons::MODE, mode)
+    ChangeReasons::default().and(ChangeReasons::OWNER, owner || group).and(ChangeReasons::MODE, mode)
 }
 
 /// Whether this process is root.
@@ -123,26 +128,26 @@ pub(super) fn is_root() -> bool {
 }
 
 /// As whom this process changes files: that does not change, and asking for each file would take as long as looking at it.
-struct Own {
+struct ProcessIdentity {
     is_root: bool,
     groups: Vec<u32>,
 }
 
-static OWN: LazyLock<Own> = LazyLock::new(|| {
+static OWN: LazyLock<ProcessIdentity> = LazyLock::new(|| {
     let others = getgroups().unwrap_or_default();
     let groups = std::iter::once(getegid()).chain(others).map(|group| group.as_raw()).collect();
-    Own { is_root: geteuid().is_root(), groups }
+    ProcessIdentity { is_root: geteuid().is_root(), groups }
 });
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fs::testing::{name, write_file};
+    use haul_proto::entry::EntryLocation;
     use haul_proto::ids::EntryId;
-    use haul_proto::manifest::Place;
 
-    fn entry(kind: Kind, meta: Meta) -> Entry {
-        Entry { place: Place::Operand(0), kind, meta, version: None, more: None }
+    fn entry(kind: EntryContent, meta: EntryMetadata) -> Entry {
+        Entry { place: EntryLocation::Operand(0), kind, meta, version: None, more: None }
     }
 
     #[test]
@@ -150,22 +155,24 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
         write_file(&dir, "a", b"xyz");
-        let there = Standing::at(&dir, &name("a")).unwrap();
+        let there = ExistingStat::at(&dir, &name("a")).unwrap();
         let same = there.look.unwrap().meta;
-        let later = Meta { modified: Stamp { seconds: same.modified.seconds + 1, ..same.modified }, ..same };
+        let later =
+            EntryMetadata { modified: Timestamp { seconds: same.modified.seconds + 1, ..same.modified }, ..same };
         let reasons = |kind, meta| there.reasons(&entry(kind, meta));
-        let all = |reasons: &[Reasons]| reasons.iter().fold(Reasons::default(), |all, one| all.and(*one, true));
-        let (file, link) = (|size| Kind::File { size }, |size| Kind::HardLink { to: EntryId(0), size });
+        let all =
+            |reasons: &[ChangeReasons]| reasons.iter().fold(ChangeReasons::default(), |all, one| all.and(*one, true));
+        let (file, link) = (|size| EntryContent::File { size }, |size| EntryContent::HardLink { to: EntryId(0), size });
         for (kind, meta, expected) in [
-            (file(3), same, &[Reasons::CONTENT][..]),
-            (file(4), same, &[Reasons::SIZE]),
-            (file(4), later, &[Reasons::SIZE, Reasons::TIME]),
-            (link(3), later, &[Reasons::LINK, Reasons::TIME]),
-            (Kind::Directory, same, &[Reasons::KIND]),
+            (file(3), same, &[ChangeReasons::CONTENT][..]),
+            (file(4), same, &[ChangeReasons::SIZE]),
+            (file(4), later, &[ChangeReasons::SIZE, ChangeReasons::TIME]),
+            (link(3), later, &[ChangeReasons::LINK, ChangeReasons::TIME]),
+            (EntryContent::Directory, same, &[ChangeReasons::KIND]),
         ] {
             assert_eq!(reasons(kind.clone(), meta), all(expected), "{kind:?}");
         }
-        assert_eq!(Standing::at(&dir, &name("b")).unwrap().existing, Existing::Absent);
+        assert_eq!(ExistingStat::at(&dir, &name("b")).unwrap().existing, ExistingEntry::Absent);
     }
 
     #[test]
@@ -173,12 +180,12 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
         write_file(&dir, "a", b"x");
-        let look = Standing::at(&dir, &name("a")).unwrap().look.unwrap();
-        let own = Meta { uid: u32::MAX, gid: u32::MAX, ..look.meta };
+        let look = ExistingStat::at(&dir, &name("a")).unwrap().look.unwrap();
+        let own = EntryMetadata { uid: u32::MAX, gid: u32::MAX, ..look.meta };
         assert!(owner_and_mode(&own, &look).is_empty());
-        let other = Meta { mode: look.meta.mode ^ 1, ..own };
-        assert_eq!(owner_and_mode(&other, &look), Reasons::MODE);
-        let foreign = Meta { uid: look.meta.uid + 1, mode: look.meta.mode | SETUID, ..own };
+        let other = EntryMetadata { mode: look.meta.mode ^ 1, ..own };
+        assert_eq!(owner_and_mode(&other, &look), ChangeReasons::MODE);
+        let foreign = EntryMetadata { uid: look.meta.uid + 1, mode: look.meta.mode | SETUID, ..own };
         assert_eq!(owner_and_mode(&foreign, &look).is_empty(), !geteuid().is_root());
     }
 }

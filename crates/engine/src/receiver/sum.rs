@@ -1,12 +1,12 @@
 //! The target's part in a digest that people ask for (`-E`, `--expect`): frames are taken as they pass, what came out of
 //! order is read again, and a file that is not what it was to be never gets its name.
 
-use haul_proto::checksum::Algorithm;
-use haul_proto::expected::Expected;
+use haul_proto::checksum::ChecksumAlgorithm;
+use haul_proto::expected_digests::ExpectedDigests;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
-use haul_proto::session::target::Step;
-use haul_proto::wire::checksum::{Against, Checksum};
+use haul_proto::session::step::TargetStep;
+use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::frame::DataFrame;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetRequest;
@@ -15,10 +15,10 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
-use super::file::Incoming;
-use super::proof::Claim;
-use super::{Item, Target};
-use crate::io::checksum::{Hasher, Sum, sum_of, verdict};
+use super::file::ReceivingFile;
+use super::proof::VerificationClaim;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::io::checksum::{FileChecksum, Hasher, sum_of, verdict};
 use crate::io::storage::calls::read_at;
 use crate::sys::describe::describe;
 
@@ -32,14 +32,14 @@ const READ_BYTES: usize = 256 << 10;
 
 /// What is known of a file's digest.
 #[derive(Default)]
-pub struct Checking {
+pub struct DigestCheck {
     /// While it grows.
-    sum: OnceLock<Box<Sum>>,
+    sum: OnceLock<Box<FileChecksum>>,
     /// When it is whole.
     value: OnceLock<Vec<u8>>,
 }
 
-impl Checking {
+impl DigestCheck {
     /// Of the same file, when it comes again. A large one will have the same digest; a small one is read anew.
     pub fn again(&self) -> Self {
         let value = if self.sum.get().is_some() { self.value.clone() } else { OnceLock::new() };
@@ -50,16 +50,16 @@ impl Checking {
 /// Whether a large file is whole only when its digest is there. BLAKE3 is known then anyway.
 pub(super) fn waits_for_sums(request: &TargetRequest) -> bool {
     let here = request.settings.checksum.as_ref().filter(|checksum| !checksum.at_source);
-    here.is_some_and(|checksum| checksum.algorithm != Algorithm::Blake3) && request.compare.is_none()
+    here.is_some_and(|checksum| checksum.algorithm != ChecksumAlgorithm::Blake3) && request.compare.is_none()
 }
 
 /// What files are to be held against, before it is told.
-pub(super) fn no_lines(request: &TargetRequest) -> Option<Expected> {
-    let by_name = request.settings.checksum.as_ref().filter(|checksum| checksum.against == Against::Lines);
-    by_name.map(|checksum| Expected::new(checksum.algorithm))
+pub(super) fn no_lines(request: &TargetRequest) -> Option<ExpectedDigests> {
+    let by_name = request.settings.checksum.as_ref().filter(|checksum| checksum.against == ChecksumSource::Lines);
+    by_name.map(|checksum| ExpectedDigests::new(checksum.algorithm))
 }
 
-impl Target {
+impl TargetReceiver {
     /// Takes lines that files are held against; before anything begins.
     pub fn expect_lines(&mut self, lines: &[u8]) -> Result<(), &'static str> {
         let expected = self.expected.as_mut().ok_or("told of lines that nobody has asked for")?;
@@ -74,7 +74,7 @@ impl Target {
     }
 
     /// What is asked for, if it is computed here.
-    fn checksum(&self) -> Option<&Checksum> {
+    fn checksum(&self) -> Option<&ChecksumRequest> {
         self.request.settings.checksum.as_ref().filter(|checksum| !checksum.at_source)
     }
 
@@ -88,28 +88,28 @@ impl Target {
         self.is_asked_for_sums() && self.checksum().is_none()
     }
 
-    fn sum<'i>(&self, incoming: &'i Incoming) -> Option<&'i Sum> {
+    fn sum<'i>(&self, incoming: &'i ReceivingFile) -> Option<&'i FileChecksum> {
         let algorithm = self.checksum()?.algorithm;
-        let sum = || Box::new(Sum::new(algorithm, self.request.settings.frame));
-        (algorithm != Algorithm::Blake3).then(|| &**incoming.sum.sum.get_or_init(sum))
+        let sum = || Box::new(FileChecksum::new(algorithm, self.request.settings.frame));
+        (algorithm != ChecksumAlgorithm::Blake3).then(|| &**incoming.sum.sum.get_or_init(sum))
     }
 
     /// A frame was proven, and is about to be written, unless it waits for its turn.
-    pub(super) fn pass(&self, incoming: &Incoming, frame: &DataFrame, payload: &[u8]) {
+    pub(super) fn pass(&self, incoming: &ReceivingFile, frame: &DataFrame, payload: &[u8]) {
         if let Some(sum) = self.sum(incoming).filter(|_| incoming.order().is_none()) {
             sum.pass(frame.offset / u64::from(self.request.settings.frame.get()), payload);
         }
     }
 
     /// A frame is about to be written in its turn.
-    pub(super) fn pass_in_turn(&self, incoming: &Incoming, index: u64, payload: &[u8]) {
+    pub(super) fn pass_in_turn(&self, incoming: &ReceivingFile, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(incoming) {
             sum.pass_in_turn(index, payload);
         }
     }
 
     /// A frame was written.
-    pub(super) fn passed(&self, incoming: &Incoming, index: u64) {
+    pub(super) fn passed(&self, incoming: &ReceivingFile, index: u64) {
         if let Some(sum) = self.sum(incoming).filter(|_| incoming.order().is_none()) {
             let read = |index, room: &mut [u8]| self.read_again(incoming, index, room);
             sum.passed(index, incoming.size(), read);
@@ -117,7 +117,7 @@ impl Target {
     }
 
     /// A frame that an earlier run left was proven.
-    pub(super) fn pass_held(&self, incoming: &Incoming, index: u64, payload: &[u8]) {
+    pub(super) fn pass_held(&self, incoming: &ReceivingFile, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(incoming) {
             sum.pass(index, payload);
             self.passed(incoming, index);
@@ -126,19 +126,20 @@ impl Target {
 
     /// What follows from a message of the source, without what takes long: the thread that reads messages is not to read
     /// files.
-    pub(super) fn without_reading(&self, step: Step<Item>) -> Step<Item> {
+    pub(super) fn without_reading(&self, step: TargetStep<ReceiverEntry>) -> TargetStep<ReceiverEntry> {
         match step {
-            Step::Sum(entry, item, size) if !matches!(&*item, Item::File(incoming) if incoming.order().is_some()) => {
-                self.claims.add(vec![Claim::Sum(entry, item, size)]);
-                Step::None
+            TargetStep::Sum(entry, item, size) if !matches!(&*item, ReceiverEntry::File(incoming) if incoming.order().is_some()) =>
+            {
+                self.claims.add(vec![VerificationClaim::Sum(entry, item, size)]);
+                TargetStep::None
             }
             step => step,
         }
     }
 
     /// All frames of a large file of `size` bytes are there.
-    pub(super) fn sum_up(&self, entry: EntryId, item: &Arc<Item>, size: u64) {
-        let Item::File(incoming) = &**item else { return };
+    pub(super) fn sum_up(&self, entry: EntryId, item: &Arc<ReceiverEntry>, size: u64) {
+        let ReceiverEntry::File(incoming) = &**item else { return };
         let Some(sum) = self.sum(incoming) else { return };
         let read = |index, room: &mut [u8]| self.read_again(incoming, index, room);
         match sum.finish(size, read, || !self.lock().stopped) {
@@ -155,16 +156,16 @@ impl Target {
     }
 
     /// Holds the digest of a small file against what it is to be, before it is written.
-    pub(super) fn check_small(&self, incoming: &Incoming, bytes: &[u8], digest: &Digest) -> Result<(), String> {
+    pub(super) fn check_small(&self, incoming: &ReceivingFile, bytes: &[u8], digest: &Digest) -> Result<(), String> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
-        if checksum.algorithm != Algorithm::Blake3 {
+        if checksum.algorithm != ChecksumAlgorithm::Blake3 {
             let _ = incoming.sum.value.set(sum_of(checksum.algorithm, bytes));
         }
         self.check(incoming, digest)
     }
 
     /// The same of a file that is whole, and whose BLAKE3 is `digest`.
-    pub(super) fn check(&self, incoming: &Incoming, digest: &Digest) -> Result<(), String> {
+    pub(super) fn check(&self, incoming: &ReceivingFile, digest: &Digest) -> Result<(), String> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         let value = incoming.sum.value.get().map_or(&digest[..], Vec::as_slice);
         let wrong = |wrong| format!("{wrong}\n{REMEDY}");
@@ -172,7 +173,7 @@ impl Target {
     }
 
     /// Tells the digest of a file that has its name.
-    pub(super) fn tell_sum(&self, incoming: &Incoming, digest: &Digest) {
+    pub(super) fn tell_sum(&self, incoming: &ReceivingFile, digest: &Digest) {
         if self.checksum().is_some() {
             let digest = incoming.sum.value.get().cloned().unwrap_or_else(|| digest.to_vec());
             let path = if incoming.is_special() { incoming.path(&self.landing) } else { incoming.relative() };
@@ -188,7 +189,7 @@ impl Target {
         open: impl FnOnce() -> io::Result<OwnedFd>,
     ) -> io::Result<Option<Digest>> {
         let Some(checksum) = self.checksum() else { return Ok(None) };
-        let wants_digest = self.request.digest_existing && checksum.algorithm != Algorithm::Blake3;
+        let wants_digest = self.request.digest_existing && checksum.algorithm != ChecksumAlgorithm::Blake3;
         let mut blake3 = wants_digest.then(blake3::Hasher::new);
         let mut hasher = Hasher::new(checksum.algorithm);
         let (mut file, mut room) = (File::from(open()?), vec![0; READ_BYTES]);
@@ -209,7 +210,7 @@ impl Target {
             .map_err(|wrong| io::Error::other(format!("{wrong}\n{REMEDY_THERE}")))?;
         let computed = match blake3 {
             Some(blake3) => Some(*blake3.finalize().as_bytes()),
-            None => digest.clone().try_into().ok().filter(|_| checksum.algorithm == Algorithm::Blake3),
+            None => digest.clone().try_into().ok().filter(|_| checksum.algorithm == ChecksumAlgorithm::Blake3),
         };
         self.reporter.send(&WorkerMessage::Checksum { path, digest });
         Ok(computed)
@@ -219,7 +220,7 @@ impl Target {
         self.expected.as_ref()?.digest_of(path)
     }
 
-    fn read_again(&self, incoming: &Incoming, index: u64, room: &mut [u8]) -> io::Result<usize> {
+    fn read_again(&self, incoming: &ReceivingFile, index: u64, room: &mut [u8]) -> io::Result<usize> {
         let Some(Ok(file)) = incoming.opened() else { return Err(io::ErrorKind::NotFound.into()) };
         read_at(&**file.fd(), room, index * u64::from(self.request.settings.frame.get()))
     }

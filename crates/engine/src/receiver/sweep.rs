@@ -1,21 +1,21 @@
 //! What a directory of the target has alone: found when all that belongs in it is there, and removed then, or remembered and
 //! removed when everything is.
 
-use haul_proto::filter::Scope;
+use haul_proto::filter::FilterScope;
 use haul_proto::ids::EntryId;
 use haul_proto::path::Name;
-use haul_proto::wire::sync::Delete;
+use haul_proto::sync::DeleteMode;
 use rustix::fs::FileType;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::clear::{Clearing, Enough};
-use super::names::Names;
+use super::clear::{RemovalLimit, TreeClearing};
+use super::names::SourceNames;
 use super::rights::is_not_ours;
 use super::spelling::folds;
-use super::{Item, Target};
+use super::{ReceiverEntry, TargetReceiver};
 use crate::fs::meta::apply;
-use crate::fs::{Dir, Keep, Look, each_name};
+use crate::fs::{Dir, FileStat, MetadataParts, each_name};
 use crate::sys::describe::describe;
 
 /// Most entries that are remembered for the end.
@@ -30,8 +30,8 @@ const TOO_MANY_NAMES: &str =
 
 /// What is removed in the end.
 #[derive(Default)]
-pub struct Laters {
-    directories: Vec<Later>,
+pub struct DeferredRemovals {
+    directories: Vec<DeferredRemoval>,
     entries: usize,
     /// Where the directories of filters are that are remembered, and how many rules they have.
     scopes: HashSet<usize>,
@@ -41,16 +41,16 @@ pub struct Laters {
 }
 
 /// What is to be removed in a directory.
-struct Later {
+struct DeferredRemoval {
     /// The directory.
-    item: Arc<Item>,
+    item: Arc<ReceiverEntry>,
     extras: Vec<(Name, FileType)>,
-    scope: Option<Arc<Scope>>,
+    scope: Option<Arc<FilterScope>>,
 }
 
-impl Laters {
+impl DeferredRemovals {
     /// Remembers what is to be removed in a directory; `false`: that is too much, and nothing is remembered any more.
-    fn remember(&mut self, later: Later) -> bool {
+    fn remember(&mut self, later: DeferredRemoval) -> bool {
         self.entries += later.extras.len();
         let mut scope = later.scope.as_ref();
         while let Some(one) = scope.filter(|one| self.scopes.insert(Arc::as_ptr(one).addr())) {
@@ -66,21 +66,27 @@ impl Laters {
     }
 }
 
-impl Later {
+impl DeferredRemoval {
     fn dir(&self) -> Option<&Dir> {
-        if let Item::Directory { dir, .. } = &*self.item { Some(dir) } else { None }
+        if let ReceiverEntry::Directory { dir, .. } = &*self.item { Some(dir) } else { None }
     }
 
-    fn clear(&self, clearing: &mut Clearing<'_>) -> Result<(), Enough> {
+    fn clear(&self, clearing: &mut TreeClearing<'_>) -> Result<(), RemovalLimit> {
         let Some(dir) = self.dir() else { return Ok(()) };
         let scope = self.scope.as_ref();
         self.extras.iter().try_for_each(|(name, kind)| clearing.clear(dir, name, *kind, scope).map(|_| ()))
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// Everything that belongs in a directory is there: removes everything else, or remembers it for the end.
-    pub(super) fn sweep(&self, item: &Arc<Item>, dir: &Dir, names: &Names, scope: Option<&Arc<Scope>>) {
+    pub(super) fn sweep(
+        &self,
+        item: &Arc<ReceiverEntry>,
+        dir: &Dir,
+        names: &SourceNames,
+        scope: Option<&Arc<FilterScope>>,
+    ) {
         let state = self.removing();
         let is_decided = names.reserved().is_some();
         let is_over = state.is_hindered || state.is_over && !is_decided || state.laters.is_too_much;
@@ -93,12 +99,12 @@ impl Target {
         names.clear();
         match extras {
             Ok(extras) if extras.is_empty() => {}
-            Ok(extras) if self.request.sync.delete == Delete::During => {
+            Ok(extras) if self.request.sync.delete == DeleteMode::During => {
                 // What a killed run has left was no part of the decision.
                 let (left_over, extras): (Vec<_>, Vec<_>) =
                     extras.into_iter().partition(|(name, _)| name.is_reserved());
                 for (extras, reserved) in [(extras, names.reserved()), (left_over, None)] {
-                    let mut clearing = Clearing::new(self).within(reserved);
+                    let mut clearing = TreeClearing::new(self).within(reserved);
                     let mut clear =
                         |(name, kind): &(Name, FileType)| clearing.clear(dir, name, *kind, scope).map(|_| ());
                     let _ = extras.iter().try_for_each(&mut clear);
@@ -106,7 +112,7 @@ impl Target {
             }
             Ok(extras) => {
                 let scope = scope.filter(|_| extras.iter().any(|(_, kind)| kind.is_dir())).cloned();
-                if !self.removing().laters.remember(Later { item: Arc::clone(item), extras, scope }) {
+                if !self.removing().laters.remember(DeferredRemoval { item: Arc::clone(item), extras, scope }) {
                     self.fail(self.landing.path(b""), TOO_MANY);
                 }
             }
@@ -118,15 +124,15 @@ impl Target {
     /// order of the source's directories, whenever their files arrive, so that a dry run decides the same.
     pub(super) fn reserve_removals(&self, entry: EntryId, is_incomplete: bool) {
         let sync = &self.request.sync;
-        let is_wanted = sync.delete == Delete::During && sync.delete_max.is_some();
+        let is_wanted = sync.delete == DeleteMode::During && sync.delete_max.is_some();
         if !is_wanted || self.removing().is_hindered || is_incomplete && !sync.delete_despite_errors {
             return;
         }
         let item = self.lock().machine.directory(entry);
-        let Some(Item::Directory { dir, names: Some(names), .. }) = item.as_deref() else { return };
+        let Some(ReceiverEntry::Directory { dir, names: Some(names), .. }) = item.as_deref() else { return };
         let scope = self.filtered.scope_in(entry).filter(|_| !sync.delete_filtered);
         names.reserve(|| {
-            let mut counting = Clearing::counting(self);
+            let mut counting = TreeClearing::counting(self);
             // What cannot be listed is reported when it is to be removed.
             for (name, kind) in self.extras(dir, names, scope.as_ref()).unwrap_or_default() {
                 if !name.is_reserved() && counting.clear(dir, &name, kind, scope.as_ref()).is_err() {
@@ -138,7 +144,12 @@ impl Target {
     }
 
     /// What is in a directory and not at the source, in order.
-    fn extras(&self, dir: &Dir, names: &Names, scope: Option<&Arc<Scope>>) -> Result<Vec<(Name, FileType)>, String> {
+    fn extras(
+        &self,
+        dir: &Dir,
+        names: &SourceNames,
+        scope: Option<&Arc<FilterScope>>,
+    ) -> Result<Vec<(Name, FileType)>, String> {
         let (mut extras, mut too_many) = (Vec::new(), false);
         let listed = each_name(dir, |name, kind| match names.has(name) {
             None => too_many = true,
@@ -171,7 +182,7 @@ impl Target {
         }
         later.sort_by_cached_key(|later| later.dir().map(Dir::path_bytes));
         if self.request.sync.delete_max.is_some() {
-            let mut counting = Clearing::counting(self);
+            let mut counting = TreeClearing::counting(self);
             if later.iter().try_for_each(|later| later.clear(&mut counting)).is_err() {
                 return;
             }
@@ -187,9 +198,9 @@ impl Target {
                 return self.fail(self.landing.path(b""), text);
             }
         }
-        let mut clearing = Clearing::new(self);
+        let mut clearing = TreeClearing::new(self);
         for later in &later {
-            let was = later.dir().and_then(|dir| Look::at_fd(&*dir.fd().ok()?).ok());
+            let was = later.dir().and_then(|dir| FileStat::at_fd(&*dir.fd().ok()?).ok());
             let cleared = later.clear(&mut clearing);
             later.dir().into_iter().filter(|_| self.removes_only()).for_each(|dir| self.restore_mode(dir));
             if !self.is_dry() {
@@ -203,13 +214,13 @@ impl Target {
 
     /// Gives a directory in which something was removed the metadata that it is to have: where nothing else is done,
     /// its times from before.
-    fn restore(&self, later: &Later, was: Option<Look>) {
-        let Item::Directory { dir, fresh, meta, attributes, .. } = &*later.item else { return };
+    fn restore(&self, later: &DeferredRemoval, was: Option<FileStat>) {
+        let ReceiverEntry::Directory { dir, fresh, meta, attributes, .. } = &*later.item else { return };
         let restored = match (self.removes_only(), was) {
             // An attribute that cannot be set was reported when the directory was complete.
             (false, _) => self.complete_directory(dir, *fresh, meta, attributes.as_deref()).map(|_| ()),
             (true, Some(was)) => {
-                let keep = Keep { owner: false, mode: None, times: true };
+                let keep = MetadataParts { owner: false, mode: None, times: true };
                 dir.fd().and_then(|fd| apply(&*fd, &was.meta, keep)).and_then(|_| self.settle_directory(dir))
             }
             (true, None) => Ok(()),

@@ -2,13 +2,14 @@
 
 use super::super::removal::tests::{Site, THEN, make, tree};
 use super::*;
+use haul_proto::entry::{EntryContent, EntryLocation};
+use haul_proto::filter::PatternList;
+use haul_proto::filter::definition::FilterOptions;
 use haul_proto::ids::EntryId;
-use haul_proto::manifest::{Kind, Place};
-use haul_proto::need::InTheWay;
-use haul_proto::wire::filters::{Filters, List};
-use haul_proto::wire::message::{Need, SourceMessage};
-use haul_proto::wire::request::{Operand, TargetRequest};
-use haul_proto::wire::sync::{Equal, SyncRules};
+use haul_proto::overwrite_policy::OverwritePolicy;
+use haul_proto::sync::{EqualityTest, SyncOptions};
+use haul_proto::wire::message::{SourceMessage, TransferNeed};
+use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use rustix::fs::{RenameFlags, renameat_with};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -16,7 +17,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fs::testing::{in_time, name};
-use crate::sys::confine::{Bounds, Network};
+use crate::sys::confine::{ConfineBounds, ConfineNetwork};
 use crate::sys::machine;
 
 const UNFINISHED: &str = ".haul-0123456789abcdef01234567.part";
@@ -25,48 +26,53 @@ const PATHS: [&str; 9] =
     ["a", "d/b", "x", "d/y", "d/z/1", "d/z/2/3", "w/5", ".haul-0123456789abcdef01234567.part", "w/6/"];
 const EXTRAS: [&str; 9] = ["d/y", "d/z/1", "d/z/2/3", "d/z/2", "d/z", "w/5", "w/6", "w", "x"];
 
-fn rules(delete: Delete) -> SyncRules {
-    SyncRules { delete, tells_items: true, equal: Equal::Size, ..SyncRules::default() }
+fn rules(delete: DeleteMode) -> SyncOptions {
+    SyncOptions { delete, tells_items: true, equal: EqualityTest::Size, ..SyncOptions::default() }
 }
 
 /// The source has what it has, and its directories end as they say.
 fn offer(site: &mut Site, complete: bool) {
-    assert_eq!(site.operand(), Need::All);
-    assert_eq!((site.file(0, "a"), site.child(0, "d", Kind::Directory)), (Need::Nothing, Need::All));
-    assert_eq!(site.file(2, "b"), Need::Nothing);
+    assert_eq!(site.operand(), TransferNeed::All);
+    assert_eq!(
+        (site.file(0, "a"), site.child(0, "d", EntryContent::Directory)),
+        (TransferNeed::Nothing, TransferNeed::All)
+    );
+    assert_eq!(site.file(2, "b"), TransferNeed::Nothing);
     site.end(2, complete);
 }
 
-fn after(sync: SyncRules) -> Site {
+fn after(sync: SyncOptions) -> Site {
     let mut site = Site::new(&PATHS, sync);
     offer(&mut site, true);
     site.finish();
     site
 }
 
-fn filtered(text: &str, sync: SyncRules) -> impl FnOnce(&mut TargetRequest, &Path) {
-    let list = List { text: text.into(), is_file: false, includes: false };
-    move |request, _| (request.filters, request.sync) = (Filters { lists: vec![list], ..Filters::default() }, sync)
+fn filtered(text: &str, sync: SyncOptions) -> impl FnOnce(&mut TargetRequest, &Path) {
+    let list = PatternList { text: text.into(), is_file: false, includes: false };
+    move |request, _| {
+        (request.filters, request.sync) = (FilterOptions { lists: vec![list], ..FilterOptions::default() }, sync)
+    }
 }
 
 #[test]
 fn what_is_at_the_target_alone_goes_children_first() {
-    for delete in [Delete::During, Delete::After, Delete::Only] {
+    for delete in [DeleteMode::During, DeleteMode::After, DeleteMode::Only] {
         let site = after(rules(delete));
         assert_eq!(tree(&site.root()), [UNFINISHED, "a", "d", "d/b"], "{delete:?}");
         let mut items = site.items();
-        if delete != Delete::During {
+        if delete != DeleteMode::During {
             items.rotate_left(4);
         }
         assert_eq!(items, EXTRAS, "{delete:?}");
         assert_eq!((site.removed(), site.failures().len(), site.notices()), (9, 0, 0));
     }
-    assert_eq!(tree(&after(rules(Delete::No)).root()).len(), 13);
+    assert_eq!(tree(&after(rules(DeleteMode::No)).root()).len(), 13);
 }
 
 #[test]
 fn it_goes_during_the_copy_or_after_it() {
-    for (delete, left) in [(Delete::During, 8), (Delete::After, 13)] {
+    for (delete, left) in [(DeleteMode::During, 8), (DeleteMode::After, 13)] {
         let mut site = Site::new(&PATHS, rules(delete));
         offer(&mut site, true);
         assert_eq!(tree(&site.root()).len(), left, "{delete:?}");
@@ -75,7 +81,7 @@ fn it_goes_during_the_copy_or_after_it() {
 
 #[test]
 fn directories_have_their_times_when_something_was_removed_in_them() {
-    for delete in [Delete::During, Delete::After] {
+    for delete in [DeleteMode::During, DeleteMode::After] {
         let site = after(rules(delete));
         for dir in [site.root(), site.root().join("d")] {
             let meta = fs::metadata(dir).unwrap();
@@ -86,16 +92,16 @@ fn directories_have_their_times_when_something_was_removed_in_them() {
 
 #[test]
 fn where_nothing_is_copied_directories_keep_their_own() {
-    let mut site = Site::new(&PATHS, rules(Delete::Only));
+    let mut site = Site::new(&PATHS, rules(DeleteMode::Only));
     let time = || fs::metadata(site.root().join("d")).map(|meta| (meta.mtime(), meta.mtime_nsec())).unwrap();
     let before = time();
-    assert_eq!(site.operand(), Need::All);
+    assert_eq!(site.operand(), TransferNeed::All);
     // Nothing of this is looked at.
-    assert_eq!(site.child(0, "a", Kind::File { size: 1 << 40 }), Need::Nothing);
-    let link = Kind::HardLink { to: EntryId(1), size: 1 };
-    assert_eq!(site.child(0, "linked", link), Need::Nothing);
-    let needs = ["missing", "x", "d"].map(|text| site.child(0, text, Kind::Directory));
-    assert_eq!(needs, [Need::Refused, Need::Refused, Need::All]);
+    assert_eq!(site.child(0, "a", EntryContent::File { size: 1 << 40 }), TransferNeed::Nothing);
+    let link = EntryContent::HardLink { to: EntryId(1), size: 1 };
+    assert_eq!(site.child(0, "linked", link), TransferNeed::Nothing);
+    let needs = ["missing", "x", "d"].map(|text| site.child(0, text, EntryContent::Directory));
+    assert_eq!(needs, [TransferNeed::Refused, TransferNeed::Refused, TransferNeed::All]);
     site.file(5, "b");
     site.end(3, true);
     site.end(4, true);
@@ -108,10 +114,10 @@ fn where_nothing_is_copied_directories_keep_their_own() {
 
 #[test]
 fn a_dry_run_tells_the_same_and_removes_nothing() {
-    for delete in [Delete::During, Delete::After, Delete::Only] {
+    for delete in [DeleteMode::During, DeleteMode::After, DeleteMode::Only] {
         for delete_max in [None, Some(9), Some(8), Some(3), Some(0)] {
-            let sync = SyncRules { delete_max, ..rules(delete) };
-            let (dry, real) = (after(SyncRules { is_dry: true, ..sync.clone() }), after(sync));
+            let sync = SyncOptions { delete_max, ..rules(delete) };
+            let (dry, real) = (after(SyncOptions { is_dry: true, ..sync.clone() }), after(sync));
             let told = |site: &Site| (site.items(), site.failures(), site.notices());
             assert_eq!(told(&dry), told(&real), "{delete:?} {delete_max:?}");
             assert_eq!(tree(&dry.root()).len(), 13);
@@ -121,37 +127,37 @@ fn a_dry_run_tells_the_same_and_removes_nothing() {
 
 #[test]
 fn no_more_are_removed_than_may_be() {
-    let during = after(SyncRules { delete_max: Some(3), ..rules(Delete::During) });
+    let during = after(SyncOptions { delete_max: Some(3), ..rules(DeleteMode::During) });
     assert_eq!(
         (during.items(), during.failures().len()),
         (EXTRAS[..3].to_vec().iter().map(|one| (*one).into()).collect(), 1)
     );
     assert_eq!(tree(&during.root()).len(), 10);
-    for delete in [Delete::After, Delete::Only] {
-        let later = after(SyncRules { delete_max: Some(8), ..rules(delete) });
+    for delete in [DeleteMode::After, DeleteMode::Only] {
+        let later = after(SyncOptions { delete_max: Some(8), ..rules(delete) });
         assert_eq!((later.items().len(), tree(&later.root()).len()), (0, 13));
         let failures = later.failures();
         assert!(failures.len() == 1 && failures[0].contains("9 entries") && failures[0].contains("--max-delete"));
-        assert_eq!(after(SyncRules { delete_max: Some(9), ..rules(delete) }).removed(), 9);
+        assert_eq!(after(SyncOptions { delete_max: Some(9), ..rules(delete) }).removed(), 9);
     }
 }
 
 #[test]
 fn what_earlier_attempts_have_removed_counts() {
     for (removed_before, left) in [(0, 4), (2, 6), (9, 13), (u64::MAX, 13)] {
-        let during = after(SyncRules { delete_max: Some(9), removed_before, ..rules(Delete::During) });
+        let during = after(SyncOptions { delete_max: Some(9), removed_before, ..rules(DeleteMode::During) });
         assert_eq!((tree(&during.root()).len(), during.failures().len()), (left, usize::from(removed_before > 0)));
     }
-    let later = after(SyncRules { delete_max: Some(9), removed_before: 1, ..rules(Delete::After) });
+    let later = after(SyncOptions { delete_max: Some(9), removed_before: 1, ..rules(DeleteMode::After) });
     assert!(later.failures()[0].contains("9 may be removed, 1 of which this job has removed before"));
     assert_eq!(tree(&later.root()).len(), 13);
 }
 
 #[test]
 fn where_the_source_was_not_listed_to_its_end_nothing_is_removed_from_then_on() {
-    for delete in [Delete::During, Delete::After, Delete::Only] {
+    for delete in [DeleteMode::During, DeleteMode::After, DeleteMode::Only] {
         for (despite, left) in [(false, 13), (true, 4)] {
-            let mut site = Site::new(&PATHS, SyncRules { delete_despite_errors: despite, ..rules(delete) });
+            let mut site = Site::new(&PATHS, SyncOptions { delete_despite_errors: despite, ..rules(delete) });
             offer(&mut site, false);
             site.finish();
             assert_eq!((tree(&site.root()).len(), site.notices()), (left, usize::from(!despite)), "{delete:?}");
@@ -162,11 +168,11 @@ fn where_the_source_was_not_listed_to_its_end_nothing_is_removed_from_then_on() 
 #[test]
 fn what_the_source_leaves_out_stays_unless_that_goes_too() {
     for (delete_filtered, left) in [(false, vec!["d", "d/b.o", "e", "e/f", "e/f/g.o", "x"]), (true, vec!["d"])] {
-        let sync = SyncRules { delete_filtered, ..rules(Delete::During) };
+        let sync = SyncOptions { delete_filtered, ..rules(DeleteMode::During) };
         let paths = ["d/b.o", "d/c", "e/f/g.o", "e/f/h", "e/i", "x"];
         let mut site = Site::of(&paths, filtered("*.o", sync));
         site.operand();
-        site.child(0, "d", Kind::Directory);
+        site.child(0, "d", EntryContent::Directory);
         site.end(1, true);
         site.tell(&SourceMessage::LeftOut { entry: EntryId(0), names: vec![name("x")] });
         site.finish();
@@ -176,10 +182,10 @@ fn what_the_source_leaves_out_stays_unless_that_goes_too() {
 
 #[test]
 fn below_what_is_there_alone_filters_know_where_they_are() {
-    for delete in [Delete::During, Delete::After] {
+    for delete in [DeleteMode::During, DeleteMode::After] {
         let mut site = Site::of(&["d/e/f/keep", "d/e/keep", "e/f/keep"], filtered("/d/e/f/keep", rules(delete)));
         site.operand();
-        site.child(0, "d", Kind::Directory);
+        site.child(0, "d", EntryContent::Directory);
         site.end(1, true);
         site.finish();
         assert_eq!(tree(&site.root()), ["d", "d/e", "d/e/f", "d/e/f/keep"], "{delete:?}");
@@ -189,12 +195,12 @@ fn below_what_is_there_alone_filters_know_where_they_are() {
 #[test]
 fn with_backups_files_go_there_and_neither_they_nor_earlier_copies_are_removed() {
     // Files that are moved into what is being removed would go there for ever.
-    in_time(|| [Delete::During, Delete::After].into_iter().for_each(moves_into_backups));
+    in_time(|| [DeleteMode::During, DeleteMode::After].into_iter().for_each(moves_into_backups));
 }
 
-fn moves_into_backups(delete: Delete) {
+fn moves_into_backups(delete: DeleteMode) {
     let (backup_dir, link_dests) = (b"w/old".to_vec(), vec![b"earlier".to_vec()]);
-    let sync = SyncRules { backup_dir, link_dests, ..rules(delete) };
+    let sync = SyncOptions { backup_dir, link_dests, ..rules(delete) };
     let mut site = Site::of(&["earlier/1"], |request, _| request.sync = sync);
     PATHS.iter().for_each(|path| make(&site.root().join(path)));
     symlink("nowhere", site.root().join("d/z/link")).unwrap();
@@ -211,10 +217,10 @@ fn moves_into_backups(delete: Delete) {
 #[test]
 fn a_source_that_lies_in_the_target_stays_and_is_named() {
     let mut site = Site::of(&["x/src/1", "x/2", "f"], |request, place| {
-        request.sync = rules(Delete::During);
+        request.sync = rules(DeleteMode::During);
         request.source_boot = machine::boot_id();
         let meta = fs::metadata(place.join("target/x/src")).unwrap();
-        request.operands = vec![Operand { name: None, directory: true, device: meta.dev(), inode: meta.ino() }];
+        request.operands = vec![TargetOperand { name: None, directory: true, device: meta.dev(), inode: meta.ino() }];
     });
     site.operand();
     site.finish();
@@ -225,31 +231,33 @@ fn a_source_that_lies_in_the_target_stays_and_is_named() {
 
 #[test]
 fn contents_of_several_directories_are_nobodys_alone() {
-    let operand = |name| Operand { name, directory: true, device: 0, inode: 0 };
+    let operand = |name| TargetOperand { name, directory: true, device: 0, inode: 0 };
     let mut site = Site::of(&["p/1", "q/1", "r"], |request, _| {
-        request.sync = rules(Delete::During);
+        request.sync = rules(DeleteMode::During);
         request.operands = ["p", "q"].map(|text| operand(Some(name(text)))).to_vec();
     });
     site.operand();
-    site.offer(Place::Operand(1), Kind::Directory);
+    site.offer(EntryLocation::Operand(1), EntryContent::Directory);
     site.end(1, true);
     site.finish();
     assert_eq!(tree(&site.root()), ["p", "q", "r"]);
     let mut request = crate::testing::target_request(site.temp.path(), vec![operand(None), operand(Some(name("x")))]);
     let no_names = || std::iter::empty();
-    assert!(super::super::removal::Removal::prepare(&request, no_names()).is_ok());
-    request.sync = rules(Delete::After);
-    assert!(super::super::removal::Removal::prepare(&request, no_names()).is_err_and(|refused| refused.usage));
+    assert!(super::super::removal::ExtraneousRemoval::prepare(&request, no_names()).is_ok());
+    request.sync = rules(DeleteMode::After);
+    assert!(
+        super::super::removal::ExtraneousRemoval::prepare(&request, no_names()).is_err_and(|refused| refused.usage)
+    );
 }
 
 #[test]
 fn where_another_file_system_begins_nothing_is_removed() {
     let mut request = crate::testing::target_request(Path::new("/"), Vec::new());
     // The first entry that would be removed ends it.
-    request.sync = SyncRules { is_dry: true, delete_max: Some(0), ..rules(Delete::During) };
-    request.operands = vec![Operand { name: None, directory: true, device: 0, inode: 0 }];
+    request.sync = SyncOptions { is_dry: true, delete_max: Some(0), ..rules(DeleteMode::During) };
+    request.operands = vec![TargetOperand { name: None, directory: true, device: 0, inode: 0 }];
     let site = Site::of(&[], |old, _| *old = request);
-    let mut clearing = Clearing::new(&site.target);
+    let mut clearing = TreeClearing::new(&site.target);
     assert!(site.target.is_dry());
     assert!(!clearing.clear(&site.dir(), &name("proc"), FileType::Directory, None).unwrap());
     assert!(clearing.entries == 0 && site.failures()[0].contains("another file system"));
@@ -257,11 +265,11 @@ fn where_another_file_system_begins_nothing_is_removed() {
 
 #[test]
 fn a_link_in_the_place_of_a_directory_is_not_followed() {
-    let site = Site::new(&["x/1"], rules(Delete::During));
+    let site = Site::new(&["x/1"], rules(DeleteMode::During));
     let outside = site.temp.path().join("outside");
     make(&outside.join("precious"));
     symlink(&outside, site.root().join("link")).unwrap();
-    let mut clearing = Clearing::new(&site.target);
+    let mut clearing = TreeClearing::new(&site.target);
     // It was a directory when the names were listed.
     assert!(!clearing.clear(&site.dir(), &name("link"), FileType::Directory, None).unwrap());
     assert_eq!((site.removed(), site.failures().len()), (0, 1));
@@ -271,7 +279,7 @@ fn a_link_in_the_place_of_a_directory_is_not_followed() {
 
 #[test]
 fn nobody_who_exchanges_directories_for_links_has_something_outside_removed() {
-    let site = Site::new(&[], rules(Delete::During));
+    let site = Site::new(&[], rules(DeleteMode::During));
     let outside = site.temp.path().join("outside");
     make(&outside.join("in/precious"));
     let (root, over) = (fs::File::open(site.root()).unwrap(), AtomicBool::new(false));
@@ -285,7 +293,7 @@ fn nobody_who_exchanges_directories_for_links_has_something_outside_removed() {
         for _ in 0..2_000 {
             // Whichever name stands for the directory at the moment.
             ["flip", "flop"].iter().for_each(|way| drop(fs::create_dir(site.root().join(way))));
-            let _ = Clearing::new(&site.target).clear(&site.dir(), &name("flip"), FileType::Directory, None);
+            let _ = TreeClearing::new(&site.target).clear(&site.dir(), &name("flip"), FileType::Directory, None);
             if fs::symlink_metadata(site.root().join("flop")).is_err() {
                 let _ = symlink(&outside, site.root().join("flop"));
             }
@@ -300,7 +308,7 @@ fn nobody_who_exchanges_directories_for_links_has_something_outside_removed() {
 fn no_tree_is_too_deep() {
     const LEVELS: u64 = 20_000;
     let mut site =
-        Site::of(&["d/"], |request, _| request.sync = SyncRules { tells_items: false, ..rules(Delete::After) });
+        Site::of(&["d/"], |request, _| request.sync = SyncOptions { tells_items: false, ..rules(DeleteMode::After) });
     let mut at = site.dir().child(&name("d")).unwrap();
     for _ in 1..LEVELS {
         rustix::fs::mkdirat(&*at.fd().unwrap(), "d", rustix::fs::Mode::RWXU).unwrap();
@@ -314,20 +322,20 @@ fn no_tree_is_too_deep() {
 
 #[test]
 fn what_is_remembered_is_bounded() {
-    let site = Site::new(&["d/"], rules(Delete::After));
+    let site = Site::new(&["d/"], rules(DeleteMode::After));
     let item = |site: &Site| {
         let (dir, meta) = (site.dir(), Default::default());
-        Arc::new(Item::Directory { dir, fresh: false, names: None, meta, attributes: None })
+        Arc::new(ReceiverEntry::Directory { dir, fresh: false, names: None, meta, attributes: None })
     };
-    let later = |scope| Later { item: item(&site), extras: vec![(name("d"), FileType::Directory)], scope };
-    let mut laters = Laters { entries: LATER_MAX - 1, ..Laters::default() };
+    let later = |scope| DeferredRemoval { item: item(&site), extras: vec![(name("d"), FileType::Directory)], scope };
+    let mut laters = DeferredRemovals { entries: LATER_MAX - 1, ..DeferredRemovals::default() };
     assert!(laters.remember(later(None)) && !laters.remember(later(None)) && laters.directories.is_empty());
 
     let lines = "a\n".repeat(LATER_RULES_MAX / 4);
     let files = || crate::fs::rules_of(&[(0, lines.clone().into())]).unwrap();
-    let above = Arc::new(Scope::operand(files()));
-    let below = |text| Arc::new(Scope::below(Arc::clone(&above), name(text), files()));
-    let mut laters = Laters::default();
+    let above = Arc::new(FilterScope::operand(files()));
+    let below = |text| Arc::new(FilterScope::below(Arc::clone(&above), name(text), files()));
+    let mut laters = DeferredRemovals::default();
     // What two of them have in common is remembered once.
     let together = ["1", "2", "3"].map(|text| laters.remember(later(Some(below(text)))));
     assert!(together.iter().all(|is_remembered| *is_remembered));
@@ -336,13 +344,13 @@ fn what_is_remembered_is_bounded() {
 
 #[test]
 fn a_confined_target_removes_and_moves() {
-    let sync = SyncRules { backup_dir: b"../old".to_vec(), ..rules(Delete::During) };
+    let sync = SyncOptions { backup_dir: b"../old".to_vec(), ..rules(DeleteMode::During) };
     let mut site = Site::new(&PATHS, sync);
     let done = std::thread::scope(|scope| {
         let site = &mut site;
         scope
             .spawn(move || {
-                let mut bounds = Bounds::new(Network::None);
+                let mut bounds = ConfineBounds::new(ConfineNetwork::None);
                 site.target.allow(&mut bounds);
                 let _ = bounds.enforce();
                 offer(site, true);
@@ -359,16 +367,16 @@ fn a_confined_target_removes_and_moves() {
 fn with_a_limit_the_order_of_the_source_decides_what_goes_and_not_that_of_arrival() {
     let mut trees = Vec::new();
     for is_dry in [true, false] {
-        let sync = SyncRules { delete_max: Some(3), is_dry, ..rules(Delete::During) };
+        let sync = SyncOptions { delete_max: Some(3), is_dry, ..rules(DeleteMode::During) };
         let mut site = Site::new(&["d/x", "d/y", "e/b", "e/x", "e/y"], sync);
         site.operand();
-        assert_eq!(site.child(0, "d", Kind::Directory), Need::All);
+        assert_eq!(site.child(0, "d", EntryContent::Directory), TransferNeed::All);
         // It does not arrive before the other directory is complete.
-        let need = site.child(1, "new", Kind::File { size: 3 });
-        assert_eq!(need, if is_dry { Need::Nothing } else { Need::All });
+        let need = site.child(1, "new", EntryContent::File { size: 3 });
+        assert_eq!(need, if is_dry { TransferNeed::Nothing } else { TransferNeed::All });
         site.end(1, true);
-        assert_eq!(site.child(0, "e", Kind::Directory), Need::All);
-        assert_eq!(site.file(3, "b"), Need::Nothing);
+        assert_eq!(site.child(0, "e", EntryContent::Directory), TransferNeed::All);
+        assert_eq!(site.file(3, "b"), TransferNeed::Nothing);
         site.end(3, true);
         site.end(0, true);
         assert_eq!(site.failures().len(), 1, "{:?}", site.failures());
@@ -381,10 +389,10 @@ fn with_a_limit_the_order_of_the_source_decides_what_goes_and_not_that_of_arriva
 
 #[test]
 fn what_comes_into_a_directory_that_is_replaced_is_kept_where_filters_protect_it() {
-    let rules = SyncRules { replaces_trees: true, ..rules(Delete::After) };
+    let rules = SyncOptions { replaces_trees: true, ..rules(DeleteMode::After) };
     let mut site = Site::of(&["d/x"], filtered("*.o", rules));
     site.operand();
-    let place = Place::Child { parent: EntryId(0), name: name("d") };
+    let place = EntryLocation::Child { parent: EntryId(0), name: name("d") };
     let removal = site.target.may_make_way(&site.dir(), &name("d"), &place).unwrap();
     // Between the decision and the act.
     make(&site.root().join("d/keep.o"));
@@ -396,9 +404,9 @@ fn what_comes_into_a_directory_that_is_replaced_is_kept_where_filters_protect_it
 
 #[test]
 fn what_is_decided_of_directories_that_are_replaced_counts_at_once() {
-    let sync = SyncRules { replaces_trees: true, delete_max: Some(3), ..rules(Delete::After) };
+    let sync = SyncOptions { replaces_trees: true, delete_max: Some(3), ..rules(DeleteMode::After) };
     let site = Site::new(&["a/1", "a/2", "b/1", "b/2"], sync);
-    let may = |text: &str| site.target.may_make_way(&site.dir(), &name(text), &Place::Operand(0));
+    let may = |text: &str| site.target.may_make_way(&site.dir(), &name(text), &EntryLocation::Operand(0));
     let first = may("a").unwrap();
     assert!(may("b").unwrap_err().to_string().contains("at most 3"));
     // It counts once, and what has come into it meanwhile counts too.
@@ -413,8 +421,8 @@ fn a_file_that_a_directory_replaces_stands_there_until_the_directory_does() {
     let paths: Vec<_> = (0..300).map(|number| format!("f{number}")).collect();
     for with_backups in [false, true] {
         let mut site = Site::of(&paths.iter().map(String::as_str).collect::<Vec<_>>(), |request, place| {
-            request.rules.in_the_way = InTheWay::Follow;
-            request.sync = SyncRules { existing_only: true, replaces_trees: true, ..rules(Delete::No) };
+            request.rules.in_the_way = OverwritePolicy::Follow;
+            request.sync = SyncOptions { existing_only: true, replaces_trees: true, ..rules(DeleteMode::No) };
             if with_backups {
                 request.sync.backup_dir = place.join("old").into_os_string().into_encoded_bytes();
             }
@@ -431,7 +439,7 @@ fn a_file_that_a_directory_replaces_stands_there_until_the_directory_does() {
                 missing
             });
             for path in &paths {
-                assert_eq!(site.child(0, path, Kind::Directory), Need::All);
+                assert_eq!(site.child(0, path, EntryContent::Directory), TransferNeed::All);
             }
             is_over.store(true, Ordering::Relaxed);
             assert_eq!(watch.join().unwrap(), 0);

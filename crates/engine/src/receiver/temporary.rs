@@ -16,10 +16,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 
-use super::file::Spot;
-use super::journal::Leaf;
-use super::rivals::{Rival, Rivals};
-use crate::fs::{Dir, Links, Look, each_name};
+use super::file::TargetPath;
+use super::journal::FileName;
+use super::rivals::{JobLocks, OtherRun};
+use crate::fs::{Dir, FileStat, FollowLinks, each_name};
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
@@ -102,26 +102,26 @@ pub fn make_temporary(
 
 /// Temporary files that exist now, so that they can be removed when the job is stopped.
 #[derive(Default)]
-pub struct Unfinished(Mutex<Temporaries>);
+pub struct TempFiles(Mutex<TempFileTable>);
 
 #[derive(Default)]
-struct Temporaries {
-    files: BTreeMap<(u64, u64, Name), Temporary>,
+struct TempFileTable {
+    files: BTreeMap<(u64, u64, Name), TempFile>,
     closed: bool,
 }
 
-struct Temporary {
+struct TempFile {
     dir: Dir,
     /// The expected name, or a random one.
     name: Name,
     /// Where it is recorded what is in it: then it stays for the next run to go on with.
-    journal: Option<Leaf>,
+    journal: Option<FileName>,
 }
 
-impl Unfinished {
+impl TempFiles {
     /// Opens the temporary file of a final name, empty: new, or what an earlier run left. It can be read, too: it may be
     /// read back. With a `journal`, it outlives a job that is stopped.
-    pub fn open(&self, spot: &Spot, journal: Option<&Leaf>, rivals: &Rivals) -> Result<OwnedFd, String> {
+    pub fn open(&self, spot: &TargetPath, journal: Option<&FileName>, rivals: &JobLocks) -> Result<OwnedFd, String> {
         let opened = self.lock(spot, OFlags::RDWR | OFlags::CREATE, journal, rivals)?;
         let file = opened.ok_or_else(|| describe(&Errno::NOENT.into()))?;
         ftruncate(&file, 0).map_err(|error| describe(&error.into()))?;
@@ -130,25 +130,30 @@ impl Unfinished {
 
     /// Opens the temporary file of a final name as an earlier run left it, whether its name was taken then or not; `None`
     /// where there is none.
-    pub fn take_over(&self, spot: &Spot, journal: &Leaf, rivals: &Rivals) -> Result<Option<OwnedFd>, String> {
+    pub fn take_over(
+        &self,
+        spot: &TargetPath,
+        journal: &FileName,
+        rivals: &JobLocks,
+    ) -> Result<Option<OwnedFd>, String> {
         self.lock(spot, OFlags::RDWR, Some(journal), rivals)
     }
 
     fn lock(
         &self,
-        spot: &Spot,
+        spot: &TargetPath,
         flags: OFlags,
-        journal: Option<&Leaf>,
-        rivals: &Rivals,
+        journal: Option<&FileName>,
+        rivals: &JobLocks,
     ) -> Result<Option<OwnedFd>, String> {
         let expected = temporary_name(&spot.name, b"file");
         let locked = match lock_own(&spot.dir, &expected, flags, rivals) {
             Ok(None) => lock_random(&spot.dir, &expected, flags, rivals),
             locked => locked,
         };
-        let locked = locked.map_err(Denied::into_text)?;
-        let Some(Locked { name, file, is_new }) = locked else { return Ok(None) };
-        let mode = Look::at_fd(&file).map_err(|error| describe(&error))?.meta.mode;
+        let locked = locked.map_err(TempFileError::into_text)?;
+        let Some(LockedTempFile { name, file, is_new }) = locked else { return Ok(None) };
+        let mode = FileStat::at_fd(&file).map_err(|error| describe(&error))?.meta.mode;
         if u32::from(mode) != UNFINISHED_MODE {
             // A run that was killed after it had given the file its mode may have left it readable by all, or set-id.
             // Where that cannot be changed, there are no modes.
@@ -156,7 +161,7 @@ impl Unfinished {
         }
         if journal.is_none() && !is_new {
             // An earlier run may have recorded a part of a larger file here.
-            remove_journal(&Leaf { dir: spot.dir.clone(), name: sibling(&expected, "journal") });
+            remove_journal(&FileName { dir: spot.dir.clone(), name: sibling(&expected, "journal") });
         }
         if !self.add(&spot.dir, &expected, name, journal) {
             return Err(STOPPED.into());
@@ -165,14 +170,14 @@ impl Unfinished {
     }
 
     /// Gives a whole file its final name.
-    pub fn finish(&self, spot: &Spot, file: &OwnedFd) -> Result<(), String> {
+    pub fn finish(&self, spot: &TargetPath, file: &OwnedFd) -> Result<(), String> {
         self.finish_with(spot, file, |temporary| Ok(rename(spot, temporary)?))
     }
 
     /// The same; `put` renames the temporary file.
     pub fn finish_with(
         &self,
-        spot: &Spot,
+        spot: &TargetPath,
         file: &OwnedFd,
         put: impl FnOnce(&Name) -> io::Result<()>,
     ) -> Result<(), String> {
@@ -194,7 +199,7 @@ impl Unfinished {
 
     /// Gives a whole patch this name, or a random one where that is taken: from here on it outlives this job, until it
     /// was carried out.
-    pub fn name_patch(&self, spot: &Spot, file: &OwnedFd, name: &Name) -> Result<Name, String> {
+    pub fn name_patch(&self, spot: &TargetPath, file: &OwnedFd, name: &Name) -> Result<Name, String> {
         let temporary = temporary_name(&spot.name, b"file");
         let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
         let rename = || -> io::Result<Name> {
@@ -219,7 +224,7 @@ impl Unfinished {
     }
 
     /// Removes the temporary file of a final name, if it is this job's, and what is recorded of it.
-    pub fn discard(&self, spot: &Spot) {
+    pub fn discard(&self, spot: &TargetPath) {
         let temporary = temporary_name(&spot.name, b"file");
         if let Some(claimed) = self.claim(&spot.dir, &temporary) {
             claimed.remove();
@@ -239,26 +244,26 @@ impl Unfinished {
     }
 
     /// `false` when the job has been stopped: then nothing is left of the file that the next run could not use.
-    fn add(&self, dir: &Dir, expected: &Name, name: Name, journal: Option<&Leaf>) -> bool {
+    fn add(&self, dir: &Dir, expected: &Name, name: Name, journal: Option<&FileName>) -> bool {
         let mut temporaries = lock(&self.0);
         if temporaries.closed {
             if journal.is_none() {
                 unlink(dir, &name);
             }
         } else {
-            let temporary = Temporary { dir: dir.clone(), name, journal: journal.cloned() };
+            let temporary = TempFile { dir: dir.clone(), name, journal: journal.cloned() };
             temporaries.files.insert(key(dir, expected), temporary);
         }
         !temporaries.closed
     }
 
     /// `None` when the file is not there, or not this job's any more.
-    fn claim(&self, dir: &Dir, name: &Name) -> Option<Temporary> {
+    fn claim(&self, dir: &Dir, name: &Name) -> Option<TempFile> {
         lock(&self.0).files.remove(&key(dir, name))
     }
 }
 
-impl Temporary {
+impl TempFile {
     /// The journal first: as long as the part has its name, it is locked, and no other run begins a journal.
     fn remove(&self) {
         self.journal.iter().for_each(remove_journal);
@@ -267,7 +272,7 @@ impl Temporary {
 }
 
 /// Removes a journal, whatever is in it, but nothing that haul did not make. Only tidies up.
-pub fn remove_journal(leaf: &Leaf) {
+pub fn remove_journal(leaf: &FileName) {
     if is_own_name(&leaf.dir, &leaf.name) {
         unlink(&leaf.dir, &leaf.name);
     }
@@ -304,16 +309,16 @@ pub fn remove(dir: &Dir, name: &Name) -> io::Result<()> {
 
 /// Why a temporary file cannot be had.
 #[derive(Debug)]
-pub enum Denied {
+pub enum TempFileError {
     /// Another run has it.
-    Held(Rival),
+    Held(OtherRun),
     /// What has this name was not made by haul, or is another user's.
     Taken,
     /// The system refuses.
     Failed(io::Error),
 }
 
-impl Denied {
+impl TempFileError {
     fn into_text(self) -> String {
         match self {
             Self::Held(rival) => rival.writes(),
@@ -326,14 +331,14 @@ impl Denied {
     }
 }
 
-impl<E: Into<io::Error>> From<E> for Denied {
+impl<E: Into<io::Error>> From<E> for TempFileError {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }
 
 /// A temporary file that is locked.
-pub struct Locked {
+pub struct LockedTempFile {
     /// The expected name, or a random one.
     pub name: Name,
     /// The file.
@@ -344,25 +349,30 @@ pub struct Locked {
 
 /// Opens and locks a temporary file: the one of the expected name or, where that is taken, one with a random name that
 /// an earlier run made, or a new one. `None` where there is none and `flags` do not say to make one.
-pub fn lock_own(dir: &Dir, expected: &Name, flags: OFlags, rivals: &Rivals) -> Result<Option<Locked>, Denied> {
+pub fn lock_own(
+    dir: &Dir,
+    expected: &Name,
+    flags: OFlags,
+    rivals: &JobLocks,
+) -> Result<Option<LockedTempFile>, TempFileError> {
     let makes = flags.contains(OFlags::CREATE);
     let existing = flags - OFlags::CREATE;
     for _ in 0..OPENS_MAX {
         // What is made here is this run's, whoever the file system says owns it.
         if makes {
             match lock_file(dir, expected, flags | OFlags::EXCL, rivals) {
-                Ok(Some(file)) => return Ok(Some(Locked { name: expected.clone(), file, is_new: true })),
+                Ok(Some(file)) => return Ok(Some(LockedTempFile { name: expected.clone(), file, is_new: true })),
                 Ok(None) => {}
-                Err(Denied::Failed(error)) if Errno::from_io_error(&error) == Some(Errno::EXIST) => {}
-                Err(Denied::Taken) => break,
+                Err(TempFileError::Failed(error)) if Errno::from_io_error(&error) == Some(Errno::EXIST) => {}
+                Err(TempFileError::Taken) => break,
                 Err(denied) => return Err(denied),
             }
         }
         match lock_file(dir, expected, existing, rivals) {
-            Ok(Some(file)) => return Ok(Some(Locked { name: expected.clone(), file, is_new: false })),
+            Ok(Some(file)) => return Ok(Some(LockedTempFile { name: expected.clone(), file, is_new: false })),
             Ok(None) if !makes => return Ok(None),
             Ok(None) => {}
-            Err(Denied::Taken) => break,
+            Err(TempFileError::Taken) => break,
             Err(denied) => return Err(denied),
         }
     }
@@ -372,15 +382,20 @@ pub fn lock_own(dir: &Dir, expected: &Name, flags: OFlags, rivals: &Rivals) -> R
     }
     let name = random_name(expected)?;
     let file = lock_file(dir, &name, flags | OFlags::EXCL, rivals)?;
-    Ok(file.map(|file| Locked { name, file, is_new: true }))
+    Ok(file.map(|file| LockedTempFile { name, file, is_new: true }))
 }
 
 /// The same for one with a random name that an earlier run made.
-fn lock_random(dir: &Dir, expected: &Name, flags: OFlags, rivals: &Rivals) -> Result<Option<Locked>, Denied> {
+fn lock_random(
+    dir: &Dir,
+    expected: &Name,
+    flags: OFlags,
+    rivals: &JobLocks,
+) -> Result<Option<LockedTempFile>, TempFileError> {
     for name in random_names(dir, expected)? {
         match lock_file(dir, &name, flags, rivals) {
-            Ok(Some(file)) => return Ok(Some(Locked { name, file, is_new: false })),
-            Ok(None) | Err(Denied::Taken) => {}
+            Ok(Some(file)) => return Ok(Some(LockedTempFile { name, file, is_new: false })),
+            Ok(None) | Err(TempFileError::Taken) => {}
             Err(denied) => return Err(denied),
         }
     }
@@ -389,61 +404,66 @@ fn lock_random(dir: &Dir, expected: &Name, flags: OFlags, rivals: &Rivals) -> Re
 
 /// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
 /// that held the lock may have given it its final name. `None` where there is none and `flags` do not say to make one.
-pub fn lock_file(dir: &Dir, temporary: &Name, flags: OFlags, rivals: &Rivals) -> Result<Option<OwnedFd>, Denied> {
+pub fn lock_file(
+    dir: &Dir,
+    temporary: &Name,
+    flags: OFlags,
+    rivals: &JobLocks,
+) -> Result<Option<OwnedFd>, TempFileError> {
     let all_flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let is_made = flags.contains(OFlags::EXCL);
     for _ in 0..OPENS_MAX {
         let file = match openat(&*dir.fd()?, temporary.as_bytes(), all_flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
             Err(Errno::NOENT) if !flags.contains(OFlags::CREATE) => return Ok(None),
-            Err(error) if error != Errno::EXIST && is_taken(dir, temporary) => return Err(Denied::Taken),
+            Err(error) if error != Errno::EXIST && is_taken(dir, temporary) => return Err(TempFileError::Taken),
             file => file?,
         };
         // Another user may hold the lock of what is theirs for as long as they like.
         if !is_made && !is_ours(&file)? {
             match stands_at(dir, temporary, &file)? {
-                true => return Err(Denied::Taken),
+                true => return Err(TempFileError::Taken),
                 false => continue,
             }
         }
-        rivals.lock(&file).map_err(Denied::Held)?;
+        rivals.lock(&file).map_err(TempFileError::Held)?;
         if stands_at(dir, temporary, &file)? {
-            return if is_made || is_ours(&file)? { Ok(Some(file)) } else { Err(Denied::Taken) };
+            return if is_made || is_ours(&file)? { Ok(Some(file)) } else { Err(TempFileError::Taken) };
         }
     }
-    Err(Denied::Held(Rival { process: None }))
+    Err(TempFileError::Held(OtherRun { process: None }))
 }
 
 /// Nothing else is taken for a file that haul has begun: no device, no file of somebody else, none with a second name.
 pub fn is_ours(file: &OwnedFd) -> io::Result<bool> {
-    Ok(is_own(&Look::at_fd(file)?))
+    Ok(is_own(&FileStat::at_fd(file)?))
 }
 
-fn is_own(look: &Look) -> bool {
+fn is_own(look: &FileStat) -> bool {
     let is_file = look.kind == FileType::RegularFile;
     is_file && look.names == 1 && look.meta.uid == rustix::process::geteuid().as_raw()
 }
 
 /// Whether haul may have made what has this name.
 pub fn is_own_name(dir: &Dir, name: &Name) -> bool {
-    dir.fd().and_then(|fd| Look::at_name(&*fd, name, Links::Itself)).is_ok_and(|look| is_own(&look))
+    dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself)).is_ok_and(|look| is_own(&look))
 }
 
 /// Whether something has this name that haul did not make.
 fn is_taken(dir: &Dir, name: &Name) -> bool {
-    let look = dir.fd().and_then(|fd| Look::at_name(&*fd, name, Links::Itself));
+    let look = dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
     look.is_ok_and(|look| !is_own(&look))
 }
 
 /// Whether this open file is the one that has this name.
 fn stands_at(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
-    match Look::at_name(&*dir.fd()?, name, Links::Itself) {
-        Ok(look) => Ok(look.identity == Look::at_fd(file)?.identity),
+    match FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself) {
+        Ok(look) => Ok(look.identity == FileStat::at_fd(file)?.identity),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-fn rename(spot: &Spot, temporary: &Name) -> Result<(), Errno> {
+fn rename(spot: &TargetPath, temporary: &Name) -> Result<(), Errno> {
     let dir = spot.dir.fd().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     if spot.replaces {
         return renameat(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes());
@@ -481,20 +501,20 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
-    fn hasty() -> Rivals {
-        Rivals::with_patience(Duration::ZERO)
+    fn hasty() -> JobLocks {
+        JobLocks::with_patience(Duration::ZERO)
     }
 
-    fn spot(place: &std::path::Path, replaces: bool) -> Spot {
-        Spot { dir: Dir::open_root(place).unwrap(), name: Name::new(b"final").unwrap(), replaces }
+    fn spot(place: &std::path::Path, replaces: bool) -> TargetPath {
+        TargetPath { dir: Dir::open_root(place).unwrap(), name: Name::new(b"final").unwrap(), replaces }
     }
 
     #[test]
     fn two_runs_do_not_write_one_file() {
         let place = tempfile::tempdir().unwrap();
-        let (first, second) = (Unfinished::default(), Unfinished::default());
+        let (first, second) = (TempFiles::default(), TempFiles::default());
         let held = first.open(&spot(place.path(), false), None, &hasty()).unwrap();
-        let me = Rival { process: Some(std::process::id()) }.writes();
+        let me = OtherRun { process: Some(std::process::id()) }.writes();
         assert_eq!(second.open(&spot(place.path(), false), None, &hasty()).unwrap_err(), me);
         first.finish(&spot(place.path(), false), &held).unwrap();
         assert!(place.path().join("final").exists());
@@ -509,7 +529,7 @@ mod tests {
         let early = fs::File::options().write(true).open(place.path().join(temporary.to_string())).unwrap();
         fs::rename(place.path().join(temporary.to_string()), place.path().join("final")).unwrap();
         assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
-        Unfinished::default().open(&spot, None, &hasty()).unwrap();
+        TempFiles::default().open(&spot, None, &hasty()).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
     }
 
@@ -521,7 +541,7 @@ mod tests {
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::write(&temporary, "left").unwrap();
         fs::set_permissions(&temporary, fs::Permissions::from_mode(0o4755)).unwrap();
-        Unfinished::default().open(&spot, None, &hasty()).unwrap();
+        TempFiles::default().open(&spot, None, &hasty()).unwrap();
         let meta = fs::metadata(&temporary).unwrap();
         assert_eq!((meta.permissions().mode() & 0o7777, meta.len()), (0o600, 0));
     }
@@ -529,7 +549,7 @@ mod tests {
     #[test]
     fn after_a_stop_nothing_gets_its_name_and_nothing_is_left() {
         let place = tempfile::tempdir().unwrap();
-        let unfinished = Unfinished::default();
+        let unfinished = TempFiles::default();
         let file = unfinished.open(&spot(place.path(), false), None, &hasty()).unwrap();
         unfinished.close(true);
         assert_eq!(unfinished.finish(&spot(place.path(), false), &file).unwrap_err(), STOPPED);
@@ -541,7 +561,7 @@ mod tests {
     fn another_runs_file_is_not_renamed() {
         let place = tempfile::tempdir().unwrap();
         let spot = spot(place.path(), false);
-        let unfinished = Unfinished::default();
+        let unfinished = TempFiles::default();
         let file = unfinished.open(&spot, None, &hasty()).unwrap();
         let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
         fs::remove_file(&temporary).unwrap();
@@ -564,18 +584,18 @@ mod tests {
         ];
         for take in takes {
             take();
-            let leaf = Leaf { dir: spot.dir.clone(), name: Name::new(b"journal").unwrap() };
-            let killed = Unfinished::default().open(&spot, Some(&leaf), &hasty()).unwrap();
+            let leaf = FileName { dir: spot.dir.clone(), name: Name::new(b"journal").unwrap() };
+            let killed = TempFiles::default().open(&spot, Some(&leaf), &hasty()).unwrap();
             rustix::io::write(&killed, b"part").unwrap();
-            assert!(Unfinished::default().open(&spot, None, &hasty()).is_err(), "another run writes it");
+            assert!(TempFiles::default().open(&spot, None, &hasty()).is_err(), "another run writes it");
             drop(killed);
             // A run that begins when the name is free again finds it, too.
             let aside = place.path().join("aside");
             fs::rename(&temporary, &aside).unwrap();
-            assert!(Unfinished::default().take_over(&spot, &leaf, &hasty()).unwrap().is_some());
+            assert!(TempFiles::default().take_over(&spot, &leaf, &hasty()).unwrap().is_some());
             fs::rename(&aside, &temporary).unwrap();
             // The next run finds what the killed one left, and finishes it.
-            let unfinished = Unfinished::default();
+            let unfinished = TempFiles::default();
             let file = unfinished.take_over(&spot, &leaf, &hasty()).unwrap().unwrap();
             unfinished.finish(&spot, &file).unwrap();
             assert_eq!(fs::read(place.path().join("final")).unwrap(), b"part");
@@ -607,7 +627,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("final"), "old").unwrap();
         for replaces in [false, true] {
-            let (unfinished, spot) = (Unfinished::default(), spot(place.path(), replaces));
+            let (unfinished, spot) = (TempFiles::default(), spot(place.path(), replaces));
             let file = unfinished.open(&spot, None, &hasty()).unwrap();
             assert_eq!(unfinished.finish(&spot, &file).is_ok(), replaces);
             drop(file);

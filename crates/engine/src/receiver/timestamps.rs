@@ -1,18 +1,18 @@
 //! Whether a time at the target is the source's, as precisely as its file system keeps times. Each file system is asked
 //! once: a time is set on a nameless file of haul's and read back.
 
-use haul_proto::manifest::Stamp;
+use haul_proto::entry::Timestamp;
 use haul_proto::path::Name;
-use haul_proto::timestamps::{Granularity, PROBE, is_within, looks_stored, may_be_stored};
+use haul_proto::timestamps::{PROBE, TimeGranularity, is_within, looks_stored, may_be_stored};
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps as Times, UTIME_OMIT, futimens, openat, unlinkat};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-use super::Target;
+use super::TargetReceiver;
 use super::temporary::temporary_name;
-use crate::fs::{Dir, Look};
+use crate::fs::{Dir, FileStat};
 use crate::sys::sync::lock;
 
 /// Most file systems that are remembered.
@@ -20,32 +20,32 @@ const FILE_SYSTEMS_MAX: usize = 64;
 
 /// What is known of the target's file systems, by their devices. `None`: nothing can be made there.
 #[derive(Default)]
-pub struct Timestamps(Mutex<HashMap<u64, Option<Arc<Clock>>>>);
+pub struct TargetTimestamps(Mutex<HashMap<u64, Option<Arc<FileSystemClock>>>>);
 
 /// A file system's way of keeping times.
-struct Clock {
-    granularity: Granularity,
+struct FileSystemClock {
+    granularity: TimeGranularity,
     /// A file of haul's there, which has no name.
     file: OwnedFd,
 }
 
-impl Clock {
+impl FileSystemClock {
     /// Asks the file system that a directory is on.
     fn ask(dir: &Dir) -> io::Result<Self> {
         let file = nameless(dir)?;
-        let granularity = Granularity::of(read_back(&file, PROBE)?);
+        let granularity = TimeGranularity::of(read_back(&file, PROBE)?);
         Ok(Self { granularity, file })
     }
 
-    fn stored(&self, time: Stamp) -> io::Result<Stamp> {
+    fn stored(&self, time: Timestamp) -> io::Result<Timestamp> {
         self.granularity.stored(time).map_or_else(|| read_back(&self.file, time), Ok)
     }
 }
 
-impl Target {
+impl TargetReceiver {
     /// Whether the time of something in `dir`, or of `dir` itself, is the source's: equal, within `--modify-window`, or
     /// what the file system makes of it.
-    pub(super) fn is_same_time(&self, dir: &Dir, time: Stamp, there: &Look) -> bool {
+    pub(super) fn is_same_time(&self, dir: &Dir, time: Timestamp, there: &FileStat) -> bool {
         let found = there.meta.modified;
         let window_s = self.request.sync.modify_window_s;
         if found == time || window_s.is_some_and(|window_s| is_within(window_s, time, found)) {
@@ -61,7 +61,7 @@ impl Target {
         }
     }
 
-    fn clock(&self, dir: &Dir) -> Option<Arc<Clock>> {
+    fn clock(&self, dir: &Dir) -> Option<Arc<FileSystemClock>> {
         let mut known = lock(&self.timestamps.0);
         let device = dir.identity().device;
         if let Some(clock) = known.get(&device) {
@@ -70,7 +70,7 @@ impl Target {
         if known.len() >= FILE_SYSTEMS_MAX {
             known.clear();
         }
-        let clock = Clock::ask(dir).ok().map(Arc::new);
+        let clock = FileSystemClock::ask(dir).ok().map(Arc::new);
         known.insert(device, clock.clone());
         clock
     }
@@ -92,10 +92,10 @@ fn nameless(dir: &Dir) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-fn read_back(file: &OwnedFd, time: Stamp) -> io::Result<Stamp> {
+fn read_back(file: &OwnedFd, time: Timestamp) -> io::Result<Timestamp> {
     let last_modification = Timespec { tv_sec: time.seconds, tv_nsec: time.nanoseconds.min(999_999_999).into() };
     futimens(file, &Times { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification })?;
-    Ok(Look::at_fd(file)?.meta.modified)
+    Ok(FileStat::at_fd(file)?.meta.modified)
 }
 
 #[cfg(test)]
@@ -106,8 +106,8 @@ mod tests {
     fn a_file_system_is_asked_and_nothing_is_left() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
-        let clock = Clock::ask(&dir).unwrap();
-        let time = Stamp { seconds: -5, nanoseconds: 7 };
+        let clock = FileSystemClock::ask(&dir).unwrap();
+        let time = Timestamp { seconds: -5, nanoseconds: 7 };
         let file = std::fs::File::create(temp.path().join("file")).unwrap();
         assert_eq!(clock.stored(time).unwrap(), read_back(&file.into(), time).unwrap());
         assert_eq!(clock.stored(PROBE).unwrap(), read_back(&clock.file, PROBE).unwrap());

@@ -6,23 +6,23 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use crate::sys::sync::lock;
 
 /// Things that wait to be done. As many as entries may be unsettled, and the source's window bounds these.
-pub struct Waiting<T> {
-    state: Mutex<State<T>>,
+pub struct BoundedQueue<T> {
+    state: Mutex<BoundedQueueState<T>>,
     wake: Condvar,
 }
 
-struct State<T> {
+struct BoundedQueueState<T> {
     things: VecDeque<T>,
     closed: bool,
 }
 
-impl<T> Default for Waiting<T> {
+impl<T> Default for BoundedQueue<T> {
     fn default() -> Self {
-        Self { state: Mutex::new(State { things: VecDeque::new(), closed: false }), wake: Condvar::new() }
+        Self { state: Mutex::new(BoundedQueueState { things: VecDeque::new(), closed: false }), wake: Condvar::new() }
     }
 }
 
-impl<T> Waiting<T> {
+impl<T> BoundedQueue<T> {
     /// Some more.
     pub fn add(&self, things: Vec<T>) {
         if !things.is_empty() {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_thing_can_be_taken_in_parts_by_several_threads() {
-        let waiting = Waiting::default();
+        let waiting = BoundedQueue::default();
         let part = |things: &mut VecDeque<u32>| {
             let first = things.front_mut()?;
             *first -= 1;
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn no_more_wait_than_may_and_none_when_it_is_over() {
-        let waiting = Waiting::default();
+        let waiting = BoundedQueue::default();
         assert_eq!([1, 2, 3].map(|thing| waiting.add_below(2, thing)), [Ok(()), Ok(()), Err(3)]);
         assert_eq!(waiting.next(), Some(1));
         assert_eq!(waiting.add_below(2, 4), Ok(()));

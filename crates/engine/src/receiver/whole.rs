@@ -3,11 +3,11 @@
 //! It gets its metadata first, so that one wait brings contents and metadata to the disk; its time is no evidence of
 //! anything before it has its name. Who waits for the disk in between is `settle`'s business.
 
+use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::{Digest, frame_check};
-use haul_proto::manifest::{Meta, Stamp};
 use haul_proto::path::Name;
-use haul_proto::session::target::End;
+use haul_proto::session::step::FileEnd;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ftruncate, linkat, openat};
 use rustix::io::Errno;
 use std::io;
@@ -15,66 +15,66 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::durable::FileSystem;
-use super::file::{Incoming, Place, Spot};
+use super::durable::SyncedFileSystem;
+use super::file::{FileDestination, ReceivingFile, TargetPath};
 use super::temporary::why_unnamed;
-use super::{Item, Target};
-use crate::fs::{Dir, Look};
-use crate::io::storage::Method;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::fs::{Dir, FileStat};
+use crate::io::storage::IoMethod;
 use crate::io::storage::cache::WRITE_BACK_FILE_MIN;
 use crate::io::storage::calls::{read_at, write_at};
-use crate::io::storage::extents::Extents;
-use crate::io::storage::file::{Opened, is_served, magic_of};
-use crate::io::storage::policy::Way;
+use crate::io::storage::extents::FileExtents;
+use crate::io::storage::file::{OpenedFile, is_served, magic_of};
+use crate::io::storage::policy::IoPlan;
 use crate::sys::describe::describe;
 
 /// What to do where a file is not what was written.
 const OTHER_WRITER: &str = "another program writes to it: end that program, then run the same command again";
 
 /// A whole file.
-pub struct Whole {
+pub struct CompleteFile {
     /// The entry.
     pub entry: EntryId,
     /// What it is known by; a file.
-    pub item: Arc<Item>,
+    pub item: Arc<ReceiverEntry>,
     /// Bytes.
     pub size: u64,
     /// BLAKE3, as far as the source was asked for it.
     pub digest: Digest,
     /// Its bytes.
-    pub bytes: Bytes,
+    pub bytes: ContentState,
     /// Where it has to be before it gets its name; `None`: nothing is waited for.
-    pub disk: Option<Arc<FileSystem>>,
+    pub disk: Option<Arc<SyncedFileSystem>>,
     /// What is known of its frames; `None`: it came in a pack.
-    pub end: Option<Box<End>>,
+    pub end: Option<Box<FileEnd>>,
 }
 
 /// A file that has its name, and is closed.
-pub struct Named {
+pub struct PublishedFile {
     /// The entry.
     pub entry: EntryId,
     /// What it is known by; a file.
-    pub item: Arc<Item>,
+    pub item: Arc<ReceiverEntry>,
     /// Bytes.
     pub size: u64,
     /// BLAKE3, as far as the source was asked for it.
     pub digest: Digest,
     /// The disk that its name has to reach.
-    pub disk: Option<Arc<FileSystem>>,
+    pub disk: Option<Arc<SyncedFileSystem>>,
 }
 
 /// Where the bytes of a whole file are.
-pub enum Bytes {
+pub enum ContentState {
     /// In a file without a name.
     Nameless(OwnedFd),
     /// In one with a temporary name, or in what is no file.
-    Open(Arc<Opened>),
+    Open(Arc<OpenedFile>),
     /// With whoever reads a pipe.
     Gone,
 }
 
 /// What became of a whole file.
-pub enum Fate {
+pub enum FinalizeOutcome {
     /// It has its name.
     Named,
     /// It is not there, though everything was right with it; it may come again.
@@ -83,18 +83,18 @@ pub enum Fate {
     Failed(String),
 }
 
-impl Whole {
+impl CompleteFile {
     /// What is known of it as a file.
-    pub fn incoming(&self) -> &Incoming {
+    pub fn incoming(&self) -> &ReceivingFile {
         incoming(&self.item)
     }
 
     /// The open file.
     pub fn fd(&self) -> &OwnedFd {
         match &self.bytes {
-            Bytes::Nameless(file) => file,
-            Bytes::Open(file) => file.fd(),
-            Bytes::Gone => unreachable!("what went into a pipe is waited for by nobody"),
+            ContentState::Nameless(file) => file,
+            ContentState::Open(file) => file.fd(),
+            ContentState::Gone => unreachable!("what went into a pipe is waited for by nobody"),
         }
     }
 
@@ -105,12 +105,12 @@ impl Whole {
 
     /// Holes where frames were written: another program has cut the file off since, or punched them. File systems that
     /// make holes of zeros have them, too; so each such frame is held against its record.
-    fn check_holes(&self, target: &Target) -> Result<(), String> {
+    fn check_holes(&self, target: &TargetReceiver) -> Result<(), String> {
         let incoming = self.incoming();
         let Some(journal) = incoming.journal().filter(|_| !incoming.keeps_holes()) else { return Ok(()) };
         let frame = target.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
-        let (extents, mut buffer) = (Extents::default(), Vec::new());
+        let (extents, mut buffer) = (FileExtents::default(), Vec::new());
         let mut at = 0;
         while let Some(hole) = extents.next_hole(self.fd(), at, self.size) {
             for index in hole.start / frame_bytes..hole.end.div_ceil(frame_bytes) {
@@ -131,92 +131,94 @@ impl Whole {
     }
 
     /// Gives it its final name.
-    pub fn give_name(&self, target: &Target) -> Fate {
-        let Place::Spot(spot) = self.incoming().place() else { return Fate::Named };
+    pub fn give_name(&self, target: &TargetReceiver) -> FinalizeOutcome {
+        let FileDestination::Spot(spot) = self.incoming().place() else { return FinalizeOutcome::Named };
         if let (Some((basis, in_place)), Some(end)) = (self.incoming().in_place(), &self.end) {
             let to_disk = self.disk.is_some();
             let carried = target.carry_out(self.incoming(), basis, in_place, self.fd(), end.modified, to_disk);
-            return carried.map_or_else(Fate::Failed, |()| Fate::Named);
+            return carried.map_or_else(FinalizeOutcome::Failed, |()| FinalizeOutcome::Named);
         }
-        if !matches!(self.bytes, Bytes::Gone)
+        if !matches!(self.bytes, ContentState::Gone)
             && let Err(text) = check_length(self.fd(), self.size).and_then(|()| self.check_holes(target))
         {
-            return Fate::Lost(text);
+            return FinalizeOutcome::Lost(text);
         }
         match &self.bytes {
-            Bytes::Gone => Fate::Named,
-            Bytes::Open(file) if self.incoming().replaces_tree.is_some() => {
+            ContentState::Gone => FinalizeOutcome::Named,
+            ContentState::Open(file) if self.incoming().replaces_tree.is_some() => {
                 let removal = self.incoming().replaces_tree.as_deref().cloned().unwrap_or_default();
                 let replace = |temporary: &Name| target.replace_directory(&spot.dir, temporary, &spot.name, &removal);
                 match target.unfinished.finish_with(spot, file.fd(), replace) {
-                    Ok(()) => Fate::Named,
-                    Err(text) => Fate::Failed(text),
+                    Ok(()) => FinalizeOutcome::Named,
+                    Err(text) => FinalizeOutcome::Failed(text),
                 }
             }
-            Bytes::Open(file) => match target.keep_old(spot).and_then(|()| target.unfinished.finish(spot, file.fd())) {
-                Ok(()) => Fate::Named,
-                Err(text) => Fate::Failed(text),
-            },
-            Bytes::Nameless(file) => match spot.dir.fd().and_then(|dir| give_name(file, &dir, &spot.name)) {
-                Ok(()) => Fate::Named,
+            ContentState::Open(file) => {
+                match target.keep_old(spot).and_then(|()| target.unfinished.finish(spot, file.fd())) {
+                    Ok(()) => FinalizeOutcome::Named,
+                    Err(text) => FinalizeOutcome::Failed(text),
+                }
+            }
+            ContentState::Nameless(file) => match spot.dir.fd().and_then(|dir| give_name(file, &dir, &spot.name)) {
+                Ok(()) => FinalizeOutcome::Named,
                 Err(error) if is_unsupported(&error) => {
                     target.nameless_files.store(false, Ordering::Relaxed);
-                    Fate::Lost(describe(&error))
+                    FinalizeOutcome::Lost(describe(&error))
                 }
-                Err(error) => Fate::Failed(why_unnamed(&error)),
+                Err(error) => FinalizeOutcome::Failed(why_unnamed(&error)),
             },
         }
     }
 }
 
-impl Named {
+impl PublishedFile {
     /// What is known of it as a file.
-    pub fn incoming(&self) -> &Incoming {
+    pub fn incoming(&self) -> &ReceivingFile {
         incoming(&self.item)
     }
 }
 
-impl From<Whole> for Named {
-    fn from(Whole { entry, item, size, digest, disk, .. }: Whole) -> Self {
+impl From<CompleteFile> for PublishedFile {
+    fn from(CompleteFile { entry, item, size, digest, disk, .. }: CompleteFile) -> Self {
         Self { entry, item, size, digest, disk }
     }
 }
 
 /// # Panics
 /// If it is a directory: a mistake in this program.
-fn incoming(item: &Item) -> &Incoming {
+fn incoming(item: &ReceiverEntry) -> &ReceivingFile {
     match item {
-        Item::File(incoming) => incoming,
-        Item::Directory { .. } | Item::HardLink | Item::Compared(_) => {
+        ReceiverEntry::File(incoming) => incoming,
+        ReceiverEntry::Directory { .. } | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => {
             unreachable!("directories are never whole files")
         }
     }
 }
 
-impl Incoming {
+impl ReceivingFile {
     /// Writes a whole small file, with its metadata. `disk` is where it will have to be before it gets its name.
     pub fn write_whole(
         &self,
-        target: &Target,
-        disk: Option<&FileSystem>,
+        target: &TargetReceiver,
+        disk: Option<&SyncedFileSystem>,
         bytes: &[u8],
-        modified: Stamp,
-    ) -> Result<Bytes, String> {
+        modified: Timestamp,
+    ) -> Result<ContentState, String> {
         if let Some(sink) = self.sink() {
             sink.write(bytes).map_err(|error| sink.why(&error))?;
             return self.complete(target, disk, bytes.len() as u64, modified);
         }
-        if let Place::Spot(Spot { dir, replaces: false, .. }) = self.place()
-            && disk.is_none_or(FileSystem::keeps_nameless_files)
+        if let FileDestination::Spot(TargetPath { dir, replaces: false, .. }) = self.place()
+            && disk.is_none_or(SyncedFileSystem::keeps_nameless_files)
             && target.nameless_files.load(Ordering::Relaxed)
         {
             match self.write_nameless(target, dir, bytes, modified) {
                 Err(error) if is_unsupported(&error) => target.nameless_files.store(false, Ordering::Relaxed),
-                result => return result.map(Bytes::Nameless).map_err(|error| describe(&error)),
+                result => return result.map(ContentState::Nameless).map_err(|error| describe(&error)),
             }
         }
         let file = self.open_once(target)?;
-        let way = Way::by(Method::Buffered);
+        let way = IoPlan::by(IoMethod::Buffered);
         self.write_frame(&file, bytes, 0, &way).map_err(|error| describe(&error))?;
         self.complete(target, disk, bytes.len() as u64, modified)
     }
@@ -224,20 +226,20 @@ impl Incoming {
     /// All `size` bytes of it were written: gives it its length and its metadata.
     pub fn complete(
         &self,
-        target: &Target,
-        disk: Option<&FileSystem>,
+        target: &TargetReceiver,
+        disk: Option<&SyncedFileSystem>,
         size: u64,
-        modified: Stamp,
-    ) -> Result<Bytes, String> {
+        modified: Timestamp,
+    ) -> Result<ContentState, String> {
         if let Some(sink) = self.sink() {
-            return sink.finish(|| !target.lock().stopped).map(|()| Bytes::Gone);
+            return sink.finish(|| !target.lock().stopped).map(|()| ContentState::Gone);
         }
         // Nothing was written of one that came out of a pipe and is empty.
         let file = self.open_once(target)?;
         self.saving().iter().for_each(|(_, saving)| saving.end());
         if self.in_place().is_some() {
             // It is a patch, and the file has metadata of its own.
-            return Ok(Bytes::Open(file));
+            return Ok(ContentState::Open(file));
         }
         let fd = &**file.fd();
         if !self.is_special() {
@@ -245,17 +247,23 @@ impl Incoming {
         }
         let flushed = if disk.is_none() { flush_where_close_tells(fd) } else { Ok(()) };
         let applied = flushed.and_then(|()| match self.place() {
-            Place::Spot(_) => {
-                let meta = Meta { modified, ..*self.meta() };
+            FileDestination::Spot(_) => {
+                let meta = EntryMetadata { modified, ..*self.meta() };
                 target.put_on_file(fd, &meta, true, self.attributes()).map(|refused| self.lacks(refused))
             }
-            Place::Special { .. } => Ok(()),
+            FileDestination::Special { .. } => Ok(()),
         });
-        applied.map(|()| Bytes::Open(file)).map_err(|error| describe(&error))
+        applied.map(|()| ContentState::Open(file)).map_err(|error| describe(&error))
     }
 
     /// A file without a name: nothing of it can be left behind.
-    fn write_nameless(&self, target: &Target, dir: &Dir, bytes: &[u8], modified: Stamp) -> io::Result<OwnedFd> {
+    fn write_nameless(
+        &self,
+        target: &TargetReceiver,
+        dir: &Dir,
+        bytes: &[u8],
+        modified: Timestamp,
+    ) -> io::Result<OwnedFd> {
         // Its owner's alone until it has what only those who may write to it can give it.
         let is_for_later =
             target.request.preserve || self.attributes().is_some_and(|attributes| !attributes.is_empty());
@@ -264,7 +272,7 @@ impl Incoming {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(&*dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
         write_at(&file, bytes, 0)?;
-        let meta = Meta { modified, ..*self.meta() };
+        let meta = EntryMetadata { modified, ..*self.meta() };
         self.lacks(target.put_on_file(&file, &meta, is_for_later, self.attributes())?);
         Ok(file)
     }
@@ -284,12 +292,12 @@ pub(super) fn give_name(file: &OwnedFd, dir: &OwnedFd, name: &Name) -> io::Resul
 
 /// Cuts bytes behind the end of a file, whoever wrote them there.
 pub(super) fn cut_to(file: &OwnedFd, size: u64) -> io::Result<()> {
-    if Look::at_fd(file)?.size > size { Ok(ftruncate(file, size)?) } else { Ok(()) }
+    if FileStat::at_fd(file)?.size > size { Ok(ftruncate(file, size)?) } else { Ok(()) }
 }
 
 /// The length of a file, read back: the last check before it gets its name.
 pub(super) fn check_length(file: &OwnedFd, size: u64) -> Result<(), String> {
-    match Look::at_fd(file) {
+    match FileStat::at_fd(file) {
         Ok(look) if look.size == size => Ok(()),
         Ok(look) => Err(format!("it has {} bytes instead of {size}\n{OTHER_WRITER}", look.size)),
         Err(error) => Err(describe(&error)),
@@ -299,7 +307,7 @@ pub(super) fn check_length(file: &OwnedFd, size: u64) -> Result<(), String> {
 /// Network file systems and FUSE tell of a full disk or a lost server only when a file is flushed: there it is
 /// flushed before it gets its name, also where nothing else is waited for. So is a block device at the end.
 fn flush_where_close_tells(file: &OwnedFd) -> io::Result<()> {
-    let block_device = || Look::at_fd(file).is_ok_and(|look| look.kind == FileType::BlockDevice);
+    let block_device = || FileStat::at_fd(file).is_ok_and(|look| look.kind == FileType::BlockDevice);
     if is_served(magic_of(file)?) || block_device() { Ok(rustix::fs::fsync(file)?) } else { Ok(()) }
 }
 

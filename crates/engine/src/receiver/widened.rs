@@ -10,10 +10,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 
-use super::Target;
+use super::TargetReceiver;
 use super::standing::is_root;
 use crate::fs::meta::set_mode_of_path;
-use crate::fs::{Dir, Identity, Links, Look};
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
 use crate::sys::sync::lock;
 use haul_proto::path::Name;
 
@@ -26,12 +26,12 @@ const OWNER_OF_FILE: u16 = 0o600;
 
 /// Directories that have been given permissions, with their modes from before.
 #[derive(Default)]
-pub struct Widened(Mutex<HashMap<Identity, (Dir, u16)>>);
+pub struct WidenedDirectories(Mutex<HashMap<FileIdentity, (Dir, u16)>>);
 
-impl Target {
+impl TargetReceiver {
     /// Opens a directory of the target.
     pub(super) fn enter(&self, parent: &Dir, name: &Name) -> io::Result<Dir> {
-        let entered = match parent.child_looked_at(name, Links::Itself) {
+        let entered = match parent.child_looked_at(name, FollowLinks::Itself) {
             Err(error) if self.may_widen() && Errno::from_io_error(&error) == Some(Errno::ACCESS) => {
                 let mode = self.widen_name(parent, name)?.ok_or(error)?;
                 let child = parent.child(name)?;
@@ -63,7 +63,7 @@ impl Target {
         }
         let wanted = self.permissions();
         let fd = dir.fd()?;
-        let look = Look::at_fd(&*fd)?;
+        let look = FileStat::at_fd(&*fd)?;
         if is_own(&look) && look.meta.mode & wanted != wanted {
             lock(&self.widened.0).entry(dir.identity()).or_insert_with(|| (dir.clone(), look.meta.mode));
             set_mode(&*fd, look.meta.mode | wanted)?;
@@ -94,16 +94,16 @@ impl Target {
     }
 
     /// Opens a file whose metadata are to be set, also one that its owner may not read.
-    pub(super) fn open_to_set(&self, dir: &Dir, name: &Name) -> io::Result<(OwnedFd, Look)> {
-        match dir.open_file(name, Links::Itself) {
+    pub(super) fn open_to_set(&self, dir: &Dir, name: &Name) -> io::Result<(OwnedFd, FileStat)> {
+        match dir.open_file(name, FollowLinks::Itself) {
             Err(error) if self.may_widen() && Errno::from_io_error(&error) == Some(Errno::ACCESS) => {
-                let handle = dir.open_handle(name, Links::Itself)?;
-                let look = Look::at_fd(&handle)?;
+                let handle = dir.open_handle(name, FollowLinks::Itself)?;
+                let look = FileStat::at_fd(&handle)?;
                 if !is_own(&look) || !look.kind.is_file() || look.meta.mode & OWNER_OF_FILE == OWNER_OF_FILE {
                     return Err(error);
                 }
                 set_mode_of_path(&handle, look.meta.mode | OWNER_OF_FILE)?;
-                dir.open_file(name, Links::Itself)
+                dir.open_file(name, FollowLinks::Itself)
             }
             opened => opened,
         }
@@ -119,7 +119,7 @@ impl Target {
     fn widen_name(&self, parent: &Dir, name: &Name) -> io::Result<Option<u16>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = openat(&*parent.fd()?, name.as_bytes(), flags, Mode::empty())?;
-        let look = Look::at_fd(&handle)?;
+        let look = FileStat::at_fd(&handle)?;
         let wanted = self.permissions();
         if !is_own(&look) || look.meta.mode & wanted == wanted {
             return Ok(None);
@@ -129,7 +129,7 @@ impl Target {
     }
 }
 
-fn is_own(look: &Look) -> bool {
+fn is_own(look: &FileStat) -> bool {
     look.meta.uid == rustix::process::geteuid().as_raw()
 }
 

@@ -2,7 +2,7 @@
 //! the stream receives into another buffer, and the machine is told of a frame when the disk has taken it.
 
 use haul_proto::wire::frame::DataFrame;
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::resource_metrics::Stage;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;
@@ -10,34 +10,34 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::file::Incoming;
-use super::{Item, Target};
-use crate::io::frame_buffer::Record;
+use super::file::ReceivingFile;
+use super::{ReceiverEntry, TargetReceiver};
+use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::cache::written_back;
 use crate::io::storage::calls::write_at;
-use crate::io::storage::choice::{RUN_BYTES, Trial};
-use crate::io::storage::file::Opened;
-use crate::io::storage::meter::Meter;
-use crate::io::storage::policy::Way;
-use crate::io::storage::{ALIGNMENT, Access, Engines, Finished, Method, Request, is_refusal};
+use crate::io::storage::choice::{IoMethodProbe, RUN_BYTES};
+use crate::io::storage::file::OpenedFile;
+use crate::io::storage::meter::IoMeter;
+use crate::io::storage::policy::IoPlan;
+use crate::io::storage::{ALIGNMENT, FileAccess, FinishedIo, IoMethod, IoRequest, StreamStorage, is_refusal};
 use crate::metrics::reporter::add;
 use crate::metrics::stage_timer::during;
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
 /// Writes for one stream.
-pub struct Writer {
-    engines: Engines<Pending>,
+pub struct FrameWriter {
+    engines: StreamStorage<PendingWrite>,
     depth: usize,
-    free: Vec<Record>,
+    free: Vec<FrameBuffer>,
     /// Buffers that it has made: never more than can be under way.
     made: usize,
     frame_bytes: usize,
-    run: Option<Run>,
-    meter: Meter,
+    run: Option<WriteRun>,
+    meter: IoMeter,
     /// Where frames are made of old files, once there is one.
-    pub spare: Option<Record>,
-    taken: Taken,
+    pub spare: Option<FrameBuffer>,
+    taken: StreamBuffers,
 }
 
 /// Most bytes of buffers that all streams of a target have for writes past the page cache. A stream that gets none waits
@@ -46,16 +46,16 @@ const BUFFERS_BYTES_MAX: usize = 48 << 20;
 
 /// Bytes of buffers that all streams of a target have.
 #[derive(Clone, Default)]
-pub struct Buffers(Arc<AtomicUsize>);
+pub struct WriteBuffers(Arc<AtomicUsize>);
 
 /// Of these, those of one stream.
 #[derive(Default)]
-struct Taken {
-    all: Buffers,
+struct StreamBuffers {
+    all: WriteBuffers,
     bytes: usize,
 }
 
-impl Taken {
+impl StreamBuffers {
     /// One buffer more, if there is room for it.
     fn take(&mut self, bytes: usize) -> bool {
         let more = |all: usize| Some(all + bytes).filter(|all| *all <= BUFFERS_BYTES_MAX);
@@ -65,42 +65,42 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for StreamBuffers {
     fn drop(&mut self) {
         self.all.0.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
 /// A frame that is being written.
-struct Pending {
-    item: Arc<Item>,
-    file: Arc<Opened>,
+struct PendingWrite {
+    item: Arc<ReceiverEntry>,
+    file: Arc<OpenedFile>,
     frame: DataFrame,
 }
 
 /// Frames that go one way, so that it can be seen what that costs.
-struct Run {
-    file: Arc<Opened>,
-    trial: Arc<Mutex<Trial>>,
-    method: Method,
+struct WriteRun {
+    file: Arc<OpenedFile>,
+    trial: Arc<Mutex<IoMethodProbe>>,
+    method: IoMethod,
     drop: bool,
     left: u64,
     ranges: Vec<(u64, u64)>,
 }
 
-impl Target {
+impl TargetReceiver {
     /// Writes for one more stream.
-    pub(super) fn writer(&self) -> Writer {
+    pub(super) fn writer(&self) -> FrameWriter {
         let frame_bytes = self.request.settings.frame.bytes();
-        let taken = Taken { all: self.buffers.clone(), bytes: 0 };
-        Writer { taken, ..Writer::new(frame_bytes, self.policy.depth(frame_bytes)) }
+        let taken = StreamBuffers { all: self.buffers.clone(), bytes: 0 };
+        FrameWriter { taken, ..FrameWriter::new(frame_bytes, self.policy.depth(frame_bytes)) }
     }
 }
 
-impl Writer {
+impl FrameWriter {
     /// For frames of up to `frame_bytes`, with up to `depth` of them under way.
     pub fn new(frame_bytes: usize, depth: usize) -> Self {
-        let (engines, meter) = (Engines::new(depth), Meter::default());
+        let (engines, meter) = (StreamStorage::new(depth), IoMeter::default());
         Self {
             engines,
             depth,
@@ -110,13 +110,19 @@ impl Writer {
             run: None,
             meter,
             spare: None,
-            taken: Taken::default(),
+            taken: StreamBuffers::default(),
         }
     }
 
     /// Writes a frame that was proven. Returns a buffer that is free.
-    pub fn write(&mut self, target: &Target, item: &Arc<Item>, frame: &DataFrame, record: Record) -> Record {
-        let Item::File(incoming) = &**item else { return record };
+    pub fn write(
+        &mut self,
+        target: &TargetReceiver,
+        item: &Arc<ReceiverEntry>,
+        frame: &DataFrame,
+        record: FrameBuffer,
+    ) -> FrameBuffer {
+        let ReceiverEntry::File(incoming) = &**item else { return record };
         if let Some(order) = incoming.order() {
             return order.write(target, item, frame, record);
         }
@@ -135,7 +141,7 @@ impl Writer {
             return record;
         }
         let way = self.way(target, incoming, &file, frame.offset, len as u64);
-        if way.method == Method::Direct && len >= ALIGNMENT {
+        if way.method == IoMethod::Direct && len >= ALIGNMENT {
             return self.write_direct(target, item, &file, frame, record);
         }
         let write = || incoming.write_frame(&file, record.payload(), frame.offset, &way);
@@ -145,13 +151,13 @@ impl Writer {
     }
 
     /// Waits until nothing is under way.
-    pub fn drain(&mut self, target: &Target) {
+    pub fn drain(&mut self, target: &TargetReceiver) {
         while self.take_one(target, true) {}
     }
 
     /// Waits until `socket` can be read; tells the machine meanwhile of what was written. The other end may be waiting
     /// for that, before it sends anything more.
-    pub fn wait_for(&mut self, target: &Target, socket: BorrowedFd<'_>) {
+    pub fn wait_for(&mut self, target: &TargetReceiver, socket: BorrowedFd<'_>) {
         while self.engines.under_way() > 0 {
             while self.take_one(target, false) {}
             let Some(ready) = self.engines.readiness() else { return self.drain(target) };
@@ -165,20 +171,27 @@ impl Writer {
     }
 
     /// How a frame goes: as the run that it belongs to, or as the policy says.
-    fn way(&mut self, target: &Target, incoming: &Incoming, file: &Arc<Opened>, offset: u64, len: u64) -> Way {
+    fn way(
+        &mut self,
+        target: &TargetReceiver,
+        incoming: &ReceivingFile,
+        file: &Arc<OpenedFile>,
+        offset: u64,
+        len: u64,
+    ) -> IoPlan {
         if incoming.is_open_ended() {
             // Past the page cache, a file is allocated before it is written: as long as nobody knows it to be.
-            return Way::by(Method::Buffered);
+            return IoPlan::by(IoMethod::Buffered);
         }
         if let Some(run) = self.run.as_mut().filter(|run| run.left > 0 && Arc::ptr_eq(&run.file, file)) {
             run.left = run.left.saturating_sub(len);
             run.ranges.push((offset, len));
             self.meter.count(len);
-            return Way { drop: run.drop, ..Way::by(run.method) };
+            return IoPlan { drop: run.drop, ..IoPlan::by(run.method) };
         }
         self.end_run(target);
         let way = target.policy.writing(file, incoming.size(), RUN_BYTES);
-        if way.method == Method::Buffered && !incoming.is_special() && target.policy.is_refusal_news() {
+        if way.method == IoMethod::Buffered && !incoming.is_special() && target.policy.is_refusal_news() {
             target.tell_refusal(incoming);
         }
         if let Some(trial) = &way.trial {
@@ -186,17 +199,17 @@ impl Writer {
             self.meter.count(len);
             let (file, trial) = (Arc::clone(file), Arc::clone(trial));
             let (left, ranges) = (RUN_BYTES.saturating_sub(len), vec![(offset, len)]);
-            self.run = Some(Run { file, trial, method: way.method, drop: way.drop, left, ranges });
+            self.run = Some(WriteRun { file, trial, method: way.method, drop: way.drop, left, ranges });
         }
         way
     }
 
     /// A run is over when the disk has all of it: only then both methods have done the same.
-    fn end_run(&mut self, target: &Target) {
+    fn end_run(&mut self, target: &TargetReceiver) {
         let Some(run) = self.run.take() else { return };
         match run.method {
-            Method::Direct => self.drain(target),
-            Method::Buffered => {
+            IoMethod::Direct => self.drain(target),
+            IoMethod::Buffered => {
                 let write_back =
                     || run.ranges.iter().for_each(|&(offset, len)| written_back(&**run.file.fd(), offset, len));
                 during(Stage::Write, || self.meter.time(write_back));
@@ -209,13 +222,13 @@ impl Writer {
     /// The whole blocks of a frame go past the page cache; what is left of the file's last block goes through it.
     fn write_direct(
         &mut self,
-        target: &Target,
-        item: &Arc<Item>,
-        file: &Arc<Opened>,
+        target: &TargetReceiver,
+        item: &Arc<ReceiverEntry>,
+        file: &Arc<OpenedFile>,
         frame: &DataFrame,
-        record: Record,
-    ) -> Record {
-        let Item::File(incoming) = &**item else { return record };
+        record: FrameBuffer,
+    ) -> FrameBuffer {
+        let ReceiverEntry::File(incoming) = &**item else { return record };
         let payload = record.payload();
         let blocks = payload.len() / ALIGNMENT * ALIGNMENT;
         let tail_at = frame.offset + blocks as u64;
@@ -232,14 +245,14 @@ impl Writer {
         while self.engines.under_way() >= self.depth {
             self.take_one(target, true);
         }
-        let tag = Pending { item: Arc::clone(item), file: Arc::clone(file), frame: frame.clone() };
+        let tag = PendingWrite { item: Arc::clone(item), file: Arc::clone(file), frame: frame.clone() };
         let offset = frame.offset;
-        let request = Request { access: Access::Write, file: direct, record, len: blocks, offset, tag };
-        during(Stage::Write, || self.meter.time(|| self.engines.submit(Method::Direct, request)));
+        let request = IoRequest { access: FileAccess::Write, file: direct, record, len: blocks, offset, tag };
+        during(Stage::Write, || self.meter.time(|| self.engines.submit(IoMethod::Direct, request)));
         self.free_buffer(target)
     }
 
-    fn free_buffer(&mut self, target: &Target) -> Record {
+    fn free_buffer(&mut self, target: &TargetReceiver) -> FrameBuffer {
         while self.take_one(target, false) {}
         loop {
             if let Some(record) = self.free.pop() {
@@ -248,18 +261,18 @@ impl Writer {
             let is_first = self.engines.under_way() == 0;
             if is_first || self.made < self.depth && self.taken.take(self.frame_bytes) {
                 self.made += 1;
-                return Record::with_capacity(self.frame_bytes);
+                return FrameBuffer::with_capacity(self.frame_bytes);
             }
             self.take_one(target, true);
         }
     }
 
     /// Takes one write that is finished, and tells the machine; `false` when there is none.
-    fn take_one(&mut self, target: &Target, wait: bool) -> bool {
+    fn take_one(&mut self, target: &TargetReceiver, wait: bool) -> bool {
         let finished = during(Stage::Write, || self.meter.time(|| self.engines.finished(wait)));
-        let Some(Finished { request, result }) = finished else { return false };
-        let Request { mut record, len, offset, tag, .. } = request;
-        let Pending { item, file, frame } = tag;
+        let Some(FinishedIo { request, result }) = finished else { return false };
+        let IoRequest { mut record, len, offset, tag, .. } = request;
+        let PendingWrite { item, file, frame } = tag;
         let blocks = &record.room_mut()[..len];
         let written = match result {
             Ok(written) => {
@@ -285,8 +298,8 @@ mod tests {
 
     #[test]
     fn all_streams_share_the_room_for_buffers() {
-        let all = Buffers::default();
-        let stream = || Taken { all: all.clone(), bytes: 0 };
+        let all = WriteBuffers::default();
+        let stream = || StreamBuffers { all: all.clone(), bytes: 0 };
         let (mut first, mut second) = (stream(), stream());
         assert!(first.take(BUFFERS_BYTES_MAX / 2) && second.take(BUFFERS_BYTES_MAX / 2));
         assert!(!first.take(1) && !second.take(1));

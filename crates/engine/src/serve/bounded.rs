@@ -5,13 +5,13 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// A socket that has to have done its part by a certain time, and of which no more than so many bytes are read.
-pub(super) struct Bounded<'a> {
+pub(super) struct PreauthSocket<'a> {
     socket: &'a TcpStream,
     until: Instant,
     left: usize,
 }
 
-impl<'a> Bounded<'a> {
+impl<'a> PreauthSocket<'a> {
     /// `socket`, for `time` and `bytes`.
     pub(super) fn new(socket: &'a TcpStream, time: Duration, bytes: usize) -> Self {
         Self { socket, until: Instant::now() + time, left: bytes }
@@ -28,7 +28,7 @@ impl<'a> Bounded<'a> {
     }
 }
 
-impl Read for Bounded<'_> {
+impl Read for PreauthSocket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
             return Err(io::Error::other("more came than belongs there"));
@@ -41,7 +41,7 @@ impl Read for Bounded<'_> {
     }
 }
 
-impl Write for Bounded<'_> {
+impl Write for PreauthSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.set_write_timeout(self.remaining()?)?;
         self.socket.write(bytes)
@@ -65,7 +65,7 @@ mod tests {
         let mut stranger = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         stranger.write_all(&[b'x'; 4096]).unwrap();
         let (socket, _) = listener.accept().unwrap();
-        let mut bounded = Bounded::new(&socket, LIMIT, 100);
+        let mut bounded = PreauthSocket::new(&socket, LIMIT, 100);
         let mut all = Vec::new();
         assert!(bounded.read_to_end(&mut all).is_err() && all.len() == 100);
     }

@@ -1,18 +1,18 @@
 //! The client's process in the place of ssh: reaches a server, proves itself, and carries what its controller says
 //! over its standard input and output.
 
-use haul_proto::wire::limits::GREETING_DEADLINE_MS;
+use haul_proto::limits::GREETING_DEADLINE_MS;
 use rustls::{ClientConnection, Connection};
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use super::bounded::Bounded;
+use super::bounded::PreauthSocket;
 use super::proof::as_client;
 use super::relay::relay;
 use super::tls;
-use crate::job::credentials::Pass;
+use crate::job::credentials::ClientCredentials;
 use crate::sys::random::jitter;
 
 /// How long one address may take to be connected to.
@@ -30,7 +30,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)
 pub fn dial(
     (host, port): (&str, u16),
     directory: &str,
-    pass: &Pass,
+    pass: &ClientCredentials,
     input: OwnedFd,
     output: OwnedFd,
 ) -> Result<(), String> {
@@ -38,9 +38,9 @@ pub fn dial(
     let (mut connection, socket) = loop {
         match enter((host, port), directory, pass) {
             Ok(entered) => break entered,
-            Err(Refusal::Final(text)) => return Err(text),
-            Err(Refusal::Busy) if began.elapsed() + pause < BUSY_LIMIT => {}
-            Err(Refusal::Busy) => return Err(BUSY.into()),
+            Err(DialRefusal::Final(text)) => return Err(text),
+            Err(DialRefusal::Busy) if began.elapsed() + pause < BUSY_LIMIT => {}
+            Err(DialRefusal::Busy) => return Err(BUSY.into()),
         }
         // Clients that were turned away together do not come back together.
         std::thread::sleep(pause.mul_f64(0.5 + jitter()));
@@ -53,7 +53,7 @@ pub fn dial(
 const BUSY: &str = "the server is busy, or what answers there is no haul serve: it closed the connection before it heard a proof\ntry later";
 
 /// Why a client did not get in.
-enum Refusal {
+enum DialRefusal {
     /// The connection was closed as if there were no room for it.
     Busy,
     /// There is no use in another try.
@@ -61,18 +61,22 @@ enum Refusal {
 }
 
 /// Connects to the server and proves itself.
-fn enter((host, port): (&str, u16), directory: &str, pass: &Pass) -> Result<(Connection, TcpStream), Refusal> {
+fn enter(
+    (host, port): (&str, u16),
+    directory: &str,
+    pass: &ClientCredentials,
+) -> Result<(Connection, TcpStream), DialRefusal> {
     let socket = reach(host, port)
-        .map_err(|error| Refusal::Final(format!("no connection to port {port} of {host}: {error}")))?;
+        .map_err(|error| DialRefusal::Final(format!("no connection to port {port} of {host}: {error}")))?;
     // What is said on a link waits for nothing.
     let _ = socket.set_nodelay(true);
-    let mut connection = tls::connect().map_err(|error| Refusal::Final(error.to_string()))?;
-    let mut bounded = Bounded::new(&socket, Duration::from_millis(GREETING_DEADLINE_MS), ANSWER_MAX);
+    let mut connection = tls::connect().map_err(|error| DialRefusal::Final(error.to_string()))?;
+    let mut bounded = PreauthSocket::new(&socket, Duration::from_millis(GREETING_DEADLINE_MS), ANSWER_MAX);
     match as_client(&mut connection, &mut bounded, pass, directory) {
         Ok(Ok(())) => Ok((connection.into(), socket)),
-        Ok(Err(refusal)) => Err(Refusal::Final(refusal)),
-        Err(error) if is_hang_up(&error) && !has_ended(&mut connection) => Err(Refusal::Busy),
-        Err(error) => Err(Refusal::Final(unproven(&error, pass))),
+        Ok(Err(refusal)) => Err(DialRefusal::Final(refusal)),
+        Err(error) if is_hang_up(&error) && !has_ended(&mut connection) => Err(DialRefusal::Busy),
+        Err(error) => Err(DialRefusal::Final(unproven(&error, pass))),
     }
 }
 
@@ -97,9 +101,9 @@ fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
 }
 
 /// A server that hears a wrong proof says nothing, and ends the connection.
-fn unproven(error: &io::Error, pass: &Pass) -> String {
+fn unproven(error: &io::Error, pass: &ClientCredentials) -> String {
     match (error.kind(), pass) {
-        (_, Pass::Keys { .. }) if is_hang_up(error) => {
+        (_, ClientCredentials::Keys { .. }) if is_hang_up(error) => {
             "the server hung up: it does not know this key, or the key has expired or was revoked".into()
         }
         (_, _) if is_hang_up(error) => "the server hung up: the secret is not the right one".into(),

@@ -13,17 +13,17 @@ use haul_proto::wire::serve::{
 use rustls::{ClientConnection, ConnectionCommon, ServerConnection, SideData, Stream};
 use std::io::{self, Read, Write};
 
-use super::bounded::Bounded;
-use crate::job::credentials::{Known, Pass, PrivateKey, Secret};
+use super::bounded::PreauthSocket;
+use crate::job::credentials::{ClientCredentials, KnownClient, PrivateKey, Secret};
 
-type Exported = [u8; EXPORTED_LEN];
+type ExportedKey = [u8; EXPORTED_LEN];
 
 /// The client's part: proves itself, has the server do so, names `directory`. The inner error is the server's reason to
 /// refuse it.
 pub(super) fn as_client(
     connection: &mut ClientConnection,
-    socket: &mut Bounded<'_>,
-    pass: &Pass,
+    socket: &mut PreauthSocket<'_>,
+    pass: &ClientCredentials,
     directory: &str,
 ) -> io::Result<Result<(), String>> {
     finish_handshake(connection, socket)?;
@@ -31,7 +31,7 @@ pub(super) fn as_client(
     let mut stream = Stream::new(connection, socket);
     stream.write_all(&prove_client(pass, &exported)?.encode())?;
     stream.flush()?;
-    let mut proof = vec![0; if matches!(pass, Pass::Secret(_)) { TAG_LEN } else { SIGNATURE_LEN }];
+    let mut proof = vec![0; if matches!(pass, ClientCredentials::Secret(_)) { TAG_LEN } else { SIGNATURE_LEN }];
     stream.read_exact(&mut proof)?;
     if !is_the_server(pass, &exported, &proof) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, NOT_THE_SERVER));
@@ -54,10 +54,10 @@ const NOT_THE_SERVER: &str = "what answers there is not the server that it shoul
 /// is the server's key. `None` where the client has proven nothing, and then it was told nothing.
 pub(super) fn as_server<'k>(
     connection: &mut ServerConnection,
-    socket: &mut Bounded<'_>,
+    socket: &mut PreauthSocket<'_>,
     own: Option<&PrivateKey>,
-    known: impl Iterator<Item = &'k Known>,
-) -> io::Result<Option<(&'k Known, String)>> {
+    known: impl Iterator<Item = &'k KnownClient>,
+) -> io::Result<Option<(&'k KnownClient, String)>> {
     finish_handshake(connection, socket)?;
     let exported = export(connection)?;
     let mut stream = Stream::new(connection, socket);
@@ -88,7 +88,7 @@ pub(super) fn as_server<'k>(
 /// The server's answer: welcome, or a reason why not.
 pub(super) fn answer(
     connection: &mut ServerConnection,
-    socket: &mut Bounded<'_>,
+    socket: &mut PreauthSocket<'_>,
     refusal: Option<&str>,
 ) -> io::Result<()> {
     let reason = refusal.unwrap_or_default().as_bytes();
@@ -102,32 +102,37 @@ pub(super) fn answer(
     stream.flush()
 }
 
-fn finish_handshake<S: SideData>(connection: &mut ConnectionCommon<S>, socket: &mut Bounded<'_>) -> io::Result<()> {
+fn finish_handshake<S: SideData>(
+    connection: &mut ConnectionCommon<S>,
+    socket: &mut PreauthSocket<'_>,
+) -> io::Result<()> {
     while connection.is_handshaking() {
         connection.complete_io(socket)?;
     }
     Ok(())
 }
 
-fn export<S: SideData>(connection: &ConnectionCommon<S>) -> io::Result<Exported> {
+fn export<S: SideData>(connection: &ConnectionCommon<S>) -> io::Result<ExportedKey> {
     connection.export_keying_material([0; EXPORTED_LEN], EXPORTER_LABEL, Some(b"")).map_err(io::Error::other)
 }
 
-fn prove_client(pass: &Pass, exported: &Exported) -> io::Result<ClientProof> {
+fn prove_client(pass: &ClientCredentials, exported: &ExportedKey) -> io::Result<ClientProof> {
     match pass {
-        Pass::Secret(secret) => Ok(ClientProof::Secret(tag(secret, CLIENT_LABEL, exported))),
-        Pass::Keys { own, .. } => {
+        ClientCredentials::Secret(secret) => Ok(ClientProof::Secret(tag(secret, CLIENT_LABEL, exported))),
+        ClientCredentials::Keys { own, .. } => {
             let signature = own.sign(&proven_over(CLIENT_LABEL, exported))?;
             Ok(ClientProof::Key { key: own.public()?.0, signature })
         }
-        Pass::Missing | Pass::Server(_) => Err(io::Error::other("there is nothing to prove it with")),
+        ClientCredentials::Missing | ClientCredentials::Server(_) => {
+            Err(io::Error::other("there is nothing to prove it with"))
+        }
     }
 }
 
-fn is_client(known: &Known, exported: &Exported, proof: &ClientProof) -> bool {
+fn is_client(known: &KnownClient, exported: &ExportedKey, proof: &ClientProof) -> bool {
     match (known, proof) {
-        (Known::Secret(secret), ClientProof::Secret(tag)) => is_tag(secret, CLIENT_LABEL, exported, tag),
-        (Known::Key(known), ClientProof::Key { key, signature }) => {
+        (KnownClient::Secret(secret), ClientProof::Secret(tag)) => is_tag(secret, CLIENT_LABEL, exported, tag),
+        (KnownClient::Key(known), ClientProof::Key { key, signature }) => {
             known.0 == *key && known.has_signed(&proven_over(CLIENT_LABEL, exported), signature)
         }
         _ => false,
@@ -135,29 +140,29 @@ fn is_client(known: &Known, exported: &Exported, proof: &ClientProof) -> bool {
 }
 
 /// By what the client was let in: its secret, or the server's key. `None` where the server has none.
-fn prove_server(known: &Known, own: Option<&PrivateKey>, exported: &Exported) -> Option<Vec<u8>> {
+fn prove_server(known: &KnownClient, own: Option<&PrivateKey>, exported: &ExportedKey) -> Option<Vec<u8>> {
     match known {
-        Known::Secret(secret) => Some(tag(secret, SERVER_LABEL, exported).to_vec()),
-        Known::Key(_) => Some(own?.sign(&proven_over(SERVER_LABEL, exported)).ok()?.to_vec()),
+        KnownClient::Secret(secret) => Some(tag(secret, SERVER_LABEL, exported).to_vec()),
+        KnownClient::Key(_) => Some(own?.sign(&proven_over(SERVER_LABEL, exported)).ok()?.to_vec()),
     }
 }
 
-fn is_the_server(pass: &Pass, exported: &Exported, proof: &[u8]) -> bool {
+fn is_the_server(pass: &ClientCredentials, exported: &ExportedKey, proof: &[u8]) -> bool {
     match pass {
-        Pass::Secret(secret) => is_tag(secret, SERVER_LABEL, exported, proof),
-        Pass::Keys { server, .. } => server.has_signed(&proven_over(SERVER_LABEL, exported), proof),
-        Pass::Missing | Pass::Server(_) => false,
+        ClientCredentials::Secret(secret) => is_tag(secret, SERVER_LABEL, exported, proof),
+        ClientCredentials::Keys { server, .. } => server.has_signed(&proven_over(SERVER_LABEL, exported), proof),
+        ClientCredentials::Missing | ClientCredentials::Server(_) => false,
     }
 }
 
-fn tag(secret: &Secret, label: &[u8], exported: &Exported) -> [u8; TAG_LEN] {
+fn tag(secret: &Secret, label: &[u8], exported: &ExportedKey) -> [u8; TAG_LEN] {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret.0), &proven_over(label, exported));
     let mut bytes = [0; TAG_LEN];
     bytes.copy_from_slice(tag.as_ref());
     bytes
 }
 
-fn is_tag(secret: &Secret, label: &[u8], exported: &Exported, tag: &[u8]) -> bool {
+fn is_tag(secret: &Secret, label: &[u8], exported: &ExportedKey, tag: &[u8]) -> bool {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
     hmac::verify(&key, &proven_over(label, exported), tag).is_ok()
 }

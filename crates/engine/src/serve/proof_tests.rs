@@ -15,19 +15,23 @@ fn key(byte: u8) -> PrivateKey {
     PrivateKey::parse(&format!("haul-private-{}", format!("{byte:02x}").repeat(32))).unwrap()
 }
 
-fn keys(own: u8, server: u8) -> Pass {
-    Pass::Keys { own: key(own), server: key(server).public().unwrap() }
+fn keys(own: u8, server: u8) -> ClientCredentials {
+    ClientCredentials::Keys { own: key(own), server: key(server).public().unwrap() }
 }
 
 /// A client meets a server with the key 7 that lets these in: what each of them made of it.
-fn meet(pass: &Pass, known: &[Known], wanted: &str) -> (io::Result<Result<(), String>>, io::Result<Option<String>>) {
+fn meet(
+    pass: &ClientCredentials,
+    known: &[KnownClient],
+    wanted: &str,
+) -> (io::Result<Result<(), String>>, io::Result<Option<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| {
             let (socket, _) = listener.accept().unwrap();
             let mut connection = tls::accept(&tls::server().unwrap()).unwrap();
-            let mut bounded = Bounded::new(&socket, LIMIT, haul_proto::wire::serve::UNPROVEN_MAX);
+            let mut bounded = PreauthSocket::new(&socket, LIMIT, haul_proto::wire::serve::UNPROVEN_MAX);
             let proven = as_server(&mut connection, &mut bounded, Some(&key(7)), known.iter())?;
             let Some((_, name)) = proven else { return Ok(None) };
             answer(&mut connection, &mut bounded, (name == "busy").then_some("too many\n\u{1b}come later"))?;
@@ -35,7 +39,7 @@ fn meet(pass: &Pass, known: &[Known], wanted: &str) -> (io::Result<Result<(), St
         });
         let socket = TcpStream::connect(address).unwrap();
         let mut connection = tls::connect().unwrap();
-        let client = as_client(&mut connection, &mut Bounded::new(&socket, LIMIT, 1 << 16), pass, wanted);
+        let client = as_client(&mut connection, &mut PreauthSocket::new(&socket, LIMIT, 1 << 16), pass, wanted);
         let client = client.inspect_err(|error| {
             let is_refusal = error.kind() == io::ErrorKind::UnexpectedEof;
             assert!(!is_refusal || has_ended(&mut connection), "a wrong proof ends with close_notify");
@@ -47,8 +51,9 @@ fn meet(pass: &Pass, known: &[Known], wanted: &str) -> (io::Result<Result<(), St
 
 #[test]
 fn who_knows_a_secret_or_has_a_key_gets_in_and_hears_why_not() {
-    let known = [Known::Secret(secret(1)), Known::Secret(secret(2)), Known::Key(key(3).public().unwrap())];
-    for pass in [Pass::Secret(secret(2)), keys(3, 7)] {
+    let known =
+        [KnownClient::Secret(secret(1)), KnownClient::Secret(secret(2)), KnownClient::Key(key(3).public().unwrap())];
+    for pass in [ClientCredentials::Secret(secret(2)), keys(3, 7)] {
         let (client, server) = meet(&pass, &known, "incoming");
         assert_eq!((client.unwrap(), server.unwrap().as_deref()), (Ok(()), Some("incoming")));
         let (client, _) = meet(&pass, &known, "busy");
@@ -58,8 +63,9 @@ fn who_knows_a_secret_or_has_a_key_gets_in_and_hears_why_not() {
 
 #[test]
 fn who_does_not_hears_nothing_at_all() {
-    let known = [Known::Secret(secret(1)), Known::Secret(secret(2)), Known::Key(key(3).public().unwrap())];
-    for pass in [Pass::Secret(secret(3)), keys(4, 7)] {
+    let known =
+        [KnownClient::Secret(secret(1)), KnownClient::Secret(secret(2)), KnownClient::Key(key(3).public().unwrap())];
+    for pass in [ClientCredentials::Secret(secret(3)), keys(4, 7)] {
         let (client, server) = meet(&pass, &known, "");
         let client = client.unwrap_err();
         assert_eq!(client.kind(), io::ErrorKind::UnexpectedEof, "{client}");
@@ -69,7 +75,7 @@ fn who_does_not_hears_nothing_at_all() {
 
 #[test]
 fn a_server_with_another_key_is_told_no_directory() {
-    let (client, server) = meet(&keys(3, 8), &[Known::Key(key(3).public().unwrap())], "incoming");
+    let (client, server) = meet(&keys(3, 8), &[KnownClient::Key(key(3).public().unwrap())], "incoming");
     assert_eq!(client.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     assert!(server.is_err());
 }
@@ -77,12 +83,12 @@ fn a_server_with_another_key_is_told_no_directory() {
 #[test]
 fn a_proof_is_worth_nothing_elsewhere() {
     let (here, there) = ([1; 32], [2; 32]);
-    let others = [keys(2, 7), Pass::Secret(secret(2))];
-    for (pass, other) in [keys(1, 7), Pass::Secret(secret(1))].iter().zip(&others) {
-        let known = |pass: &Pass| match pass {
-            Pass::Keys { own, .. } => Known::Key(own.public().unwrap()),
-            Pass::Secret(secret) => Known::Secret(secret.clone()),
-            Pass::Missing | Pass::Server(_) => unreachable!(),
+    let others = [keys(2, 7), ClientCredentials::Secret(secret(2))];
+    for (pass, other) in [keys(1, 7), ClientCredentials::Secret(secret(1))].iter().zip(&others) {
+        let known = |pass: &ClientCredentials| match pass {
+            ClientCredentials::Keys { own, .. } => KnownClient::Key(own.public().unwrap()),
+            ClientCredentials::Secret(secret) => KnownClient::Secret(secret.clone()),
+            ClientCredentials::Missing | ClientCredentials::Server(_) => unreachable!(),
         };
         let proof = prove_client(pass, &here).unwrap();
         assert!(is_client(&known(pass), &here, &proof));
@@ -94,7 +100,7 @@ fn a_proof_is_worth_nothing_elsewhere() {
         match proof {
             ClientProof::Secret(tag) => assert!(!is_the_server(pass, &here, &tag), "the other direction"),
             ClientProof::Key { signature, .. } => {
-                let own_key = Pass::Keys { own: key(1), server: key(1).public().unwrap() };
+                let own_key = ClientCredentials::Keys { own: key(1), server: key(1).public().unwrap() };
                 assert!(!is_the_server(&own_key, &here, &signature), "the other direction");
             }
         }
@@ -104,12 +110,12 @@ fn a_proof_is_worth_nothing_elsewhere() {
 #[test]
 fn proofs_are_those_of_the_document() {
     let exported = std::array::from_fn(|i| u8::try_from(i).expect("below 32"));
-    let (by_secret, by_key) = (Pass::Secret(secret(0x11)), keys(0x22, 0x33));
+    let (by_secret, by_key) = (ClientCredentials::Secret(secret(0x11)), keys(0x22, 0x33));
     let server = key(0x33);
-    let known = Known::Key(key(0x22).public().unwrap());
+    let known = KnownClient::Key(key(0x22).public().unwrap());
     let vectors = vec![
         ("client, secret 11...", prove_client(&by_secret, &exported).unwrap().encode()),
-        ("server, secret 11...", prove_server(&Known::Secret(secret(0x11)), None, &exported).unwrap()),
+        ("server, secret 11...", prove_server(&KnownClient::Secret(secret(0x11)), None, &exported).unwrap()),
         ("client, private key 22...", prove_client(&by_key, &exported).unwrap().encode()),
         ("public key of the server's 33...", server.public().unwrap().0.to_vec()),
         ("server, private key 33...", prove_server(&known, Some(&server), &exported).unwrap()),

@@ -31,7 +31,7 @@ pub(super) fn relay(
     let output = output.into();
     fcntl_setfl(&output, fcntl_getfl(&output)? | OFlags::NONBLOCK)?;
     socket.set_nonblocking(true)?;
-    let mut relay = Relay {
+    let mut relay = WorkerRelay {
         connection,
         socket,
         input: Some(input.into()),
@@ -48,7 +48,7 @@ pub(super) fn relay(
     Ok(())
 }
 
-struct Relay<'a> {
+struct WorkerRelay<'a> {
     connection: &'a mut Connection,
     socket: &'a TcpStream,
     input: Option<OwnedFd>,
@@ -61,7 +61,7 @@ struct Relay<'a> {
     until: Option<Instant>,
 }
 
-impl Relay<'_> {
+impl WorkerRelay<'_> {
     fn is_over(&self) -> bool {
         let said_all = self.input.is_none() && !self.connection.wants_write();
         said_all && (self.ended && self.held.is_empty() || self.until.is_some_and(|until| Instant::now() > until))

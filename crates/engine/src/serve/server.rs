@@ -1,7 +1,7 @@
 //! A server: listens, and gives each client a thread ([`super::session`]) until it is to end.
 
+use haul_proto::limits::PENDING_CLIENTS_FROM_NETWORK_MAX;
 use haul_proto::path::escape;
-use haul_proto::wire::limits::PENDING_CLIENTS_FROM_NETWORK_MAX;
 use rustls::ServerConfig;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::session::{Limits, Sessions, serve};
-use super::strangers::Strangers;
+use super::session::{ClientCounts, ServeSessions, serve};
+use super::strangers::UnauthenticatedClients;
 use super::tls;
-use crate::job::account::Account;
+use crate::job::account::WorkAccount;
 use crate::job::allowance::Allowances;
-use crate::job::credentials::{Known, PrivateKey, PublicKey};
-use crate::job::spec::Program;
-use crate::net::stream::accept::{Place, bind, pause_after};
+use crate::job::credentials::{KnownClient, PrivateKey, PublicKey};
+use crate::job::spec::WorkerProgram;
+use crate::net::stream::accept::{AcceptAddress, bind, pause_after};
 use crate::net::stream::preauth::{CROWDED_OUT, PendingConnections};
 use crate::net::stream::socket::SocketSettings;
-use crate::policy::audit::Destination;
+use crate::policy::audit::AuditDestination;
 use crate::sys::sync::lock;
-use crate::worker::client_limits::{Access, ServePolicy};
+use crate::worker::client_limits::{ServePolicy, ServedAccess};
 
 /// How often it is looked whether the clients have ended.
 const POLL: Duration = Duration::from_millis(20);
@@ -32,15 +32,15 @@ const END: Duration = Duration::from_secs(12);
 
 /// A directory that is served.
 #[derive(Debug, Clone)]
-pub struct Directory {
+pub struct ServedDirectory {
     /// Its name; empty where it is the only one.
     pub name: String,
     /// Where it is: an absolute path.
     pub path: PathBuf,
     /// What may be done with it.
-    pub access: Access,
+    pub access: ServedAccess,
     /// Each of these opens it.
-    pub credentials: Vec<Credential>,
+    pub credentials: Vec<ServedCredential>,
     /// Most clients in it at a time; `None`: as many as the server takes.
     pub clients_max: Option<usize>,
     /// At most so many bytes a second from and to each of its clients; `None`: what the server says.
@@ -55,16 +55,16 @@ pub struct Directory {
 
 /// A secret or key that opens a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Credential {
+pub struct ServedCredential {
     /// What is known of it.
-    pub known: Known,
+    pub known: KnownClient,
     /// When it stops being valid; `None`: never.
     pub expires: Option<SystemTime>,
 }
 
-impl Credential {
+impl ServedCredential {
     /// One that does not expire.
-    pub fn lasting(known: Known) -> Self {
+    pub fn lasting(known: KnownClient) -> Self {
         Self { known, expires: None }
     }
 
@@ -73,32 +73,32 @@ impl Credential {
     }
 }
 
-impl Directory {
+impl ServedDirectory {
     /// What opens it now.
-    pub(super) fn valid(&self, now: SystemTime) -> impl Iterator<Item = &Known> {
+    pub(super) fn valid(&self, now: SystemTime) -> impl Iterator<Item = &KnownClient> {
         self.credentials.iter().filter(move |credential| credential.is_valid(now)).map(|credential| &credential.known)
     }
 
     /// Whether that opens it now.
-    pub(super) fn opens_to(&self, known: &Known, now: SystemTime) -> bool {
+    pub(super) fn opens_to(&self, known: &KnownClient, now: SystemTime) -> bool {
         self.valid(now).any(|valid| valid == known)
     }
 }
 
 /// What of an offer changes when it is read again.
 #[derive(Debug, Clone)]
-pub struct Reloaded {
+pub struct ReloadedOffer {
     /// Where files are, and what opens that.
-    pub directories: Vec<Directory>,
+    pub directories: Vec<ServedDirectory>,
     /// The server's own key.
     pub key: Option<PrivateKey>,
 }
 
 /// What a server offers, and to how many.
 #[derive(Debug, Clone)]
-pub struct Offer {
+pub struct ServeOffer {
     /// Where files are.
-    pub directories: Vec<Directory>,
+    pub directories: Vec<ServedDirectory>,
     /// What it proves itself with to clients that have keys.
     pub key: Option<PrivateKey>,
     /// Most clients at a time.
@@ -110,18 +110,18 @@ pub struct Offer {
     /// Clients may be told hashes of blocks of the files that their own replace.
     pub deltas: bool,
     /// An audit log besides those that the host's policy asks for.
-    pub audit: Option<Destination>,
+    pub audit: Option<AuditDestination>,
     /// Where data is taken; `None`: at any address.
     pub address: Option<IpAddr>,
     /// The ports for data, the first and the last; `None`: any that the system chooses.
     pub data_ports: Option<(u16, u16)>,
     /// What workers are started from.
-    pub program: Program,
+    pub program: WorkerProgram,
 }
 
 /// When a server ends.
 #[derive(Debug, Clone, Copy)]
-pub struct Until {
+pub struct ServeUntil {
     /// After the first copy that came to its end.
     pub once: bool,
     /// Taking no more clients from then on.
@@ -132,7 +132,7 @@ pub struct Until {
 
 /// What a server tells of itself.
 #[derive(Debug, Clone)]
-pub enum Served {
+pub enum ServeEvent {
     /// A client has proven itself.
     Began {
         /// Where it is.
@@ -167,7 +167,7 @@ pub enum Served {
         /// The directory that it had.
         directory: String,
         /// What its worker says, if it could still say so.
-        account: Account,
+        account: WorkAccount,
         /// The copy came to its end.
         whole: bool,
         /// How long it was there.
@@ -176,42 +176,42 @@ pub enum Served {
 }
 
 /// Who hears of it.
-pub type Log = dyn Fn(&Served) + Send + Sync;
+pub type ServeObserver = dyn Fn(&ServeEvent) + Send + Sync;
 
 /// What all clients' threads share.
-pub(super) struct Shared {
-    offer: Mutex<Arc<Offer>>,
+pub(super) struct ServeShared {
+    offer: Mutex<Arc<ServeOffer>>,
     /// Those that have proven themselves and have a worker.
-    pub sessions: Sessions,
+    pub sessions: ServeSessions,
     pub config: Arc<ServerConfig>,
     pending: Arc<PendingConnections>,
     /// Those that have proven themselves.
-    pub clients: Limits,
+    pub clients: ClientCounts,
     /// What they may still bring.
     pub allowances: Allowances,
     /// Those that have not.
-    pub strangers: Strangers,
+    pub strangers: UnauthenticatedClients,
     /// A copy came to its end.
     pub copied: AtomicBool,
     /// All workers are to end now.
     pub hang_up: AtomicBool,
-    log: Box<Log>,
+    log: Box<ServeObserver>,
 }
 
-impl Shared {
-    pub fn log(&self, served: &Served) {
+impl ServeShared {
+    pub fn log(&self, served: &ServeEvent) {
         (self.log)(served);
     }
 
     /// What is offered now.
-    pub fn offer(&self) -> Arc<Offer> {
+    pub fn offer(&self) -> Arc<ServeOffer> {
         Arc::clone(&lock(&self.offer))
     }
 
     /// Offers something else to new clients, and ends the sessions of those that are not let in any more.
-    fn reload(&self, Reloaded { directories, key }: Reloaded) {
+    fn reload(&self, ReloadedOffer { directories, key }: ReloadedOffer) {
         let mut offer = lock(&self.offer);
-        *offer = Arc::new(Offer { directories, key, ..Offer::clone(&offer) });
+        *offer = Arc::new(ServeOffer { directories, key, ..ServeOffer::clone(&offer) });
     }
 
     /// Ends the sessions whose key or secret is not valid any more.
@@ -227,30 +227,30 @@ impl Shared {
                 io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "it took too long".into(),
                 _ => escape(error.to_string().as_bytes()),
             };
-            self.log(&Served::Stranger { peer, why, others });
+            self.log(&ServeEvent::Stranger { peer, why, others });
         }
     }
 }
 
 /// A server that listens.
-pub struct Server {
+pub struct ServeListener {
     listener: TcpListener,
-    shared: Arc<Shared>,
+    shared: Arc<ServeShared>,
 }
 
-impl Server {
+impl ServeListener {
     /// Begins to listen on the first free one of `ports`, or on one that the system chooses.
-    pub fn bind(ports: Option<(u16, u16)>, offer: Offer, log: Box<Log>) -> io::Result<Self> {
-        let listener = bind(Place { address: offer.address, ports }, &SocketSettings::default())?;
+    pub fn bind(ports: Option<(u16, u16)>, offer: ServeOffer, log: Box<ServeObserver>) -> io::Result<Self> {
+        let listener = bind(AcceptAddress { address: offer.address, ports }, &SocketSettings::default())?;
         listener.set_nonblocking(true)?;
-        let shared = Shared {
+        let shared = ServeShared {
             offer: Mutex::new(Arc::new(offer)),
-            sessions: Sessions::default(),
+            sessions: ServeSessions::default(),
             config: tls::server()?,
             pending: PendingConnections::new(PENDING_CLIENTS_FROM_NETWORK_MAX),
-            clients: Limits::default(),
+            clients: ClientCounts::default(),
             allowances: Allowances::default(),
-            strangers: Strangers::default(),
+            strangers: UnauthenticatedClients::default(),
             copied: AtomicBool::default(),
             hang_up: AtomicBool::default(),
             log,
@@ -263,9 +263,9 @@ impl Server {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Serves until it is to end, or `stop` is set: then copies that run have [`Until::grace`]. Whether a copy came to its
+    /// Serves until it is to end, or `stop` is set: then copies that run have [`ServeUntil::grace`]. Whether a copy came to its
     /// end. `reload` is asked all the time whether there is something else to be offered from now on.
-    pub fn run(self, until: Until, stop: &AtomicBool, mut reload: impl FnMut() -> Option<Reloaded>) -> bool {
+    pub fn run(self, until: ServeUntil, stop: &AtomicBool, mut reload: impl FnMut() -> Option<ReloadedOffer>) -> bool {
         let Self { listener, shared } = self;
         let is_over = || {
             let (once, late) = (until.once && shared.copied.load(Ordering::SeqCst), until.deadline);
@@ -295,7 +295,7 @@ impl Server {
 }
 
 /// Gives a connection a thread and a place among those that have not proven themselves.
-fn take(shared: &Arc<Shared>, socket: TcpStream, peer: SocketAddr) {
+fn take(shared: &Arc<ServeShared>, socket: TcpStream, peer: SocketAddr) {
     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     let place = socket.set_nonblocking(false).ok().and_then(|()| shared.pending.admit(&socket, peer.ip()));
     let Some(place) = place else { return };

@@ -1,6 +1,6 @@
 //! One client of a server: proven, told whether it may, and then connected with a worker of its own.
 
-use haul_proto::wire::limits::GREETING_DEADLINE_MS;
+use haul_proto::limits::GREETING_DEADLINE_MS;
 use haul_proto::wire::serve::UNPROVEN_MAX;
 use rustls::Connection;
 use std::collections::HashMap;
@@ -11,46 +11,46 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::bounded::Bounded;
+use super::bounded::PreauthSocket;
 use super::proof::{answer, as_server};
 use super::relay::relay;
-use super::server::{Directory, Offer, Served, Shared};
+use super::server::{ServeEvent, ServeOffer, ServeShared, ServedDirectory};
 use super::tls;
-use crate::job::account::Account;
+use crate::job::account::WorkAccount;
 use crate::job::allowance::Allowance;
-use crate::job::credentials::Known;
+use crate::job::credentials::KnownClient;
 use crate::net::stream::preauth::PendingPlace;
-use crate::sys::child::{Spawned, spawn};
+use crate::sys::child::{SpawnedChild, spawn};
 use crate::sys::handed::hand_over;
 use crate::sys::sync::lock;
-use crate::worker::client_limits::Terms;
+use crate::worker::client_limits::ClientLimits;
 
 /// How long a worker whose client is gone may take to tidy up.
 const TIDY: Duration = Duration::from_secs(10);
 
 /// How many clients there are, in all and in each directory, by its name.
 #[derive(Default)]
-pub(super) struct Limits(Mutex<Counts>);
+pub(super) struct ClientCounts(Mutex<DirectoryCounts>);
 
 #[derive(Default)]
-struct Counts {
+struct DirectoryCounts {
     all: usize,
     inside: HashMap<String, usize>,
 }
 
 /// One client more, for as long as this lives.
-pub(super) struct Entered<'a> {
-    limits: &'a Limits,
+pub(super) struct AdmittedClient<'a> {
+    limits: &'a ClientCounts,
     directory: String,
 }
 
-impl Limits {
+impl ClientCounts {
     pub(super) fn are_none(&self) -> bool {
         lock(&self.0).all == 0
     }
 
     /// One more in this directory, or why not.
-    fn enter(&self, offer: &Offer, directory: &Directory) -> Result<Entered<'_>, String> {
+    fn enter(&self, offer: &ServeOffer, directory: &ServedDirectory) -> Result<AdmittedClient<'_>, String> {
         let refuse = |who: &str, most| Err(format!("the {who} has {most} clients, and takes no more\ntry later"));
         let mut counts = lock(&self.0);
         let inside = counts.inside.get(&directory.name).copied().unwrap_or(0);
@@ -63,11 +63,11 @@ impl Limits {
         }
         counts.all += 1;
         counts.inside.insert(directory.name.clone(), inside + 1);
-        Ok(Entered { limits: self, directory: directory.name.clone() })
+        Ok(AdmittedClient { limits: self, directory: directory.name.clone() })
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for AdmittedClient<'_> {
     fn drop(&mut self) {
         let mut counts = lock(&self.limits.0);
         counts.all -= 1;
@@ -80,19 +80,19 @@ impl Drop for Entered<'_> {
 
 /// The sessions that run.
 #[derive(Default)]
-pub(super) struct Sessions(Mutex<Vec<Weak<Session>>>);
+pub(super) struct ServeSessions(Mutex<Vec<Weak<ServeSession>>>);
 
 /// A client that was let in.
-struct Session {
+struct ServeSession {
     directory: String,
-    known: Known,
+    known: KnownClient,
     is_revoked: AtomicBool,
 }
 
-impl Sessions {
-    fn add(&self, directory: &str, known: &Known) -> Arc<Session> {
+impl ServeSessions {
+    fn add(&self, directory: &str, known: &KnownClient) -> Arc<ServeSession> {
         let (directory, known) = (directory.to_owned(), known.clone());
-        let session = Arc::new(Session { directory, known, is_revoked: AtomicBool::new(false) });
+        let session = Arc::new(ServeSession { directory, known, is_revoked: AtomicBool::new(false) });
         let mut all = lock(&self.0);
         all.retain(|session| session.strong_count() > 0);
         all.push(Arc::downgrade(&session));
@@ -100,7 +100,7 @@ impl Sessions {
     }
 
     /// Ends those whose key or secret does not open their directory any more.
-    pub(super) fn end_invalid(&self, offer: &Offer, now: SystemTime) {
+    pub(super) fn end_invalid(&self, offer: &ServeOffer, now: SystemTime) {
         for session in lock(&self.0).iter().filter_map(Weak::upgrade) {
             let mut directories = offer.directories.iter().filter(|directory| directory.name == session.directory);
             if !directories.any(|directory| directory.opens_to(&session.known, now)) {
@@ -115,12 +115,17 @@ const REVOKED: &str = "its key or secret has expired, or was revoked";
 
 /// Serves whoever has connected. Who proves nothing is told nothing, which is the error. `pending` is given back once it
 /// is proven.
-pub(super) fn serve(shared: &Shared, socket: &TcpStream, peer: SocketAddr, pending: &PendingPlace) -> io::Result<()> {
+pub(super) fn serve(
+    shared: &ServeShared,
+    socket: &TcpStream,
+    peer: SocketAddr,
+    pending: &PendingPlace,
+) -> io::Result<()> {
     // What is said on a link waits for nothing.
     let _ = socket.set_nodelay(true);
     let offer = &*shared.offer();
     let mut connection = tls::accept(&shared.config).map_err(io::Error::other)?;
-    let mut bounded = Bounded::new(socket, Duration::from_millis(GREETING_DEADLINE_MS), UNPROVEN_MAX);
+    let mut bounded = PreauthSocket::new(socket, Duration::from_millis(GREETING_DEADLINE_MS), UNPROVEN_MAX);
     let now = SystemTime::now();
     let all_known = offer.directories.iter().flat_map(|directory| directory.valid(now));
     let proven = as_server(&mut connection, &mut bounded, offer.key.as_ref(), all_known)?;
@@ -133,13 +138,13 @@ pub(super) fn serve(shared: &Shared, socket: &TcpStream, peer: SocketAddr, pendi
         (Ok(entered), Ok(())) => entered,
         (Ok(_), Err(_)) => return Ok(()),
         (Err(why), _) => {
-            shared.log(&Served::Refused { peer, directory: name, why });
+            shared.log(&ServeEvent::Refused { peer, directory: name, why });
             return Ok(());
         }
     };
-    let key = if let Known::Key(key) = known { Some(*key) } else { None };
+    let key = if let KnownClient::Key(key) = known { Some(*key) } else { None };
     let session = shared.sessions.add(&name, known);
-    shared.log(&Served::Began { peer, directory: name.clone(), key });
+    shared.log(&ServeEvent::Began { peer, directory: name.clone(), key });
     let began = Instant::now();
     let is_over = || shared.hang_up.load(Ordering::Relaxed) || session.is_revoked.load(Ordering::Relaxed);
     let client = client_name(known, peer);
@@ -148,13 +153,13 @@ pub(super) fn serve(shared: &Shared, socket: &TcpStream, peer: SocketAddr, pendi
     });
     let (status, mut account) = match worked {
         Ok(worked) => worked,
-        Err(error) => (None, Account { did: None, why: Some(error.to_string()) }),
+        Err(error) => (None, WorkAccount { did: None, why: Some(error.to_string()) }),
     };
     let whole = status.is_some_and(|status| status.success());
     if session.is_revoked.load(Ordering::Relaxed) && !whole {
         account.why = Some(REVOKED.into());
     }
-    shared.log(&Served::Ended { peer, directory: name, account, whole, took: began.elapsed() });
+    shared.log(&ServeEvent::Ended { peer, directory: name, account, whole, took: began.elapsed() });
     if whole {
         shared.copied.store(true, Ordering::SeqCst);
     }
@@ -162,10 +167,14 @@ pub(super) fn serve(shared: &Shared, socket: &TcpStream, peer: SocketAddr, pendi
 }
 
 /// The directory of that name among those that the client may open.
-fn find<'d>(directories: &'d [Directory], known: &Known, name: &str) -> Result<&'d Directory, String> {
+fn find<'d>(
+    directories: &'d [ServedDirectory],
+    known: &KnownClient,
+    name: &str,
+) -> Result<&'d ServedDirectory, String> {
     let now = SystemTime::now();
     let open = || directories.iter().filter(|directory| directory.opens_to(known, now));
-    let with = if matches!(known, Known::Key(_)) { "this key" } else { "this secret" };
+    let with = if matches!(known, KnownClient::Key(_)) { "this key" } else { "this secret" };
     open().find(|directory| directory.name == name).ok_or_else(|| {
         let names: Vec<_> = open().map(|directory| directory.name.as_str()).collect();
         match names[..] {
@@ -177,28 +186,28 @@ fn find<'d>(directories: &'d [Directory], known: &Known, name: &str) -> Result<&
 }
 
 /// Who a client is, for the audit log.
-fn client_name(known: &Known, peer: SocketAddr) -> String {
+fn client_name(known: &KnownClient, peer: SocketAddr) -> String {
     match known {
-        Known::Key(key) => format!("{peer} {key}"),
-        Known::Secret(_) => format!("{peer} secret"),
+        KnownClient::Key(key) => format!("{peer} {key}"),
+        KnownClient::Secret(_) => format!("{peer} secret"),
     }
 }
 
 /// Starts a worker, lets it and the client talk, and waits for its end.
 fn work(
-    offer: &Offer,
-    directory: &Directory,
+    offer: &ServeOffer,
+    directory: &ServedDirectory,
     allowance: Option<&Allowance>,
     client: String,
     connection: &mut Connection,
     socket: &TcpStream,
     is_over: impl Fn() -> bool,
-) -> io::Result<(Option<ExitStatus>, Account)> {
+) -> io::Result<(Option<ExitStatus>, WorkAccount)> {
     let program = &offer.program;
     let (here, there) = (socket.local_addr()?, socket.peer_addr()?);
     let mut command = Command::new(&program.executable);
     let allowance = allowance.map(|allowance| hand_over(&mut command, allowance.counters())).transpose()?;
-    let terms = Terms {
+    let terms = ClientLimits {
         access: directory.access,
         rate: directory.rate.or(offer.rate),
         allowance,
@@ -213,12 +222,12 @@ fn work(
     let address = |address: SocketAddr| format!("{} {}", address.ip().to_canonical(), address.port());
     command.env("HAUL_CLIENT", client);
     command.env("SSH_CONNECTION", format!("{} {}", address(there), address(here)));
-    let Spawned { mut guard, stdin, stdout } = spawn(&mut command)?;
+    let SpawnedChild { mut guard, stdin, stdout } = spawn(&mut command)?;
     let relayed = relay(connection, socket, stdout, stdin, is_over);
     // However the connection ended, the worker has seen its end.
     let status = guard.wait(TIDY)?;
     guard.end();
-    let mut account = Account::parse(guard.stderr_tail().iter().map(String::as_str));
+    let mut account = WorkAccount::parse(guard.stderr_tail().iter().map(String::as_str));
     let lost = relayed.err().filter(|_| status.is_none()).map(|error| error.to_string());
     account.why = account.why.or(lost);
     Ok((status, account))

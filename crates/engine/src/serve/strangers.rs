@@ -10,15 +10,15 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// How many there were since the last that was told.
 #[derive(Debug, Default)]
-pub(super) struct Strangers(Mutex<State>);
+pub(super) struct UnauthenticatedClients(Mutex<UnauthenticatedState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct UnauthenticatedState {
     told: Option<Instant>,
     untold: u64,
 }
 
-impl Strangers {
+impl UnauthenticatedClients {
     /// One more. Whether it is to be told: then, how many before it were not.
     pub(super) fn one_more(&self, now: Instant) -> Option<u64> {
         let mut state = lock(&self.0);
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn one_is_told_and_the_others_are_counted() {
-        let strangers = Strangers::default();
+        let strangers = UnauthenticatedClients::default();
         let began = Instant::now();
         let at = |ms: u64| strangers.one_more(began + Duration::from_millis(ms));
         assert_eq!(

@@ -1,8 +1,8 @@
 //! Extended attributes and access control lists of what is offered, where they are to be kept. Flags that no copy can have
 //! (append-only, immutable) are told of there, too.
 
-use haul_proto::manifest::Entry;
-use haul_proto::more::{Attribute, More};
+use haul_proto::entry::Entry;
+use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
 use haul_proto::path::escape;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{IFlags, ioctl_getflags};
@@ -11,24 +11,24 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Source;
-use super::item::Item;
+use super::item::SourceEntry;
 use crate::fs::Dir;
 use crate::fs::attributes::{is_wanted, read};
 use crate::sys::describe::describe;
 
 /// What has flags that are not kept.
 #[derive(Default)]
-pub struct Flagged(AtomicU64);
+pub struct UnkeptFlags(AtomicU64);
 
 impl Source {
     /// What a directory has besides.
-    pub(super) fn more_of_directory(&self, dir: &Dir) -> Option<Box<More>> {
+    pub(super) fn more_of_directory(&self, dir: &Dir) -> Option<Box<EntryExtras>> {
         let attributes = self.attributes(|| dir.fd(), || dir.path_bytes())?;
-        Some(Box::new(More { attributes: Some(attributes), ..More::default() }))
+        Some(Box::new(EntryExtras { attributes: Some(attributes), ..EntryExtras::default() }))
     }
 
     /// Adds those of a file.
-    pub(super) fn add_attributes(&self, entry: &mut Entry, item: &Item) {
+    pub(super) fn add_attributes(&self, entry: &mut Entry, item: &SourceEntry) {
         if let Some(attributes) = self.attributes(|| item.open(), || item.path()) {
             entry.more.get_or_insert_default().attributes = Some(attributes);
         }
@@ -49,7 +49,7 @@ impl Source {
         &self,
         open: impl FnOnce() -> io::Result<F>,
         path: impl Fn() -> Vec<u8>,
-    ) -> Option<Vec<Attribute>> {
+    ) -> Option<Vec<ExtendedAttribute>> {
         if !is_wanted(self.request.kept) {
             return None;
         }

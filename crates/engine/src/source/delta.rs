@@ -1,36 +1,36 @@
 //! What a frame becomes where the target has an old file in the file's place: instructions for making it of that.
 
-use haul_proto::delta::blocks::{self, Mark};
+use haul_proto::delta::blocks::{self, BlockHash};
 use haul_proto::delta::instructions::encode;
-use haul_proto::delta::rolling::{Index, Shift};
+use haul_proto::delta::rolling::{OffsetHint, SignatureIndex};
 use haul_proto::integrity::{Digest, FrameLen};
-use haul_proto::plan::Basis;
+use haul_proto::scheduler::DeltaBase;
 use std::io;
 
 use crate::io::storage::calls::read_at;
-use crate::io::storage::file::Opened;
+use crate::io::storage::file::OpenedFile;
 
 /// What is known of the old file, for the frames of one piece in their order.
-pub enum Old<'k> {
+pub enum ChunkBase<'k> {
     /// What stands at their places.
-    Marks(&'k [Mark]),
+    Marks(&'k [BlockHash]),
     /// What stands anywhere, and how far the last of it was from its place.
-    Sums(&'k Index, Shift, Vec<u8>),
+    Sums(&'k SignatureIndex, OffsetHint, Vec<u8>),
 }
 
 /// A frame's value, and how to make it where that is shorter than the frame.
-pub type Instructed = (Digest, Option<Vec<u8>>);
+pub type DeltaFrameValue = (Digest, Option<Vec<u8>>);
 
-impl<'k> From<&'k Basis> for Old<'k> {
-    fn from(basis: &'k Basis) -> Self {
+impl<'k> From<&'k DeltaBase> for ChunkBase<'k> {
+    fn from(basis: &'k DeltaBase) -> Self {
         match basis {
-            Basis::Marks(marks) => Self::Marks(marks),
-            Basis::Sums(index) => Self::Sums(index, Some(0), Vec::new()),
+            DeltaBase::Marks(marks) => Self::Marks(marks),
+            DeltaBase::Sums(index) => Self::Sums(index, Some(0), Vec::new()),
         }
     }
 }
 
-impl Old<'_> {
+impl ChunkBase<'_> {
     /// Takes the next frame of the piece, of a file of `size` bytes.
     pub fn instruct(
         &mut self,
@@ -38,8 +38,8 @@ impl Old<'_> {
         size: u64,
         index: u64,
         payload: &[u8],
-        file: &Opened,
-    ) -> io::Result<Instructed> {
+        file: &OpenedFile,
+    ) -> io::Result<DeltaFrameValue> {
         let offset = index * u64::from(frame.get());
         match self {
             Self::Marks(marks) => {
@@ -63,7 +63,7 @@ impl Old<'_> {
 }
 
 /// Fills `window` with a frame and as much on both sides of it as a block has. Says where the frame begins in it.
-fn around(window: &mut Vec<u8>, payload: &[u8], offset: u64, block: usize, file: &Opened) -> io::Result<usize> {
+fn around(window: &mut Vec<u8>, payload: &[u8], offset: u64, block: usize, file: &OpenedFile) -> io::Result<usize> {
     let before = usize::try_from(offset).unwrap_or(usize::MAX).min(block);
     window.resize(before + payload.len() + block, 0);
     let read = read_at(&**file.fd(), &mut window[..before], offset - before as u64)?;

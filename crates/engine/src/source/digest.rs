@@ -4,28 +4,33 @@ use haul_proto::integrity::Digest;
 use std::sync::Arc;
 
 use super::Source;
-use super::item::{Item, Trouble};
-use crate::io::storage::file::Opened;
-use crate::io::storage::read::Reader;
+use super::item::{SourceEntry, SourceFileError};
+use crate::io::storage::file::OpenedFile;
+use crate::io::storage::read::FrameReader;
 
 /// What the walk reads with, once it has to.
 #[derive(Default)]
-pub struct Digester {
-    reader: Option<Reader>,
+pub struct WalkDigester {
+    reader: Option<FrameReader>,
 }
 
-impl Digester {
+impl WalkDigester {
     /// BLAKE3 of what a file has. `None` of a file that is not what it was when it was found, or changes meanwhile, or
     /// cannot be read: that is said when it is copied. `None`, too, where the job is stopped.
-    pub fn digest(&mut self, source: &Source, item: &Item) -> Option<Digest> {
+    pub fn digest(&mut self, source: &Source, item: &SourceEntry) -> Option<Digest> {
         let frame_bytes = source.request.settings.frame.bytes();
-        let reader = self.reader.get_or_insert_with(|| Reader::new(frame_bytes, source.policy.depth(frame_bytes)));
+        let reader = self.reader.get_or_insert_with(|| FrameReader::new(frame_bytes, source.policy.depth(frame_bytes)));
         let file = item.open_as_offered().ok()?;
         read(source, item, file, reader).ok()
     }
 }
 
-fn read(source: &Source, item: &Item, file: Arc<Opened>, reader: &mut Reader) -> Result<Digest, Trouble> {
+fn read(
+    source: &Source,
+    item: &SourceEntry,
+    file: Arc<OpenedFile>,
+    reader: &mut FrameReader,
+) -> Result<Digest, SourceFileError> {
     let way = source.policy.reading(&file, item.size, 0, item.size);
     reader.add(Arc::clone(&file), way, 0, item.size);
     let hashed = hash(source, item, reader);
@@ -36,22 +41,22 @@ fn read(source: &Source, item: &Item, file: Arc<Opened>, reader: &mut Reader) ->
     }
     match item.look(file.fd())? == (item.size, item.modified) {
         true => hashed,
-        false => Err(Trouble::Changed),
+        false => Err(SourceFileError::Changed),
     }
 }
 
-fn hash(source: &Source, item: &Item, reader: &mut Reader) -> Result<Digest, Trouble> {
+fn hash(source: &Source, item: &SourceEntry, reader: &mut FrameReader) -> Result<Digest, SourceFileError> {
     let (mut hasher, mut left) = (blake3::Hasher::new(), item.size);
     while left > 0 {
         if source.walking.is_cancelled() {
-            return Err(Trouble::Changed);
+            return Err(SourceFileError::Changed);
         }
-        let record = reader.next().ok_or(Trouble::Changed)??;
+        let record = reader.next().ok_or(SourceFileError::Changed)??;
         let bytes = record.payload().len() as u64;
         hasher.update(record.payload());
         reader.give_back(record);
         // A file that has become shorter ends too early.
-        left = left.checked_sub(bytes).filter(|_| bytes > 0).ok_or(Trouble::Changed)?;
+        left = left.checked_sub(bytes).filter(|_| bytes > 0).ok_or(SourceFileError::Changed)?;
     }
     Ok(*hasher.finalize().as_bytes())
 }

@@ -1,7 +1,7 @@
 //! Digests in Offers: of which files, and of which not.
 
-use haul_proto::manifest::{Entry, Kind, Place as EntryPlace};
-use haul_proto::wire::request::{Links as LinkRule, SourceRequest};
+use haul_proto::entry::{Entry, EntryContent, EntryLocation as EntryPlace};
+use haul_proto::wire::request::{SourceRequest, SymlinkMode as LinkRule};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn digests(source: &Source) -> Vec<(String, Option<Digest>)> {
         other => format!("{other:?}"),
     };
     let file = |entry: Entry| match entry.kind {
-        Kind::File { .. } => Some((name(&entry.place), entry.more.and_then(|more| more.digest))),
+        EntryContent::File { .. } => Some((name(&entry.place), entry.more.and_then(|more| more.digest))),
         _ => None,
     };
     let mut files: Vec<_> = offers(source).into_iter().filter_map(file).collect();
@@ -96,23 +96,24 @@ fn a_file_that_is_not_what_it_was_has_none() {
     let source = telling(&[path.parent().unwrap().to_owned()], |_| ());
     let dir = crate::fs::Dir::open_root(path.parent().unwrap()).unwrap();
     let name = haul_proto::path::Name::new(b"file").unwrap();
-    let (_, look) = dir.open_file(&name, crate::fs::Links::Itself).unwrap();
-    let place = super::super::item::Place { parent: dir, name, links: crate::fs::Links::Itself, is_operand: false };
-    let item = Item::new(Arc::from(&b"tree"[..]), place, look.size, look.meta.modified);
-    let mut digester = Digester::default();
+    let (_, look) = dir.open_file(&name, crate::fs::FollowLinks::Itself).unwrap();
+    let place =
+        super::super::item::SourcePath { parent: dir, name, links: crate::fs::FollowLinks::Itself, is_operand: false };
+    let item = SourceEntry::new(Arc::from(&b"tree"[..]), place, look.size, look.meta.modified);
+    let mut digester = WalkDigester::default();
     assert_eq!(digester.digest(&source, &item), Some(blake3_of(&path)));
     for text in ["longer than before", ""] {
         std::fs::write(&path, text).unwrap();
         assert_eq!(digester.digest(&source, &item), None);
     }
     // While it is read, it becomes shorter, or gets another time.
-    let reader = &mut Reader::new(1 << 16, 1);
+    let reader = &mut FrameReader::new(1 << 16, 1);
     for change in [|file: &File| file.set_len(1 << 18), |file: &File| file.set_modified(std::time::SystemTime::now())] {
         std::fs::write(&path, vec![7; 1 << 20]).unwrap();
         let item = found(&item);
         let opened = item.open_as_offered().unwrap();
         change(&File::options().write(true).open(&path).unwrap()).unwrap();
-        assert_eq!(read(&source, &item, opened, reader), Err(Trouble::Changed));
+        assert_eq!(read(&source, &item, opened, reader), Err(SourceFileError::Changed));
     }
     // The reader is as good as new after that.
     let item = found(&item);
@@ -121,10 +122,10 @@ fn a_file_that_is_not_what_it_was_has_none() {
 }
 
 /// The same file, as it is now.
-fn found(item: &Item) -> Item {
+fn found(item: &SourceEntry) -> SourceEntry {
     let place = item.place.clone().unwrap();
     let (_, look) = place.parent.open_file(&place.name, place.links).unwrap();
-    Item::new(Arc::clone(&item.operand), place, look.size, look.meta.modified)
+    SourceEntry::new(Arc::clone(&item.operand), place, look.size, look.meta.modified)
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What a flow is read from, and what was read of it and is not known to be written at the target. Its frames are read
 //! one after the other, by whichever stream has the right to; everything after that is done by many at a time.
 
+use haul_proto::entry::Timestamp;
 use haul_proto::integrity::FrameLen;
-use haul_proto::manifest::Stamp;
 use rustix::fs::{FileType, fstat, tell};
 use rustix::pipe::fcntl_setpipe_size;
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::item::{Item, Trouble};
-use crate::fs::Look;
-use crate::io::program::Program;
+use super::item::{SourceEntry, SourceFileError};
+use crate::fs::FileStat;
+use crate::io::program::PipeProgram;
 use crate::io::storage::PIPE_BYTES;
 use crate::io::storage::calls::{read_at, read_on};
 use crate::sys::sync::lock;
@@ -23,18 +23,18 @@ use crate::sys::sync::lock;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A pipe out of which bytes come, and the program that says them, if it is one of haul's own.
-pub struct Spring {
+pub struct FlowPipe {
     fd: OwnedFd,
-    program: Option<Program>,
+    program: Option<PipeProgram>,
     /// Where it begins in a file, which can be read again.
     begins: Option<u64>,
     /// It is a file, and has ended when it has not grown for so long.
     quiet: Option<Duration>,
 }
 
-impl Spring {
+impl FlowPipe {
     /// What was opened to be read.
-    pub fn new(fd: OwnedFd, program: Option<Program>) -> Self {
+    pub fn new(fd: OwnedFd, program: Option<PipeProgram>) -> Self {
         // It is no pipe, or has all that this user may have.
         let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
         let is_file = fstat(&fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
@@ -53,21 +53,21 @@ impl Spring {
     }
 
     /// Fills `room` as far as there is anything to come.
-    fn read(&self, room: &mut [u8], goes_on: &impl Fn() -> bool) -> Result<usize, Trouble> {
+    fn read(&self, room: &mut [u8], goes_on: &impl Fn() -> bool) -> Result<usize, SourceFileError> {
         let mut len = read_on(&self.fd, room, goes_on)?;
         let Some(quiet) = self.quiet else { return Ok(len) };
         let mut since = Instant::now();
         while len < room.len() && since.elapsed() < quiet {
             if !goes_on() {
-                return Err(Trouble::Failed("the job was stopped".into()));
+                return Err(SourceFileError::Failed("the job was stopped".into()));
             }
             thread::sleep(LOOK_EVERY.min(quiet));
             let more = read_on(&self.fd, &mut room[len..], goes_on)?;
             len += more;
             if more > 0 {
                 since = Instant::now();
-            } else if Look::at_fd(&self.fd)?.size < tell(&self.fd).map_err(io::Error::from)? {
-                return Err(Trouble::Failed("it became shorter while it was followed".into()));
+            } else if FileStat::at_fd(&self.fd)?.size < tell(&self.fd).map_err(io::Error::from)? {
+                return Err(SourceFileError::Failed("it became shorter while it was followed".into()));
             }
         }
         Ok(len)
@@ -75,23 +75,23 @@ impl Spring {
 }
 
 /// Where a flow comes from.
-pub struct Feed {
+pub struct FlowFeed {
     /// A pipe; `None` for a file, whose reader knows it.
-    pipe: Option<Arc<Spring>>,
+    pipe: Option<Arc<FlowPipe>>,
     /// A byte that was read to know whether there is any behind the first frame.
     peeked: Mutex<Option<u8>>,
-    kept: Mutex<Kept>,
+    kept: Mutex<ResendBuffer>,
 }
 
 /// Frames that may have to be sent again.
 #[derive(Default)]
-struct Kept {
-    frames: BTreeMap<u64, KeptFrame>,
+struct ResendBuffer {
+    frames: BTreeMap<u64, ResendFrame>,
     /// Room of those that are not kept any more.
     free: Vec<Vec<u8>>,
 }
 
-impl Kept {
+impl ResendBuffer {
     /// Forgets the frames before `written`. Room for another one: what was used last, which is in the CPU's cache.
     fn room(&mut self, written: u64) -> Vec<u8> {
         let rest = self.frames.split_off(&written);
@@ -101,7 +101,7 @@ impl Kept {
     }
 }
 
-struct KeptFrame {
+struct ResendFrame {
     /// Nothing where it can be read again.
     bytes: Vec<u8>,
     len: usize,
@@ -109,16 +109,16 @@ struct KeptFrame {
 }
 
 /// What came of reading a frame.
-pub struct Portion {
+pub struct FlowRead {
     /// Bytes: none where the flow ended right behind the frame before.
     pub len: usize,
     /// Behind it is nothing: the whole flow's size, and its time.
-    pub end: Option<(u64, Stamp)>,
+    pub end: Option<(u64, Timestamp)>,
 }
 
-impl Feed {
+impl FlowFeed {
     /// A flow that comes out of a pipe.
-    pub fn of_pipe(pipe: Arc<Spring>) -> Self {
+    pub fn of_pipe(pipe: Arc<FlowPipe>) -> Self {
         Self { pipe: Some(pipe), ..Self::of_file() }
     }
 
@@ -130,12 +130,12 @@ impl Feed {
     /// Reads frame `index`. Waits as long as a pipe makes it wait, and the job goes on.
     pub fn read(
         &self,
-        item: &Item,
+        item: &SourceEntry,
         frame: FrameLen,
         index: u64,
         room: &mut [u8],
         goes_on: impl Fn() -> bool,
-    ) -> Result<Portion, Trouble> {
+    ) -> Result<FlowRead, SourceFileError> {
         match &self.pipe {
             Some(pipe) => self.read_pipe(pipe, frame, index, &mut room[..frame.bytes()], &goes_on),
             None => read_file(item, frame, index, room),
@@ -144,12 +144,12 @@ impl Feed {
 
     fn read_pipe(
         &self,
-        pipe: &Spring,
+        pipe: &FlowPipe,
         frame: FrameLen,
         index: u64,
         room: &mut [u8],
         goes_on: &impl Fn() -> bool,
-    ) -> Result<Portion, Trouble> {
+    ) -> Result<FlowRead, SourceFileError> {
         let mut peeked = lock(&self.peeked);
         let mut len = 0;
         if let Some(byte) = peeked.take() {
@@ -166,10 +166,10 @@ impl Feed {
         }
         if let Some(program) = pipe.program.as_ref().filter(|_| has_ended) {
             // What it has said is all only if it says so.
-            program.finish(goes_on).map_err(Trouble::Failed)?;
+            program.finish(goes_on).map_err(SourceFileError::Failed)?;
         }
         let size = index.saturating_mul(frame.get().into()).saturating_add(len as u64);
-        Ok(Portion { len, end: has_ended.then(|| (size, now())) })
+        Ok(FlowRead { len, end: has_ended.then(|| (size, now())) })
     }
 
     /// Whether what was read is gone from where it was read.
@@ -184,21 +184,22 @@ impl Feed {
         if self.is_read_once() {
             bytes.extend_from_slice(payload);
         }
-        lock(&self.kept).frames.insert(index, KeptFrame { bytes, len: payload.len(), is_only });
+        lock(&self.kept).frames.insert(index, ResendFrame { bytes, len: payload.len(), is_only });
     }
 
     /// A frame that was kept, into `room`: its length, and whether it is the only one. `None` where it is not kept. What
     /// is another one by now is found out at the end: the whole flow's digest is of what was read first.
     pub fn kept(
         &self,
-        item: &Item,
+        item: &SourceEntry,
         frame: FrameLen,
         index: u64,
         room: &mut [u8],
-    ) -> Result<Option<(usize, bool)>, Trouble> {
+    ) -> Result<Option<(usize, bool)>, SourceFileError> {
         let kept = lock(&self.kept);
-        let Some(&KeptFrame { ref bytes, len, is_only }) = kept.frames.get(&index) else { return Ok(None) };
-        let room = room.get_mut(..len).ok_or_else(|| Trouble::Failed("a frame is longer than a frame".into()))?;
+        let Some(&ResendFrame { ref bytes, len, is_only }) = kept.frames.get(&index) else { return Ok(None) };
+        let room =
+            room.get_mut(..len).ok_or_else(|| SourceFileError::Failed("a frame is longer than a frame".into()))?;
         if self.is_read_once() {
             room.copy_from_slice(bytes);
         } else {
@@ -209,7 +210,7 @@ impl Feed {
                 None => read_at(&**item.open_shared()?.fd(), room, offset)?,
             };
             if len < room.len() {
-                return Err(Trouble::Changed);
+                return Err(SourceFileError::Changed);
             }
         }
         Ok(Some((len, is_only)))
@@ -217,24 +218,24 @@ impl Feed {
 }
 
 /// The file has to be what it was when it was offered, when all of it was read.
-fn read_file(item: &Item, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<Portion, Trouble> {
+fn read_file(item: &SourceEntry, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<FlowRead, SourceFileError> {
     let file = item.open_shared()?;
-    let len = frame.frame_len(item.size, index).ok_or(Trouble::Changed)?;
+    let len = frame.frame_len(item.size, index).ok_or(SourceFileError::Changed)?;
     let offset = index.saturating_mul(frame.get().into());
     if read_at(&**file.fd(), &mut room[..len], offset)? < len {
-        return Err(Trouble::Changed);
+        return Err(SourceFileError::Changed);
     }
     let is_last = index + 1 == frame.frames(item.size);
     if is_last && item.look(file.fd())? != (item.size, item.modified) {
-        return Err(Trouble::Changed);
+        return Err(SourceFileError::Changed);
     }
-    Ok(Portion { len, end: is_last.then_some((item.size, item.modified)) })
+    Ok(FlowRead { len, end: is_last.then_some((item.size, item.modified)) })
 }
 
 /// A flow has the time of its end.
-fn now() -> Stamp {
+fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Stamp { seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanoseconds: since.subsec_nanos() }
+    Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanoseconds: since.subsec_nanos() }
 }
 
 #[cfg(test)]

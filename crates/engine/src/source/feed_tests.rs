@@ -10,14 +10,14 @@ const F: usize = 256 << 10;
 /// Reads a pipe to which `bytes` are written in pieces, to its end: what came, frame by frame, and its size.
 fn frames_of(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, u64) {
     let (reading, writing) = rustix::pipe::pipe().unwrap();
-    let spring = Arc::new(Spring::new(reading, None));
-    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(Arc::default(), spring));
+    let spring = Arc::new(FlowPipe::new(reading, None));
+    let (feed, item) = (FlowFeed::of_pipe(Arc::clone(&spring)), SourceEntry::pipe(Arc::default(), spring));
     let frame = FrameLen::new(256 << 10).unwrap();
     let (mut frames, mut room) = (Vec::new(), vec![0; F]);
     thread::scope(|scope| {
         scope.spawn(move || bytes.chunks(piece).for_each(|piece| write_on(&writing, piece).unwrap()));
         loop {
-            let Portion { len, end } = feed.read(&item, frame, frames.len() as u64, &mut room, || true).unwrap();
+            let FlowRead { len, end } = feed.read(&item, frame, frames.len() as u64, &mut room, || true).unwrap();
             if len > 0 {
                 frames.push(room[..len].to_vec());
             }
@@ -43,8 +43,8 @@ fn every_frame_but_the_last_is_full_and_the_end_is_seen_with_it_where_it_is_shor
 #[test]
 fn what_is_kept_comes_back_until_it_is_written() {
     let (reading, _writing) = rustix::pipe::pipe().unwrap();
-    let spring = Arc::new(Spring::new(reading, None));
-    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(Arc::default(), spring));
+    let spring = Arc::new(FlowPipe::new(reading, None));
+    let (feed, item) = (FlowFeed::of_pipe(Arc::clone(&spring)), SourceEntry::pipe(Arc::default(), spring));
     let frame = FrameLen::new(256 << 10).unwrap();
     let kept = |index, room: &mut [u8]| feed.kept(&item, frame, index, room).ok();
     for index in 0..5 {
@@ -63,12 +63,12 @@ fn what_a_file_gave_is_read_again_and_not_kept() {
     file.write_all(&[&b"before"[..], &bytes].concat()).unwrap();
     file.seek(SeekFrom::Start(6)).unwrap();
     let (kept_bytes, handle) = (file.try_clone().unwrap(), OwnedFd::from(file));
-    let spring = Arc::new(Spring::new(handle, None));
-    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(Arc::default(), spring));
+    let spring = Arc::new(FlowPipe::new(handle, None));
+    let (feed, item) = (FlowFeed::of_pipe(Arc::clone(&spring)), SourceEntry::pipe(Arc::default(), spring));
     let frame = FrameLen::new(256 << 10).unwrap();
     let mut room = vec![0; F];
     for index in 0..2 {
-        let Portion { len, .. } = feed.read(&item, frame, index, &mut room, || true).unwrap();
+        let FlowRead { len, .. } = feed.read(&item, frame, index, &mut room, || true).unwrap();
         feed.keep(index, &room[..len], false, 0);
     }
     assert!(lock(&feed.kept).frames.values().all(|frame| frame.bytes.is_empty()));
@@ -78,14 +78,14 @@ fn what_a_file_gave_is_read_again_and_not_kept() {
     assert_eq!(feed.kept(&item, frame, 0, &mut room).ok(), Some(Some((F, false))));
     assert!(room == bytes[..F], "from where it was begun, and where it stood is no matter");
     kept_bytes.set_len(9).unwrap();
-    assert!(matches!(feed.kept(&item, frame, 1, &mut room), Err(Trouble::Changed)));
+    assert!(matches!(feed.kept(&item, frame, 1, &mut room), Err(SourceFileError::Changed)));
 }
 
 #[test]
 fn a_pipe_that_says_nothing_is_not_waited_for_when_nobody_wants_it() {
     let (reading, _writing) = rustix::pipe::pipe().unwrap();
-    let spring = Arc::new(Spring::new(reading, None));
-    let (feed, item) = (Feed::of_pipe(Arc::clone(&spring)), Item::pipe(Arc::default(), spring));
+    let spring = Arc::new(FlowPipe::new(reading, None));
+    let (feed, item) = (FlowFeed::of_pipe(Arc::clone(&spring)), SourceEntry::pipe(Arc::default(), spring));
     let frame = FrameLen::new(256 << 10).unwrap();
     assert!(feed.read(&item, frame, 0, &mut vec![0; F], || false).is_err());
 }

@@ -4,17 +4,17 @@
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_check;
 use haul_proto::journal::check_value;
-use haul_proto::plan::FlowFrame;
 use haul_proto::ranges::RangeSet;
-use haul_proto::wire::frame::{DataFrame, Trailer};
-use haul_proto::wire::load::Stage;
+use haul_proto::scheduler::FlowFrame;
+use haul_proto::wire::frame::{DataFrame, RecordTrailer};
+use haul_proto::wire::resource_metrics::Stage;
 use std::sync::atomic::Ordering;
 
 use super::Source;
-use super::feed::Portion;
-use super::item::{Item, Trouble};
-use crate::io::frame_buffer::Record;
-use crate::io::storage::read::Reader;
+use super::feed::FlowRead;
+use super::item::{SourceEntry, SourceFileError};
+use crate::io::frame_buffer::FrameBuffer;
+use crate::io::storage::read::FrameReader;
 use crate::metrics::reporter::add;
 use crate::metrics::stage_timer::during;
 use crate::net::stream::StreamError;
@@ -23,8 +23,8 @@ use crate::net::stream::frame_sink::FrameSink;
 /// Reads and sends the next frame of a flow.
 pub(super) fn send_next(
     source: &Source,
-    next: &FlowFrame<Item>,
-    reader: &mut Reader,
+    next: &FlowFrame<SourceEntry>,
+    reader: &mut FrameReader,
     outlet: &mut impl FrameSink,
 ) -> Result<(), StreamError> {
     source.audit_begin(&next.handle)?;
@@ -34,7 +34,7 @@ pub(super) fn send_next(
     let mut record = reader.buffer();
     let feed = next.handle.feed();
     let stage = if next.handle.is_pipe() { Stage::ReadPipe } else { Stage::Read };
-    let Portion { len, end } = match during(stage, || {
+    let FlowRead { len, end } = match during(stage, || {
         feed.read(&next.handle, frame, next.index, record.room_mut(), || source.wants(next.entry))
     }) {
         Ok(portion) => portion,
@@ -67,8 +67,8 @@ pub(super) fn send_next(
 /// Sends a frame of a flow again, if it is still needed.
 pub(super) fn send_kept(
     source: &Source,
-    kept: &FlowFrame<Item>,
-    reader: &mut Reader,
+    kept: &FlowFrame<SourceEntry>,
+    reader: &mut FrameReader,
     outlet: &mut impl FrameSink,
 ) -> Result<(), StreamError> {
     let mut record = reader.buffer();
@@ -87,12 +87,12 @@ pub(super) fn send_kept(
 
 fn put(
     source: &Source,
-    of: &FlowFrame<Item>,
-    record: Record,
+    of: &FlowFrame<SourceEntry>,
+    record: FrameBuffer,
     is_only: bool,
     outlet: &mut impl FrameSink,
     is_first_time: bool,
-) -> Result<Record, StreamError> {
+) -> Result<FrameBuffer, StreamError> {
     let settings = &source.request.settings;
     let check = frame_check(record.payload());
     let value = match settings.blake3 {
@@ -103,7 +103,7 @@ fn put(
         source.frames_read(of.entry, &of.handle, &[(of.index, value)], &RangeSet::new());
     }
     let offset = of.index * u64::from(settings.frame.get());
-    let trailer = Trailer::Data(DataFrame { job: settings.number, entry: of.entry, offset, check, value });
+    let trailer = RecordTrailer::Data(DataFrame { job: settings.number, entry: of.entry, offset, check, value });
     outlet.put(record, &trailer, &source.pace)
 }
 
@@ -118,9 +118,9 @@ impl Source {
     /// nobody needs the flow any more.
     fn flow_read(
         &self,
-        next: &FlowFrame<Item>,
+        next: &FlowFrame<SourceEntry>,
         len: usize,
-        end: Option<(u64, haul_proto::manifest::Stamp)>,
+        end: Option<(u64, haul_proto::entry::Timestamp)>,
     ) -> Option<u64> {
         if next.handle.is_pipe() {
             // What it has to give is only known when it has ended.
@@ -137,11 +137,11 @@ impl Source {
     }
 
     /// Some of it may be where it cannot be taken back: it is not begun anew.
-    fn fail_flow(&self, next: &FlowFrame<Item>, trouble: Trouble) {
+    fn fail_flow(&self, next: &FlowFrame<SourceEntry>, trouble: SourceFileError) {
         let reason = match trouble {
-            Trouble::Changed => super::CHANGED.to_owned(),
-            Trouble::Failed(reason) => reason,
+            SourceFileError::Changed => super::CHANGED.to_owned(),
+            SourceFileError::Failed(reason) => reason,
         };
-        self.fail(next.entry, &next.handle, Trouble::Failed(reason));
+        self.fail(next.entry, &next.handle, SourceFileError::Failed(reason));
     }
 }

@@ -1,6 +1,6 @@
 //! What the source knows a file by, from its offer until it is settled.
 
-use haul_proto::manifest::Stamp;
+use haul_proto::entry::Timestamp;
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 use std::io;
@@ -9,32 +9,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::feed::{Feed, Spring};
-use super::removal::Removable;
-use crate::fs::{Dir, Links, Look};
-use crate::io::checksum::Sum;
-use crate::io::storage::Access;
-use crate::io::storage::file::Opened;
+use super::feed::{FlowFeed, FlowPipe};
+use super::removal::RemovableFile;
+use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::io::checksum::FileChecksum;
+use crate::io::storage::FileAccess;
+use crate::io::storage::file::OpenedFile;
 use crate::job::display_path::below;
 use crate::job::null;
 use crate::sys::describe::describe;
 
 /// An entry that was offered.
-pub struct Item {
+pub struct SourceEntry {
     /// Path of the operand that it belongs to, as it was typed.
     pub operand: Arc<[u8]>,
     /// Where it stands, for what is not a directory.
-    pub place: Option<Place>,
+    pub place: Option<SourcePath>,
     /// Bytes when it was offered.
     pub size: u64,
     /// Time of last modification when it was offered.
-    pub modified: Stamp,
+    pub modified: Timestamp,
     /// What it needs to be removed, where it is once it is proven at the target.
-    pub removable: Option<Removable>,
+    pub removable: Option<RemovableFile>,
     /// A large file, opened by the first stream that reads it, closed when it is settled.
-    opened: OnceLock<Result<Arc<Opened>, Trouble>>,
+    opened: OnceLock<Result<Arc<OpenedFile>, SourceFileError>>,
     /// What is read in order, once that is so.
-    feed: OnceLock<Box<Feed>>,
+    feed: OnceLock<Box<FlowFeed>>,
     is_pipe: bool,
     /// So many zeros, and no file.
     is_null: bool,
@@ -43,21 +43,21 @@ pub struct Item {
     /// The audit log has it that contents of it leave.
     is_audited: AtomicBool,
     /// Its digest, where one is computed here.
-    pub(super) sum: OnceLock<Box<Sum>>,
+    pub(super) sum: OnceLock<Box<FileChecksum>>,
     /// The digest of a small file, once it was told.
     pub(super) told: OnceLock<Vec<u8>>,
 }
 
 /// Why a file cannot be delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum SourceFileError {
     /// It is not what it was when it was offered or begun.
     Changed,
     /// Anything else, in words.
     Failed(String),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for SourceFileError {
     fn from(error: io::Error) -> Self {
         Self::Failed(describe(&error))
     }
@@ -65,47 +65,47 @@ impl From<io::Error> for Trouble {
 
 /// A name in a directory.
 #[derive(Clone)]
-pub struct Place {
+pub struct SourcePath {
     /// The directory.
     pub parent: Dir,
     /// The name.
     pub name: Name,
     /// Whether the name may be a link that is followed.
-    pub links: Links,
+    pub links: FollowLinks,
     /// Whether it is an operand itself, whose path the user typed.
     pub is_operand: bool,
 }
 
-impl Place {
+impl SourcePath {
     /// The path as the user would name it, below an operand that was typed like this.
     pub fn path(&self, operand: &[u8]) -> Vec<u8> {
         if self.is_operand { operand.to_vec() } else { below(operand, &self.parent.path_of(self.name.as_bytes())) }
     }
 }
 
-impl Item {
+impl SourceEntry {
     /// A directory: nothing of it is read but its listing.
     pub fn directory(operand: Arc<[u8]>) -> Self {
-        Self::at(operand, None, 0, Stamp::default())
+        Self::at(operand, None, 0, Timestamp::default())
     }
 
     /// Zeros: see [`null`].
-    pub fn null(operand: Arc<[u8]>, size: u64, modified: Stamp) -> Self {
+    pub fn null(operand: Arc<[u8]>, size: u64, modified: Timestamp) -> Self {
         Self { is_null: true, ..Self::at(operand, None, size, modified) }
     }
 
     /// Anything else.
-    pub fn new(operand: Arc<[u8]>, place: Place, size: u64, modified: Stamp) -> Self {
+    pub fn new(operand: Arc<[u8]>, place: SourcePath, size: u64, modified: Timestamp) -> Self {
         Self::at(operand, Some(place), size, modified)
     }
 
     /// What comes out of a pipe.
-    pub fn pipe(operand: Arc<[u8]>, pipe: Arc<Spring>) -> Self {
-        let feed = OnceLock::from(Box::new(Feed::of_pipe(pipe)));
-        Self { feed, is_pipe: true, ..Self::at(operand, None, 0, Stamp::default()) }
+    pub fn pipe(operand: Arc<[u8]>, pipe: Arc<FlowPipe>) -> Self {
+        let feed = OnceLock::from(Box::new(FlowFeed::of_pipe(pipe)));
+        Self { feed, is_pipe: true, ..Self::at(operand, None, 0, Timestamp::default()) }
     }
 
-    fn at(operand: Arc<[u8]>, place: Option<Place>, size: u64, modified: Stamp) -> Self {
+    fn at(operand: Arc<[u8]>, place: Option<SourcePath>, size: u64, modified: Timestamp) -> Self {
         let (opened, feed) = (OnceLock::new(), OnceLock::new());
         Self {
             operand,
@@ -126,17 +126,17 @@ impl Item {
 
     /// The file as it is now, to be offered anew after it has changed. `None` if it was already: what goes on changing
     /// is not waited for.
-    pub fn again(&self) -> Result<Option<(Self, Look)>, Trouble> {
+    pub fn again(&self) -> Result<Option<(Self, FileStat)>, SourceFileError> {
         if self.is_again {
             return Ok(None);
         }
         let Some(place) = &self.place else { return Ok(None) };
         let file = self.open()?;
-        let look = Look::at_fd(&file)?;
+        let look = FileStat::at_fd(&file)?;
         let look = match under_way(&look) {
             Some(rest) => {
                 std::thread::sleep(rest);
-                Look::at_fd(&file)?
+                FileStat::at_fd(&file)?
             }
             None => look,
         };
@@ -149,8 +149,8 @@ impl Item {
     }
 
     /// Where it is read from in order.
-    pub fn feed(&self) -> &Feed {
-        self.feed.get_or_init(|| Box::new(Feed::of_file()))
+    pub fn feed(&self) -> &FlowFeed {
+        self.feed.get_or_init(|| Box::new(FlowFeed::of_file()))
     }
 
     /// Whether this is the first call.
@@ -178,11 +178,11 @@ impl Item {
     }
 
     /// Looks at the open file: its size and time. What is no regular file (any more) is an error; zeros never change.
-    pub fn look(&self, file: &OwnedFd) -> io::Result<(u64, Stamp)> {
+    pub fn look(&self, file: &OwnedFd) -> io::Result<(u64, Timestamp)> {
         if self.is_null {
             return Ok((self.size, self.modified));
         }
-        let look = Look::at_fd(file)?;
+        let look = FileStat::at_fd(file)?;
         match look.kind {
             FileType::RegularFile => Ok((look.size, look.meta.modified)),
             _ => Err(io::Error::other(NO_FILE)),
@@ -191,19 +191,19 @@ impl Item {
 
     /// The file, open once for all streams; the error is the same for all, too. A file that is not
     /// as it was offered is an error.
-    pub fn open_shared(&self) -> Result<Arc<Opened>, Trouble> {
+    pub fn open_shared(&self) -> Result<Arc<OpenedFile>, SourceFileError> {
         self.opened.get_or_init(|| self.open_as_offered()).clone()
     }
 
     /// The file, open for whoever asks, and no longer than that. A file that is not as it was offered is an error.
-    pub fn open_as_offered(&self) -> Result<Arc<Opened>, Trouble> {
+    pub fn open_as_offered(&self) -> Result<Arc<OpenedFile>, SourceFileError> {
         let file = self.open()?;
         if self.look(&file)? != (self.size, self.modified) {
-            return Err(Trouble::Changed);
+            return Err(SourceFileError::Changed);
         }
         // Only advice: what it does not do, it does not break.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
-        Ok(Arc::new(Opened::new(file, Access::Read)?))
+        Ok(Arc::new(OpenedFile::new(file, FileAccess::Read)?))
     }
 
     /// The path as the user would name it.
@@ -219,8 +219,8 @@ const LONG_WRITE_MIN: u64 = 256 << 10;
 
 /// How long to wait until a call that gave the file its time has also written all that it was given: the system says the time
 /// of its beginning, and what is read meanwhile would be half old and half new, without a sign of it.
-fn under_way(look: &Look) -> Option<Duration> {
-    let Stamp { seconds, nanoseconds } = look.meta.modified;
+fn under_way(look: &FileStat) -> Option<Duration> {
+    let Timestamp { seconds, nanoseconds } = look.meta.modified;
     let modified = UNIX_EPOCH + Duration::new(u64::try_from(seconds).ok()?, nanoseconds);
     let rest = ONE_WRITE.checked_sub(modified.elapsed().ok()?)?;
     (look.size >= LONG_WRITE_MIN).then_some(rest)

@@ -2,13 +2,13 @@
 //! has to know which names are not offered and not gone.
 
 use haul_proto::ids::EntryId;
+use haul_proto::limits::LEFT_OUT_NAMES_MAX;
 use haul_proto::path::{Name, escape};
-use haul_proto::wire::limits::LEFT_OUT_NAMES_MAX;
 use haul_proto::wire::report::WorkerMessage;
 use std::sync::MutexGuard;
 
 use super::{Source, State};
-use crate::fs::{Found, Patterns};
+use crate::fs::{PatternFile, WalkEntry};
 use crate::metrics::reporter::Reporter;
 
 /// Most messages for the target that wait to be sent when another one about what is left out is added: of entries, the
@@ -17,9 +17,9 @@ const OUTBOX_MAX: usize = 1024;
 
 /// Names in one directory that are left out, and that the target was not told yet.
 #[derive(Default)]
-pub(super) struct Untold(Vec<Name>);
+pub(super) struct UnreportedExclusions(Vec<Name>);
 
-impl Untold {
+impl UnreportedExclusions {
     /// One more; whether it is time to tell them.
     pub fn add(&mut self, name: Name) -> bool {
         self.0.push(name);
@@ -39,7 +39,7 @@ impl Untold {
 }
 
 /// Tells the target of a file with patterns. `None` when the job was stopped.
-pub(super) fn tell_patterns(source: &Source, directory: EntryId, (file, text): Patterns) -> Option<()> {
+pub(super) fn tell_patterns(source: &Source, directory: EntryId, (file, text): PatternFile) -> Option<()> {
     wait_for_outbox(source)?.machine.tell_patterns(directory, file, text);
     source.outbox.notify_all();
     Some(())
@@ -57,11 +57,14 @@ fn wait_for_outbox(source: &Source) -> Option<MutexGuard<'_, State>> {
 }
 
 /// Of what was found below an operand: whether there are files and links, and filters leave out all of them.
-pub(super) fn judge(is_all: &mut Option<bool>, found: &Found) {
+pub(super) fn judge(is_all: &mut Option<bool>, found: &WalkEntry) {
     match found {
-        Found::Filtered { .. } => *is_all = is_all.or(Some(true)),
-        Found::File { .. } | Found::Symlink { .. } | Found::Node { .. } => *is_all = Some(false),
-        Found::EnterDir { .. } | Found::LeaveDir { .. } | Found::LeftOut { .. } | Found::Failed { .. } => {}
+        WalkEntry::Filtered { .. } => *is_all = is_all.or(Some(true)),
+        WalkEntry::File { .. } | WalkEntry::Symlink { .. } | WalkEntry::Node { .. } => *is_all = Some(false),
+        WalkEntry::EnterDir { .. }
+        | WalkEntry::LeaveDir { .. }
+        | WalkEntry::LeftOut { .. }
+        | WalkEntry::Failed { .. } => {}
     }
 }
 

@@ -1,14 +1,14 @@
 //! Files with several names, as the walk meets them: the first name stands for the file, the others are offered as names
 //! of it. A file is remembered until all its names were met.
 
+use haul_proto::hard_links::{LinkDirectoryName, LinkedBytes};
 use haul_proto::ids::EntryId;
-use haul_proto::linked::{DirectoryName, LinkedBytes};
 use haul_proto::path::Name;
 use haul_proto::wire::report::WorkerMessage;
 use std::collections::HashMap;
 
-use super::removal::Proof;
-use crate::fs::{Identity, Look};
+use super::removal::VerifiedFlag;
+use crate::fs::{FileIdentity, FileStat};
 use crate::metrics::reporter::Reporter;
 
 /// Said once, where there are more such files than can be remembered.
@@ -16,39 +16,39 @@ const TOO_MANY: &str = "there are more files with several names than can be reme
 
 /// Files of which more names may come.
 #[derive(Default)]
-pub struct Linked {
-    files: HashMap<Identity, First>,
+pub struct LinkedFiles {
+    files: HashMap<FileIdentity, FirstLinkName>,
     bytes: LinkedBytes<()>,
     has_told: bool,
 }
 
-struct First {
+struct FirstLinkName {
     entry: EntryId,
-    counted: Counted,
+    counted: LinkCharge,
     /// What its other names need to be removed.
-    proof: Option<Proof>,
+    proof: Option<VerifiedFlag>,
     /// Names that were not met yet.
     left: u64,
 }
 
 /// A file that counts of the limit.
-pub struct Counted {
+pub struct LinkCharge {
     parent: EntryId,
     name_len: usize,
 }
 
-impl Linked {
+impl LinkedFiles {
     /// Counts one more file; `None` where it exceeds the limit, which is told once. `directories` begins with `parent`.
     pub fn count(
         &mut self,
         parent: EntryId,
         name: &Name,
-        directories: impl Iterator<Item = DirectoryName>,
+        directories: impl Iterator<Item = LinkDirectoryName>,
         reporter: &Reporter,
-    ) -> Option<Counted> {
+    ) -> Option<LinkCharge> {
         let name_len = name.as_bytes().len();
         if self.bytes.add(name_len, directories) {
-            return Some(Counted { parent, name_len });
+            return Some(LinkCharge { parent, name_len });
         }
         if !std::mem::replace(&mut self.has_told, true) {
             reporter.send(&WorkerMessage::Notice { text: TOO_MANY.into() });
@@ -57,17 +57,17 @@ impl Linked {
     }
 
     /// A file was offered.
-    pub fn add(&mut self, look: &Look, entry: EntryId, counted: Counted, proof: Option<Proof>) {
-        self.files.insert(look.identity, First { entry, counted, proof, left: look.names.saturating_sub(1) });
+    pub fn add(&mut self, look: &FileStat, entry: EntryId, counted: LinkCharge, proof: Option<VerifiedFlag>) {
+        self.files.insert(look.identity, FirstLinkName { entry, counted, proof, left: look.names.saturating_sub(1) });
     }
 
     /// What a file was offered as under another name, and the proof of it.
-    pub fn take(&mut self, look: &Look) -> Option<(EntryId, Option<Proof>)> {
+    pub fn take(&mut self, look: &FileStat) -> Option<(EntryId, Option<VerifiedFlag>)> {
         let first = self.files.get_mut(&look.identity)?;
         let taken = (first.entry, first.proof.clone());
         first.left = first.left.saturating_sub(1);
         if first.left == 0
-            && let Some(First { counted, .. }) = self.files.remove(&look.identity)
+            && let Some(FirstLinkName { counted, .. }) = self.files.remove(&look.identity)
         {
             self.bytes.remove(counted.name_len, counted.parent);
         }
@@ -79,10 +79,10 @@ impl Linked {
 mod tests {
     use super::*;
     use crate::fs::testing::{name, write_file};
-    use crate::fs::{Dir, Links};
+    use crate::fs::{Dir, FollowLinks};
     use crate::metrics::control_channel::LinkWriter;
     use crate::sys::sync::lock;
-    use crate::testing::Said;
+    use crate::testing::SentReport;
 
     #[test]
     fn a_file_is_remembered_until_its_last_name() {
@@ -92,13 +92,13 @@ mod tests {
         for other in ["b", "c"] {
             std::fs::hard_link(temp.path().join("a"), temp.path().join(other)).unwrap();
         }
-        let look = Look::at_name(&*dir.fd().unwrap(), &name("a"), Links::Itself).unwrap();
+        let look = FileStat::at_name(&*dir.fd().unwrap(), &name("a"), FollowLinks::Itself).unwrap();
         assert_eq!(look.names, 3);
-        let mut linked = Linked::default();
-        let take = |linked: &mut Linked| linked.take(&look).map(|(entry, _)| entry);
+        let mut linked = LinkedFiles::default();
+        let take = |linked: &mut LinkedFiles| linked.take(&look).map(|(entry, _)| entry);
         assert_eq!(take(&mut linked), None);
         let silent = Reporter::new(LinkWriter::new(std::io::sink()), false);
-        let (file, directory) = (name("a"), DirectoryName { id: EntryId(0), name_len: 0 });
+        let (file, directory) = (name("a"), LinkDirectoryName { id: EntryId(0), name_len: 0 });
         let counted = linked.count(EntryId(0), &file, std::iter::once(directory), &silent).unwrap();
         linked.add(&look, EntryId(7), counted, None);
         assert!(linked.bytes.bytes() > 0);
@@ -111,10 +111,10 @@ mod tests {
 
     #[test]
     fn beyond_the_limit_files_are_not_remembered_and_a_notice_says_so_once() {
-        let said = Said::default();
+        let said = SentReport::default();
         let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
-        let (file, directory) = (name("n".repeat(255)), DirectoryName { id: EntryId(0), name_len: 0 });
-        let mut linked = Linked::default();
+        let (file, directory) = (name("n".repeat(255)), LinkDirectoryName { id: EntryId(0), name_len: 0 });
+        let mut linked = LinkedFiles::default();
         let mut count = || linked.count(EntryId(0), &file, std::iter::once(directory), &reporter);
         while count().is_some() {}
         assert!(count().is_none());

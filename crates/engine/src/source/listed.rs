@@ -1,41 +1,41 @@
 //! The operands of a list, on their way from the link to the walk.
 
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::limits::LISTED_BATCHES_AHEAD;
-use haul_proto::wire::listed::Paths;
+use haul_proto::error::ProtocolError;
+use haul_proto::limits::LISTED_BATCHES_AHEAD;
+use haul_proto::wire::list_batch::SourceBatch;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::sys::sync::lock;
 
 /// Batches that were told and not walked yet.
-pub struct Listed {
-    state: Mutex<State>,
+pub struct PendingBatches {
+    state: Mutex<PendingBatchState>,
     more: Condvar,
 }
 
-struct State {
-    batches: VecDeque<Paths>,
+struct PendingBatchState {
+    batches: VecDeque<SourceBatch>,
     /// The number that the next batch begins with; `None` behind the last one.
     next: Option<u32>,
     stopped: bool,
 }
 
-impl Listed {
+impl PendingBatches {
     /// Nothing was told yet.
     pub fn new() -> Self {
-        let state = State { batches: VecDeque::new(), next: Some(0), stopped: false };
+        let state = PendingBatchState { batches: VecDeque::new(), next: Some(0), stopped: false };
         Self { state: Mutex::new(state), more: Condvar::new() }
     }
 
     /// Takes a batch from the controller.
-    pub fn add(&self, batch: Paths) -> Result<(), ProtocolFault> {
+    pub fn add(&self, batch: SourceBatch) -> Result<(), ProtocolError> {
         let mut state = lock(&self.state);
         if state.next != Some(batch.first) || batch.paths.is_empty() && !batch.last {
-            return Err(ProtocolFault::OutOfTurn("a listed operand"));
+            return Err(ProtocolError::OutOfTurn("a listed operand"));
         }
         if state.batches.len() >= LISTED_BATCHES_AHEAD {
-            return Err(ProtocolFault::OverLimit("listed operands"));
+            return Err(ProtocolError::OverLimit("listed operands"));
         }
         let count = u32::try_from(batch.paths.len()).unwrap_or(u32::MAX);
         state.next = (!batch.last).then(|| batch.first.saturating_add(count));
@@ -45,7 +45,7 @@ impl Listed {
     }
 
     /// Waits for the next batch; `None` when the job was stopped.
-    pub fn next(&self) -> Option<Paths> {
+    pub fn next(&self) -> Option<SourceBatch> {
         let mut state = lock(&self.state);
         loop {
             if state.stopped {
@@ -69,14 +69,14 @@ impl Listed {
 mod tests {
     use super::*;
 
-    fn batch(first: u32, count: usize, last: bool) -> Paths {
-        Paths { first, paths: vec![b"x".to_vec(); count], last }
+    fn batch(first: u32, count: usize, last: bool) -> SourceBatch {
+        SourceBatch { first, paths: vec![b"x".to_vec(); count], last }
     }
 
     #[test]
     fn batches_come_in_their_order_until_the_last() {
-        let listed = Listed::new();
-        let out_of_turn = Err(ProtocolFault::OutOfTurn("a listed operand"));
+        let listed = PendingBatches::new();
+        let out_of_turn = Err(ProtocolError::OutOfTurn("a listed operand"));
         assert_eq!(listed.add(batch(1, 1, false)), out_of_turn, "numbers begin at 0");
         assert_eq!(listed.add(batch(0, 0, false)), out_of_turn, "nothing, and not the last");
         assert_eq!((listed.add(batch(0, 2, false)), listed.add(batch(2, 0, true))), (Ok(()), Ok(())));
@@ -88,10 +88,10 @@ mod tests {
 
     #[test]
     fn more_than_may_be_ahead_is_a_fault() {
-        let listed = Listed::new();
+        let listed = PendingBatches::new();
         let most = u32::try_from(LISTED_BATCHES_AHEAD).unwrap();
         (0..most).for_each(|number| listed.add(batch(number, 1, false)).unwrap());
-        assert_eq!(listed.add(batch(most, 1, false)), Err(ProtocolFault::OverLimit("listed operands")));
+        assert_eq!(listed.add(batch(most, 1, false)), Err(ProtocolError::OverLimit("listed operands")));
         listed.next().unwrap();
         assert_eq!(listed.add(batch(most, 1, false)), Ok(()));
     }

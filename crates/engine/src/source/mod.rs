@@ -23,22 +23,22 @@ mod sum;
 #[cfg(test)]
 mod tests;
 
+use haul_proto::entry::{Entry, EntryContent, EntryLocation};
+use haul_proto::entry_extras::EntryExtras;
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, PathId, StreamId};
 use haul_proto::integrity::Digest;
-use haul_proto::manifest::{Entry, Kind, Place};
-use haul_proto::more::More;
 use haul_proto::path::escape;
-use haul_proto::plan::Work;
 use haul_proto::ranges::RangeSet;
-use haul_proto::session::source::Source as Machine;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::kept::Holes;
-use haul_proto::wire::listed::Paths;
-use haul_proto::wire::load::Stage;
+use haul_proto::scheduler::WorkItem;
+use haul_proto::session::source::SourceSession as Machine;
+use haul_proto::wire::list_batch::SourceBatch;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
-use haul_proto::wire::pipe::Pipe;
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::preserve::HolePolicy;
 use haul_proto::wire::report::WorkerMessage;
-use haul_proto::wire::request::{Links, Operand, SourceRequest};
+use haul_proto::wire::request::{SourceRequest, SymlinkMode, TargetOperand};
+use haul_proto::wire::resource_metrics::Stage;
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -46,71 +46,71 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use self::attributes::Flagged;
-use self::item::{Item, Trouble};
-use self::listed::Listed;
-use self::operand::Root;
-use self::owners::Owners;
-use self::removal::Removals;
-use crate::fs::{Filter, Identity, Look};
-use crate::io::storage::policy::Policy;
-use crate::job::account::{Did, What};
+use self::attributes::UnkeptFlags;
+use self::item::{SourceEntry, SourceFileError};
+use self::listed::PendingBatches;
+use self::operand::OperandRoot;
+use self::owners::SourceOwners;
+use self::removal::SourceRemovals;
+use crate::fs::{FileIdentity, FileStat, WalkFilter};
+use crate::io::storage::policy::StoragePolicy;
+use crate::job::account::{WorkDone, WorkKind};
 use crate::metrics::reporter::Reporter;
 use crate::metrics::reporter::add;
 use crate::metrics::stage_timer::during;
-use crate::net::rate_limiter::Pace;
-use crate::net::stream::Stream;
-use crate::net::stream::compress::Compressing;
+use crate::net::rate_limiter::RateLimiter;
+use crate::net::stream::DataStream;
+use crate::net::stream::compress::CompressingStream;
 use crate::policy::HostPolicy;
-use crate::policy::audit::Action;
+use crate::policy::audit::AuditAction;
 use crate::sys::cancel::Cancel;
-use crate::sys::confine::{Bounds, Rights};
-use crate::sys::notify::Signal;
+use crate::sys::confine::{ConfineBounds, ConfineRights};
+use crate::sys::notify::Notify;
 
 pub use self::item::CHANGED;
 pub use self::operand::origin;
 pub use self::send::NO_VALUE;
-use self::send::{Nowhere, ReadFrames};
+use self::send::{NoSink, ReadFrames};
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
 
 /// The source's end of a job.
 pub struct Source {
     request: SourceRequest,
-    roots: Vec<Option<Root>>,
+    roots: Vec<Option<OperandRoot>>,
     /// Where others come from, if they are told while the job runs.
-    listed: Option<Listed>,
+    listed: Option<PendingBatches>,
     /// Where the data lands, if that is on this host: never walked into.
-    landing: OnceLock<Identity>,
+    landing: OnceLock<FileIdentity>,
     state: Mutex<State>,
     /// What the walk leaves out.
-    filter: Option<Filter>,
+    filter: Option<WalkFilter>,
     /// The target has refused a directory, which the walk need not look through.
     has_refused: AtomicBool,
     /// Ends the walk.
     walking: Cancel,
     /// How files are read.
-    policy: Policy,
+    policy: StoragePolicy,
     /// There may be work for streams.
-    work: Signal,
+    work: Notify,
     /// The window may have opened for the walk.
-    window: Signal,
+    window: Notify,
     /// There may be messages for the target.
-    outbox: Signal,
+    outbox: Notify,
     /// There may be files to be removed, or never more.
-    removals: Signal,
+    removals: Notify,
     /// How fast streams may send.
-    pace: Pace,
+    pace: RateLimiter,
     /// What has flags that are not kept.
-    flagged: Flagged,
+    flagged: UnkeptFlags,
     /// Whose names the target is told, if it is.
-    owners: Option<Owners>,
+    owners: Option<SourceOwners>,
     /// Reports to the controller.
     pub reporter: Reporter,
 }
 
 struct State {
-    machine: Machine<Item>,
+    machine: Machine<SourceEntry>,
     stopped: bool,
     /// Streams with these ids get work; all, where that is not said.
     in_use: Option<RangeSet>,
@@ -119,7 +119,7 @@ struct State {
     /// How long a stream rests before it does once more what another has not finished; `None`: for good.
     double_after: Option<Duration>,
     /// Files to be removed.
-    removals: Removals,
+    removals: SourceRemovals,
 }
 
 impl State {
@@ -142,8 +142,8 @@ impl Source {
         policy: &HostPolicy,
     ) -> Self {
         let roots = match request.pipe {
-            Pipe::No => operand::look(&request, &reporter),
-            Pipe::Standard | Pipe::Named | Pipe::Growing(_) => {
+            PipeKind::No => operand::look(&request, &reporter),
+            PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
                 operand::open_pipe(&request, standard_input, policy, &reporter)
             }
         };
@@ -162,18 +162,18 @@ impl Source {
             in_use: None,
             given_up: HashSet::new(),
             double_after: None,
-            removals: Removals::new(),
+            removals: SourceRemovals::new(),
         });
-        let [work, window, outbox, removals] = std::array::from_fn(|_| Signal::default());
-        let pace = Pace::new(request.rate_bytes_per_s);
-        let policy = Policy::new(request.storage);
+        let [work, window, outbox, removals] = std::array::from_fn(|_| Notify::default());
+        let pace = RateLimiter::new(request.rate_bytes_per_s);
+        let policy = StoragePolicy::new(request.storage);
         let walking = Cancel::new();
-        let listed = request.listed.then(Listed::new);
+        let listed = request.listed.then(PendingBatches::new);
         let landing = OnceLock::new();
         // The request was decoded, and so its patterns have no line that is too long.
-        let filter = Filter::new(&request.filters).unwrap_or_else(|error| panic!("{error}"));
-        let flagged = Flagged::default();
-        let owners = request.tell_owners.then(Owners::new);
+        let filter = WalkFilter::new(&request.filters).unwrap_or_else(|error| panic!("{error}"));
+        let flagged = UnkeptFlags::default();
+        let owners = request.tell_owners.then(SourceOwners::new);
         Self {
             request,
             filter,
@@ -196,13 +196,13 @@ impl Source {
     }
 
     /// The operands as the target needs to know them.
-    pub fn operands(&self) -> Vec<Option<Operand>> {
-        self.roots.iter().map(|root| root.as_ref().map(Root::operand)).collect()
+    pub fn operands(&self) -> Vec<Option<TargetOperand>> {
+        self.roots.iter().map(|root| root.as_ref().map(OperandRoot::operand)).collect()
     }
 
     /// Takes operands that come while the job runs.
-    pub fn add_listed(&self, batch: Paths) -> Result<(), ProtocolFault> {
-        self.listed.as_ref().ok_or(ProtocolFault::Unasked("a listed operand"))?.add(batch)
+    pub fn add_listed(&self, batch: SourceBatch) -> Result<(), ProtocolError> {
+        self.listed.as_ref().ok_or(ProtocolError::Unasked("a listed operand"))?.add(batch)
     }
 
     /// Names these operands on this host, over all runs.
@@ -211,22 +211,22 @@ impl Source {
     }
 
     /// What it reads: its operands and what is below them. What it may remove: files there, where that was asked for.
-    pub fn allow(&self, bounds: &mut Bounds) {
+    pub fn allow(&self, bounds: &mut ConfineBounds) {
         self.allow_removal(bounds);
-        if self.request.links == Links::Follow {
+        if self.request.links == SymlinkMode::Follow {
             return bounds.allow_reading_anything("symbolic links are followed wherever they lead, so all can be read");
         }
         match &self.request.base {
             _ if !self.request.listed => {}
             None => bounds.allow_reading_anything("a list may name any file, so all can be read"),
-            Some(base) => operand::allow_base(base, bounds, Rights::ReadTree),
+            Some(base) => operand::allow_base(base, bounds, ConfineRights::ReadTree),
         }
         self.roots.iter().flatten().for_each(|root| root.allow(bounds));
     }
 
     /// Leaves this directory out wherever the walk finds it below an operand. To be called before [`Self::walk`];
     /// only the first one counts.
-    pub fn leave_out(&self, landing: Identity) {
+    pub fn leave_out(&self, landing: FileIdentity) {
         let _ = self.landing.set(landing);
     }
 
@@ -236,19 +236,19 @@ impl Source {
     }
 
     /// `stream` as this source is to use it.
-    pub fn outlet<'s>(&'s self, stream: &'s mut Stream) -> Compressing<'s> {
-        Compressing::new(stream, self.request.compression, &self.reporter.tally)
+    pub fn outlet<'s>(&'s self, stream: &'s mut DataStream) -> CompressingStream<'s> {
+        CompressingStream::new(stream, self.request.compression, &self.reporter.tally)
     }
 
     /// What it has done, for a server's log.
-    pub fn did(&self) -> Did {
+    pub fn did(&self) -> WorkDone {
         let counters = self.reporter.tally.counters();
         let path = self.request.operands.first().map(|path| escape(path)).unwrap_or_default();
         let (what, bytes) = match self.compares() {
-            true => (What::Compared, counters.bytes_found),
-            false => (What::Sent, counters.bytes_carried),
+            true => (WorkKind::Compared, counters.bytes_found),
+            false => (WorkKind::Sent, counters.bytes_carried),
         };
-        Did { what, files: counters.files_found, bytes, failed: counters.failed, path }
+        WorkDone { what, files: counters.files_found, bytes, failed: counters.failed, path }
     }
 
     /// What both ends agreed on.
@@ -257,7 +257,7 @@ impl Source {
     }
 
     /// Takes a message of the target.
-    pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolFault> {
+    pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let message = TargetMessage::decode(bytes, self.request.settings.number)?;
         let mut state = self.lock();
         state.machine.handle(message)?;
@@ -280,15 +280,19 @@ impl Source {
     }
 
     /// A line of the audit log for each of these messages that ends a file. They are not sent before.
-    fn audit_ends(&self, ends: &[(Arc<Item>, u64, Digest)]) {
+    fn audit_ends(&self, ends: &[(Arc<SourceEntry>, u64, Digest)]) {
         for (item, size, digest) in ends {
             // Where that fails, the log ends the job.
-            let _ = self.reporter.audit(Action::Sent, &item.path(), Some(*size), Some(digest), None);
+            let _ = self.reporter.audit(AuditAction::Sent, &item.path(), Some(*size), Some(digest), None);
         }
     }
 
     /// The files that these messages end, where there is an audit log.
-    fn ends_of(&self, machine: &Machine<Item>, messages: &[SourceMessage]) -> Vec<(Arc<Item>, u64, Digest)> {
+    fn ends_of(
+        &self,
+        machine: &Machine<SourceEntry>,
+        messages: &[SourceMessage],
+    ) -> Vec<(Arc<SourceEntry>, u64, Digest)> {
         let end = |message: &SourceMessage| match message {
             SourceMessage::FileEnd { entry, size, digest, .. } if !self.request.compare => {
                 Some((Arc::clone(machine.handle_of(*entry)?), *size, *digest))
@@ -299,12 +303,12 @@ impl Source {
     }
 
     /// Contents of a file begin to leave.
-    fn audit_begin(&self, item: &Item) -> Result<(), StreamError> {
+    fn audit_begin(&self, item: &SourceEntry) -> Result<(), StreamError> {
         if !self.reporter.is_audited() || self.request.compare || !item.begin_audit() {
             return Ok(());
         }
         let size = (!item.is_pipe()).then_some(item.size);
-        Ok(self.reporter.audit(Action::Begun, &item.path(), size, None, None).map_err(io::Error::other)?)
+        Ok(self.reporter.audit(AuditAction::Begun, &item.path(), size, None, None).map_err(io::Error::other)?)
     }
 
     /// Waits for messages for the target; `None` when there will be no more.
@@ -336,7 +340,7 @@ impl Source {
 
     /// Reads what the target has, too, and compares, until everything is settled. `id` is that of no other thread.
     pub fn run_comparison(&self, id: StreamId) -> Result<(), StreamError> {
-        send::run(self, id, &mut Nowhere)
+        send::run(self, id, &mut NoSink)
     }
 
     /// Carries one stream: reads what is needed and hands it to `outlet`, until everything is settled.
@@ -382,7 +386,7 @@ impl Source {
     }
 
     /// A stream is gone, and its thread is at its end. What was on its way is asked for.
-    fn lose_stream(&self, id: StreamId, in_hand: impl Iterator<Item = Work<Item>>) {
+    fn lose_stream(&self, id: StreamId, in_hand: impl Iterator<Item = WorkItem<SourceEntry>>) {
         let mut state = self.lock();
         state.given_up.remove(&id);
         state.machine.lose_stream(id, in_hand);
@@ -431,7 +435,7 @@ impl Source {
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.walking.cancel();
-        self.listed.iter().for_each(Listed::stop);
+        self.listed.iter().for_each(PendingBatches::stop);
         // What is half sent is not waited for.
         self.pace.set(0);
         self.pace.pause(false);
@@ -440,7 +444,7 @@ impl Source {
 
     /// The next work for a stream, at most `frames_max` frames; `None` when everything is settled, or the job was
     /// stopped. An error when the stream was given up.
-    fn wait_for_work(&self, id: StreamId, frames_max: u64) -> Result<Option<Work<Item>>, StreamError> {
+    fn wait_for_work(&self, id: StreamId, frames_max: u64) -> Result<Option<WorkItem<SourceEntry>>, StreamError> {
         let since = Instant::now();
         let mut state = self.lock();
         loop {
@@ -476,13 +480,13 @@ impl Source {
     }
 
     /// The next work for a stream if there is some now.
-    fn work_at_hand(&self, id: StreamId, frames_max: u64) -> Option<Work<Item>> {
+    fn work_at_hand(&self, id: StreamId, frames_max: u64) -> Option<WorkItem<SourceEntry>> {
         let mut state = self.lock();
         let is_over = state.stopped || state.given_up.contains(&id);
         if is_over { None } else { self.take_work(&mut state, id, frames_max) }
     }
 
-    fn take_work(&self, state: &mut State, id: StreamId, frames_max: u64) -> Option<Work<Item>> {
+    fn take_work(&self, state: &mut State, id: StreamId, frames_max: u64) -> Option<WorkItem<SourceEntry>> {
         let was_closed = state.machine.window() == 0;
         let gets_work = state.is_in_use(id) && !self.pace.is_paused();
         let work = if gets_work { state.machine.next_work(frames_max) } else { None };
@@ -494,7 +498,7 @@ impl Source {
     }
 
     /// These frames were read; some were compared and are the `same` at both ends.
-    fn frames_read(&self, entry: EntryId, item: &Item, values: &[(u64, [u8; 32])], same: &RangeSet) {
+    fn frames_read(&self, entry: EntryId, item: &SourceEntry, values: &[(u64, [u8; 32])], same: &RangeSet) {
         let last = self.lock().machine.frames_read(entry, values, same);
         if let Some(digest) = last {
             self.sum_up(entry, item, digest);
@@ -522,13 +526,13 @@ impl Source {
     }
 
     /// A file cannot be delivered as it was offered. One that has changed is offered anew, once.
-    fn fail(&self, entry: EntryId, item: &Item, trouble: Trouble) {
-        let again = if trouble == Trouble::Changed { item.again() } else { Ok(None) };
+    fn fail(&self, entry: EntryId, item: &SourceEntry, trouble: SourceFileError) {
+        let again = if trouble == SourceFileError::Changed { item.again() } else { Ok(None) };
         let reason = match (again, trouble) {
             (Ok(Some((again, look))), _) => return self.offer_again(entry, again, &look),
-            (Ok(None), Trouble::Changed) => CHANGED.to_owned(),
-            (Err(Trouble::Failed(reason)), _) | (_, Trouble::Failed(reason)) => reason,
-            (Err(Trouble::Changed), _) => CHANGED.to_owned(),
+            (Ok(None), SourceFileError::Changed) => CHANGED.to_owned(),
+            (Err(SourceFileError::Failed(reason)), _) | (_, SourceFileError::Failed(reason)) => reason,
+            (Err(SourceFileError::Changed), _) => CHANGED.to_owned(),
         };
         let known = self.lock().machine.fail(entry, &reason);
         if known {
@@ -537,9 +541,9 @@ impl Source {
         self.notify();
     }
 
-    fn offer_again(&self, entry: EntryId, item: Item, look: &Look) {
+    fn offer_again(&self, entry: EntryId, item: SourceEntry, look: &FileStat) {
         let path = item.path();
-        let mut now = self.file_entry(Place::Again(entry), look);
+        let mut now = self.file_entry(EntryLocation::Again(entry), look);
         self.add_attributes(&mut now, &item);
         if self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some() {
             let text = format!("{}: it changed while it was being read: it is begun anew", escape(&path));
@@ -549,15 +553,15 @@ impl Source {
     }
 
     /// A file as it is offered.
-    fn file_entry(&self, place: Place, look: &Look) -> Entry {
+    fn file_entry(&self, place: EntryLocation, look: &FileStat) -> Entry {
         let is_large = look.size > self.request.settings.frame.pack_file_max();
         let data_bytes = match self.request.kept.holes {
-            Holes::Keep => look.may_have_holes().then_some(look.room),
-            Holes::Make => Some(look.size),
-            Holes::Fill => None,
+            HolePolicy::Keep => look.may_have_holes().then_some(look.room),
+            HolePolicy::Make => Some(look.size),
+            HolePolicy::Fill => None,
         };
-        let more = More { data_bytes: data_bytes.filter(|_| is_large), ..More::default() };
-        let (kind, version) = (Kind::File { size: look.size }, is_large.then(|| look.version()));
+        let more = EntryExtras { data_bytes: data_bytes.filter(|_| is_large), ..EntryExtras::default() };
+        let (kind, version) = (EntryContent::File { size: look.size }, is_large.then(|| look.version()));
         Entry { place, kind, meta: look.meta, version, more: (!more.is_empty()).then(|| Box::new(more)) }
     }
 

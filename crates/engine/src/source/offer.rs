@@ -1,35 +1,35 @@
 //! The source's walk: what is found becomes entries, as fast as the window of unsettled entries allows.
 
+use haul_proto::entry::{Entry, EntryContent, EntryLocation as EntryPlace, EntryMetadata, Timestamp};
+use haul_proto::entry_extras::EntryExtras;
+use haul_proto::hard_links::LinkDirectoryName;
 use haul_proto::ids::EntryId;
-use haul_proto::linked::DirectoryName;
-use haul_proto::manifest::{Entry, Kind, Meta, Place as EntryPlace, Stamp};
-use haul_proto::more::More;
 use haul_proto::path::Name;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::digest::Digester;
-use super::feed::Spring;
-use super::item::{Item, Place};
-use super::left_out::{self, Untold};
-use super::linked::{Counted, Linked};
-use super::listed::Listed;
-use super::operand::{Looker, Root, RootKind, operand_links};
-use super::parents::Parents;
-use super::removal::Removable;
+use super::digest::WalkDigester;
+use super::feed::FlowPipe;
+use super::item::{SourceEntry, SourcePath};
+use super::left_out::{self, UnreportedExclusions};
+use super::linked::{LinkCharge, LinkedFiles};
+use super::listed::PendingBatches;
+use super::operand::{OperandKind, OperandOpener, OperandRoot, operand_links};
+use super::parents::OperandParents;
+use super::removal::RemovableFile;
 use super::{Source, State};
-use crate::fs::{Ahead, Dir, Found, Links, Look, Nodes, Patterns, WalkOptions, Walker};
+use crate::fs::{Dir, FileStat, FollowLinks, PatternFile, Prefetcher, SpecialFiles, WalkEntry, WalkOptions, Walker};
 use crate::job::display_path::below;
 use crate::job::spec::Symlinks;
 use crate::metrics::stage_timer::during;
 use crate::sys::describe::describe;
-use haul_proto::wire::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
-use haul_proto::wire::listed::Paths;
-use haul_proto::wire::load::Stage;
-use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::request::Links as LinkRule;
+use haul_proto::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
+use haul_proto::wire::list_batch::SourceBatch;
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::request::SymlinkMode as LinkRule;
+use haul_proto::wire::resource_metrics::Stage;
 
 /// Entries leave in batches; the first ones are small, so that the first byte moves early.
 const BATCH_MAX: usize = OFFER_ENTRIES_MAX;
@@ -54,11 +54,11 @@ pub(super) fn walk(source: &Source) {
         LinkRule::Ignore => Symlinks::Ignore,
     };
     let kept = source.request.kept;
-    let nodes = Nodes { devices: kept.devices, specials: kept.specials };
+    let nodes = SpecialFiles { devices: kept.devices, specials: kept.specials };
     let is_filtered = source.filter.is_some();
     let options = WalkOptions { recursive: true, symlinks, skip: source.landing.get().copied(), is_filtered, nodes };
-    let ahead = Ahead::new(options, source.walking.clone());
-    let mut offers = Offers {
+    let ahead = Prefetcher::new(options, source.walking.clone());
+    let mut offers = OfferBuilder {
         source,
         batch: 0,
         batch_target: 1,
@@ -66,73 +66,73 @@ pub(super) fn walk(source: &Source) {
         open: Vec::new(),
         empty: Vec::new(),
         skipping: 0,
-        linked: Linked::default(),
-        digester: Digester::default(),
-        parents: source.request.base.as_deref().map(Parents::new),
-        untold: Untold::default(),
+        linked: LinkedFiles::default(),
+        digester: WalkDigester::default(),
+        parents: source.request.base.as_deref().map(OperandParents::new),
+        untold: UnreportedExclusions::default(),
     };
     if offers.all(&ahead).is_none() {
         return;
     }
     source.tell_flagged();
-    let is_pipe = source.request.pipe != Pipe::No;
+    let is_pipe = source.request.pipe != PipeKind::No;
     source.reporter.tally.walk_complete.store(!is_pipe, Ordering::Relaxed);
     source.lock().machine.end_offers();
     source.notify();
 }
 
-struct Offers<'s> {
+struct OfferBuilder<'s> {
     source: &'s Source,
     batch: usize,
     batch_target: usize,
     since: Instant,
     /// Directories that were entered and not left.
-    open: Vec<Open>,
+    open: Vec<OpenDirectory>,
     /// Those below them that were entered and are offered once something is found in them.
-    empty: Vec<Entered>,
+    empty: Vec<OfferedChild>,
     /// How many directories deep the walk is in something that is not offered.
     skipping: usize,
     /// Names of the innermost one of `open` that are left out.
-    untold: Untold,
-    linked: Linked,
-    digester: Digester,
+    untold: UnreportedExclusions,
+    linked: LinkedFiles,
+    digester: WalkDigester,
     /// Where operands have a base.
-    parents: Option<Parents>,
+    parents: Option<OperandParents>,
 }
 
 /// A directory that was entered.
-struct Entered {
+struct OfferedChild {
     name: Option<Name>,
-    meta: Meta,
-    more: Option<Box<More>>,
-    patterns: Vec<Patterns>,
+    meta: EntryMetadata,
+    more: Option<Box<EntryExtras>>,
+    patterns: Vec<PatternFile>,
     /// Something in it is left out, and the target was not told what.
     hides: bool,
 }
 
 /// A directory that is offered.
-struct Open {
+struct OpenDirectory {
     id: EntryId,
     /// Bytes of its name; 0 for an operand.
     name_len: usize,
-    /// As [`Entered::hides`].
+    /// As [`OfferedChild::hides`].
     hides: bool,
 }
 
 /// An operand that is offered.
-struct Operand {
+struct OfferedOperand {
     number: u32,
     /// Its path as it was typed.
     path: Arc<[u8]>,
 }
 
 /// The methods return `None` when the job was stopped.
-impl Offers<'_> {
-    fn all(&mut self, ahead: &Ahead) -> Option<()> {
+impl OfferBuilder<'_> {
+    fn all(&mut self, ahead: &Prefetcher) -> Option<()> {
         let source = self.source;
         for ((root, path), number) in source.roots.iter().zip(&source.request.operands).zip(0..) {
             if let Some(root) = root {
-                self.operand(&Operand { number, path: path.as_slice().into() }, root, ahead)?;
+                self.operand(&OfferedOperand { number, path: path.as_slice().into() }, root, ahead)?;
             }
         }
         match &source.listed {
@@ -142,13 +142,13 @@ impl Offers<'_> {
     }
 
     /// Offers what a list names, as it comes.
-    fn listed(&mut self, listed: &Listed, ahead: &Ahead) -> Option<()> {
-        let mut looker = Looker::new(&self.source.request, &self.source.reporter);
+    fn listed(&mut self, listed: &PendingBatches, ahead: &Prefetcher) -> Option<()> {
+        let mut looker = OperandOpener::new(&self.source.request, &self.source.reporter);
         loop {
-            let Paths { first: mut number, paths, last } = listed.next()?;
+            let SourceBatch { first: mut number, paths, last } = listed.next()?;
             for path in paths {
                 if let Some(root) = looker.look_at(&path).filter(|root| !self.is_landing(root, &path)) {
-                    self.operand(&Operand { number, path: path.into() }, &root, ahead)?;
+                    self.operand(&OfferedOperand { number, path: path.into() }, &root, ahead)?;
                 }
                 number += 1;
             }
@@ -162,7 +162,7 @@ impl Offers<'_> {
     }
 
     /// What is offered of the directory in which the data lands would be found in it again.
-    fn is_landing(&self, root: &Root, path: &[u8]) -> bool {
+    fn is_landing(&self, root: &OperandRoot, path: &[u8]) -> bool {
         let is_landing = self.source.landing.get() == Some(&root.identity());
         if is_landing {
             self.source.reporter.failed(path.to_vec(), "it is the target of this copy");
@@ -170,28 +170,32 @@ impl Offers<'_> {
         is_landing
     }
 
-    fn operand(&mut self, operand: &Operand, root: &Root, ahead: &Ahead) -> Option<()> {
+    fn operand(&mut self, operand: &OfferedOperand, root: &OperandRoot, ahead: &Prefetcher) -> Option<()> {
         match &root.kind {
-            RootKind::File(parent, name, look) => {
+            OperandKind::File(parent, name, look) => {
                 let place =
-                    Place { parent: parent.clone(), name: name.clone(), links: operand_links(), is_operand: true };
+                    SourcePath { parent: parent.clone(), name: name.clone(), links: operand_links(), is_operand: true };
                 let at = EntryPlace::Operand(operand.number);
                 self.file(operand, at, place, look)
             }
-            RootKind::Symlink(parent, name, points_to, meta) => {
-                let place =
-                    Place { parent: parent.clone(), name: name.clone(), links: Links::Itself, is_operand: true };
+            OperandKind::Symlink(parent, name, points_to, meta) => {
+                let place = SourcePath {
+                    parent: parent.clone(),
+                    name: name.clone(),
+                    links: FollowLinks::Itself,
+                    is_operand: true,
+                };
                 self.symlink(operand, EntryPlace::Operand(operand.number), place, points_to.clone(), *meta)
             }
-            RootKind::Null(size) => self.null(operand, *size),
-            RootKind::Pipe(pipe) => self.pipe(operand, Arc::clone(pipe)),
-            RootKind::Directory(dir) => {
+            OperandKind::Null(size) => self.null(operand, *size),
+            OperandKind::Pipe(pipe) => self.pipe(operand, Arc::clone(pipe)),
+            OperandKind::Directory(dir) => {
                 self.tree(operand, Walker::helped(dir.clone(), ahead).filtered(self.source.filter.as_ref()))
             }
         }
     }
 
-    fn tree(&mut self, operand: &Operand, walker: Walker<'_>) -> Option<()> {
+    fn tree(&mut self, operand: &OfferedOperand, walker: Walker<'_>) -> Option<()> {
         let mut is_all_filtered = None;
         for found in walker {
             left_out::judge(&mut is_all_filtered, &found);
@@ -204,111 +208,116 @@ impl Offers<'_> {
         (!self.source.lock().stopped).then_some(())
     }
 
-    fn found(&mut self, operand: &Operand, found: Found) -> Option<()> {
+    fn found(&mut self, operand: &OfferedOperand, found: WalkEntry) -> Option<()> {
         let reporter = &self.source.reporter;
         let typed = || &operand.path;
         if self.is_skipped(&found) {
             return Some(());
         }
         match found {
-            Found::EnterDir { dir, .. } if self.open.len() + self.empty.len() + 1 >= OPEN_DIRECTORIES_MAX => {
+            WalkEntry::EnterDir { dir, .. } if self.open.len() + self.empty.len() + 1 >= OPEN_DIRECTORIES_MAX => {
                 reporter
                     .failed(below(typed(), &dir.path_bytes()), "it lies deeper than haul can go\ncopy it by itself");
                 self.skipping = 1;
             }
-            Found::EnterDir { dir, meta, patterns } => {
+            WalkEntry::EnterDir { dir, meta, patterns } => {
                 let more = self.source.more_of_directory(&dir);
-                let entered = Entered { name: dir.name().cloned(), meta, more, patterns, hides: false };
+                let entered = OfferedChild { name: dir.name().cloned(), meta, more, patterns, hides: false };
                 match dir.name() {
                     Some(_) if self.source.request.leave_out.empty_directories => self.empty.push(entered),
                     _ => self.directory(operand, entered)?,
                 }
             }
-            Found::LeaveDir { complete, .. } => match self.empty.pop() {
-                Some(Entered { name, .. }) => name.map_or(Some(()), |name| self.leave_out(name))?,
+            WalkEntry::LeaveDir { complete, .. } => match self.empty.pop() {
+                Some(OfferedChild { name, .. }) => name.map_or(Some(()), |name| self.leave_out(name))?,
                 None => {
                     self.tell_left_out()?;
-                    if let Some(Open { id, hides, .. }) = self.open.pop() {
+                    if let Some(OpenDirectory { id, hides, .. }) = self.open.pop() {
                         self.source.lock().machine.end_directory(id, complete && !hides);
                         self.source.outbox.notify_all();
                         self.batch = 0;
                     }
                 }
             },
-            Found::Filtered { name } => {
+            WalkEntry::Filtered { name } => {
                 reporter.filtered();
                 self.leave_out(name)?;
             }
-            Found::File { parent, name, .. } | Found::Symlink { parent, name, .. } if name.is_reserved() => {
+            WalkEntry::File { parent, name, .. } | WalkEntry::Symlink { parent, name, .. } if name.is_reserved() => {
                 reporter.left_out(
                     below(typed(), &parent.path_of(name.as_bytes())),
                     "was left by a haul that was interrupted",
                 );
                 self.leave_out(name)?;
             }
-            Found::File { parent, name, links, .. } if self.is_left_out(&parent, &name, links) => {
+            WalkEntry::File { parent, name, links, .. } if self.is_left_out(&parent, &name, links) => {
                 reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), UNREADABLE);
                 self.leave_out(name)?;
             }
-            Found::File { parent, name, links, look } => {
+            WalkEntry::File { parent, name, links, look } => {
                 self.directories_of_what_is_found(operand)?;
                 let entry_place = self.place_of(operand, Some(&name));
-                let place = Place { parent, name, links, is_operand: false };
+                let place = SourcePath { parent, name, links, is_operand: false };
                 if self.is_other_name(operand, &entry_place, &place, &look)? {
                     return Some(());
                 }
                 self.file(operand, entry_place, place, &look)?;
             }
-            Found::Symlink { parent, name, points_to, meta } => {
+            WalkEntry::Symlink { parent, name, points_to, meta } => {
                 self.directories_of_what_is_found(operand)?;
                 let entry_place = self.place_of(operand, Some(&name));
-                let place = Place { parent, name, links: Links::Itself, is_operand: false };
+                let place = SourcePath { parent, name, links: FollowLinks::Itself, is_operand: false };
                 self.symlink(operand, entry_place, place, points_to, meta)?;
             }
-            Found::Node { parent, name, node, meta } => {
+            WalkEntry::Node { parent, name, node, meta } => {
                 self.directories_of_what_is_found(operand)?;
                 let entry_place = self.place_of(operand, Some(&name));
-                let place = Place { parent, name, links: Links::Itself, is_operand: false };
-                let item = Item::new(Arc::clone(&operand.path), place, 0, meta.modified);
-                let entry = Entry { place: entry_place, kind: Kind::Node(node), meta, version: None, more: None };
+                let place = SourcePath { parent, name, links: FollowLinks::Itself, is_operand: false };
+                let item = SourceEntry::new(Arc::clone(&operand.path), place, 0, meta.modified);
+                let entry =
+                    Entry { place: entry_place, kind: EntryContent::Node(node), meta, version: None, more: None };
                 self.offer(entry, item)?;
             }
-            Found::LeftOut { parent, name, reason } => {
+            WalkEntry::LeftOut { parent, name, reason } => {
                 reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), reason);
                 self.leave_out(name)?;
             }
-            Found::Failed { path, error }
+            WalkEntry::Failed { path, error }
                 if self.source.request.leave_out.unreadable && error.kind() == io::ErrorKind::PermissionDenied =>
             {
                 reporter.left_out(below(typed(), &path), UNREADABLE);
             }
-            Found::Failed { path, error } => reporter.failed(below(typed(), &path), describe(&error)),
+            WalkEntry::Failed { path, error } => reporter.failed(below(typed(), &path), describe(&error)),
         }
         Some(())
     }
 
     fn symlink(
         &mut self,
-        operand: &Operand,
+        operand: &OfferedOperand,
         entry_place: EntryPlace,
-        place: Place,
+        place: SourcePath,
         points_to: Box<[u8]>,
-        meta: Meta,
+        meta: EntryMetadata,
     ) -> Option<()> {
-        let mut item = Item::new(Arc::clone(&operand.path), place, 0, meta.modified);
+        let mut item = SourceEntry::new(Arc::clone(&operand.path), place, 0, meta.modified);
         item.removable = self.source.removable_link(&points_to);
-        let kind = Kind::Symlink { points_to };
+        let kind = EntryContent::Symlink { points_to };
         self.offer(Entry { place: entry_place, kind, meta, version: None, more: None }, item).map(drop)
     }
 
-    fn directory(&mut self, operand: &Operand, Entered { name, meta, more, patterns, hides }: Entered) -> Option<()> {
+    fn directory(
+        &mut self,
+        operand: &OfferedOperand,
+        OfferedChild { name, meta, more, patterns, hides }: OfferedChild,
+    ) -> Option<()> {
         self.tell_left_out()?;
         let place = self.place_of(operand, name.as_ref());
-        let mut entry = Entry { place, kind: Kind::Directory, meta, version: None, more };
+        let mut entry = Entry { place, kind: EntryContent::Directory, meta, version: None, more };
         self.drop_attributes_without_room(operand, &mut entry);
         let name_len = if let EntryPlace::Child { name, .. } = &entry.place { name.as_bytes().len() } else { 0 };
-        let id = self.offer(entry, Item::directory(Arc::clone(&operand.path)))?;
-        self.open.push(Open { id, name_len, hides });
+        let id = self.offer(entry, SourceEntry::directory(Arc::clone(&operand.path)))?;
+        self.open.push(OpenDirectory { id, name_len, hides });
         if !self.source.request.tell_left_out {
             return Some(());
         }
@@ -316,7 +325,7 @@ impl Offers<'_> {
     }
 
     /// A target holds no more attributes of open directories than it has room for: those of one too many are left behind.
-    fn drop_attributes_without_room(&self, operand: &Operand, entry: &mut Entry) {
+    fn drop_attributes_without_room(&self, operand: &OfferedOperand, entry: &mut Entry) {
         if entry.more.is_none() || self.source.lock().machine.has_room_for_attributes(entry) {
             return;
         }
@@ -345,34 +354,40 @@ impl Offers<'_> {
     }
 
     /// Offers the directories that were taken for empty until now.
-    fn directories_of_what_is_found(&mut self, operand: &Operand) -> Option<()> {
+    fn directories_of_what_is_found(&mut self, operand: &OfferedOperand) -> Option<()> {
         let found = std::mem::take(&mut self.empty);
         found.into_iter().try_for_each(|entered| self.directory(operand, entered))
     }
 
     /// Whether a file is not offered because it cannot be read. Where that cannot be told, reading it will.
-    fn is_left_out(&self, parent: &Dir, name: &Name, links: Links) -> bool {
+    fn is_left_out(&self, parent: &Dir, name: &Name, links: FollowLinks) -> bool {
         let denied = || parent.is_denied(name, links).unwrap_or(false);
         self.source.request.leave_out.unreadable && denied()
     }
 
     /// What is in a directory that the target refused is not offered: it was told of the directory, and that is enough.
-    fn is_skipped(&mut self, found: &Found) -> bool {
-        let is_refused = |parent: &Open| self.source.lock().machine.is_refused(parent.id);
+    fn is_skipped(&mut self, found: &WalkEntry) -> bool {
+        let is_refused = |parent: &OpenDirectory| self.source.lock().machine.is_refused(parent.id);
         let refused = self.skipping > 0
             || self.source.has_refused.load(Ordering::Relaxed) && self.open.last().is_some_and(is_refused);
         match found {
-            Found::EnterDir { .. } => self.skipping += usize::from(refused),
-            Found::LeaveDir { .. } if self.skipping > 0 => self.skipping -= 1,
-            Found::LeaveDir { .. } => return false,
+            WalkEntry::EnterDir { .. } => self.skipping += usize::from(refused),
+            WalkEntry::LeaveDir { .. } if self.skipping > 0 => self.skipping -= 1,
+            WalkEntry::LeaveDir { .. } => return false,
             _ => {}
         }
         refused
     }
 
-    fn file(&mut self, operand: &Operand, entry_place: EntryPlace, place: Place, look: &Look) -> Option<()> {
+    fn file(
+        &mut self,
+        operand: &OfferedOperand,
+        entry_place: EntryPlace,
+        place: SourcePath,
+        look: &FileStat,
+    ) -> Option<()> {
         self.source.count_found(look.size);
-        let mut item = Item::new(Arc::clone(&operand.path), place, look.size, look.meta.modified);
+        let mut item = SourceEntry::new(Arc::clone(&operand.path), place, look.size, look.meta.modified);
         item.removable = self.source.removable(&item, look);
         let mut entry = self.source.file_entry(entry_place, look);
         self.source.add_attributes(&mut entry, &item);
@@ -383,7 +398,7 @@ impl Offers<'_> {
         if counted.is_some() {
             entry.more.get_or_insert_default().names = Some(look.names);
         }
-        let proof = item.removable.as_mut().filter(|_| counted.is_some()).map(Removable::first);
+        let proof = item.removable.as_mut().filter(|_| counted.is_some()).map(RemovableFile::first);
         let id = self.offer(entry, item)?;
         if let Some(counted) = counted {
             self.linked.add(look, id, counted, proof);
@@ -392,7 +407,7 @@ impl Offers<'_> {
     }
 
     /// What was found before does not wait for what takes long to read.
-    fn add_digest(&mut self, entry: &mut Entry, item: &Item) {
+    fn add_digest(&mut self, entry: &mut Entry, item: &SourceEntry) {
         if item.size >= LONG_READ_MIN {
             self.source.lock().machine.flush_offers();
             self.source.outbox.notify_all();
@@ -404,46 +419,61 @@ impl Offers<'_> {
     }
 
     /// Counts a file whose other names are to be hard links of it; `None` where they are to be files of their own.
-    fn count_linked(&mut self, place: &EntryPlace, look: &Look) -> Option<Counted> {
+    fn count_linked(&mut self, place: &EntryPlace, look: &FileStat) -> Option<LinkCharge> {
         let EntryPlace::Child { parent, name } = place else { return None };
         if !self.source.request.kept.hard_links || look.names < 2 {
             return None;
         }
-        let directories =
-            self.open.iter().rev().map(|Open { id, name_len, .. }| DirectoryName { id: *id, name_len: *name_len });
+        let directories = self
+            .open
+            .iter()
+            .rev()
+            .map(|OpenDirectory { id, name_len, .. }| LinkDirectoryName { id: *id, name_len: *name_len });
         self.linked.count(*parent, name, directories, &self.source.reporter)
     }
 
     /// Offers a file as another name of one that was offered before, if it is.
-    fn is_other_name(&mut self, operand: &Operand, at: &EntryPlace, place: &Place, look: &Look) -> Option<bool> {
+    fn is_other_name(
+        &mut self,
+        operand: &OfferedOperand,
+        at: &EntryPlace,
+        place: &SourcePath,
+        look: &FileStat,
+    ) -> Option<bool> {
         let EntryPlace::Child { .. } = at else { return Some(false) };
         let Some((to, proof)) = self.linked.take(look) else { return Some(false) };
-        let kind = Kind::HardLink { to, size: look.size };
+        let kind = EntryContent::HardLink { to, size: look.size };
         let entry = Entry { place: at.clone(), kind, meta: look.meta, version: None, more: None };
-        let mut item = Item::new(Arc::clone(&operand.path), place.clone(), look.size, look.meta.modified);
-        item.removable = proof.map(|proof| Removable::other(look, proof));
+        let mut item = SourceEntry::new(Arc::clone(&operand.path), place.clone(), look.size, look.meta.modified);
+        item.removable = proof.map(|proof| RemovableFile::other(look, proof));
         self.offer(entry, item).map(|_| true)
     }
 
     /// Zeros have the mode of an ordinary file, this process's owner, and no time.
-    fn null(&mut self, operand: &Operand, size: u64) -> Option<()> {
+    fn null(&mut self, operand: &OfferedOperand, size: u64) -> Option<()> {
         self.source.count_found(size);
         let meta = own_meta();
-        let item = Item::null(Arc::clone(&operand.path), size, meta.modified);
+        let item = SourceEntry::null(Arc::clone(&operand.path), size, meta.modified);
         let place = EntryPlace::Operand(operand.number);
-        self.offer(Entry { place, kind: Kind::File { size }, meta, version: None, more: None }, item).map(|_| ())
+        self.offer(Entry { place, kind: EntryContent::File { size }, meta, version: None, more: None }, item)
+            .map(|_| ())
     }
 
     /// What comes out of a pipe has the mode of an ordinary file, and this process's owner.
-    fn pipe(&mut self, operand: &Operand, pipe: Arc<Spring>) -> Option<()> {
+    fn pipe(&mut self, operand: &OfferedOperand, pipe: Arc<FlowPipe>) -> Option<()> {
         self.source.count_found(0);
         let meta = own_meta();
-        let entry =
-            Entry { place: EntryPlace::Operand(operand.number), kind: Kind::Stream, meta, version: None, more: None };
-        self.offer(entry, Item::pipe(Arc::clone(&operand.path), pipe)).map(|_| ())
+        let entry = Entry {
+            place: EntryPlace::Operand(operand.number),
+            kind: EntryContent::Stream,
+            meta,
+            version: None,
+            more: None,
+        };
+        self.offer(entry, SourceEntry::pipe(Arc::clone(&operand.path), pipe)).map(|_| ())
     }
 
-    fn place_of(&self, operand: &Operand, name: Option<&Name>) -> EntryPlace {
+    fn place_of(&self, operand: &OfferedOperand, name: Option<&Name>) -> EntryPlace {
         match (self.open.last(), name) {
             (Some(parent), Some(name)) => EntryPlace::Child { parent: parent.id, name: name.clone() },
             _ => EntryPlace::Operand(operand.number),
@@ -451,7 +481,7 @@ impl Offers<'_> {
     }
 
     /// Offers an entry, when the window allows.
-    fn offer(&mut self, mut entry: Entry, item: Item) -> Option<EntryId> {
+    fn offer(&mut self, mut entry: Entry, item: SourceEntry) -> Option<EntryId> {
         let source = self.source;
         if let (EntryPlace::Operand(_), Some(parents)) = (&entry.place, &mut self.parents) {
             let modes = parents.modes(&item.operand);
@@ -475,9 +505,9 @@ impl Offers<'_> {
     }
 }
 
-fn own_meta() -> Meta {
+fn own_meta() -> EntryMetadata {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    Meta { mode: 0o644, uid, gid, modified: Stamp::default() }
+    EntryMetadata { mode: 0o644, uid, gid, modified: Timestamp::default() }
 }
 
 /// Waits until something may be offered; `None` when the job was stopped.

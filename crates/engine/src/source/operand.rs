@@ -1,9 +1,9 @@
 //! The operands: what the user named, looked at once.
 
-use haul_proto::manifest::Meta;
+use haul_proto::entry::EntryMetadata;
 use haul_proto::path::Name;
-use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::request::{Links as LinkRule, Operand, SourceRequest};
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::request::{SourceRequest, SymlinkMode as LinkRule, TargetOperand};
 use rustix::fs::{FileType, OFlags};
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -14,99 +14,101 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::feed::Spring;
-use crate::fs::{Access, Dir, FdCache, Identity, Links, Look, MAX_OPEN_DIRECTORIES, Seen, lookup};
-use crate::io::program::Program;
+use super::feed::FlowPipe;
+use crate::fs::{
+    Dir, DirAccess, FdCache, FileIdentity, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, WalkLookup, lookup,
+};
+use crate::io::program::PipeProgram;
 use crate::job::End;
 use crate::job::display_path::own_name;
 use crate::job::null;
 use crate::job::spec::Symlinks;
 use crate::metrics::reporter::Reporter;
-use crate::policy::{HostPolicy, Rule};
-use crate::sys::confine::{Bounds, Rights};
+use crate::policy::{HostPolicy, PolicyRule};
+use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 use crate::sys::machine;
 
 /// An operand that can be copied.
-pub struct Root {
+pub struct OperandRoot {
     name: Option<Name>,
-    identity: Identity,
+    identity: FileIdentity,
     /// What it is.
-    pub kind: RootKind,
+    pub kind: OperandKind,
 }
 
 /// What an operand is.
-pub enum RootKind {
+pub enum OperandKind {
     /// A directory.
     Directory(Dir),
     /// A regular file: the directory that it is in, its name there, and what it was when it was looked at.
-    File(Dir, Name, Look),
+    File(Dir, Name, FileStat),
     /// A symbolic link that is kept: the directory that it is in, its name there, where it points, and its metadata.
-    Symlink(Dir, Name, Box<[u8]>, Meta),
+    Symlink(Dir, Name, Box<[u8]>, EntryMetadata),
     /// So many zeros.
     Null(u64),
     /// What comes out of this.
-    Pipe(Arc<Spring>),
+    Pipe(Arc<FlowPipe>),
 }
 
-impl Root {
+impl OperandRoot {
     /// Which file or directory it is.
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> FileIdentity {
         self.identity
     }
 
     /// As the target needs to know it.
-    pub fn operand(&self) -> Operand {
-        Operand {
+    pub fn operand(&self) -> TargetOperand {
+        TargetOperand {
             name: self.name.clone(),
-            directory: matches!(self.kind, RootKind::Directory(_)),
+            directory: matches!(self.kind, OperandKind::Directory(_)),
             device: self.identity.device,
             inode: self.identity.inode,
         }
     }
 }
 
-impl Root {
+impl OperandRoot {
     /// Lets this be read, as far as it is still what it was: a file that was exchanged meanwhile stays out of reach.
-    pub fn allow(&self, bounds: &mut Bounds) {
+    pub fn allow(&self, bounds: &mut ConfineBounds) {
         match &self.kind {
             // What cannot be opened is reported when its turn comes.
-            RootKind::Directory(dir) => drop(dir.fd().map(|fd| bounds.allow(&*fd, Rights::ReadTree))),
-            RootKind::File(parent, name, ..) => {
+            OperandKind::Directory(dir) => drop(dir.fd().map(|fd| bounds.allow(&*fd, ConfineRights::ReadTree))),
+            OperandKind::File(parent, name, ..) => {
                 let file = parent.open_handle(name, operand_links());
-                let same = |file: &OwnedFd| Look::at_fd(file).is_ok_and(|look| look.identity == self.identity);
-                drop(file.map(|file| same(&file).then(|| bounds.allow(&file, Rights::ReadFile))));
+                let same = |file: &OwnedFd| FileStat::at_fd(file).is_ok_and(|look| look.identity == self.identity);
+                drop(file.map(|file| same(&file).then(|| bounds.allow(&file, ConfineRights::ReadFile))));
             }
             // It was read, and what it points to stays out of reach.
-            RootKind::Symlink(..) => {}
+            OperandKind::Symlink(..) => {}
             // It is open.
-            RootKind::Pipe(_) => {}
-            RootKind::Null(_) => drop(null::open_zeros().map(|zeros| bounds.allow(&zeros, Rights::ReadFile))),
+            OperandKind::Pipe(_) => {}
+            OperandKind::Null(_) => drop(null::open_zeros().map(|zeros| bounds.allow(&zeros, ConfineRights::ReadFile))),
         }
     }
 
     /// Lets files be removed, below this directory or in that of this file: the kernel has no narrower bounds for that.
-    pub fn allow_removal(&self, bounds: &mut Bounds, below: bool) {
+    pub fn allow_removal(&self, bounds: &mut ConfineBounds, below: bool) {
         let dir = match &self.kind {
-            RootKind::Directory(dir) => Some(dir).filter(|_| below),
-            RootKind::File(parent, ..) | RootKind::Symlink(parent, ..) => Some(parent),
-            RootKind::Pipe(_) | RootKind::Null(_) => None,
+            OperandKind::Directory(dir) => Some(dir).filter(|_| below),
+            OperandKind::File(parent, ..) | OperandKind::Symlink(parent, ..) => Some(parent),
+            OperandKind::Pipe(_) | OperandKind::Null(_) => None,
         };
         // Where it cannot be opened, nothing can be removed, and that is told then.
-        dir.into_iter().for_each(|dir| drop(dir.fd().map(|fd| bounds.allow(&*fd, Rights::RemoveFiles))));
+        dir.into_iter().for_each(|dir| drop(dir.fd().map(|fd| bounds.allow(&*fd, ConfineRights::RemoveFiles))));
     }
 }
 
 /// Looks at all operands; reports those that cannot or must not be copied, and has `None` for them. However many
 /// there are, few directories stay open: the others are opened again when it is their turn.
-pub fn look(request: &SourceRequest, reporter: &Reporter) -> Vec<Option<Root>> {
-    let mut looker = Looker::new(request, reporter);
+pub fn look(request: &SourceRequest, reporter: &Reporter) -> Vec<Option<OperandRoot>> {
+    let mut looker = OperandOpener::new(request, reporter);
     request.operands.iter().map(|operand| looker.look_at(operand)).collect()
 }
 
 /// Allows this with what is below the base of a list.
-pub fn allow_base(base: &[u8], bounds: &mut Bounds, rights: Rights) {
-    let handle = Access::Search.open(Path::new(OsStr::from_bytes(base)), &FdCache::new(1));
+pub fn allow_base(base: &[u8], bounds: &mut ConfineBounds, rights: ConfineRights) {
+    let handle = DirAccess::Search.open(Path::new(OsStr::from_bytes(base)), &FdCache::new(1));
     // What is not there is reported with each line.
     handle.iter().for_each(|handle| bounds.allow(handle, rights));
 }
@@ -117,57 +119,57 @@ pub fn open_pipe(
     standard_input: Option<OwnedFd>,
     policy: &HostPolicy,
     reporter: &Reporter,
-) -> Vec<Option<Root>> {
+) -> Vec<Option<OperandRoot>> {
     let [operand] = &request.operands[..] else {
         let refuse = |operand: &Vec<u8>| reporter.failed(operand.clone(), "a pipe brings one file's bytes");
         request.operands.iter().for_each(refuse);
         return request.operands.iter().map(|_| None).collect();
     };
     let opened = match request.pipe {
-        Pipe::Standard => {
+        PipeKind::Standard => {
             let opened = standard_input.ok_or_else(|| "standard input cannot be read on another host".to_owned());
-            opened.map(|fd| Spring::new(fd, None))
+            opened.map(|fd| FlowPipe::new(fd, None))
         }
-        Pipe::Growing(quiet_s) => growing(operand, Duration::from_secs(quiet_s.into())),
-        Pipe::Named | Pipe::No => named(operand, policy),
+        PipeKind::Growing(quiet_s) => growing(operand, Duration::from_secs(quiet_s.into())),
+        PipeKind::Named | PipeKind::No => named(operand, policy),
     };
     let root = opened.map(|spring| {
-        let identity = Identity { device: 0, inode: 0 };
+        let identity = FileIdentity { device: 0, inode: 0 };
         // A file brings its name along, and what comes out of a pipe has none.
         let own = own_name(Path::new(OsStr::from_bytes(operand))).filter(|_| spring.is_followed());
         let name = own.and_then(|name| Name::new(name.as_bytes()).ok());
-        Root { name, identity, kind: RootKind::Pipe(Arc::new(spring)) }
+        OperandRoot { name, identity, kind: OperandKind::Pipe(Arc::new(spring)) }
     });
     vec![root.map_err(|text| reporter.failed(operand.clone(), text)).ok()]
 }
 
 /// A file that grows.
-fn growing(operand: &[u8], quiet: Duration) -> Result<Spring, String> {
+fn growing(operand: &[u8], quiet: Duration) -> Result<FlowPipe, String> {
     let path = Path::new(OsStr::from_bytes(operand));
     let opened = lookup::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC);
     let file = opened.map_err(|error| describe(&error.into()))?;
-    match Look::at_fd(&file).map_err(|error| describe(&error))?.kind {
-        FileType::RegularFile => Ok(Spring::following(file, quiet)),
+    match FileStat::at_fd(&file).map_err(|error| describe(&error))?.kind {
+        FileType::RegularFile => Ok(FlowPipe::following(file, quiet)),
         _ => Err("only a file can be followed while it grows (-R)".to_owned()),
     }
 }
 
 /// A FIFO, or else a program. Nobody is waited for who would write to a FIFO: that is for its reader.
-fn named(operand: &[u8], policy: &HostPolicy) -> Result<Spring, String> {
+fn named(operand: &[u8], policy: &HostPolicy) -> Result<FlowPipe, String> {
     let path = Path::new(OsStr::from_bytes(operand));
-    let is_fifo = lookup::stat(path).is_ok_and(|found| Look::from(&found).kind == FileType::Fifo);
+    let is_fifo = lookup::stat(path).is_ok_and(|found| FileStat::from(&found).kind == FileType::Fifo);
     if is_fifo {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fifo = lookup::open(path, flags).map_err(|error| describe(&error.into()))?;
-        return Ok(Spring::new(fifo, None));
+        return Ok(FlowPipe::new(fifo, None));
     }
-    policy.check(Rule::NoPrograms)?;
-    let (program, said) = Program::start(End::Source, operand).map_err(|error| describe(&error))?;
-    Ok(Spring::new(said, Some(program)))
+    policy.check(PolicyRule::NoPrograms)?;
+    let (program, said) = PipeProgram::start(End::Source, operand).map_err(|error| describe(&error))?;
+    Ok(FlowPipe::new(said, Some(program)))
 }
 
 /// Looks at operands, one after the other.
-pub struct Looker<'a> {
+pub struct OperandOpener<'a> {
     recursive: bool,
     /// An operand that is a symbolic link is kept, and not followed.
     keeps_links: bool,
@@ -185,21 +187,21 @@ const PARENTS_MAX: usize = 1024;
 const OUT_OF_BASE: &str = "a link leads out of the base (-d), and what is outside of it is not read\nwith --symlinks follow it is; or leave -d out";
 
 /// Why an operand cannot be copied, and what to do.
-struct Refusal(String);
+struct OperandRefusal(String);
 
-impl Refusal {
+impl OperandRefusal {
     fn new(text: &str) -> Self {
         Self(text.to_owned())
     }
 }
 
-impl From<io::Error> for Refusal {
+impl From<io::Error> for OperandRefusal {
     fn from(error: io::Error) -> Self {
         Self(describe(&error))
     }
 }
 
-impl<'a> Looker<'a> {
+impl<'a> OperandOpener<'a> {
     /// For the operands of `request`, which are reported if they cannot or must not be copied.
     pub fn new(request: &SourceRequest, reporter: &'a Reporter) -> Self {
         let base = match &request.base {
@@ -214,20 +216,24 @@ impl<'a> Looker<'a> {
     }
 
     /// Looks at an operand; reports it and has `None` if it cannot or must not be copied.
-    pub fn look_at(&mut self, operand: &[u8]) -> Option<Root> {
+    pub fn look_at(&mut self, operand: &[u8]) -> Option<OperandRoot> {
         match self.look(Path::new(OsStr::from_bytes(operand))) {
             Ok(root) => Some(root),
-            Err(Refusal(text)) => {
+            Err(OperandRefusal(text)) => {
                 self.reporter.failed(operand.to_vec(), text);
                 None
             }
         }
     }
 
-    fn look(&mut self, path: &Path) -> Result<Root, Refusal> {
+    fn look(&mut self, path: &Path) -> Result<OperandRoot, OperandRefusal> {
         if let Some(size) = null::null_size(path) {
-            let identity = Identity { device: 0, inode: 0 };
-            return Ok(Root { name: Name::new(null::NAME.as_bytes()).ok(), identity, kind: RootKind::Null(size) });
+            let identity = FileIdentity { device: 0, inode: 0 };
+            return Ok(OperandRoot {
+                name: Name::new(null::NAME.as_bytes()).ok(),
+                identity,
+                kind: OperandKind::Null(size),
+            });
         }
         if self.keeps_links
             && let Some(link) = self.link_at(path)?
@@ -235,57 +241,61 @@ impl<'a> Looker<'a> {
             return Ok(link);
         }
         let found = lookup::stat(path).map_err(io::Error::from)?;
-        let look = Look::from(&found);
+        let look = FileStat::from(&found);
         let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
         let kind = match look.kind {
             FileType::Directory if !self.recursive => {
-                return Err(Refusal::new("it is a directory\nuse -r to copy directories with all that is in them"));
+                return Err(OperandRefusal::new(
+                    "it is a directory\nuse -r to copy directories with all that is in them",
+                ));
             }
             FileType::Directory => {
                 self.check_base(path)?;
-                let dir = Dir::open_operand(path, Access::List, Arc::clone(&self.cache))?;
-                return Ok(Root { name, identity: dir.identity(), kind: RootKind::Directory(dir) });
+                let dir = Dir::open_operand(path, DirAccess::List, Arc::clone(&self.cache))?;
+                return Ok(OperandRoot { name, identity: dir.identity(), kind: OperandKind::Directory(dir) });
             }
             FileType::RegularFile => {
-                let no_name = || Refusal::new("this path does not end in a file's name");
+                let no_name = || OperandRefusal::new("this path does not end in a file's name");
                 let name = name.clone().ok_or_else(no_name)?;
                 if self.base.is_some()
-                    && rustix::fs::lstat(path).is_ok_and(|itself| Look::from(&itself).kind == FileType::Symlink)
+                    && rustix::fs::lstat(path).is_ok_and(|itself| FileStat::from(&itself).kind == FileType::Symlink)
                 {
                     self.check_base(path)?;
                 }
-                RootKind::File(self.parent_of(path)?, name, look)
+                OperandKind::File(self.parent_of(path)?, name, look)
             }
-            FileType::Fifo => return Err(Refusal::new("this is a FIFO\nadd -N i to copy what is written to it")),
-            FileType::Socket => return Err(Refusal::new("this is a socket, which cannot be copied")),
-            _ => return Err(Refusal::new("this is a device\nname a file, or null:SIZE for zeros")),
+            FileType::Fifo => {
+                return Err(OperandRefusal::new("this is a FIFO\nadd -N i to copy what is written to it"));
+            }
+            FileType::Socket => return Err(OperandRefusal::new("this is a socket, which cannot be copied")),
+            _ => return Err(OperandRefusal::new("this is a device\nname a file, or null:SIZE for zeros")),
         };
-        Ok(Root { name, identity: look.identity, kind })
+        Ok(OperandRoot { name, identity: look.identity, kind })
     }
 
     /// The symbolic link at `path`; `None` where something else is, or nothing. One with a slash behind it is what it
     /// points to.
-    fn link_at(&mut self, path: &Path) -> Result<Option<Root>, Refusal> {
+    fn link_at(&mut self, path: &Path) -> Result<Option<OperandRoot>, OperandRefusal> {
         let name = own_name(path).filter(|_| !path.as_os_str().as_bytes().ends_with(b"/"));
         let Some(name) = name.and_then(|name| Name::new(name.as_bytes()).ok()) else { return Ok(None) };
         // What cannot be looked at is reported by whoever follows it.
         let Ok(parent) = self.parent_of(path) else { return Ok(None) };
-        let Ok(seen) = Seen::at(&parent, &name, Links::Itself, Symlinks::Keep) else { return Ok(None) };
-        Ok(seen.points_to.map(|points_to| Root {
+        let Ok(seen) = WalkLookup::at(&parent, &name, FollowLinks::Itself, Symlinks::Keep) else { return Ok(None) };
+        Ok(seen.points_to.map(|points_to| OperandRoot {
             name: Some(name.clone()),
             identity: seen.look.identity,
-            kind: RootKind::Symlink(parent, name, points_to, seen.look.meta),
+            kind: OperandKind::Symlink(parent, name, points_to, seen.look.meta),
         }))
     }
 
     /// The directory that a file is in. It may be one that may only be searched.
-    fn parent_of(&mut self, path: &Path) -> Result<Dir, Refusal> {
+    fn parent_of(&mut self, path: &Path) -> Result<Dir, OperandRefusal> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if let Some(dir) = self.parents.get(parent) {
             return Ok(dir.clone());
         }
         self.check_base(parent)?;
-        let dir = Dir::open_operand(parent, Access::Search, Arc::clone(&self.cache))?;
+        let dir = Dir::open_operand(parent, DirAccess::Search, Arc::clone(&self.cache))?;
         if self.parents.len() >= PARENTS_MAX {
             self.parents.clear();
         }
@@ -294,18 +304,18 @@ impl<'a> Looker<'a> {
     }
 
     /// The kernel would refuse to open what is not below the base, with words that say nothing of it.
-    fn check_base(&self, path: &Path) -> Result<(), Refusal> {
+    fn check_base(&self, path: &Path) -> Result<(), OperandRefusal> {
         let Some(base) = &self.base else { return Ok(()) };
         match std::fs::canonicalize(path)?.starts_with(base) {
             true => Ok(()),
-            false => Err(Refusal::new(OUT_OF_BASE)),
+            false => Err(OperandRefusal::new(OUT_OF_BASE)),
         }
     }
 }
 
 /// How a link at an operand's name is treated: it is followed, unless lookups are confined.
-pub fn operand_links() -> Links {
-    if lookup::is_confined() { Links::Itself } else { Links::Followed }
+pub fn operand_links() -> FollowLinks {
+    if lookup::is_confined() { FollowLinks::Itself } else { FollowLinks::Followed }
 }
 
 /// Names these operands on this machine, over all runs: what a target remembers a tree by.

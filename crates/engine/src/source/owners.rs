@@ -1,7 +1,7 @@
 //! Names of those whose files are offered: told before the first of theirs.
 
-use haul_proto::manifest::Meta;
-use haul_proto::wire::limits::{ACCOUNT_NAME_MAX, OWNERS_MAX};
+use haul_proto::entry::EntryMetadata;
+use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNERS_MAX};
 use std::collections::HashSet;
 use std::sync::Mutex;
 
@@ -10,20 +10,20 @@ use crate::sys::accounts::Accounts;
 use crate::sys::sync::lock;
 
 /// Who has a name, and who was told.
-pub struct Owners {
+pub struct SourceOwners {
     /// Users and groups.
     accounts: [Accounts; 2],
     told: Mutex<[HashSet<u32>; 2]>,
 }
 
-impl Owners {
+impl SourceOwners {
     /// As this machine knows them now.
     pub fn new() -> Self {
         Self { accounts: [Accounts::users(), Accounts::groups()], told: Mutex::default() }
     }
 
     /// Tells the target of the owner and the group of what is about to be offered, where it was not told yet.
-    pub fn tell(&self, source: &Source, meta: &Meta) {
+    pub fn tell(&self, source: &Source, meta: &EntryMetadata) {
         let mut told = lock(&self.told);
         for (at, id) in [meta.uid, meta.gid].into_iter().enumerate() {
             let told = &mut told[at];

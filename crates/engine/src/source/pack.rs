@@ -1,21 +1,21 @@
 //! Small files, many to a frame: read whole, checked that they did not change meanwhile.
 
+use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_check;
-use haul_proto::manifest::Stamp;
-use haul_proto::plan::SmallFile;
-use haul_proto::wire::frame::{PackFrame, PackedFile, Trailer};
-use haul_proto::wire::load::Stage;
+use haul_proto::scheduler::SmallFile;
+use haul_proto::wire::frame::{PackFrame, PackedFile, RecordTrailer};
+use haul_proto::wire::resource_metrics::Stage;
 
 use super::Source;
-use super::item::{Item, Trouble};
+use super::item::{SourceEntry, SourceFileError};
 use super::send::NO_VALUE;
 use crate::io::storage::calls::read_at;
-use crate::io::storage::read::Reader;
+use crate::io::storage::read::FrameReader;
 use crate::metrics::stage_timer::during;
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
-use crate::policy::audit::Action;
+use crate::policy::audit::AuditAction;
 
 /// How often a small file that changes while it is read is read again.
 const READS_MAX: usize = 3;
@@ -23,8 +23,8 @@ const READS_MAX: usize = 3;
 /// Reads these files and hands them over.
 pub(super) fn send(
     source: &Source,
-    files: &[SmallFile<Item>],
-    reader: &mut Reader,
+    files: &[SmallFile<SourceEntry>],
+    reader: &mut FrameReader,
     outlet: &mut impl FrameSink,
 ) -> Result<(), StreamError> {
     let frame = source.request.settings.frame;
@@ -35,9 +35,9 @@ pub(super) fn send(
     for file in files {
         let room = &mut record.room_mut()[used..];
         match during(Stage::Open, || read_small(&file.handle, room, most)) {
-            Ok(SmallRead::Whole(len, modified)) => {
+            Ok(SmallFileRead::Whole(len, modified)) => {
                 if let Err(wrong) = source.sum_small(&file.handle, &room[..len]) {
-                    source.fail(file.entry, &file.handle, Trouble::Failed(wrong));
+                    source.fail(file.entry, &file.handle, SourceFileError::Failed(wrong));
                     continue;
                 }
                 let is_audited = source.reporter.is_audited();
@@ -45,13 +45,13 @@ pub(super) fn send(
                 let digest = if has_digest { *blake3::hash(&room[..len]).as_bytes() } else { NO_VALUE };
                 if is_audited {
                     let (path, size) = (file.handle.path(), Some(len as u64));
-                    let audited = source.reporter.audit(Action::Sent, &path, size, Some(&digest), None);
+                    let audited = source.reporter.audit(AuditAction::Sent, &path, size, Some(&digest), None);
                     audited.map_err(std::io::Error::other)?;
                 }
                 packed.push(packed_file(file.entry, len, modified, digest));
                 used += len;
             }
-            Ok(SmallRead::NoRoom(size)) => source.put_back(file.entry, size),
+            Ok(SmallFileRead::NoRoom(size)) => source.put_back(file.entry, size),
             Err(reason) => source.fail(file.entry, &file.handle, reason),
         }
     }
@@ -62,18 +62,22 @@ pub(super) fn send(
     record.set_payload_len(used);
     let check = frame_check(record.payload());
     let job = source.request.settings.number;
-    reader.give_back(outlet.put(record, &Trailer::Pack(PackFrame { job, check, files: packed }), &source.pace)?);
+    reader.give_back(outlet.put(
+        record,
+        &RecordTrailer::Pack(PackFrame { job, check, files: packed }),
+        &source.pace,
+    )?);
     Ok(())
 }
 
-fn packed_file(entry: EntryId, len: usize, modified: Stamp, digest: [u8; 32]) -> PackedFile {
+fn packed_file(entry: EntryId, len: usize, modified: Timestamp, digest: [u8; 32]) -> PackedFile {
     PackedFile { entry, len: u32::try_from(len).unwrap_or(u32::MAX), modified, digest }
 }
 
 /// What came of reading a small file.
-enum SmallRead {
+enum SmallFileRead {
     /// Its length and its time.
-    Whole(usize, Stamp),
+    Whole(usize, Timestamp),
     /// It has grown to this many bytes, and the pack has not that much room left.
     NoRoom(u64),
 }
@@ -81,7 +85,7 @@ enum SmallRead {
 /// Reads a whole small file. It is whole when as many bytes came as the file has, and size and time are the same
 /// before and after; else it is read again. `room` is what the pack has left for it; a file of more than `most` bytes
 /// is not small.
-fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, Trouble> {
+fn read_small(item: &SourceEntry, room: &mut [u8], most: usize) -> Result<SmallFileRead, SourceFileError> {
     let file = item.open()?;
     let (mut size, mut modified) = (item.size, item.modified);
     let room_len = room.len().min(most);
@@ -91,18 +95,18 @@ fn read_small(item: &Item, room: &mut [u8], most: usize) -> Result<SmallRead, Tr
         let tells_no_size = size == 0 && !item.is_null();
         let want = if tells_no_size { room_len } else { usize::try_from(size).unwrap_or(usize::MAX) };
         if want > most {
-            return Err(Trouble::Changed);
+            return Err(SourceFileError::Changed);
         }
-        let Some(room) = room.get_mut(..want) else { return Ok(SmallRead::NoRoom(size)) };
+        let Some(room) = room.get_mut(..want) else { return Ok(SmallFileRead::NoRoom(size)) };
         let read = during(Stage::Read, || read_at(&file, room, 0))?;
         if tells_no_size && read == want && read_at(&file, &mut [0], read as u64)? > 0 {
-            return if want == most { Err(Trouble::Changed) } else { Ok(SmallRead::NoRoom(most as u64)) };
+            return if want == most { Err(SourceFileError::Changed) } else { Ok(SmallFileRead::NoRoom(most as u64)) };
         }
         let now = item.look(&file)?;
         if (tells_no_size || read == want) && now == (size, modified) {
-            return Ok(SmallRead::Whole(read, modified));
+            return Ok(SmallFileRead::Whole(read, modified));
         }
         (size, modified) = now;
     }
-    Err(Trouble::Changed)
+    Err(SourceFileError::Changed)
 }

@@ -5,11 +5,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::fs::{Look, lookup};
+use crate::fs::{FileStat, lookup};
 use crate::job::display_path::own_name;
 
 /// Directories between the base and operands.
-pub struct Parents {
+pub struct OperandParents {
     base: PathBuf,
     /// The modes from a directory up to the base, of the latest [`KNOWN_MAX`] at most.
     known: HashMap<PathBuf, Vec<u16>>,
@@ -17,7 +17,7 @@ pub struct Parents {
 
 const KNOWN_MAX: usize = 1024;
 
-impl Parents {
+impl OperandParents {
     /// For operands below this directory.
     pub fn new(base: &[u8]) -> Self {
         Self { base: OsStr::from_bytes(base).into(), known: HashMap::new() }
@@ -33,7 +33,7 @@ impl Parents {
             return modes.clone();
         }
         let is_below = |dir: &&Path| dir.strip_prefix(&self.base).is_ok_and(|rest| !rest.as_os_str().is_empty());
-        let mode = |dir: &Path| lookup::stat(dir).ok().map(|found| Look::from(&found).meta.mode);
+        let mode = |dir: &Path| lookup::stat(dir).ok().map(|found| FileStat::from(&found).meta.mode);
         let modes: Vec<u16> = nearest.ancestors().take_while(is_below).map_while(mode).collect();
         if self.known.len() >= KNOWN_MAX {
             self.known.clear();
@@ -58,7 +58,7 @@ mod tests {
             set_permissions(base.join(dir), Permissions::from_mode(mode)).unwrap();
         }
         let bytes = |path: &str| base.join(path).into_os_string().into_encoded_bytes();
-        let mut parents = Parents::new(base.as_os_str().as_bytes());
+        let mut parents = OperandParents::new(base.as_os_str().as_bytes());
         for (operand, expected) in [
             ("a/b/file", &[0o711, 0o750][..]),
             ("a/b/other", &[0o711, 0o750]),

@@ -4,21 +4,21 @@
 //!
 //! One thread removes them, so that messages are not held up. The machine bounds how many wait for it.
 
-use haul_proto::manifest::Stamp;
-use haul_proto::wire::difference::What;
-use haul_proto::wire::request::Links as LinkRule;
+use haul_proto::entry::EntryKind;
+use haul_proto::entry::Timestamp;
+use haul_proto::wire::request::SymlinkMode as LinkRule;
 use rustix::fs::{AtFlags, FileType, readlinkat, unlinkat};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::item::{Item, Place};
+use super::item::{SourceEntry, SourcePath};
 use super::{Source, State, operand};
-use crate::fs::{Identity, Links, Look};
+use crate::fs::{FileIdentity, FileStat, FollowLinks};
 use crate::metrics::reporter::add;
-use crate::policy::audit::Action;
-use crate::sys::confine::{Bounds, Rights};
+use crate::policy::audit::AuditAction;
+use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 
 /// Most files that the thread takes at once.
@@ -30,96 +30,96 @@ const NOT_THE_SAME: &str =
 const REMEDY: &str = "see to who may remove files there, and remove it: its copy is proven";
 
 /// Set once a file was sent and is proven; its names share it.
-pub type Proof = Arc<AtomicBool>;
+pub type VerifiedFlag = Arc<AtomicBool>;
 
 /// What a file needs to be removed.
 #[derive(Debug, Clone)]
-pub struct Removable {
-    is: Is,
-    names: Names,
+pub struct RemovableFile {
+    is: RemovalIdentity,
+    names: RemovalNames,
 }
 
 /// By what it is known again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Is {
-    File(Identity),
+enum RemovalIdentity {
+    File(FileIdentity),
     /// A symbolic link, by what it holds.
     Link(Box<[u8]>),
 }
 
 /// Which of a file's names it is.
 #[derive(Debug, Clone)]
-enum Names {
+enum RemovalNames {
     /// The only one.
     Only,
     /// The one that it is sent as.
-    First(Proof),
+    First(VerifiedFlag),
     /// Another one, which has no bytes of its own.
-    Other(Proof),
+    Other(VerifiedFlag),
 }
 
-/// A file that is proven: what of an [`Item`] is needed to remove it. It holds nothing open.
-pub struct Removal {
+/// A file that is proven: what of an [`SourceEntry`] is needed to remove it. It holds nothing open.
+pub struct SourceRemoval {
     operand: Arc<[u8]>,
-    place: Place,
+    place: SourcePath,
     size: u64,
-    modified: Stamp,
-    removable: Removable,
+    modified: Timestamp,
+    removable: RemovableFile,
 }
 
 /// What came of it.
-enum Outcome {
+enum SourceRemovalOutcome {
     Removed,
     /// Somebody else has removed it, or it is only led to by a link.
     Nothing,
     Changed,
 }
 
-impl Removable {
+impl RemovableFile {
     /// Another name of a file with this proof.
-    pub fn other(look: &Look, proof: Proof) -> Self {
-        Self { is: Is::File(look.identity), names: Names::Other(proof) }
+    pub fn other(look: &FileStat, proof: VerifiedFlag) -> Self {
+        Self { is: RemovalIdentity::File(look.identity), names: RemovalNames::Other(proof) }
     }
 
     /// A symbolic link.
     fn link(points_to: &[u8]) -> Self {
-        Self { is: Is::Link(points_to.into()), names: Names::Only }
+        Self { is: RemovalIdentity::Link(points_to.into()), names: RemovalNames::Only }
     }
 
     /// The file has more names; they share this.
-    pub fn first(&mut self) -> Proof {
-        let proof = Proof::default();
-        self.names = Names::First(Arc::clone(&proof));
+    pub fn first(&mut self) -> VerifiedFlag {
+        let proof = VerifiedFlag::default();
+        self.names = RemovalNames::First(Arc::clone(&proof));
         proof
     }
 
     /// What is sent under this name is proven.
     fn prove(&self) {
-        if let Names::First(proof) = &self.names {
+        if let RemovalNames::First(proof) = &self.names {
             proof.store(true, Ordering::Relaxed);
         }
     }
 
     /// The same of a file that was offered anew.
-    pub fn now(&self, look: &Look) -> Self {
-        Self { is: Is::File(look.identity), ..self.clone() }
+    pub fn now(&self, look: &FileStat) -> Self {
+        Self { is: RemovalIdentity::File(look.identity), ..self.clone() }
     }
 }
 
-impl Removal {
+impl SourceRemoval {
     /// What is removed.
-    fn what(&self) -> What {
+    fn what(&self) -> EntryKind {
         match self.removable.is {
-            Is::File(_) => What::File,
-            Is::Link(_) => What::Symlink,
+            RemovalIdentity::File(_) => EntryKind::File,
+            RemovalIdentity::Link(_) => EntryKind::Symlink,
         }
     }
 
     /// `None` of what is not removed.
-    fn new(item: &Item) -> Option<Self> {
+    fn new(item: &SourceEntry) -> Option<Self> {
         let (place, removable) = (item.place.clone()?, item.removable.clone()?);
         // Of a file that was there already, nothing was sent.
-        if let Names::Other(proof) = &removable.names
+        if let RemovalNames::Other(proof) = &removable.names
             && !proof.load(Ordering::Relaxed)
         {
             return None;
@@ -133,32 +133,32 @@ impl Removal {
     }
 
     /// Removes the file under this name. Between the look and the removal, the system lets somebody put another one there.
-    fn carry_out(&self) -> io::Result<Outcome> {
-        let Place { parent, name, .. } = &self.place;
+    fn carry_out(&self) -> io::Result<SourceRemovalOutcome> {
+        let SourcePath { parent, name, .. } = &self.place;
         let dir = parent.fd()?;
-        let look = match Look::at_name(&*dir, name, Links::Itself) {
+        let look = match FileStat::at_name(&*dir, name, FollowLinks::Itself) {
             Ok(look) => look,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Outcome::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SourceRemovalOutcome::Nothing),
             Err(error) => return Err(error),
         };
-        if look.kind == FileType::Symlink && self.place.links != Links::Itself {
-            return Ok(Outcome::Nothing);
+        if look.kind == FileType::Symlink && self.place.links != FollowLinks::Itself {
+            return Ok(SourceRemovalOutcome::Nothing);
         }
         let is_same = look.meta.modified == self.modified
             && match &self.removable.is {
-                Is::File(identity) => {
+                RemovalIdentity::File(identity) => {
                     look.kind == FileType::RegularFile && look.identity == *identity && look.size == self.size
                 }
-                Is::Link(points_to) => {
+                RemovalIdentity::Link(points_to) => {
                     look.kind == FileType::Symlink
                         && *readlinkat(&*dir, name.as_bytes(), Vec::new())?.as_bytes() == **points_to
                 }
             };
         if !is_same {
-            return Ok(Outcome::Changed);
+            return Ok(SourceRemovalOutcome::Changed);
         }
         unlinkat(&*dir, name.as_bytes(), AtFlags::empty())?;
-        Ok(Outcome::Removed)
+        Ok(SourceRemovalOutcome::Removed)
     }
 }
 
@@ -169,14 +169,14 @@ impl Source {
     }
 
     /// Lets files be removed where that may be wanted, and nowhere else.
-    pub(super) fn allow_removal(&self, bounds: &mut Bounds) {
+    pub(super) fn allow_removal(&self, bounds: &mut ConfineBounds) {
         if !self.removes_files() {
             return;
         }
         match &self.request.base {
             _ if !self.request.listed => {}
-            None => bounds.allow_anywhere(Rights::RemoveFiles),
-            Some(base) => operand::allow_base(base, bounds, Rights::RemoveFiles),
+            None => bounds.allow_anywhere(ConfineRights::RemoveFiles),
+            Some(base) => operand::allow_base(base, bounds, ConfineRights::RemoveFiles),
         }
         let below = self.request.links != LinkRule::Follow;
         self.roots.iter().flatten().for_each(|root| root.allow_removal(bounds, below));
@@ -184,16 +184,16 @@ impl Source {
 
     /// What a file needs to be removed; `None` where it is not. Below an operand where links are followed, one file may be
     /// met on several ways: what was removed on one could not be read on another.
-    pub(super) fn removable(&self, item: &Item, look: &Look) -> Option<Removable> {
+    pub(super) fn removable(&self, item: &SourceEntry, look: &FileStat) -> Option<RemovableFile> {
         let is_operand = item.place.as_ref().is_some_and(|place| place.is_operand);
         let may_be = self.removes_files() && (is_operand || self.request.links != LinkRule::Follow);
-        may_be.then_some(Removable { is: Is::File(look.identity), names: Names::Only })
+        may_be.then_some(RemovableFile { is: RemovalIdentity::File(look.identity), names: RemovalNames::Only })
     }
 
     /// The same of a symbolic link.
-    pub(super) fn removable_link(&self, points_to: &[u8]) -> Option<Removable> {
+    pub(super) fn removable_link(&self, points_to: &[u8]) -> Option<RemovableFile> {
         (self.removes_files() && matches!(self.request.links, LinkRule::Keep | LinkRule::KeepAll))
-            .then(|| Removable::link(points_to))
+            .then(|| RemovableFile::link(points_to))
     }
 
     /// Takes what the machine has learned is proven. What is not removed is seen to by that.
@@ -201,12 +201,13 @@ impl Source {
         let proven = state.machine.take_proven();
         add(&self.reporter.sync.left_at_source, state.machine.take_unproven());
         // One that was offered anew may come behind its other names.
-        proven.iter().filter_map(|item| item.removable.as_ref()).for_each(Removable::prove);
+        proven.iter().filter_map(|item| item.removable.as_ref()).for_each(RemovableFile::prove);
         for item in proven {
-            match Removal::new(&item) {
+            match SourceRemoval::new(&item) {
                 Some(removal) => state.removals.push_back(removal),
                 None => {
-                    let is_other_name = item.removable.as_ref().is_some_and(|it| matches!(it.names, Names::Other(_)));
+                    let is_other_name =
+                        item.removable.as_ref().is_some_and(|it| matches!(it.names, RemovalNames::Other(_)));
                     add(&self.reporter.sync.left_at_source, u64::from(is_other_name));
                     state.machine.proven_seen_to(1);
                 }
@@ -228,7 +229,7 @@ impl Source {
         }
     }
 
-    fn wait_for_removals(&self) -> Option<Vec<Removal>> {
+    fn wait_for_removals(&self) -> Option<Vec<SourceRemoval>> {
         let mut state = self.lock();
         loop {
             if state.stopped {
@@ -245,16 +246,16 @@ impl Source {
         }
     }
 
-    fn remove(&self, removal: &Removal) {
+    fn remove(&self, removal: &SourceRemoval) {
         match removal.carry_out() {
-            Ok(Outcome::Removed) => {
+            Ok(SourceRemovalOutcome::Removed) => {
                 add(&self.reporter.sync.removed_at_source, 1);
                 if self.reporter.is_audited() {
-                    self.reporter.audit_change(Action::Removed, removal.what(), &removal.path());
+                    self.reporter.audit_change(AuditAction::Removed, removal.what(), &removal.path());
                 }
             }
-            Ok(Outcome::Nothing) => {}
-            Ok(Outcome::Changed) => self.reporter.failed(removal.path(), NOT_THE_SAME),
+            Ok(SourceRemovalOutcome::Nothing) => {}
+            Ok(SourceRemovalOutcome::Changed) => self.reporter.failed(removal.path(), NOT_THE_SAME),
             Err(error) => {
                 let why = describe(&error);
                 let why = why.lines().next().unwrap_or_default();
@@ -265,7 +266,7 @@ impl Source {
 }
 
 /// Those that wait for the thread.
-pub type Removals = VecDeque<Removal>;
+pub type SourceRemovals = VecDeque<SourceRemoval>;
 
 #[cfg(test)]
 #[path = "removal_tests.rs"]

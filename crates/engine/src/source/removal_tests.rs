@@ -1,10 +1,10 @@
 //! What is removed at the source, and above all what is not.
 
+use haul_proto::entry::{EntryContent, EntryLocation as EntryPlace};
 use haul_proto::ids::{EntryId, StreamId};
-use haul_proto::manifest::{Kind, Place as EntryPlace};
-use haul_proto::plan::PIECE_FRAMES_MAX;
-use haul_proto::wire::kept::Kept;
-use haul_proto::wire::message::{Need, TargetMessage};
+use haul_proto::scheduler::PIECE_FRAMES_MAX;
+use haul_proto::wire::message::{TargetMessage, TransferNeed};
+use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::request::SourceRequest;
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -16,9 +16,9 @@ use crate::fs::testing::{in_time, without_capabilities};
 use crate::metrics::control_channel::LinkWriter;
 use crate::metrics::reporter::Reporter;
 use crate::policy::HostPolicy;
-use crate::sys::confine::Network;
+use crate::sys::confine::ConfineNetwork;
 use crate::sys::confine::tests::{confined, is_denied};
-use haul_proto::wire::listed::Paths;
+use haul_proto::wire::list_batch::SourceBatch;
 
 fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
     let mut request = SourceRequest { remove_files: true, ..request(operands, LinkRule::Keep) };
@@ -35,10 +35,12 @@ fn send_all(source: &Source) -> Vec<EntryId> {
     let answers: Vec<_> = entries
         .iter()
         .map(|entry| match entry.kind {
-            Kind::File { .. } | Kind::Symlink { .. } if begins(&entry.place, b"has") => Need::Nothing,
-            Kind::File { .. } if begins(&entry.place, b"same") => Need::Same,
-            Kind::Symlink { .. } => Need::Same,
-            _ => Need::All,
+            EntryContent::File { .. } | EntryContent::Symlink { .. } if begins(&entry.place, b"has") => {
+                TransferNeed::Nothing
+            }
+            EntryContent::File { .. } if begins(&entry.place, b"same") => TransferNeed::Same,
+            EntryContent::Symlink { .. } => TransferNeed::Same,
+            _ => TransferNeed::All,
         })
         .collect();
     source.handle_peer(&needs(0, answers)).unwrap();
@@ -105,7 +107,7 @@ fn what_is_the_same_goes_and_links_too_if_they_are_what_was_offered() {
             symlink("same", tree.join(name)).unwrap();
         }
         let source = removing(std::slice::from_ref(&tree), |request| {
-            request.kept = Kept { hard_links: true, ..Kept::default() };
+            request.kept = PreserveOptions { hard_links: true, ..PreserveOptions::default() };
         });
         let entries = send_all(&source);
         fs::write(tree.join("same, then changed"), "something else").unwrap();
@@ -210,7 +212,7 @@ fn of_a_file_with_several_names_each_goes_by_itself() {
         linked("sent");
         linked("has");
         let source = removing(std::slice::from_ref(&tree), |request| {
-            request.kept = Kept { hard_links: true, ..Kept::default() };
+            request.kept = PreserveOptions { hard_links: true, ..PreserveOptions::default() };
         });
         let entries = send_all(&source);
         assert_eq!(entries.len(), 7);
@@ -231,7 +233,7 @@ fn a_name_goes_when_it_is_done_and_not_with_the_first_one() {
         let first = make_file(tree.join("0"));
         fs::hard_link(&first, tree.join("1")).unwrap();
         let source = removing(std::slice::from_ref(&tree), |request| {
-            request.kept = Kept { hard_links: true, ..Kept::default() };
+            request.kept = PreserveOptions { hard_links: true, ..PreserveOptions::default() };
         });
         let entries = send_all(&source);
         done(&source, &entries[1..2]);
@@ -309,7 +311,7 @@ fn the_thread_that_removes_wakes_for_each_and_ends_with_the_job() {
         // Its last messages leave, and with that it is finished.
         assert!(source.wait_for_messages().is_none());
         removing.join().unwrap();
-        assert_eq!(source.lock().machine.window(), haul_proto::wire::limits::ENTRY_WINDOW);
+        assert_eq!(source.lock().machine.window(), haul_proto::limits::ENTRY_WINDOW);
         assert!(source.work_at_hand(StreamId(0), 1).is_none());
     });
 }
@@ -323,7 +325,7 @@ fn a_confined_source_removes_where_its_operands_are_and_only_if_it_may() {
     let operands = [temp.path().join("tree"), operand.clone()];
     let try_all = |source: &Source| {
         let remove = || [&inside, &operand, &outside].map(fs::remove_file);
-        confined(Network::None, |bounds| source.allow(bounds), remove)
+        confined(ConfineNetwork::None, |bounds| source.allow(bounds), remove)
     };
     let Some(results) = try_all(&removing(&operands, |request| request.remove_files = false)) else { return };
     results.into_iter().for_each(is_denied);
@@ -341,7 +343,7 @@ fn a_confined_source_removes_where_its_operands_are_and_only_if_it_may() {
     make_file(inside.clone());
     let base = bytes(&[temp.path().join("tree")]).remove(0);
     let of_a_list = removing(&[], |request| (request.listed, request.base) = (true, Some(base)));
-    of_a_list.add_listed(Paths { first: 0, paths: Vec::new(), last: true }).unwrap();
+    of_a_list.add_listed(SourceBatch { first: 0, paths: Vec::new(), last: true }).unwrap();
     let [in_tree, _, elsewhere] = try_all(&of_a_list).unwrap();
     in_tree.unwrap();
     is_denied(elsewhere);

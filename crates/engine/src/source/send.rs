@@ -1,31 +1,31 @@
 //! A stream's thread at the source: read, hash, hand over; one buffer, no copy.
 
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::{Digest, frame_check};
 use haul_proto::journal::check_value;
 use haul_proto::path::escape;
-use haul_proto::plan::{Basis, FlowFrame, Piece, SmallFile, Stride, Work};
 use haul_proto::ranges::RangeSet;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::frame::{DataFrame, DeltaFrame, Trailer};
-use haul_proto::wire::kept::Holes;
-use haul_proto::wire::load::Stage;
+use haul_proto::scheduler::{Chunk, ChunkSizer, DeltaBase, FlowFrame, SmallFile, WorkItem};
+use haul_proto::wire::frame::{DataFrame, DeltaFrame, RecordTrailer};
+use haul_proto::wire::preserve::HolePolicy;
 use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::resource_metrics::Stage;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::Source;
-use super::delta::Old;
-use super::item::{Item, Trouble};
+use super::delta::ChunkBase;
+use super::item::{SourceEntry, SourceFileError};
 use super::{flow, pack};
-use crate::io::frame_buffer::Record;
-use crate::io::storage::Method;
-use crate::io::storage::file::Opened;
+use crate::io::frame_buffer::FrameBuffer;
+use crate::io::storage::IoMethod;
+use crate::io::storage::file::OpenedFile;
 use crate::io::storage::holes::map_of_zeros;
-use crate::io::storage::read::Reader;
+use crate::io::storage::read::FrameReader;
 use crate::metrics::reporter::add;
 use crate::metrics::stage_timer::during;
-use crate::net::rate_limiter::Pace;
+use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
 
@@ -33,18 +33,18 @@ use crate::net::stream::frame_sink::FrameSink;
 pub const NO_VALUE: Digest = [0; 32];
 
 /// Nothing goes anywhere: in a job that only compares.
-pub struct Nowhere;
+pub struct NoSink;
 
-impl FrameSink for Nowhere {
-    fn put(&mut self, _: Record, _: &Trailer, _: &Pace) -> Result<Record, StreamError> {
-        Err(ProtocolFault::Unasked("a frame where none is sent").into())
+impl FrameSink for NoSink {
+    fn put(&mut self, _: FrameBuffer, _: &RecordTrailer, _: &RateLimiter) -> Result<FrameBuffer, StreamError> {
+        Err(ProtocolError::Unasked("a frame where none is sent").into())
     }
 
     fn settle(&mut self) -> Result<(), StreamError> {
         Ok(())
     }
 
-    fn end(&mut self, _: Record) -> Result<(), StreamError> {
+    fn end(&mut self, _: FrameBuffer) -> Result<(), StreamError> {
         Ok(())
     }
 }
@@ -52,27 +52,27 @@ impl FrameSink for Nowhere {
 /// Carries one stream until everything is settled. One that breaks leaves its work to others.
 pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
     let frame_bytes = source.request.settings.frame.bytes();
-    let fills_holes = source.request.kept.holes == Holes::Fill;
-    let reader = Reader::new(frame_bytes, source.policy.depth(frame_bytes)).filling_holes(fills_holes);
-    let (stride, ahead, compared) = (Stride::default(), None, Vec::new());
-    let mut sender = Sender { source, id, outlet, reader, stride, ahead, compared };
+    let fills_holes = source.request.kept.holes == HolePolicy::Fill;
+    let reader = FrameReader::new(frame_bytes, source.policy.depth(frame_bytes)).filling_holes(fills_holes);
+    let (stride, ahead, compared) = (ChunkSizer::default(), None, Vec::new());
+    let mut sender = StreamSender { source, id, outlet, reader, stride, ahead, compared };
     let mut now = None;
     let carried = carry(&mut sender, &mut now);
     if carried.is_err() {
-        let in_hand = now.into_iter().chain(sender.ahead).map(Begun::back);
+        let in_hand = now.into_iter().chain(sender.ahead).map(StartedWork::back);
         source.lose_stream(id, in_hand);
     }
     carried
 }
 
 /// What the stream is at is in `now`.
-fn carry(sender: &mut Sender<'_, impl FrameSink>, now: &mut Option<Begun>) -> Result<(), StreamError> {
+fn carry(sender: &mut StreamSender<'_, impl FrameSink>, now: &mut Option<StartedWork>) -> Result<(), StreamError> {
     while let Some(work) = sender.next_work()? {
         match &*now.insert(work) {
-            Begun::Frames(piece, file, known) => sender.send_piece(piece, file, known)?,
-            Begun::Pack(files) => pack::send(sender.source, files, &mut sender.reader, sender.outlet)?,
-            Begun::Next(next) => flow::send_next(sender.source, next, &mut sender.reader, sender.outlet)?,
-            Begun::Kept(kept) => flow::send_kept(sender.source, kept, &mut sender.reader, sender.outlet)?,
+            StartedWork::Frames(piece, file, known) => sender.send_piece(piece, file, known)?,
+            StartedWork::Pack(files) => pack::send(sender.source, files, &mut sender.reader, sender.outlet)?,
+            StartedWork::Next(next) => flow::send_next(sender.source, next, &mut sender.reader, sender.outlet)?,
+            StartedWork::Kept(kept) => flow::send_kept(sender.source, kept, &mut sender.reader, sender.outlet)?,
         }
         *now = None;
     }
@@ -80,14 +80,14 @@ fn carry(sender: &mut Sender<'_, impl FrameSink>, now: &mut Option<Begun>) -> Re
 }
 
 /// A stream at the source.
-struct Sender<'s, O> {
+struct StreamSender<'s, O> {
     source: &'s Source,
     id: StreamId,
     outlet: &'s mut O,
-    reader: Reader,
-    stride: Stride,
+    reader: FrameReader,
+    stride: ChunkSizer,
     /// What it does next: taken while it still sends something else, so that the disk has work all the time.
-    ahead: Option<Begun>,
+    ahead: Option<StartedWork>,
     /// What was compared, and nobody was told yet.
     compared: Vec<ReadFrames>,
 }
@@ -106,47 +106,47 @@ pub struct ReadFrames {
 }
 
 /// The values of frames, and which of these are the same at the target.
-type Sent = (Vec<(u64, Digest)>, RangeSet);
+type SentFrames = (Vec<(u64, Digest)>, RangeSet);
 
 /// Work that a stream has begun with.
-enum Begun {
+enum StartedWork {
     /// A piece that the reader has, of a file that is open.
-    Frames(Piece<Item>, Arc<Opened>, Known),
+    Frames(Chunk<SourceEntry>, Arc<OpenedFile>, PeerChunkState),
     /// Small files.
-    Pack(Vec<SmallFile<Item>>),
+    Pack(Vec<SmallFile<SourceEntry>>),
     /// The next frame of a flow.
-    Next(FlowFrame<Item>),
+    Next(FlowFrame<SourceEntry>),
     /// A frame of a flow that is to be sent again.
-    Kept(FlowFrame<Item>),
+    Kept(FlowFrame<SourceEntry>),
 }
 
 /// What is known of a piece at the target.
-enum Known {
+enum PeerChunkState {
     /// Nothing.
     Nothing,
     /// The values of its frames, which it holds.
     Values(Vec<Digest>),
     /// What an old file has.
-    Old(Basis),
+    Old(DeltaBase),
 }
 
-impl Begun {
+impl StartedWork {
     /// As it was taken.
-    fn back(self) -> Work<Item> {
+    fn back(self) -> WorkItem<SourceEntry> {
         match self {
-            Self::Frames(piece, _, Known::Nothing) => Work::Frames(piece),
-            Self::Frames(piece, _, Known::Values(held)) => Work::Compare(piece, held),
-            Self::Frames(piece, _, Known::Old(basis)) => Work::Delta(piece, basis),
-            Self::Pack(files) => Work::Pack(files),
-            Self::Next(next) => Work::Next(next),
-            Self::Kept(kept) => Work::Kept(kept),
+            Self::Frames(piece, _, PeerChunkState::Nothing) => WorkItem::Frames(piece),
+            Self::Frames(piece, _, PeerChunkState::Values(held)) => WorkItem::Compare(piece, held),
+            Self::Frames(piece, _, PeerChunkState::Old(basis)) => WorkItem::Delta(piece, basis),
+            Self::Pack(files) => WorkItem::Pack(files),
+            Self::Next(next) => WorkItem::Next(next),
+            Self::Kept(kept) => WorkItem::Kept(kept),
         }
     }
 }
 
-impl<O: FrameSink> Sender<'_, O> {
+impl<O: FrameSink> StreamSender<'_, O> {
     /// The next work: what was begun ahead, else what there is now, else after a wait for which nothing is kept back.
-    fn next_work(&mut self) -> Result<Option<Begun>, StreamError> {
+    fn next_work(&mut self) -> Result<Option<StartedWork>, StreamError> {
         loop {
             if let Some(begun) = self.ahead.take() {
                 return Ok((!self.source.is_over()).then_some(begun));
@@ -180,14 +180,14 @@ impl<O: FrameSink> Sender<'_, O> {
 
     /// Begins with what was taken. `None` where nothing is left to be done: the file cannot be read, or shares its
     /// blocks with the target's.
-    fn begin(&mut self, work: Work<Item>) -> Result<Option<Begun>, StreamError> {
+    fn begin(&mut self, work: WorkItem<SourceEntry>) -> Result<Option<StartedWork>, StreamError> {
         let (piece, known) = match work {
-            Work::Pack(files) => return Ok(Some(Begun::Pack(files))),
-            Work::Next(next) => return Ok(Some(Begun::Next(next))),
-            Work::Kept(kept) => return Ok(Some(Begun::Kept(kept))),
-            Work::Frames(piece) => (piece, Known::Nothing),
-            Work::Compare(piece, held) => (piece, Known::Values(held)),
-            Work::Delta(piece, basis) => (piece, Known::Old(basis)),
+            WorkItem::Pack(files) => return Ok(Some(StartedWork::Pack(files))),
+            WorkItem::Next(next) => return Ok(Some(StartedWork::Next(next))),
+            WorkItem::Kept(kept) => return Ok(Some(StartedWork::Kept(kept))),
+            WorkItem::Frames(piece) => (piece, PeerChunkState::Nothing),
+            WorkItem::Compare(piece, held) => (piece, PeerChunkState::Values(held)),
+            WorkItem::Delta(piece, basis) => (piece, PeerChunkState::Old(basis)),
         };
         let since = Instant::now();
         let source = self.source;
@@ -203,7 +203,8 @@ impl<O: FrameSink> Sender<'_, O> {
             }
         };
         source.audit_begin(&piece.handle)?;
-        let may_share = matches!(known, Known::Nothing) && !piece.handle.is_null() && !source.policy.is_forced();
+        let may_share =
+            matches!(known, PeerChunkState::Nothing) && !piece.handle.is_null() && !source.policy.is_forced();
         if may_share && self.outlet.share(&file, piece.entry, piece.size, piece.frames.clone())? {
             let values: Vec<_> = piece.frames.clone().map(|index| (index, NO_VALUE)).collect();
             self.conclude(&piece, &file, values, RangeSet::new());
@@ -211,11 +212,16 @@ impl<O: FrameSink> Sender<'_, O> {
             return Ok(None);
         }
         read(source, &piece, &file, &known, &mut self.reader);
-        Ok(Some(Begun::Frames(piece, file, known)))
+        Ok(Some(StartedWork::Frames(piece, file, known)))
     }
 
     /// Sends the piece that is the reader's first, without what the target holds.
-    fn send_piece(&mut self, piece: &Piece<Item>, file: &Opened, known: &Known) -> Result<(), StreamError> {
+    fn send_piece(
+        &mut self,
+        piece: &Chunk<SourceEntry>,
+        file: &OpenedFile,
+        known: &PeerChunkState,
+    ) -> Result<(), StreamError> {
         let since = Instant::now();
         match self.send_frames(piece, file, known)? {
             Ok((values, same)) => {
@@ -230,9 +236,9 @@ impl<O: FrameSink> Sender<'_, O> {
         add(&self.source.reporter.tally.bytes_direct, self.reader.take_direct_bytes());
         // What is only compared says nothing of what the stream can carry.
         match known {
-            Known::Nothing => self.done(piece, since),
-            Known::Old(_) => self.source.piece_done(piece.ticket),
-            Known::Values(_) => {}
+            PeerChunkState::Nothing => self.done(piece, since),
+            PeerChunkState::Old(_) => self.source.piece_done(piece.ticket),
+            PeerChunkState::Values(_) => {}
         }
         Ok(())
     }
@@ -240,22 +246,22 @@ impl<O: FrameSink> Sender<'_, O> {
     /// The values of a piece's frames, and which of these are the same at the target; or why the file cannot be read.
     fn send_frames(
         &mut self,
-        piece: &Piece<Item>,
-        file: &Opened,
-        known: &Known,
-    ) -> Result<Result<Sent, Trouble>, StreamError> {
+        piece: &Chunk<SourceEntry>,
+        file: &OpenedFile,
+        known: &PeerChunkState,
+    ) -> Result<Result<SentFrames, SourceFileError>, StreamError> {
         let source = self.source;
         let settings = &source.request.settings;
         let frame = settings.frame;
         let (mut values, mut same) = (Vec::new(), RangeSet::new());
-        let mut held = if let Known::Values(held) = known { held.iter() } else { [].iter() };
-        let mut old = if let Known::Old(basis) = known { Some(Old::from(basis)) } else { None };
+        let mut held = if let PeerChunkState::Values(held) = known { held.iter() } else { [].iter() };
+        let mut old = if let PeerChunkState::Old(basis) = known { Some(ChunkBase::from(basis)) } else { None };
         for index in piece.frames.clone() {
             self.look_ahead()?;
             let len = frame_len(source, piece.size, index);
             let mut record = match self.reader.next() {
                 Some(Ok(record)) if record.payload().len() == len => record,
-                Some(Ok(_)) | None => return Ok(Err(Trouble::Changed)),
+                Some(Ok(_)) | None => return Ok(Err(SourceFileError::Changed)),
                 Some(Err(error)) => return Ok(Err(error.into())),
             };
             source.pass(&piece.handle, index, record.payload());
@@ -265,7 +271,7 @@ impl<O: FrameSink> Sender<'_, O> {
                 match old.instruct(frame, piece.size, index, record.payload(), file) {
                     Ok((made, Some(instructions))) => {
                         values.push((index, made));
-                        let trailer = Trailer::Delta(DeltaFrame { job, entry, offset, plain: len, value: made });
+                        let trailer = RecordTrailer::Delta(DeltaFrame { job, entry, offset, plain: len, value: made });
                         self.reader.give_back(record);
                         self.put_bytes(&instructions, &trailer)?;
                         continue;
@@ -288,17 +294,17 @@ impl<O: FrameSink> Sender<'_, O> {
                 self.reader.give_back(record);
                 continue;
             }
-            if source.request.kept.holes == Holes::Make {
+            if source.request.kept.holes == HolePolicy::Make {
                 record.set_map(map_of_zeros(record.payload()));
             }
-            let trailer = Trailer::Data(DataFrame { job, entry, offset, check, value });
+            let trailer = RecordTrailer::Data(DataFrame { job, entry, offset, check, value });
             self.reader.give_back(self.outlet.put(record, &trailer, &source.pace)?);
         }
         Ok(Ok((values, same)))
     }
 
     /// Hands over bytes that are not in a buffer of the reader's.
-    fn put_bytes(&mut self, bytes: &[u8], trailer: &Trailer) -> Result<(), StreamError> {
+    fn put_bytes(&mut self, bytes: &[u8], trailer: &RecordTrailer) -> Result<(), StreamError> {
         let mut record = self.reader.buffer();
         record.set_payload_len(bytes.len());
         record.payload_mut().copy_from_slice(bytes);
@@ -308,11 +314,11 @@ impl<O: FrameSink> Sender<'_, O> {
 
     /// All of a piece was handed over, but for what is the `same` at the target. It counts if the file is still what was
     /// offered.
-    fn conclude(&mut self, piece: &Piece<Item>, file: &Opened, values: Vec<(u64, Digest)>, same: RangeSet) {
+    fn conclude(&mut self, piece: &Chunk<SourceEntry>, file: &OpenedFile, values: Vec<(u64, Digest)>, same: RangeSet) {
         let (source, entry) = (self.source, piece.entry);
         match during(Stage::Open, || piece.handle.look(file.fd())) {
             Ok(now) if now != (piece.size, piece.handle.modified) => {
-                source.fail(entry, &piece.handle, Trouble::Changed);
+                source.fail(entry, &piece.handle, SourceFileError::Changed);
             }
             Ok(_) if source.compares() => {
                 let len = |(index, _): &(u64, Digest)| frame_len(source, piece.size, *index) as u64;
@@ -329,7 +335,7 @@ impl<O: FrameSink> Sender<'_, O> {
     }
 
     /// A piece is out of its hands.
-    fn done(&mut self, piece: &Piece<Item>, since: Instant) {
+    fn done(&mut self, piece: &Chunk<SourceEntry>, since: Instant) {
         self.source.piece_done(piece.ticket);
         self.stride.took(piece.frames.end - piece.frames.start, since.elapsed());
     }
@@ -340,16 +346,22 @@ fn frame_len(source: &Source, size: u64, index: u64) -> usize {
 }
 
 /// Decides how the piece is read, and has the reader begin with it when it is its turn.
-fn read(source: &Source, piece: &Piece<Item>, file: &Arc<Opened>, known: &Known, reader: &mut Reader) {
+fn read(
+    source: &Source,
+    piece: &Chunk<SourceEntry>,
+    file: &Arc<OpenedFile>,
+    known: &PeerChunkState,
+    reader: &mut FrameReader,
+) {
     let frame_bytes = u64::from(source.request.settings.frame.get());
     let start = piece.frames.start.saturating_mul(frame_bytes);
     let end = piece.frames.end.saturating_mul(frame_bytes).min(piece.size);
     let len = end.saturating_sub(start);
     let way = match known {
-        Known::Old(_) => source.policy.reading_through_cache(file, piece.size, start, len),
-        Known::Nothing | Known::Values(_) => source.policy.reading(file, piece.size, start, len),
+        PeerChunkState::Old(_) => source.policy.reading_through_cache(file, piece.size, start, len),
+        PeerChunkState::Nothing | PeerChunkState::Values(_) => source.policy.reading(file, piece.size, start, len),
     };
-    if way.method == Method::Buffered && !piece.handle.is_null() && source.policy.is_refusal_news() {
+    if way.method == IoMethod::Buffered && !piece.handle.is_null() && source.policy.is_refusal_news() {
         let path = escape(&piece.handle.path());
         let text = format!("{path} cannot be read with O_DIRECT: it is read through the page cache");
         source.reporter.send(&WorkerMessage::Notice { text });

@@ -1,16 +1,16 @@
 //! The source's part in a digest that people ask for (`-E %ALGORITHM`): every frame is taken as it passes, also one that
 //! the target holds already, since that is compared. What is held against a value and differs is not sent to its end.
 
-use haul_proto::checksum::Algorithm;
+use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
-use haul_proto::wire::checksum::Checksum;
+use haul_proto::wire::checksum::ChecksumRequest;
 use haul_proto::wire::report::WorkerMessage;
 use std::io;
 
 use super::Source;
-use super::item::{Item, Trouble};
-use crate::io::checksum::{Sum, sum_of, verdict};
+use super::item::{SourceEntry, SourceFileError};
+use crate::io::checksum::{FileChecksum, sum_of, verdict};
 use crate::io::storage::calls::read_at;
 
 /// What to do about a file that is not what it was to be.
@@ -18,19 +18,19 @@ const REMEDY: &str = "it is not copied; look for what has changed it, or for the
 
 impl Source {
     /// What is asked for, if it is computed here.
-    fn checksum(&self) -> Option<&Checksum> {
+    fn checksum(&self) -> Option<&ChecksumRequest> {
         self.request.settings.checksum.as_ref().filter(|checksum| checksum.at_source)
     }
 
     /// The digest of a large file, if it is computed here. BLAKE3 is computed anyway.
-    fn sum<'i>(&self, item: &'i Item) -> Option<&'i Sum> {
+    fn sum<'i>(&self, item: &'i SourceEntry) -> Option<&'i FileChecksum> {
         let algorithm = self.checksum()?.algorithm;
-        let sum = || Box::new(Sum::new(algorithm, self.request.settings.frame));
-        (algorithm != Algorithm::Blake3).then(|| &**item.sum.get_or_init(sum))
+        let sum = || Box::new(FileChecksum::new(algorithm, self.request.settings.frame));
+        (algorithm != ChecksumAlgorithm::Blake3).then(|| &**item.sum.get_or_init(sum))
     }
 
     /// A frame of a file that can be read again passes.
-    pub(super) fn pass(&self, item: &Item, index: u64, payload: &[u8]) {
+    pub(super) fn pass(&self, item: &SourceEntry, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(item) {
             sum.pass(index, payload);
             sum.passed(index, item.size, |index, room: &mut [u8]| self.read_again(item, index, room));
@@ -38,14 +38,14 @@ impl Source {
     }
 
     /// A frame of a flow passes.
-    pub(super) fn pass_in_turn(&self, item: &Item, index: u64, payload: &[u8]) {
+    pub(super) fn pass_in_turn(&self, item: &SourceEntry, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(item).filter(|_| !payload.is_empty()) {
             sum.pass_in_turn(index, payload);
         }
     }
 
     /// All frames of a file were read; its BLAKE3 is `digest`.
-    pub(super) fn sum_up(&self, entry: EntryId, item: &Item, digest: Digest) {
+    pub(super) fn sum_up(&self, entry: EntryId, item: &SourceEntry, digest: Digest) {
         match self.finish_sum(item, digest) {
             Ok(()) => self.lock().machine.summed(entry),
             // Of a job that is stopped, nothing more is told.
@@ -54,21 +54,21 @@ impl Source {
         }
     }
 
-    fn finish_sum(&self, item: &Item, digest: Digest) -> Result<(), Trouble> {
-        let Some(sum) = self.sum(item) else { return self.tell_sum(item, &digest).map_err(Trouble::Failed) };
+    fn finish_sum(&self, item: &SourceEntry, digest: Digest) -> Result<(), SourceFileError> {
+        let Some(sum) = self.sum(item) else { return self.tell_sum(item, &digest).map_err(SourceFileError::Failed) };
         // A pipe has passed in its turn to its end, and cannot be asked for anything.
         let is_pipe = item.is_pipe();
         let size = if is_pipe { 0 } else { item.size };
         let read = |index, room: &mut [u8]| self.read_again(item, index, room);
         sum.finish(size, read, || !self.lock().stopped)?;
         if !is_pipe && item.look(item.open_shared()?.fd())? != (item.size, item.modified) {
-            return Err(Trouble::Changed);
+            return Err(SourceFileError::Changed);
         }
-        self.tell_sum(item, sum.value().unwrap_or_default()).map_err(Trouble::Failed)
+        self.tell_sum(item, sum.value().unwrap_or_default()).map_err(SourceFileError::Failed)
     }
 
     /// The digest of a small file that was read whole. An error is what is wrong with it.
-    pub(super) fn sum_small(&self, item: &Item, bytes: &[u8]) -> Result<(), String> {
+    pub(super) fn sum_small(&self, item: &SourceEntry, bytes: &[u8]) -> Result<(), String> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         let value = sum_of(checksum.algorithm, bytes);
         // It may be sent more than once.
@@ -79,7 +79,7 @@ impl Source {
         Ok(())
     }
 
-    fn tell_sum(&self, item: &Item, value: &[u8]) -> Result<(), String> {
+    fn tell_sum(&self, item: &SourceEntry, value: &[u8]) -> Result<(), String> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         verdict(checksum, value, None).map_err(|wrong| format!("{wrong}\n{REMEDY}"))?;
         let path = item.path();
@@ -87,7 +87,7 @@ impl Source {
         Ok(())
     }
 
-    fn read_again(&self, item: &Item, index: u64, room: &mut [u8]) -> io::Result<usize> {
+    fn read_again(&self, item: &SourceEntry, index: u64, room: &mut [u8]) -> io::Result<usize> {
         let file = item.open_shared().map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
         read_at(&**file.fd(), room, index * u64::from(self.request.settings.frame.get()))
     }

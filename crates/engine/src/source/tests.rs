@@ -1,16 +1,17 @@
 //! The source without a target: what it opens, what it walks into, and whom it wakes.
 
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
+use haul_proto::filter::PatternList;
+use haul_proto::filter::definition::FilterOptions;
 use haul_proto::ids::{EntryId, JobNumber, StreamId};
 use haul_proto::integrity::FrameLen;
-use haul_proto::manifest::{Entry, Kind, Meta, Place};
+use haul_proto::limits::ENTRY_WINDOW;
 use haul_proto::path::Name;
-use haul_proto::plan::Stride;
-use haul_proto::wire::filters::{Filters, List};
-use haul_proto::wire::frame::Trailer;
-use haul_proto::wire::limits::ENTRY_WINDOW;
-use haul_proto::wire::message::{Need, SourceMessage};
-use haul_proto::wire::request::Links;
-use haul_proto::wire::rules::LeaveOut;
+use haul_proto::scheduler::ChunkSizer;
+use haul_proto::wire::frame::RecordTrailer;
+use haul_proto::wire::message::{SourceMessage, TransferNeed};
+use haul_proto::wire::request::SymlinkMode;
+use haul_proto::wire::write_options::SkipOptions;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -19,20 +20,20 @@ use std::time::Duration;
 
 use super::*;
 use crate::fs::testing::{in_time, without_capabilities};
-use crate::fs::{Look, MAX_OPEN_DIRECTORIES};
-use crate::io::frame_buffer::Record;
-use crate::io::storage::Access;
-use crate::io::storage::file::Opened;
+use crate::fs::{FileStat, MAX_OPEN_DIRECTORIES};
+use crate::io::frame_buffer::FrameBuffer;
+use crate::io::storage::FileAccess;
+use crate::io::storage::file::OpenedFile;
 use crate::metrics::control_channel::LinkWriter;
 use crate::policy::HostPolicy;
-use crate::sys::confine::Network;
+use crate::sys::confine::ConfineNetwork;
 use crate::sys::confine::tests::{confined, is_denied};
 use crate::testing::source_request;
 
 pub(super) const NUMBER: JobNumber = JobNumber(1);
 const OPERANDS: usize = 1500;
 
-fn source(operands: &[PathBuf], links: Links) -> Source {
+fn source(operands: &[PathBuf], links: SymlinkMode) -> Source {
     source_of(request(operands, links))
 }
 
@@ -44,7 +45,7 @@ fn source_of(request: SourceRequest) -> Source {
     Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
 
-pub(super) fn request(operands: &[PathBuf], links: Links) -> SourceRequest {
+pub(super) fn request(operands: &[PathBuf], links: SymlinkMode) -> SourceRequest {
     SourceRequest { links, ..source_request(bytes(operands)) }
 }
 
@@ -62,10 +63,11 @@ pub(super) fn offers(source: &Source) -> Vec<Entry> {
 
 /// What a source says that tells what it leaves out, in its order: names by the directory that they are in, `complete` by
 /// the directory.
-fn said_of_what_is_left_out(tree: &Path, leave_out: LeaveOut) -> Vec<String> {
-    let list = List { text: b"*.o".to_vec(), is_file: false, includes: false };
-    let filters = Filters { lists: vec![list], files: vec![Name::new(b".f").unwrap()], ..Filters::default() };
-    let request = request(&[tree.to_owned()], Links::Ignore);
+fn said_of_what_is_left_out(tree: &Path, leave_out: SkipOptions) -> Vec<String> {
+    let list = PatternList { text: b"*.o".to_vec(), is_file: false, includes: false };
+    let filters =
+        FilterOptions { lists: vec![list], files: vec![Name::new(b".f").unwrap()], ..FilterOptions::default() };
+    let request = request(&[tree.to_owned()], SymlinkMode::Ignore);
     let request = SourceRequest { leave_out, filters, tell_left_out: true, ..request };
     let source =
         Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default());
@@ -92,7 +94,7 @@ fn the_target_is_told_what_is_left_out_before_a_directory_ends() {
     symlink("x.o", tree.join("link")).unwrap();
     make_file(tree.join("d/y.o"));
     std::fs::write(make_file(tree.join("d/.f")), "z\n").unwrap();
-    let said = said_of_what_is_left_out(&tree, LeaveOut::default());
+    let said = said_of_what_is_left_out(&tree, SkipOptions::default());
     // 0 is the tree, 1 d, 2 its .f.
     assert_eq!(
         said,
@@ -114,7 +116,7 @@ fn of_a_directory_that_may_be_empty_the_target_is_not_told_that_it_knows_all() {
     make_file(tree.join("empty/x.o"));
     make_file(tree.join("d/x.o"));
     make_file(tree.join("d/e/f"));
-    let leave_out = LeaveOut { empty_directories: true, unreadable: false };
+    let leave_out = SkipOptions { empty_directories: true, unreadable: false };
     let mut said = said_of_what_is_left_out(&tree, leave_out);
     said.sort();
     assert_eq!(said.iter().filter(|text| text.contains("without")).collect::<Vec<_>>(), [r#"0 without ["empty"]"#]);
@@ -123,19 +125,19 @@ fn of_a_directory_that_may_be_empty_the_target_is_not_told_that_it_knows_all() {
     assert!(said.contains(&"0 complete true".to_owned()), "{said:?}");
 }
 
-pub(super) fn needs(first: usize, needs: Vec<Need>) -> Vec<u8> {
+pub(super) fn needs(first: usize, needs: Vec<TransferNeed>) -> Vec<u8> {
     TargetMessage::Needs { first: EntryId(first as u64), needs }.encode(NUMBER)
 }
 
 /// How many files of what is offered can be opened.
 fn opened(source: &Source, count: usize) -> usize {
     for first in (0..count).step_by(512) {
-        source.handle_peer(&needs(first, vec![Need::All; 512.min(count - first)])).unwrap();
+        source.handle_peer(&needs(first, vec![TransferNeed::All; 512.min(count - first)])).unwrap();
     }
-    let work = std::iter::from_fn(|| source.lock().machine.next_work(haul_proto::plan::PIECE_FRAMES_MAX));
+    let work = std::iter::from_fn(|| source.lock().machine.next_work(haul_proto::scheduler::PIECE_FRAMES_MAX));
     let files = work.map(|work| match work {
-        Work::Pack(files) => files.iter().filter(|file| file.handle.open().is_ok()).count(),
-        Work::Frames(_) | Work::Compare(..) | Work::Delta(..) | Work::Next(_) | Work::Kept(_) => 0,
+        WorkItem::Pack(files) => files.iter().filter(|file| file.handle.open().is_ok()).count(),
+        WorkItem::Frames(_) | WorkItem::Compare(..) | WorkItem::Delta(..) | WorkItem::Next(_) | WorkItem::Kept(_) => 0,
     });
     files.sum()
 }
@@ -169,10 +171,10 @@ fn a_confined_source_reads_what_it_was_asked_for_and_not_what_stands_there_later
         symlink(&secret, &operand).unwrap();
     };
     let operands = [inner.parent().unwrap().to_owned(), operand.clone()];
-    let source = source(&operands, Links::Keep);
+    let source = source(&operands, SymlinkMode::Keep);
     assert_eq!(source.operands().iter().flatten().count(), 2);
     let read = confined(
-        Network::Streams(None),
+        ConfineNetwork::Streams(None),
         |bounds| source.allow(bounds),
         || {
             is_denied(std::fs::read(&secret));
@@ -180,7 +182,7 @@ fn a_confined_source_reads_what_it_was_asked_for_and_not_what_stands_there_later
         },
     );
     exchange();
-    let opened_after = confined(Network::Streams(None), |bounds| source.allow(bounds), || opened(&source, 3));
+    let opened_after = confined(ConfineNetwork::Streams(None), |bounds| source.allow(bounds), || opened(&source, 3));
     let (Some(read), Some(opened_after)) = (read, opened_after) else { return };
     assert_eq!((read, opened_after), (3, 1), "what was exchanged is not opened");
 }
@@ -189,7 +191,7 @@ fn a_confined_source_reads_what_it_was_asked_for_and_not_what_stands_there_later
 fn files_of_one_directory_take_one_descriptor() {
     let temp = tempfile::tempdir().unwrap();
     let operands: Vec<_> = (0..OPERANDS).map(|i| make_file(temp.path().join(format!("f{i}")))).collect();
-    let source = source(&operands, Links::Keep);
+    let source = source(&operands, SymlinkMode::Keep);
     assert_eq!(source.operands().iter().flatten().count(), OPERANDS);
     assert_eq!(descriptors(temp.path()), 1);
     assert_eq!(offers(&source).len(), OPERANDS);
@@ -203,7 +205,7 @@ fn operands_in_many_directories_take_few_descriptors() {
         let files: Vec<_> = (0..OPERANDS).map(|i| make_file(temp.path().join(format!("d{i}/f")))).collect();
         let directories: Vec<_> = files.iter().map(|file| file.parent().unwrap().to_owned()).collect();
         for (operands, entries) in [(files, OPERANDS), (directories, 2 * OPERANDS)] {
-            let source = source(&operands, Links::Keep);
+            let source = source(&operands, SymlinkMode::Keep);
             assert_eq!(source.operands().iter().flatten().count(), OPERANDS);
             assert!(descriptors(temp.path()) <= MAX_OPEN_DIRECTORIES);
             assert_eq!(offers(&source).len(), entries);
@@ -219,7 +221,7 @@ fn a_file_in_a_directory_that_may_only_be_searched_is_an_operand() {
     let file = make_file(temp.path().join("search/file"));
     std::fs::set_permissions(file.parent().unwrap(), PermissionsExt::from_mode(0o100)).unwrap();
     let read = without_capabilities(move || {
-        let source = source(&[file], Links::Keep);
+        let source = source(&[file], SymlinkMode::Keep);
         (offers(&source).len(), opened(&source, 1))
     });
     assert_eq!(read, (1, 1));
@@ -234,9 +236,9 @@ fn followed_links_do_not_lead_into_the_landing() {
     make_file(temp.path().join("outside/other"));
     symlink("../outside/landing", tree.join("straight")).unwrap();
     symlink("../outside", tree.join("above")).unwrap();
-    let landing = Look::from(&rustix::fs::stat(temp.path().join("outside/landing")).unwrap()).identity;
-    let walked = |landing: Option<Identity>| {
-        let source = source(std::slice::from_ref(&tree), Links::Follow);
+    let landing = FileStat::from(&rustix::fs::stat(temp.path().join("outside/landing")).unwrap()).identity;
+    let walked = |landing: Option<FileIdentity>| {
+        let source = source(std::slice::from_ref(&tree), SymlinkMode::Follow);
         landing.into_iter().for_each(|landing| source.leave_out(landing));
         let left_out = || source.reporter.tally.counters().left_out;
         (offers(&source).len(), left_out())
@@ -249,21 +251,21 @@ fn followed_links_do_not_lead_into_the_landing() {
 #[test]
 fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
     in_time(|| {
-        let source = Arc::new(source(&[], Links::Keep));
+        let source = Arc::new(source(&[], SymlinkMode::Keep));
         for at in 0..ENTRY_WINDOW {
             let entry = Entry {
-                place: Place::Operand(0),
-                kind: Kind::File { size: 0 },
-                meta: Meta::default(),
+                place: EntryLocation::Operand(0),
+                kind: EntryContent::File { size: 0 },
+                meta: EntryMetadata::default(),
                 version: None,
                 more: None,
             };
-            source.lock().machine.offer(entry, Arc::new(Item::directory(Arc::default())));
+            source.lock().machine.offer(entry, Arc::new(SourceEntry::directory(Arc::default())));
             assert_eq!(source.lock().machine.window(), ENTRY_WINDOW - 1 - at);
         }
         std::iter::from_fn(|| source.lock().machine.poll_message()).for_each(drop);
         for first in (0..ENTRY_WINDOW).step_by(512) {
-            source.handle_peer(&needs(first, vec![Need::All; 512])).unwrap();
+            source.handle_peer(&needs(first, vec![TransferNeed::All; 512])).unwrap();
         }
         let done = TargetMessage::Done { runs: vec![(EntryId(0), ENTRY_WINDOW as u64)] };
         source.handle_peer(&done.encode(NUMBER)).unwrap();
@@ -282,15 +284,20 @@ fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
 }
 
 /// Takes frames, and stops the job at one of them.
-struct Stopping<'s> {
+struct StoppingSink<'s> {
     source: &'s Source,
     at: u64,
     frames: Vec<u64>,
 }
 
-impl FrameSink for Stopping<'_> {
-    fn put(&mut self, record: Record, trailer: &Trailer, _: &Pace) -> Result<Record, StreamError> {
-        let Trailer::Data(frame) = trailer else { panic!("{trailer:?}") };
+impl FrameSink for StoppingSink<'_> {
+    fn put(
+        &mut self,
+        record: FrameBuffer,
+        trailer: &RecordTrailer,
+        _: &RateLimiter,
+    ) -> Result<FrameBuffer, StreamError> {
+        let RecordTrailer::Data(frame) = trailer else { panic!("{trailer:?}") };
         self.frames.push(frame.offset / u64::from(FrameLen::DEFAULT.get()));
         if self.frames.len() as u64 == self.at {
             self.source.stop();
@@ -302,7 +309,7 @@ impl FrameSink for Stopping<'_> {
         Ok(())
     }
 
-    fn end(&mut self, _: Record) -> Result<(), StreamError> {
+    fn end(&mut self, _: FrameBuffer) -> Result<(), StreamError> {
         Ok(())
     }
 }
@@ -320,22 +327,24 @@ fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_job_is_stop
             let _ = std::fs::remove_file(&path);
             let file = std::fs::File::create(&path).unwrap();
             file.set_len(400 * frame).unwrap();
-            if Opened::new(file.into(), Access::Write).unwrap().in_memory() {
+            if OpenedFile::new(file.into(), FileAccess::Write).unwrap().in_memory() {
                 println!("SKIPPED: no disk here");
                 return;
             }
-            let source = source(std::slice::from_ref(&path), Links::Keep);
+            let source = source(std::slice::from_ref(&path), SymlinkMode::Keep);
             assert_eq!(offers(&source).len(), 1);
-            source.handle_peer(&needs(0, vec![Need::All])).unwrap();
-            let mut outlet = Stopping { source: &source, at, frames: Vec::new() };
+            source.handle_peer(&needs(0, vec![TransferNeed::All])).unwrap();
+            let mut outlet = StoppingSink { source: &source, at, frames: Vec::new() };
             source.run_stream(StreamId(0), &mut outlet).unwrap();
-            let first_piece = Stride::default().frames_max();
+            let first_piece = ChunkSizer::default().frames_max();
             let sent = outlet.frames.len() as u64;
             assert_eq!(outlet.frames, (0..sent).collect::<Vec<_>>());
             if at <= first_piece {
                 assert_eq!(sent, first_piece, "a piece that is begun is sent");
             }
-            let Some(Work::Frames(rest)) = source.lock().machine.next_work(1) else { panic!("the file is not done") };
+            let Some(WorkItem::Frames(rest)) = source.lock().machine.next_work(1) else {
+                panic!("the file is not done")
+            };
             assert!(rest.frames.start > sent, "and the next one was taken by then");
         }
     });
@@ -346,10 +355,10 @@ fn a_paused_source_gives_no_work_until_it_goes_on_or_is_stopped() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let paths = ["a", "b"].map(|name| make_file(temp.path().join(name)));
-        let source = Arc::new(source(&paths, Links::Keep));
+        let source = Arc::new(source(&paths, SymlinkMode::Keep));
         assert_eq!(offers(&source).len(), 2);
         source.pause(true);
-        source.handle_peer(&needs(0, vec![Need::All; 2])).unwrap();
+        source.handle_peer(&needs(0, vec![TransferNeed::All; 2])).unwrap();
         assert!(source.work_at_hand(StreamId(0), 1).is_none());
         let stream = Arc::clone(&source);
         let streaming = std::thread::spawn(move || stream.wait_for_work(StreamId(0), 1).unwrap().is_some());
@@ -369,9 +378,9 @@ fn a_list_is_offered_by_its_numbers_and_passed_by_batch_by_batch() {
         let temp = tempfile::tempdir().unwrap();
         let file = make_file(temp.path().join("tree/file"));
         let paths = bytes(&[file.clone(), temp.path().join("gone"), temp.path().join("tree")]);
-        let source = source_of(SourceRequest { listed: true, ..request(&[], Links::Keep) });
-        assert!(source.add_listed(Paths { first: 0, paths, last: false }).is_ok());
-        assert!(source.add_listed(Paths { first: 3, paths: bytes(&[file]), last: true }).is_ok());
+        let source = source_of(SourceRequest { listed: true, ..request(&[], SymlinkMode::Keep) });
+        assert!(source.add_listed(SourceBatch { first: 0, paths, last: false }).is_ok());
+        assert!(source.add_listed(SourceBatch { first: 3, paths: bytes(&[file]), last: true }).is_ok());
         source.walk();
         let mut state = source.lock();
         let told: Vec<_> = std::iter::from_fn(|| state.machine.poll_message())
@@ -393,10 +402,10 @@ fn a_list_is_offered_by_its_numbers_and_passed_by_batch_by_batch() {
 #[test]
 fn who_was_promised_no_list_takes_none_and_a_walk_that_waits_for_one_can_be_stopped() {
     in_time(|| {
-        let batch = || Paths { first: 0, paths: Vec::new(), last: true };
-        let none = source(&[], Links::Keep);
-        assert_eq!(none.add_listed(batch()), Err(ProtocolFault::Unasked("a listed operand")));
-        let waiting = Arc::new(source_of(SourceRequest { listed: true, ..request(&[], Links::Keep) }));
+        let batch = || SourceBatch { first: 0, paths: Vec::new(), last: true };
+        let none = source(&[], SymlinkMode::Keep);
+        assert_eq!(none.add_listed(batch()), Err(ProtocolError::Unasked("a listed operand")));
+        let waiting = Arc::new(source_of(SourceRequest { listed: true, ..request(&[], SymlinkMode::Keep) }));
         let walk = Arc::clone(&waiting);
         let walking = std::thread::spawn(move || walk.walk());
         waiting.stop();
@@ -412,12 +421,12 @@ fn a_confined_source_of_a_list_reads_below_its_base_alone() {
     symlink("../outside", temp.path().join("base/way")).unwrap();
     let base = temp.path().join("base");
     let known = Some(base.as_os_str().as_bytes().to_vec());
-    let source = source_of(SourceRequest { listed: true, base: known, ..request(&[], Links::Keep) });
+    let source = source_of(SourceRequest { listed: true, base: known, ..request(&[], SymlinkMode::Keep) });
     let paths = bytes(&[inside.clone(), base.join("way/file")]);
-    source.add_listed(Paths { first: 0, paths, last: true }).unwrap();
-    let allow = |bounds: &mut Bounds| source.allow(bounds);
+    source.add_listed(SourceBatch { first: 0, paths, last: true }).unwrap();
+    let allow = |bounds: &mut ConfineBounds| source.allow(bounds);
     let read = || (std::fs::read(&inside), std::fs::read(&outside), offers(&source).len());
-    let Some((inside, outside, offered)) = confined(Network::None, allow, read) else { return };
+    let Some((inside, outside, offered)) = confined(ConfineNetwork::None, allow, read) else { return };
     assert_eq!((inside.unwrap(), offered), (b"1".to_vec(), 1), "what a link leads to is not offered");
     is_denied(outside);
     assert_eq!(source.reporter.tally.counters().failed, 1);

@@ -10,8 +10,8 @@ use std::os::fd::OwnedFd;
 
 use haul_proto::path::Name;
 
-use super::tally::Sum;
-use crate::fs::{Dir, Links, Look};
+use super::tally::FileTotals;
+use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::job::display_path::below;
 
 /// Most files.
@@ -28,27 +28,27 @@ pub type FileId = usize;
 
 /// The catalog.
 pub struct Catalog {
-    roots: Vec<Root>,
+    roots: Vec<CatalogRoot>,
     dirs: Vec<DirRecord>,
     files: Vec<FileRecord>,
     /// For each name: whether a link is followed, its length, itself.
     names: Vec<u8>,
     /// Directories that were entered and not left.
-    open: Vec<Open>,
+    open: Vec<OpenCatalogDirectory>,
     /// Files with fewer bytes are not taken.
     floor: u64,
     /// No file is taken any more.
     is_closed: bool,
-    left_out: Sum,
+    left_out: FileTotals,
     most: (usize, usize),
 }
 
-struct Root {
+struct CatalogRoot {
     dir: Dir,
     label: Vec<u8>,
 }
 
-struct Open {
+struct OpenCatalogDirectory {
     name: Option<Name>,
     root: u32,
     /// Where it is in the catalog, once something in it is.
@@ -79,20 +79,20 @@ impl Catalog {
     fn with(files_max: usize, names_max: usize) -> Self {
         let (roots, dirs, files, names, open) = Default::default();
         let most = (files_max, names_max);
-        Self { roots, dirs, files, names, open, floor: 1, is_closed: false, left_out: Sum::default(), most }
+        Self { roots, dirs, files, names, open, floor: 1, is_closed: false, left_out: FileTotals::default(), most }
     }
 
     /// What is added from now on is in this directory, which is shown as `label`, until it is left.
     pub fn enter_root(&mut self, dir: Dir, label: &[u8]) {
         let root = u32::try_from(self.roots.len()).unwrap_or(ROOT);
-        self.roots.push(Root { dir, label: label.to_vec() });
-        self.open.push(Open { name: None, root, id: None });
+        self.roots.push(CatalogRoot { dir, label: label.to_vec() });
+        self.open.push(OpenCatalogDirectory { name: None, root, id: None });
     }
 
     /// What is added from now on is in a directory of this name in the one before.
     pub fn enter(&mut self, name: &Name) {
         let root = self.open.last().map_or(ROOT, |open| open.root);
-        self.open.push(Open { name: Some(name.clone()), root, id: None });
+        self.open.push(OpenCatalogDirectory { name: Some(name.clone()), root, id: None });
     }
 
     /// The end of a directory.
@@ -101,7 +101,7 @@ impl Catalog {
     }
 
     /// Takes a file in, if there is room, and it is not empty.
-    pub fn add(&mut self, name: &Name, links: Links, size: u64) {
+    pub fn add(&mut self, name: &Name, links: FollowLinks, size: u64) {
         if size == 0 {
             return;
         }
@@ -127,7 +127,7 @@ impl Catalog {
         let mut parent = known.and_then(|at| self.open[at].id);
         for at in known.map_or(0, |at| at + 1)..self.open.len() {
             let name = match self.open[at].name.clone() {
-                Some(name) => self.push_name(&name, Links::Itself),
+                Some(name) => self.push_name(&name, FollowLinks::Itself),
                 None => ROOT,
             };
             // A root is below nothing, and may be entered where another one was not left.
@@ -140,19 +140,19 @@ impl Catalog {
         parent
     }
 
-    fn push_name(&mut self, name: &Name, links: Links) -> u32 {
+    fn push_name(&mut self, name: &Name, links: FollowLinks) -> u32 {
         // Far below what 32 bits can say: no name is added where there are more than `most`.
         let at = u32::try_from(self.names.len()).unwrap_or(ROOT);
         let bytes = name.as_bytes();
-        self.names.push(u8::from(links == Links::Followed));
+        self.names.push(u8::from(links == FollowLinks::Followed));
         self.names.push(u8::try_from(bytes.len()).unwrap_or(u8::MAX));
         self.names.extend_from_slice(bytes);
         at
     }
 
-    fn name(&self, at: u32) -> (&[u8], Links) {
+    fn name(&self, at: u32) -> (&[u8], FollowLinks) {
         let at = at as usize;
-        let links = if self.names[at] == 1 { Links::Followed } else { Links::Itself };
+        let links = if self.names[at] == 1 { FollowLinks::Followed } else { FollowLinks::Itself };
         let len = usize::from(self.names[at + 1]);
         (&self.names[at + 2..at + 2 + len], links)
     }
@@ -233,7 +233,7 @@ impl Catalog {
     }
 
     /// Files that there was no room for, and the size below which there is none.
-    pub fn left_out(&self) -> (Sum, u64) {
+    pub fn left_out(&self) -> (FileTotals, u64) {
         (self.left_out, self.floor)
     }
 
@@ -252,21 +252,21 @@ impl Catalog {
 }
 
 /// Opens files of a catalog, one after the other. Directories are opened one component at a time.
-pub struct Opener<'c> {
+pub struct CatalogOpener<'c> {
     catalog: &'c Catalog,
     opened: HashMap<u32, Dir>,
     /// Whether names of directories may be links to directories.
-    links: Links,
+    links: FollowLinks,
 }
 
-impl<'c> Opener<'c> {
+impl<'c> CatalogOpener<'c> {
     /// Knows no directory yet.
-    pub fn new(catalog: &'c Catalog, links: Links) -> Self {
+    pub fn new(catalog: &'c Catalog, links: FollowLinks) -> Self {
         Self { catalog, opened: HashMap::new(), links }
     }
 
     /// A file, and what it is now.
-    pub fn open(&mut self, file: FileId) -> io::Result<(OwnedFd, Look)> {
+    pub fn open(&mut self, file: FileId) -> io::Result<(OwnedFd, FileStat)> {
         let record = self.catalog.files[file];
         let dir = self.directory(record.dir)?;
         let (name, links) = self.catalog.name(record.name);
@@ -320,7 +320,7 @@ mod tests {
         catalog.enter_root(root, b"top");
         for i in 0..count {
             catalog.enter(&name(&format!("d{}", i / 10)));
-            catalog.add(&name(&format!("f{i}")), Links::Itself, i + 1);
+            catalog.add(&name(&format!("f{i}")), FollowLinks::Itself, i + 1);
             catalog.leave();
         }
         catalog
@@ -335,16 +335,16 @@ mod tests {
         let mut catalog = Catalog::new();
         catalog.enter_root(Dir::open_root(temp.path()).unwrap(), b"top/");
         ["a", "b"].iter().for_each(|dir| catalog.enter(&name(dir)));
-        catalog.add(&name("one"), Links::Itself, 3);
-        catalog.add(&name("empty"), Links::Itself, 0);
+        catalog.add(&name("one"), FollowLinks::Itself, 3);
+        catalog.add(&name("empty"), FollowLinks::Itself, 0);
         ["b", "a"].iter().for_each(|_| catalog.leave());
-        catalog.add(&name("two"), Links::Itself, 3);
-        catalog.add(&name("gone"), Links::Itself, 2);
+        catalog.add(&name("two"), FollowLinks::Itself, 3);
+        catalog.add(&name("gone"), FollowLinks::Itself, 2);
         let mut groups = Vec::new();
         catalog.groups(|size, files| groups.push((size, files)));
         assert_eq!(groups, [(2, 0..1), (3, 1..3)]);
         assert_eq!([0, 1, 2].map(|file| catalog.path(file)), [&b"top/gone"[..], b"top/a/b/one", b"top/two"]);
-        let mut opener = Opener::new(&catalog, Links::Itself);
+        let mut opener = CatalogOpener::new(&catalog, FollowLinks::Itself);
         assert_eq!(read(opener.open(1).unwrap().0), b"one");
         assert_eq!(read(opener.open(2).unwrap().0), b"two");
         assert!(opener.open(0).is_err());
@@ -359,9 +359,9 @@ mod tests {
         let mut catalog = Catalog::new();
         catalog.enter_root(Dir::open_root(temp.path()).unwrap(), b"");
         catalog.enter(&name("d"));
-        catalog.add(&name("f"), Links::Itself, 6);
-        assert!(Opener::new(&catalog, Links::Itself).open(0).is_err());
-        assert!(Opener::new(&catalog, Links::Followed).open(0).is_ok());
+        catalog.add(&name("f"), FollowLinks::Itself, 6);
+        assert!(CatalogOpener::new(&catalog, FollowLinks::Itself).open(0).is_err());
+        assert!(CatalogOpener::new(&catalog, FollowLinks::Followed).open(0).is_ok());
     }
 
     #[test]
@@ -389,7 +389,7 @@ mod tests {
         assert!(catalog.names.len() < 10_000 + 1024, "{}", catalog.names.len());
         let mut same = Catalog::with(100, 1 << 20);
         same.enter_root(Dir::open_root(temp.path()).unwrap(), b"");
-        (0..1000).for_each(|i| same.add(&name(&format!("{i}")), Links::Itself, 7));
+        (0..1000).for_each(|i| same.add(&name(&format!("{i}")), FollowLinks::Itself, 7));
         assert!(same.files.len() <= 100);
         assert_eq!(same.left_out().0.files + same.files.len() as u64, 1000);
     }

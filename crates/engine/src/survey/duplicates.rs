@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
-use super::catalog::{Catalog, FileId, Opener};
-use super::tally::Sum;
-use super::top::Top;
-use crate::fs::{Identity, Links};
+use super::catalog::{Catalog, CatalogOpener, FileId};
+use super::tally::FileTotals;
+use super::top::TopN;
+use crate::fs::{FileIdentity, FollowLinks};
 use crate::io::storage::calls::read_at;
 use crate::sys::cancel::Cancel;
 use crate::sys::machine::cores;
@@ -35,19 +35,19 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// Files that are the same.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Duplicates {
+pub struct DuplicateFiles {
     /// How many sets of files with the same bytes.
     pub sets: u64,
     /// Files beyond the first of each set, and their bytes: what could be saved.
-    pub spare: Sum,
+    pub spare: FileTotals,
     /// The sets with which most could be saved, these first.
-    pub biggest: Vec<Set>,
+    pub biggest: Vec<DuplicateSet>,
     /// Bytes that were read for that.
     pub read: u64,
     /// Files of equal size that were not compared: the time was up.
-    pub late: Sum,
+    pub late: FileTotals,
     /// Files whose names were not held, for want of room.
-    pub left_out: Sum,
+    pub left_out: FileTotals,
     /// All of those are smaller than this, or there was no room even for bigger ones.
     pub held_from: u64,
     /// Files that could not be read, or changed meanwhile.
@@ -56,7 +56,7 @@ pub struct Duplicates {
 
 /// Files with the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Set {
+pub struct DuplicateSet {
     /// Bytes of each.
     pub bytes: u64,
     /// How many.
@@ -68,17 +68,17 @@ pub struct Set {
 }
 
 /// What the threads share.
-struct Search<'c> {
+struct DuplicateSearch<'c> {
     catalog: &'c Catalog,
-    links: Links,
+    links: FollowLinks,
     deadline: Instant,
     cancel: &'c Cancel,
     read: AtomicU64,
-    found: Mutex<Duplicates>,
+    found: Mutex<DuplicateFiles>,
 }
 
 /// What was read of a file: its digest, the device and inode that it was read from, and which file of the catalog it is.
-struct Read {
+struct DuplicateDigest {
     size: u64,
     digest: [u8; 32],
     identity: (u64, u64),
@@ -86,14 +86,14 @@ struct Read {
 }
 
 /// Why a file has no digest.
-enum Refused {
+enum DigestRefusal {
     /// There is no time.
     Late,
     /// It cannot be read.
     Failed,
 }
 
-impl From<io::Error> for Refused {
+impl From<io::Error> for DigestRefusal {
     fn from(_: io::Error) -> Self {
         Self::Failed
     }
@@ -102,11 +102,11 @@ impl From<io::Error> for Refused {
 /// Finds them, until the deadline. `links`: whether directories may be links to directories.
 pub fn find(
     mut catalog: Catalog,
-    links: Links,
+    links: FollowLinks,
     deadline: Instant,
     cancel: &Cancel,
     mut tell: impl FnMut(u64),
-) -> Duplicates {
+) -> DuplicateFiles {
     let mut groups = Vec::new();
     catalog.groups(|size, files| {
         if files.len() > 1 {
@@ -115,8 +115,8 @@ pub fn find(
     });
     groups.sort_by_key(|(spare, _)| std::cmp::Reverse(*spare));
     let found = Mutex::default();
-    let search = Search { catalog: &catalog, links, deadline, cancel, read: AtomicU64::new(0), found };
-    let mut biggest = Top::new(SETS);
+    let search = DuplicateSearch { catalog: &catalog, links, deadline, cancel, read: AtomicU64::new(0), found };
+    let mut biggest = TopN::new(SETS);
     let (mut batch, mut groups) = (Vec::new(), groups.into_iter().peekable());
     while let Some((_, files)) = groups.next() {
         batch.extend(files);
@@ -127,20 +127,20 @@ pub fn find(
     let read = search.read.into_inner();
     let found = search.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (left_out, held_from) = catalog.left_out();
-    Duplicates { biggest: biggest.into_sorted(), read, left_out, held_from, ..found }
+    DuplicateFiles { biggest: biggest.into_sorted(), read, left_out, held_from, ..found }
 }
 
-impl Set {
+impl DuplicateSet {
     /// Bytes of all but one of them.
     pub fn saves(&self) -> u64 {
         self.bytes.saturating_mul(self.files.saturating_sub(1))
     }
 }
 
-impl Search<'_> {
+impl DuplicateSearch<'_> {
     /// Compares whole groups of files of equal size. Their beginnings are read in the order in which they were found, which
     /// is how they lie on most disks.
-    fn compare(&self, mut files: Vec<FileId>, biggest: &mut Top<Set>, tell: &mut impl FnMut(u64)) {
+    fn compare(&self, mut files: Vec<FileId>, biggest: &mut TopN<DuplicateSet>, tell: &mut impl FnMut(u64)) {
         files.sort_unstable_by_key(|file| self.catalog.order(*file));
         let heads = sorted(self.read_all(&files, HEAD, READERS, tell));
         drop(files);
@@ -157,10 +157,16 @@ impl Search<'_> {
     }
 
     /// Reads the first `most` bytes of each, or all, by so many threads.
-    fn read_all(&self, files: &[FileId], most: u64, threads: usize, tell: &mut impl FnMut(u64)) -> Vec<Read> {
+    fn read_all(
+        &self,
+        files: &[FileId],
+        most: u64,
+        threads: usize,
+        tell: &mut impl FnMut(u64),
+    ) -> Vec<DuplicateDigest> {
         let (next, waiting) = (AtomicUsize::new(0), thread::current());
         let take_part = || {
-            let (mut opener, mut buffer) = (Opener::new(self.catalog, self.links), vec![0; PIECE]);
+            let (mut opener, mut buffer) = (CatalogOpener::new(self.catalog, self.links), vec![0; PIECE]);
             let mut all = Vec::new();
             while let Some(some) = files.chunks(CHUNK).nth(next.fetch_add(1, Ordering::Relaxed)) {
                 all.extend(some.iter().filter_map(|file| self.read(*file, most, &mut opener, &mut buffer)));
@@ -185,12 +191,18 @@ impl Search<'_> {
         })
     }
 
-    fn read(&self, file: FileId, most: u64, opener: &mut Opener<'_>, buffer: &mut [u8]) -> Option<Read> {
+    fn read(
+        &self,
+        file: FileId,
+        most: u64,
+        opener: &mut CatalogOpener<'_>,
+        buffer: &mut [u8],
+    ) -> Option<DuplicateDigest> {
         let size = self.catalog.size(file);
         match self.digest(file, size, most, opener, buffer) {
-            Ok((digest, identity)) => return Some(Read { size, digest, identity, file }),
-            Err(Refused::Failed) => self.with_found(|found| found.failed += 1),
-            Err(Refused::Late) => self.with_found(|found| found.late.add(size)),
+            Ok((digest, identity)) => return Some(DuplicateDigest { size, digest, identity, file }),
+            Err(DigestRefusal::Failed) => self.with_found(|found| found.failed += 1),
+            Err(DigestRefusal::Late) => self.with_found(|found| found.late.add(size)),
         }
         None
     }
@@ -200,55 +212,55 @@ impl Search<'_> {
         file: FileId,
         size: u64,
         most: u64,
-        opener: &mut Opener<'_>,
+        opener: &mut CatalogOpener<'_>,
         buffer: &mut [u8],
-    ) -> Result<([u8; 32], (u64, u64)), Refused> {
+    ) -> Result<([u8; 32], (u64, u64)), DigestRefusal> {
         self.check_time()?;
         let (fd, look) = opener.open(file)?;
         if look.size != size {
-            return Err(Refused::Failed);
+            return Err(DigestRefusal::Failed);
         }
         let (mut hasher, mut at, len) = (blake3::Hasher::new(), 0, size.min(most));
         while at < len {
             let want = usize::try_from(len - at).map_or(PIECE, |left| left.min(PIECE));
             let got = read_at(&fd, &mut buffer[..want], at)?;
             if got < want {
-                return Err(Refused::Failed);
+                return Err(DigestRefusal::Failed);
             }
             hasher.update(&buffer[..got]);
             at += got as u64;
             self.read.fetch_add(got as u64, Ordering::Relaxed);
             self.check_time()?;
         }
-        let Identity { device, inode } = look.identity;
+        let FileIdentity { device, inode } = look.identity;
         Ok((*hasher.finalize().as_bytes(), (device, inode)))
     }
 
-    fn check_time(&self) -> Result<(), Refused> {
+    fn check_time(&self) -> Result<(), DigestRefusal> {
         let is_late = self.cancel.is_cancelled() || Instant::now() >= self.deadline;
-        if is_late { Err(Refused::Late) } else { Ok(()) }
+        if is_late { Err(DigestRefusal::Late) } else { Ok(()) }
     }
 
     /// Counts files that are the same.
-    fn count(&self, run: &[Read], biggest: &mut Top<Set>) {
+    fn count(&self, run: &[DuplicateDigest], biggest: &mut TopN<DuplicateSet>) {
         let [first, others @ ..] = run else { return };
         let (bytes, files) = (first.size, run.len() as u64);
-        let spare = Sum { files: files - 1, bytes: bytes.saturating_mul(others.len() as u64) };
+        let spare = FileTotals { files: files - 1, bytes: bytes.saturating_mul(others.len() as u64) };
         self.with_found(|found| {
             found.sets += 1;
             found.spare.add_all(&spare);
         });
         let paths = || run.iter().take(PATHS).map(|read| self.catalog.path(read.file)).collect();
-        biggest.offer(spare.bytes, || Set { bytes, files, digest: first.digest, paths: paths() });
+        biggest.offer(spare.bytes, || DuplicateSet { bytes, files, digest: first.digest, paths: paths() });
     }
 
-    fn with_found(&self, change: impl FnOnce(&mut Duplicates)) {
+    fn with_found(&self, change: impl FnOnce(&mut DuplicateFiles)) {
         change(&mut self.found.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
 /// Those that are the same beside each other. Two names of one file, or one file that was named twice, are one.
-fn sorted(mut files: Vec<Read>) -> Vec<Read> {
+fn sorted(mut files: Vec<DuplicateDigest>) -> Vec<DuplicateDigest> {
     files.sort_unstable_by_key(|read| (read.size, read.digest, read.identity, read.file));
     files.dedup_by_key(|read| (read.size, read.digest, read.identity));
     files.sort_unstable_by_key(|read| (read.size, read.digest, read.file));
@@ -256,7 +268,7 @@ fn sorted(mut files: Vec<Read>) -> Vec<Read> {
 }
 
 /// Two or more with one digest.
-fn runs(files: &[Read]) -> impl Iterator<Item = &[Read]> {
+fn runs(files: &[DuplicateDigest]) -> impl Iterator<Item = &[DuplicateDigest]> {
     files.chunk_by(|a, b| (a.size, a.digest) == (b.size, b.digest)).filter(|run| run.len() > 1)
 }
 
@@ -274,13 +286,13 @@ mod tests {
         catalog.enter_root(Dir::open_root(dir).unwrap(), b"t");
         for (name, bytes) in files {
             std::fs::write(dir.join(name), bytes).unwrap();
-            catalog.add(&Name::new(name.as_bytes()).unwrap(), Links::Itself, bytes.len() as u64);
+            catalog.add(&Name::new(name.as_bytes()).unwrap(), FollowLinks::Itself, bytes.len() as u64);
         }
         catalog
     }
 
-    fn found(catalog: Catalog, time: Duration) -> Duplicates {
-        find(catalog, Links::Itself, Instant::now() + time, &Cancel::new(), |_| {})
+    fn found(catalog: Catalog, time: Duration) -> DuplicateFiles {
+        find(catalog, FollowLinks::Itself, Instant::now() + time, &Cancel::new(), |_| {})
     }
 
     /// Bytes that begin alike and end as they are told.
@@ -305,14 +317,14 @@ mod tests {
             ("h", &one),
         ];
         let found = found(catalog(temp.path(), &files), LONG);
-        assert_eq!((found.sets, found.spare), (2, Sum { files: 3, bytes: 8 + one.len() as u64 }));
+        assert_eq!((found.sets, found.spare), (2, FileTotals { files: 3, bytes: 8 + one.len() as u64 }));
         let named: Vec<_> = found.biggest.iter().map(|set| (set.files, set.paths.clone())).collect();
         let paths = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
         assert_eq!(named, [(2, paths(&["t/f", "t/h"])), (3, paths(&["t/a", "t/b", "t/d"]))]);
         assert_eq!(found.biggest[0].digest, *blake3::hash(&one).as_bytes());
         // Four small ones, three beginnings, and three whole.
         assert_eq!(found.read, 16 + 3 * HEAD + 3 * one.len() as u64);
-        assert_eq!((found.late, found.failed), (Sum::default(), 0));
+        assert_eq!((found.late, found.failed), (FileTotals::default(), 0));
     }
 
     #[test]
@@ -320,7 +332,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let mut catalog = catalog(temp.path(), &[("a", b"1234"), ("b", b"5678")]);
         std::fs::hard_link(temp.path().join("a"), temp.path().join("c")).unwrap();
-        catalog.add(&Name::new(b"c").unwrap(), Links::Itself, 4);
+        catalog.add(&Name::new(b"c").unwrap(), FollowLinks::Itself, 4);
         assert_eq!(found(catalog, LONG).sets, 0);
     }
 
@@ -337,7 +349,7 @@ mod tests {
     fn without_time_nothing_is_compared_and_that_is_said() {
         let temp = tempfile::tempdir().unwrap();
         let found = found(catalog(temp.path(), &[("a", b"1234"), ("b", b"1234"), ("c", b"1")]), Duration::ZERO);
-        assert_eq!((found.sets, found.read, found.late), (0, 0, Sum { files: 2, bytes: 8 }));
+        assert_eq!((found.sets, found.read, found.late), (0, 0, FileTotals { files: 2, bytes: 8 }));
     }
 
     #[test]

@@ -10,16 +10,18 @@ use haul_proto::path::Name;
 use rustix::fs::FileType;
 
 use super::catalog::Catalog;
-use super::kinds::Kinds;
-use super::sample::Picker;
-use super::tally::{BigDirectory, BigFile, Linked, Sizes, Sum, Totals, Unreadable};
-use super::there::Beside;
-use super::top::Top;
-use super::tree::Node;
+use super::kinds::ExtensionTable;
+use super::sample::FramePicker;
+use super::tally::{BigDirectory, BigFile, FileTotals, LinkedTally, SizeClasses, SurveyTotals, UnreadableEntry};
+use super::there::TargetComparison;
+use super::top::TopN;
+use super::tree::SurveyDirectory;
 use super::{Ask, Listener, Progress, Stage, Survey, duplicates};
-use crate::fs::{Access, Ahead, Dir, FdCache, Filter, Found, Links, Look, MAX_OPEN_DIRECTORIES};
-use crate::fs::{Nodes, WalkOptions, Walker};
-use crate::io::storage::extents::Extents;
+use crate::fs::{
+    Dir, DirAccess, FdCache, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, Prefetcher, WalkEntry, WalkFilter,
+};
+use crate::fs::{SpecialFiles, WalkOptions, Walker};
+use crate::io::storage::extents::FileExtents;
 use crate::job::display_path::{below, own_name};
 use crate::job::error::Error;
 use crate::job::spec::{Symlinks, names_null};
@@ -36,38 +38,43 @@ const PARENTS_MAX: usize = 1024;
 const READABLE: u16 = 0o444;
 
 /// What the walk found.
-pub struct Gathered {
-    totals: Totals,
-    sizes: Sizes,
-    directories: Top<BigDirectory>,
-    files: Top<BigFile>,
-    kinds: Kinds,
-    tree: Node,
-    unreadable: Unreadable,
-    linked: Linked,
+pub struct SurveyResult {
+    totals: SurveyTotals,
+    sizes: SizeClasses,
+    directories: TopN<BigDirectory>,
+    files: TopN<BigFile>,
+    kinds: ExtensionTable,
+    tree: SurveyDirectory,
+    unreadable: UnreadableEntry,
+    linked: LinkedTally,
     /// `None` where nobody wants to know of duplicates.
     catalog: Option<Catalog>,
     /// `None` where nobody wants a sample.
-    picker: Option<Picker>,
-    beside: Option<Beside>,
+    picker: Option<FramePicker>,
+    beside: Option<TargetComparison>,
     /// Directories that were entered and not left.
-    open: Vec<Node>,
+    open: Vec<SurveyDirectory>,
     told: u64,
 }
 
 /// Walks all that `ask` names.
-pub fn gather(ask: &Ask, filter: Option<&Filter>, cancel: &Cancel, listener: Listener<'_>) -> Result<Gathered, Error> {
-    let beside = Beside::of(ask)?;
+pub fn gather(
+    ask: &Ask,
+    filter: Option<&WalkFilter>,
+    cancel: &Cancel,
+    listener: Listener<'_>,
+) -> Result<SurveyResult, Error> {
+    let beside = TargetComparison::of(ask)?;
     let options = WalkOptions {
         recursive: true,
         symlinks: ask.symlinks,
-        skip: beside.as_ref().and_then(Beside::identity),
+        skip: beside.as_ref().and_then(TargetComparison::identity),
         is_filtered: filter.is_some(),
-        nodes: Nodes { devices: true, specials: true },
+        nodes: SpecialFiles { devices: true, specials: true },
     };
-    let ahead = Ahead::new(options, cancel.clone());
+    let ahead = Prefetcher::new(options, cancel.clone());
     let cache = FdCache::new(MAX_OPEN_DIRECTORIES);
-    let mut gathered = Gathered::new(ask, beside);
+    let mut gathered = SurveyResult::new(ask, beside);
     let mut parents = HashMap::new();
     for path in &ask.paths {
         gathered.operand(path, &ahead, filter, &cache, &mut parents, listener);
@@ -77,19 +84,19 @@ pub fn gather(ask: &Ask, filter: Option<&Filter>, cancel: &Cancel, listener: Lis
     if cancel.is_cancelled() { Err(Error::Interrupted) } else { Ok(gathered) }
 }
 
-impl Gathered {
-    fn new(ask: &Ask, beside: Option<Beside>) -> Self {
+impl SurveyResult {
+    fn new(ask: &Ask, beside: Option<TargetComparison>) -> Self {
         Self {
-            totals: Totals::default(),
-            sizes: Sizes::default(),
-            directories: Top::new(BIGGEST),
-            files: Top::new(BIGGEST),
-            kinds: Kinds::default(),
-            tree: Node::default(),
-            unreadable: Unreadable::default(),
-            linked: Linked::default(),
+            totals: SurveyTotals::default(),
+            sizes: SizeClasses::default(),
+            directories: TopN::new(BIGGEST),
+            files: TopN::new(BIGGEST),
+            kinds: ExtensionTable::default(),
+            tree: SurveyDirectory::default(),
+            unreadable: UnreadableEntry::default(),
+            linked: LinkedTally::default(),
             catalog: ask.duplicates.then(Catalog::new),
-            picker: ask.sample.then(Picker::new),
+            picker: ask.sample.then(FramePicker::new),
             beside,
             open: Vec::new(),
             told: 0,
@@ -99,8 +106,8 @@ impl Gathered {
     fn operand(
         &mut self,
         path: &Path,
-        ahead: &Ahead,
-        filter: Option<&Filter>,
+        ahead: &Prefetcher,
+        filter: Option<&WalkFilter>,
         cache: &Arc<FdCache>,
         parents: &mut HashMap<PathBuf, Dir>,
         listener: Listener<'_>,
@@ -110,10 +117,10 @@ impl Gathered {
             // What is no file is not there.
             Err(_) if names_null(path.as_os_str()) => return self.fail(typed.to_vec(), NULL),
             Err(error) => return self.fail(typed.to_vec(), &describe(&error.into())),
-            Ok(stat) => Look::from(&stat),
+            Ok(stat) => FileStat::from(&stat),
         };
         match look.kind {
-            FileType::Directory => match Dir::open_operand(path, Access::List, Arc::clone(cache)) {
+            FileType::Directory => match Dir::open_operand(path, DirAccess::List, Arc::clone(cache)) {
                 Ok(dir) => self.tree(path, &dir, Walker::helped(dir.clone(), ahead).filtered(filter), listener),
                 Err(error) => self.fail(typed.to_vec(), &describe(&error)),
             },
@@ -123,7 +130,13 @@ impl Gathered {
     }
 
     /// A file that was named; it may be a link to one.
-    fn operand_file(&mut self, path: &Path, look: &Look, cache: &Arc<FdCache>, parents: &mut HashMap<PathBuf, Dir>) {
+    fn operand_file(
+        &mut self,
+        path: &Path,
+        look: &FileStat,
+        cache: &Arc<FdCache>,
+        parents: &mut HashMap<PathBuf, Dir>,
+    ) {
         let typed = path.as_os_str().as_bytes();
         let Some(name) = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok()) else {
             return self.fail(typed.to_vec(), "this path does not end in a file's name");
@@ -131,7 +144,7 @@ impl Gathered {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let dir = match parents.get(parent) {
             Some(dir) => dir.clone(),
-            None => match Dir::open_operand(parent, Access::Search, Arc::clone(cache)) {
+            None => match Dir::open_operand(parent, DirAccess::Search, Arc::clone(cache)) {
                 Ok(dir) => dir,
                 Err(error) => return self.fail(typed.to_vec(), &describe(&error)),
             },
@@ -142,7 +155,7 @@ impl Gathered {
         parents.insert(parent.to_owned(), dir.clone());
         let label = typed.strip_suffix(name.as_bytes()).unwrap_or_default();
         self.catalog.iter_mut().for_each(|catalog| catalog.enter_root(dir.clone(), label));
-        self.file(label, &dir, &name, Links::Followed, look);
+        self.file(label, &dir, &name, FollowLinks::Followed, look);
         self.catalog.iter_mut().for_each(Catalog::leave);
     }
 
@@ -152,7 +165,7 @@ impl Gathered {
             self.found(path, typed, root, found);
             if self.totals.files.files >= self.told + TELL_EVERY {
                 self.told = self.totals.files.files;
-                let Sum { files, bytes } = self.totals.files;
+                let FileTotals { files, bytes } = self.totals.files;
                 listener(Progress { stage: Stage::Walking, files, bytes });
             }
         }
@@ -162,17 +175,19 @@ impl Gathered {
         }
     }
 
-    fn found(&mut self, path: &Path, typed: &[u8], root: &Dir, found: Found) {
+    fn found(&mut self, path: &Path, typed: &[u8], root: &Dir, found: WalkEntry) {
         match found {
-            Found::EnterDir { dir, .. } => self.enter(path, typed, root, &dir),
-            Found::LeaveDir { dir, .. } => self.leave(typed, &dir),
-            Found::Filtered { .. } => self.totals.filtered += 1,
-            Found::File { name, .. } | Found::Symlink { name, .. } if name.is_reserved() => self.totals.left_out += 1,
-            Found::File { parent, name, links, look } => self.file(typed, &parent, &name, links, &look),
-            Found::Symlink { .. } => self.totals.links += 1,
-            Found::Node { .. } => self.totals.others += 1,
-            Found::LeftOut { .. } => self.totals.left_out += 1,
-            Found::Failed { path, error } => self.fail(below(typed, &path), &describe(&error)),
+            WalkEntry::EnterDir { dir, .. } => self.enter(path, typed, root, &dir),
+            WalkEntry::LeaveDir { dir, .. } => self.leave(typed, &dir),
+            WalkEntry::Filtered { .. } => self.totals.filtered += 1,
+            WalkEntry::File { name, .. } | WalkEntry::Symlink { name, .. } if name.is_reserved() => {
+                self.totals.left_out += 1
+            }
+            WalkEntry::File { parent, name, links, look } => self.file(typed, &parent, &name, links, &look),
+            WalkEntry::Symlink { .. } => self.totals.links += 1,
+            WalkEntry::Node { .. } => self.totals.others += 1,
+            WalkEntry::LeftOut { .. } => self.totals.left_out += 1,
+            WalkEntry::Failed { path, error } => self.fail(below(typed, &path), &describe(&error)),
         }
     }
 
@@ -180,12 +195,12 @@ impl Gathered {
         self.totals.directories += 1;
         match dir.name() {
             None => {
-                self.open.push(Node::new(typed.to_vec()));
+                self.open.push(SurveyDirectory::new(typed.to_vec()));
                 self.catalog.iter_mut().for_each(|catalog| catalog.enter_root(root.clone(), typed));
                 self.beside.iter_mut().for_each(|beside| beside.enter_operand(path));
             }
             Some(name) => {
-                self.open.push(Node::new(name.as_bytes().to_vec()));
+                self.open.push(SurveyDirectory::new(name.as_bytes().to_vec()));
                 self.catalog.iter_mut().for_each(|catalog| catalog.enter(name));
                 self.beside.iter_mut().for_each(|beside| beside.enter(name));
             }
@@ -195,7 +210,7 @@ impl Gathered {
     fn leave(&mut self, typed: &[u8], dir: &Dir) {
         let Some(node) = self.open.pop() else { return };
         self.catalog.iter_mut().for_each(Catalog::leave);
-        self.beside.iter_mut().for_each(Beside::leave);
+        self.beside.iter_mut().for_each(TargetComparison::leave);
         let (own, all) = (node.own, node.all);
         self.directories.offer(all.bytes, || BigDirectory { path: below(typed, &dir.path_bytes()), own, all });
         let (depth, seen) = (self.open.len() + 1, self.totals.files.bytes);
@@ -203,7 +218,7 @@ impl Gathered {
     }
 
     /// A file in the innermost directory, or one that was named.
-    fn file(&mut self, typed: &[u8], parent: &Dir, name: &Name, links: Links, look: &Look) {
+    fn file(&mut self, typed: &[u8], parent: &Dir, name: &Name, links: FollowLinks, look: &FileStat) {
         let bytes = look.size;
         self.totals.files.add(bytes);
         self.sizes.add(bytes);
@@ -240,7 +255,7 @@ impl Gathered {
         let sample = self.picker.and_then(|picker| {
             picker.measure(deadline, cancel, |bytes| listener(Progress { stage: Stage::Sampling, files, bytes }))
         });
-        let links = if ask.symlinks == Symlinks::Follow { Links::Followed } else { Links::Itself };
+        let links = if ask.symlinks == Symlinks::Follow { FollowLinks::Followed } else { FollowLinks::Itself };
         let duplicates = self.catalog.map(|catalog| {
             let tell = |bytes| listener(Progress { stage: Stage::Comparing, files, bytes });
             duplicates::find(catalog, links, deadline, cancel, tell)
@@ -260,7 +275,7 @@ impl Gathered {
             unreadable: self.unreadable,
             duplicates,
             sample,
-            there: self.beside.map(Beside::finish),
+            there: self.beside.map(TargetComparison::finish),
         })
     }
 }
@@ -268,12 +283,12 @@ impl Gathered {
 const NULL: &str = "null: is no file: there is nothing to look at";
 
 /// Bytes that are not in holes. What cannot be opened tells its room, which is about that.
-fn data_bytes(parent: &Dir, name: &Name, links: Links, look: &Look) -> u64 {
+fn data_bytes(parent: &Dir, name: &Name, links: FollowLinks, look: &FileStat) -> u64 {
     if !look.may_have_holes() {
         return look.size;
     }
     match parent.open_file(name, links) {
-        Ok((file, now)) => Extents::default().data_bytes(&file, now.size),
+        Ok((file, now)) => FileExtents::default().data_bytes(&file, now.size),
         Err(_) => look.room,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::tally::Sum;
+use super::tally::FileTotals;
 
 /// Most kinds that are told apart; what comes later is counted as others.
 const KINDS_MAX: usize = 4096;
@@ -13,21 +13,21 @@ const NAMED: usize = 30;
 
 /// Files whose names end in the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind {
+pub struct ExtensionTotals {
     /// What is behind the last dot, in small letters; empty where there is nothing.
     pub ending: Vec<u8>,
     /// How many, and how much.
-    pub sum: Sum,
+    pub sum: FileTotals,
 }
 
 /// Counts them.
 #[derive(Default)]
-pub struct Kinds {
-    known: HashMap<Box<[u8]>, Sum>,
-    others: Sum,
+pub struct ExtensionTable {
+    known: HashMap<Box<[u8]>, FileTotals>,
+    others: FileTotals,
 }
 
-impl Kinds {
+impl ExtensionTable {
     /// Counts a file.
     pub fn add(&mut self, name: &[u8], size: u64) {
         let mut small = [0; ENDING_MAX];
@@ -39,16 +39,16 @@ impl Kinds {
         match self.known.get_mut(&*key) {
             Some(sum) => sum.add(size),
             None if has_room => {
-                self.known.insert((&*key).into(), Sum { files: 1, bytes: size });
+                self.known.insert((&*key).into(), FileTotals { files: 1, bytes: size });
             }
             None => self.others.add(size),
         }
     }
 
     /// Those with the most bytes, and what is in all others.
-    pub fn finish(self) -> (Vec<Kind>, Sum) {
+    pub fn finish(self) -> (Vec<ExtensionTotals>, FileTotals) {
         let mut kinds: Vec<_> =
-            self.known.into_iter().map(|(ending, sum)| Kind { ending: ending.into_vec(), sum }).collect();
+            self.known.into_iter().map(|(ending, sum)| ExtensionTotals { ending: ending.into_vec(), sum }).collect();
         kinds.sort_by(|a, b| (b.sum.bytes, b.sum.files, &a.ending).cmp(&(a.sum.bytes, a.sum.files, &b.ending)));
         let mut others = self.others;
         let rest = kinds.split_off(kinds.len().min(NAMED));
@@ -90,25 +90,25 @@ mod tests {
 
     #[test]
     fn kinds_are_counted_whatever_the_case_and_the_biggest_come_first() {
-        let mut kinds = Kinds::default();
+        let mut kinds = ExtensionTable::default();
         for (name, size) in [("a.c", 10), ("b.C", 20), ("c.iso", 500), ("d", 3)] {
             kinds.add(name.as_bytes(), size);
         }
         let (kinds, others) = kinds.finish();
         let shown: Vec<_> = kinds.iter().map(|kind| (&kind.ending[..], kind.sum.files, kind.sum.bytes)).collect();
         assert_eq!(shown, [(&b"iso"[..], 1, 500), (b"c", 2, 30), (b"", 1, 3)]);
-        assert_eq!(others, Sum::default());
+        assert_eq!(others, FileTotals::default());
     }
 
     #[test]
     fn there_may_be_any_number_of_kinds_and_none_is_lost() {
-        let mut kinds = Kinds::default();
+        let mut kinds = ExtensionTable::default();
         let number = KINDS_MAX + 1000;
         (0..number).for_each(|i| kinds.add(format!("f.{i}").as_bytes(), 2));
         assert_eq!(kinds.known.len(), KINDS_MAX);
         let (named, others) = kinds.finish();
         assert_eq!(named.len(), NAMED);
         let expected = (number - NAMED) as u64;
-        assert_eq!(others, Sum { files: expected, bytes: 2 * expected });
+        assert_eq!(others, FileTotals { files: expected, bytes: 2 * expected });
     }
 }

@@ -20,17 +20,17 @@ mod tree;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::fs::Filter;
+use crate::fs::WalkFilter;
 use crate::job::error::Error;
-use crate::job::spec::{Filters, Symlinks};
+use crate::job::spec::{FilterOptions, Symlinks};
 use crate::sys::cancel::Cancel;
 
-pub use self::duplicates::{Duplicates, Set};
-pub use self::kinds::Kind;
-pub use self::sample::{Packed, Sample};
-pub use self::tally::{BigDirectory, BigFile, SizeClass, Sum, Totals, Unreadable};
-pub use self::there::There;
-pub use self::tree::Node;
+pub use self::duplicates::{DuplicateFiles, DuplicateSet};
+pub use self::kinds::ExtensionTotals;
+pub use self::sample::{CompressionSample, MethodResult};
+pub use self::tally::{BigDirectory, BigFile, FileTotals, SizeClass, SurveyTotals, UnreadableEntry};
+pub use self::there::TargetSurvey;
+pub use self::tree::SurveyDirectory;
 
 /// What is to be looked at, and how closely.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub struct Ask {
     /// What becomes of symbolic links in directories.
     pub symlinks: Symlinks,
     /// What is left out.
-    pub filters: Filters,
+    pub filters: FilterOptions,
     /// Where a copy would go, on this machine: what is there already is counted.
     pub target: Option<PathBuf>,
     /// Where a target remembers trees that it made.
@@ -57,7 +57,7 @@ pub struct Ask {
 #[derive(Debug, Clone, Default)]
 pub struct Survey {
     /// How much there is of everything.
-    pub totals: Totals,
+    pub totals: SurveyTotals,
     /// Files by their sizes, from the smallest on, without a gap.
     pub sizes: Vec<SizeClass>,
     /// The directories with the most bytes in and below them, the biggest first.
@@ -65,19 +65,19 @@ pub struct Survey {
     /// The biggest files, the biggest first.
     pub files: Vec<BigFile>,
     /// Files by the ends of their names, those with the most bytes first.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<ExtensionTotals>,
     /// What is in all other kinds.
-    pub other_kinds: Sum,
+    pub other_kinds: FileTotals,
     /// Where the bytes are: a root above all that was named.
-    pub tree: Node,
+    pub tree: SurveyDirectory,
     /// What a copy could not read.
-    pub unreadable: Unreadable,
+    pub unreadable: UnreadableEntry,
     /// Files that are the same; `None` where nobody asked.
-    pub duplicates: Option<Duplicates>,
+    pub duplicates: Option<DuplicateFiles>,
     /// How well it compresses; `None` where nobody asked, or there is nothing to compress.
-    pub sample: Option<Sample>,
+    pub sample: Option<CompressionSample>,
     /// What is at the target; `None` where none was named.
-    pub there: Option<There>,
+    pub there: Option<TargetSurvey>,
 }
 
 /// What a survey is at.
@@ -108,7 +108,7 @@ pub type Listener<'l> = &'l mut dyn FnMut(Progress);
 /// Looks. What cannot be read is counted and named, and the rest goes on; an error is what is wrong with the question,
 /// or [`Error::Interrupted`].
 pub fn run(ask: &Ask, cancel: &Cancel, listener: Listener<'_>) -> Result<Survey, Error> {
-    let filter = Filter::new(&ask.filters).map_err(|error| Error::Usage(error.to_string()))?;
+    let filter = WalkFilter::new(&ask.filters).map_err(|error| Error::Usage(error.to_string()))?;
     let gathered = gather::gather(ask, filter.as_ref(), cancel, listener)?;
     gathered.finish(ask, cancel, listener)
 }

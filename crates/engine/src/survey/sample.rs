@@ -6,14 +6,14 @@ use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use haul_proto::compression::sample::is_promising;
-use haul_proto::compression::{LEVEL_DEFAULT, Method};
+use haul_proto::compression::{CompressionMethod, LEVEL_DEFAULT};
 use haul_proto::integrity::FrameLen;
 use haul_proto::path::Name;
 
-use crate::fs::{Dir, Links};
-use crate::io::codec::Packer;
+use crate::fs::{Dir, FollowLinks};
+use crate::io::codec::PayloadCompressor;
 use crate::io::storage::calls::read_at;
-use crate::io::storage::extents::Extents;
+use crate::io::storage::extents::FileExtents;
 use crate::sys::cancel::Cancel;
 
 /// Bytes that are picked. So many frames are read at most: 64 MiB.
@@ -21,11 +21,11 @@ const PICKS: usize = 128;
 /// Bytes of a frame.
 const FRAME: usize = FrameLen::DEFAULT.get() as usize;
 /// What is measured.
-const METHODS: [Method; 2] = [Method::Lz4, Method::Zstd(LEVEL_DEFAULT)];
+const METHODS: [CompressionMethod; 2] = [CompressionMethod::Lz4, CompressionMethod::Zstd(LEVEL_DEFAULT)];
 
 /// How well it compresses.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
+pub struct CompressionSample {
     /// Files that something was read of.
     pub files: u64,
     /// Bytes that were read.
@@ -33,14 +33,14 @@ pub struct Sample {
     /// Of all bytes, the part that no method makes shorter, between 0 and 1: it would travel as it is.
     pub stubborn: f64,
     /// What each method makes of it.
-    pub methods: Vec<Packed>,
+    pub methods: Vec<MethodResult>,
 }
 
 /// What a method makes of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Packed {
+pub struct MethodResult {
     /// The method.
-    pub method: Method,
+    pub method: CompressionMethod,
     /// What is left of a byte: 0.25 is four to one.
     pub left: f64,
     /// Bytes that one core of this machine compresses in a second; `None` where nothing was tried.
@@ -49,8 +49,8 @@ pub struct Packed {
 
 /// Picks bytes while they are counted, without knowing how many there will be: whoever has byte n of those so far goes
 /// over to byte m when that comes with the chance of 1 in m. Where that will be is drawn beforehand.
-pub struct Picker {
-    picks: Vec<Option<Pick>>,
+pub struct FramePicker {
+    picks: Vec<Option<PickedFrame>>,
     /// The number of the byte that a pick goes over to, from 1, and of the pick.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     seen: u64,
@@ -60,10 +60,10 @@ pub struct Picker {
 
 /// A frame that has such a byte.
 #[derive(Clone)]
-struct Pick {
+struct PickedFrame {
     dir: Dir,
     name: Name,
-    links: Links,
+    links: FollowLinks,
     size: u64,
     /// Where the frame begins.
     offset: u64,
@@ -71,7 +71,7 @@ struct Pick {
     file: u64,
 }
 
-impl Picker {
+impl FramePicker {
     /// Picks `picks` bytes.
     fn with(picks: usize) -> Self {
         let next = (0..picks).map(|pick| Reverse((1, pick))).collect();
@@ -85,14 +85,14 @@ impl Picker {
     }
 
     /// Passes over a file, of which so many bytes are data: only these count, wherever in it they are.
-    pub fn file(&mut self, dir: &Dir, name: &Name, links: Links, size: u64, data_bytes: u64) {
+    pub fn file(&mut self, dir: &Dir, name: &Name, links: FollowLinks, size: u64, data_bytes: u64) {
         self.files += 1;
         let end = self.seen.saturating_add(data_bytes);
         while let Some(Reverse((byte, pick))) = self.next.peek().copied().filter(|Reverse((byte, _))| *byte <= end) {
             self.next.pop();
             let offset = scaled(byte - self.seen - 1, size, data_bytes) / FRAME as u64 * FRAME as u64;
             let (dir, name, file) = (dir.clone(), name.clone(), self.files);
-            self.picks[pick] = Some(Pick { dir, name, links, size, offset, file });
+            self.picks[pick] = Some(PickedFrame { dir, name, links, size, offset, file });
             let next = self.byte_after(byte);
             self.next.push(Reverse((next, pick)));
         }
@@ -112,10 +112,10 @@ impl Picker {
     }
 
     /// Frames that were picked, each once, in the order of the files, and how often.
-    fn frames(self) -> Vec<(Pick, u32)> {
+    fn frames(self) -> Vec<(PickedFrame, u32)> {
         let mut picks: Vec<_> = self.picks.into_iter().flatten().collect();
         picks.sort_by_key(|pick| (pick.file, pick.offset));
-        let mut frames: Vec<(Pick, u32)> = Vec::new();
+        let mut frames: Vec<(PickedFrame, u32)> = Vec::new();
         for pick in picks {
             match frames.last_mut() {
                 Some((last, times)) if (last.file, last.offset) == (pick.file, pick.offset) => *times += 1,
@@ -126,17 +126,17 @@ impl Picker {
     }
 
     /// Reads what was picked and compresses it, until the deadline. `None` where nothing could be read.
-    pub fn measure(self, deadline: Instant, cancel: &Cancel, mut tell: impl FnMut(u64)) -> Option<Sample> {
-        let mut meter = Meter::default();
-        let (mut frame, mut pack) = (vec![0; FRAME], Pack::default());
+    pub fn measure(self, deadline: Instant, cancel: &Cancel, mut tell: impl FnMut(u64)) -> Option<CompressionSample> {
+        let mut meter = PayloadMeter::default();
+        let (mut frame, mut pack) = (vec![0; FRAME], SamplePack::default());
         let (mut files, mut bytes, mut last) = (0, 0, 0);
-        let mut extents = (0, Extents::default());
+        let mut extents = (0, FileExtents::default());
         for (pick, times) in self.frames() {
             if cancel.is_cancelled() || Instant::now() >= deadline {
                 break;
             }
             if extents.0 != pick.file {
-                extents = (pick.file, Extents::default());
+                extents = (pick.file, FileExtents::default());
             }
             let Some(plain) = read(&pick, &extents.1, &mut frame) else { continue };
             bytes += plain.len() as u64;
@@ -160,7 +160,7 @@ fn scaled(at: u64, size: u64, data_bytes: u64) -> u64 {
 }
 
 /// The bytes of a frame, or, where that is a hole, of the next one that is none; `None` for what cannot be read.
-fn read<'b>(pick: &Pick, extents: &Extents, frame: &'b mut [u8]) -> Option<&'b [u8]> {
+fn read<'b>(pick: &PickedFrame, extents: &FileExtents, frame: &'b mut [u8]) -> Option<&'b [u8]> {
     let (fd, _) = pick.dir.open_file(&pick.name, pick.links).ok()?;
     let len = |offset: u64| (pick.size - offset).min(FRAME as u64);
     let mut offset = pick.offset;
@@ -176,13 +176,13 @@ fn read<'b>(pick: &Pick, extents: &Extents, frame: &'b mut [u8]) -> Option<&'b [
 
 /// Small files in one frame.
 #[derive(Default)]
-struct Pack {
+struct SamplePack {
     bytes: Vec<u8>,
     times: u32,
 }
 
-impl Pack {
-    fn add(&mut self, plain: &[u8], times: u32, meter: &mut Meter) {
+impl SamplePack {
+    fn add(&mut self, plain: &[u8], times: u32, meter: &mut PayloadMeter) {
         if self.bytes.len() + plain.len() > FRAME {
             self.flush(meter);
         }
@@ -190,7 +190,7 @@ impl Pack {
         self.times += times;
     }
 
-    fn flush(&mut self, meter: &mut Meter) {
+    fn flush(&mut self, meter: &mut PayloadMeter) {
         if !self.bytes.is_empty() {
             meter.payload(&self.bytes, self.times);
         }
@@ -201,8 +201,8 @@ impl Pack {
 
 /// Adds up what becomes of payloads.
 #[derive(Default)]
-struct Meter {
-    packer: Packer,
+struct PayloadMeter {
+    packer: PayloadCompressor,
     room: Vec<u8>,
     times: f64,
     stubborn: f64,
@@ -211,7 +211,7 @@ struct Meter {
     took: [Duration; METHODS.len()],
 }
 
-impl Meter {
+impl PayloadMeter {
     /// A payload that stands for `times` as many bytes as one that was picked once.
     fn payload(&mut self, plain: &[u8], times: u32) {
         let times = f64::from(times);
@@ -222,7 +222,7 @@ impl Meter {
             return;
         }
         self.tried += plain.len() as f64;
-        self.room.resize(Packer::room(plain.len()), 0);
+        self.room.resize(PayloadCompressor::room(plain.len()), 0);
         let mut is_stubborn = true;
         for ((method, left), took) in METHODS.into_iter().zip(&mut self.left).zip(&mut self.took) {
             let begun = Instant::now();
@@ -236,16 +236,16 @@ impl Meter {
         }
     }
 
-    fn finish(self, files: u64, bytes: u64) -> Option<Sample> {
+    fn finish(self, files: u64, bytes: u64) -> Option<CompressionSample> {
         if self.times == 0.0 {
             return None;
         }
         let methods = METHODS.into_iter().zip(self.left).zip(self.took).map(|((method, left), took)| {
             let seconds = took.as_secs_f64();
             let bytes_per_s = (self.tried > 0.0 && seconds > 0.0).then(|| self.tried / seconds);
-            Packed { method, left: left / self.times, bytes_per_s }
+            MethodResult { method, left: left / self.times, bytes_per_s }
         });
-        Some(Sample { files, bytes, stubborn: self.stubborn / self.times, methods: methods.collect() })
+        Some(CompressionSample { files, bytes, stubborn: self.stubborn / self.times, methods: methods.collect() })
     }
 }
 
@@ -268,13 +268,13 @@ mod tests {
         (0u32..).flat_map(|i| format!("line {i} of a text\n").into_bytes()).take(len).collect()
     }
 
-    fn sample(dir: &Path, files: &[(&str, Vec<u8>)]) -> Sample {
+    fn sample(dir: &Path, files: &[(&str, Vec<u8>)]) -> CompressionSample {
         let root = Dir::open_root(dir).unwrap();
-        let mut picker = Picker::new();
+        let mut picker = FramePicker::new();
         for (file, bytes) in files {
             std::fs::write(dir.join(file), bytes).unwrap();
             let len = bytes.len() as u64;
-            picker.file(&root, &name(file), Links::Itself, len, len);
+            picker.file(&root, &name(file), FollowLinks::Itself, len, len);
         }
         picker.measure(Instant::now() + Duration::from_secs(60), &Cancel::new(), |_| {}).unwrap()
     }
@@ -284,9 +284,9 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let root = Dir::open_root(temp.path()).unwrap();
         // Of 10,000 picks, a tenth should be in the first file, three in the second, six in the last one.
-        let mut picker = Picker::with(10_000);
+        let mut picker = FramePicker::with(10_000);
         for (file, size) in [("a", 1 << 20), ("none", 0), ("b", 3 << 20), ("c", 6 << 20)] {
-            picker.file(&root, &name(file), Links::Itself, size, size);
+            picker.file(&root, &name(file), FollowLinks::Itself, size, size);
         }
         let of = |file| picker.picks.iter().flatten().filter(|pick| pick.file == file).count();
         let counts = [1, 2, 3, 4].map(of);
@@ -325,9 +325,9 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let root = Dir::open_root(temp.path()).unwrap();
         std::fs::File::create(temp.path().join("hole")).unwrap().set_len(8 << 20).unwrap();
-        let mut picker = Picker::new();
-        picker.file(&root, &name("hole"), Links::Itself, 8 << 20, 0);
-        picker.file(&root, &name("gone"), Links::Itself, 8 << 20, 8 << 20);
+        let mut picker = FramePicker::new();
+        picker.file(&root, &name("hole"), FollowLinks::Itself, 8 << 20, 0);
+        picker.file(&root, &name("gone"), FollowLinks::Itself, 8 << 20, 8 << 20);
         let late = Instant::now() + Duration::from_secs(60);
         assert_eq!(picker.measure(late, &Cancel::new(), |_| {}), None);
     }
@@ -340,9 +340,9 @@ mod tests {
         file.set_len(1 << 40).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, &noise(FRAME), 700 << 30).unwrap();
         std::fs::write(temp.path().join("text"), text(FRAME)).unwrap();
-        let mut picker = Picker::new();
-        picker.file(&root, &name("sparse"), Links::Itself, 1 << 40, FRAME as u64);
-        picker.file(&root, &name("text"), Links::Itself, FRAME as u64, FRAME as u64);
+        let mut picker = FramePicker::new();
+        picker.file(&root, &name("sparse"), FollowLinks::Itself, 1 << 40, FRAME as u64);
+        picker.file(&root, &name("text"), FollowLinks::Itself, FRAME as u64, FRAME as u64);
         let late = Instant::now() + Duration::from_secs(60);
         let sample = picker.measure(late, &Cancel::new(), |_| {}).unwrap();
         assert!((0.3..0.7).contains(&sample.stubborn), "{sample:?}");

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::fs::{Identity, Look};
+use crate::fs::{FileIdentity, FileStat};
 
 /// What could not be read is named so many times.
 const UNREADABLE_MAX: usize = 20;
@@ -11,14 +11,14 @@ const LINKED_MAX: usize = 1 << 20;
 
 /// Files, and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sum {
+pub struct FileTotals {
     /// How many.
     pub files: u64,
     /// How many bytes they have.
     pub bytes: u64,
 }
 
-impl Sum {
+impl FileTotals {
     /// One more.
     pub fn add(&mut self, bytes: u64) {
         self.add_all(&Self { files: 1, bytes });
@@ -34,9 +34,9 @@ impl Sum {
 
 /// How much there is of everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Totals {
+pub struct SurveyTotals {
     /// Names of files, and their bytes: what a copy sends that keeps no hard links.
-    pub files: Sum,
+    pub files: FileTotals,
     /// Directories, those that were named included.
     pub directories: u64,
     /// Symbolic links.
@@ -46,7 +46,7 @@ pub struct Totals {
     /// Bytes of files without their holes.
     pub data_bytes: u64,
     /// Names of files that have another one among these already, and their bytes: what `--hard-links` saves.
-    pub linked: Sum,
+    pub linked: FileTotals,
     /// What filters leave out.
     pub filtered: u64,
     /// What a copy leaves out by itself: what interrupted ones have left, links with `--symlinks ignore`.
@@ -61,7 +61,7 @@ pub struct SizeClass {
     /// More bytes than any of them has.
     pub below: u64,
     /// How many, and how much.
-    pub sum: Sum,
+    pub sum: FileTotals,
 }
 
 /// A file that is among the biggest.
@@ -79,21 +79,21 @@ pub struct BigDirectory {
     /// Its path, as the user would name it.
     pub path: Vec<u8>,
     /// Files in it.
-    pub own: Sum,
+    pub own: FileTotals,
     /// Files in and below it.
-    pub all: Sum,
+    pub all: FileTotals,
 }
 
 /// What a copy could not read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Unreadable {
+pub struct UnreadableEntry {
     /// How many: files, directories, paths that were named.
     pub count: u64,
     /// The first few of them, each with the reason.
     pub first: Vec<(Vec<u8>, String)>,
 }
 
-impl Unreadable {
+impl UnreadableEntry {
     /// One more.
     pub fn add(&mut self, path: impl FnOnce() -> Vec<u8>, why: impl FnOnce() -> String) {
         self.count += 1;
@@ -105,18 +105,18 @@ impl Unreadable {
 
 /// Files by powers of four: no bytes, 1 to 3, 4 to 15, and so on.
 #[derive(Debug)]
-pub struct Sizes([Sum; CLASSES]);
+pub struct SizeClasses([FileTotals; CLASSES]);
 
 /// One for no bytes, and one for each power of four that 64 bits have.
 const CLASSES: usize = 33;
 
-impl Default for Sizes {
+impl Default for SizeClasses {
     fn default() -> Self {
-        Self([Sum::default(); CLASSES])
+        Self([FileTotals::default(); CLASSES])
     }
 }
 
-impl Sizes {
+impl SizeClasses {
     /// Counts a file.
     pub fn add(&mut self, bytes: u64) {
         self.0[class(bytes)].add(bytes);
@@ -124,11 +124,11 @@ impl Sizes {
 
     /// Those from the first to the last that has a file.
     pub fn finish(&self) -> Vec<SizeClass> {
-        let used = |sum: &Sum| sum.files > 0;
+        let used = |sum: &FileTotals| sum.files > 0;
         let (Some(first), Some(last)) = (self.0.iter().position(used), self.0.iter().rposition(used)) else {
             return Vec::new();
         };
-        let of = |(at, sum): (usize, &Sum)| SizeClass {
+        let of = |(at, sum): (usize, &FileTotals)| SizeClass {
             from: at.checked_sub(1).map_or(0, begin),
             below: begin(at),
             sum: *sum,
@@ -148,14 +148,14 @@ fn begin(class: usize) -> u64 {
 
 /// Files that have several names: which of them were found.
 #[derive(Default)]
-pub struct Linked {
+pub struct LinkedTally {
     /// How many names of each are still to come.
-    waiting: HashMap<Identity, u64>,
+    waiting: HashMap<FileIdentity, u64>,
 }
 
-impl Linked {
+impl LinkedTally {
     /// Whether another name of this file was found before.
-    pub fn is_known(&mut self, look: &Look) -> bool {
+    pub fn is_known(&mut self, look: &FileStat) -> bool {
         if look.names < 2 {
             return false;
         }
@@ -176,7 +176,7 @@ impl Linked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_proto::manifest::{Meta, Stamp};
+    use haul_proto::entry::{EntryMetadata, Timestamp};
     use rustix::fs::FileType;
 
     #[test]
@@ -184,30 +184,30 @@ mod tests {
         for (bytes, class_of) in [(0, 0), (1, 1), (3, 1), (4, 2), (15, 2), (16, 3), (1 << 20, 11), (u64::MAX, 32)] {
             assert_eq!(class(bytes), class_of, "{bytes}");
         }
-        let mut sizes = Sizes::default();
+        let mut sizes = SizeClasses::default();
         [0, 5, 7, 70].iter().for_each(|bytes| sizes.add(*bytes));
         let shown: Vec<_> = sizes.finish().iter().map(|class| (class.from, class.below, class.sum.files)).collect();
         assert_eq!(shown, [(0, 1, 1), (1, 4, 0), (4, 16, 2), (16, 64, 0), (64, 256, 1)]);
-        assert!(Sizes::default().finish().is_empty());
-        let mut greatest = Sizes::default();
+        assert!(SizeClasses::default().finish().is_empty());
+        let mut greatest = SizeClasses::default();
         greatest.add(u64::MAX);
         assert_eq!(greatest.finish()[0].from, 1 << 62);
     }
 
     #[test]
     fn sums_of_what_cannot_be_do_not_overflow() {
-        let mut sum = Sum { files: 1, bytes: u64::MAX };
+        let mut sum = FileTotals { files: 1, bytes: u64::MAX };
         sum.add(7);
-        assert_eq!(sum, Sum { files: 2, bytes: u64::MAX });
+        assert_eq!(sum, FileTotals { files: 2, bytes: u64::MAX });
     }
 
-    fn look(inode: u64, names: u64) -> Look {
-        let stamp = Stamp { seconds: 0, nanoseconds: 0 };
-        Look {
+    fn look(inode: u64, names: u64) -> FileStat {
+        let stamp = Timestamp { seconds: 0, nanoseconds: 0 };
+        FileStat {
             kind: FileType::RegularFile,
             size: 1,
-            meta: Meta { mode: 0o600, uid: 0, gid: 0, modified: stamp },
-            identity: Identity { device: 1, inode },
+            meta: EntryMetadata { mode: 0o600, uid: 0, gid: 0, modified: stamp },
+            identity: FileIdentity { device: 1, inode },
             changed: stamp,
             room: 512,
             names,
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn other_names_of_a_file_are_known_and_forgotten_after_the_last() {
-        let mut linked = Linked::default();
+        let mut linked = LinkedTally::default();
         let found: Vec<_> = [1, 2, 1, 1, 2].iter().map(|inode| linked.is_known(&look(*inode, 3))).collect();
         assert_eq!(found, [false, false, true, true, true]);
         assert_eq!(linked.waiting.len(), 1, "all names of the first were found");
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_first_few_are_named_and_all_are_counted() {
-        let mut unreadable = Unreadable::default();
+        let mut unreadable = UnreadableEntry::default();
         (0..50).for_each(|i| unreadable.add(|| vec![i], || "no".into()));
         assert_eq!((unreadable.count, unreadable.first.len()), (50, UNREADABLE_MAX));
     }

@@ -12,7 +12,7 @@ fn ask(paths: &[PathBuf]) -> Ask {
     Ask {
         paths: paths.to_vec(),
         symlinks: Symlinks::Keep,
-        filters: Filters::default(),
+        filters: FilterOptions::default(),
         target: None,
         state_dir: None,
         duplicates: true,
@@ -57,13 +57,13 @@ fn everything_is_counted_once() {
     let temp = tempfile::tempdir().unwrap();
     let top = tree(temp.path());
     let found = survey(&ask(std::slice::from_ref(&top)));
-    let expected = Totals {
-        files: Sum { files: 5, bytes: 1120 },
+    let expected = SurveyTotals {
+        files: FileTotals { files: 5, bytes: 1120 },
         directories: 3,
         links: 1,
         others: 1,
         data_bytes: 1120,
-        linked: Sum { files: 1, bytes: 10 },
+        linked: FileTotals { files: 1, bytes: 10 },
         filtered: 0,
         left_out: 1,
     };
@@ -89,7 +89,7 @@ fn files_that_are_named_count_like_those_in_directories() {
     let same = write(temp.path().join("same"), [1; 100]);
     let absent = temp.path().join("absent");
     let found = survey(&ask(&[top.join("a/one.txt"), same, top.join("a/b"), absent.clone()]));
-    assert_eq!((found.totals.files, found.totals.directories), (Sum { files: 4, bytes: 1200 }, 1));
+    assert_eq!((found.totals.files, found.totals.directories), (FileTotals { files: 4, bytes: 1200 }, 1));
     assert_eq!(found.unreadable.count, 1);
     assert_eq!(found.unreadable.first[0].0, absent.into_os_string().into_encoded_bytes());
     let duplicates = found.duplicates.unwrap();
@@ -111,7 +111,7 @@ fn filters_leave_out_what_they_leave_out_of_a_copy() {
     let temp = tempfile::tempdir().unwrap();
     let top = tree(temp.path());
     let lists = vec![FilterList { text: b"*.txt".to_vec(), is_file: false, includes: false }];
-    let filters = Filters { lists, ..Filters::default() };
+    let filters = FilterOptions { lists, ..FilterOptions::default() };
     let found = survey(&Ask { filters, ..ask(&[top]) });
     assert_eq!((found.totals.files.files, found.totals.filtered), (4, 1));
 }
@@ -123,7 +123,7 @@ fn what_is_at_the_target_is_told_from_what_is_not() {
     let target = temp.path().join("target");
     let asked = Ask { target: Some(target.clone()), ..ask(std::slice::from_ref(&top)) };
     let there = |ask: &Ask| survey(ask).there.unwrap();
-    assert_eq!(there(&asked).missing, Sum { files: 5, bytes: 1120 }, "it does not exist");
+    assert_eq!(there(&asked).missing, FileTotals { files: 5, bytes: 1120 }, "it does not exist");
     fs::create_dir_all(target.join("top/a/b")).unwrap();
     for name in ["a/one.txt", "a/b/two.TXT", "c.bin"] {
         let copied = write(target.join("top").join(name), fs::read(top.join(name)).unwrap());
@@ -132,8 +132,11 @@ fn what_is_at_the_target_is_told_from_what_is_not() {
     }
     write(target.join("top/c.bin"), "changed");
     let found = there(&asked);
-    assert_eq!(found.same, Sum { files: 2, bytes: 1100 });
-    assert_eq!((found.differs, found.missing), (Sum { files: 1, bytes: 10 }, Sum { files: 2, bytes: 10 }));
+    assert_eq!(found.same, FileTotals { files: 2, bytes: 1100 });
+    assert_eq!(
+        (found.differs, found.missing),
+        (FileTotals { files: 1, bytes: 10 }, FileTotals { files: 2, bytes: 10 })
+    );
     assert_eq!(found.send_bytes, 20);
     // What is in it, and nothing of its name.
     let contents = Ask { paths: vec![top.join(".")], target: Some(target.join("top")), ..asked.clone() };

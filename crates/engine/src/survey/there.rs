@@ -11,8 +11,8 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::Ask;
-use super::tally::Sum;
-use crate::fs::{Dir, Identity, Links, Look};
+use super::tally::FileTotals;
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
 use crate::job::display_path::own_name;
 use crate::job::error::Error;
 use crate::receiver::made_by;
@@ -21,19 +21,19 @@ use crate::sys::describe::describe;
 
 /// What is at the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct There {
+pub struct TargetSurvey {
     /// Files of the same size and time: a copy leaves them as they are.
-    pub same: Sum,
+    pub same: FileTotals,
     /// Files of whose names there is something else: a copy names them, and replaces them with `-f`.
-    pub differs: Sum,
+    pub differs: FileTotals,
     /// Files that are not there.
-    pub missing: Sum,
+    pub missing: FileTotals,
     /// Bytes of both without their holes: what would be sent with `-f`.
     pub send_bytes: u64,
 }
 
 /// Where operands land.
-enum Landing {
+enum SurveyDestination {
     /// In this directory, under their own names.
     Into(Dir),
     /// What is in the one directory goes into this one.
@@ -45,26 +45,26 @@ enum Landing {
 }
 
 /// The target beside a walk.
-pub struct Beside {
-    landing: Landing,
+pub struct TargetComparison {
+    landing: SurveyDestination,
     /// The target's directories for those that were entered and not left, where there are such.
     open: Vec<Option<Dir>>,
-    there: There,
+    there: TargetSurvey,
 }
 
-impl Beside {
+impl TargetComparison {
     /// The target of `ask`, if it names one.
     pub fn of(ask: &Ask) -> Result<Option<Self>, Error> {
         let Some(target) = &ask.target else { return Ok(None) };
         let landing = landing(ask, target)?;
-        Ok(Some(Self { landing, open: Vec::new(), there: There::default() }))
+        Ok(Some(Self { landing, open: Vec::new(), there: TargetSurvey::default() }))
     }
 
     /// The directory that a copy does not walk into.
-    pub fn identity(&self) -> Option<Identity> {
+    pub fn identity(&self) -> Option<FileIdentity> {
         match &self.landing {
-            Landing::Into(dir) | Landing::Contents(dir) => Some(dir.identity()),
-            Landing::As(..) | Landing::Nowhere => None,
+            SurveyDestination::Into(dir) | SurveyDestination::Contents(dir) => Some(dir.identity()),
+            SurveyDestination::As(..) | SurveyDestination::Nowhere => None,
         }
     }
 
@@ -72,9 +72,9 @@ impl Beside {
     pub fn enter_operand(&mut self, path: &Path) {
         let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
         let dir = match (&self.landing, name) {
-            (Landing::Into(dir), Some(name)) => dir.child(&name).ok(),
-            (Landing::Into(dir) | Landing::Contents(dir), _) => Some(dir.clone()),
-            (Landing::As(..) | Landing::Nowhere, _) => None,
+            (SurveyDestination::Into(dir), Some(name)) => dir.child(&name).ok(),
+            (SurveyDestination::Into(dir) | SurveyDestination::Contents(dir), _) => Some(dir.clone()),
+            (SurveyDestination::As(..) | SurveyDestination::Nowhere, _) => None,
         };
         self.open.push(dir);
     }
@@ -91,30 +91,30 @@ impl Beside {
     }
 
     /// It finds a file in the innermost one, with so many bytes of data.
-    pub fn file(&mut self, name: &Name, look: &Look, data_bytes: u64) {
+    pub fn file(&mut self, name: &Name, look: &FileStat, data_bytes: u64) {
         let place = self.open.last().and_then(Option::as_ref).map(|dir| (dir, name));
         self.there.count(place, look, data_bytes);
     }
 
     /// A file that was named.
-    pub fn operand(&mut self, own: &Name, look: &Look, data_bytes: u64) {
+    pub fn operand(&mut self, own: &Name, look: &FileStat, data_bytes: u64) {
         let place = match &self.landing {
-            Landing::Into(dir) => Some((dir, own)),
-            Landing::As(dir, name) => Some((dir, name)),
-            Landing::Contents(_) | Landing::Nowhere => None,
+            SurveyDestination::Into(dir) => Some((dir, own)),
+            SurveyDestination::As(dir, name) => Some((dir, name)),
+            SurveyDestination::Contents(_) | SurveyDestination::Nowhere => None,
         };
         self.there.count(place, look, data_bytes);
     }
 
     /// What was found.
-    pub fn finish(self) -> There {
+    pub fn finish(self) -> TargetSurvey {
         self.there
     }
 }
 
-impl There {
-    fn count(&mut self, place: Option<(&Dir, &Name)>, look: &Look, data_bytes: u64) {
-        let found = place.map(|(dir, name)| Look::at_name(&*dir.fd()?, name, Links::Itself));
+impl TargetSurvey {
+    fn count(&mut self, place: Option<(&Dir, &Name)>, look: &FileStat, data_bytes: u64) {
+        let found = place.map(|(dir, name)| FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself));
         let sum = match found {
             Some(Ok(there)) if is_same(&there, look) => return self.same.add(look.size),
             // What cannot be looked at is there, in the way.
@@ -127,26 +127,26 @@ impl There {
     }
 }
 
-fn is_same(there: &Look, here: &Look) -> bool {
+fn is_same(there: &FileStat, here: &FileStat) -> bool {
     let (time, found) = (here.meta.modified, there.meta.modified);
     let has_time = || found == time || looks_stored(time, found, there.changed);
     there.kind == FileType::RegularFile && there.size == here.size && has_time()
 }
 
-fn landing(ask: &Ask, target: &Path) -> Result<Landing, Error> {
+fn landing(ask: &Ask, target: &Path) -> Result<SurveyDestination, Error> {
     let shown = escape(target.as_os_str().as_bytes());
     let failed = |error: io::Error| Error::Failed(format!("--to {shown}: {}", describe(&error)));
     let look = match rustix::fs::stat(target) {
-        Ok(stat) => Look::from(&stat),
-        Err(Errno::NOENT) => return Ok(Landing::Nowhere),
+        Ok(stat) => FileStat::from(&stat),
+        Err(Errno::NOENT) => return Ok(SurveyDestination::Nowhere),
         Err(error) => return Err(failed(error.into())),
     };
     let directories: Vec<_> = ask.paths.iter().map(|path| path.is_dir()).collect();
     match (look.kind, directories.as_slice()) {
         (FileType::Directory, [true]) if goes_on(ask, target, look.identity) => {
-            Ok(Landing::Contents(Dir::open_root(target).map_err(failed)?))
+            Ok(SurveyDestination::Contents(Dir::open_root(target).map_err(failed)?))
         }
-        (FileType::Directory, _) => Ok(Landing::Into(Dir::open_root(target).map_err(failed)?)),
+        (FileType::Directory, _) => Ok(SurveyDestination::Into(Dir::open_root(target).map_err(failed)?)),
         (FileType::RegularFile, [false]) => beside(target).map_err(failed),
         _ => Err(Error::Usage(format!("--to {shown} is not a directory\nname the directory that a copy would go to"))),
     }
@@ -154,16 +154,16 @@ fn landing(ask: &Ask, target: &Path) -> Result<Landing, Error> {
 
 /// Whether the one directory that is named goes into the target itself: it has no name of its own, or the target was made
 /// of it.
-fn goes_on(ask: &Ask, target: &Path, identity: Identity) -> bool {
+fn goes_on(ask: &Ask, target: &Path, identity: FileIdentity) -> bool {
     let [only] = ask.paths.as_slice() else { return false };
     let origin = || origin(&[only.as_os_str().as_bytes().to_vec()]);
     own_name(only).is_none() || made_by(ask.state_dir.as_deref(), target, identity, &origin())
 }
 
 /// A file that is there, by its name in its directory: a link to it is followed, as a copy does.
-fn beside(target: &Path) -> io::Result<Landing> {
+fn beside(target: &Path) -> io::Result<SurveyDestination> {
     let real: PathBuf = std::fs::canonicalize(target)?;
-    let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else { return Ok(Landing::Nowhere) };
+    let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else { return Ok(SurveyDestination::Nowhere) };
     let name = Name::new(name.as_bytes()).map_err(io::Error::other)?;
-    Ok(Landing::As(Dir::open_root_path(parent)?, name))
+    Ok(SurveyDestination::As(Dir::open_root_path(parent)?, name))
 }

@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 /// The so many greatest things that were offered.
-pub struct Top<T> {
+pub struct TopN<T> {
     most: usize,
     /// The least of them comes out first.
     kept: BinaryHeap<Reverse<Ranked<T>>>,
@@ -18,7 +18,7 @@ struct Ranked<T> {
     thing: T,
 }
 
-impl<T> Top<T> {
+impl<T> TopN<T> {
     /// Keeps at most `most`.
     pub fn new(most: usize) -> Self {
         Self { most, kept: BinaryHeap::new(), offered: 0 }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_greatest_stay_in_their_order_and_of_equals_the_first() {
-        let mut top = Top::new(3);
+        let mut top = TopN::new(3);
         for (size, name) in [(5, "a"), (1, "b"), (9, "c"), (5, "d"), (7, "e"), (5, "f"), (0, "g")] {
             top.offer(size, || name);
         }
@@ -78,11 +78,11 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_is_not_made() {
-        let mut top = Top::new(1);
+        let mut top = TopN::new(1);
         top.offer(2, || 2);
         top.offer(1, || panic!("it is not among the greatest"));
         assert_eq!(top.into_sorted(), [2]);
-        let mut none = Top::<u8>::new(0);
+        let mut none = TopN::<u8>::new(0);
         none.offer(1, || panic!("nothing is kept"));
     }
 }

@@ -3,7 +3,7 @@
 //! What has less than a part of [`SHARE`] of the bytes is added to what else is in its parent, so that the tree stays small
 //! however many directories there are: on each of [`DEPTH_MAX`] levels, no more than [`SHARE`] of them can have that much.
 
-use super::tally::Sum;
+use super::tally::FileTotals;
 
 /// A directory with less than one part in so many of the bytes is not drawn.
 const SHARE: u64 = 2000;
@@ -14,20 +14,20 @@ const CHILDREN_MAX: usize = 200;
 
 /// A directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Node {
+pub struct SurveyDirectory {
     /// Its name; of what was named, as it was typed. Empty for the root above all.
     pub name: Vec<u8>,
     /// Files in and below it.
-    pub all: Sum,
+    pub all: FileTotals,
     /// Files in it.
-    pub own: Sum,
+    pub own: FileTotals,
     /// Directories in it, the biggest first.
-    pub children: Vec<Node>,
+    pub children: Vec<SurveyDirectory>,
     /// What is in directories in it that are not drawn.
-    pub rest: Sum,
+    pub rest: FileTotals,
 }
 
-impl Node {
+impl SurveyDirectory {
     /// An empty one.
     pub fn new(name: Vec<u8>) -> Self {
         Self { name, ..Self::default() }
@@ -40,7 +40,7 @@ impl Node {
     }
 
     /// Takes in a directory that is complete. `seen` is how many bytes were found so far in all.
-    pub fn adopt(&mut self, mut child: Node, depth: usize, seen: u64) {
+    pub fn adopt(&mut self, mut child: SurveyDirectory, depth: usize, seen: u64) {
         self.all.add_all(&child.all);
         if depth > DEPTH_MAX || !is_drawn(&child, seen) {
             return self.rest.add_all(&child.all);
@@ -69,7 +69,7 @@ impl Node {
     }
 }
 
-fn is_drawn(node: &Node, seen: u64) -> bool {
+fn is_drawn(node: &SurveyDirectory, seen: u64) -> bool {
     node.all.bytes > 0 && node.all.bytes.saturating_mul(SHARE) >= seen
 }
 
@@ -77,8 +77,8 @@ fn is_drawn(node: &Node, seen: u64) -> bool {
 mod tests {
     use super::*;
 
-    fn directory(name: &str, sizes: &[u64]) -> Node {
-        let mut node = Node::new(name.into());
+    fn directory(name: &str, sizes: &[u64]) -> SurveyDirectory {
+        let mut node = SurveyDirectory::new(name.into());
         sizes.iter().for_each(|bytes| node.add(*bytes));
         node
     }
@@ -91,13 +91,13 @@ mod tests {
         root.adopt(directory("empty", &[0]), 1, 10_001);
         root.finish(10_006);
         assert_eq!(root.children.iter().map(|child| &child.name[..]).collect::<Vec<_>>(), [b"big"]);
-        assert_eq!((root.own, root.rest), (Sum { files: 1, bytes: 5 }, Sum { files: 2, bytes: 1 }));
-        assert_eq!(root.all, Sum { files: 5, bytes: 10_006 });
+        assert_eq!((root.own, root.rest), (FileTotals { files: 1, bytes: 5 }, FileTotals { files: 2, bytes: 1 }));
+        assert_eq!(root.all, FileTotals { files: 5, bytes: 10_006 });
     }
 
     #[test]
     fn a_million_directories_make_a_small_tree() {
-        let (mut root, mut seen) = (Node::default(), 0);
+        let (mut root, mut seen) = (SurveyDirectory::default(), 0);
         for i in 0..1000 {
             let mut above = directory(&format!("a{i}"), &[]);
             for j in 0..1000 {
@@ -110,12 +110,12 @@ mod tests {
         root.finish(seen);
         assert_eq!(root.children.len(), CHILDREN_MAX);
         assert!(root.children.iter().all(|child| child.children.is_empty() && child.rest.files == 1000));
-        assert_eq!(root.all, Sum { files: 1_000_000, bytes: seen });
+        assert_eq!(root.all, FileTotals { files: 1_000_000, bytes: seen });
     }
 
     #[test]
     fn what_is_too_deep_is_added_up() {
-        let mut root = Node::default();
+        let mut root = SurveyDirectory::default();
         root.adopt(directory("deep", &[7]), DEPTH_MAX + 1, 7);
         assert!(root.children.is_empty());
         assert_eq!((root.rest.bytes, root.all.bytes), (7, 7));

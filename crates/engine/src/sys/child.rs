@@ -34,7 +34,7 @@ const PIPE_ROOM: usize = 4096;
 
 /// Owns a child process: ends and reaps it when dropped, unless it was left.
 #[derive(Debug)]
-pub struct Guard {
+pub struct ChildGuard {
     child: Child,
     /// Nothing that it has to say at its end is of use.
     is_messenger: bool,
@@ -45,28 +45,31 @@ pub struct Guard {
 }
 
 /// A child and what connects to it.
-pub(crate) struct Spawned {
-    pub guard: Guard,
+pub(crate) struct SpawnedChild {
+    pub guard: ChildGuard,
     pub stdin: ChildStdin,
     pub stdout: ChildStdout,
 }
 
 /// Starts `command` with three pipes, in this process's group, so that it keeps the terminal for its own questions.
-pub(crate) fn spawn(command: &mut Command) -> io::Result<Spawned> {
+pub(crate) fn spawn(command: &mut Command) -> io::Result<SpawnedChild> {
     let (guard, stdin, stdout) = spawn_with(command, Stdio::piped())?;
     let stdout = stdout.ok_or_else(missing)?;
-    Ok(Spawned { guard, stdin, stdout })
+    Ok(SpawnedChild { guard, stdin, stdout })
 }
 
 /// The same with another standard output, which is a pipe only if that says so.
-pub(crate) fn spawn_with(command: &mut Command, stdout: Stdio) -> io::Result<(Guard, ChildStdin, Option<ChildStdout>)> {
+pub(crate) fn spawn_with(
+    command: &mut Command,
+    stdout: Stdio,
+) -> io::Result<(ChildGuard, ChildStdin, Option<ChildStdout>)> {
     let mut child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn()?;
     let stdout = child.stdout.take();
     let pipes = (child.stdin.take(), child.stderr.take());
     let kept = Arc::new(Mutex::new(VecDeque::with_capacity(KEPT_STDERR)));
     let (ended, stderr_ended) = channel();
     let guard =
-        Guard { child, is_messenger: false, is_left: false, status: None, kept: Arc::clone(&kept), stderr_ended };
+        ChildGuard { child, is_messenger: false, is_left: false, status: None, kept: Arc::clone(&kept), stderr_ended };
     let (Some(stdin), Some(stderr)) = pipes else { return Err(missing()) };
     thread::Builder::new().name("child-stderr".into()).spawn(move || {
         keep_end(stderr, &kept);
@@ -80,7 +83,7 @@ fn missing() -> io::Error {
     io::Error::other("a pipe to the child is missing")
 }
 
-impl Guard {
+impl ChildGuard {
     /// The child's process id.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -164,7 +167,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         if !self.is_left {
             self.end();
@@ -173,12 +176,12 @@ impl Drop for Guard {
 }
 
 /// Writes to a child that may have stopped reading: an error as soon as `cancel` is set.
-pub(crate) struct Patient<'a> {
+pub(crate) struct CancellableStdin<'a> {
     pub pipe: &'a mut ChildStdin,
     pub cancel: &'a Cancel,
 }
 
-impl Write for Patient<'_> {
+impl Write for CancellableStdin<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         while !is_ready(&*self.pipe, PollFlags::OUT, CANCEL_POLL) {
             if self.cancel.is_cancelled() {
@@ -224,7 +227,7 @@ fn keep_end(mut stderr: ChildStderr, kept: &Mutex<VecDeque<u8>>) {
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> Spawned {
+    fn shell(script: &str) -> SpawnedChild {
         spawn(Command::new("timeout").args(["--foreground", "20", "sh", "-c", script])).unwrap()
     }
 
@@ -281,7 +284,8 @@ mod tests {
             stop.cancel();
         });
         let begun = Instant::now();
-        let error = Patient { pipe: &mut spawned.stdin, cancel: &cancel }.write_all(&vec![0; 1 << 20]).unwrap_err();
+        let error =
+            CancellableStdin { pipe: &mut spawned.stdin, cancel: &cancel }.write_all(&vec![0; 1 << 20]).unwrap_err();
         assert!(begun.elapsed() < Duration::from_secs(5) && error.to_string() == "it was cancelled", "{error}");
         stopping.join().unwrap();
     }

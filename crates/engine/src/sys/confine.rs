@@ -3,8 +3,8 @@
 //! Whatever goes wrong in this program afterwards, the kernel refuses the rest with EACCES: to open, make, remove or
 //! rename anything elsewhere, to take a port, to signal others. What Landlock does not see is listed in SECURITY.md.
 
-use haul_proto::wire::kept::Kept;
-use haul_proto::wire::sandbox::{Confinement, Sandbox};
+use haul_proto::wire::preserve::PreserveOptions;
+use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
@@ -20,7 +20,7 @@ const ANY_FREE_PORT: u16 = 0;
 
 /// What stays allowed in a place: of a directory, with all that is below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rights {
+pub enum ConfineRights {
     /// Reading a file.
     ReadFile,
     /// Reading files and listing directories.
@@ -33,12 +33,12 @@ pub enum Rights {
     OwnFiles,
     /// All that a target does where its data lands, whatever is kept: devices, FIFOs and sockets among it only where
     /// that was asked for.
-    Land(Kept),
+    Land(PreserveOptions),
 }
 
 /// What stays allowed with TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Network {
+pub enum ConfineNetwork {
     /// Nothing.
     None,
     /// Connecting, and listening on one of these ports, from the first to the last, or else on one that the kernel chooses.
@@ -46,7 +46,7 @@ pub enum Network {
 }
 
 /// What is to stay allowed, collected place by place; nothing is held open for it.
-pub struct Bounds {
+pub struct ConfineBounds {
     rules: Result<RulesetCreated, String>,
     /// Why reading is not confined at all.
     reads_anything: Option<&'static str>,
@@ -54,7 +54,7 @@ pub struct Bounds {
     local_sockets: bool,
 }
 
-impl Rights {
+impl ConfineRights {
     fn access(self) -> BitFlags<AccessFs> {
         match self {
             Self::ReadFile => AccessFs::ReadFile.into(),
@@ -76,9 +76,9 @@ impl Rights {
     }
 }
 
-impl Bounds {
+impl ConfineBounds {
     /// Nothing but what `network` says.
-    pub fn new(network: Network) -> Self {
+    pub fn new(network: ConfineNetwork) -> Self {
         Self {
             rules: nothing_but(network).map_err(|error| error.to_string()),
             reads_anything: None,
@@ -87,7 +87,7 @@ impl Bounds {
     }
 
     /// Also `rights` in `place`, wherever that will be moved to.
-    pub fn allow(&mut self, place: impl AsFd, rights: Rights) {
+    pub fn allow(&mut self, place: impl AsFd, rights: ConfineRights) {
         self.add(|rules| rules.add_rule(PathBeneath::new(place, rights.access())));
     }
 
@@ -98,12 +98,12 @@ impl Bounds {
 
     /// Also reading, anywhere; `reason` says why.
     pub fn allow_reading_anything(&mut self, reason: &'static str) {
-        self.allow_anywhere(Rights::ReadTree);
+        self.allow_anywhere(ConfineRights::ReadTree);
         self.reads_anything = Some(reason);
     }
 
     /// Also `rights`, anywhere.
-    pub fn allow_anywhere(&mut self, rights: Rights) {
+    pub fn allow_anywhere(&mut self, rights: ConfineRights) {
         match PathFd::new("/") {
             Ok(root) => self.allow(root, rights),
             Err(error) => self.rules = Err(error.to_string()),
@@ -111,15 +111,15 @@ impl Bounds {
     }
 
     /// Holds the calling thread, and all that it starts from now on, to these bounds. There is no way back.
-    pub fn enforce(self) -> Sandbox {
+    pub fn enforce(self) -> SandboxReport {
         match self.rules.and_then(|rules| rules.restrict_self().map_err(|error| error.to_string())) {
             Ok(status) => outcome(status.ruleset, &status.landlock, self.reads_anything),
-            Err(reason) => Sandbox { confinement: Confinement::None, reason },
+            Err(reason) => SandboxReport { confinement: Confinement::None, reason },
         }
     }
 
     /// The same, and to the system calls that moving data needs ([`syscall_filter`]).
-    pub fn enforce_with_filter(self) -> Sandbox {
+    pub fn enforce_with_filter(self) -> SandboxReport {
         let local_sockets = self.local_sockets;
         self.enforce().less(syscall_filter::enforce(local_sockets).err())
     }
@@ -130,11 +130,11 @@ impl Bounds {
     }
 }
 
-fn nothing_but(network: Network) -> Result<RulesetCreated, RulesetError> {
+fn nothing_but(network: ConfineNetwork) -> Result<RulesetCreated, RulesetError> {
     let rules = Ruleset::default().handle_access(AccessFs::from_all(WANTED))?.scope(Scope::from_all(WANTED))?;
     match network {
-        Network::None => rules.handle_access(AccessNet::from_all(WANTED))?.create(),
-        Network::Streams(ports) => {
+        ConfineNetwork::None => rules.handle_access(AccessNet::from_all(WANTED))?.create(),
+        ConfineNetwork::Streams(ports) => {
             let rules = rules.handle_access(AccessNet::BindTcp)?.create()?;
             let (first, last) = ports.unwrap_or((ANY_FREE_PORT, ANY_FREE_PORT));
             // Whoever connects from a certain address also binds, to any free port there.
@@ -144,7 +144,7 @@ fn nothing_but(network: Network) -> Result<RulesetCreated, RulesetError> {
     }
 }
 
-fn outcome(enforced: RulesetStatus, kernel: &LandlockStatus, reads_anything: Option<&'static str>) -> Sandbox {
+fn outcome(enforced: RulesetStatus, kernel: &LandlockStatus, reads_anything: Option<&'static str>) -> SandboxReport {
     let lacking = match (&enforced, kernel) {
         (RulesetStatus::FullyEnforced, _) => None,
         (RulesetStatus::PartiallyEnforced, LandlockStatus::Available { effective_abi, .. }) => {
@@ -159,7 +159,7 @@ fn outcome(enforced: RulesetStatus, kernel: &LandlockStatus, reads_anything: Opt
         _ => Confinement::Partial,
     };
     let reasons: Vec<String> = reads_anything.map(str::to_owned).into_iter().chain(lacking).collect();
-    Sandbox { confinement, reason: reasons.join("; ") }
+    SandboxReport { confinement, reason: reasons.join("; ") }
 }
 
 #[cfg(test)]
@@ -173,12 +173,12 @@ pub(crate) mod tests {
     /// Runs `work` in a thread that is held to what `allow` leaves, and no other thread of the tests is. `None`, and
     /// said, where this kernel cannot do all of it.
     pub fn confined<T: Send>(
-        network: Network,
-        allow: impl FnOnce(&mut Bounds) + Send,
+        network: ConfineNetwork,
+        allow: impl FnOnce(&mut ConfineBounds) + Send,
         work: impl FnOnce() -> T + Send,
     ) -> Option<T> {
         let confined = || {
-            let mut bounds = Bounds::new(network);
+            let mut bounds = ConfineBounds::new(network);
             allow(&mut bounds);
             let sandbox = bounds.enforce();
             if sandbox.reason.contains("kernel") {
@@ -209,8 +209,10 @@ pub(crate) mod tests {
         for place in [&inside, &outside] {
             fs::write(place.path().join("old"), "old").unwrap();
         }
-        let allow = |bounds: &mut Bounds| bounds.allow(place(inside.path()), Rights::Land(Kept::default()));
-        confined(Network::None, allow, || {
+        let allow = |bounds: &mut ConfineBounds| {
+            bounds.allow(place(inside.path()), ConfineRights::Land(PreserveOptions::default()))
+        };
+        confined(ConfineNetwork::None, allow, || {
             let there = inside.path();
             fs::write(there.join("new"), "new").unwrap();
             fs::rename(there.join("new"), there.join("old")).unwrap();
@@ -239,11 +241,11 @@ pub(crate) mod tests {
     fn one_who_reads_cannot_write() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("old"), "old").unwrap();
-        let named: fn(&mut Bounds, &Path) = |bounds, path| bounds.allow(place(path), Rights::ReadTree);
-        let anything: fn(&mut Bounds, &Path) = |bounds, _| bounds.allow_reading_anything("no bounds");
+        let named: fn(&mut ConfineBounds, &Path) = |bounds, path| bounds.allow(place(path), ConfineRights::ReadTree);
+        let anything: fn(&mut ConfineBounds, &Path) = |bounds, _| bounds.allow_reading_anything("no bounds");
         for allow in [named, anything] {
             confined(
-                Network::None,
+                ConfineNetwork::None,
                 |bounds| allow(bounds, dir.path()),
                 || {
                     assert_eq!(fs::read(dir.path().join("old")).unwrap(), b"old");
@@ -260,16 +262,17 @@ pub(crate) mod tests {
         let address = listener.local_addr().unwrap();
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let streams = confined(
-            Network::Streams(None),
+            ConfineNetwork::Streams(None),
             |_| {},
             || {
                 TcpStream::connect(address).unwrap();
                 (TcpListener::bind("127.0.0.1:0"), TcpListener::bind(free))
             },
         );
-        let none = confined(Network::None, |_| {}, || (TcpListener::bind("127.0.0.1:0"), TcpStream::connect(address)));
+        let none =
+            confined(ConfineNetwork::None, |_| {}, || (TcpListener::bind("127.0.0.1:0"), TcpStream::connect(address)));
         let chosen_by_user =
-            confined(Network::Streams(Some((free.port(), free.port()))), |_| {}, || TcpListener::bind(free));
+            confined(ConfineNetwork::Streams(Some((free.port(), free.port()))), |_| {}, || TcpListener::bind(free));
         chosen_by_user.into_iter().for_each(|port| drop(port.unwrap()));
         let (Some((any, chosen)), Some((no_port, no_connection))) = (streams, none) else { return };
         any.unwrap();
@@ -282,7 +285,7 @@ pub(crate) mod tests {
     fn how_far_it_went_is_said() {
         let available = |effective_abi| LandlockStatus::Available { effective_abi, kernel_abi: None };
         let said = |enforced, kernel, reads| {
-            let Sandbox { confinement, reason } = outcome(enforced, &kernel, reads);
+            let SandboxReport { confinement, reason } = outcome(enforced, &kernel, reads);
             format!("{}: {reason}", confinement.word())
         };
         use RulesetStatus::{FullyEnforced, NotEnforced, PartiallyEnforced};

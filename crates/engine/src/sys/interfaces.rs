@@ -1,7 +1,7 @@
 //! The addresses of this host's interfaces (getifaddrs(3)), and what the system says of their speed.
 
+use haul_proto::limits::{ADDRESSES_MAX, INTERFACE_MAX};
 use haul_proto::wire::address::LocalAddress;
-use haul_proto::wire::limits::{ADDRESSES_MAX, INTERFACE_MAX};
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr;

@@ -71,7 +71,7 @@ fn holder_of(locks: &str, (major, minor): (u32, u32), inode: u64) -> Option<u32>
 mod tests {
     use super::*;
     use crate::sys::confine::tests::confined;
-    use crate::sys::confine::{Network, Rights};
+    use crate::sys::confine::{ConfineNetwork, ConfineRights};
     use rustix::fs::{FlockOperation, flock};
 
     const LOCKS: &str = "\
@@ -102,12 +102,14 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (file, dir) = (File::create(place.path().join("f")).unwrap(), File::open(place.path()).unwrap());
         let table = LockTable::open();
-        let allow = |bounds: &mut crate::sys::confine::Bounds| bounds.allow(&dir, Rights::Land(Default::default()));
+        let allow = |bounds: &mut crate::sys::confine::ConfineBounds| {
+            bounds.allow(&dir, ConfineRights::Land(Default::default()))
+        };
         for held in [&file, &dir] {
             assert_eq!(table.holder(held), None);
             flock(held, FlockOperation::NonBlockingLockExclusive).unwrap();
             assert_eq!(table.holder(held), Some(std::process::id()));
-            let confined = confined(Network::None, allow, || table.holder(held));
+            let confined = confined(ConfineNetwork::None, allow, || table.holder(held));
             assert!(confined.is_none_or(|holder| holder == Some(std::process::id())));
         }
     }

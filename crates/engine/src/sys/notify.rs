@@ -8,12 +8,12 @@ use std::time::Duration;
 /// A condition of what one lock guards. Whoever waits holds that lock, and whoever signals has changed what is under it
 /// before: so that one who is not counted yet sees the change.
 #[derive(Default)]
-pub struct Signal {
+pub struct Notify {
     condition: Condvar,
     waiting: AtomicUsize,
 }
 
-impl Signal {
+impl Notify {
     /// Lets the lock go, waits for a signal, and has the lock again.
     pub fn wait<'guard, T>(&self, guard: MutexGuard<'guard, T>) -> MutexGuard<'guard, T> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn no_signal_is_missed_however_it_falls() {
         const TURNS: u32 = 20_000;
-        let (signals, turn) = ([Signal::default(), Signal::default()], Mutex::new(0));
+        let (signals, turn) = ([Notify::default(), Notify::default()], Mutex::new(0));
         let (done, all_done) = channel();
         thread::scope(|scope| {
             for own in 0..2usize {
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_longer_than_asked() {
-        let (signal, state) = (Signal::default(), Mutex::new(7));
+        let (signal, state) = (Notify::default(), Mutex::new(7));
         assert_eq!(*signal.wait_timeout(lock(&state), Duration::from_millis(1)), 7);
         assert_eq!(signal.waiting.load(Ordering::SeqCst), 0);
         signal.notify_all();

@@ -3,7 +3,7 @@
 //! The kernel's structure has grown over the years and is longer than libc's. It is read as bytes at the places that
 //! `linux/tcp.h` gives them, which never change; what an older kernel does not have is zero.
 
-use haul_proto::wire::report::Windows;
+use haul_proto::wire::report::WindowLimits;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -119,12 +119,12 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
 }
 
 /// How far the kernel's own tuning lets the buffers of TCP sockets grow.
-pub fn windows() -> Windows {
+pub fn windows() -> WindowLimits {
     let last = |name: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
         text.split_ascii_whitespace().last().and_then(|word| word.parse().ok()).unwrap_or(0)
     };
-    Windows { receive_max_bytes: last("tcp_rmem"), send_max_bytes: last("tcp_wmem") }
+    WindowLimits { receive_max_bytes: last("tcp_rmem"), send_max_bytes: last("tcp_wmem") }
 }
 
 /// The congestion controls that this kernel has loaded, as it names them.

@@ -51,12 +51,12 @@ pub fn micros(time: Duration) -> u64 {
 }
 
 /// The system's account of this process (proc(5), `status`), open: a process that has confined itself cannot open it.
-pub struct Account(Option<File>);
+pub struct ProcessStatus(Option<File>);
 
 /// More than it has ever been long.
 const ACCOUNT_MAX: usize = 16 << 10;
 
-impl Account {
+impl ProcessStatus {
     /// Opens it.
     pub fn open() -> Self {
         Self(File::open("/proc/self/status").ok())
@@ -84,7 +84,7 @@ pub fn system_us() -> u64 {
 
 /// What the calling thread has used (getrusage(2)).
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ThreadUse {
+pub struct ThreadUsage {
     /// User and system time.
     pub cpu: Duration,
     /// How often it waited for something.
@@ -94,11 +94,11 @@ pub struct ThreadUse {
 }
 
 /// What the calling thread has used so far.
-pub fn thread_use() -> ThreadUse {
-    let Some(used) = used(libc::RUSAGE_THREAD) else { return ThreadUse::default() };
+pub fn thread_use() -> ThreadUsage {
+    let Some(used) = used(libc::RUSAGE_THREAD) else { return ThreadUsage::default() };
     let time = |time: libc::timeval| duration(time.tv_sec, time.tv_usec.saturating_mul(1000));
     let count = |count: libc::c_long| u64::try_from(count).unwrap_or(0);
-    ThreadUse {
+    ThreadUsage {
         cpu: time(used.ru_utime) + time(used.ru_stime),
         waits: count(used.ru_nvcsw),
         preemptions: count(used.ru_nivcsw),
@@ -129,7 +129,7 @@ mod tests {
             std::hint::black_box(std::fs::read("/proc/self/status").map_or(0, |text| text.len()));
         }
         assert!(system_us() <= cpu_us() + 20_000, "it is counted in ticks");
-        let account = Account::open();
+        let account = ProcessStatus::open();
         let before = account.peak_bytes();
         // More than other tests of this process have ever had at a time.
         let more = usize::try_from(before).unwrap() + (32 << 20);

@@ -1,8 +1,8 @@
 //! What a served worker is held to: what a server tells it, and what the kernel is told of that. Which Requests that allows
 //! is in `hold`.
 
-use haul_proto::wire::kept::Kept;
-use haul_proto::wire::sandbox::{Confinement, Sandbox};
+use haul_proto::wire::preserve::PreserveOptions;
+use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use std::fs::File;
 use std::io;
 use std::net::IpAddr;
@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use crate::fs::lookup;
 use crate::job::allowance::Allowance;
-use crate::policy::audit::Destination;
-use crate::sys::confine::{Bounds, Network, Rights};
+use crate::policy::audit::AuditDestination;
+use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
 
 /// What may be done with a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum ServedAccess {
     /// Fetching from it.
     ReadOnly,
     /// Sending to it.
@@ -27,7 +27,7 @@ pub enum Access {
     Both,
 }
 
-impl Access {
+impl ServedAccess {
     /// As it is written.
     pub fn word(self) -> &'static str {
         match self {
@@ -51,9 +51,9 @@ impl Access {
 
 /// What a served worker is held to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Terms {
+pub struct ClientLimits {
     /// What may be done.
-    pub access: Access,
+    pub access: ServedAccess,
     /// At most so many bytes a second, from here or to here; `None` for no limit.
     pub rate: Option<u64>,
     /// The descriptor of what all clients may still bring ([`Allowance`]); `None` for no limit.
@@ -67,7 +67,7 @@ pub struct Terms {
     /// Clients may be told hashes of blocks of the files that their own replace.
     pub deltas: bool,
     /// An audit log besides those that the host's policy asks for.
-    pub audit: Option<Destination>,
+    pub audit: Option<AuditDestination>,
     /// What a client may ask for beyond the default, or may not leave out.
     pub policy: ServePolicy,
 }
@@ -108,7 +108,7 @@ impl ServePolicy {
 /// In the place of something that there is not.
 const NONE: &str = "-";
 
-impl Terms {
+impl ClientLimits {
     /// As a server tells its worker: words of the command that starts it.
     pub fn words(&self) -> [String; 9] {
         let number = |number: Option<u64>| number.map_or(NONE.into(), |number| number.to_string());
@@ -120,7 +120,7 @@ impl Terms {
             self.address.map_or(NONE.into(), |address| address.to_string()),
             self.sandboxed.to_string(),
             self.deltas.to_string(),
-            self.audit.as_ref().map_or(NONE.into(), Destination::to_string),
+            self.audit.as_ref().map_or(NONE.into(), AuditDestination::to_string),
             self.policy.word(),
         ]
     }
@@ -133,14 +133,14 @@ impl Terms {
             Some((first.parse().ok()?, last.parse().ok()?))
         };
         Some(Self {
-            access: Access::from_word(access)?,
+            access: ServedAccess::from_word(access)?,
             rate: optional(rate, |text| text.parse().ok())?,
             allowance: optional(allowance, |text| text.parse().ok())?,
             ports: optional(range, ports)?,
             address: optional(address, |text| text.parse().ok())?,
             sandboxed: sandboxed.parse().ok()?,
             deltas: deltas.parse().ok()?,
-            audit: optional(audit, Destination::parse)?,
+            audit: optional(audit, AuditDestination::parse)?,
             policy: ServePolicy::from_word(policy)?,
         })
     }
@@ -152,24 +152,26 @@ impl Terms {
 
     /// Makes `directory`, a path without symbolic links, the working directory, which no lookup leaves from then on, and has the kernel hold this thread, and all that it starts, to it. What
     /// a Request allows is less than that, and comes on top. Before it, the worker asks the system about itself.
-    pub fn enter(&self, directory: &Path, state_dir: Option<&Path>) -> io::Result<Sandbox> {
+    pub fn enter(&self, directory: &Path, state_dir: Option<&Path>) -> io::Result<SandboxReport> {
         rustix::process::fchdir(lookup::open_absolute(directory)?)?;
         lookup::confine();
-        let mut bounds = Bounds::new(Network::Streams(self.ports));
-        let rights = if self.access == Access::ReadOnly {
-            Rights::ReadTree
+        let mut bounds = ConfineBounds::new(ConfineNetwork::Streams(self.ports));
+        let rights = if self.access == ServedAccess::ReadOnly {
+            ConfineRights::ReadTree
         } else {
-            Rights::Land(Kept { hard_links: true, ..Kept::default() })
+            ConfineRights::Land(PreserveOptions { hard_links: true, ..PreserveOptions::default() })
         };
         bounds.allow(File::open(".")?, rights);
         // In a chroot there may be neither: then the worker says less of the machine.
         for system in ["/proc", "/sys"].iter().filter_map(|system| File::open(system).ok()) {
-            bounds.allow(system, Rights::ReadTree);
+            bounds.allow(system, ConfineRights::ReadTree);
         }
-        if let Some(trees) = state_dir.map(|state| state.join("trees")).filter(|_| self.access != Access::ReadOnly) {
+        if let Some(trees) =
+            state_dir.map(|state| state.join("trees")).filter(|_| self.access != ServedAccess::ReadOnly)
+        {
             // Without it, finished trees are not remembered.
             let trees = std::fs::create_dir_all(&trees).and_then(|()| File::open(&trees));
-            trees.iter().for_each(|trees| bounds.allow(trees, Rights::OwnFiles));
+            trees.iter().for_each(|trees| bounds.allow(trees, ConfineRights::OwnFiles));
         }
         let sandbox = bounds.enforce_with_filter();
         match sandbox.confinement {
@@ -180,9 +182,9 @@ impl Terms {
 }
 
 /// How far this kernel can hold a worker to its directory: found out by a thread that is held, and ends.
-pub fn sandbox() -> Sandbox {
-    let tried = std::thread::spawn(|| Bounds::new(Network::None).enforce()).join();
-    tried.unwrap_or_else(|_| Sandbox { confinement: Confinement::None, reason: "it could not be tried".into() })
+pub fn sandbox() -> SandboxReport {
+    let tried = std::thread::spawn(|| ConfineBounds::new(ConfineNetwork::None).enforce()).join();
+    tried.unwrap_or_else(|_| SandboxReport { confinement: Confinement::None, reason: "it could not be tried".into() })
 }
 
 fn optional<T>(word: &str, read: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
@@ -195,19 +197,19 @@ mod tests {
 
     #[test]
     fn terms_come_back_from_their_words() {
-        let all = Terms {
-            access: Access::WriteOnly,
+        let all = ClientLimits {
+            access: ServedAccess::WriteOnly,
             rate: Some(1),
             allowance: Some(7),
             ports: Some((5032, 5131)),
             address: Some(IpAddr::from([0xfd; 16])),
             sandboxed: true,
             deltas: true,
-            audit: Some(Destination::File("/var/log/haul files.log".into())),
+            audit: Some(AuditDestination::File("/var/log/haul files.log".into())),
             policy: ServePolicy { encryption: true, ..ServePolicy::default() },
         };
-        let none = Terms {
-            access: Access::Both,
+        let none = ClientLimits {
+            access: ServedAccess::Both,
             rate: None,
             allowance: None,
             ports: None,
@@ -220,13 +222,13 @@ mod tests {
         for terms in [all, none] {
             let words = terms.words();
             let words: Vec<_> = words.iter().map(String::as_str).collect();
-            assert_eq!(Terms::from_words(&words), Some(terms));
+            assert_eq!(ClientLimits::from_words(&words), Some(terms));
             for number in 0..words.len() {
                 let mut bad = words.clone();
                 bad[number] = "x";
-                assert_eq!(Terms::from_words(&bad), None, "{number}");
+                assert_eq!(ClientLimits::from_words(&bad), None, "{number}");
             }
-            assert_eq!(Terms::from_words(&words[1..]), None);
+            assert_eq!(ClientLimits::from_words(&words[1..]), None);
         }
     }
 }

@@ -12,12 +12,12 @@ mod stream_autotune;
 mod stream_recovery;
 
 use haul_proto::cpus::Cpus;
+use haul_proto::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::path::escape;
-use haul_proto::wire::feature::{Features, PROTOCOL_VERSION};
-use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::link::Channel;
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::measure::MeasureRequest;
-use haul_proto::wire::report::{Hello, WorkerMessage};
+use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::route::Route;
 use haul_proto::wire::sandbox::Confinement;
@@ -32,31 +32,31 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::fs::Identity;
+use crate::fs::FileIdentity;
 use crate::io::program::keeper;
 use crate::job::End;
-use crate::job::account::Account;
+use crate::job::account::WorkAccount;
 use crate::job::allowance::Allowance;
 use crate::job::hello::greeting_line;
 use crate::metrics::control_channel::{LinkReader, LinkWriter};
 use crate::metrics::reporter::Reporter;
-use crate::net::controller_watchdog::{Input, Lifeline};
-use crate::net::stream::accept::{Place, listen};
-use crate::net::stream::connect::{Connected, Terms, connect};
-use crate::net::stream::handshake::Credentials;
+use crate::net::controller_watchdog::{ControllerWatchdog, WatchedInput};
+use crate::net::stream::accept::{AcceptAddress, listen};
+use crate::net::stream::connect::{ConnectTerms, ConnectedStreams, connect};
+use crate::net::stream::handshake::StreamCredentials;
 use crate::net::stream::socket::{SocketSettings, permits_congestion};
-use crate::net::stream::tunnel::{Tunnel, prove};
-use crate::net::stream::{Arrivals, Ids};
-use crate::policy::audit::{Action, Audit, Record};
-use crate::policy::{HostPolicy, Rule};
-use crate::receiver::{Surroundings, Target};
+use crate::net::stream::tunnel::{StreamTunnel, prove};
+use crate::net::stream::{AcceptedStreams, StreamIds};
+use crate::policy::audit::{AuditAction, AuditLog, AuditRecord};
+use crate::policy::{HostPolicy, PolicyRule};
+use crate::receiver::{TargetReceiver, WorkerContext};
 use crate::source::Source;
-use crate::sys::confine::{Bounds, Network};
+use crate::sys::confine::{ConfineBounds, ConfineNetwork};
 use crate::sys::{affinity, handed, interfaces, machine, open_files, tcp_info};
-use crate::worker::client_limits::{Access, Terms as ServedTerms, sandbox};
-use crate::worker::measure::Bench;
-use crate::worker::resource_metrics::Gauges;
-use crate::worker::runtime::{Ends, Running, Streams, panicked};
+use crate::worker::client_limits::{ClientLimits as ServedTerms, ServedAccess, sandbox};
+use crate::worker::measure::MeasureBench;
+use crate::worker::resource_metrics::SystemGauges;
+use crate::worker::runtime::{JobEnds, JobRuntime, StreamIntake, panicked};
 
 /// What the process was started with, as far as a worker needs it. The library reads no environment itself.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ pub struct Environment {
     /// What the host's policy forbids.
     pub policy: HostPolicy,
     /// The audit log, or why there is none although the policy asks for it.
-    pub audit: Result<Option<Arc<Audit>>, String>,
+    pub audit: Result<Option<Arc<AuditLog>>, String>,
     /// A controller has placed this executable on the host.
     pub is_deployed: bool,
     /// The file mode creation mask.
@@ -81,14 +81,14 @@ pub struct Environment {
 
 /// Descriptors that whoever started the worker left it: the standard input and output of the command.
 #[derive(Debug, Default)]
-pub struct Handed {
+pub struct InheritedFds {
     /// For a source to read.
     pub input: Option<OwnedFd>,
     /// For a target to write to.
     pub output: Option<OwnedFd>,
 }
 
-impl Handed {
+impl InheritedFds {
     /// Takes them by their numbers: once, and before anything else is opened.
     pub fn take(input: Option<i32>, output: Option<i32>) -> io::Result<Self> {
         let (input, output) = (input.map(handed::take).transpose()?, output.map(handed::take).transpose()?);
@@ -104,7 +104,7 @@ pub fn keep_program(which: &str, command: &OsStr, stop: &OwnedFd) -> Option<io::
 
 /// How a worker ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum WorkerEnd {
     /// It did all it had to.
     Done,
     /// It did not, and what was not finished is removed.
@@ -119,19 +119,19 @@ pub fn run(
     input: OwnedFd,
     output: OwnedFd,
     stop: OwnedFd,
-    handed: Handed,
+    handed: InheritedFds,
     environment: &Environment,
-) -> (Ended, Account) {
+) -> (WorkerEnd, WorkAccount) {
     open_files::raise_limit();
-    let Ok(watched) = output.try_clone() else { return (Ended::Undone, Account::default()) };
-    let lifeline = Arc::new(Lifeline::new(input, watched, stop));
+    let Ok(watched) = output.try_clone() else { return (WorkerEnd::Undone, WorkAccount::default()) };
+    let lifeline = Arc::new(ControllerWatchdog::new(input, watched, stop));
     let mut output = File::from(output);
     if output.write_all(greeting_line().as_bytes()).is_err() {
-        return (Ended::Undone, Account::default());
+        return (WorkerEnd::Undone, WorkAccount::default());
     }
     let link = LinkWriter::new(output);
     let hello = hello(environment);
-    let mut worker = Worker {
+    let mut worker = WorkerProcess {
         link,
         environment: environment.clone(),
         handed,
@@ -149,9 +149,9 @@ pub fn run(
     };
     worker.tell(&WorkerMessage::Hello(hello));
     if worker.link.keep_alive().is_err() {
-        return (Ended::Undone, Account::default());
+        return (WorkerEnd::Undone, WorkAccount::default());
     }
-    let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, Input(Arc::clone(&lifeline))));
+    let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, WatchedInput(Arc::clone(&lifeline))));
     let failed = loop {
         match reader.next_frame() {
             Ok(None) => break None,
@@ -171,13 +171,13 @@ pub fn run(
     worker.end()
 }
 
-fn hello(environment: &Environment) -> Hello {
+fn hello(environment: &Environment) -> WorkerHello {
     let served = environment.served.as_ref();
     let mut addresses = interfaces::addresses();
     if let Some(only) = served.and_then(|terms| terms.address) {
         addresses.retain(|local| local.address == only);
     }
-    Hello {
+    WorkerHello {
         protocol: PROTOCOL_VERSION,
         features: Features::ALL,
         cores: machine::cores(),
@@ -191,14 +191,14 @@ fn hello(environment: &Environment) -> Hello {
     }
 }
 
-struct Worker {
+struct WorkerProcess {
     link: LinkWriter,
     environment: Environment,
-    handed: Handed,
+    handed: InheritedFds,
     source: Option<Arc<Source>>,
-    target: Option<Arc<Target>>,
+    target: Option<Arc<TargetReceiver>>,
     /// It is neither, but measures.
-    bench: Option<Bench>,
+    bench: Option<MeasureBench>,
     /// It has confined itself, and takes no other Request.
     confined: bool,
     /// Why the Request could not be carried out: what came after it, before the controller knew, is void.
@@ -206,19 +206,19 @@ struct Worker {
     /// The other end broke the protocol.
     is_fault: bool,
     /// Streams that are accepted before it is told to begin.
-    arrivals: Option<Arrivals>,
-    tunnel: Option<Arc<Tunnel>>,
-    running: Option<Running>,
+    arrivals: Option<AcceptedStreams>,
+    tunnel: Option<Arc<StreamTunnel>>,
+    running: Option<JobRuntime>,
     /// What is to be looked at while the job runs: opened before it confines itself.
-    gauges: Option<Gauges>,
-    lifeline: Arc<Lifeline>,
+    gauges: Option<SystemGauges>,
+    lifeline: Arc<ControllerWatchdog>,
 }
 
-impl Worker {
+impl WorkerProcess {
     /// Handles a frame; `false` ends the worker.
-    fn handle(&mut self, channel: Channel, content: &[u8]) -> Result<bool, String> {
+    fn handle(&mut self, channel: LinkChannel, content: &[u8]) -> Result<bool, String> {
         match channel {
-            Channel::Peer => match &self.running {
+            LinkChannel::Peer => match &self.running {
                 Some(running) => {
                     let taken = running.handle_peer(content, &self.lifeline);
                     self.is_fault = taken.is_err();
@@ -226,12 +226,12 @@ impl Worker {
                 }
                 None => return Err("the other end spoke out of turn".into()),
             },
-            Channel::Stream(stream) => {
+            LinkChannel::Stream(stream) => {
                 if let Some(tunnel) = &self.tunnel {
                     return Ok(tunnel.deliver(stream, content, &self.lifeline));
                 }
             }
-            Channel::Controller => {
+            LinkChannel::Controller => {
                 let mut message = ControllerMessage::decode(content).map_err(|fault| fault.to_string())?;
                 if let Some(Err(text)) = self.environment.served.as_ref().map(|terms| terms.hold(&mut message)) {
                     self.refuse(true, text);
@@ -279,17 +279,17 @@ impl Worker {
                     pin_threads(&request.settings.cpus, &reporter);
                 }
                 let served = self.environment.served.as_ref();
-                let surroundings = Surroundings {
+                let surroundings = WorkerContext {
                     umask: self.environment.umask & 0o777,
                     rate: served.and_then(|terms| terms.rate),
                     allowance: self.environment.allowance.clone(),
                     links_inside: served
-                        .is_some_and(|terms| !terms.policy.unsafe_links || terms.access == Access::Create),
-                    creates_only: served.is_some_and(|terms| terms.access == Access::Create),
+                        .is_some_and(|terms| !terms.policy.unsafe_links || terms.access == ServedAccess::Create),
+                    creates_only: served.is_some_and(|terms| terms.access == ServedAccess::Create),
                     state_dir: self.environment.state_dir.clone(),
                     policy: self.environment.policy.clone(),
                 };
-                match Target::prepare(request, reporter, &surroundings, self.handed.output.take()) {
+                match TargetReceiver::prepare(request, reporter, &surroundings, self.handed.output.take()) {
                     Ok(target) => {
                         self.tell(&target_ready(&target));
                         self.target = Some(Arc::new(target));
@@ -340,7 +340,7 @@ impl Worker {
             return Err(format!("haul runs no jobs here: {fault}"));
         }
         if self.environment.is_deployed {
-            policy.check(Rule::NoDeployedWorker)?;
+            policy.check(PolicyRule::NoDeployedWorker)?;
         }
         let audit = self.environment.audit.as_ref().map_err(String::clone)?;
         let (settings, path) = match message {
@@ -351,20 +351,20 @@ impl Worker {
         if audit.is_some() && !settings.blake3 {
             return Err("the audit log of this host names the BLAKE3 of each file, and the session has none".into());
         }
-        if settings.suite == Suite::AuthenticateOnly {
-            policy.check(Rule::NoClearText)?;
+        if settings.suite == CipherSuite::AuthenticateOnly {
+            policy.check(PolicyRule::NoClearText)?;
         }
-        if policy.has(Rule::SandboxRequired) && sandbox().confinement == Confinement::None {
-            policy.check(Rule::SandboxRequired)?;
+        if policy.has(PolicyRule::SandboxRequired) && sandbox().confinement == Confinement::None {
+            policy.check(PolicyRule::SandboxRequired)?;
         }
         let path = path.map_or(&b""[..], |path| path);
-        audit.as_ref().map_or(Ok(()), |audit| audit.write(&Record::of(Action::Job, path)))
+        audit.as_ref().map_or(Ok(()), |audit| audit.write(&AuditRecord::of(AuditAction::Job, path)))
     }
 
     fn measure(&mut self, request: &MeasureRequest) {
         self.lifeline.set_silence_ms(request.silence_ms);
         self.confined = true;
-        match Bench::prepare(request) {
+        match MeasureBench::prepare(request) {
             Ok((bench, measured)) => {
                 self.bench = Some(bench);
                 self.tell(&WorkerMessage::Measured(Box::new(measured)));
@@ -380,7 +380,7 @@ impl Worker {
 
     fn refuse(&mut self, usage: bool, text: String) {
         if let Ok(Some(audit)) = &self.environment.audit {
-            let refused = Record { reason: Some(text.as_str()), ..Record::of(Action::Refused, b"") };
+            let refused = AuditRecord { reason: Some(text.as_str()), ..AuditRecord::of(AuditAction::Refused, b"") };
             // Nothing is done anyway.
             let _ = audit.write(&refused);
         }
@@ -397,16 +397,20 @@ impl Worker {
         }
         let read_from = self.source.as_ref().map_or(0, |source| source.device());
         let written_to = self.target.as_ref().and_then(|target| target.landing_identity());
-        self.gauges = Some(Gauges::open([read_from, written_to.map_or(0, |landing| landing.device)]));
+        self.gauges = Some(SystemGauges::open([read_from, written_to.map_or(0, |landing| landing.device)]));
         let is_both = self.source.is_some() && self.target.is_some();
         let only_compares = self.source.as_ref().is_some_and(|source| source.compares())
             || self.target.as_ref().is_some_and(|target| target.compares());
-        let mut bounds = Bounds::new(if is_both || only_compares { Network::None } else { Network::Streams(ports) });
+        let mut bounds = ConfineBounds::new(if is_both || only_compares {
+            ConfineNetwork::None
+        } else {
+            ConfineNetwork::Streams(ports)
+        });
         self.source.iter().for_each(|source| source.allow(&mut bounds));
         self.target.iter().for_each(|target| target.allow(&mut bounds));
         let sandbox = bounds.enforce_with_filter();
         if sandbox.confinement == Confinement::None {
-            self.environment.policy.check(Rule::SandboxRequired)?;
+            self.environment.policy.check(PolicyRule::SandboxRequired)?;
         }
         self.tell(&WorkerMessage::Confined(sandbox));
         Ok(())
@@ -415,7 +419,7 @@ impl Worker {
     fn listen(&mut self, address: Option<IpAddr>) -> Result<(), String> {
         self.confine()?;
         let settings = self.settings()?;
-        let place = Place { address, ports: settings.ports };
+        let place = AcceptAddress { address, ports: settings.ports };
         match listen(place, credentials(settings), sockets(settings)) {
             Ok((port, arrivals)) => {
                 self.tell(&WorkerMessage::Listening { port });
@@ -434,7 +438,7 @@ impl Worker {
     fn connect(&mut self, routes: Vec<Route>, timeout_ms: u32) -> Result<(), String> {
         let settings = self.settings()?;
         let ids = self.ids()?;
-        let terms = Terms {
+        let terms = ConnectTerms {
             ids,
             credentials: credentials(settings),
             sockets: sockets(settings),
@@ -444,7 +448,7 @@ impl Worker {
             timeout: Duration::from_millis(timeout_ms.into()),
         };
         self.make_streams(move |streams| match connect(&routes, &terms) {
-            Ok(Connected { connector, arrivals, streams: count, from, to }) => {
+            Ok(ConnectedStreams { connector, arrivals, streams: count, from, to }) => {
                 streams.set_connector(connector);
                 streams.take(arrivals);
                 WorkerMessage::Connected { from, to, streams: count }
@@ -456,7 +460,7 @@ impl Worker {
     fn open_tunnel(&mut self, connector: bool) -> Result<(), String> {
         let settings = self.settings()?;
         let (credentials, count) = (credentials(settings), settings.streams);
-        let opened = Tunnel::open(count, &self.link);
+        let opened = StreamTunnel::open(count, &self.link);
         let (tunnel, inner) =
             opened.map_err(|error| format!("no tunnel could be opened: {}", crate::sys::describe::describe(&error)))?;
         self.tunnel = Some(Arc::new(tunnel));
@@ -471,43 +475,46 @@ impl Worker {
     }
 
     /// The streams of the job that runs.
-    fn streams(&self) -> Result<Streams, String> {
-        self.running.as_ref().map(Running::streams).ok_or_else(|| "told to connect before it began".to_owned())
+    fn streams(&self) -> Result<StreamIntake, String> {
+        self.running.as_ref().map(JobRuntime::streams).ok_or_else(|| "told to connect before it began".to_owned())
     }
 
-    fn ids(&self) -> Result<Ids, String> {
+    fn ids(&self) -> Result<StreamIds, String> {
         Ok(self.streams()?.ids())
     }
 
     /// Makes streams in a thread of their own, so that the link goes on being read. `make` says what came of it.
-    fn make_streams(&mut self, make: impl FnOnce(&Streams) -> WorkerMessage + Send + 'static) -> Result<(), String> {
+    fn make_streams(
+        &mut self,
+        make: impl FnOnce(&StreamIntake) -> WorkerMessage + Send + 'static,
+    ) -> Result<(), String> {
         let (streams, link) = (self.streams()?, self.link.clone());
         let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
             let said = catch_unwind(AssertUnwindSafe(|| make(&streams)));
             let said = said
                 .unwrap_or_else(|panic| WorkerMessage::Fatal { fault: false, text: panicked("haul-connect", &*panic) });
-            let _ = link.send(Channel::Controller, &said.encode());
+            let _ = link.send(LinkChannel::Controller, &said.encode());
         });
         spawned.map(|_| ()).map_err(|error| format!("no thread could be started: {error}"))
     }
 
     fn begin(&mut self, skip: Option<(u64, u64)>) -> Result<(), String> {
         if let (Some(source), Some((device, inode))) = (&self.source, skip) {
-            source.leave_out(Identity { device, inode });
+            source.leave_out(FileIdentity { device, inode });
         }
         if let Some(target) = self.target.as_mut().and_then(Arc::get_mut) {
             target.has_all_lines();
         }
         let ends = match (&self.source, &self.target) {
-            (Some(source), None) => Ends::Source(Arc::clone(source)),
-            (None, Some(target)) => Ends::Target(Arc::clone(target)),
-            (Some(source), Some(target)) => Ends::Both(Arc::clone(source), Arc::clone(target)),
+            (Some(source), None) => JobEnds::Source(Arc::clone(source)),
+            (None, Some(target)) => JobEnds::Target(Arc::clone(target)),
+            (Some(source), Some(target)) => JobEnds::Both(Arc::clone(source), Arc::clone(target)),
             (None, None) => return Err("told to begin before a request".into()),
         };
         self.confine()?;
         let every = Duration::from_millis(self.settings()?.report_every_ms.max(10).into());
         let gauges = self.gauges.take().ok_or("told to begin twice")?;
-        let running = Running::start(ends, self.link.clone(), every, gauges);
+        let running = JobRuntime::start(ends, self.link.clone(), every, gauges);
         self.arrivals.take().into_iter().for_each(|arrivals| running.streams().take(arrivals));
         self.running = Some(running);
         Ok(())
@@ -521,35 +528,38 @@ impl Worker {
 
     fn tell(&self, message: &WorkerMessage) {
         // A controller that is gone is noticed at the reading side.
-        let _ = self.link.send(Channel::Controller, &message.encode());
+        let _ = self.link.send(LinkChannel::Controller, &message.encode());
     }
 
-    fn end(self) -> (Ended, Account) {
-        let measured = self.bench.is_some_and(Bench::end);
-        let ended = match measured || self.running.is_some_and(Running::end) {
-            true => Ended::Done,
-            false if self.lifeline.is_unheard() => Ended::Unheard,
-            false => Ended::Undone,
+    fn end(self) -> (WorkerEnd, WorkAccount) {
+        let measured = self.bench.is_some_and(MeasureBench::end);
+        let ended = match measured || self.running.is_some_and(JobRuntime::end) {
+            true => WorkerEnd::Done,
+            false if self.lifeline.is_unheard() => WorkerEnd::Unheard,
+            false => WorkerEnd::Undone,
         };
         self.target.iter().for_each(|target| target.end_quota());
         let received = self.target.as_ref().map(|target| target.did());
         let did = received.or_else(|| self.source.as_ref().map(|source| source.did()));
-        (ended, Account { did, why: self.refused.map(|why| escape(why.lines().next().unwrap_or_default().as_bytes())) })
+        (
+            ended,
+            WorkAccount { did, why: self.refused.map(|why| escape(why.lines().next().unwrap_or_default().as_bytes())) },
+        )
     }
 }
 
-fn target_ready(target: &Target) -> WorkerMessage {
+fn target_ready(target: &TargetReceiver) -> WorkerMessage {
     let new_tree = target.begins_tree();
     match target.landing_identity() {
-        Some(Identity { device, inode }) => {
+        Some(FileIdentity { device, inode }) => {
             WorkerMessage::TargetReady { boot: machine::boot_id(), device, inode, new_tree }
         }
         None => WorkerMessage::TargetReady { boot: [0; 16], device: 0, inode: 0, new_tree },
     }
 }
 
-fn credentials(settings: &SessionSettings) -> Credentials {
-    Credentials {
+fn credentials(settings: &SessionSettings) -> StreamCredentials {
+    StreamCredentials {
         session: settings.session,
         secret: settings.secret,
         suite: settings.suite,
@@ -567,7 +577,7 @@ fn sockets(settings: &SessionSettings) -> SocketSettings {
 }
 
 /// Why nothing can be accepted there.
-fn no_port(Place { address, ports }: Place, error: &io::Error) -> String {
+fn no_port(AcceptAddress { address, ports }: AcceptAddress, error: &io::Error) -> String {
     let why = crate::sys::describe::describe(error);
     let why = why.lines().next().unwrap_or_default();
     match (error.kind(), ports, address) {

@@ -5,21 +5,21 @@
 //! somebody has decided about it; `_` says that it is the client's to choose: its decoder holds it to its limits, and the
 //! kernel holds the worker to its directory.
 
-use haul_proto::need::InTheWay;
+use haul_proto::delta::options::{DeltaMode, DeltaOptions};
+use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::escape;
-use haul_proto::wire::delta::{Delta, DeltaRules};
-use haul_proto::wire::handshake::Suite;
-use haul_proto::wire::kept::Kept;
-use haul_proto::wire::pipe::Pipe;
-use haul_proto::wire::request::{ControllerMessage, Links, SessionSettings, SourceRequest, TargetRequest};
-use haul_proto::wire::rules::{Modes, Rules};
-use haul_proto::wire::sync::{Delete, Equal, SyncRules};
+use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
+use haul_proto::wire::handshake::CipherSuite;
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::preserve::PreserveOptions;
+use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, SymlinkMode, TargetRequest};
+use haul_proto::wire::write_options::{ModeOptions, WriteOptions};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::fs::lookup;
-use crate::worker::client_limits::{Access, Terms};
+use crate::worker::client_limits::{ClientLimits, ServedAccess};
 
 /// Most bytes that all streams of a client have in one frame each: 128 streams with the usual frame.
 const STREAMS_BYTES_MAX: usize = 64 << 20;
@@ -28,7 +28,7 @@ const UNDER_WAY_MAX: u8 = 8;
 /// Longest silence of a client's that a server waits out: nobody holds a place here for ever.
 const SILENCE_MS_MAX: u32 = 3_600_000;
 
-impl Terms {
+impl ClientLimits {
     /// Holds a message of the client's to these terms, in place; or says why it cannot be carried out.
     pub fn hold(&self, message: &mut ControllerMessage) -> Result<(), String> {
         match message {
@@ -91,7 +91,7 @@ impl Terms {
         if *listed {
             return Err("a server sends no lists of files\nname them, or a directory with -r".into());
         }
-        if *remove_files && self.access != Access::Both {
+        if *remove_files && self.access != ServedAccess::Both {
             return Err(
                 "this server's directory is read-only: nothing in it is removed\nleave out --remove-source-files"
                     .into(),
@@ -102,8 +102,8 @@ impl Terms {
         refuse_following(*links)?;
         *rate_bytes_per_s = self.slower(*rate_bytes_per_s);
         match pipe {
-            Pipe::No | Pipe::Growing(_) => Ok(()),
-            Pipe::Standard | Pipe::Named => Err(NO_PIPES.into()),
+            PipeKind::No | PipeKind::Growing(_) => Ok(()),
+            PipeKind::Standard | PipeKind::Named => Err(NO_PIPES.into()),
         }
     }
 
@@ -120,7 +120,7 @@ impl Terms {
             own_tree: _,
             make_directory: _,
             filters: _,
-            rules: Rules { in_the_way, modes, check_space: _, below: _ },
+            rules: WriteOptions { in_the_way, modes, check_space: _, below: _ },
             preserve,
             // Nothing is anybody else's than the server's, or what is compared with.
             owners: _,
@@ -138,13 +138,15 @@ impl Terms {
             compare,
         } = request;
         match (self.access, &compare) {
-            (Access::ReadOnly, None) => {
+            (ServedAccess::ReadOnly, None) => {
                 return Err("this server's directory is read-only: nothing can be sent to it".into());
             }
-            (Access::WriteOnly | Access::Create, Some(_)) => {
+            (ServedAccess::WriteOnly | ServedAccess::Create, Some(_)) => {
                 return Err(format!("this server's directory is {}: what is there is not compared", self.write_only()));
             }
-            (Access::WriteOnly | Access::Create, None) if *digest_existing || has_digests_of_target(settings) => {
+            (ServedAccess::WriteOnly | ServedAccess::Create, None)
+                if *digest_existing || has_digests_of_target(settings) =>
+            {
                 let mode = self.write_only();
                 return Err(format!(
                     "this server's directory is {mode}: no digests are told of what is there\nleave out --checksums, -E and --expect"
@@ -164,7 +166,7 @@ impl Terms {
                 );
             }
         }
-        if self.access == Access::Create {
+        if self.access == ServedAccess::Create {
             hold_to_new_names(*in_the_way, sync, kept)?;
             // A part that is there may be another client's.
             (*resume, *keep_partial) = (false, false);
@@ -187,8 +189,8 @@ impl Terms {
             return Err("a server keeps its records of unfinished files beside them\nleave out -a's directory".into());
         }
         match pipe {
-            Pipe::No => Ok(()),
-            Pipe::Standard | Pipe::Named | Pipe::Growing(_) => Err(NO_PIPES.into()),
+            PipeKind::No => Ok(()),
+            PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => Err(NO_PIPES.into()),
         }
     }
 
@@ -234,14 +236,18 @@ impl Terms {
             ));
         }
         match (self.policy.encryption, suite) {
-            (true, Suite::AuthenticateOnly) => Err("this server requires encryption\nleave out --no-encrypt".into()),
-            (true, Suite::Aes256Gcm | Suite::Aes128Gcm | Suite::ChaCha20Poly1305) | (false, _) => Ok(()),
+            (true, CipherSuite::AuthenticateOnly) => {
+                Err("this server requires encryption\nleave out --no-encrypt".into())
+            }
+            (true, CipherSuite::Aes256Gcm | CipherSuite::Aes128Gcm | CipherSuite::ChaCha20Poly1305) | (false, _) => {
+                Ok(())
+            }
         }
     }
 
     /// The access of a directory that cannot be read, for messages.
     fn write_only(&self) -> &'static str {
-        if self.access == Access::Create { "for new names only" } else { "write-only" }
+        if self.access == ServedAccess::Create { "for new names only" } else { "write-only" }
     }
 
     /// The lower one of two limits, of which 0 is none.
@@ -262,25 +268,25 @@ fn has_digests_of_target(settings: &SessionSettings) -> bool {
     settings.checksum.as_ref().is_some_and(|checksum| !checksum.at_source)
 }
 
-fn refuse_following(links: Links) -> Result<(), String> {
+fn refuse_following(links: SymlinkMode) -> Result<(), String> {
     match links {
-        Links::Keep | Links::Ignore | Links::KeepAll => Ok(()),
-        Links::Follow => Err("a server follows no symbolic links\nleave out --symlinks follow".into()),
+        SymlinkMode::Keep | SymlinkMode::Ignore | SymlinkMode::KeepAll => Ok(()),
+        SymlinkMode::Follow => Err("a server follows no symbolic links\nleave out --symlinks follow".into()),
     }
 }
 
 /// What is told of an old file is told of what is there. Where it is only what haul would choose, it does not choose it.
-fn hold_delta(rules: &mut DeltaRules, why: &str) -> Result<(), String> {
-    if rules.in_place || !matches!(rules.delta, Delta::Off | Delta::Auto) {
+fn hold_delta(rules: &mut DeltaOptions, why: &str) -> Result<(), String> {
+    if rules.in_place || !matches!(rules.delta, DeltaMode::Off | DeltaMode::Auto) {
         return Err(format!("{why}: nothing is told of the files that are there\nleave out --delta and --inplace"));
     }
-    rules.delta = Delta::Off;
+    rules.delta = DeltaMode::Off;
     Ok(())
 }
 
 /// Where nothing may be read, nothing is told of what is there, and nothing that is there is removed.
-fn hold_sync(rules: &SyncRules, access: &str) -> Result<(), String> {
-    let SyncRules {
+fn hold_sync(rules: &SyncOptions, access: &str) -> Result<(), String> {
+    let SyncOptions {
         // A directory is made, as it is for a copy.
         into: _,
         equal,
@@ -303,12 +309,12 @@ fn hold_sync(rules: &SyncRules, access: &str) -> Result<(), String> {
         backup_dir: _,
         link_dests,
     } = rules;
-    if *delete != Delete::No
+    if *delete != DeleteMode::No
         || *detect_renames
         || *replaces_trees
         || *is_dry
         || *tells_items
-        || *equal == Equal::Digest
+        || *equal == EqualityTest::Digest
         || !link_dests.is_empty()
     {
         return Err(format!(
@@ -319,16 +325,16 @@ fn hold_sync(rules: &SyncRules, access: &str) -> Result<(), String> {
 }
 
 /// In a directory for new names, nothing that is there is replaced, moved, changed or given another name.
-fn hold_to_new_names(in_the_way: InTheWay, sync: &SyncRules, kept: &Kept) -> Result<(), String> {
+fn hold_to_new_names(in_the_way: OverwritePolicy, sync: &SyncOptions, kept: &PreserveOptions) -> Result<(), String> {
     let refused = match in_the_way {
-        InTheWay::Replace | InTheWay::Follow => {
+        OverwritePolicy::Replace | OverwritePolicy::Follow => {
             Some(("nothing in it is replaced", "-f, or use haul instead of haul sync"))
         }
-        InTheWay::Report | InTheWay::ReportEqual | InTheWay::Omit => None,
+        OverwritePolicy::Report | OverwritePolicy::ReportEqual | OverwritePolicy::Omit => None,
     };
     let refused = refused
         .or((!sync.backup_dir.is_empty()).then_some(("nothing in it is moved", "--backup-dir")))
-        .or((sync.equal != Equal::SizeAndTime).then_some(("times in it stay", "--compare")))
+        .or((sync.equal != EqualityTest::SizeAndTime).then_some(("times in it stay", "--compare")))
         .or(kept.hard_links.then_some(("no file in it gets another name", "--hard-links")));
     refused.map_or(Ok(()), |(why, option)| {
         Err(format!("this server's directory is for new names only: {why}\nleave out {option}"))
@@ -336,7 +342,7 @@ fn hold_to_new_names(in_the_way: InTheWay, sync: &SyncRules, kept: &Kept) -> Res
 }
 
 /// Set-id bits of the server's own files are not a client's to set, and its umask holds.
-fn hold_modes(Modes { file, directory, less_umask }: &mut Modes) -> Result<(), String> {
+fn hold_modes(ModeOptions { file, directory, less_umask }: &mut ModeOptions) -> Result<(), String> {
     *less_umask = true;
     if [file, directory].into_iter().flatten().any(|mode| *mode & !0o777 != 0) {
         return Err("a server sets no set-id and no sticky bits\ngive -m three digits".into());
@@ -345,8 +351,8 @@ fn hold_modes(Modes { file, directory, less_umask }: &mut Modes) -> Result<(), S
 }
 
 /// What says who may do what with a server's files, and what is no file, is not a client's to say.
-fn hold_kept(kept: &Kept) -> Result<(), String> {
-    let Kept { holes: _, hard_links: _, attributes, acls, devices, specials } = *kept;
+fn hold_kept(kept: &PreserveOptions) -> Result<(), String> {
+    let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials } = *kept;
     if attributes || acls {
         return Err(
             "a server sets no extended attributes and no access control lists\nleave out --xattrs and --acls".into()

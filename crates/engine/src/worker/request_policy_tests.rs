@@ -1,8 +1,8 @@
 use super::*;
 
-use haul_proto::checksum::Algorithm;
+use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::cpus::Cpus;
-use haul_proto::wire::checksum::{Against, Checksum};
+use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::storage::Fsync;
 use std::net::IpAddr;
 use std::path::Path;
@@ -10,9 +10,9 @@ use std::path::Path;
 use crate::testing;
 use crate::worker::client_limits::ServePolicy;
 
-fn terms(access: Access) -> Terms {
+fn terms(access: ServedAccess) -> ClientLimits {
     let address = Some(IpAddr::from([10, 0, 0, 1]));
-    Terms {
+    ClientLimits {
         access,
         rate: Some(10),
         allowance: None,
@@ -41,7 +41,7 @@ fn settings() -> SessionSettings {
 }
 
 fn source() -> SourceRequest {
-    let compression = haul_proto::compression::Policy::Auto;
+    let compression = haul_proto::compression::CompressionPolicy::Auto;
     SourceRequest { settings: settings(), compression, ..testing::source_request(vec![b"a".to_vec()]) }
 }
 
@@ -56,13 +56,13 @@ fn target() -> TargetRequest {
 }
 
 /// What is said of a source's Request with this changed, under these terms.
-fn of_source(access: Access, change: impl FnOnce(&mut SourceRequest)) -> Result<(), String> {
+fn of_source(access: ServedAccess, change: impl FnOnce(&mut SourceRequest)) -> Result<(), String> {
     let mut request = source();
     change(&mut request);
     terms(access).hold(&mut ControllerMessage::Source(request))
 }
 
-fn of_target(access: Access, change: impl FnOnce(&mut TargetRequest)) -> Result<(), String> {
+fn of_target(access: ServedAccess, change: impl FnOnce(&mut TargetRequest)) -> Result<(), String> {
     let mut request = target();
     change(&mut request);
     terms(access).hold(&mut ControllerMessage::Target(request))
@@ -70,15 +70,17 @@ fn of_target(access: Access, change: impl FnOnce(&mut TargetRequest)) -> Result<
 
 #[test]
 fn access_says_what_is_read_and_what_is_written() {
-    let compares = |request: &mut TargetRequest| request.compare = Some(Links::Keep);
+    let compares = |request: &mut TargetRequest| request.compare = Some(SymlinkMode::Keep);
     let digests = |request: &mut TargetRequest| request.digest_existing = true;
-    let checksum = |at_source| Some(Checksum { algorithm: Algorithm::Md5, at_source, against: Against::Nothing });
+    let checksum = |at_source| {
+        Some(ChecksumRequest { algorithm: ChecksumAlgorithm::Md5, at_source, against: ChecksumSource::Nothing })
+    };
     let sums = |at_source| move |request: &mut TargetRequest| request.settings.checksum = checksum(at_source);
     for (access, reads, writes) in [
-        (Access::ReadOnly, true, false),
-        (Access::WriteOnly, false, true),
-        (Access::Create, false, true),
-        (Access::Both, true, true),
+        (ServedAccess::ReadOnly, true, false),
+        (ServedAccess::WriteOnly, false, true),
+        (ServedAccess::Create, false, true),
+        (ServedAccess::Both, true, true),
     ] {
         assert_eq!(of_source(access, |_| {}).is_ok(), reads, "{access:?}");
         assert_eq!(of_source(access, |request| request.compare = true).is_ok(), reads, "{access:?}");
@@ -93,42 +95,43 @@ fn access_says_what_is_read_and_what_is_written() {
 #[test]
 fn of_what_nobody_may_read_no_old_file_is_told_of() {
     let rules = |delta, in_place| {
-        move |request: &mut TargetRequest| request.delta = DeltaRules { delta, in_place, ..Default::default() }
+        move |request: &mut TargetRequest| request.delta = DeltaOptions { delta, in_place, ..Default::default() }
     };
     for (delta, in_place, held) in [
-        (Delta::Off, false, true),
-        (Delta::Auto, false, true),
-        (Delta::Blocks, false, false),
-        (Delta::Rolling, false, false),
-        (Delta::Auto, true, false),
+        (DeltaMode::Off, false, true),
+        (DeltaMode::Auto, false, true),
+        (DeltaMode::Blocks, false, false),
+        (DeltaMode::Rolling, false, false),
+        (DeltaMode::Auto, true, false),
     ] {
-        assert_eq!(of_target(Access::WriteOnly, rules(delta, in_place)).is_ok(), held, "{delta:?} {in_place}");
-        assert!(of_target(Access::Both, rules(delta, in_place)).is_ok());
+        assert_eq!(of_target(ServedAccess::WriteOnly, rules(delta, in_place)).is_ok(), held, "{delta:?} {in_place}");
+        assert!(of_target(ServedAccess::Both, rules(delta, in_place)).is_ok());
     }
     let mut message = ControllerMessage::Target(TargetRequest {
-        delta: DeltaRules { delta: Delta::Auto, ..DeltaRules::default() },
+        delta: DeltaOptions { delta: DeltaMode::Auto, ..DeltaOptions::default() },
         ..target()
     });
-    terms(Access::WriteOnly).hold(&mut message).unwrap();
+    terms(ServedAccess::WriteOnly).hold(&mut message).unwrap();
     let ControllerMessage::Target(held) = message else { unreachable!() };
-    assert_eq!(held.delta, DeltaRules::default());
+    assert_eq!(held.delta, DeltaOptions::default());
 }
 
 #[test]
 fn a_server_without_deltas_tells_no_hashes_of_blocks() {
     let held = |change: fn(&mut TargetRequest)| {
-        let mut request = TargetRequest { delta: DeltaRules { delta: Delta::Auto, ..Default::default() }, ..target() };
+        let mut request =
+            TargetRequest { delta: DeltaOptions { delta: DeltaMode::Auto, ..Default::default() }, ..target() };
         change(&mut request);
         let mut message = ControllerMessage::Target(request);
-        let terms = Terms { deltas: false, ..terms(Access::Both) };
+        let terms = ClientLimits { deltas: false, ..terms(ServedAccess::Both) };
         terms.hold(&mut message)?;
         let ControllerMessage::Target(held) = message else { unreachable!() };
         Ok::<_, String>(held.delta)
     };
-    assert_eq!(held(|_| {}), Ok(DeltaRules::default()));
+    assert_eq!(held(|_| {}), Ok(DeltaOptions::default()));
     for change in [
-        (|request| request.delta.delta = Delta::Rolling) as fn(&mut TargetRequest),
-        |request| request.delta.delta = Delta::Blocks,
+        (|request| request.delta.delta = DeltaMode::Rolling) as fn(&mut TargetRequest),
+        |request| request.delta.delta = DeltaMode::Blocks,
         |request| request.delta.in_place = true,
         |request| request.sync.detect_renames = true,
     ] {
@@ -138,32 +141,33 @@ fn a_server_without_deltas_tells_no_hashes_of_blocks() {
 
 #[test]
 fn nobody_starts_programs_or_sets_what_is_the_servers() {
-    for pipe in [Pipe::Standard, Pipe::Named] {
-        assert!(of_source(Access::Both, |request| request.pipe = pipe).is_err());
+    for pipe in [PipeKind::Standard, PipeKind::Named] {
+        assert!(of_source(ServedAccess::Both, |request| request.pipe = pipe).is_err());
     }
-    assert!(of_source(Access::Both, |request| request.pipe = Pipe::Growing(1)).is_ok());
-    for pipe in [Pipe::Standard, Pipe::Named, Pipe::Growing(1)] {
-        assert!(of_target(Access::Both, |request| request.pipe = pipe).is_err());
+    assert!(of_source(ServedAccess::Both, |request| request.pipe = PipeKind::Growing(1)).is_ok());
+    for pipe in [PipeKind::Standard, PipeKind::Named, PipeKind::Growing(1)] {
+        assert!(of_target(ServedAccess::Both, |request| request.pipe = pipe).is_err());
     }
-    assert!(of_source(Access::Both, |request| request.listed = true).is_err());
-    assert!(of_source(Access::Both, |request| request.base = Some(b"../x".to_vec())).is_err());
-    assert!(of_source(Access::Both, |request| request.base = Some(b"a".to_vec())).is_ok());
-    assert!(of_source(Access::Both, |request| request.links = Links::Follow).is_err());
-    assert!(of_target(Access::Both, |request| request.compare = Some(Links::Follow)).is_err());
-    assert!(of_target(Access::Both, |request| request.preserve = true).is_err());
-    let compares_modes = |request: &mut TargetRequest| (request.preserve, request.compare) = (true, Some(Links::Keep));
-    assert!(of_target(Access::Both, compares_modes).is_ok());
-    assert!(of_target(Access::Both, |request| request.journal_dir = b"x".to_vec()).is_err());
+    assert!(of_source(ServedAccess::Both, |request| request.listed = true).is_err());
+    assert!(of_source(ServedAccess::Both, |request| request.base = Some(b"../x".to_vec())).is_err());
+    assert!(of_source(ServedAccess::Both, |request| request.base = Some(b"a".to_vec())).is_ok());
+    assert!(of_source(ServedAccess::Both, |request| request.links = SymlinkMode::Follow).is_err());
+    assert!(of_target(ServedAccess::Both, |request| request.compare = Some(SymlinkMode::Follow)).is_err());
+    assert!(of_target(ServedAccess::Both, |request| request.preserve = true).is_err());
+    let compares_modes =
+        |request: &mut TargetRequest| (request.preserve, request.compare) = (true, Some(SymlinkMode::Keep));
+    assert!(of_target(ServedAccess::Both, compares_modes).is_ok());
+    assert!(of_target(ServedAccess::Both, |request| request.journal_dir = b"x".to_vec()).is_err());
     for mode in [0o4755, 0o2755, 0o1777] {
-        assert!(of_target(Access::Both, |request| request.rules.modes.file = Some(mode)).is_err());
-        assert!(of_target(Access::Both, |request| request.rules.modes.directory = Some(mode)).is_err());
+        assert!(of_target(ServedAccess::Both, |request| request.rules.modes.file = Some(mode)).is_err());
+        assert!(of_target(ServedAccess::Both, |request| request.rules.modes.directory = Some(mode)).is_err());
     }
-    assert!(of_target(Access::Both, |request| request.rules.modes.file = Some(0o777)).is_ok());
+    assert!(of_target(ServedAccess::Both, |request| request.rules.modes.file = Some(0o777)).is_ok());
 }
 
 #[test]
 fn what_is_about_the_server_it_sets_itself() {
-    let terms = terms(Access::Both);
+    let terms = terms(ServedAccess::Both);
     let mut message = ControllerMessage::Source(source());
     terms.hold(&mut message).unwrap();
     let ControllerMessage::Source(held) = message else { unreachable!() };
@@ -190,8 +194,8 @@ fn memory_for_streams_is_bounded() {
         let frame = haul_proto::integrity::FrameLen::new(frame << 10).unwrap();
         let set = |settings: &mut SessionSettings| (settings.streams_max, settings.frame) = (streams, frame);
         let held = [
-            of_source(Access::Both, |request| set(&mut request.settings)),
-            of_target(Access::Both, |request| set(&mut request.settings)),
+            of_source(ServedAccess::Both, |request| set(&mut request.settings)),
+            of_target(ServedAccess::Both, |request| set(&mut request.settings)),
         ];
         assert!(held.iter().all(|held| held.is_ok() == allowed), "{held:?}");
     }
@@ -199,43 +203,43 @@ fn memory_for_streams_is_bounded() {
     if let ControllerMessage::Target(request) = &mut message {
         request.storage.under_way = 64;
     }
-    terms(Access::Both).hold(&mut message).unwrap();
+    terms(ServedAccess::Both).hold(&mut message).unwrap();
     assert!(matches!(message, ControllerMessage::Target(request) if request.storage.under_way == 8));
 }
 
 #[test]
 fn the_lower_limit_holds() {
-    let limited = terms(Access::Both);
+    let limited = terms(ServedAccess::Both);
     assert_eq!([0, 5, 50].map(|wanted| limited.slower(wanted)), [10, 5, 10]);
-    let free = Terms { rate: None, ..limited };
+    let free = ClientLimits { rate: None, ..limited };
     assert_eq!([0, 5].map(|wanted| free.slower(wanted)), [0, 5]);
 }
 
 #[test]
 fn create_takes_new_names_and_nothing_else() {
     let refused: [fn(&mut TargetRequest); 7] = [
-        |request| request.rules.in_the_way = InTheWay::Replace,
-        |request| request.rules.in_the_way = InTheWay::Follow,
+        |request| request.rules.in_the_way = OverwritePolicy::Replace,
+        |request| request.rules.in_the_way = OverwritePolicy::Follow,
         |request| request.sync.backup_dir = b"old".to_vec(),
-        |request| request.sync.equal = Equal::Size,
-        |request| request.sync.delete = Delete::During,
+        |request| request.sync.equal = EqualityTest::Size,
+        |request| request.sync.delete = DeleteMode::During,
         |request| request.sync.link_dests = vec![b"old".to_vec()],
         |request| request.kept.hard_links = true,
     ];
     for (number, change) in refused.into_iter().enumerate() {
-        assert!(of_target(Access::Create, change).is_err(), "{number}");
-        assert!(of_target(Access::Both, change).is_ok(), "{number}");
+        assert!(of_target(ServedAccess::Create, change).is_err(), "{number}");
+        assert!(of_target(ServedAccess::Both, change).is_ok(), "{number}");
     }
     let mut message = ControllerMessage::Target(target());
-    terms(Access::Create).hold(&mut message).unwrap();
+    terms(ServedAccess::Create).hold(&mut message).unwrap();
     let ControllerMessage::Target(held) = message else { unreachable!() };
-    assert!(!held.resume && !held.keep_partial && held.delta == DeltaRules::default());
+    assert!(!held.resume && !held.keep_partial && held.delta == DeltaOptions::default());
 }
 
 #[test]
 fn encryption_and_tuning_are_the_servers_to_decide() {
-    let clear = |request: &mut SourceRequest| request.settings.suite = Suite::AuthenticateOnly;
-    assert!(of_source(Access::Both, clear).is_ok());
+    let clear = |request: &mut SourceRequest| request.settings.suite = CipherSuite::AuthenticateOnly;
+    assert!(of_source(ServedAccess::Both, clear).is_ok());
     let hold = |policy: ServePolicy, suite| {
         let tuned = SessionSettings {
             suite,
@@ -246,23 +250,23 @@ fn encryption_and_tuning_are_the_servers_to_decide() {
             ..settings()
         };
         let mut message = ControllerMessage::Target(TargetRequest { settings: tuned, ..target() });
-        let held = Terms { policy, ..terms(Access::Both) }.hold(&mut message);
+        let held = ClientLimits { policy, ..terms(ServedAccess::Both) }.hold(&mut message);
         let ControllerMessage::Target(TargetRequest { settings, .. }) = message else { unreachable!() };
         held.map(|()| (settings.congestion, settings.window_bytes, settings.window_fixed, settings.traffic_class))
     };
     let encrypted = ServePolicy { encryption: true, ..ServePolicy::default() };
-    assert!(hold(encrypted, Suite::AuthenticateOnly).is_err());
-    assert_eq!(hold(encrypted, Suite::Aes128Gcm), Ok((String::new(), 0, false, 0)));
+    assert!(hold(encrypted, CipherSuite::AuthenticateOnly).is_err());
+    assert_eq!(hold(encrypted, CipherSuite::Aes128Gcm), Ok((String::new(), 0, false, 0)));
     let tuning = ServePolicy { tuning: true, ..ServePolicy::default() };
-    assert_eq!(hold(tuning, Suite::AuthenticateOnly), Ok(("bbr".into(), 1 << 20, true, 0xb8)));
+    assert_eq!(hold(tuning, CipherSuite::AuthenticateOnly), Ok(("bbr".into(), 1 << 20, true, 0xb8)));
 }
 
 #[test]
 fn what_leads_out_is_refused() {
     for bad in ["/etc/passwd", "..", "a/../../b", "a/..", "/"] {
         assert!(inside(&mut bad.into()).is_err(), "{bad}");
-        assert!(of_source(Access::Both, |request| request.operands.push(bad.into())).is_err(), "{bad}");
-        assert!(of_target(Access::Both, |request| request.path = bad.into()).is_err(), "{bad}");
+        assert!(of_source(ServedAccess::Both, |request| request.operands.push(bad.into())).is_err(), "{bad}");
+        assert!(of_target(ServedAccess::Both, |request| request.path = bad.into()).is_err(), "{bad}");
     }
     let as_it_was = [("./a/", "./a/"), ("a/.", "./a/."), ("./", "./")];
     for (good, becomes) in

@@ -1,11 +1,11 @@
 //! Where this worker's time goes, as it tells its controller: looks at its threads, its machine and its sockets a few
 //! times a second. What is measured here decides nothing.
 
-use haul_proto::wire::load::{Load, Present, Sockets, StreamFigures, Traffic};
+use haul_proto::wire::resource_metrics::{CurrentMetrics, ResourceMetrics, Sockets, StreamFigures, Traffic};
 use std::time::{Duration, Instant};
 
-use crate::metrics::stage_timer::Stages;
-use crate::net::stream_pool::Lanes;
+use crate::metrics::stage_timer::StageTimers;
+use crate::net::stream_pool::StreamPool;
 use crate::sys::gauges::{DiskGauge, ProcessorsGauge, TrafficGauge};
 use crate::sys::usage::micros;
 
@@ -17,13 +17,13 @@ pub const LOOKS_PER_REPORT: u32 = 2;
 const SPAN_MIN: Duration = Duration::from_millis(200);
 
 /// What the system says, opened before the worker confines itself.
-pub struct Gauges {
+pub struct SystemGauges {
     processors: ProcessorsGauge,
     disks: [DiskGauge; 2],
     traffic: TrafficGauge,
 }
 
-impl Gauges {
+impl SystemGauges {
     /// `devices` are those that is read from and written to, as far as this worker does that; 0 for none.
     pub fn open(devices: [u64; 2]) -> Self {
         Self { processors: ProcessorsGauge::open(), disks: devices.map(DiskGauge::open), traffic: TrafficGauge::open() }
@@ -31,8 +31,8 @@ impl Gauges {
 }
 
 /// Looks from the job's begin on.
-pub struct LoadMeter {
-    gauges: Gauges,
+pub struct ResourceMeter {
+    gauges: SystemGauges,
     begun: Instant,
     /// The rate of all streams, from look to look.
     rates: Sockets,
@@ -44,9 +44,9 @@ pub struct LoadMeter {
     mbit_per_s: u32,
 }
 
-impl LoadMeter {
+impl ResourceMeter {
     /// The job begins.
-    pub fn new(gauges: Gauges) -> Self {
+    pub fn new(gauges: SystemGauges) -> Self {
         let mut meter = Self {
             gauges,
             begun: Instant::now(),
@@ -65,7 +65,7 @@ impl LoadMeter {
     }
 
     /// How it is now.
-    pub fn look(&mut self, stages: &Stages, lanes: &Lanes) -> Load {
+    pub fn look(&mut self, stages: &StageTimers, lanes: &StreamPool) -> ResourceMetrics {
         let mut sockets = lanes.sockets();
         self.count_rate(sockets.acknowledged_bytes);
         sockets.add(&self.rates);
@@ -78,14 +78,14 @@ impl LoadMeter {
         if let streams @ 1.. = stages.streams() {
             self.streams = streams;
         }
-        let present = Present {
+        let present = CurrentMetrics {
             streams: self.streams,
             cores: crate::sys::machine::cores(),
             quota_permille: self.gauges.processors.quota_permille(),
             mbit_per_s: self.mbit_per_s,
             bears_loss: self.bears_loss,
         };
-        Load {
+        ResourceMetrics {
             elapsed_us: micros(self.begun.elapsed()),
             stages: stages.spent(),
             processors: self.gauges.processors.look(),
@@ -121,7 +121,7 @@ impl LoadMeter {
 }
 
 /// What each stream's thread and its socket did.
-pub fn stream_figures(stages: &Stages, lanes: &Lanes) -> Vec<StreamFigures> {
+pub fn stream_figures(stages: &StageTimers, lanes: &StreamPool) -> Vec<StreamFigures> {
     let mut all = stages.figures();
     for socket in lanes.stream_figures() {
         if let Some(figures) = all.iter_mut().find(|figures| figures.stream == socket.stream) {

@@ -1,12 +1,13 @@
 //! The threads of a copy: one for each stream, one that walks or looks at what is there, one that sends messages,
 //! one that reports. All are named as `top -H` shows them.
 
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::StreamId;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::link::Channel;
-use haul_proto::wire::load::{Load, Stage};
-use haul_proto::wire::report::{PathFigures, WorkerMessage};
-use haul_proto::wire::work::Work;
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::counters::PathFigures;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::resource_metrics::{ResourceMetrics, Stage};
+use haul_proto::wire::source_activity::SourceActivity;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,17 +17,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::metrics::control_channel::LinkWriter;
-use crate::metrics::stage_timer::{Stages, during};
-use crate::net::controller_watchdog::Lifeline;
-use crate::net::packing::{Packing, Unpacking};
+use crate::metrics::stage_timer::{StageTimers, during};
+use crate::net::controller_watchdog::ControllerWatchdog;
+use crate::net::packing::{MessageCompressor, MessageDecompressor};
 use crate::net::stream::connector::Connector;
-use crate::net::stream::{Arrivals, Ids, Stream, StreamError};
-use crate::net::stream_pool::Lanes;
-use crate::receiver::{Direct, StreamsWish, Target};
+use crate::net::stream::{AcceptedStreams, DataStream, StreamError, StreamIds};
+use crate::net::stream_pool::StreamPool;
+use crate::receiver::{DirectSink, StreamRequest, TargetReceiver};
 use crate::source::Source;
 use crate::sys::sync::lock;
 use crate::worker::resource_metrics;
-use crate::worker::resource_metrics::{Gauges, LoadMeter, stream_figures};
+use crate::worker::resource_metrics::{ResourceMeter, SystemGauges, stream_figures};
 use crate::worker::stream_autotune::{fix, fix_threads, tune};
 use crate::worker::stream_recovery::{keep_fixed, mend, share_out};
 
@@ -42,34 +43,34 @@ const STREAMS_POLL: Duration = Duration::from_millis(100);
 const PROGRAM_POLL: Duration = Duration::from_millis(200);
 
 /// Which ends this worker is.
-pub enum Ends {
+pub enum JobEnds {
     /// The source.
     Source(Arc<Source>),
     /// The target.
-    Target(Arc<Target>),
+    Target(Arc<TargetReceiver>),
     /// Both: frames go from hand to hand, messages too.
-    Both(Arc<Source>, Arc<Target>),
+    Both(Arc<Source>, Arc<TargetReceiver>),
 }
 
 /// A copy that has begun.
-pub struct Running {
-    shared: Arc<Shared>,
+pub struct JobRuntime {
+    shared: Arc<RuntimeShared>,
     /// Messages of the other end, for the thread that takes them.
     inbox: Option<SyncSender<Vec<u8>>>,
 }
 
 /// Brings streams to a copy that has begun.
 #[derive(Clone)]
-pub struct Streams(Arc<Shared>);
+pub struct StreamIntake(Arc<RuntimeShared>);
 
-struct Shared {
+struct RuntimeShared {
     source: Option<Arc<Source>>,
-    target: Option<Arc<Target>>,
+    target: Option<Arc<TargetReceiver>>,
     link: LinkWriter,
-    lanes: Lanes,
+    lanes: StreamPool,
     /// What its threads are at.
-    stages: Stages,
-    load: Mutex<LoadMeter>,
+    stages: StageTimers,
+    load: Mutex<ResourceMeter>,
     /// Threads that still work towards the end.
     busy: AtomicUsize,
     failed: AtomicBool,
@@ -78,15 +79,15 @@ struct Shared {
     tick: (Mutex<bool>, Condvar),
 }
 
-impl Running {
-    /// Starts all threads but those of streams, which come with [`Streams::take`].
-    pub fn start(ends: Ends, link: LinkWriter, report_every: Duration, gauges: Gauges) -> Self {
+impl JobRuntime {
+    /// Starts all threads but those of streams, which come with [`StreamIntake::take`].
+    pub fn start(ends: JobEnds, link: LinkWriter, report_every: Duration, gauges: SystemGauges) -> Self {
         let (source, target) = match ends {
-            Ends::Source(source) => (Some(source), None),
-            Ends::Target(target) => (None, Some(target)),
-            Ends::Both(source, target) => (Some(source), Some(target)),
+            JobEnds::Source(source) => (Some(source), None),
+            JobEnds::Target(target) => (None, Some(target)),
+            JobEnds::Both(source, target) => (Some(source), Some(target)),
         };
-        let shared = Arc::new(Shared::new(source, target, link, gauges));
+        let shared = Arc::new(RuntimeShared::new(source, target, link, gauges));
         let mut inbox = None;
         match (&shared.source, &shared.target) {
             (Some(source), Some(target)) => start_both(&shared, source, target),
@@ -106,8 +107,8 @@ impl Running {
     }
 
     /// Where streams are brought to.
-    pub fn streams(&self) -> Streams {
-        Streams(Arc::clone(&self.shared))
+    pub fn streams(&self) -> StreamIntake {
+        StreamIntake(Arc::clone(&self.shared))
     }
 
     /// From now on, the source has so many streams in use, whatever is measured.
@@ -122,7 +123,7 @@ impl Running {
 
     /// Takes a message of the other end. May wait for the thread that looks at files; `false` when the job is over
     /// meanwhile.
-    pub fn handle_peer(&self, bytes: &[u8], lifeline: &Lifeline) -> Result<bool, ProtocolFault> {
+    pub fn handle_peer(&self, bytes: &[u8], lifeline: &ControllerWatchdog) -> Result<bool, ProtocolError> {
         match (&self.inbox, &self.shared.source) {
             // A target looks at files when it takes a message: another thread does that, so that the link is read on.
             (Some(inbox), _) => Ok(put(inbox, bytes.to_vec(), lifeline)),
@@ -141,9 +142,9 @@ impl Running {
     }
 }
 
-impl Streams {
+impl StreamIntake {
     /// Starts a thread for each stream that arrives, as long as the job lasts: one may be wanted in place of another.
-    pub fn take(&self, arrivals: Arrivals) {
+    pub fn take(&self, arrivals: AcceptedStreams) {
         let streams = self.clone();
         self.0.spawn("haul-streams", move |shared| {
             while !shared.is_over()
@@ -157,7 +158,7 @@ impl Streams {
     }
 
     /// Where the ids of streams that are made here come from.
-    pub fn ids(&self) -> Ids {
+    pub fn ids(&self) -> StreamIds {
         self.0.lanes.ids()
     }
 
@@ -168,7 +169,7 @@ impl Streams {
 }
 
 /// Puts a message into an inbox that may be full; `false` when the job is over before there is room.
-fn put(inbox: &SyncSender<Vec<u8>>, mut message: Vec<u8>, lifeline: &Lifeline) -> bool {
+fn put(inbox: &SyncSender<Vec<u8>>, mut message: Vec<u8>, lifeline: &ControllerWatchdog) -> bool {
     loop {
         match inbox.try_send(message) {
             // A thread that is gone has said why.
@@ -188,7 +189,7 @@ pub fn panicked(thread: &str, panic: &(dyn Any + Send)) -> String {
     format!("the thread {thread} panicked{said}\nthis is a bug in haul, please report it")
 }
 
-fn start_walk(shared: &Arc<Shared>, source: &Arc<Source>) {
+fn start_walk(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     let walking = Arc::clone(source);
     shared.work("haul-walk", move |shared| {
         let _entered = shared.stages.enter(None, Stage::Walk);
@@ -205,7 +206,7 @@ fn start_walk(shared: &Arc<Shared>, source: &Arc<Source>) {
 }
 
 /// Threads that read and compare, in a job that does only that.
-fn start_comparison(shared: &Arc<Shared>, source: &Arc<Source>) {
+fn start_comparison(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     for id in 0..source.settings().streams {
         let source = Arc::clone(source);
         shared.work(&format!("haul-s{id}"), move |shared| {
@@ -215,11 +216,11 @@ fn start_comparison(shared: &Arc<Shared>, source: &Arc<Source>) {
     }
 }
 
-fn start_source(shared: &Arc<Shared>, source: &Arc<Source>) {
+fn start_source(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     start_walk(shared, source);
     let sending = Arc::clone(source);
     shared.work("haul-control", move |shared| {
-        let (mut packing, job) = (Packing::default(), sending.settings().number);
+        let (mut packing, job) = (MessageCompressor::default(), sending.settings().number);
         send_messages(shared, || {
             let messages = sending.wait_for_messages()?;
             Some(messages.into_iter().map(|message| packing.pack(message, job)).collect())
@@ -242,7 +243,7 @@ fn start_source(shared: &Arc<Shared>, source: &Arc<Source>) {
 }
 
 /// What reads at the target ends with the job: whoever waits for it is the source, for what it has not said yet.
-fn start_proof(shared: &Arc<Shared>, target: &Arc<Target>) {
+fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
     if target.compares() {
         for id in 0..target.settings().streams {
             let target = Arc::clone(target);
@@ -266,7 +267,7 @@ fn start_proof(shared: &Arc<Shared>, target: &Arc<Target>) {
     shared.spawn("haul-proof", move |_| proving.prove_claims());
 }
 
-fn start_target(shared: &Arc<Shared>, target: &Arc<Target>) -> SyncSender<Vec<u8>> {
+fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) -> SyncSender<Vec<u8>> {
     let (inbox, messages) = sync_channel(INBOX_MAX);
     let examining = Arc::clone(target);
     // It ends with the link, not with the job: it is not waited for.
@@ -280,15 +281,15 @@ fn start_target(shared: &Arc<Shared>, target: &Arc<Target>) -> SyncSender<Vec<u8
     target.when_wished(move |wish| {
         let Some(shared) = weak.upgrade() else { return };
         match wish {
-            StreamsWish::More(count, path) => drop(shared.lanes.make(count, path)),
-            StreamsWish::Without(streams) => shared.lanes.give_up(&streams),
+            StreamRequest::More(count, path) => drop(shared.lanes.make(count, path)),
+            StreamRequest::Without(streams) => shared.lanes.give_up(&streams),
         }
     });
     inbox
 }
 
 /// It ends with the job.
-fn start_watching(shared: &Arc<Shared>, target: &Arc<Target>) {
+fn start_watching(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
     if target.has_program() {
         let target = Arc::clone(target);
         shared.spawn("haul-program", move |shared| {
@@ -299,7 +300,7 @@ fn start_watching(shared: &Arc<Shared>, target: &Arc<Target>) {
 }
 
 /// It ends once everything is settled and on the disk.
-fn start_settling(shared: &Arc<Shared>, target: &Arc<Target>) {
+fn start_settling(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
     if target.has_groups() {
         let target = Arc::clone(target);
         shared.work("haul-settle", move |shared| {
@@ -310,7 +311,7 @@ fn start_settling(shared: &Arc<Shared>, target: &Arc<Target>) {
     }
 }
 
-fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) {
+fn start_both(shared: &Arc<RuntimeShared>, source: &Arc<Source>, target: &Arc<TargetReceiver>) {
     target.joins_source();
     start_walk(shared, source);
     start_proof(shared, target);
@@ -332,7 +333,7 @@ fn start_both(shared: &Arc<Shared>, source: &Arc<Source>, target: &Arc<Target>) 
         let (source, target) = (Arc::clone(source), Arc::clone(target));
         shared.work(&format!("haul-c{id}"), move |shared| {
             let _entered = shared.stages.enter(Some(id), Stage::Prepare);
-            source.run_stream(StreamId(id), &mut Direct::new(&target)).map_err(|error| error.to_string())
+            source.run_stream(StreamId(id), &mut DirectSink::new(&target)).map_err(|error| error.to_string())
         });
     }
 }
@@ -346,11 +347,11 @@ fn stream_failed(StreamId(id): StreamId, error: &StreamError) -> String {
     format!("data stream {id} broke: {reason}")
 }
 
-fn send_messages(shared: &Shared, mut next: impl FnMut() -> Option<Vec<Vec<u8>>>) -> Result<(), String> {
+fn send_messages(shared: &RuntimeShared, mut next: impl FnMut() -> Option<Vec<Vec<u8>>>) -> Result<(), String> {
     while let Some(messages) = next() {
         shared
             .link
-            .send_all(Channel::Peer, &messages)
+            .send_all(LinkChannel::Peer, &messages)
             .map_err(|error| format!("the connection to the controller failed: {error}"))?;
     }
     Ok(())
@@ -358,7 +359,7 @@ fn send_messages(shared: &Shared, mut next: impl FnMut() -> Option<Vec<Vec<u8>>>
 
 fn pass_on(
     mut next: impl FnMut() -> Option<Vec<Vec<u8>>>,
-    take: impl Fn(&[u8]) -> Result<(), ProtocolFault>,
+    take: impl Fn(&[u8]) -> Result<(), ProtocolError>,
 ) -> Result<(), String> {
     while let Some(messages) = next() {
         messages.iter().try_for_each(|message| take(message)).map_err(|fault| fault.to_string())?;
@@ -366,9 +367,9 @@ fn pass_on(
     Ok(())
 }
 
-fn take_messages(shared: &Shared, target: &Target, messages: &Receiver<Vec<u8>>) {
+fn take_messages(shared: &RuntimeShared, target: &TargetReceiver, messages: &Receiver<Vec<u8>>) {
     let _entered = shared.stages.enter(None, Stage::ExamineWait);
-    let (mut unpacking, job) = (Unpacking::default(), target.settings().number);
+    let (mut unpacking, job) = (MessageDecompressor::default(), target.settings().number);
     for message in messages {
         let take = || target.handle_peer(&unpacking.unpack(&message, job)?);
         if let Err(fault) = during(Stage::Examine, take) {
@@ -379,7 +380,7 @@ fn take_messages(shared: &Shared, target: &Target, messages: &Receiver<Vec<u8>>)
 }
 
 /// Often at first: of a job that breaks early, something is to be known as well.
-fn report(shared: &Shared, every: Duration) {
+fn report(shared: &RuntimeShared, every: Duration) {
     let mut pause = FIRST_REPORT.min(every);
     while shared.pause(pause) {
         shared.reporters().for_each(crate::metrics::reporter::Reporter::progress);
@@ -388,7 +389,7 @@ fn report(shared: &Shared, every: Duration) {
 }
 
 /// Some looks are not told: they are for what changes from one to the next.
-fn report_load(shared: &Shared) {
+fn report_load(shared: &RuntimeShared) {
     for look in 1u32.. {
         if !shared.pause(resource_metrics::LOOK_EVERY) {
             return;
@@ -405,19 +406,24 @@ fn report_load(shared: &Shared) {
     }
 }
 
-impl Shared {
-    fn new(source: Option<Arc<Source>>, target: Option<Arc<Target>>, link: LinkWriter, gauges: Gauges) -> Self {
+impl RuntimeShared {
+    fn new(
+        source: Option<Arc<Source>>,
+        target: Option<Arc<TargetReceiver>>,
+        link: LinkWriter,
+        gauges: SystemGauges,
+    ) -> Self {
         let settings = source.as_ref().map(|source| source.settings());
         let settings = settings.or(target.as_ref().map(|target| target.settings()));
         let (most, all_paths) = settings.map_or((0, false), |settings| (settings.streams_max, settings.all_paths));
-        let lanes = Lanes::new(most, all_paths);
+        let lanes = StreamPool::new(most, all_paths);
         Self {
             source,
             target,
             link,
             lanes,
-            stages: Stages::default(),
-            load: Mutex::new(LoadMeter::new(gauges)),
+            stages: StageTimers::default(),
+            load: Mutex::new(ResourceMeter::new(gauges)),
             busy: AtomicUsize::new(1),
             failed: AtomicBool::new(false),
             finished: AtomicBool::new(false),
@@ -427,7 +433,7 @@ impl Shared {
 
     /// Carries a stream in a thread of its own. The job does not wait for its end, which may take a round trip: when
     /// everything is settled, there is nothing that a stream could still bring.
-    fn carry(self: &Arc<Self>, id: StreamId, mut stream: Stream) {
+    fn carry(self: &Arc<Self>, id: StreamId, mut stream: DataStream) {
         if !self.lanes.admit(id, &stream) {
             return;
         }
@@ -467,7 +473,7 @@ impl Shared {
         match &self.source {
             _ if is_finished => {}
             // That may be what the network has damaged.
-            _ if matches!(result, Err(StreamError::Protocol(ProtocolFault::NotAuthentic))) => self.fail(&error),
+            _ if matches!(result, Err(StreamError::Protocol(ProtocolError::NotAuthentic))) => self.fail(&error),
             _ if matches!(result, Err(StreamError::Protocol(_))) => self.fail_by_fault(&error),
             _ if !can_be_replaced => self.fail(&error),
             Some(source) => {
@@ -504,16 +510,16 @@ impl Shared {
     }
 
     /// Starts a thread that the end of the job waits for.
-    fn work(self: &Arc<Self>, name: &str, work: impl FnOnce(&Shared) -> Result<(), String> + Send + 'static) {
+    fn work(self: &Arc<Self>, name: &str, work: impl FnOnce(&RuntimeShared) -> Result<(), String> + Send + 'static) {
         self.busy.fetch_add(1, Ordering::SeqCst);
-        self.spawn_holding(Place(Arc::clone(self)), name, move |shared| {
+        self.spawn_holding(ThreadSlot(Arc::clone(self)), name, move |shared| {
             if let Err(text) = work(shared) {
                 shared.fail(&text);
             }
         });
     }
 
-    fn spawn(self: &Arc<Self>, name: &str, work: impl FnOnce(&Shared) + Send + 'static) {
+    fn spawn(self: &Arc<Self>, name: &str, work: impl FnOnce(&RuntimeShared) + Send + 'static) {
         self.spawn_holding((), name, work);
     }
 
@@ -522,7 +528,7 @@ impl Shared {
         self: &Arc<Self>,
         held: impl Send + 'static,
         name: &str,
-        work: impl FnOnce(&Shared) + Send + 'static,
+        work: impl FnOnce(&RuntimeShared) + Send + 'static,
     ) {
         let shared = Arc::clone(self);
         let own_name = name.to_owned();
@@ -574,7 +580,7 @@ impl Shared {
 
     /// A controller that is gone is noticed where the link is read.
     fn tell(&self, message: &WorkerMessage) {
-        let _ = self.link.send(Channel::Controller, &message.encode());
+        let _ = self.link.send(LinkChannel::Controller, &message.encode());
     }
 
     /// Where this worker's time went so far.
@@ -594,12 +600,12 @@ impl Shared {
     fn tell_work(&self) {
         if let Some(source) = &self.source {
             let (paths, streams) = self.lanes.ways();
-            let work = Work { files_under_way: source.files_under_way(), paths, streams };
+            let work = SourceActivity { files_under_way: source.files_under_way(), paths, streams };
             self.tell(&WorkerMessage::Work(Box::new(work)));
         }
     }
 
-    fn look(&self) -> Load {
+    fn look(&self) -> ResourceMetrics {
         lock(&self.load).look(&self.stages, &self.lanes)
     }
 
@@ -618,9 +624,9 @@ impl Shared {
 }
 
 /// A thread's place among those that the end of the job waits for: given up however the thread ends.
-struct Place(Arc<Shared>);
+struct ThreadSlot(Arc<RuntimeShared>);
 
-impl Drop for Place {
+impl Drop for ThreadSlot {
     fn drop(&mut self) {
         self.0.leave();
     }
@@ -634,10 +640,10 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     /// What is left to do, with nobody to do it yet, and where it says what became of it.
-    fn shared() -> (Arc<Shared>, LinkReader<UnixStream>) {
+    fn shared() -> (Arc<RuntimeShared>, LinkReader<UnixStream>) {
         let (link, controller) = UnixStream::pair().unwrap();
         controller.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let shared = Shared::new(None, None, LinkWriter::new(link), Gauges::open([0; 2]));
+        let shared = RuntimeShared::new(None, None, LinkWriter::new(link), SystemGauges::open([0; 2]));
         (Arc::new(shared), LinkReader::new(controller))
     }
 
@@ -672,7 +678,7 @@ mod tests {
             Ok(())
         });
         shared.leave();
-        let running = Running { shared: Arc::clone(&shared), inbox: None };
+        let running = JobRuntime { shared: Arc::clone(&shared), inbox: None };
         assert!(!running.end(), "it was stopped");
         let deadline = Instant::now() + Duration::from_secs(10);
         while shared.busy.load(Ordering::SeqCst) > 0 || Arc::strong_count(&shared) > 1 {

@@ -1,11 +1,11 @@
-//! The source's number of streams while a job runs: looks at the sockets, asks [`Tuner`], and has streams made or rest. A
+//! The source's number of streams while a job runs: looks at the sockets, asks [`StreamAutotuner`], and has streams made or rest. A
 //! number that somebody wants while it runs ([`fix`]) ends that.
 
 use haul_proto::ranges::RangeSet;
-use haul_proto::tune::Tuner;
+use haul_proto::stream_autotune::StreamAutotuner;
 use std::time::{Duration, Instant};
 
-use crate::net::stream_pool::{Lanes, Snapshot};
+use crate::net::stream_pool::{PoolSnapshot, StreamPool};
 use crate::source::Source;
 use crate::worker::stream_recovery::{keep_fixed, make_streams, share_out};
 
@@ -19,7 +19,7 @@ const LOOKS_FOR_STREAMS: u32 = 2;
 const DOUBLED_AFTER_ROUND_TRIPS: u32 = 2;
 
 /// Adjusts the number of streams until `pause`, which waits for so long, says that the job is over.
-pub fn tune(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> bool) {
+pub fn tune(source: &Source, lanes: &StreamPool, mut pause: impl FnMut(Duration) -> bool) {
     let most = source.settings().streams_max;
     let Some((mut tuner, mut last)) = begin(lanes, most, &mut pause) else { return };
     source.double_after(DOUBLED_AFTER_ROUND_TRIPS * last.round_trip);
@@ -64,7 +64,7 @@ pub fn tune(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> b
 }
 
 /// From now on, so many streams are in use, as far as there may be, whatever is measured.
-pub fn fix(source: &Source, lanes: &Lanes, streams: u16) {
+pub fn fix(source: &Source, lanes: &StreamPool, streams: u16) {
     lanes.fix(streams);
     keep_fixed(source, lanes);
     share_out(source, lanes);
@@ -80,12 +80,17 @@ pub fn fix_threads(source: &Source, streams: u16) {
 }
 
 /// Waits for the first streams; `None` where there is nothing to be tuned.
-fn begin(lanes: &Lanes, most: u16, pause: &mut impl FnMut(Duration) -> bool) -> Option<(Tuner, Snapshot)> {
+fn begin(
+    lanes: &StreamPool,
+    most: u16,
+    pause: &mut impl FnMut(Duration) -> bool,
+) -> Option<(StreamAutotuner, PoolSnapshot)> {
     let mut count = 0;
     loop {
         let first = lanes.snapshot(u16::MAX)?;
         if count > 0 && lanes.count() == count {
-            return (first.round_trip >= TUNED_FROM && count < most).then(|| (Tuner::new(count, most), first));
+            return (first.round_trip >= TUNED_FROM && count < most)
+                .then(|| (StreamAutotuner::new(count, most), first));
         }
         count = lanes.count();
         if !pause(period(&first)) {
@@ -94,7 +99,11 @@ fn begin(lanes: &Lanes, most: u16, pause: &mut impl FnMut(Duration) -> bool) -> 
     }
 }
 
-fn period(snapshot: &Snapshot) -> Duration {
+fn period(snapshot: &PoolSnapshot) -> Duration {
     let round_trip_us = u64::try_from(snapshot.round_trip.as_micros()).unwrap_or(0);
-    Duration::from_micros(Tuner::period_us(if snapshot.round_trip == Duration::MAX { 0 } else { round_trip_us }))
+    Duration::from_micros(StreamAutotuner::period_us(if snapshot.round_trip == Duration::MAX {
+        0
+    } else {
+        round_trip_us
+    }))
 }

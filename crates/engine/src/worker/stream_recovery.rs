@@ -5,8 +5,8 @@ use haul_proto::ids::PathId;
 use haul_proto::wire::report::WorkerMessage;
 use std::time::{Duration, Instant};
 
-use crate::net::multipath::{Moved, Repair};
-use crate::net::stream_pool::Lanes;
+use crate::net::multipath::{PathChange, PathRepair};
+use crate::net::stream_pool::StreamPool;
 use crate::source::Source;
 
 /// Time between two looks.
@@ -16,13 +16,13 @@ const PERIOD: Duration = Duration::from_millis(250);
 const DOUBLED_AFTER: Duration = Duration::from_millis(50);
 
 /// Watches until `pause`, which waits for so long, says that the job is over. An error ends the job.
-pub fn mend(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> bool) -> Result<(), String> {
+pub fn mend(source: &Source, lanes: &StreamPool, mut pause: impl FnMut(Duration) -> bool) -> Result<(), String> {
     let mut at = Instant::now();
     let (mut was_lost, mut is_told, mut doubles) = (false, false, false);
-    let mut told = Told::default();
+    let mut told = AnnouncedPaths::default();
     while pause(PERIOD) && !source.is_finished() {
         let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
-        let Some(Repair { give_up, make, hopeless, moved }) = lanes.mend(elapsed) else { return Ok(()) };
+        let Some(PathRepair { give_up, make, hopeless, moved }) = lanes.mend(elapsed) else { return Ok(()) };
         give_up.iter().for_each(|stream| source.give_up_stream(*stream));
         make.into_iter().for_each(|(path, count)| make_streams(source, lanes, count, path));
         keep_fixed(source, lanes);
@@ -47,13 +47,13 @@ pub fn mend(source: &Source, lanes: &Lanes, mut pause: impl FnMut(Duration) -> b
 
 /// Which paths the controller knows of.
 #[derive(Default)]
-struct Told {
+struct AnnouncedPaths {
     paths: Option<Vec<PathId>>,
 }
 
-impl Told {
+impl AnnouncedPaths {
     /// Tells the controller where it is not as it knows: the first path alone.
-    fn look(&mut self, source: &Source, lanes: &Lanes, moved: Option<&Moved>) {
+    fn look(&mut self, source: &Source, lanes: &StreamPool, moved: Option<&PathChange>) {
         let names = lanes.names();
         let paths: Vec<_> = names.iter().map(|(path, _)| *path).collect();
         if paths.is_empty() || self.paths.as_ref() == Some(&paths) {
@@ -69,17 +69,17 @@ impl Told {
     }
 }
 
-fn why(moved: &Moved) -> String {
+fn why(moved: &PathChange) -> String {
     let mbit_per_s = |bytes_per_s: u64| bytes_per_s / 125_000;
     match moved {
-        Moved::Faster(now, before) => {
+        PathChange::Faster(now, before) => {
             format!("it carries {} Mbit/s, and the one before it {}", mbit_per_s(*now), mbit_per_s(*before))
         }
-        Moved::Lifeless => "nothing was answered on the one before it".to_owned(),
+        PathChange::Lifeless => "nothing was answered on the one before it".to_owned(),
     }
 }
 
-fn tell_loss(source: &Source, lanes: &Lanes) {
+fn tell_loss(source: &Source, lanes: &StreamPool) {
     if let Some(loss) = lanes.first_loss() {
         let text = format!("{loss}; the others go on with its work");
         source.reporter.send(&WorkerMessage::Notice { text });
@@ -87,18 +87,18 @@ fn tell_loss(source: &Source, lanes: &Lanes) {
 }
 
 /// Makes so many more streams on a path, or has the other end make them.
-pub fn make_streams(source: &Source, lanes: &Lanes, count: u16, path: PathId) {
+pub fn make_streams(source: &Source, lanes: &StreamPool, count: u16, path: PathId) {
     if count > 0 && !lanes.make(count, path) {
         source.ask_for_streams(count, path);
     }
 }
 
 /// Where the number of streams was fixed, has those made that are missing.
-pub fn keep_fixed(source: &Source, lanes: &Lanes) {
+pub fn keep_fixed(source: &Source, lanes: &StreamPool) {
     lanes.keep_fixed().into_iter().for_each(|(path, count)| make_streams(source, lanes, count, path));
 }
 
 /// Has the streams that there are share the work.
-pub fn share_out(source: &Source, lanes: &Lanes) {
+pub fn share_out(source: &Source, lanes: &StreamPool) {
     lanes.share_out(|in_use| source.use_streams(in_use));
 }

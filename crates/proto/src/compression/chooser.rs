@@ -6,8 +6,9 @@
 //! with. What is measured corrects what was expected, and a method that brings nothing is left: that a
 //! connection holds the stream up may be the fault of whoever reads at its other end.
 
-use super::pipe::Pipe;
-use super::{Method, Policy};
+use super::pipe::SendRate;
+use super::{CompressionMethod, CompressionPolicy};
+use crate::compression::FrameTimes;
 
 /// Connections faster than this (500 MB/s a stream) are left alone.
 pub const PIPE_MIN_NS_PER_BYTE: f64 = 2.0;
@@ -41,52 +42,35 @@ const OTHERS_WEIGHT: f64 = 0.2;
 
 /// The methods to choose from, in order of what they cost, with what is expected of them at first: nanoseconds a byte, and what
 /// is left of it. These are rough guesses for text, not measurements: what is measured takes their place within a few frames.
-const CHOICES: [(Method, f64, f64); 6] = [
-    (Method::Lz4, 2.0, 0.55),
-    (Method::Zstd(1), 3.0, 0.40),
-    (Method::Zstd(3), 5.0, 0.37),
-    (Method::Zstd(6), 14.0, 0.34),
-    (Method::Zstd(9), 22.0, 0.33),
-    (Method::Zstd(12), 60.0, 0.325),
+const CHOICES: [(CompressionMethod, f64, f64); 6] = [
+    (CompressionMethod::Lz4, 2.0, 0.55),
+    (CompressionMethod::Zstd(1), 3.0, 0.40),
+    (CompressionMethod::Zstd(3), 5.0, 0.37),
+    (CompressionMethod::Zstd(6), 14.0, 0.34),
+    (CompressionMethod::Zstd(9), 22.0, 0.33),
+    (CompressionMethod::Zstd(12), 60.0, 0.325),
 ];
-
-/// What a frame took, in nanoseconds, and how long it was, in bytes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct FrameTimes {
-    /// From the end of the frame before to the beginning of this one's compression: reading and hashing it.
-    pub prepare_ns: f64,
-    /// Looking at it and compressing it, whether or not that was of use.
-    pub compress_ns: f64,
-    /// Sealing it.
-    pub seal_ns: f64,
-    /// In the call that sends.
-    pub send_ns: f64,
-    /// Payload before compression.
-    pub plain_bytes: f64,
-    /// Payload as it travelled.
-    pub wire_bytes: f64,
-}
 
 /// What became of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attempt {
-    /// It was left alone: [`Chooser::next`] said so, or its sample did.
+pub enum CompressionAttempt {
+    /// It was left alone: [`CompressionChooser::next`] said so, or its sample did.
     None,
     /// It did not become shorter.
-    InVain(Method),
+    InVain(CompressionMethod),
     /// It travelled compressed.
-    Done(Method),
+    Done(CompressionMethod),
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Estimate {
+struct MethodEstimate {
     cost_ns_per_byte: f64,
     ratio: f64,
 }
 
 /// A trial of compression: whether frames take less time than without it. One follows the other as long as it is used.
 #[derive(Debug, Clone, Copy, Default)]
-struct Trial {
+struct CompressionTrial {
     without_ns_per_byte: f64,
     passed_before: bool,
     frames: u32,
@@ -96,11 +80,11 @@ struct Trial {
 
 /// Chooses for one stream.
 #[derive(Debug, Clone)]
-pub struct Chooser {
-    policy: Policy,
-    pipe: Pipe,
+pub struct CompressionChooser {
+    policy: CompressionPolicy,
+    pipe: SendRate,
     prepare_ns_per_byte: f64,
-    estimates: [Estimate; CHOICES.len()],
+    estimates: [MethodEstimate; CHOICES.len()],
     /// Index of the method in use; `None` for none.
     current: Option<usize>,
     frames_with_current: u32,
@@ -109,21 +93,21 @@ pub struct Chooser {
     without_frames: u32,
     /// Frames without compression that come first and do not say so: what was compressed is still under way.
     without_lead: u32,
-    trial: Option<Trial>,
+    trial: Option<CompressionTrial>,
     rest_frames: u32,
     next_rest_frames: u32,
     skip_frames: u32,
     next_skip_frames: u32,
 }
 
-impl Chooser {
+impl CompressionChooser {
     /// Knows nothing yet.
-    pub fn new(policy: Policy) -> Self {
+    pub fn new(policy: CompressionPolicy) -> Self {
         Self {
             policy,
-            pipe: Pipe::default(),
+            pipe: SendRate::default(),
             prepare_ns_per_byte: 0.0,
-            estimates: CHOICES.map(|(_, cost_ns_per_byte, ratio)| Estimate { cost_ns_per_byte, ratio }),
+            estimates: CHOICES.map(|(_, cost_ns_per_byte, ratio)| MethodEstimate { cost_ns_per_byte, ratio }),
             current: None,
             frames_with_current: 0,
             without_ns_per_byte: 0.0,
@@ -139,22 +123,22 @@ impl Chooser {
 
     /// Whether it can ever choose anything, so that times are worth taking.
     pub fn is_off(&self) -> bool {
-        self.policy == Policy::Off
+        self.policy == CompressionPolicy::Off
     }
 
     /// How the next payload is to be compressed, if a look at it shows that it can be.
-    pub fn next(&self) -> Option<Method> {
+    pub fn next(&self) -> Option<CompressionMethod> {
         match self.policy {
-            Policy::Off => None,
-            Policy::Always(method) => Some(method),
-            Policy::Auto if self.skip_frames > 0 => None,
-            Policy::Auto => self.current.map(method),
+            CompressionPolicy::Off => None,
+            CompressionPolicy::Always(method) => Some(method),
+            CompressionPolicy::Auto if self.skip_frames > 0 => None,
+            CompressionPolicy::Auto => self.current.map(method),
         }
     }
 
     /// A frame was sent.
-    pub fn sent(&mut self, attempt: Attempt, frame: &FrameTimes) {
-        if self.policy != Policy::Auto || frame.plain_bytes < 1.0 {
+    pub fn sent(&mut self, attempt: CompressionAttempt, frame: &FrameTimes) {
+        if self.policy != CompressionPolicy::Auto || frame.plain_bytes < 1.0 {
             return;
         }
         let prepare_ns = frame.prepare_ns.min(PREPARE_MAX_NS_PER_BYTE * frame.plain_bytes);
@@ -169,10 +153,10 @@ impl Chooser {
     }
 
     /// Corrects what is expected of methods.
-    fn learn(&mut self, attempt: Attempt, frame: &FrameTimes) {
-        let Attempt::Done(used) = attempt else {
+    fn learn(&mut self, attempt: CompressionAttempt, frame: &FrameTimes) {
+        let CompressionAttempt::Done(used) = attempt else {
             self.skip_frames = self.skip_frames.saturating_sub(1);
-            if matches!(attempt, Attempt::InVain(_)) {
+            if matches!(attempt, CompressionAttempt::InVain(_)) {
                 self.skip_frames = self.next_skip_frames;
                 self.next_skip_frames = (2 * self.next_skip_frames).min(SKIP_FRAMES_MAX);
             }
@@ -191,13 +175,13 @@ impl Chooser {
     }
 
     /// Asks again and again whether compression is of use at all, and gives it up for some time if not.
-    fn judge(&mut self, attempt: Attempt, frame: &FrameTimes, all_ns: f64) {
+    fn judge(&mut self, attempt: CompressionAttempt, frame: &FrameTimes, all_ns: f64) {
         if self.current.is_none() {
             self.remember_without(all_ns / frame.plain_bytes);
         }
         let Some(trial) = &mut self.trial else { return };
-        if !matches!(attempt, Attempt::Done(_)) {
-            *trial = Trial { frames: 0, ns: 0.0, bytes: 0.0, ..*trial };
+        if !matches!(attempt, CompressionAttempt::Done(_)) {
+            *trial = CompressionTrial { frames: 0, ns: 0.0, bytes: 0.0, ..*trial };
             return;
         }
         trial.frames += 1;
@@ -209,7 +193,7 @@ impl Chooser {
             return;
         }
         if trial.ns < GAIN_MIN * trial.without_ns_per_byte * trial.bytes {
-            *trial = Trial { frames: 0, ns: 0.0, bytes: 0.0, passed_before: true, ..*trial };
+            *trial = CompressionTrial { frames: 0, ns: 0.0, bytes: 0.0, passed_before: true, ..*trial };
             self.next_rest_frames = REST_FRAMES_MIN;
         } else if trial.passed_before {
             self.rest_frames = LOOK_FRAMES;
@@ -263,7 +247,7 @@ impl Chooser {
 
     /// What a plain byte takes with this choice.
     fn expected_ns_per_byte(&self, choice: Option<usize>, pipe: f64) -> f64 {
-        let plain = Estimate { cost_ns_per_byte: 0.0, ratio: 1.0 };
+        let plain = MethodEstimate { cost_ns_per_byte: 0.0, ratio: 1.0 };
         let estimate = choice.and_then(|choice| self.estimates.get(choice)).unwrap_or(&plain);
         let source = self.prepare_ns_per_byte + estimate.cost_ns_per_byte + estimate.ratio * SEAL_NS_PER_BYTE;
         source.max(estimate.ratio * pipe)
@@ -277,11 +261,12 @@ impl Chooser {
             self.trial = None;
             (self.without_frames, self.without_lead) = (0, TRIAL_LEAD);
         } else if self.current.is_none() {
-            self.trial = Some(Trial { without_ns_per_byte: self.without_ns_per_byte, ..Trial::default() });
+            self.trial =
+                Some(CompressionTrial { without_ns_per_byte: self.without_ns_per_byte, ..CompressionTrial::default() });
         }
         // What is on the way holds more plain bytes with each harder method: that is no gain that lasts.
         if let Some(trial) = self.trial.as_mut().filter(|trial| !trial.passed_before) {
-            *trial = Trial { without_ns_per_byte: trial.without_ns_per_byte, ..Trial::default() };
+            *trial = CompressionTrial { without_ns_per_byte: trial.without_ns_per_byte, ..CompressionTrial::default() };
         }
         self.current = choice;
         self.frames_with_current = 0;
@@ -289,8 +274,8 @@ impl Chooser {
 }
 
 /// The method of this index.
-fn method(index: usize) -> Method {
-    CHOICES.get(index).map_or(Method::Lz4, |(method, ..)| *method)
+fn method(index: usize) -> CompressionMethod {
+    CHOICES.get(index).map_or(CompressionMethod::Lz4, |(method, ..)| *method)
 }
 
 #[cfg(test)]

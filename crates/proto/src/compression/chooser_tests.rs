@@ -20,7 +20,7 @@ const NOISE: Data = Data { costs: [0.0; 6], ratios: [1.0; 6] };
 const STUBBORN: Data = Data { costs: [1.0, 2.0, 3.0, 8.0, 12.0, 40.0], ratios: [1.0; 6] };
 
 struct Model {
-    chooser: Chooser,
+    chooser: CompressionChooser,
     /// Nanoseconds a byte: of the connection, and of the target for each plain byte.
     pipe: f64,
     target: f64,
@@ -32,18 +32,18 @@ struct Model {
 }
 
 impl Model {
-    fn new(policy: Policy, pipe: f64) -> Self {
-        let chooser = Chooser::new(policy);
+    fn new(policy: CompressionPolicy, pipe: f64) -> Self {
+        let chooser = CompressionChooser::new(policy);
         Self { chooser, pipe, target: 0.0, prepare: 0.5, drained_ns: 0.0, now_ns: 0.0, plain_bytes: 0.0 }
     }
 
-    fn frame(&mut self, data: Data) -> Attempt {
+    fn frame(&mut self, data: Data) -> CompressionAttempt {
         let index = |method| CHOICES.iter().position(|(choice, ..)| *choice == method).unwrap();
         let (attempt, cost, ratio) = match self.chooser.next().map(|method| (method, index(method))) {
-            Some((_, i)) if data.costs[i] == 0.0 => (Attempt::None, 0.02, 1.0),
-            Some((method, i)) if data.ratios[i] >= 1.0 => (Attempt::InVain(method), data.costs[i], 1.0),
-            Some((method, i)) => (Attempt::Done(method), data.costs[i], data.ratios[i]),
-            None => (Attempt::None, 0.0, 1.0),
+            Some((_, i)) if data.costs[i] == 0.0 => (CompressionAttempt::None, 0.02, 1.0),
+            Some((method, i)) if data.ratios[i] >= 1.0 => (CompressionAttempt::InVain(method), data.costs[i], 1.0),
+            Some((method, i)) => (CompressionAttempt::Done(method), data.costs[i], data.ratios[i]),
+            None => (CompressionAttempt::None, 0.0, 1.0),
         };
         let wire_bytes = FRAME * ratio;
         let (prepare_ns, compress_ns, seal_ns) = (self.prepare * FRAME, cost * FRAME, 0.3 * wire_bytes);
@@ -76,7 +76,7 @@ fn best_of_all(data: Data, pipe: f64) -> f64 {
 #[test]
 fn on_any_connection_text_travels_as_by_the_best_method() {
     for pipe in [0.2, 0.8, 1.5, 3.0, 5.0, 8.0, 16.0, 32.0, 80.0, 300.0, 1000.0] {
-        let mut model = Model::new(Policy::Auto, pipe);
+        let mut model = Model::new(CompressionPolicy::Auto, pipe);
         model.run(100, TEXT);
         let (found, best) = (model.run(2000, TEXT), best_of_all(TEXT, pipe));
         assert!(found < 1.1 * best, "{pipe} ns a byte: {found} instead of {best}");
@@ -86,8 +86,8 @@ fn on_any_connection_text_travels_as_by_the_best_method() {
 #[test]
 fn on_a_fast_connection_nothing_is_even_tried() {
     for pipe in [0.1, 0.5, 1.0, 1.9] {
-        let mut model = Model::new(Policy::Auto, pipe);
-        assert!((0..5000).all(|_| model.frame(TEXT) == Attempt::None), "{pipe}");
+        let mut model = Model::new(CompressionPolicy::Auto, pipe);
+        assert!((0..5000).all(|_| model.frame(TEXT) == CompressionAttempt::None), "{pipe}");
     }
 }
 
@@ -95,7 +95,8 @@ fn on_a_fast_connection_nothing_is_even_tried() {
 fn noise_and_what_does_not_shrink_lose_at_most_two_parts_in_a_hundred() {
     for data in [NOISE, STUBBORN] {
         for pipe in [0.8, 3.0, 8.0, 16.0, 100.0] {
-            let (mut off, mut auto) = (Model::new(Policy::Off, pipe), Model::new(Policy::Auto, pipe));
+            let (mut off, mut auto) =
+                (Model::new(CompressionPolicy::Off, pipe), Model::new(CompressionPolicy::Auto, pipe));
             let (without, with) = (off.run(3000, data), auto.run(3000, data));
             assert!(with <= 1.02 * without, "{pipe} ns a byte: {with} instead of {without}");
         }
@@ -105,32 +106,32 @@ fn noise_and_what_does_not_shrink_lose_at_most_two_parts_in_a_hundred() {
 #[test]
 fn parts_that_shrink_are_found_behind_parts_that_do_not() {
     for data in [NOISE, STUBBORN] {
-        let mut model = Model::new(Policy::Auto, 16.0);
+        let mut model = Model::new(CompressionPolicy::Auto, 16.0);
         for _ in 0..5 {
             model.run(500, data);
             model.run(SKIP_FRAMES_MAX + 8, TEXT);
-            assert!(matches!(model.frame(TEXT), Attempt::Done(_)));
+            assert!(matches!(model.frame(TEXT), CompressionAttempt::Done(_)));
         }
     }
 }
 
 #[test]
 fn a_slow_target_is_not_taken_for_a_slow_connection() {
-    let mut model = Model::new(Policy::Auto, 0.5);
+    let mut model = Model::new(CompressionPolicy::Auto, 0.5);
     model.target = 10.0;
     let frames = 10_000;
-    let compressed = (0..frames).filter(|_| matches!(model.frame(TEXT), Attempt::Done(_))).count();
+    let compressed = (0..frames).filter(|_| matches!(model.frame(TEXT), CompressionAttempt::Done(_))).count();
     assert!(compressed > 0 && compressed < frames / 20, "{compressed} of {frames}");
 }
 
 #[test]
 fn a_target_that_becomes_slow_is_noticed_later_too() {
-    let mut model = Model::new(Policy::Auto, 16.0);
+    let mut model = Model::new(CompressionPolicy::Auto, 16.0);
     model.run(300, TEXT);
-    assert!(matches!(model.frame(TEXT), Attempt::Done(_)));
+    assert!(matches!(model.frame(TEXT), CompressionAttempt::Done(_)));
     model.target = 40.0;
     let frames = 5000;
-    let compressed = (0..frames).filter(|_| matches!(model.frame(TEXT), Attempt::Done(_))).count();
+    let compressed = (0..frames).filter(|_| matches!(model.frame(TEXT), CompressionAttempt::Done(_))).count();
     assert!(compressed < frames / 10, "{compressed} of {frames}");
     model.target = 0.0;
     model.run(5000, TEXT);
@@ -139,7 +140,7 @@ fn a_target_that_becomes_slow_is_noticed_later_too() {
 
 #[test]
 fn a_connection_that_becomes_faster_or_slower_is_noticed() {
-    let mut model = Model::new(Policy::Auto, 16.0);
+    let mut model = Model::new(CompressionPolicy::Auto, 16.0);
     model.run(300, TEXT);
     for (pipe, within) in [(0.3, 2500), (16.0, 200), (200.0, 200), (4.0, 2500)] {
         model.pipe = pipe;
@@ -151,7 +152,7 @@ fn a_connection_that_becomes_faster_or_slower_is_noticed() {
 
 #[test]
 fn a_slow_beginning_misleads_for_a_moment_only() {
-    let mut model = Model::new(Policy::Auto, 100.0);
+    let mut model = Model::new(CompressionPolicy::Auto, 100.0);
     model.run(6, TEXT);
     model.pipe = 0.5;
     model.run(120, TEXT);
@@ -160,28 +161,36 @@ fn a_slow_beginning_misleads_for_a_moment_only() {
 
 #[test]
 fn waiting_for_work_is_no_reason_to_compress() {
-    let mut model = Model::new(Policy::Auto, 0.5);
+    let mut model = Model::new(CompressionPolicy::Auto, 0.5);
     model.prepare = 5000.0;
-    assert!((0..200).all(|_| model.frame(TEXT) == Attempt::None));
+    assert!((0..200).all(|_| model.frame(TEXT) == CompressionAttempt::None));
 }
 
 #[test]
 fn what_is_asked_for_is_done_on_any_connection() {
-    for method in [Method::Lz4, Method::Zstd(19)] {
-        let mut chooser = Chooser::new(Policy::Always(method));
+    for method in [CompressionMethod::Lz4, CompressionMethod::Zstd(19)] {
+        let mut chooser = CompressionChooser::new(CompressionPolicy::Always(method));
         for _ in 0..100 {
             assert_eq!(chooser.next(), Some(method));
-            chooser.sent(Attempt::InVain(method), &FrameTimes { plain_bytes: FRAME, ..FrameTimes::default() });
+            chooser
+                .sent(CompressionAttempt::InVain(method), &FrameTimes { plain_bytes: FRAME, ..FrameTimes::default() });
         }
     }
-    assert!(Chooser::new(Policy::Off).is_off() && Chooser::new(Policy::Off).next().is_none());
+    assert!(
+        CompressionChooser::new(CompressionPolicy::Off).is_off()
+            && CompressionChooser::new(CompressionPolicy::Off).next().is_none()
+    );
 }
 
 #[test]
 fn figures_without_sense_do_no_harm() {
-    let mut chooser = Chooser::new(Policy::Auto);
+    let mut chooser = CompressionChooser::new(CompressionPolicy::Auto);
     for value in [0.0, f64::MAX, 1.0, f64::MIN_POSITIVE] {
-        for attempt in [Attempt::None, Attempt::Done(Method::Zstd(3)), Attempt::InVain(Method::Zstd(19))] {
+        for attempt in [
+            CompressionAttempt::None,
+            CompressionAttempt::Done(CompressionMethod::Zstd(3)),
+            CompressionAttempt::InVain(CompressionMethod::Zstd(19)),
+        ] {
             let times = FrameTimes {
                 prepare_ns: value,
                 compress_ns: value,

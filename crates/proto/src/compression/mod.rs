@@ -8,92 +8,127 @@ pub mod sample;
 
 use std::fmt;
 
-use crate::codec::{Decoded, Reader, Writer};
-use crate::wire::compressed::Codec;
-use crate::wire::fault::ProtocolFault;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
 
 /// Highest level of zstd. Those above it need more memory than a stream is to have.
 pub const LEVEL_MAX: u8 = 19;
 /// The level where zstd is named without one: its own default.
 pub const LEVEL_DEFAULT: u8 = 3;
 
+/// How a payload is compressed: an open set, and one that this version does not know is a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// An LZ4 block, without frame and length (lz4_Block_format.md).
+    Lz4,
+    /// A Zstandard frame (RFC 8878), without a dictionary.
+    Zstd,
+}
+
+impl Codec {
+    /// The number on the wire.
+    pub fn number(self) -> u8 {
+        match self {
+            Codec::Lz4 => 1,
+            Codec::Zstd => 2,
+        }
+    }
+
+    /// The reverse of [`Codec::number`].
+    pub fn from_number(number: u8) -> Decoded<Self> {
+        match number {
+            1 => Ok(Codec::Lz4),
+            2 => Ok(Codec::Zstd),
+            value => Err(ProtocolError::Unknown { what: "codec", value: value.into() }),
+        }
+    }
+
+    /// As people and programs know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Codec::Lz4 => "lz4",
+            Codec::Zstd => "zstd",
+        }
+    }
+}
+
 /// A codec, and how hard it works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum CompressionMethod {
     /// LZ4, its one fast way.
     Lz4,
     /// Zstandard at this level: 1 to [`LEVEL_MAX`].
     Zstd(u8),
 }
 
-impl Method {
-    /// Number of different values of [`Method::index`].
+impl CompressionMethod {
+    /// Number of different values of [`CompressionMethod::index`].
     pub const COUNT: usize = LEVEL_MAX as usize + 1;
 
     /// A small number of its own, for tables: 0 for LZ4, else the level.
     pub fn index(self) -> usize {
         match self {
-            Method::Lz4 => 0,
-            Method::Zstd(level) => usize::from(level.clamp(1, LEVEL_MAX)),
+            CompressionMethod::Lz4 => 0,
+            CompressionMethod::Zstd(level) => usize::from(level.clamp(1, LEVEL_MAX)),
         }
     }
 
-    /// The reverse of [`Method::index`].
+    /// The reverse of [`CompressionMethod::index`].
     pub fn from_index(index: usize) -> Self {
         match u8::try_from(index) {
-            Ok(0) => Method::Lz4,
-            Ok(level) => Method::Zstd(level.min(LEVEL_MAX)),
-            Err(_) => Method::Zstd(LEVEL_MAX),
+            Ok(0) => CompressionMethod::Lz4,
+            Ok(level) => CompressionMethod::Zstd(level.min(LEVEL_MAX)),
+            Err(_) => CompressionMethod::Zstd(LEVEL_MAX),
         }
     }
 
     /// How its bytes are to be read.
     pub fn codec(self) -> Codec {
         match self {
-            Method::Lz4 => Codec::Lz4,
-            Method::Zstd(_) => Codec::Zstd,
+            CompressionMethod::Lz4 => Codec::Lz4,
+            CompressionMethod::Zstd(_) => Codec::Zstd,
         }
     }
 
     /// The level, where there are several.
     pub fn level(self) -> Option<u8> {
         match self {
-            Method::Lz4 => None,
-            Method::Zstd(level) => Some(level),
+            CompressionMethod::Lz4 => None,
+            CompressionMethod::Zstd(level) => Some(level),
         }
     }
 }
 
 /// `zstd 3`, or `lz4`.
-impl fmt::Display for Method {
+impl fmt::Display for CompressionMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Method::Lz4 => f.write_str("lz4"),
-            Method::Zstd(level) => write!(f, "zstd {level}"),
+            CompressionMethod::Lz4 => f.write_str("lz4"),
+            CompressionMethod::Zstd(level) => write!(f, "zstd {level}"),
         }
     }
 }
 
 /// What a source may do to payloads before they are sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Policy {
+pub enum CompressionPolicy {
     /// Nothing.
     Off,
     /// What pays, stream by stream and frame by frame.
     #[default]
     Auto,
     /// This, wherever it makes a payload shorter.
-    Always(Method),
+    Always(CompressionMethod),
 }
 
-impl Policy {
+impl CompressionPolicy {
     /// Writes what the controller says: a kind and a level, one byte each.
     pub fn encode(self, out: &mut Writer) {
         let (kind, level) = match self {
-            Policy::Off => (0, 0),
-            Policy::Auto => (1, 0),
-            Policy::Always(Method::Lz4) => (2, 0),
-            Policy::Always(Method::Zstd(level)) => (3, level),
+            CompressionPolicy::Off => (0, 0),
+            CompressionPolicy::Auto => (1, 0),
+            CompressionPolicy::Always(CompressionMethod::Lz4) => (2, 0),
+            CompressionPolicy::Always(CompressionMethod::Zstd(level)) => (3, level),
         };
         out.u8(kind).u8(level);
     }
@@ -101,14 +136,33 @@ impl Policy {
     /// Reads it.
     pub fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         match (reader.u8()?, reader.u8()?) {
-            (0, 0) => Ok(Policy::Off),
-            (1, 0) => Ok(Policy::Auto),
-            (2, 0) => Ok(Policy::Always(Method::Lz4)),
-            (3, level) if (1..=LEVEL_MAX).contains(&level) => Ok(Policy::Always(Method::Zstd(level))),
-            (0..=3, _) => Err(ProtocolFault::OverLimit("a level of compression")),
-            (value, _) => Err(ProtocolFault::Unknown { what: "kind of compression", value: value.into() }),
+            (0, 0) => Ok(CompressionPolicy::Off),
+            (1, 0) => Ok(CompressionPolicy::Auto),
+            (2, 0) => Ok(CompressionPolicy::Always(CompressionMethod::Lz4)),
+            (3, level) if (1..=LEVEL_MAX).contains(&level) => {
+                Ok(CompressionPolicy::Always(CompressionMethod::Zstd(level)))
+            }
+            (0..=3, _) => Err(ProtocolError::OverLimit("a level of compression")),
+            (value, _) => Err(ProtocolError::Unknown { what: "kind of compression", value: value.into() }),
         }
     }
+}
+
+/// What a frame took, in nanoseconds, and how long it was, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FrameTimes {
+    /// From the end of the frame before to the beginning of this one's compression: reading and hashing it.
+    pub prepare_ns: f64,
+    /// Looking at it and compressing it, whether or not that was of use.
+    pub compress_ns: f64,
+    /// Sealing it.
+    pub seal_ns: f64,
+    /// In the call that sends.
+    pub send_ns: f64,
+    /// Payload before compression.
+    pub plain_bytes: f64,
+    /// Payload as it travelled.
+    pub wire_bytes: f64,
 }
 
 #[cfg(test)]
@@ -117,24 +171,31 @@ mod tests {
 
     #[test]
     fn policies_come_back_and_others_are_faults() {
-        let zstd = (1..=LEVEL_MAX).map(|level| Policy::Always(Method::Zstd(level)));
-        for policy in zstd.chain([Policy::Off, Policy::Auto, Policy::Always(Method::Lz4)]) {
+        let zstd = (1..=LEVEL_MAX).map(|level| CompressionPolicy::Always(CompressionMethod::Zstd(level)));
+        for policy in zstd.chain([
+            CompressionPolicy::Off,
+            CompressionPolicy::Auto,
+            CompressionPolicy::Always(CompressionMethod::Lz4),
+        ]) {
             let mut out = Writer::new();
             policy.encode(&mut out);
-            assert_eq!(Policy::decode(&mut Reader::new(&out.into_bytes())), Ok(policy));
+            assert_eq!(CompressionPolicy::decode(&mut Reader::new(&out.into_bytes())), Ok(policy));
         }
         for bytes in [[0, 1], [1, 3], [2, 1], [3, 0], [3, LEVEL_MAX + 1], [4, 0], [255, 255]] {
-            assert!(Policy::decode(&mut Reader::new(&bytes)).is_err(), "{bytes:?}");
+            assert!(CompressionPolicy::decode(&mut Reader::new(&bytes)).is_err(), "{bytes:?}");
         }
-        assert!(Policy::decode(&mut Reader::new(&[1])).is_err());
+        assert!(CompressionPolicy::decode(&mut Reader::new(&[1])).is_err());
     }
 
     #[test]
     fn every_method_has_a_number_of_its_own() {
-        for index in 0..Method::COUNT {
-            assert_eq!(Method::from_index(index).index(), index);
+        for index in 0..CompressionMethod::COUNT {
+            assert_eq!(CompressionMethod::from_index(index).index(), index);
         }
-        assert_eq!(Method::from_index(usize::MAX), Method::Zstd(LEVEL_MAX));
-        assert_eq!([Method::Lz4, Method::Zstd(19)].map(|method| method.to_string()), ["lz4", "zstd 19"]);
+        assert_eq!(CompressionMethod::from_index(usize::MAX), CompressionMethod::Zstd(LEVEL_MAX));
+        assert_eq!(
+            [CompressionMethod::Lz4, CompressionMethod::Zstd(19)].map(|method| method.to_string()),
+            ["lz4", "zstd 19"]
+        );
     }
 }

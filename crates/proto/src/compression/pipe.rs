@@ -1,6 +1,6 @@
 //! How long a stream's connection takes for a byte: measured while it holds the stream up, and doubted while it does not.
 
-use super::chooser::FrameTimes;
+use crate::compression::FrameTimes;
 
 /// Weight of the latest frame once there have been enough.
 const LATEST_WEIGHT: f64 = 1.0 / 8.0;
@@ -19,7 +19,7 @@ const TIME_MIN_NS: f64 = 100e6;
 
 /// What is known about a connection.
 #[derive(Debug, Clone, Default)]
-pub struct Pipe {
+pub struct SendRate {
     frames: u32,
     time_ns: f64,
     /// Moving averages of one frame.
@@ -30,7 +30,7 @@ pub struct Pipe {
     ns_per_byte: Option<f64>,
 }
 
-impl Pipe {
+impl SendRate {
     /// A frame was sent; `all_ns` is the time that it took in all.
     pub fn sent(&mut self, frame: &FrameTimes, all_ns: f64) {
         self.frames = self.frames.saturating_add(1);

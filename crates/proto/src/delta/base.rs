@@ -2,23 +2,23 @@
 //! bytes: a source that chooses offset and length freely, and learns whether the frame has the value it said, reads the
 //! base file byte by byte.
 
-use super::Method;
+use super::DeltaMethod;
 use super::blocks::BLOCK;
-use super::instructions::Step;
-use crate::wire::fault::ProtocolFault;
+use super::instructions::DeltaInstruction;
+use crate::error::ProtocolError;
 
 /// A base file, as the source was told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Base {
+pub struct BaseFile {
     /// Bytes.
     pub size: u64,
     /// The source was told of blocks of this kind.
-    pub method: Method,
+    pub method: DeltaMethod,
 }
 
 /// A frame of the new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FramePlace {
+pub struct FramePosition {
     /// Where it begins.
     pub offset: u64,
     /// Bytes.
@@ -36,21 +36,21 @@ pub struct BaseId {
     pub inode: u64,
 }
 
-impl Base {
+impl BaseFile {
     /// Whether the steps of a frame copy whole blocks only, or the part of a block that lies in this frame.
-    pub fn check(self, steps: &[Step<'_>], frame: FramePlace) -> Result<(), ProtocolFault> {
+    pub fn check(self, steps: &[DeltaInstruction<'_>], frame: FramePosition) -> Result<(), ProtocolError> {
         let mut start = 0;
         for step in steps {
             let (old, len) = match *step {
-                Step::New(bytes) => (None, bytes.len()),
-                Step::Old { offset, len } => (Some(offset), len),
+                DeltaInstruction::New(bytes) => (None, bytes.len()),
+                DeltaInstruction::Old { offset, len } => (Some(offset), len),
             };
             let end = start + len;
             if let Some(offset) = old {
                 let old_end = offset.checked_add(len as u64).filter(|end| *end <= self.size).ok_or(BEYOND_END)?;
                 let is_told = match self.method {
-                    Method::Blocks => self.is_in_place(offset..old_end, start, end, frame),
-                    Method::Rolling(block) => self.is_of_blocks(block, offset..old_end, start, end, frame),
+                    DeltaMethod::Blocks => self.is_in_place(offset..old_end, start, end, frame),
+                    DeltaMethod::Rolling(block) => self.is_of_blocks(block, offset..old_end, start, end, frame),
                 };
                 if !is_told {
                     return Err(UNTOLD);
@@ -62,13 +62,20 @@ impl Base {
     }
 
     /// Blocks stay where they are; only the last one of the base file may be shorter, and then ends the frame.
-    fn is_in_place(self, old: std::ops::Range<u64>, start: usize, end: usize, frame: FramePlace) -> bool {
+    fn is_in_place(self, old: std::ops::Range<u64>, start: usize, end: usize, frame: FramePosition) -> bool {
         let is_whole = end.is_multiple_of(BLOCK) || end == frame.len && old.end == self.size;
         old.start == frame.offset.saturating_add(start as u64) && start.is_multiple_of(BLOCK) && is_whole
     }
 
     /// A block that is cut lies across the frame's edge, and all of it lies in the new file.
-    fn is_of_blocks(self, block: u32, old: std::ops::Range<u64>, start: usize, end: usize, frame: FramePlace) -> bool {
+    fn is_of_blocks(
+        self,
+        block: u32,
+        old: std::ops::Range<u64>,
+        start: usize,
+        end: usize,
+        frame: FramePosition,
+    ) -> bool {
         let block = u64::from(block.max(1));
         let (cut_off, behind) = (old.start % block, old.end.next_multiple_of(block) - old.end);
         let left = frame.file_size.saturating_sub(frame.offset.saturating_add(frame.len as u64));
@@ -79,8 +86,8 @@ impl Base {
     }
 }
 
-const BEYOND_END: ProtocolFault = ProtocolFault::Invalid("bytes of an old file beyond its end");
-const UNTOLD: ProtocolFault = ProtocolFault::Unasked("bytes of an old file that are no block it was told of");
+const BEYOND_END: ProtocolError = ProtocolError::Invalid("bytes of an old file beyond its end");
+const UNTOLD: ProtocolError = ProtocolError::Unasked("bytes of an old file that are no block it was told of");
 
 #[cfg(test)]
 mod tests {
@@ -89,28 +96,28 @@ mod tests {
     const B: u64 = BLOCK as u64;
     const F: u64 = 256 << 10;
 
-    fn old(offset: u64, len: u64) -> Step<'static> {
-        Step::Old { offset, len: usize::try_from(len).unwrap() }
+    fn old(offset: u64, len: u64) -> DeltaInstruction<'static> {
+        DeltaInstruction::Old { offset, len: usize::try_from(len).unwrap() }
     }
 
     /// A frame in a file that goes on for `left` bytes behind it.
-    fn frame(offset: u64, len: u64, left: u64) -> FramePlace {
-        FramePlace { offset, len: usize::try_from(len).unwrap(), file_size: offset + len + left }
+    fn frame(offset: u64, len: u64, left: u64) -> FramePosition {
+        FramePosition { offset, len: usize::try_from(len).unwrap(), file_size: offset + len + left }
     }
 
     #[test]
     fn blocks_in_place_are_copied_whole() {
-        let base = Base { size: 2 * F + 100, method: Method::Blocks };
+        let base = BaseFile { size: 2 * F + 100, method: DeltaMethod::Blocks };
         let new: &[u8] = &[7; 10];
         for (steps, place, is_right) in [
             (&[old(F, F)][..], frame(F, F, 5), true),
             (&[old(2 * F, 100)], frame(2 * F, 100, 0), true),
-            (&[old(F, B), Step::New(&[7; 3 * BLOCK]), old(F + 4 * B, F - 4 * B)], frame(F, F, 0), true),
-            (&[old(F, B - 1), Step::New(&[7; 1]), old(F + B, F - B)], frame(F, F, 0), false),
-            (&[Step::New(&[7; 1]), old(F + 1, F - 1)], frame(F, F, 0), false),
+            (&[old(F, B), DeltaInstruction::New(&[7; 3 * BLOCK]), old(F + 4 * B, F - 4 * B)], frame(F, F, 0), true),
+            (&[old(F, B - 1), DeltaInstruction::New(&[7; 1]), old(F + B, F - B)], frame(F, F, 0), false),
+            (&[DeltaInstruction::New(&[7; 1]), old(F + 1, F - 1)], frame(F, F, 0), false),
             (&[old(F, 24)], frame(F, 24, 0), false),
             (&[old(2 * F, 99)], frame(2 * F, 99, 0), false),
-            (&[old(2 * F, 100), Step::New(new)], frame(2 * F, 110, 0), false),
+            (&[old(2 * F, 100), DeltaInstruction::New(new)], frame(2 * F, 110, 0), false),
             (&[old(2 * F, 101)], frame(2 * F, 101, 0), false),
             (&[old(F + B, F)], frame(F, F, 0), false),
             (&[old(0, F)], frame(F, F, 0), false),
@@ -123,18 +130,18 @@ mod tests {
     #[test]
     fn blocks_that_moved_are_copied_whole_or_cut_at_the_edge_of_a_frame() {
         const R: u64 = 2048;
-        let base = Base { size: 100 * R + 7, method: Method::Rolling(2048) };
+        let base = BaseFile { size: 100 * R + 7, method: DeltaMethod::Rolling(2048) };
         let new: &[u8] = &[7; 5];
         for (steps, place, is_right) in [
-            (&[Step::New(new), old(3 * R, R), Step::New(new)][..], frame(F, R + 10, 0), true),
-            (&[old(3 * R + 9, 2 * R - 9), Step::New(new)], frame(F, 2 * R - 4, 0), true),
-            (&[Step::New(new), old(3 * R, R + 1)], frame(F, R + 6, R - 1), true),
+            (&[DeltaInstruction::New(new), old(3 * R, R), DeltaInstruction::New(new)][..], frame(F, R + 10, 0), true),
+            (&[old(3 * R + 9, 2 * R - 9), DeltaInstruction::New(new)], frame(F, 2 * R - 4, 0), true),
+            (&[DeltaInstruction::New(new), old(3 * R, R + 1)], frame(F, R + 6, R - 1), true),
             (&[old(99 * R, R)], frame(F, R, 0), true),
-            (&[Step::New(new), old(3 * R, R + 1)], frame(F, R + 6, R - 2), false),
+            (&[DeltaInstruction::New(new), old(3 * R, R + 1)], frame(F, R + 6, R - 2), false),
             (&[old(3 * R + 9, 2 * R - 9)], frame(0, 2 * R - 9, R), false),
-            (&[old(3 * R, 24), Step::New(new)], frame(F, 29, R), false),
-            (&[Step::New(new), old(3 * R + 1, R - 1)], frame(F, R + 4, R), false),
-            (&[Step::New(new), old(3 * R, R - 1), Step::New(new)], frame(F, R + 9, R), false),
+            (&[old(3 * R, 24), DeltaInstruction::New(new)], frame(F, 29, R), false),
+            (&[DeltaInstruction::New(new), old(3 * R + 1, R - 1)], frame(F, R + 4, R), false),
+            (&[DeltaInstruction::New(new), old(3 * R, R - 1), DeltaInstruction::New(new)], frame(F, R + 9, R), false),
             (&[old(99 * R, R + 7)], frame(F, R + 7, R), false),
             (&[old(100 * R, 7)], frame(F, 7, R), false),
             (&[old(101 * R, R)], frame(F, R, R), false),

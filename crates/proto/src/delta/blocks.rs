@@ -6,14 +6,14 @@
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
-use super::instructions::Span;
+use super::instructions::FrameSpan;
 use crate::integrity::FrameLen;
 
 /// Bytes of a block: what most databases and file systems change at a time.
 pub const BLOCK: usize = 4096;
 
 /// What is told of a block of the old file: the first eight bytes of its value. 0: there is none.
-pub type Mark = u64;
+pub type BlockHash = u64;
 
 /// How many blocks `bytes` are.
 pub fn count(bytes: usize) -> usize {
@@ -49,22 +49,22 @@ pub fn frame_value(values: &[ChainingValue], is_only: bool) -> Option<ChainingVa
 }
 
 /// What is told of these blocks.
-pub fn marks(values: &[ChainingValue]) -> Vec<Mark> {
+pub fn marks(values: &[ChainingValue]) -> Vec<BlockHash> {
     values.iter().map(mark).collect()
 }
 
-fn mark(value: &ChainingValue) -> Mark {
+fn mark(value: &ChainingValue) -> BlockHash {
     let [a, b, c, d, e, f, g, h, ..] = *value;
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
 /// What of a frame that begins at `offset` the old file has at the same place, as far as its marks say.
-pub fn compare(offset: u64, len: usize, values: &[ChainingValue], old: &[Mark]) -> Vec<Span> {
+pub fn compare(offset: u64, len: usize, values: &[ChainingValue], old: &[BlockHash]) -> Vec<FrameSpan> {
     let mut spans = Vec::new();
     for (at, (value, old)) in (0..len).step_by(BLOCK).zip(values.iter().zip(old)) {
         let bytes = at..(at + BLOCK).min(len);
         let is_same = *old != 0 && mark(value) == *old;
-        Span::push(&mut spans, is_same.then_some(offset + at as u64), bytes);
+        FrameSpan::push(&mut spans, is_same.then_some(offset + at as u64), bytes);
     }
     spans
 }
@@ -72,7 +72,7 @@ pub fn compare(offset: u64, len: usize, values: &[ChainingValue], old: &[Mark]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::limits::FRAME_MIN;
+    use crate::limits::FRAME_MIN;
 
     const F: usize = FRAME_MIN as usize;
 
@@ -105,13 +105,13 @@ mod tests {
         let marks = marks(&values(frame, 3, &old));
         let spans = compare(3 * F as u64, new.len(), &values(frame, 3, &new), &marks);
         let start = 3 * F as u64;
-        let same = |bytes: std::ops::Range<usize>| Span { old: Some(start + bytes.start as u64), bytes };
+        let same = |bytes: std::ops::Range<usize>| FrameSpan { old: Some(start + bytes.start as u64), bytes };
         let expected =
-            [same(0..5 * BLOCK), Span { old: None, bytes: 5 * BLOCK..7 * BLOCK }, same(7 * BLOCK..new.len())];
+            [same(0..5 * BLOCK), FrameSpan { old: None, bytes: 5 * BLOCK..7 * BLOCK }, same(7 * BLOCK..new.len())];
         assert_eq!(spans, expected);
         let none = compare(start, new.len(), &values(frame, 3, &new), &vec![0; 64]);
-        assert_eq!(none, [Span { old: None, bytes: 0..new.len() }], "0 is no mark");
+        assert_eq!(none, [FrameSpan { old: None, bytes: 0..new.len() }], "0 is no mark");
         let shorter = compare(start, 100, &values(frame, 3, &new[..100]), &marks);
-        assert_eq!(shorter, [Span { old: None, bytes: 0..100 }], "part of a block is not that block");
+        assert_eq!(shorter, [FrameSpan { old: None, bytes: 0..100 }], "part of a block is not that block");
     }
 }

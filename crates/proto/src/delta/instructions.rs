@@ -2,20 +2,20 @@
 
 use std::ops::Range;
 
-use crate::codec::{Decoded, Reader, Writer};
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{DELTA_STEPS_MAX, FRAME_MAX};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::limits::{DELTA_STEPS_MAX, FRAME_MAX};
 
 /// A part of a frame, for who makes instructions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
+pub struct FrameSpan {
     /// Where it begins in the old file; `None`: it is new.
     pub old: Option<u64>,
     /// Its bytes in the frame.
     pub bytes: Range<usize>,
 }
 
-impl Span {
+impl FrameSpan {
     /// Adds the next part of a frame, to the one before it where the two are one.
     pub fn push(spans: &mut Vec<Self>, old: Option<u64>, bytes: Range<usize>) {
         if bytes.is_empty() {
@@ -38,7 +38,7 @@ impl Span {
 
 /// A step of making a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum DeltaInstruction<'a> {
     /// These bytes.
     New(&'a [u8]),
     /// Bytes of the old file. They may lie beyond its end: whoever has the file looks.
@@ -52,7 +52,7 @@ pub enum Step<'a> {
 
 /// Instructions for a frame that begins at `offset` and whose parts are `spans`; `None` where they would be no shorter
 /// than the frame, or too many.
-pub fn encode(spans: &[Span], offset: u64, payload: &[u8]) -> Option<Vec<u8>> {
+pub fn encode(spans: &[FrameSpan], offset: u64, payload: &[u8]) -> Option<Vec<u8>> {
     if spans.len() > DELTA_STEPS_MAX {
         return None;
     }
@@ -62,7 +62,7 @@ pub fn encode(spans: &[Span], offset: u64, payload: &[u8]) -> Option<Vec<u8>> {
     }
     let mut out = Writer::new();
     let mut expected = offset;
-    for Span { old, bytes } in spans {
+    for FrameSpan { old, bytes } in spans {
         let len = bytes.len() as u64;
         match old {
             None => {
@@ -79,21 +79,21 @@ pub fn encode(spans: &[Span], offset: u64, payload: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Reads instructions for a frame of `plain` bytes that begins at `offset`.
-pub fn decode(bytes: &[u8], offset: u64, plain: usize) -> Decoded<Vec<Step<'_>>> {
+pub fn decode(bytes: &[u8], offset: u64, plain: usize) -> Decoded<Vec<DeltaInstruction<'_>>> {
     let mut reader = Reader::new(bytes);
     let (mut steps, mut expected, mut left) = (Vec::new(), offset, plain);
     while reader.remaining() > 0 {
         if steps.len() == DELTA_STEPS_MAX {
-            return Err(ProtocolFault::OverLimit("steps of making a frame"));
+            return Err(ProtocolError::OverLimit("steps of making a frame"));
         }
         let word = reader.count(2 * FRAME_MAX as usize + 1, "a step of making a frame")?;
         let len = word >> 1;
         left = left.checked_sub(len).filter(|_| len > 0).ok_or(NOT_THE_FRAME)?;
         let step = if word & 1 == 0 {
-            Step::New(reader.take(len)?)
+            DeltaInstruction::New(reader.take(len)?)
         } else {
             expected = expected.wrapping_add(unzigzag(reader.varint()?));
-            Step::Old { offset: expected, len }
+            DeltaInstruction::Old { offset: expected, len }
         };
         expected = expected.wrapping_add(len as u64);
         steps.push(step);
@@ -101,7 +101,7 @@ pub fn decode(bytes: &[u8], offset: u64, plain: usize) -> Decoded<Vec<Step<'_>>>
     if left == 0 { Ok(steps) } else { Err(NOT_THE_FRAME) }
 }
 
-const NOT_THE_FRAME: ProtocolFault = ProtocolFault::Invalid("instructions that do not make the frame");
+const NOT_THE_FRAME: ProtocolError = ProtocolError::Invalid("instructions that do not make the frame");
 
 /// Makes the frame: `read` gets bytes of the old file from an offset on.
 ///
@@ -111,20 +111,20 @@ const NOT_THE_FRAME: ProtocolFault = ProtocolFault::Invalid("instructions that d
 /// # Panics
 /// If `frame` is not as long as the steps are together: a programmer's error.
 pub fn make<E>(
-    steps: &[Step<'_>],
+    steps: &[DeltaInstruction<'_>],
     frame: &mut [u8],
     mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut rest = frame;
     for step in steps {
         let len = match step {
-            Step::New(bytes) => bytes.len(),
-            Step::Old { len, .. } => *len,
+            DeltaInstruction::New(bytes) => bytes.len(),
+            DeltaInstruction::Old { len, .. } => *len,
         };
         let (now, later) = rest.split_at_mut(len);
         match step {
-            Step::New(bytes) => now.copy_from_slice(bytes),
-            Step::Old { offset, .. } => read(*offset, now)?,
+            DeltaInstruction::New(bytes) => now.copy_from_slice(bytes),
+            DeltaInstruction::Old { offset, .. } => read(*offset, now)?,
         }
         rest = later;
     }
@@ -145,8 +145,8 @@ fn unzigzag(number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn span(old: Option<u64>, bytes: Range<usize>) -> Span {
-        Span { old, bytes }
+    fn span(old: Option<u64>, bytes: Range<usize>) -> FrameSpan {
+        FrameSpan { old, bytes }
     }
 
     #[test]
@@ -155,10 +155,10 @@ mod tests {
         let spans = [span(Some(1000), 0..40), span(None, 40..45), span(Some(1045), 45..60), span(Some(3), 60..100)];
         let bytes = encode(&spans, 1000, &payload).unwrap();
         assert_eq!(bytes.len(), 2 + (1 + 5) + 2 + 3);
-        let old = |offset, len| Step::Old { offset, len };
+        let old = |offset, len| DeltaInstruction::Old { offset, len };
         assert_eq!(
             decode(&bytes, 1000, 100),
-            Ok(vec![old(1000, 40), Step::New(&payload[40..45]), old(1045, 15), old(3, 40)])
+            Ok(vec![old(1000, 40), DeltaInstruction::New(&payload[40..45]), old(1045, 15), old(3, 40)])
         );
         assert!((0..bytes.len()).all(|cut| decode(&bytes[..cut], 1000, 100).is_err()));
         for (offset, expected) in [(0, 0), (1, 2), (u64::MAX, 1), (1 << 63, u64::MAX)] {
@@ -184,7 +184,11 @@ mod tests {
         }
         let many = [3u8, 0].repeat(DELTA_STEPS_MAX + 1);
         let over = decode(&many, 0, DELTA_STEPS_MAX + 1);
-        assert_eq!(over, Err(ProtocolFault::OverLimit("steps of making a frame")));
-        assert_eq!(decode(&[7, 1], 0, 3), Ok(vec![Step::Old { offset: u64::MAX, len: 3 }]), "the file's owner looks");
+        assert_eq!(over, Err(ProtocolError::OverLimit("steps of making a frame")));
+        assert_eq!(
+            decode(&[7, 1], 0, 3),
+            Ok(vec![DeltaInstruction::Old { offset: u64::MAX, len: 3 }]),
+            "the file's owner looks"
+        );
     }
 }

@@ -2,11 +2,11 @@
 //! of them an offset, a length and bytes. Whoever is interrupted while pieces are put into the file finds them all, and
 //! puts them there again.
 
-use crate::codec::{Decoded, Reader, Writer};
-use crate::manifest::Stamp;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::frame::{decode_stamp, encode_stamp};
-use crate::wire::limits::FRAME_MAX;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::entry::Timestamp;
+use crate::entry::{decode_stamp, encode_stamp};
+use crate::error::ProtocolError;
+use crate::limits::FRAME_MAX;
 
 /// Bytes of the header: the first piece stands behind it.
 pub const HEADER_LEN: usize = 96;
@@ -16,18 +16,18 @@ const MAGIC: &[u8; 16] = b"haul patch 1\n\0\0\0";
 
 /// What a patch is for, and how long it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
+pub struct PatchHeader {
     /// Inode number of the file.
     pub inode: u64,
     /// Bytes that it is to have.
     pub size: u64,
     /// Its time then.
-    pub modified: Stamp,
+    pub modified: Timestamp,
     /// Where the last piece ends in the patch.
     pub end: u64,
 }
 
-impl Header {
+impl PatchHeader {
     /// The bytes of the header.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
@@ -47,7 +47,7 @@ impl Header {
         let mut reader = Reader::new(fields);
         let is_whole = blake3::hash(fields).as_bytes() == digest && reader.array::<16>()? == *MAGIC;
         if !is_whole {
-            return Err(ProtocolFault::Invalid("the header of a patch"));
+            return Err(ProtocolError::Invalid("the header of a patch"));
         }
         let (inode, size) = (reader.u64()?, reader.u64()?);
         let modified = decode_stamp(&mut reader)?;
@@ -61,7 +61,7 @@ impl Header {
         let is_within = offset.checked_add(len.into()).is_some_and(|end| end <= self.size);
         match is_within && (1..=FRAME_MAX).contains(&len) {
             true => Ok((offset, len as usize)),
-            false => Err(ProtocolFault::Misplaced),
+            false => Err(ProtocolError::Misplaced),
         }
     }
 }
@@ -79,20 +79,21 @@ mod tests {
 
     #[test]
     fn headers_come_back_and_damage_is_noticed() {
-        let header = Header { inode: 7, size: 1000, modified: Stamp { seconds: -1, nanoseconds: 5 }, end: 1 << 40 };
+        let header =
+            PatchHeader { inode: 7, size: 1000, modified: Timestamp { seconds: -1, nanoseconds: 5 }, end: 1 << 40 };
         let bytes: [u8; HEADER_LEN] = header.encode().try_into().unwrap();
-        assert_eq!(Header::decode(&bytes), Ok(header));
+        assert_eq!(PatchHeader::decode(&bytes), Ok(header));
         for at in 0..HEADER_LEN {
             let mut damaged = bytes;
             damaged[at] ^= 4;
-            assert!(Header::decode(&damaged).is_err(), "{at}");
+            assert!(PatchHeader::decode(&damaged).is_err(), "{at}");
         }
-        assert!(Header::decode(&[0; HEADER_LEN]).is_err());
+        assert!(PatchHeader::decode(&[0; HEADER_LEN]).is_err());
     }
 
     #[test]
     fn pieces_stay_within_the_file() {
-        let header = Header { inode: 7, size: 1000, modified: Stamp::default(), end: 0 };
+        let header = PatchHeader { inode: 7, size: 1000, modified: Timestamp::default(), end: 0 };
         let mut out = Vec::new();
         append(&mut out, 990, &[1; 10]);
         assert_eq!((out.len(), header.piece(out[..PIECE_HEAD].try_into().unwrap())), (22, Ok((990, 10))));

@@ -8,27 +8,27 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::instructions::Span;
-use crate::codec::{Decoded, Reader, Writer};
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX, VAIN_HASHES_PER_BYTE};
+use super::instructions::FrameSpan;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::limits::{ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX, VAIN_HASHES_PER_BYTE};
 
 /// What is told of a block of the old file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sum {
+pub struct RollingSignature {
     /// The sum that is rolled.
     pub weak: u32,
     /// The beginning of its BLAKE3.
     pub strong: u64,
 }
 
-impl Sum {
+impl RollingSignature {
     /// Bytes on the wire.
     pub const BYTES: usize = 12;
 
     /// Of a block.
     pub fn of(block: &[u8]) -> Self {
-        Self { weak: Weak::of(block).sum(), strong: strong(block) }
+        Self { weak: RollingSum::of(block).sum(), strong: strong(block) }
     }
 
     pub(crate) fn encode(self, out: &mut Writer) {
@@ -47,7 +47,7 @@ fn strong(block: &[u8]) -> u64 {
 
 /// A sum over some bytes, and one in which each counts as often as it is far from the end.
 #[derive(Debug, Clone, Copy)]
-struct Weak {
+struct RollingSum {
     plain: u32,
     weighted: u32,
     len: u32,
@@ -67,7 +67,7 @@ const WEIGHTS: [i16; PIECE] = {
     weights
 };
 
-impl Weak {
+impl RollingSum {
     fn of(block: &[u8]) -> Self {
         let len = u32::try_from(block.len()).unwrap_or(u32::MAX);
         let (mut plain, mut weighted) = (0u32, 0u32);
@@ -100,26 +100,26 @@ impl Weak {
 
 /// The sums of an old file's blocks, as they come.
 #[derive(Debug)]
-pub struct Gathering {
+pub struct SignatureBuilder {
     block: u32,
     blocks: u64,
-    sums: Vec<Sum>,
+    sums: Vec<RollingSignature>,
 }
 
-impl Gathering {
+impl SignatureBuilder {
     /// Of an old file of `size` bytes; the rest behind its last whole block counts as nothing.
     pub fn new(size: u64, block: u32) -> Decoded<Self> {
         let blocks = size / u64::from(block.max(1));
         if !(ROLLING_BLOCK_MIN..=ROLLING_BLOCK_MAX).contains(&block) || blocks > ROLLING_BLOCKS_MAX {
-            return Err(ProtocolFault::OverLimit("blocks of an old file"));
+            return Err(ProtocolError::OverLimit("blocks of an old file"));
         }
         Ok(Self { block, blocks, sums: Vec::new() })
     }
 
     /// The next sums, of blocks from `first` on. Whether these were all.
-    pub fn add(&mut self, first: u64, sums: &[Sum]) -> Decoded<bool> {
+    pub fn add(&mut self, first: u64, sums: &[RollingSignature]) -> Decoded<bool> {
         if first != self.sums.len() as u64 || first + sums.len() as u64 > self.blocks {
-            return Err(ProtocolFault::Misplaced);
+            return Err(ProtocolError::Misplaced);
         }
         self.sums.extend_from_slice(sums);
         Ok(self.sums.len() as u64 == self.blocks)
@@ -133,7 +133,7 @@ impl Gathering {
 
 /// Bytes of memory that the sums of so many blocks take, and the index of them.
 pub fn bytes(blocks: u64) -> u64 {
-    blocks * (size_of::<Sum>() + 4 * SLOTS_PER_BLOCK + FILTER_BITS_PER_BLOCK / 8) as u64
+    blocks * (size_of::<RollingSignature>() + 4 * SLOTS_PER_BLOCK + FILTER_BITS_PER_BLOCK / 8) as u64
 }
 
 /// Slots of the index for each block.
@@ -147,19 +147,19 @@ const EMPTY: u32 = u32::MAX;
 
 /// The sums of all whole blocks of an old file, to be looked up.
 #[derive(Debug)]
-pub struct Index {
+pub struct SignatureIndex {
     block: usize,
-    sums: Vec<Sum>,
+    sums: Vec<RollingSignature>,
     /// Numbers of blocks, by a hash of their weak sums.
     slots: Vec<u32>,
     filter: Vec<u64>,
-    effort: Effort,
+    effort: SearchBudget,
 }
 
 /// What searching has cost, in all threads. Sums that are rolled and seem right where the strong ones are not cost a hash
 /// each: a target that says false ones on purpose would have a block hashed at every byte.
 #[derive(Debug, Default)]
-struct Effort {
+struct SearchBudget {
     /// Bytes that were searched.
     searched: AtomicU64,
     /// Bytes that were hashed in vain.
@@ -168,7 +168,7 @@ struct Effort {
     hashes: AtomicU64,
 }
 
-impl Effort {
+impl SearchBudget {
     fn search(&self, bytes: usize) {
         self.searched.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -185,13 +185,13 @@ impl Effort {
 }
 
 /// Where the file's bytes were found last, against where they are: most of the next ones will be as far.
-pub type Shift = Option<i64>;
+pub type OffsetHint = Option<i64>;
 
-impl From<Gathering> for Index {
-    fn from(Gathering { block, sums, .. }: Gathering) -> Self {
+impl From<SignatureBuilder> for SignatureIndex {
+    fn from(SignatureBuilder { block, sums, .. }: SignatureBuilder) -> Self {
         let slots = vec![EMPTY; (sums.len() * SLOTS_PER_BLOCK).next_power_of_two().max(2)];
         let filter = vec![0; (sums.len() * FILTER_BITS_PER_BLOCK / 64).next_power_of_two().max(2)];
-        let mut index = Self { block: block as usize, sums, slots, filter, effort: Effort::default() };
+        let mut index = Self { block: block as usize, sums, slots, filter, effort: SearchBudget::default() };
         for number in 0..index.sums.len() {
             index.insert(number);
         }
@@ -199,7 +199,7 @@ impl From<Gathering> for Index {
     }
 }
 
-impl Index {
+impl SignatureIndex {
     /// Bytes of a block: so much of the file has to stand on both sides of a frame that is searched, where there is any.
     pub fn block(&self) -> usize {
         self.block
@@ -253,7 +253,9 @@ impl Index {
 
     /// Whether these bytes are that block.
     fn is_block(&self, number: usize, bytes: &[u8]) -> bool {
-        let Some(sum) = self.sums.get(number).filter(|sum| sum.weak == Weak::of(bytes).sum()) else { return false };
+        let Some(sum) = self.sums.get(number).filter(|sum| sum.weak == RollingSum::of(bytes).sum()) else {
+            return false;
+        };
         let is_same = sum.strong == self.strong(bytes);
         if !is_same {
             self.effort.hash_in_vain(bytes.len());
@@ -264,7 +266,7 @@ impl Index {
     /// What of a frame the old file has. `window` begins at `offset` in the file and has the frame at `frame`, and a
     /// block's length of what stands around it, as far as there is any. Nothing is found any more once too much was hashed
     /// in vain.
-    pub fn search(&self, window: &[u8], offset: u64, frame: Range<usize>, shift: &mut Shift) -> Vec<Span> {
+    pub fn search(&self, window: &[u8], offset: u64, frame: Range<usize>, shift: &mut OffsetHint) -> Vec<FrameSpan> {
         let mut spans = Vec::new();
         if !self.effort.is_too_much() {
             self.effort.search(window.len());
@@ -277,19 +279,19 @@ impl Index {
             *shift = Some(old.cast_signed().wrapping_sub((offset + place as u64).cast_signed()));
             let (start, end) = (place.max(done), (place + self.block).min(frame.end));
             if start < end {
-                Span::push(&mut spans, None, done - frame.start..start - frame.start);
+                FrameSpan::push(&mut spans, None, done - frame.start..start - frame.start);
                 let within = (start - place) as u64;
-                Span::push(&mut spans, Some(old + within), start - frame.start..end - frame.start);
+                FrameSpan::push(&mut spans, Some(old + within), start - frame.start..end - frame.start);
                 done = end;
             }
             at = place + self.block;
         }
-        Span::push(&mut spans, None, done - frame.start..frame.len());
+        FrameSpan::push(&mut spans, None, done - frame.start..frame.len());
         spans
     }
 
     /// The next block in the window, from `at` on, that begins before `end`: its place, and its number.
-    fn next(&self, window: &[u8], offset: u64, at: usize, end: usize, shift: Shift) -> Option<(usize, usize)> {
+    fn next(&self, window: &[u8], offset: u64, at: usize, end: usize, shift: OffsetHint) -> Option<(usize, usize)> {
         if self.effort.is_too_much() {
             return None;
         }
@@ -297,7 +299,7 @@ impl Index {
     }
 
     /// The next one that is as far from its place as the last was.
-    fn expected(&self, window: &[u8], offset: u64, at: usize, end: usize, shift: Shift) -> Option<(usize, usize)> {
+    fn expected(&self, window: &[u8], offset: u64, at: usize, end: usize, shift: OffsetHint) -> Option<(usize, usize)> {
         let old = (offset + at as u64).cast_signed().checked_add(shift?)?;
         let number = u64::try_from(old).ok()?.div_ceil(self.block as u64);
         let gap = usize::try_from(number * self.block as u64 - old.cast_unsigned()).ok()?;
@@ -309,7 +311,7 @@ impl Index {
 
     fn roll(&self, window: &[u8], at: usize, end: usize) -> Option<(usize, usize)> {
         let last = window.len().checked_sub(self.block)?.min(end.checked_sub(1)?);
-        let mut weak = Weak::of(window.get(at..at + self.block)?);
+        let mut weak = RollingSum::of(window.get(at..at + self.block)?);
         let mut place = at;
         loop {
             let sum = weak.sum();

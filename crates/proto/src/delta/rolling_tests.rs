@@ -1,6 +1,6 @@
 use super::*;
-use crate::delta::Method;
-use crate::delta::base::{Base, FramePlace};
+use crate::delta::DeltaMethod;
+use crate::delta::base::{BaseFile, FramePosition};
 use crate::delta::instructions::{decode, encode, make};
 use proptest::prelude::*;
 
@@ -17,19 +17,19 @@ fn bytes(n: usize, seed: u64) -> Vec<u8> {
     (0..n).map(|_| next()).collect()
 }
 
-fn index(old: &[u8], block: usize) -> Index {
-    let mut gathering = Gathering::new(old.len() as u64, u32::try_from(block).unwrap()).unwrap();
-    let sums: Vec<_> = old.chunks_exact(block).map(Sum::of).collect();
+fn index(old: &[u8], block: usize) -> SignatureIndex {
+    let mut gathering = SignatureBuilder::new(old.len() as u64, u32::try_from(block).unwrap()).unwrap();
+    let sums: Vec<_> = old.chunks_exact(block).map(RollingSignature::of).collect();
     let half = sums.len() / 2;
     gathering.add(0, &sums[..half]).unwrap();
     assert!(gathering.add(half as u64, &sums[half..]).unwrap());
-    Index::from(gathering)
+    SignatureIndex::from(gathering)
 }
 
 /// Makes `new` of `old` as two ends would; returns how many bytes went across as instructions.
 fn delta(old: &[u8], new: &[u8], block: usize) -> usize {
     let index = index(old, block);
-    let base = Base { size: old.len() as u64, method: Method::Rolling(u32::try_from(block).unwrap()) };
+    let base = BaseFile { size: old.len() as u64, method: DeltaMethod::Rolling(u32::try_from(block).unwrap()) };
     let (mut made, mut sent) = (Vec::new(), 0);
     let mut shift = None;
     for start in (0..new.len()).step_by(F) {
@@ -43,7 +43,7 @@ fn delta(old: &[u8], new: &[u8], block: usize) -> usize {
             Some(instructions) => {
                 sent += instructions.len();
                 let steps = decode(&instructions, start as u64, out.len()).unwrap();
-                let place = FramePlace { offset: start as u64, len: out.len(), file_size: new.len() as u64 };
+                let place = FramePosition { offset: start as u64, len: out.len(), file_size: new.len() as u64 };
                 assert_eq!(base.check(&steps, place), Ok(()), "a source keeps to the rules");
                 let read = |offset: u64, into: &mut [u8]| {
                     let offset = usize::try_from(offset).unwrap();
@@ -67,9 +67,9 @@ fn delta(old: &[u8], new: &[u8], block: usize) -> usize {
 fn the_sum_that_is_rolled_is_the_sum_of_where_it_is() {
     let data = bytes(5000, 3);
     for len in [1usize, 63, 64, 65, 2048] {
-        let mut weak = Weak::of(&data[..len]);
+        let mut weak = RollingSum::of(&data[..len]);
         for at in 0..1000 {
-            assert_eq!(weak.sum(), Weak::of(&data[at..at + len]).sum(), "{len} at {at}");
+            assert_eq!(weak.sum(), RollingSum::of(&data[at..at + len]).sum(), "{len} at {at}");
             weak.roll(data[at], data[at + len]);
         }
     }
@@ -101,12 +101,12 @@ fn a_file_of_many_equal_blocks_is_found_in_itself() {
 }
 
 /// Sums of `blocks` blocks whose rolled sums are those of zeros, and whose strong ones are of nothing.
-fn misleading(blocks: u64, block: usize) -> Index {
-    let weak = Sum::of(&vec![0; block]).weak;
-    let mut gathering = Gathering::new(blocks * block as u64, u32::try_from(block).unwrap()).unwrap();
-    let sums: Vec<_> = (0..blocks).map(|strong| Sum { weak, strong }).collect();
+fn misleading(blocks: u64, block: usize) -> SignatureIndex {
+    let weak = RollingSignature::of(&vec![0; block]).weak;
+    let mut gathering = SignatureBuilder::new(blocks * block as u64, u32::try_from(block).unwrap()).unwrap();
+    let sums: Vec<_> = (0..blocks).map(|strong| RollingSignature { weak, strong }).collect();
     assert!(gathering.add(0, &sums).unwrap());
-    Index::from(gathering)
+    SignatureIndex::from(gathering)
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn false_sums_do_not_have_a_block_hashed_at_every_byte() {
         let frames = 20;
         for frame in 0..frames {
             let spans = index.search(&window, frame * F as u64, block..block + F, &mut shift);
-            assert_eq!(spans, [Span { old: None, bytes: 0..F }]);
+            assert_eq!(spans, [FrameSpan { old: None, bytes: 0..F }]);
         }
         let hashes = index.effort.hashes.load(Ordering::Relaxed);
         let most = VAIN_HASHES_PER_BYTE * window.len() as u64 / block as u64;
@@ -134,18 +134,18 @@ fn a_block_whose_rolled_sum_is_right_by_chance_is_not_the_old_block() {
     // What changes neither sum: see the weights.
     let place = 5 * B + new[5 * B..].windows(3).position(|w| w[0] < 255 && w[1] > 1 && w[2] < 255).unwrap();
     (new[place], new[place + 1], new[place + 2]) = (new[place] + 1, new[place + 1] - 2, new[place + 2] + 1);
-    assert_eq!(Sum::of(&old[5 * B..6 * B]).weak, Sum::of(&new[5 * B..6 * B]).weak);
+    assert_eq!(RollingSignature::of(&old[5 * B..6 * B]).weak, RollingSignature::of(&new[5 * B..6 * B]).weak);
     assert!(delta(&old, &new, B) >= B, "the block is sent");
 }
 
 #[test]
 fn a_hostile_index_is_a_fault() {
-    assert!(Gathering::new(1 << 20, ROLLING_BLOCK_MIN - 1).is_err());
-    assert!(Gathering::new(1 << 20, 0).is_err());
-    assert!(Gathering::new(1 << 20, ROLLING_BLOCK_MAX + 1).is_err());
-    assert!(Gathering::new(u64::MAX, ROLLING_BLOCK_MAX).is_err());
-    let sum = Sum { weak: 0, strong: 0 };
-    let mut gathering = Gathering::new(2 * B as u64 + 1, ROLLING_BLOCK_MIN).unwrap();
+    assert!(SignatureBuilder::new(1 << 20, ROLLING_BLOCK_MIN - 1).is_err());
+    assert!(SignatureBuilder::new(1 << 20, 0).is_err());
+    assert!(SignatureBuilder::new(1 << 20, ROLLING_BLOCK_MAX + 1).is_err());
+    assert!(SignatureBuilder::new(u64::MAX, ROLLING_BLOCK_MAX).is_err());
+    let sum = RollingSignature { weak: 0, strong: 0 };
+    let mut gathering = SignatureBuilder::new(2 * B as u64 + 1, ROLLING_BLOCK_MIN).unwrap();
     assert!(gathering.add(1, &[sum]).is_err(), "out of order");
     assert!(gathering.add(0, &[sum; 3]).is_err(), "too many");
     assert_eq!(gathering.add(0, &[sum; 2]), Ok(true));

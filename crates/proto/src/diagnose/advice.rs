@@ -1,10 +1,11 @@
 //! What can be done about a verdict: derived from what this run met with, and from nothing else. Where nothing is known
 //! that would help, nothing is said.
 
-use super::{Case, Detail, Limit, Verdict};
+use super::{Bottleneck, BottleneckDetail, JobMeasurements, Verdict};
 use crate::advice::{WindowAdvice, windows};
-use crate::compression::{Method, Policy};
-use crate::wire::report::{PathFigures, Windows};
+use crate::compression::{CompressionMethod, CompressionPolicy};
+use crate::wire::counters::PathFigures;
+use crate::wire::report::WindowLimits;
 
 /// Below this many bytes for one on the wire, compression was in vain.
 const RATIO_MIN: f64 = 1.05;
@@ -15,7 +16,7 @@ const SYNC_MIN: f64 = 0.3;
 
 /// An end of the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum AdviceEnd {
     /// Where it is read.
     Source,
     /// Where it is written.
@@ -24,11 +25,11 @@ pub enum End {
 
 /// What the job was told, as far as it could be told something else.
 #[derive(Debug, Clone, Copy)]
-pub struct Terms {
+pub struct AdviceTerms {
     /// The number of streams, where the user chose it.
     pub streams: Option<u16>,
     /// How contents are compressed.
-    pub compression: Policy,
+    pub compression: CompressionPolicy,
     /// Bytes of contents for one on the wire; 1 where nothing was compressed.
     pub ratio: f64,
     /// Whether the user chose a cipher that is slower here than the one that haul would choose.
@@ -36,7 +37,7 @@ pub struct Terms {
     /// Whether the user chose the size of windows.
     pub own_windows: bool,
     /// How far the kernels let windows grow: the source's and the target's.
-    pub windows: [Windows; 2],
+    pub windows: [WindowLimits; 2],
     /// What the path was like.
     pub path: PathFigures,
     /// Whether the user chose the congestion control.
@@ -90,57 +91,62 @@ pub enum Advice {
     /// The quota of a control group.
     Quota {
         /// Whose.
-        end: End,
+        end: AdviceEnd,
     },
     /// Other programs have most of the processors.
     Others {
         /// Where.
-        end: End,
+        end: AdviceEnd,
     },
     /// Interrupts of one interface go to one processor.
     SpreadInterrupts,
 }
 
 /// What can be done about this verdict.
-pub fn advise(verdict: &Verdict, case: &Case, terms: &Terms) -> Vec<Advice> {
+pub fn advise(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) -> Vec<Advice> {
     let mut all = match (verdict.limit, verdict.detail) {
-        (Limit::SourceCpu, _) => cpu(verdict, case, terms, End::Source),
-        (Limit::TargetCpu, _) => cpu(verdict, case, terms, End::Target),
-        (Limit::SenderBuffer | Limit::ReceiverWindow, _) if terms.own_windows => vec![Advice::OwnWindows],
-        (Limit::SenderBuffer | Limit::ReceiverWindow, _) => window(verdict, case, terms).into_iter().collect(),
-        (Limit::Congestion, Some(Detail::Loss)) if case.source.present.bears_loss => {
+        (Bottleneck::SourceCpu, _) => cpu(verdict, case, terms, AdviceEnd::Source),
+        (Bottleneck::TargetCpu, _) => cpu(verdict, case, terms, AdviceEnd::Target),
+        (Bottleneck::SenderBuffer | Bottleneck::ReceiverWindow, _) if terms.own_windows => vec![Advice::OwnWindows],
+        (Bottleneck::SenderBuffer | Bottleneck::ReceiverWindow, _) => {
+            window(verdict, case, terms).into_iter().collect()
+        }
+        (Bottleneck::Congestion, Some(BottleneckDetail::Loss)) if case.source.present.bears_loss => {
             more_streams(case, terms, u16::MAX)
         }
-        (Limit::Congestion, Some(Detail::Loss)) if !terms.own_congestion => {
+        (Bottleneck::Congestion, Some(BottleneckDetail::Loss)) if !terms.own_congestion => {
             let more = more_streams(case, terms, u16::MAX);
             [Advice::Congestion].into_iter().chain(more).collect()
         }
-        (Limit::Congestion, _) => more_streams(case, terms, u16::MAX),
-        (Limit::RateLimit, Some(Detail::Own)) => vec![Advice::RaiseRate],
-        (Limit::RateLimit, _) => vec![Advice::KeepBelow { bytes_per_s: whole(case.rate() * POLICED_PART) }],
-        (Limit::Link, _) => {
+        (Bottleneck::Congestion, _) => more_streams(case, terms, u16::MAX),
+        (Bottleneck::RateLimit, Some(BottleneckDetail::Own)) => vec![Advice::RaiseRate],
+        (Bottleneck::RateLimit, _) => vec![Advice::KeepBelow { bytes_per_s: whole(case.rate() * POLICED_PART) }],
+        (Bottleneck::Link, _) => {
             let faster = Advice::Interface { mbit_per_s: terms.faster_mbit_per_s };
             let faster = (terms.faster_mbit_per_s > 0).then_some(faster);
-            let compress = (terms.compression == Policy::Off).then_some(Advice::Compress);
+            let compress = (terms.compression == CompressionPolicy::Off).then_some(Advice::Compress);
             faster.into_iter().chain(compress).collect()
         }
-        (Limit::TargetDisk | Limit::SmallFiles, detail) => {
-            let sync =
-                case.target.spent(crate::wire::load::Stage::Sync).wall_us as f64 / 1e6 / case.seconds().max(1e-6);
-            let waits = terms.waits_for_disk && sync >= SYNC_MIN && detail != Some(Detail::Source);
+        (Bottleneck::TargetDisk | Bottleneck::SmallFiles, detail) => {
+            let sync = case.target.spent(crate::wire::resource_metrics::Stage::Sync).wall_us as f64
+                / 1e6
+                / case.seconds().max(1e-6);
+            let waits = terms.waits_for_disk && sync >= SYNC_MIN && detail != Some(BottleneckDetail::Source);
             waits.then_some(Advice::NoSync).into_iter().collect()
         }
-        (Limit::Interrupts, _) => vec![Advice::SpreadInterrupts],
-        (Limit::SourceDisk | Limit::SourceProgram | Limit::TargetProgram | Limit::None, _) => Vec::new(),
+        (Bottleneck::Interrupts, _) => vec![Advice::SpreadInterrupts],
+        (Bottleneck::SourceDisk | Bottleneck::SourceProgram | Bottleneck::TargetProgram | Bottleneck::None, _) => {
+            Vec::new()
+        }
     };
     // The next limit may be as good as the first, where both are windows.
-    let is_window = |limit| matches!(limit, Limit::ReceiverWindow | Limit::SenderBuffer);
+    let is_window = |limit| matches!(limit, Bottleneck::ReceiverWindow | Bottleneck::SenderBuffer);
     let is_next = !is_window(verdict.limit) && verdict.next.is_some_and(|next| is_window(next.limit));
     if is_next && !terms.own_windows {
         let [source, target] = terms.windows;
         all.extend(windows(&terms.path, whole(case.rate()), source, target).map(Advice::Window));
     }
-    let is_forced = matches!(terms.compression, Policy::Always(_));
+    let is_forced = matches!(terms.compression, CompressionPolicy::Always(_));
     if is_forced && terms.ratio < RATIO_MIN && !all.contains(&Advice::Incompressible) {
         all.push(Advice::Incompressible);
     }
@@ -148,10 +154,10 @@ pub fn advise(verdict: &Verdict, case: &Case, terms: &Terms) -> Vec<Advice> {
 }
 
 /// A window that limits without the kernel's saying so is treated as if it had said so.
-fn window(verdict: &Verdict, case: &Case, terms: &Terms) -> Option<Advice> {
+fn window(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) -> Option<Advice> {
     let limited_us = whole(verdict.share * terms.path.busy_us as f64);
     let (receiver_limited_us, buffer_limited_us) = match verdict.limit {
-        Limit::ReceiverWindow => (limited_us.max(terms.path.receiver_limited_us), 0),
+        Bottleneck::ReceiverWindow => (limited_us.max(terms.path.receiver_limited_us), 0),
         _ => (0, limited_us.max(terms.path.buffer_limited_us)),
     };
     let path = PathFigures { receiver_limited_us, buffer_limited_us, ..terms.path };
@@ -159,34 +165,38 @@ fn window(verdict: &Verdict, case: &Case, terms: &Terms) -> Option<Advice> {
     windows(&path, whole(case.rate()), source, target).map(Advice::Window)
 }
 
-fn cpu(verdict: &Verdict, case: &Case, terms: &Terms, end: End) -> Vec<Advice> {
-    let load = if end == End::Source { &case.source } else { &case.target };
+fn cpu(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms, end: AdviceEnd) -> Vec<Advice> {
+    let load = if end == AdviceEnd::Source { &case.source } else { &case.target };
     let mut all = Vec::new();
     match verdict.detail {
-        Some(Detail::Quota) => all.push(Advice::Quota { end }),
-        Some(Detail::Machine) if !case.is_one_machine && load.processors.own_us < load.processors.busy_us / 2 => {
+        Some(BottleneckDetail::Quota) => all.push(Advice::Quota { end }),
+        Some(BottleneckDetail::Machine)
+            if !case.is_one_machine && load.processors.own_us < load.processors.busy_us / 2 =>
+        {
             all.push(Advice::Others { end });
         }
-        Some(Detail::Thread) => all.extend(more_streams(case, terms, load.present.cores)),
+        Some(BottleneckDetail::Thread) => all.extend(more_streams(case, terms, load.present.cores)),
         _ => {}
     }
     if terms.slow_cipher {
         all.push(Advice::Cipher);
     }
     match terms.compression {
-        Policy::Always(_) if terms.ratio < RATIO_MIN => all.push(Advice::Incompressible),
-        Policy::Always(Method::Zstd(_)) if end == End::Source => all.push(Advice::LighterCompression),
+        CompressionPolicy::Always(_) if terms.ratio < RATIO_MIN => all.push(Advice::Incompressible),
+        CompressionPolicy::Always(CompressionMethod::Zstd(_)) if end == AdviceEnd::Source => {
+            all.push(Advice::LighterCompression)
+        }
         _ => {}
     }
-    if end == End::Target && terms.hashes_twice {
+    if end == AdviceEnd::Target && terms.hashes_twice {
         all.push(Advice::HashOnce);
     }
     all
 }
 
 /// Twice as many, where the user chose the number, and no more than `most`.
-fn more_streams(case: &Case, terms: &Terms, most: u16) -> Vec<Advice> {
-    let most = most.min(crate::wire::limits::STREAMS_MAX);
+fn more_streams(case: &JobMeasurements, terms: &AdviceTerms, most: u16) -> Vec<Advice> {
+    let most = most.min(crate::limits::STREAMS_MAX);
     let Some(now) = terms.streams.filter(|now| *now < most && case.source.present.streams > 0) else {
         return Vec::new();
     };

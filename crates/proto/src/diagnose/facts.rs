@@ -1,9 +1,9 @@
 //! What a verdict rests on, as figures: each has a name for programs, and words and a unit for people.
 
-use super::network::{Seen, line_share};
-use super::shares::part;
-use super::{Candidate, Case, Detail, Limit};
-use crate::wire::load::{Load, Stage};
+use super::network::{PathConditions, line_share};
+use super::{Bottleneck, BottleneckDetail, BottleneckShare, JobMeasurements};
+use crate::diagnose::part;
+use crate::wire::resource_metrics::{ResourceMetrics, Stage};
 
 /// A figure and its value, in its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Fact {
 
 /// What a figure counts in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum FactUnit {
     /// 0 to 1.
     Share,
     /// Bytes.
@@ -47,8 +47,8 @@ macro_rules! figures {
             }
 
             /// What it counts in.
-            pub fn unit(self) -> Unit {
-                match self { $(Self::$figure => Unit::$unit,)* }
+            pub fn unit(self) -> FactUnit {
+                match self { $(Self::$figure => FactUnit::$unit,)* }
             }
 
             /// How it is said: `{}` stands for the value.
@@ -94,57 +94,61 @@ figures! {
 }
 
 /// What speaks for this candidate.
-pub fn facts(case: &Case, candidate: Candidate) -> Vec<Fact> {
+pub fn facts(case: &JobMeasurements, candidate: BottleneckShare) -> Vec<Fact> {
     let share = |figure| Fact { figure, value: candidate.share };
     let rate = Fact { figure: Figure::Rate, value: case.rate() };
     let mut facts = match candidate.limit {
-        Limit::SourceDisk => vec![share(Figure::ReadWait), rate],
-        Limit::TargetDisk => {
+        Bottleneck::SourceDisk => vec![share(Figure::ReadWait), rate],
+        Bottleneck::TargetDisk => {
             let is_sync = case.target.spent(Stage::Write).wall_us < case.target.spent(Stage::Sync).wall_us / 2;
             vec![share(if is_sync { Figure::SyncWait } else { Figure::WriteWait }), rate]
         }
-        Limit::SourceCpu => {
+        Bottleneck::SourceCpu => {
             cpu(&case.source, candidate, [Figure::SourceComputing, Figure::SourceMachine, Figure::SourceQuota])
         }
-        Limit::TargetCpu => {
+        Bottleneck::TargetCpu => {
             cpu(&case.target, candidate, [Figure::TargetComputing, Figure::TargetMachine, Figure::TargetQuota])
         }
-        Limit::RateLimit if candidate.detail == Some(Detail::Own) => {
+        Bottleneck::RateLimit if candidate.detail == Some(BottleneckDetail::Own) => {
             let limit = case.rate_limit_bytes_per_s.map(|rate| Fact { figure: Figure::RateLimit, value: rate as f64 });
             [share(Figure::PaceWait)].into_iter().chain(limit).collect()
         }
-        Limit::SourceProgram | Limit::TargetProgram => vec![share(Figure::PipeWait), rate],
-        Limit::SmallFiles => {
-            let of = if candidate.detail == Some(Detail::Source) { Figure::SourceFiles } else { Figure::TargetFiles };
+        Bottleneck::SourceProgram | Bottleneck::TargetProgram => vec![share(Figure::PipeWait), rate],
+        Bottleneck::SmallFiles => {
+            let of = if candidate.detail == Some(BottleneckDetail::Source) {
+                Figure::SourceFiles
+            } else {
+                Figure::TargetFiles
+            };
             let per_s = case.files as f64 / case.seconds().max(1e-6);
             vec![share(of), Fact { figure: Figure::FilesPerS, value: per_s }, rate]
         }
-        Limit::ReceiverWindow
-        | Limit::SenderBuffer
-        | Limit::Congestion
-        | Limit::Link
-        | Limit::RateLimit
-        | Limit::Interrupts => path(case, candidate),
-        Limit::None => vec![rate],
+        Bottleneck::ReceiverWindow
+        | Bottleneck::SenderBuffer
+        | Bottleneck::Congestion
+        | Bottleneck::Link
+        | Bottleneck::RateLimit
+        | Bottleneck::Interrupts => path(case, candidate),
+        Bottleneck::None => vec![rate],
     };
     let disk = match candidate.limit {
-        Limit::SourceDisk => Some((&case.source, 0)),
-        Limit::TargetDisk => Some((&case.target, 1)),
+        Bottleneck::SourceDisk => Some((&case.source, 0)),
+        Bottleneck::TargetDisk => Some((&case.target, 1)),
         _ => None,
     };
     facts.extend(disk.into_iter().flat_map(|(load, index)| disk_facts(load, index)));
     facts
 }
 
-fn cpu(load: &Load, candidate: Candidate, [computing, machine, quota]: [Figure; 3]) -> Vec<Fact> {
+fn cpu(load: &ResourceMetrics, candidate: BottleneckShare, [computing, machine, quota]: [Figure; 3]) -> Vec<Fact> {
     let it = &load.processors;
     let busy = part(it.busy_us as f64, it.all_us as f64);
     let first = match candidate.detail {
-        Some(Detail::Quota) => [
+        Some(BottleneckDetail::Quota) => [
             Fact { figure: quota, value: candidate.share },
             Fact { figure: Figure::QuotaCores, value: f64::from(load.present.quota_permille) / 1000.0 },
         ],
-        Some(Detail::Machine) => [
+        Some(BottleneckDetail::Machine) => [
             Fact { figure: machine, value: busy },
             Fact { figure: Figure::Cores, value: f64::from(load.present.cores) },
         ],
@@ -154,14 +158,14 @@ fn cpu(load: &Load, candidate: Candidate, [computing, machine, quota]: [Figure; 
         ],
     };
     let mut facts = first.to_vec();
-    if candidate.detail != Some(Detail::Machine) {
+    if candidate.detail != Some(BottleneckDetail::Machine) {
         facts.push(Fact { figure: machine, value: busy });
     }
     facts
 }
 
-fn path(case: &Case, candidate: Candidate) -> Vec<Fact> {
-    let (sockets, seen) = (&case.source.sockets, Seen::new(case));
+fn path(case: &JobMeasurements, candidate: BottleneckShare) -> Vec<Fact> {
+    let (sockets, seen) = (&case.source.sockets, PathConditions::new(case));
     let of_busy = |time_us: u64| part(time_us as f64, sockets.busy_us as f64);
     let fact = |figure, value| Fact { figure, value };
     let wait = fact(Figure::SendWait, candidate.share);
@@ -172,20 +176,20 @@ fn path(case: &Case, candidate: Candidate) -> Vec<Fact> {
     let line = line.map(|share| fact(Figure::LineShare, share));
     let window = fact(Figure::Window, sockets.window_bytes as f64 / sockets.looks.max(1) as f64);
     match (candidate.limit, candidate.detail) {
-        (Limit::ReceiverWindow, _) => {
+        (Bottleneck::ReceiverWindow, _) => {
             vec![wait, fact(Figure::ReceiverLimited, of_busy(sockets.receiver_limited_us)), round_trip, rate]
         }
-        (Limit::SenderBuffer, _) => {
+        (Bottleneck::SenderBuffer, _) => {
             vec![wait, fact(Figure::BufferLimited, of_busy(sockets.buffer_limited_us)), round_trip, rate]
         }
-        (Limit::Link, Some(Detail::Interface)) => line.into_iter().chain([rate, wait]).collect(),
-        (Limit::Link, _) => vec![wait, rate, round_trip, fact(Figure::RoundTripMin, seen.shortest_us), loss],
-        (Limit::Congestion, Some(Detail::Loss)) => vec![loss, rate, round_trip, wait, window],
-        (Limit::RateLimit, _) => {
+        (Bottleneck::Link, Some(BottleneckDetail::Interface)) => line.into_iter().chain([rate, wait]).collect(),
+        (Bottleneck::Link, _) => vec![wait, rate, round_trip, fact(Figure::RoundTripMin, seen.shortest_us), loss],
+        (Bottleneck::Congestion, Some(BottleneckDetail::Loss)) => vec![loss, rate, round_trip, wait, window],
+        (Bottleneck::RateLimit, _) => {
             let variation = seen.variation.map(|variation| fact(Figure::RateVariation, variation));
             [loss, rate].into_iter().chain(variation).chain([round_trip]).collect()
         }
-        (Limit::Interrupts, _) => {
+        (Bottleneck::Interrupts, _) => {
             let top = [&case.source, &case.target]
                 .map(|load| part(load.processors.top_interrupts_us as f64, load.processors.top_all_us as f64));
             vec![fact(Figure::InterruptsTop, top[0].max(top[1])), rate]
@@ -195,7 +199,7 @@ fn path(case: &Case, candidate: Candidate) -> Vec<Fact> {
 }
 
 /// Where the system knows the disk.
-fn disk_facts(load: &Load, index: usize) -> Vec<Fact> {
+fn disk_facts(load: &ResourceMetrics, index: usize) -> Vec<Fact> {
     let disk = &load.disks[index];
     let of_time = |time_us: u64| time_us as f64 / load.elapsed_us.max(1) as f64;
     if disk.busy_us == 0 {

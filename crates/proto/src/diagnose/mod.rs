@@ -14,10 +14,10 @@ mod shares;
 pub mod watch;
 
 use self::facts::facts;
-use self::shares::Shares;
-use crate::wire::load::Load;
+use self::shares::TimeShares;
+use crate::wire::resource_metrics::ResourceMetrics;
 
-pub use self::facts::{Fact, Figure, Unit};
+pub use self::facts::{Fact, FactUnit, Figure};
 
 /// Below this much time, in microseconds, nothing is said: starting and ending are most of it.
 pub const ELAPSED_MIN_US: u64 = 1_000_000;
@@ -30,7 +30,7 @@ const NEXT_MIN: f64 = 0.02;
 
 /// What can limit a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Limit {
+pub enum Bottleneck {
     /// Reading.
     SourceDisk,
     /// Computing at the source.
@@ -61,7 +61,7 @@ pub enum Limit {
     None,
 }
 
-impl Limit {
+impl Bottleneck {
     /// All of them.
     pub const ALL: [Self; 14] = [
         Self::SourceDisk,
@@ -110,7 +110,7 @@ impl Limit {
 
 /// What kind of a limit it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Detail {
+pub enum BottleneckDetail {
     /// Each stream has one thread, and these are busy while processors are idle.
     Thread,
     /// All processors are busy.
@@ -139,7 +139,7 @@ pub enum Detail {
     Even,
 }
 
-impl Detail {
+impl BottleneckDetail {
     /// What programs know it by.
     pub fn id(self) -> &'static str {
         match self {
@@ -162,11 +162,11 @@ impl Detail {
 
 /// What happened over some time.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Case {
+pub struct JobMeasurements {
     /// At the source.
-    pub source: Load,
+    pub source: ResourceMetrics,
     /// At the target; where one worker is both ends, the same.
-    pub target: Load,
+    pub target: ResourceMetrics,
     /// Whether one worker is both ends.
     pub is_one_worker: bool,
     /// Whether both ends are on one machine, and share its processors.
@@ -181,7 +181,7 @@ pub struct Case {
     pub rate_limit_bytes_per_s: Option<u64>,
 }
 
-impl Case {
+impl JobMeasurements {
     /// Seconds, as the end saw them that saw more.
     pub fn seconds(&self) -> f64 {
         self.source.elapsed_us.max(self.target.elapsed_us) as f64 / 1e6
@@ -195,11 +195,11 @@ impl Case {
 
 /// A part and its share.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Candidate {
+pub struct BottleneckShare {
     /// Which part.
-    pub limit: Limit,
+    pub limit: Bottleneck,
     /// Of what kind.
-    pub detail: Option<Detail>,
+    pub detail: Option<BottleneckDetail>,
     /// Of the time that streams had, 0 to 1.
     pub share: f64,
 }
@@ -208,9 +208,9 @@ pub struct Candidate {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// Which part.
-    pub limit: Limit,
+    pub limit: Bottleneck,
     /// Of what kind.
-    pub detail: Option<Detail>,
+    pub detail: Option<BottleneckDetail>,
     /// Its share, 0 to 1; where the limit is none, that of the part that had most.
     pub share: f64,
     /// Both ends are on one machine, whose processors they share.
@@ -218,16 +218,16 @@ pub struct Verdict {
     /// What it rests on, the most telling first.
     pub facts: Vec<Fact>,
     /// What would limit next.
-    pub next: Option<Candidate>,
+    pub next: Option<BottleneckShare>,
 }
 
 /// Says what limited it.
-pub fn diagnose(case: &Case) -> Verdict {
+pub fn diagnose(case: &JobMeasurements) -> Verdict {
     let is_short = case.source.elapsed_us.max(case.target.elapsed_us) < ELAPSED_MIN_US;
-    let mut candidates = Shares::of(case).candidates();
+    let mut candidates = TimeShares::of(case).candidates();
     candidates.sort_by(|a, b| b.share.total_cmp(&a.share));
     let mut candidates = candidates.into_iter();
-    let nothing = Candidate { limit: Limit::None, detail: None, share: 0.0 };
+    let nothing = BottleneckShare { limit: Bottleneck::None, detail: None, share: 0.0 };
     let first = candidates.next().unwrap_or(nothing);
     let is_clear = first.share >= first.limit.share_min() && !is_short;
     let next = match is_clear {
@@ -235,9 +235,9 @@ pub fn diagnose(case: &Case) -> Verdict {
         false => Some(first),
     };
     let (limit, detail) = match (is_short, is_clear) {
-        (true, _) => (Limit::None, Some(Detail::Short)),
+        (true, _) => (Bottleneck::None, Some(BottleneckDetail::Short)),
         (false, true) => (first.limit, first.detail),
-        (false, false) => (Limit::None, Some(Detail::Even)),
+        (false, false) => (Bottleneck::None, Some(BottleneckDetail::Even)),
     };
     Verdict {
         limit,
@@ -252,3 +252,8 @@ pub fn diagnose(case: &Case) -> Verdict {
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;
+
+/// 0 of nothing.
+fn part(part: f64, all: f64) -> f64 {
+    if all > 0.0 { (part / all).clamp(0.0, 1.0) } else { 0.0 }
+}

@@ -4,9 +4,9 @@
 //! losses, something drops what it could have carried: always at the same rate (a policer), or by chance. With neither, the congestion window
 //! has not grown to the distance, or whoever chose it found what the path gives.
 
-use super::shares::part;
-use super::{Case, Detail, Limit};
-use crate::wire::load::{Load, Sockets};
+use super::{Bottleneck, BottleneckDetail, JobMeasurements};
+use crate::diagnose::part;
+use crate::wire::resource_metrics::{ResourceMetrics, Sockets};
 
 /// A window is what limits from this share of it on.
 const WINDOW_FULL: f64 = 0.6;
@@ -53,22 +53,22 @@ const ON_ONE_MIN: f64 = 0.8;
 
 /// What the time is made of in which sockets held up streams.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Path {
+pub struct NetworkShares {
     /// The share of the receiver's window.
     pub receiver: f64,
     /// The share of the sender's buffer.
     pub buffer: f64,
     /// What the rest is: `None` where nothing is known, as without TCP.
-    pub rest: Option<(Limit, Option<Detail>)>,
+    pub rest: Option<(Bottleneck, Option<BottleneckDetail>)>,
 }
 
 /// What holds the sockets up.
-pub fn path(case: &Case) -> Path {
+pub fn path(case: &JobMeasurements) -> NetworkShares {
     let sockets = &case.source.sockets;
     if sockets.busy_us == 0 || case.is_within_host {
-        return Path::default();
+        return NetworkShares::default();
     }
-    let seen = Seen::new(case);
+    let seen = PathConditions::new(case);
     let of_busy = |time_us: u64, room: u64| match seen.is_filled_by(case, room) {
         true => part(time_us as f64, sockets.busy_us as f64),
         false => 0.0,
@@ -77,49 +77,51 @@ pub fn path(case: &Case) -> Path {
     let buffer = of_busy(sockets.buffer_limited_us, sockets.buffer_bytes).min(1.0 - receiver);
     let hidden = hidden_window(sockets).filter(|_| !seen.has_queue());
     match hidden {
-        Some(Limit::ReceiverWindow) if seen.is_filled_by(case, sockets.receiver_bytes) => {
-            Path { receiver: 1.0 - buffer, buffer, rest: None }
+        Some(Bottleneck::ReceiverWindow) if seen.is_filled_by(case, sockets.receiver_bytes) => {
+            NetworkShares { receiver: 1.0 - buffer, buffer, rest: None }
         }
-        Some(Limit::SenderBuffer) if seen.is_filled_by(case, sockets.buffer_bytes) => {
-            Path { receiver, buffer: 1.0 - receiver, rest: None }
+        Some(Bottleneck::SenderBuffer) if seen.is_filled_by(case, sockets.buffer_bytes) => {
+            NetworkShares { receiver, buffer: 1.0 - receiver, rest: None }
         }
-        _ => Path { receiver, buffer, rest: rest(case, seen) },
+        _ => NetworkShares { receiver, buffer, rest: rest(case, seen) },
     }
 }
 
 /// A congestion control that sends at the rate which it sees come through takes a window for the path: it holds back
 /// before the window is full, and the kernel does not call that limited by it. What is under way tells.
-fn hidden_window(sockets: &Sockets) -> Option<Limit> {
+fn hidden_window(sockets: &Sockets) -> Option<Bottleneck> {
     let fills = |room: u64, most: f64| room > 0 && sockets.under_way_bytes as f64 >= most * room as f64;
     match () {
         () if fills(sockets.window_bytes, WINDOW_FULL) => None,
-        () if fills(sockets.receiver_bytes, WINDOW_FULL) => Some(Limit::ReceiverWindow),
-        () if fills(sockets.buffer_bytes, BUFFER_FULL) => Some(Limit::SenderBuffer),
+        () if fills(sockets.receiver_bytes, WINDOW_FULL) => Some(Bottleneck::ReceiverWindow),
+        () if fills(sockets.buffer_bytes, BUFFER_FULL) => Some(Bottleneck::SenderBuffer),
         () => None,
     }
 }
 
-fn rest(case: &Case, seen: Seen) -> Option<(Limit, Option<Detail>)> {
+fn rest(case: &JobMeasurements, seen: PathConditions) -> Option<(Bottleneck, Option<BottleneckDetail>)> {
     let is_steady = seen.is_steady();
     let minds_losses = !case.source.present.bears_loss;
     let is_many = seen.loss >= POLICED || !seen.are_by_chance(case);
     let is_policed = seen.loss >= POLICED_MIN && (is_steady || minds_losses && is_many);
     Some(match () {
-        () if [&case.source, &case.target].into_iter().any(is_at_line_rate) => (Limit::Link, Some(Detail::Interface)),
-        () if seen.has_queue() => (Limit::Link, Some(Detail::Queue)),
-        () if is_policed => (Limit::RateLimit, Some(Detail::Policer)),
+        () if [&case.source, &case.target].into_iter().any(is_at_line_rate) => {
+            (Bottleneck::Link, Some(BottleneckDetail::Interface))
+        }
+        () if seen.has_queue() => (Bottleneck::Link, Some(BottleneckDetail::Queue)),
+        () if is_policed => (Bottleneck::RateLimit, Some(BottleneckDetail::Policer)),
         // Both ends wait for each other, and for a processor.
         () if seen.is_busy && seen.shortest_us < SHORT_US => return None,
-        () if seen.loss >= LOSS_MIN => (Limit::Congestion, Some(Detail::Loss)),
+        () if seen.loss >= LOSS_MIN => (Bottleneck::Congestion, Some(BottleneckDetail::Loss)),
         // One that goes by the rate that it sees come through sends no more than that, and no queue forms.
-        () if !minds_losses && is_steady => (Limit::Link, None),
-        () => (Limit::Congestion, Some(Detail::RoundTrip)),
+        () if !minds_losses && is_steady => (Bottleneck::Link, None),
+        () => (Bottleneck::Congestion, Some(BottleneckDetail::RoundTrip)),
     })
 }
 
 /// What was seen of a path.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen {
+pub struct PathConditions {
     /// Mean round-trip time, in microseconds.
     pub round_trip_us: f64,
     /// The shortest one.
@@ -133,11 +135,11 @@ pub struct Seen {
     streams: f64,
 }
 
-impl Seen {
+impl PathConditions {
     /// From what sockets counted.
-    pub fn new(case: &Case) -> Self {
+    pub fn new(case: &JobMeasurements) -> Self {
         let sockets = &case.source.sockets;
-        let busy = |load: &Load| part(load.processors.busy_us as f64, load.processors.all_us as f64);
+        let busy = |load: &ResourceMetrics| part(load.processors.busy_us as f64, load.processors.all_us as f64);
         let looks = sockets.looks.max(1) as f64;
         let (spans, mean) = (sockets.spans.max(1) as f64, sockets.rate_kib as f64 / sockets.spans.max(1) as f64);
         let variance = (sockets.rate_kib_squared as f64 / spans - mean * mean).max(0.0);
@@ -166,20 +168,20 @@ impl Seen {
     }
 
     /// Whether so much goes that windows of this size (added up over all looks) could be the reason that it is not more.
-    fn is_filled_by(&self, case: &Case, room: u64) -> bool {
+    fn is_filled_by(&self, case: &JobMeasurements, room: u64) -> bool {
         let bytes = room as f64 / case.source.sockets.looks.max(1) as f64;
         case.rate() * self.shortest_us / 1e6 >= WINDOWS_MIN * bytes * self.streams
     }
 
     /// Whether so much goes that losses by chance could be the reason that it is not more.
-    fn are_by_chance(&self, case: &Case) -> bool {
+    fn are_by_chance(&self, case: &JobMeasurements) -> bool {
         let in_a_round_trip = 1.22 * SEGMENT_BYTES / self.loss.max(1e-9).sqrt();
         case.rate() * self.shortest_us / 1e6 >= BY_CHANCE_MIN * in_a_round_trip * self.streams
     }
 }
 
 /// Of the interface's speed, how much goes through it; `None` where that is not known.
-pub fn line_share(load: &Load) -> Option<f64> {
+pub fn line_share(load: &ResourceMetrics) -> Option<f64> {
     let bits_per_s = f64::from(load.present.mbit_per_s) * 1e6;
     let bytes = load.traffic.sent_bytes.max(load.traffic.received_bytes) as f64;
     let seconds = load.elapsed_us as f64 / 1e6;
@@ -187,12 +189,12 @@ pub fn line_share(load: &Load) -> Option<f64> {
 }
 
 /// More than the system says can go through is a sign of one that does not know.
-fn is_at_line_rate(load: &Load) -> bool {
+fn is_at_line_rate(load: &ResourceMetrics) -> bool {
     line_share(load).is_some_and(|share| LINE_RATE.contains(&share))
 }
 
 /// How busy the processor is that has its hands full of packets; nothing where none has.
-pub fn full_of_interrupts(load: &Load) -> f64 {
+pub fn full_of_interrupts(load: &ResourceMetrics) -> f64 {
     let it = &load.processors;
     let of_top = |time_us: u64| part(time_us as f64, it.top_all_us as f64);
     let is_full = of_top(it.top_interrupts_us) >= INTERRUPTS_MIN && of_top(it.top_busy_us) >= FULL;

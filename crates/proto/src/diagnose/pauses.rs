@@ -2,16 +2,16 @@
 //! slow. Both ends tell their load a few times a second; a pause is taken to last from the report before it to the first
 //! one of each end after it, so that what is left was not paused at all.
 
-use super::Case;
-use crate::wire::load::Load;
+use super::JobMeasurements;
+use crate::wire::resource_metrics::ResourceMetrics;
 
 /// The pauses of a job.
 #[derive(Debug, Default)]
 pub struct Pauses {
     /// What happened in those that are over.
-    over: Span,
+    over: PauseSpan,
     /// How it was when the present one began; it is there until both ends have told of a time after it.
-    open: Option<Span>,
+    open: Option<PauseSpan>,
     /// Whether the job is paused now.
     is_paused: bool,
     /// The ends that have told their load since it goes on.
@@ -19,15 +19,15 @@ pub struct Pauses {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Span {
-    loads: [Load; 2],
+struct PauseSpan {
+    loads: [ResourceMetrics; 2],
     bytes: u64,
     files: u64,
 }
 
-impl Span {
+impl PauseSpan {
     /// From the job's begin on.
-    fn of(case: &Case) -> Self {
+    fn of(case: &JobMeasurements) -> Self {
         Self { loads: [case.source, case.target], bytes: case.bytes, files: case.files }
     }
 
@@ -49,21 +49,21 @@ impl Span {
 
 impl Pauses {
     /// The job is paused, or goes on. `case` is how it is since its begin.
-    pub fn set(&mut self, is_paused: bool, case: &Case) {
+    pub fn set(&mut self, is_paused: bool, case: &JobMeasurements) {
         if is_paused {
-            self.open.get_or_insert_with(|| Span::of(case));
+            self.open.get_or_insert_with(|| PauseSpan::of(case));
         }
         (self.is_paused, self.told) = (is_paused, [false; 2]);
     }
 
     /// These ends have told their load; `case` is how it is since the job's begin.
-    pub fn told(&mut self, ends: impl IntoIterator<Item = usize>, case: &Case) {
+    pub fn told(&mut self, ends: impl IntoIterator<Item = usize>, case: &JobMeasurements) {
         ends.into_iter().filter_map(|end| self.told.get_mut(end).map(|told| *told = true)).for_each(drop);
         if !self.is_paused
             && self.told == [true; 2]
             && let Some(open) = self.open.take()
         {
-            self.over.add(&Span::of(case).since(&open));
+            self.over.add(&PauseSpan::of(case).since(&open));
         }
     }
 
@@ -73,38 +73,45 @@ impl Pauses {
     }
 
     /// What happened since the job's begin, without its pauses.
-    pub fn without(&self, case: &Case) -> Case {
+    pub fn without(&self, case: &JobMeasurements) -> JobMeasurements {
         let mut out = self.over;
         if let Some(open) = &self.open {
-            out.add(&Span::of(case).since(open));
+            out.add(&PauseSpan::of(case).since(open));
         }
-        let Span { loads: [source, target], bytes, files } = Span::of(case).since(&out);
-        Case { source, target, bytes, files, ..*case }
+        let PauseSpan { loads: [source, target], bytes, files } = PauseSpan::of(case).since(&out);
+        JobMeasurements { source, target, bytes, files, ..*case }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnose::{Limit, diagnose};
-    use crate::wire::load::Stage;
+    use crate::diagnose::{Bottleneck, diagnose};
+    use crate::wire::resource_metrics::Stage;
 
     /// So many seconds into a job with one stream, of which it read and was paused for so long.
-    fn case(read: u64, paused: u64) -> Case {
-        let mut load = Load { elapsed_us: (read + paused) * 1_000_000, ..Load::default() };
+    fn case(read: u64, paused: u64) -> JobMeasurements {
+        let mut load = ResourceMetrics { elapsed_us: (read + paused) * 1_000_000, ..ResourceMetrics::default() };
         load.stages[Stage::Read as usize].wall_us = read * 1_000_000;
         load.stages[Stage::Pace as usize].wall_us = paused * 1_000_000;
-        Case { source: load, target: load, is_one_worker: true, bytes: read << 20, files: read, ..Case::default() }
+        JobMeasurements {
+            source: load,
+            target: load,
+            is_one_worker: true,
+            bytes: read << 20,
+            files: read,
+            ..JobMeasurements::default()
+        }
     }
 
     #[test]
     fn a_pause_however_long_does_not_change_the_verdict() {
         let mut pauses = Pauses::default();
-        assert_eq!(diagnose(&case(4, 60)).limit, Limit::RateLimit, "a verdict on the pause");
+        assert_eq!(diagnose(&case(4, 60)).limit, Bottleneck::RateLimit, "a verdict on the pause");
         pauses.set(true, &case(4, 0));
         pauses.told([0, 1], &case(4, 30));
         assert!(pauses.is_open());
-        assert_eq!(diagnose(&pauses.without(&case(4, 30))).limit, Limit::SourceDisk);
+        assert_eq!(diagnose(&pauses.without(&case(4, 30))).limit, Bottleneck::SourceDisk);
         pauses.set(false, &case(4, 60));
         pauses.told([0], &case(5, 60));
         assert!(pauses.is_open(), "the target may not have told of a time after it");
@@ -112,7 +119,7 @@ mod tests {
         assert!(!pauses.is_open());
         let judged = pauses.without(&case(9, 60));
         assert_eq!((judged.source.elapsed_us, judged.bytes, judged.files), (8_000_000, 8 << 20, 8));
-        assert_eq!(diagnose(&judged).limit, Limit::SourceDisk);
+        assert_eq!(diagnose(&judged).limit, Bottleneck::SourceDisk);
     }
 
     #[test]

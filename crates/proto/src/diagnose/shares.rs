@@ -4,9 +4,10 @@
 //! what it computes the processor's: whoever copies from memory to memory has no slow disk, however long reading takes. How much of a
 //! stage is computing is known from samples; waiting for a processor that others have is part of it.
 
-use super::network::{Path, full_of_interrupts, path};
-use super::{Candidate, Case, Detail, Limit};
-use crate::wire::load::{Load, Processors, Stage};
+use super::network::{NetworkShares, full_of_interrupts, path};
+use super::{Bottleneck, BottleneckDetail, BottleneckShare, JobMeasurements};
+use crate::diagnose::part;
+use crate::wire::resource_metrics::{Processors, ResourceMetrics, Stage};
 
 /// Files of less than this on average are small: they travel packed.
 const SMALL_FILE_BYTES: f64 = 128.0 * 1024.0;
@@ -21,7 +22,7 @@ const QUOTA_SPENT_MIN: f64 = 0.3;
 
 /// Each part's share, 0 to 1.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Shares {
+pub struct TimeShares {
     pub read: f64,
     pub source_cpu: f64,
     pub source_files: f64,
@@ -32,18 +33,18 @@ pub struct Shares {
     pub target_cpu: f64,
     pub target_files: f64,
     pub target_pipe: f64,
-    source_detail: Option<Detail>,
-    target_detail: Option<Detail>,
+    source_detail: Option<BottleneckDetail>,
+    target_detail: Option<BottleneckDetail>,
     /// Handling packets, by one processor for all.
     pub interrupts: f64,
-    path: Path,
+    path: NetworkShares,
 }
 
-impl Shares {
-    pub fn of(case: &Case) -> Self {
-        let (source, target) = (End::new(&case.source), End::new(&case.target));
+impl TimeShares {
+    pub fn of(case: &JobMeasurements) -> Self {
+        let (source, target) = (StreamTimes::new(&case.source), StreamTimes::new(&case.target));
         let elapsed = (case.seconds() * 1e6).max(1.0);
-        let beside = |end: &End<'_>, stage| part(end.wall(stage), elapsed);
+        let beside = |end: &StreamTimes<'_>, stage| part(end.wall(stage), elapsed);
         let pipes = part(source.waiting(Stage::ReadPipe), elapsed).max(part(target.waiting(Stage::WritePipe), elapsed));
         let helpers =
             [beside(&source, Stage::Walk), beside(&target, Stage::Examine), beside(&target, Stage::Sync), pipes];
@@ -61,7 +62,7 @@ impl Shares {
             (target.all - out.min(target.waiting(Stage::Receive))).max(1.0)
         };
         let idle = part(idle_for_something, of_source);
-        let beside = |end: &End<'_>, stage| beside(end, stage).min(idle);
+        let beside = |end: &StreamTimes<'_>, stage| beside(end, stage).min(idle);
         let is_small = case.files >= SMALL_FILES_MIN && (case.bytes as f64) < SMALL_FILE_BYTES * case.files as f64;
         let sync = beside(&target, Stage::Sync) + part(target.wall(Stage::Room), of_target);
         let create = part(target.wall(Stage::Create), of_target) + beside(&target, Stage::Examine);
@@ -117,8 +118,8 @@ impl Shares {
 
     /// Says what kind of lack of processors it is, and sees those that threads do not feel by themselves: of a quota that
     /// is used up, and of a machine that both ends share.
-    fn look_at_processors(&mut self, case: &Case, elapsed: f64) {
-        let own = |case: &Case| (case.source.processors.own_us, case.target.processors.own_us);
+    fn look_at_processors(&mut self, case: &JobMeasurements, elapsed: f64) {
+        let own = |case: &JobMeasurements| (case.source.processors.own_us, case.target.processors.own_us);
         let (source_own, target_own) = own(case);
         let all_own = if case.is_one_worker { source_own } else { source_own.saturating_add(target_own) };
         for (load, share, detail) in [
@@ -129,9 +130,9 @@ impl Shares {
             let busy = part(load.processors.busy_us as f64, load.processors.all_us as f64);
             let spent = quota_spent(load, elapsed);
             *detail = Some(match () {
-                () if spent > 0.0 => Detail::Quota,
-                () if busy >= MACHINE_BUSY => Detail::Machine,
-                () => Detail::Thread,
+                () if spent > 0.0 => BottleneckDetail::Quota,
+                () if busy >= MACHINE_BUSY => BottleneckDetail::Machine,
+                () => BottleneckDetail::Thread,
             });
             *share = share.max(spent);
             if case.is_one_worker {
@@ -152,23 +153,23 @@ impl Shares {
     }
 
     /// All that could be the limit.
-    pub fn candidates(&self) -> Vec<Candidate> {
-        let candidate = |limit, detail, share: f64| Candidate { limit, detail, share: share.clamp(0.0, 1.0) };
+    pub fn candidates(&self) -> Vec<BottleneckShare> {
+        let candidate = |limit, detail, share: f64| BottleneckShare { limit, detail, share: share.clamp(0.0, 1.0) };
         let mut all = vec![
-            candidate(Limit::SourceDisk, None, self.read),
-            candidate(Limit::SourceCpu, self.source_detail, self.source_cpu),
-            candidate(Limit::RateLimit, Some(Detail::Own), self.pace),
-            candidate(Limit::SourceProgram, None, self.source_pipe),
-            candidate(Limit::TargetDisk, None, self.write),
-            candidate(Limit::TargetCpu, self.target_detail, self.target_cpu),
-            candidate(Limit::TargetProgram, None, self.target_pipe),
-            candidate(Limit::Interrupts, None, self.interrupts),
-            candidate(Limit::SmallFiles, Some(Detail::Source), self.source_files),
-            candidate(Limit::SmallFiles, Some(Detail::Target), self.target_files),
+            candidate(Bottleneck::SourceDisk, None, self.read),
+            candidate(Bottleneck::SourceCpu, self.source_detail, self.source_cpu),
+            candidate(Bottleneck::RateLimit, Some(BottleneckDetail::Own), self.pace),
+            candidate(Bottleneck::SourceProgram, None, self.source_pipe),
+            candidate(Bottleneck::TargetDisk, None, self.write),
+            candidate(Bottleneck::TargetCpu, self.target_detail, self.target_cpu),
+            candidate(Bottleneck::TargetProgram, None, self.target_pipe),
+            candidate(Bottleneck::Interrupts, None, self.interrupts),
+            candidate(Bottleneck::SmallFiles, Some(BottleneckDetail::Source), self.source_files),
+            candidate(Bottleneck::SmallFiles, Some(BottleneckDetail::Target), self.target_files),
         ];
-        let Path { receiver, buffer, rest } = self.path;
-        all.push(candidate(Limit::ReceiverWindow, None, self.network * receiver));
-        all.push(candidate(Limit::SenderBuffer, None, self.network * buffer));
+        let NetworkShares { receiver, buffer, rest } = self.path;
+        all.push(candidate(Bottleneck::ReceiverWindow, None, self.network * receiver));
+        all.push(candidate(Bottleneck::SenderBuffer, None, self.network * buffer));
         if let Some((limit, detail)) = rest {
             all.push(candidate(limit, detail, self.network * (1.0 - receiver - buffer)));
         }
@@ -177,14 +178,14 @@ impl Shares {
 }
 
 /// The streams of an end.
-struct End<'l> {
-    load: &'l Load,
+struct StreamTimes<'l> {
+    load: &'l ResourceMetrics,
     /// Time of all its streams, in microseconds.
     all: f64,
 }
 
-impl<'l> End<'l> {
-    fn new(load: &'l Load) -> Self {
+impl<'l> StreamTimes<'l> {
+    fn new(load: &'l ResourceMetrics) -> Self {
         let all = Stage::ALL.iter().filter(|stage| stage.is_of_stream()).map(|stage| load.spent(*stage).wall_us as f64);
         Self { load, all: all.sum() }
     }
@@ -205,14 +206,9 @@ impl<'l> End<'l> {
 
 /// Of the periods of a quota, how many were used up by this worker; 0 where that is no more than a burst, or others did
 /// it.
-fn quota_spent(load: &Load, elapsed: f64) -> f64 {
+fn quota_spent(load: &ResourceMetrics, elapsed: f64) -> f64 {
     let Processors { quota_periods, quota_spent, own_us, .. } = load.processors;
     let spent = part(quota_spent as f64, quota_periods as f64);
     let allowed = elapsed * f64::from(load.present.quota_permille) / 1000.0;
     if spent >= QUOTA_SPENT_MIN && own_us as f64 >= OWN_MIN * allowed { spent } else { 0.0 }
-}
-
-/// 0 of nothing.
-pub fn part(part: f64, all: f64) -> f64 {
-    if all > 0.0 { (part / all).clamp(0.0, 1.0) } else { 0.0 }
 }

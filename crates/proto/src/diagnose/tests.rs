@@ -1,12 +1,13 @@
-use super::advice::{Advice, Terms, advise, whole};
+use super::advice::{Advice, AdviceTerms, advise, whole};
 use super::*;
-use crate::compression::{Method, Policy};
-use crate::wire::load::{Disk, Spent, Stage};
-use crate::wire::report::{PathFigures, Windows, WorkerMessage};
+use crate::compression::{CompressionMethod, CompressionPolicy};
+use crate::wire::counters::PathFigures;
+use crate::wire::report::{WindowLimits, WorkerMessage};
+use crate::wire::resource_metrics::{Disk, Spent, Stage};
 
 /// Ten seconds of an end with four streams: shares of the streams' time in stages, each with how much of it was CPU.
-fn load(stages: &[(Stage, f64, f64)]) -> Load {
-    let mut load = Load { elapsed_us: 10_000_000, ..Load::default() };
+fn load(stages: &[(Stage, f64, f64)]) -> ResourceMetrics {
+    let mut load = ResourceMetrics { elapsed_us: 10_000_000, ..ResourceMetrics::default() };
     for &(stage, share, cpu) in stages {
         let all = if stage.is_of_stream() { 40e6 } else { 10e6 };
         let wall_us = whole(all * share);
@@ -21,12 +22,18 @@ fn load(stages: &[(Stage, f64, f64)]) -> Load {
     load
 }
 
-fn case(source: &[(Stage, f64, f64)], target: &[(Stage, f64, f64)]) -> Case {
-    Case { source: load(source), target: load(target), bytes: 400 << 20, files: 1, ..Case::default() }
+fn case(source: &[(Stage, f64, f64)], target: &[(Stage, f64, f64)]) -> JobMeasurements {
+    JobMeasurements {
+        source: load(source),
+        target: load(target),
+        bytes: 400 << 20,
+        files: 1,
+        ..JobMeasurements::default()
+    }
 }
 
 /// The source sends all the time, the target waits all the time: it is the network.
-fn on_the_way() -> Case {
+fn on_the_way() -> JobMeasurements {
     use Stage::{Check, Prepare, Receive, Send, Write};
     let mut case = case(
         &[(Prepare, 0.03, 1.0), (Send, 0.97, 0.02)],
@@ -49,13 +56,13 @@ fn on_the_way() -> Case {
     case
 }
 
-fn with(change: impl FnOnce(&mut Case)) -> Case {
+fn with(change: impl FnOnce(&mut JobMeasurements)) -> JobMeasurements {
     let mut case = on_the_way();
     change(&mut case);
     case
 }
 
-fn named(case: &Case) -> (Limit, Option<Detail>) {
+fn named(case: &JobMeasurements) -> (Bottleneck, Option<BottleneckDetail>) {
     let verdict = diagnose(case);
     assert!((0.0..=1.0).contains(&verdict.share), "{verdict:?}");
     assert!(verdict.next.is_none_or(|next| next.share <= verdict.share), "{verdict:?}");
@@ -67,59 +74,59 @@ fn the_stage_that_is_at_work_while_others_wait_is_named() {
     use Stage::*;
     let starved: &[_] = &[(Receive, 0.94, 0.01), (Check, 0.03, 1.0), (Write, 0.03, 0.9)];
     let blocked: &[_] = &[(Prepare, 0.04, 1.0), (Read, 0.01, 0.9), (Send, 0.95, 0.02)];
-    let table: &[(&str, Case, Limit, Option<Detail>)] = &[
+    let table: &[(&str, JobMeasurements, Bottleneck, Option<BottleneckDetail>)] = &[
         (
             "reading waits",
             case(&[(Read, 0.9, 0.05), (Prepare, 0.08, 1.0), (Send, 0.02, 0.9)], starved),
-            Limit::SourceDisk,
+            Bottleneck::SourceDisk,
             None,
         ),
         (
             "half as clear",
             case(&[(Read, 0.6, 0.05), (Prepare, 0.3, 1.0), (Send, 0.1, 0.9)], starved),
-            Limit::SourceDisk,
+            Bottleneck::SourceDisk,
             None,
         ),
         (
             "reading from memory computes",
             case(&[(Read, 0.6, 1.0), (Prepare, 0.35, 1.0), (Send, 0.05, 1.0)], starved),
-            Limit::SourceCpu,
-            Some(Detail::Thread),
+            Bottleneck::SourceCpu,
+            Some(BottleneckDetail::Thread),
         ),
         (
             "compressing",
             case(&[(Prepare, 0.97, 1.0), (Send, 0.03, 0.9)], starved),
-            Limit::SourceCpu,
-            Some(Detail::Thread),
+            Bottleneck::SourceCpu,
+            Some(BottleneckDetail::Thread),
         ),
         (
             "sending through loopback computes",
             case(&[(Prepare, 0.3, 1.0), (Send, 0.7, 0.95)], starved),
-            Limit::SourceCpu,
-            Some(Detail::Thread),
+            Bottleneck::SourceCpu,
+            Some(BottleneckDetail::Thread),
         ),
         (
             "the limit that was set",
             case(&[(Pace, 0.9, 0.0), (Send, 0.1, 0.5)], starved),
-            Limit::RateLimit,
-            Some(Detail::Own),
+            Bottleneck::RateLimit,
+            Some(BottleneckDetail::Own),
         ),
         (
             "writing waits",
             case(blocked, &[(Write, 0.95, 0.1), (Check, 0.03, 1.0), (Receive, 0.02, 0.9)]),
-            Limit::TargetDisk,
+            Bottleneck::TargetDisk,
             None,
         ),
         (
             "room is waited for",
             case(blocked, &[(Room, 0.9, 0.0), (Write, 0.05, 0.9), (Receive, 0.05, 0.9)]),
-            Limit::TargetDisk,
+            Bottleneck::TargetDisk,
             None,
         ),
         (
             "the last of it is put on the disk",
             case(&[(Idle, 0.9, 0.0), (Send, 0.1, 0.9)], &[(Receive, 0.95, 0.0), (Write, 0.05, 0.9), (Sync, 0.88, 0.0)]),
-            Limit::TargetDisk,
+            Bottleneck::TargetDisk,
             None,
         ),
         (
@@ -128,64 +135,64 @@ fn the_stage_that_is_at_work_while_others_wait_is_named() {
                 &[(Idle, 0.94, 0.0), (Prepare, 0.02, 1.0), (Send, 0.04, 0.1)],
                 &[(Receive, 0.2, 0.05), (Write, 0.8, 0.05)],
             ),
-            Limit::TargetDisk,
+            Bottleneck::TargetDisk,
             None,
         ),
         (
             "checking",
             case(blocked, &[(Check, 0.9, 1.0), (Write, 0.08, 0.9), (Receive, 0.02, 1.0)]),
-            Limit::TargetCpu,
-            Some(Detail::Thread),
+            Bottleneck::TargetCpu,
+            Some(BottleneckDetail::Thread),
         ),
         (
             "writing to memory computes",
             case(blocked, &[(Write, 0.9, 0.98), (Check, 0.08, 1.0), (Receive, 0.02, 1.0)]),
-            Limit::TargetCpu,
-            Some(Detail::Thread),
+            Bottleneck::TargetCpu,
+            Some(BottleneckDetail::Thread),
         ),
         (
             "opening",
             case(&[(Open, 0.8, 0.3), (Read, 0.1, 0.9), (Send, 0.1, 0.9)], starved),
-            Limit::SmallFiles,
-            Some(Detail::Source),
+            Bottleneck::SmallFiles,
+            Some(BottleneckDetail::Source),
         ),
         (
             "the walk",
             case(&[(Idle, 0.9, 0.0), (Send, 0.1, 0.9), (Walk, 0.95, 0.1)], starved),
-            Limit::SmallFiles,
-            Some(Detail::Source),
+            Bottleneck::SmallFiles,
+            Some(BottleneckDetail::Source),
         ),
         (
             "creating",
             case(blocked, &[(Create, 0.8, 0.4), (Receive, 0.2, 0.1)]),
-            Limit::SmallFiles,
-            Some(Detail::Target),
+            Bottleneck::SmallFiles,
+            Some(BottleneckDetail::Target),
         ),
         (
             "looking",
             case(&[(Idle, 0.9, 0.0), (Send, 0.1, 0.9)], &[(Receive, 1.0, 0.0), (Examine, 0.9, 0.2)]),
-            Limit::SmallFiles,
-            Some(Detail::Target),
+            Bottleneck::SmallFiles,
+            Some(BottleneckDetail::Target),
         ),
         (
             "what gives",
             case(&[(Idle, 0.73, 0.0), (ReadPipe, 0.24, 0.01), (Send, 0.02, 0.9)], starved),
-            Limit::SourceProgram,
+            Bottleneck::SourceProgram,
             None,
         ),
         (
             "what takes",
             case(&[(Idle, 0.9, 0.0), (Send, 0.1, 0.5)], &[(WritePipe, 0.24, 0.01), (Receive, 0.76, 0.0)]),
-            Limit::TargetProgram,
+            Bottleneck::TargetProgram,
             None,
         ),
         (
             "nothing in particular",
             case(&[(Read, 0.3, 0.0), (Prepare, 0.3, 1.0), (Send, 0.4, 0.0)], &[(Receive, 0.6, 0.0), (Write, 0.4, 0.1)]),
-            Limit::None,
-            Some(Detail::Even),
+            Bottleneck::None,
+            Some(BottleneckDetail::Even),
         ),
-        ("nothing at all", Case::default(), Limit::None, Some(Detail::Short)),
+        ("nothing at all", JobMeasurements::default(), Bottleneck::None, Some(BottleneckDetail::Short)),
     ];
     for (what, case, limit, detail) in table {
         assert_eq!(named(case), (*limit, *detail), "{what}: {:#?}", diagnose(case));
@@ -194,21 +201,22 @@ fn the_stage_that_is_at_work_while_others_wait_is_named() {
 
 #[test]
 fn what_holds_sockets_up_is_named() {
-    let lossy = |case: &mut Case| case.source.sockets.retransmitted = 6000;
-    let steady = |case: &mut Case| case.source.sockets.rate_kib_squared = 36 * 40_000 * 40_000 + 36 * 1000 * 1000;
-    let table: &[(&str, Case, Limit, Option<Detail>)] = &[
-        ("a window that has not grown", on_the_way(), Limit::Congestion, Some(Detail::RoundTrip)),
-        ("losses", with(lossy), Limit::Congestion, Some(Detail::Loss)),
+    let lossy = |case: &mut JobMeasurements| case.source.sockets.retransmitted = 6000;
+    let steady =
+        |case: &mut JobMeasurements| case.source.sockets.rate_kib_squared = 36 * 40_000 * 40_000 + 36 * 1000 * 1000;
+    let table: &[(&str, JobMeasurements, Bottleneck, Option<BottleneckDetail>)] = &[
+        ("a window that has not grown", on_the_way(), Bottleneck::Congestion, Some(BottleneckDetail::RoundTrip)),
+        ("losses", with(lossy), Bottleneck::Congestion, Some(BottleneckDetail::Loss)),
         (
             "what is too fast is dropped",
             with(|case| {
                 lossy(case);
                 steady(case);
             }),
-            Limit::RateLimit,
-            Some(Detail::Policer),
+            Bottleneck::RateLimit,
+            Some(BottleneckDetail::Policer),
         ),
-        ("a queue", with(|case| case.source.sockets.rtt_us *= 2), Limit::Link, Some(Detail::Queue)),
+        ("a queue", with(|case| case.source.sockets.rtt_us *= 2), Bottleneck::Link, Some(BottleneckDetail::Queue)),
         (
             "a queue that overflows",
             with(|case| {
@@ -216,8 +224,8 @@ fn what_holds_sockets_up_is_named() {
                 steady(case);
                 case.source.sockets.rtt_us *= 2;
             }),
-            Limit::Link,
-            Some(Detail::Queue),
+            Bottleneck::Link,
+            Some(BottleneckDetail::Queue),
         ),
         (
             "a rate that was found",
@@ -225,7 +233,7 @@ fn what_holds_sockets_up_is_named() {
                 steady(case);
                 case.source.present.bears_loss = true;
             }),
-            Limit::Link,
+            Bottleneck::Link,
             None,
         ),
         (
@@ -234,8 +242,8 @@ fn what_holds_sockets_up_is_named() {
                 case.source.present.mbit_per_s = 1000;
                 case.source.traffic.sent_bytes = 1_180_000_000;
             }),
-            Limit::Link,
-            Some(Detail::Interface),
+            Bottleneck::Link,
+            Some(BottleneckDetail::Interface),
         ),
         (
             "the other one",
@@ -243,8 +251,8 @@ fn what_holds_sockets_up_is_named() {
                 case.target.present.mbit_per_s = 1000;
                 case.target.traffic.received_bytes = 1_180_000_000;
             }),
-            Limit::Link,
-            Some(Detail::Interface),
+            Bottleneck::Link,
+            Some(BottleneckDetail::Interface),
         ),
         (
             "a speed that is not true",
@@ -252,23 +260,23 @@ fn what_holds_sockets_up_is_named() {
                 case.source.present.mbit_per_s = 10;
                 case.source.traffic.sent_bytes = 1_180_000_000;
             }),
-            Limit::Congestion,
-            Some(Detail::RoundTrip),
+            Bottleneck::Congestion,
+            Some(BottleneckDetail::RoundTrip),
         ),
         (
             "the receiver",
             with(|case| case.source.sockets.receiver_limited_us = 30_000_000),
-            Limit::ReceiverWindow,
+            Bottleneck::ReceiverWindow,
             None,
         ),
-        ("the sender", with(|case| case.source.sockets.buffer_limited_us = 30_000_000), Limit::SenderBuffer, None),
+        ("the sender", with(|case| case.source.sockets.buffer_limited_us = 30_000_000), Bottleneck::SenderBuffer, None),
         (
             "the receiver, unsaid",
             with(|case| {
                 case.source.sockets.window_bytes *= 2;
                 case.source.sockets.receiver_bytes = 100 * (300 << 10);
             }),
-            Limit::ReceiverWindow,
+            Bottleneck::ReceiverWindow,
             None,
         ),
         (
@@ -277,7 +285,7 @@ fn what_holds_sockets_up_is_named() {
                 case.source.sockets.window_bytes *= 2;
                 case.source.sockets.buffer_bytes = 100 * (520 << 10);
             }),
-            Limit::SenderBuffer,
+            Bottleneck::SenderBuffer,
             None,
         ),
         (
@@ -286,7 +294,7 @@ fn what_holds_sockets_up_is_named() {
                 let it = &mut case.target.processors;
                 (it.top_all_us, it.top_busy_us, it.top_interrupts_us) = (10_000_000, 9_900_000, 8_000_000);
             }),
-            Limit::Interrupts,
+            Bottleneck::Interrupts,
             None,
         ),
         (
@@ -295,14 +303,14 @@ fn what_holds_sockets_up_is_named() {
                 case.is_within_host = true;
                 case.source.sockets.retransmitted = 6000;
             }),
-            Limit::None,
-            Some(Detail::Even),
+            Bottleneck::None,
+            Some(BottleneckDetail::Even),
         ),
         (
             "nothing is known of a tunnel",
             with(|case| case.source.sockets = Default::default()),
-            Limit::None,
-            Some(Detail::Even),
+            Bottleneck::None,
+            Some(BottleneckDetail::Even),
         ),
         (
             "a target that takes nothing fills windows, too",
@@ -310,7 +318,7 @@ fn what_holds_sockets_up_is_named() {
                 case.source.sockets.receiver_limited_us = 38_000_000;
                 case.target = load(&[(Stage::Write, 0.97, 0.05), (Stage::Receive, 0.03, 0.9)]);
             }),
-            Limit::TargetDisk,
+            Bottleneck::TargetDisk,
             None,
         ),
     ];
@@ -321,7 +329,7 @@ fn what_holds_sockets_up_is_named() {
 
 #[test]
 fn where_processors_are_scarce_waiting_for_them_is_not_waiting_for_a_disk() {
-    let scarce = |case: &mut Case| {
+    let scarce = |case: &mut JobMeasurements| {
         for load in [&mut case.source, &mut case.target] {
             load.processors.busy_us = 79_000_000;
         }
@@ -330,18 +338,18 @@ fn where_processors_are_scarce_waiting_for_them_is_not_waiting_for_a_disk() {
     // What waits for a processor counts as computing.
     let source: &[_] = &[(Read, 0.7, 0.9), (Prepare, 0.2, 1.0), (Send, 0.1, 0.9)];
     let mut shared = case(source, &[(Receive, 0.9, 0.01), (Write, 0.1, 0.2)]);
-    assert_eq!(named(&shared), (Limit::SourceCpu, Some(Detail::Thread)));
+    assert_eq!(named(&shared), (Bottleneck::SourceCpu, Some(BottleneckDetail::Thread)));
     scarce(&mut shared);
-    assert_eq!(named(&shared), (Limit::SourceCpu, Some(Detail::Machine)));
+    assert_eq!(named(&shared), (Bottleneck::SourceCpu, Some(BottleneckDetail::Machine)));
     // Others keep the machine busy, and haul needs little of it.
     let mut others = case(&[(Read, 0.9, 0.01), (Prepare, 0.05, 0.9), (Send, 0.05, 0.5)], &[(Receive, 1.0, 0.01)]);
     scarce(&mut others);
-    assert_eq!(named(&others), (Limit::SourceDisk, None));
+    assert_eq!(named(&others), (Bottleneck::SourceDisk, None));
 }
 
 #[test]
 fn on_a_busy_machine_short_paths_are_not_accused() {
-    let busy = |case: &mut Case| {
+    let busy = |case: &mut JobMeasurements| {
         case.is_one_machine = true;
         for load in [&mut case.source, &mut case.target] {
             load.processors.busy_us = 79_000_000;
@@ -349,34 +357,42 @@ fn on_a_busy_machine_short_paths_are_not_accused() {
         let sockets = &mut case.source.sockets;
         (sockets.rtt_us, sockets.rtt_min_us) = (100 * 4000, 100 * 10);
     };
-    assert_eq!(named(&with(busy)), (Limit::None, Some(Detail::Even)));
+    assert_eq!(named(&with(busy)), (Bottleneck::None, Some(BottleneckDetail::Even)));
     let windows_full = with(|case| {
         busy(case);
         case.source.sockets.receiver_limited_us = 35_000_000;
         case.source.sockets.retransmitted = 300;
     });
-    assert_eq!(named(&windows_full).0, Limit::None, "nobody reads, for want of a processor");
+    assert_eq!(named(&windows_full).0, Bottleneck::None, "nobody reads, for want of a processor");
     let queue = with(|case| {
         busy(case);
         case.source.sockets.rtt_us = 100 * 30_000;
     });
-    assert_eq!(named(&queue), (Limit::Link, Some(Detail::Queue)), "that is more than a wait for a processor");
+    assert_eq!(
+        named(&queue),
+        (Bottleneck::Link, Some(BottleneckDetail::Queue)),
+        "that is more than a wait for a processor"
+    );
     let steady = with(|case| {
         busy(case);
         case.source.sockets.rate_kib_squared = 36 * 40_000 * 40_000;
     });
-    assert_eq!(named(&steady), (Limit::Link, Some(Detail::Queue)), "and what is held steady is held by something");
+    assert_eq!(
+        named(&steady),
+        (Bottleneck::Link, Some(BottleneckDetail::Queue)),
+        "and what is held steady is held by something"
+    );
 }
 
 #[test]
 fn more_losses_than_chance_explains_are_a_policers() {
-    let short = |case: &mut Case| {
+    let short = |case: &mut JobMeasurements| {
         let sockets = &mut case.source.sockets;
         (sockets.rtt_us, sockets.rtt_min_us, sockets.retransmitted) = (100 * 80, 100 * 50, 6000);
     };
-    assert_eq!(named(&with(short)), (Limit::RateLimit, Some(Detail::Policer)));
+    assert_eq!(named(&with(short)), (Bottleneck::RateLimit, Some(BottleneckDetail::Policer)));
     let long = with(|case| case.source.sockets.retransmitted = 6000);
-    assert_eq!(named(&long), (Limit::Congestion, Some(Detail::Loss)));
+    assert_eq!(named(&long), (Bottleneck::Congestion, Some(BottleneckDetail::Loss)));
 }
 
 #[test]
@@ -391,7 +407,7 @@ fn processors_that_both_ends_share_are_named_though_no_thread_is_full() {
     both.target.processors.busy_us = 78_000_000;
     both.source.processors.own_us = 30_000_000;
     both.target.processors.own_us = 40_000_000;
-    assert_eq!(named(&both), (Limit::TargetCpu, Some(Detail::Machine)));
+    assert_eq!(named(&both), (Bottleneck::TargetCpu, Some(BottleneckDetail::Machine)));
     assert!(diagnose(&both).share > 0.9);
     both.source.processors.own_us = 3_000_000;
     both.target.processors.own_us = 4_000_000;
@@ -409,8 +425,8 @@ fn a_quota_that_is_used_up_is_named_and_one_that_others_use_up_is_not() {
         case.source.processors.own_us = own_us;
         case
     };
-    assert_eq!(named(&quota(4_900_000)), (Limit::SourceCpu, Some(Detail::Quota)));
-    assert_ne!(named(&quota(100_000)).1, Some(Detail::Quota));
+    assert_eq!(named(&quota(4_900_000)), (Bottleneck::SourceCpu, Some(BottleneckDetail::Quota)));
+    assert_ne!(named(&quota(100_000)).1, Some(BottleneckDetail::Quota));
 }
 
 #[test]
@@ -420,11 +436,11 @@ fn a_stream_that_has_nothing_left_to_do_says_nothing() {
     let idle: &[_] = &[(Idle, 0.5, 0.0), (Send, 0.48, 0.01), (Prepare, 0.02, 1.0)];
     let mut tail = on_the_way();
     tail.source.stages = load(idle).stages;
-    assert_eq!(named(&tail).0, Limit::Congestion);
+    assert_eq!(named(&tail).0, Bottleneck::Congestion);
     assert!(diagnose(&tail).share > 0.8);
     // But where hardly ever one of them has anything to do, that is no limit of theirs.
     tail.source.stages = load(&[(Idle, 0.97, 0.0), (Send, 0.03, 0.01)]).stages;
-    assert_eq!(named(&tail).0, Limit::None);
+    assert_eq!(named(&tail).0, Bottleneck::None);
 }
 
 #[test]
@@ -432,9 +448,9 @@ fn who_waits_for_its_turn_waits_for_what_the_other_does() {
     use Stage::*;
     let blocked: &[_] = &[(Send, 1.0, 0.02)];
     let slow = case(blocked, &[(Write, 0.4, 0.05), (Turn, 0.55, 0.0), (Receive, 0.05, 0.9)]);
-    assert_eq!(named(&slow), (Limit::TargetDisk, None));
+    assert_eq!(named(&slow), (Bottleneck::TargetDisk, None));
     let memory = case(blocked, &[(Write, 0.4, 0.95), (Turn, 0.55, 0.0), (Receive, 0.05, 0.9)]);
-    assert_eq!(named(&memory), (Limit::TargetCpu, Some(Detail::Thread)));
+    assert_eq!(named(&memory), (Bottleneck::TargetCpu, Some(BottleneckDetail::Thread)));
 }
 
 #[test]
@@ -442,10 +458,10 @@ fn a_stream_that_is_not_in_use_says_nothing() {
     use Stage::*;
     let resting =
         case(&[(Rest, 0.75, 0.0), (Read, 0.24, 0.05), (Send, 0.01, 0.5)], &[(Receive, 0.99, 0.0), (Write, 0.01, 0.9)]);
-    assert_eq!(named(&resting), (Limit::SourceDisk, None));
+    assert_eq!(named(&resting), (Bottleneck::SourceDisk, None));
     assert!(diagnose(&resting).share > 0.9);
     let writing = case(&[(Rest, 0.75, 0.0), (Send, 0.25, 0.0)], &[(Receive, 0.76, 0.0), (Write, 0.24, 0.05)]);
-    assert_eq!(named(&writing), (Limit::TargetDisk, None));
+    assert_eq!(named(&writing), (Bottleneck::TargetDisk, None));
 }
 
 #[test]
@@ -455,9 +471,9 @@ fn many_small_files_wait_for_the_disk_as_small_files() {
         &[(Idle, 0.8, 0.0), (Open, 0.1, 0.5), (Send, 0.1, 0.5)],
         &[(Receive, 0.3, 0.0), (Room, 0.6, 0.0), (Create, 0.1, 0.5), (Sync, 0.9, 0.0)],
     );
-    assert_eq!(named(&small), (Limit::TargetDisk, None));
+    assert_eq!(named(&small), (Bottleneck::TargetDisk, None));
     (small.files, small.bytes) = (10_000, 80 << 20);
-    assert_eq!(named(&small), (Limit::SmallFiles, Some(Detail::Target)));
+    assert_eq!(named(&small), (Bottleneck::SmallFiles, Some(BottleneckDetail::Target)));
 }
 
 #[test]
@@ -469,9 +485,9 @@ fn both_ends_in_one_worker_have_one_time() {
         both
     };
     let disk = local(&[(Read, 0.7, 0.1), (Prepare, 0.1, 1.0), (Write, 0.2, 0.6)]);
-    assert_eq!(named(&disk), (Limit::SourceDisk, None));
+    assert_eq!(named(&disk), (Bottleneck::SourceDisk, None));
     let computing = local(&[(Read, 0.35, 1.0), (Prepare, 0.3, 1.0), (Write, 0.35, 0.9)]);
-    assert_eq!(named(&computing).0, Limit::SourceCpu);
+    assert_eq!(named(&computing).0, Bottleneck::SourceCpu);
     assert!(diagnose(&computing).share > 0.9, "no part of it alone");
 }
 
@@ -484,20 +500,20 @@ fn evidence_is_figures_of_this_case() {
     assert_eq!(fact(Figure::WriteWait), Some(verdict.share));
     assert_eq!((fact(Figure::DiskBusy), fact(Figure::DiskQueue)), (Some(0.99), Some(31.0)));
     assert!((fact(Figure::Rate).unwrap() - 41_943_040.0).abs() < 1.0);
-    for case in [on_the_way(), case(&[], &[]), Case::default()] {
+    for case in [on_the_way(), case(&[], &[]), JobMeasurements::default()] {
         assert!(diagnose(&case).facts.iter().all(|fact| fact.value.is_finite()));
     }
 }
 
 #[test]
 fn names_are_told_apart() {
-    let mut ids: Vec<_> = Limit::ALL.iter().map(|limit| limit.id()).collect();
+    let mut ids: Vec<_> = Bottleneck::ALL.iter().map(|limit| limit.id()).collect();
     let mut names: Vec<_> = Figure::ALL.iter().map(|figure| figure.name()).collect();
     ids.sort_unstable();
     names.sort_unstable();
     ids.dedup();
     names.dedup();
-    assert_eq!((ids.len(), names.len()), (Limit::ALL.len(), Figure::ALL.len()));
+    assert_eq!((ids.len(), names.len()), (Bottleneck::ALL.len(), Figure::ALL.len()));
     assert!(Figure::ALL.iter().all(|figure| figure.words().matches("{}").count() == 1));
 }
 
@@ -511,29 +527,29 @@ fn no_figures_are_too_wild() {
     let message = [&[21][..], &most_as_varint.repeat(COUNTERS), &[0xff; 12], &[1]].concat();
     let Ok(WorkerMessage::Load(wild)) = WorkerMessage::decode(&message) else { panic!("there are not so many") };
     assert_eq!((wild.elapsed_us, wild.sockets.rate_kib_squared, wild.present.cores), (most, most, u16::MAX));
-    let quick = Load { elapsed_us: 1_000_000, ..*wild };
+    let quick = ResourceMetrics { elapsed_us: 1_000_000, ..*wild };
     for load in [*wild, quick] {
         for case in [
-            Case { source: load, ..on_the_way() },
-            Case { target: load, bytes: most, files: most, is_one_machine: true, ..on_the_way() },
-            Case { source: load, target: load, is_one_worker: true, ..Case::default() },
+            JobMeasurements { source: load, ..on_the_way() },
+            JobMeasurements { target: load, bytes: most, files: most, is_one_machine: true, ..on_the_way() },
+            JobMeasurements { source: load, target: load, is_one_worker: true, ..JobMeasurements::default() },
         ] {
             let verdict = diagnose(&case);
             assert!((0.0..=1.0).contains(&verdict.share), "{verdict:?}");
-            let mut watch = watch::Watch::default();
+            let mut watch = watch::BottleneckWatch::default();
             (0..50).for_each(|_| watch.tell(&case));
             let path =
                 PathFigures { busy_us: most, receiver_limited_us: most, round_trip_us: most, ..PathFigures::default() };
-            advise(&verdict, &case, &Terms { path, ..TERMS });
+            advise(&verdict, &case, &AdviceTerms { path, ..TERMS });
         }
     }
 }
 
-const HOST: Windows = Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 };
+const HOST: WindowLimits = WindowLimits { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 };
 
-const TERMS: Terms = Terms {
+const TERMS: AdviceTerms = AdviceTerms {
     streams: None,
-    compression: Policy::Auto,
+    compression: CompressionPolicy::Auto,
     ratio: 1.0,
     slow_cipher: false,
     own_windows: false,
@@ -552,7 +568,7 @@ const TERMS: Terms = Terms {
     faster_mbit_per_s: 0,
 };
 
-fn advised(case: &Case, terms: &Terms) -> Vec<Advice> {
+fn advised(case: &JobMeasurements, terms: &AdviceTerms) -> Vec<Advice> {
     advise(&diagnose(case), case, terms)
 }
 
@@ -562,27 +578,32 @@ fn advice_is_derived_from_the_run() {
     let starved: &[_] = &[(Receive, 0.97, 0.01), (Check, 0.03, 1.0)];
     let computing = case(&[(Prepare, 0.97, 1.0), (Send, 0.03, 0.9)], starved);
     assert_eq!(advised(&computing, &TERMS), [], "nothing that was chosen makes it slow");
-    let chosen = Terms { streams: Some(1), compression: Policy::Always(Method::Zstd(19)), ratio: 3.0, ..TERMS };
+    let chosen = AdviceTerms {
+        streams: Some(1),
+        compression: CompressionPolicy::Always(CompressionMethod::Zstd(19)),
+        ratio: 3.0,
+        ..TERMS
+    };
     assert_eq!(advised(&computing, &chosen), [Advice::Streams { streams: 2 }, Advice::LighterCompression]);
-    let in_vain = Terms { ratio: 1.0, streams: None, slow_cipher: true, ..chosen };
+    let in_vain = AdviceTerms { ratio: 1.0, streams: None, slow_cipher: true, ..chosen };
     assert_eq!(advised(&computing, &in_vain), [Advice::Cipher, Advice::Incompressible]);
-    let enough = Terms { streams: Some(8), ..TERMS };
+    let enough = AdviceTerms { streams: Some(8), ..TERMS };
     assert_eq!(advised(&computing, &enough), [], "there are no more processors");
 
     let window = with(|case| case.source.sockets.receiver_limited_us = 35_000_000);
     let [Advice::Window(sysctl)] = advised(&window, &TERMS)[..] else { panic!("{:?}", advised(&window, &TERMS)) };
     assert_eq!((sysctl.end, sysctl.now_bytes), (crate::advice::WindowEnd::TargetReceives, 6 << 20));
     assert!(sysctl.wanted_bytes >= 12 << 20 && sysctl.percent > 80, "{sysctl:?}");
-    assert_eq!(advised(&window, &Terms { own_windows: true, ..TERMS }), [Advice::OwnWindows]);
+    assert_eq!(advised(&window, &AdviceTerms { own_windows: true, ..TERMS }), [Advice::OwnWindows]);
 
     let lossy = with(|case| case.source.sockets.retransmitted = 3000);
     assert_eq!(advised(&lossy, &TERMS), [Advice::Congestion]);
-    let own = Terms { streams: Some(4), own_congestion: true, ..TERMS };
+    let own = AdviceTerms { streams: Some(4), own_congestion: true, ..TERMS };
     assert_eq!(advised(&lossy, &own), [Advice::Streams { streams: 8 }]);
 
     let full = with(|case| case.source.sockets.rtt_us *= 2);
     assert_eq!(advised(&full, &TERMS), []);
-    let other = Terms { faster_mbit_per_s: 10_000, compression: Policy::Off, ..TERMS };
+    let other = AdviceTerms { faster_mbit_per_s: 10_000, compression: CompressionPolicy::Off, ..TERMS };
     assert_eq!(advised(&full, &other), [Advice::Interface { mbit_per_s: 10_000 }, Advice::Compress]);
 
     let policed = with(|case| case.source.sockets.retransmitted = 20_000);
@@ -590,7 +611,7 @@ fn advice_is_derived_from_the_run() {
 
     let syncing = case(&[(Idle, 0.9, 0.0), (Send, 0.1, 0.9)], &[(Receive, 1.0, 0.0), (Sync, 0.88, 0.0)]);
     assert_eq!(advised(&syncing, &TERMS), [Advice::NoSync]);
-    assert_eq!(advised(&syncing, &Terms { waits_for_disk: false, ..TERMS }), []);
+    assert_eq!(advised(&syncing, &AdviceTerms { waits_for_disk: false, ..TERMS }), []);
     let reading = case(&[(Read, 0.97, 0.01), (Send, 0.03, 0.9)], starved);
     assert_eq!(advised(&reading, &TERMS), []);
 }

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use super::{Case, Limit, Verdict, diagnose};
-use crate::wire::load::Load;
+use super::{Bottleneck, JobMeasurements, Verdict, diagnose};
+use crate::wire::resource_metrics::ResourceMetrics;
 
 /// What is shown is about this much time, in microseconds.
 const WINDOW_US: u64 = 5_000_000;
@@ -15,45 +15,45 @@ const HOLDS: u32 = 3;
 
 /// What limits now.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Now {
+pub struct CurrentBottleneck {
     /// Which part.
-    pub limit: Limit,
+    pub limit: Bottleneck,
     /// Its share, 0 to 1.
     pub share: f64,
 }
 
 /// Both ends' reports of the last seconds.
 #[derive(Debug, Default)]
-pub struct Watch {
-    past: VecDeque<Report>,
-    shown: Option<Now>,
+pub struct BottleneckWatch {
+    past: VecDeque<LoadReport>,
+    shown: Option<CurrentBottleneck>,
     /// What is shown, and what it rests on.
     verdict: Option<Verdict>,
     /// Another one, and how many times in a row it was given.
-    other: Option<(Limit, u32)>,
+    other: Option<(Bottleneck, u32)>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Report {
-    loads: [Load; 2],
+struct LoadReport {
+    loads: [ResourceMetrics; 2],
     bytes: u64,
     files: u64,
 }
 
-impl Watch {
+impl BottleneckWatch {
     /// An end has told its load: `case` is how it is since the job's begin.
-    pub fn tell(&mut self, case: &Case) {
-        let now = Report { loads: [case.source, case.target], bytes: case.bytes, files: case.files };
-        let elapsed = |report: &Report| report.loads[0].elapsed_us.max(report.loads[1].elapsed_us);
+    pub fn tell(&mut self, case: &JobMeasurements) {
+        let now = LoadReport { loads: [case.source, case.target], bytes: case.bytes, files: case.files };
+        let elapsed = |report: &LoadReport| report.loads[0].elapsed_us.max(report.loads[1].elapsed_us);
         while self.past.len() >= REPORTS_MAX
             || self.past.get(1).is_some_and(|next| elapsed(&now).saturating_sub(elapsed(next)) >= WINDOW_US)
         {
             self.past.pop_front();
         }
-        let nothing = Report { loads: [Load::default(); 2], bytes: 0, files: 0 };
+        let nothing = LoadReport { loads: [ResourceMetrics::default(); 2], bytes: 0, files: 0 };
         let first = self.past.front().copied().unwrap_or(nothing);
         self.past.push_back(now);
-        let between = Case {
+        let between = JobMeasurements {
             source: case.source.since(&first.loads[0]),
             target: case.target.since(&first.loads[1]),
             bytes: case.bytes.saturating_sub(first.bytes),
@@ -61,7 +61,7 @@ impl Watch {
             ..*case
         };
         let verdict = diagnose(&between);
-        self.show(Now { limit: verdict.limit, share: verdict.share });
+        self.show(CurrentBottleneck { limit: verdict.limit, share: verdict.share });
         if self.shown.is_some_and(|shown| shown.limit == verdict.limit) {
             self.verdict = Some(verdict);
         }
@@ -73,11 +73,11 @@ impl Watch {
     }
 
     /// What limits now; `None` where that is not known yet, or nothing stands out.
-    pub fn now(&self) -> Option<Now> {
-        self.shown.filter(|shown| shown.limit != Limit::None)
+    pub fn now(&self) -> Option<CurrentBottleneck> {
+        self.shown.filter(|shown| shown.limit != Bottleneck::None)
     }
 
-    fn show(&mut self, now: Now) {
+    fn show(&mut self, now: CurrentBottleneck) {
         match self.shown {
             Some(shown) if shown.limit != now.limit => {
                 let times = self.other.filter(|(limit, _)| *limit == now.limit).map_or(1, |(_, times)| times + 1);
@@ -95,37 +95,43 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::load::Stage;
+    use crate::wire::resource_metrics::Stage;
 
     /// So many seconds into a job with one stream, of which it waited for these stages.
-    fn case(seconds: u64, source: &[(Stage, u64)]) -> Case {
-        let mut load = Load { elapsed_us: seconds * 1_000_000, ..Load::default() };
+    fn case(seconds: u64, source: &[(Stage, u64)]) -> JobMeasurements {
+        let mut load = ResourceMetrics { elapsed_us: seconds * 1_000_000, ..ResourceMetrics::default() };
         for (stage, seconds) in source {
             load.stages[*stage as usize].wall_us = seconds * 1_000_000;
         }
-        Case { source: load, target: load, is_one_worker: true, bytes: seconds << 20, ..Case::default() }
+        JobMeasurements {
+            source: load,
+            target: load,
+            is_one_worker: true,
+            bytes: seconds << 20,
+            ..JobMeasurements::default()
+        }
     }
 
     #[test]
     fn what_is_shown_is_about_the_last_seconds_and_changes_when_that_has_held() {
-        let mut watch = Watch::default();
+        let mut watch = BottleneckWatch::default();
         watch.tell(&case(0, &[]));
         assert_eq!(watch.now(), None);
-        let limit = |watch: &Watch| watch.now().map(|now| now.limit);
+        let limit = |watch: &BottleneckWatch| watch.now().map(|now| now.limit);
         for second in 1..=10 {
             watch.tell(&case(second, &[(Stage::Read, second)]));
         }
-        assert_eq!(limit(&watch), Some(Limit::SourceDisk));
+        assert_eq!(limit(&watch), Some(Bottleneck::SourceDisk));
         let shown: Vec<_> = (1..=8)
             .map(|second| {
                 watch.tell(&case(10 + second, &[(Stage::Read, 10), (Stage::Write, second)]));
                 limit(&watch)
             })
             .collect();
-        assert_eq!(shown.first(), Some(&Some(Limit::SourceDisk)));
-        assert_eq!(shown.last(), Some(&Some(Limit::TargetDisk)));
+        assert_eq!(shown.first(), Some(&Some(Bottleneck::SourceDisk)));
+        assert_eq!(shown.last(), Some(&Some(Bottleneck::TargetDisk)));
         assert_eq!(shown.windows(2).filter(|pair| pair[0] != pair[1]).count(), 1, "it does not flicker: {shown:?}");
-        assert_eq!(watch.verdict().map(|verdict| verdict.limit), Some(Limit::TargetDisk));
+        assert_eq!(watch.verdict().map(|verdict| verdict.limit), Some(Bottleneck::TargetDisk));
         assert!(watch.past.len() <= 7);
     }
 }

@@ -2,9 +2,9 @@
 
 /// Bytes, each in it or not.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct Set([u64; 4]);
+pub struct ByteClass([u64; 4]);
 
-impl Set {
+impl ByteClass {
     /// Whether it has a byte.
     pub fn has(&self, byte: u8) -> bool {
         self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1
@@ -29,7 +29,7 @@ impl Set {
     }
 }
 
-impl std::fmt::Debug for Set {
+impl std::fmt::Debug for ByteClass {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let has: Vec<u8> = (0..=u8::MAX).filter(|byte| self.has(*byte)).collect();
         write!(f, "[{}]", crate::path::escape(&has))
@@ -38,12 +38,12 @@ impl std::fmt::Debug for Set {
 
 /// Reads a set, from behind its `[`: the set, and what stands behind its `]`. `None` where there is no such, or what is
 /// no class has a class's form: then the pattern matches nothing.
-pub fn read(text: &[u8]) -> Option<(Set, &[u8])> {
+pub fn read(text: &[u8]) -> Option<(ByteClass, &[u8])> {
     let (is_inverted, mut rest) = match text {
         [b'!' | b'^', rest @ ..] => (true, rest),
         _ => (false, text),
     };
-    let mut set = Set::default();
+    let mut set = ByteClass::default();
     // What a range may begin with.
     let mut last: Option<u8> = None;
     let mut is_first = true;

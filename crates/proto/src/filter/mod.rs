@@ -2,34 +2,35 @@
 //!
 //! Patterns are gitignore's ([`pattern`]). What was typed is asked in its order, and the first that has something to say
 //! decides, as in rsync; in a file of patterns, the last line that matches decides, as in git. When none of them has said
-//! anything, the files in the directories are asked, the innermost first ([`Scope`]). What nobody speaks of is taken.
+//! anything, the files in the directories are asked, the innermost first ([`FilterScope`]). What nobody speaks of is taken.
 //!
 //! A directory that is left out is not looked into, so that no rule can take anything below it.
 
 mod class;
+pub mod definition;
 pub mod pattern;
 mod rules;
 mod scope;
 
-use crate::manifest::Stamp;
-use crate::wire::filters::{Filters, Limits};
+use crate::entry::Timestamp;
+use crate::filter::definition::{FileLimits, FilterOptions};
 
 pub use self::pattern::PATTERN_MAX;
-pub use self::rules::{Rule, Rules, Unusable};
-pub use self::scope::Scope;
+pub use self::rules::{PatternList, PatternListError, PatternRule, PatternRules};
+pub use self::scope::FilterScope;
 
 /// What a walk is filtered by, ready to be asked.
 #[derive(Debug)]
 pub struct Matcher {
-    lists: Vec<Rules>,
-    limits: Limits,
+    lists: Vec<PatternRules>,
+    limits: FileLimits,
 }
 
 /// The rule that decides of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Decision {
+pub struct FilterDecision {
     /// Who has it.
-    pub by: By,
+    pub by: RuleOrigin,
     /// Its line there, from 1.
     pub line: u32,
     /// The name is taken; else it is left out.
@@ -38,7 +39,7 @@ pub struct Decision {
 
 /// Who has a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum RuleOrigin {
     /// What was typed: the number of the list, from 0.
     List(usize),
     /// A file in a directory.
@@ -52,7 +53,7 @@ pub enum By {
 
 /// A limit that a file does not keep to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum ExceededLimit {
     /// It is smaller.
     MinSize,
     /// It is larger.
@@ -65,35 +66,35 @@ pub enum Limit {
 
 impl Matcher {
     /// Makes rules of patterns.
-    pub fn new(filters: &Filters) -> Result<Self, Unusable> {
-        let lists = filters.lists.iter().map(Rules::of).collect::<Result<_, _>>()?;
+    pub fn new(filters: &FilterOptions) -> Result<Self, PatternListError> {
+        let lists = filters.lists.iter().map(PatternRules::of).collect::<Result<_, _>>()?;
         Ok(Self { lists, limits: filters.limits })
     }
 
     /// Which rule decides of `name` in the directory of `scope`; `None` where none does, and it is taken.
-    pub fn decide(&self, scope: &Scope, name: &[u8], is_directory: bool) -> Option<Decision> {
+    pub fn decide(&self, scope: &FilterScope, name: &[u8], is_directory: bool) -> Option<FilterDecision> {
         let path = scope.lazy_path(name);
         let typed = self.lists.iter().enumerate().find_map(|(number, rules)| {
             let rule = rules.decide(|| path.whole(), name, is_directory)?;
-            Some((By::List(number), rule))
+            Some((RuleOrigin::List(number), rule))
         });
         let (by, rule) = typed.or_else(|| scope.decide(&path, name, is_directory))?;
-        Some(Decision { by, line: rule.line, includes: rule.includes })
+        Some(FilterDecision { by, line: rule.line, includes: rule.includes })
     }
 
     /// Whether `name` in the directory of `scope` is left out.
-    pub fn leaves_out(&self, scope: &Scope, name: &[u8], is_directory: bool) -> bool {
+    pub fn leaves_out(&self, scope: &FilterScope, name: &[u8], is_directory: bool) -> bool {
         self.decide(scope, name, is_directory).is_some_and(|decision| !decision.includes)
     }
 
     /// The limit that a file of this size and time does not keep to.
-    pub fn limit(&self, size: u64, modified: Stamp) -> Option<Limit> {
-        let Limits { min_size, max_size, newer_s, older_s } = self.limits;
+    pub fn limit(&self, size: u64, modified: Timestamp) -> Option<ExceededLimit> {
+        let FileLimits { min_size, max_size, newer_s, older_s } = self.limits;
         let broken = [
-            (Limit::MinSize, min_size.is_some_and(|least| size < least)),
-            (Limit::MaxSize, max_size.is_some_and(|most| size > most)),
-            (Limit::Newer, newer_s.is_some_and(|time| modified.seconds < time)),
-            (Limit::Older, older_s.is_some_and(|time| modified.seconds >= time)),
+            (ExceededLimit::MinSize, min_size.is_some_and(|least| size < least)),
+            (ExceededLimit::MaxSize, max_size.is_some_and(|most| size > most)),
+            (ExceededLimit::Newer, newer_s.is_some_and(|time| modified.seconds < time)),
+            (ExceededLimit::Older, older_s.is_some_and(|time| modified.seconds >= time)),
         ];
         broken.into_iter().find(|(_, is_broken)| *is_broken).map(|(limit, _)| limit)
     }

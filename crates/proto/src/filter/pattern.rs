@@ -4,7 +4,7 @@
 //! How long matching takes is bounded by the length of the pattern times that of the name: all places where the pattern
 //! may have come to are followed at once, and nothing is tried again.
 
-use super::class::{self, Set};
+use super::class::{self, ByteClass};
 
 /// Longest pattern, in bytes.
 pub const PATTERN_MAX: usize = 4096;
@@ -19,20 +19,20 @@ pub enum Pattern {
     /// What ends with these bytes and has no slash before them.
     EndsWith(Box<[u8]>),
     /// Anything else.
-    Tokens(Box<[Token]>),
+    Tokens(Box<[PatternToken]>),
     /// What cannot match: a set that does not end, a backslash with nothing behind it.
     Nothing,
 }
 
 /// A part of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Token {
+pub enum PatternToken {
     /// This byte.
     Byte(u8),
     /// Any byte but a slash.
     One,
     /// One of these.
-    Of(Box<Set>),
+    Of(Box<ByteClass>),
     /// Any number of bytes, and no slash.
     Run,
     /// Any number of bytes.
@@ -51,7 +51,7 @@ impl Pattern {
         match tokens(text) {
             None => Self::Nothing,
             Some(tokens) => match tokens.split_first() {
-                Some((Token::Run, rest)) if let Some(bytes) = ordinary(rest) => Self::EndsWith(bytes),
+                Some((PatternToken::Run, rest)) if let Some(bytes) = ordinary(rest) => Self::EndsWith(bytes),
                 _ => ordinary(&tokens).map_or_else(|| Self::Tokens(tokens.into()), Self::Exactly),
             },
         }
@@ -73,58 +73,59 @@ impl Pattern {
         match self {
             Self::Nothing | Self::Exactly(_) => false,
             Self::EndsWith(bytes) => bytes.is_empty(),
-            Self::Tokens(tokens) => {
-                tokens.iter().all(|token| matches!(token, Token::Run | Token::Rest | Token::Directories))
-            }
+            Self::Tokens(tokens) => tokens
+                .iter()
+                .all(|token| matches!(token, PatternToken::Run | PatternToken::Rest | PatternToken::Directories)),
         }
     }
 }
 
 /// The bytes of tokens that are nothing else.
-fn ordinary(tokens: &[Token]) -> Option<Box<[u8]>> {
-    tokens.iter().map(|token| if let Token::Byte(byte) = token { Some(*byte) } else { None }).collect()
+fn ordinary(tokens: &[PatternToken]) -> Option<Box<[u8]>> {
+    tokens.iter().map(|token| if let PatternToken::Byte(byte) = token { Some(*byte) } else { None }).collect()
 }
 
 /// The parts of a pattern; `None` where it matches nothing.
-fn tokens(text: &[u8]) -> Option<Vec<Token>> {
+fn tokens(text: &[u8]) -> Option<Vec<PatternToken>> {
     let (mut tokens, mut rest) = (Vec::new(), text);
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
         tokens.push(match byte {
-            b'?' => Token::One,
+            b'?' => PatternToken::One,
             b'\\' => {
                 let (&escaped, after) = rest.split_first()?;
                 rest = after;
-                Token::Byte(escaped)
+                PatternToken::Byte(escaped)
             }
             b'[' => {
                 let (set, after) = class::read(rest)?;
                 rest = after;
-                Token::Of(Box::new(set))
+                PatternToken::Of(Box::new(set))
             }
             b'*' => {
                 let stars = rest.iter().take_while(|byte| **byte == b'*').count();
                 rest = &rest[stars..];
-                let begins_a_name = matches!(tokens.last(), None | Some(Token::Byte(b'/') | Token::Directories));
+                let begins_a_name =
+                    matches!(tokens.last(), None | Some(PatternToken::Byte(b'/') | PatternToken::Directories));
                 match rest {
                     [b'/', after @ ..] if stars > 0 && begins_a_name => {
                         rest = after;
-                        Token::Directories
+                        PatternToken::Directories
                     }
-                    [] | [b'\\', b'/', ..] if stars > 0 && begins_a_name => Token::Rest,
-                    _ => Token::Run,
+                    [] | [b'\\', b'/', ..] if stars > 0 && begins_a_name => PatternToken::Rest,
+                    _ => PatternToken::Run,
                 }
             }
-            byte => Token::Byte(byte),
+            byte => PatternToken::Byte(byte),
         });
     }
     Some(tokens)
 }
 
 /// The places of a pattern that have been come to: before each of its tokens, and behind the last.
-struct Places<const WORDS: usize>([u64; WORDS]);
+struct MatchPositions<const WORDS: usize>([u64; WORDS]);
 
-impl<const WORDS: usize> Places<WORDS> {
+impl<const WORDS: usize> MatchPositions<WORDS> {
     fn none() -> Self {
         Self([0; WORDS])
     }
@@ -138,9 +139,9 @@ impl<const WORDS: usize> Places<WORDS> {
     }
 
     /// Comes to a place, and to those behind it that take nothing to come to.
-    fn enter(&mut self, tokens: &[Token], mut place: usize) {
+    fn enter(&mut self, tokens: &[PatternToken], mut place: usize) {
         self.add(place);
-        while let Some(Token::Run | Token::Rest | Token::Directories) = tokens.get(place) {
+        while let Some(PatternToken::Run | PatternToken::Rest | PatternToken::Directories) = tokens.get(place) {
             place += 1;
             self.add(place);
         }
@@ -156,25 +157,25 @@ impl<const WORDS: usize> Places<WORDS> {
     }
 }
 
-fn run<const WORDS: usize>(tokens: &[Token], text: &[u8]) -> bool {
-    let mut places = Places::<WORDS>::none();
+fn run<const WORDS: usize>(tokens: &[PatternToken], text: &[u8]) -> bool {
+    let mut places = MatchPositions::<WORDS>::none();
     places.enter(tokens, 0);
     for &byte in text {
-        let mut next = Places::none();
+        let mut next = MatchPositions::none();
         let mut is_anywhere = false;
         for place in places.each() {
             let Some(token) = tokens.get(place) else { continue };
             let (stays, goes_on) = match token {
-                Token::Byte(wanted) => (false, *wanted == byte),
-                Token::One => (false, byte != b'/'),
-                Token::Of(set) => (false, set.has(byte)),
-                Token::Run => (byte != b'/', false),
-                Token::Rest => (true, false),
-                Token::Directories => (true, byte == b'/'),
+                PatternToken::Byte(wanted) => (false, *wanted == byte),
+                PatternToken::One => (false, byte != b'/'),
+                PatternToken::Of(set) => (false, set.has(byte)),
+                PatternToken::Run => (byte != b'/', false),
+                PatternToken::Rest => (true, false),
+                PatternToken::Directories => (true, byte == b'/'),
             };
             match token {
                 // What is behind it begins only where a directory ends.
-                Token::Directories => next.add(place),
+                PatternToken::Directories => next.add(place),
                 _ if stays => next.enter(tokens, place),
                 _ => {}
             }

@@ -1,19 +1,18 @@
 //! The rules of one list: patterns, and what they say of what matches.
 
 use super::pattern::{PATTERN_MAX, Pattern};
-use crate::wire::filters::List;
 
 /// Rules, in their order.
 #[derive(Debug, Clone, Default)]
-pub struct Rules {
-    rules: Vec<Rule>,
+pub struct PatternRules {
+    rules: Vec<PatternRule>,
     /// One of them looks at more than the name.
     needs_path: bool,
 }
 
 /// A pattern, and what it says.
 #[derive(Debug, Clone)]
-pub struct Rule {
+pub struct PatternRule {
     pattern: Pattern,
     /// It is matched with the path from where its list holds, and not with the name alone.
     is_of_path: bool,
@@ -25,9 +24,20 @@ pub struct Rule {
     pub line: u32,
 }
 
+/// One pattern, or a file of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatternList {
+    /// As it was typed, or as the file holds it.
+    pub text: Vec<u8>,
+    /// It is a file: lines, of which the last one that matches decides.
+    pub is_file: bool,
+    /// What matches is taken; else it is left out. A file's `!` says the contrary.
+    pub includes: bool,
+}
+
 /// Why a list is of no use. Lines count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum PatternListError {
     /// A pattern has more than [`PATTERN_MAX`] bytes.
     #[error("line {line}: a pattern has at most {PATTERN_MAX} bytes")]
     TooLong {
@@ -45,12 +55,12 @@ pub enum Unusable {
     },
 }
 
-impl Rules {
+impl PatternRules {
     /// Those of a list. A file of patterns that somebody names may be meant for rsync: it has no filter rules.
-    pub fn of(list: &List) -> Result<Self, Unusable> {
+    pub fn of(list: &PatternList) -> Result<Self, PatternListError> {
         if list.is_file {
             match lines(&list.text).find(|(line, _)| is_rsync_rule(line)) {
-                Some((_, line)) => Err(Unusable::RsyncRule { line }),
+                Some((_, line)) => Err(PatternListError::RsyncRule { line }),
                 None => Self::of_file(&list.text, list.includes),
             }
         } else {
@@ -59,7 +69,7 @@ impl Rules {
     }
 
     /// Those of a file, of which lines with `!` say the contrary of the others.
-    pub fn of_file(text: &[u8], includes: bool) -> Result<Self, Unusable> {
+    pub fn of_file(text: &[u8], includes: bool) -> Result<Self, PatternListError> {
         let mut rules = Self::default();
         for (line, number) in lines(text) {
             match line {
@@ -72,15 +82,15 @@ impl Rules {
     }
 
     /// The one that a pattern is: `!`, `#` and spaces are what they are.
-    pub fn of_pattern(pattern: &[u8], includes: bool) -> Result<Self, Unusable> {
+    pub fn of_pattern(pattern: &[u8], includes: bool) -> Result<Self, PatternListError> {
         let mut rules = Self::default();
         rules.add(pattern, includes, 1)?;
         Ok(rules)
     }
 
-    fn add(&mut self, pattern: &[u8], includes: bool, line: u32) -> Result<(), Unusable> {
+    fn add(&mut self, pattern: &[u8], includes: bool, line: u32) -> Result<(), PatternListError> {
         if pattern.len() > PATTERN_MAX {
-            return Err(Unusable::TooLong { line });
+            return Err(PatternListError::TooLong { line });
         }
         let (pattern, is_of_directories) = match pattern {
             [pattern @ .., b'/'] => (pattern, true),
@@ -89,12 +99,12 @@ impl Rules {
         let is_of_path = pattern.contains(&b'/');
         let pattern = Pattern::new(pattern.strip_prefix(b"/").unwrap_or(pattern));
         self.needs_path |= is_of_path;
-        self.rules.push(Rule { pattern, is_of_path, is_of_directories, includes, line });
+        self.rules.push(PatternRule { pattern, is_of_path, is_of_directories, includes, line });
         Ok(())
     }
 
     /// The last one that matches `name`; `path` is where that is, from where the list holds.
-    pub fn decide<'p>(&self, path: impl Fn() -> &'p [u8], name: &[u8], is_directory: bool) -> Option<&Rule> {
+    pub fn decide<'p>(&self, path: impl Fn() -> &'p [u8], name: &[u8], is_directory: bool) -> Option<&PatternRule> {
         let path = if self.needs_path { path() } else { name };
         self.rules.iter().rev().find(|rule| {
             let text = if rule.is_of_path { path } else { name };
@@ -160,7 +170,7 @@ mod tests {
     use super::*;
 
     fn verdict(text: &str, path: &str, is_directory: bool) -> Option<(bool, u32)> {
-        let rules = Rules::of_file(text.as_bytes(), false).unwrap();
+        let rules = PatternRules::of_file(text.as_bytes(), false).unwrap();
         let name = path.rsplit('/').next().unwrap();
         rules.decide(|| path.as_bytes(), name.as_bytes(), is_directory).map(|rule| (rule.includes, rule.line))
     }
@@ -224,14 +234,14 @@ mod tests {
     #[test]
     fn a_pattern_that_was_typed_has_no_comments_and_no_spaces_to_strip() {
         for pattern in ["#a", "!a", "a "] {
-            let rules = Rules::of_pattern(pattern.as_bytes(), false).unwrap();
+            let rules = PatternRules::of_pattern(pattern.as_bytes(), false).unwrap();
             assert!(rules.decide(|| b"", pattern.as_bytes(), false).is_some(), "{pattern:?}");
         }
     }
 
     #[test]
     fn in_a_file_of_what_is_taken_a_mark_means_left_out() {
-        let rules = Rules::of_file(b"a\n!b", true).unwrap();
+        let rules = PatternRules::of_file(b"a\n!b", true).unwrap();
         let includes = |name: &'static str| rules.decide(|| b"", name.as_bytes(), false).map(|rule| rule.includes);
         assert_eq!((includes("a"), includes("b"), includes("c")), (Some(true), Some(false), None));
     }
@@ -240,14 +250,14 @@ mod tests {
     fn rules_of_rsyncs_are_refused_with_their_line_in_a_file_that_is_named() {
         for rule in ["- *.o", "+ a.c", ". more", ": .rules", "!", "- *.o \r"] {
             let text = format!("# rules\n{rule}\n").into_bytes();
-            assert!(Rules::of_file(&text, false).is_ok(), "as git has it, in the files of directories");
-            let read = Rules::of(&List { text, is_file: true, includes: false });
-            assert_eq!(read.unwrap_err(), Unusable::RsyncRule { line: 2 }, "{rule:?}");
+            assert!(PatternRules::of_file(&text, false).is_ok(), "as git has it, in the files of directories");
+            let read = PatternRules::of(&PatternList { text, is_file: true, includes: false });
+            assert_eq!(read.unwrap_err(), PatternListError::RsyncRule { line: 2 }, "{rule:?}");
         }
         for (pattern, name) in [("-", "-"), ("-a", "-a"), ("\\- *.o", "- x.o"), ("\\!", "!"), ("+", "+"), ("..", "..")]
         {
-            let list = List { text: pattern.as_bytes().to_vec(), is_file: true, includes: false };
-            let rules = Rules::of(&list).unwrap();
+            let list = PatternList { text: pattern.as_bytes().to_vec(), is_file: true, includes: false };
+            let rules = PatternRules::of(&list).unwrap();
             assert!(rules.decide(|| b"", name.as_bytes(), false).is_some(), "{pattern:?}");
         }
     }
@@ -264,13 +274,17 @@ mod tests {
             ("*\na\n", true),
             ("a", false),
         ] {
-            assert_eq!(Rules::of_file(text.as_bytes(), false).unwrap().leaves_out_everything(), leaves, "{text:?}");
+            assert_eq!(
+                PatternRules::of_file(text.as_bytes(), false).unwrap().leaves_out_everything(),
+                leaves,
+                "{text:?}"
+            );
         }
     }
 
     #[test]
     fn a_pattern_that_is_too_long_is_named_by_its_line() {
         let text = format!("a\n{}\n", "x".repeat(PATTERN_MAX + 1));
-        assert_eq!(Rules::of_file(text.as_bytes(), false).unwrap_err(), Unusable::TooLong { line: 2 });
+        assert_eq!(PatternRules::of_file(text.as_bytes(), false).unwrap_err(), PatternListError::TooLong { line: 2 });
     }
 }

@@ -3,37 +3,37 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use super::By;
-use super::rules::{Rule, Rules};
+use super::RuleOrigin;
+use super::rules::{PatternRule, PatternRules};
 use crate::path::Name;
 
 /// A directory that a walk is in, and those above it up to the operand.
 #[derive(Debug, Default)]
-pub struct Scope {
-    above: Option<Above>,
+pub struct FilterScope {
+    above: Option<ParentScope>,
     /// The rules of its own files, by the number of the file's name.
-    files: Vec<(usize, Rules)>,
+    files: Vec<(usize, PatternRules)>,
 }
 
 #[derive(Debug)]
-struct Above {
-    scope: Arc<Scope>,
+struct ParentScope {
+    scope: Arc<FilterScope>,
     name: Name,
 }
 
-impl Scope {
+impl FilterScope {
     /// The directory that an operand is.
-    pub fn operand(files: Vec<(usize, Rules)>) -> Self {
+    pub fn operand(files: Vec<(usize, PatternRules)>) -> Self {
         Self { above: None, files }
     }
 
     /// The directory `name` in that of `above`.
-    pub fn below(above: Arc<Self>, name: Name, files: Vec<(usize, Rules)>) -> Self {
-        Self { above: Some(Above { scope: above, name }), files }
+    pub fn below(above: Arc<Self>, name: Name, files: Vec<(usize, PatternRules)>) -> Self {
+        Self { above: Some(ParentScope { scope: above, name }), files }
     }
 
     /// One more file with patterns lies in it.
-    pub fn add(&mut self, file: usize, rules: Rules) {
+    pub fn add(&mut self, file: usize, rules: PatternRules) {
         self.files.push((file, rules));
     }
 
@@ -53,25 +53,30 @@ impl Scope {
     }
 
     /// What the files say, the innermost first.
-    pub(super) fn decide(&self, path: &LazyPath<'_>, name: &[u8], is_directory: bool) -> Option<(By, &Rule)> {
+    pub(super) fn decide(
+        &self,
+        path: &LazyPath<'_>,
+        name: &[u8],
+        is_directory: bool,
+    ) -> Option<(RuleOrigin, &PatternRule)> {
         let (mut scope, mut above, mut len) = (self, 0, name.len());
         loop {
             for (number, rules) in &scope.files {
                 if let Some(rule) = rules.decide(|| path.last(len), name, is_directory) {
-                    return Some((By::File { above, number: *number }, rule));
+                    return Some((RuleOrigin::File { above, number: *number }, rule));
                 }
             }
-            let Above { scope: next, name } = scope.above.as_ref()?;
+            let ParentScope { scope: next, name } = scope.above.as_ref()?;
             (scope, above, len) = (next, above + 1, len + 1 + name.as_bytes().len());
         }
     }
 }
 
-impl Drop for Scope {
+impl Drop for FilterScope {
     /// One after the other: a chain of directories may be longer than a stack is deep.
     fn drop(&mut self) {
         let mut above = self.above.take();
-        while let Some(Above { scope, .. }) = above {
+        while let Some(ParentScope { scope, .. }) = above {
             above = Arc::into_inner(scope).and_then(|mut scope| scope.above.take());
         }
     }
@@ -79,7 +84,7 @@ impl Drop for Scope {
 
 /// A path from the operand down, put together when the first rule wants it.
 pub(super) struct LazyPath<'s> {
-    scope: &'s Scope,
+    scope: &'s FilterScope,
     name: &'s [u8],
     whole: OnceCell<Vec<u8>>,
 }
@@ -90,7 +95,7 @@ impl LazyPath<'_> {
         self.whole.get_or_init(|| {
             let mut names = vec![self.name];
             let mut scope = self.scope;
-            while let Some(Above { scope: next, name }) = &scope.above {
+            while let Some(ParentScope { scope: next, name }) = &scope.above {
                 names.push(name.as_bytes());
                 scope = next;
             }

@@ -1,15 +1,15 @@
 use super::*;
+use crate::filter::PatternList;
 use crate::path::Name;
-use crate::wire::filters::List;
 use std::sync::Arc;
 
 /// Lists by words as they are typed: `+ PATTERN`, `- PATTERN`; what has lines is a file.
 fn matcher(words: &[&str]) -> Matcher {
     let list = |word: &&str| {
         let (sign, text) = word.split_once(' ').unwrap();
-        List { text: text.into(), is_file: text.contains('\n'), includes: sign == "+" }
+        PatternList { text: text.into(), is_file: text.contains('\n'), includes: sign == "+" }
     };
-    Matcher::new(&Filters { lists: words.iter().map(list).collect(), ..Filters::default() }).unwrap()
+    Matcher::new(&FilterOptions { lists: words.iter().map(list).collect(), ..FilterOptions::default() }).unwrap()
 }
 
 fn name(text: &str) -> Name {
@@ -17,15 +17,15 @@ fn name(text: &str) -> Name {
 }
 
 /// A chain of directories, of which some have a file with patterns.
-fn scope(directories: &[(&str, &str)]) -> Arc<Scope> {
+fn scope(directories: &[(&str, &str)]) -> Arc<FilterScope> {
     let rules = |text: &str| match text {
         "" => Vec::new(),
-        text => vec![(0, Rules::of_file(text.as_bytes(), false).unwrap())],
+        text => vec![(0, PatternRules::of_file(text.as_bytes(), false).unwrap())],
     };
     let mut directories = directories.iter();
     let (_, text) = directories.next().unwrap();
-    directories.fold(Arc::new(Scope::operand(rules(text))), |above, (directory, text)| {
-        Arc::new(Scope::below(above, name(directory), rules(text)))
+    directories.fold(Arc::new(FilterScope::operand(rules(text))), |above, (directory, text)| {
+        Arc::new(FilterScope::below(above, name(directory), rules(text)))
     })
 }
 
@@ -50,14 +50,17 @@ fn of_what_was_typed_the_first_that_speaks_decides() {
 fn files_in_directories_are_asked_after_that_and_the_innermost_first() {
     let inner = scope(&[("", "*.o\n/top\n"), ("a", ""), ("b", "!x.o\n")]);
     let nothing = matcher(&[]);
-    let decided = |matcher: &Matcher, scope: &Scope, name: &str| matcher.decide(scope, name.as_bytes(), false);
-    let by = |above, line, includes| Some(Decision { by: By::File { above, number: 0 }, line, includes });
+    let decided = |matcher: &Matcher, scope: &FilterScope, name: &str| matcher.decide(scope, name.as_bytes(), false);
+    let by = |above, line, includes| Some(FilterDecision { by: RuleOrigin::File { above, number: 0 }, line, includes });
     assert_eq!(decided(&nothing, &inner, "x.o"), by(0, 1, true));
     assert_eq!(decided(&nothing, &inner, "y.o"), by(2, 1, false));
     assert_eq!(decided(&nothing, &inner, "top"), None);
     assert_eq!(decided(&nothing, &scope(&[("", "/top\n")]), "top"), by(0, 1, false));
     let typed = matcher(&["- x.*"]);
-    assert_eq!(decided(&typed, &inner, "x.o"), Some(Decision { by: By::List(0), line: 1, includes: false }));
+    assert_eq!(
+        decided(&typed, &inner, "x.o"),
+        Some(FilterDecision { by: RuleOrigin::List(0), line: 1, includes: false })
+    );
 }
 
 #[test]
@@ -73,9 +76,9 @@ fn a_pattern_with_a_slash_is_relative_to_where_it_stands() {
 
 #[test]
 fn a_chain_of_many_directories_is_given_up_without_a_deep_stack() {
-    let mut scope = Arc::new(Scope::default());
+    let mut scope = Arc::new(FilterScope::default());
     for _ in 0..200_000 {
-        scope = Arc::new(Scope::below(scope, name("d"), Vec::new()));
+        scope = Arc::new(FilterScope::below(scope, name("d"), Vec::new()));
     }
     assert!(matcher(&["- d/d/**/x"]).leaves_out(&scope, b"x", false));
     drop(scope);
@@ -83,20 +86,20 @@ fn a_chain_of_many_directories_is_given_up_without_a_deep_stack() {
 
 #[test]
 fn limits_are_kept_to_at_their_ends() {
-    let limits = Limits { min_size: Some(10), max_size: Some(20), newer_s: Some(100), older_s: Some(200) };
-    let matcher = Matcher::new(&Filters { limits, ..Filters::default() }).unwrap();
-    let at = |seconds| Stamp { seconds, nanoseconds: 5 };
+    let limits = FileLimits { min_size: Some(10), max_size: Some(20), newer_s: Some(100), older_s: Some(200) };
+    let matcher = Matcher::new(&FilterOptions { limits, ..FilterOptions::default() }).unwrap();
+    let at = |seconds| Timestamp { seconds, nanoseconds: 5 };
     for (size, seconds, broken) in [
         (10, 100, None),
         (20, 199, None),
-        (9, 150, Some(Limit::MinSize)),
-        (21, 150, Some(Limit::MaxSize)),
-        (15, 99, Some(Limit::Newer)),
-        (15, 200, Some(Limit::Older)),
+        (9, 150, Some(ExceededLimit::MinSize)),
+        (21, 150, Some(ExceededLimit::MaxSize)),
+        (15, 99, Some(ExceededLimit::Newer)),
+        (15, 200, Some(ExceededLimit::Older)),
     ] {
         assert_eq!(matcher.limit(size, at(seconds)), broken, "{size} {seconds}");
     }
-    assert_eq!(Matcher::new(&Filters::default()).unwrap().limit(0, at(0)), None);
+    assert_eq!(Matcher::new(&FilterOptions::default()).unwrap().limit(0, at(0)), None);
 }
 
 #[test]

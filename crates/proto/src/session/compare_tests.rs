@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use super::source::Source;
-use super::target::{Answer, Finish, Step, Target};
+use super::source::SourceSession;
+use super::target::TargetSession;
+use crate::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
-use crate::manifest::{Entry, Kind, Meta, Place, Stamp};
+use crate::limits::{COMPARES_MAX, HELD_VALUES_MAX};
 use crate::path::Name;
-use crate::plan::Work;
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{COMPARES_MAX, HELD_VALUES_MAX};
-use crate::wire::message::{Need, SourceMessage, TargetMessage};
+use crate::scheduler::WorkItem;
+use crate::session::step::{EntryAnswer, FinishedEntry, TargetStep};
+use crate::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 
 const F: u64 = 256 << 10;
 const FILE: EntryId = EntryId(1);
@@ -23,24 +24,24 @@ fn frame_len() -> FrameLen {
 
 /// A directory and a file in it.
 fn entries(size: u64) -> Vec<Entry> {
-    let entry = |place, kind| Entry { place, kind, meta: Meta::default(), version: None, more: None };
-    let child = Place::Child { parent: EntryId(0), name: Name::new(b"x").unwrap() };
-    vec![entry(Place::Operand(0), Kind::Directory), entry(child, Kind::File { size })]
+    let entry = |place, kind| Entry { place, kind, meta: EntryMetadata::default(), version: None, more: None };
+    let child = EntryLocation::Child { parent: EntryId(0), name: Name::new(b"x").unwrap() };
+    vec![entry(EntryLocation::Operand(0), EntryContent::Directory), entry(child, EntryContent::File { size })]
 }
 
 /// A source that has offered a directory and a file, and was answered with this.
-fn source(size: u64, need: Need) -> (Source<()>, Result<(), ProtocolFault>) {
-    let mut source = Source::comparing(frame_len(), 2);
+fn source(size: u64, need: TransferNeed) -> (SourceSession<()>, Result<(), ProtocolError>) {
+    let mut source = SourceSession::comparing(frame_len(), 2);
     for entry in entries(size) {
         source.offer(entry, Arc::new(()));
     }
     source.flush_offers();
     said(&mut source);
-    let answered = source.handle(TargetMessage::Needs { first: EntryId(0), needs: vec![Need::All, need] });
+    let answered = source.handle(TargetMessage::Needs { first: EntryId(0), needs: vec![TransferNeed::All, need] });
     (source, answered)
 }
 
-fn said(source: &mut Source<()>) -> Vec<SourceMessage> {
+fn said(source: &mut SourceSession<()>) -> Vec<SourceMessage> {
     std::iter::from_fn(|| source.poll_message()).collect()
 }
 
@@ -49,13 +50,13 @@ fn holds(first: u64, count: usize, compare: bool) -> TargetMessage {
 }
 
 /// A target that has been offered a directory and a file, and compares that.
-fn target(size: u64) -> Target<u64> {
-    let mut target = Target::new(frame_len());
+fn target(size: u64) -> TargetSession<u64> {
+    let mut target = TargetSession::new(frame_len());
     let offer = SourceMessage::Offer { first: EntryId(0), entries: entries(size) };
-    assert!(matches!(target.handle(offer), Ok(Step::Examine(..))));
-    target.answer(EntryId(0), Answer::Needed(Arc::new(0)));
-    target.answer(FILE, Answer::Compare(Arc::new(1)));
-    let needs = TargetMessage::Needs { first: EntryId(0), needs: vec![Need::All, Need::Compare] };
+    assert!(matches!(target.handle(offer), Ok(TargetStep::Examine(..))));
+    target.answer(EntryId(0), EntryAnswer::Needed(Arc::new(0)));
+    target.answer(FILE, EntryAnswer::Compare(Arc::new(1)));
+    let needs = TargetMessage::Needs { first: EntryId(0), needs: vec![TransferNeed::All, TransferNeed::Compare] };
     assert_eq!(target.poll_message(), Some(needs));
     target
 }
@@ -67,7 +68,7 @@ fn digest(frames: u64) -> Digest {
 }
 
 fn end(size: u64, digest: Digest) -> SourceMessage {
-    SourceMessage::FileEnd { entry: FILE, size, modified: Stamp::default(), digest }
+    SourceMessage::FileEnd { entry: FILE, size, modified: Timestamp::default(), digest }
 }
 
 fn same(frames: std::ops::Range<u64>) -> SourceMessage {
@@ -80,11 +81,11 @@ fn differs(frames: std::ops::Range<u64>) -> SourceMessage {
 
 #[test]
 fn a_source_says_of_each_frame_whether_it_is_the_same_and_sends_none() {
-    let (mut source, answered) = source(2 * F + 1, Need::Compare);
+    let (mut source, answered) = source(2 * F + 1, TransferNeed::Compare);
     answered.unwrap();
     assert!(source.next_work(1).is_none(), "the target has not said what it has");
     source.handle(holds(0, 3, true)).unwrap();
-    let Some(Work::Compare(piece, _)) = source.next_work(1) else { panic!("to be compared") };
+    let Some(WorkItem::Compare(piece, _)) = source.next_work(1) else { panic!("to be compared") };
     assert_eq!(piece.frames, 0..3);
     let mut alike = RangeSet::new();
     alike.extend([0, 2]);
@@ -98,59 +99,59 @@ fn a_source_says_of_each_frame_whether_it_is_the_same_and_sends_none() {
 
 #[test]
 fn a_small_file_is_compared_like_any_other() {
-    let (mut source, answered) = source(1, Need::Compare);
+    let (mut source, answered) = source(1, TransferNeed::Compare);
     answered.unwrap();
     source.handle(holds(0, 1, true)).unwrap();
-    assert!(matches!(source.next_work(1), Some(Work::Compare(piece, _)) if piece.frames == (0..1)));
+    assert!(matches!(source.next_work(1), Some(WorkItem::Compare(piece, _)) if piece.frames == (0..1)));
     let mut target = target(1);
-    assert!(matches!(target.holds(FILE, 0, &[[1; 32]], true), Step::None));
+    assert!(matches!(target.holds(FILE, 0, &[[1; 32]], true), TargetStep::None));
     target.handle(same(0..1)).unwrap();
-    assert!(matches!(target.handle(end(1, [1; 32])), Ok(Step::Finish(Finish { entry: FILE, .. }))));
+    assert!(matches!(target.handle(end(1, [1; 32])), Ok(TargetStep::Finish(FinishedEntry { entry: FILE, .. }))));
 }
 
 #[test]
 fn nothing_can_be_asked_of_a_source_but_to_compare() {
-    for need in [Need::All, Need::InOrder, Need::Rest] {
-        assert!(matches!(source(F, need).1, Err(ProtocolFault::Invalid(_))), "{need:?}");
+    for need in [TransferNeed::All, TransferNeed::InOrder, TransferNeed::Rest] {
+        assert!(matches!(source(F, need).1, Err(ProtocolError::Invalid(_))), "{need:?}");
     }
-    assert!(matches!(source(0, Need::Compare).1, Err(ProtocolFault::Invalid(_))), "an empty file");
+    assert!(matches!(source(0, TransferNeed::Compare).1, Err(ProtocolError::Invalid(_))), "an empty file");
     for unasked in [
         TargetMessage::Lacks { entry: FILE, frames: vec![0..1] },
         TargetMessage::ResendPacked { entries: vec![FILE] },
         holds(0, 1, false),
     ] {
-        let (mut source, answered) = source(F, Need::Compare);
+        let (mut source, answered) = source(F, TransferNeed::Compare);
         answered.unwrap();
-        assert!(matches!(source.handle(unasked.clone()), Err(ProtocolFault::Unasked(_))), "{unasked:?}");
+        assert!(matches!(source.handle(unasked.clone()), Err(ProtocolError::Unasked(_))), "{unasked:?}");
     }
-    let mut copying = Source::new(frame_len(), 2);
+    let mut copying = SourceSession::new(frame_len(), 2);
     for entry in entries(F) {
         copying.offer(entry, Arc::new(()));
     }
     copying.flush_offers();
     said(&mut copying);
-    let needs = TargetMessage::Needs { first: EntryId(0), needs: vec![Need::All, Need::Compare] };
-    assert!(matches!(copying.handle(needs), Err(ProtocolFault::Invalid(_))), "in a copy");
+    let needs = TargetMessage::Needs { first: EntryId(0), needs: vec![TransferNeed::All, TransferNeed::Compare] };
+    assert!(matches!(copying.handle(needs), Err(ProtocolError::Invalid(_))), "in a copy");
 }
 
 #[test]
 fn neither_end_holds_more_values_than_the_limit() {
     let frames = 3 * COMPARES_MAX as u64;
-    let (mut source, answered) = source(frames * F, Need::Compare);
+    let (mut source, answered) = source(frames * F, TransferNeed::Compare);
     answered.unwrap();
     let mut told = (0..frames).step_by(HELD_VALUES_MAX);
-    let mut tell = |source: &mut Source<()>| source.handle(holds(told.next().unwrap(), HELD_VALUES_MAX, true));
+    let mut tell = |source: &mut SourceSession<()>| source.handle(holds(told.next().unwrap(), HELD_VALUES_MAX, true));
     for _ in 0..COMPARES_MAX / HELD_VALUES_MAX {
         tell(&mut source).unwrap();
     }
     let taken = source.next_work(1).unwrap();
     tell(&mut source).unwrap();
-    assert_eq!(tell(&mut source), Err(ProtocolFault::OverLimit("frames to be compared")));
+    assert_eq!(tell(&mut source), Err(ProtocolError::OverLimit("frames to be compared")));
     drop(taken);
 
     let mut target = target(frames * F);
     assert!(target.may_hold(COMPARES_MAX) && !target.may_hold(COMPARES_MAX + 1));
-    assert!(matches!(target.holds(FILE, 0, &vec![[1; 32]; COMPARES_MAX], true), Step::None));
+    assert!(matches!(target.holds(FILE, 0, &vec![[1; 32]; COMPARES_MAX], true), TargetStep::None));
     assert!(!target.may_hold(1));
     target.handle(differs(0..5)).unwrap();
     target.handle(same(7..9)).unwrap();
@@ -161,16 +162,16 @@ fn neither_end_holds_more_values_than_the_limit() {
 
 #[test]
 fn what_is_given_up_at_the_source_makes_room_there_too() {
-    let (mut source, answered) = source(F * COMPARES_MAX as u64, Need::Compare);
+    let (mut source, answered) = source(F * COMPARES_MAX as u64, TransferNeed::Compare);
     answered.unwrap();
     let frames = 0..COMPARES_MAX as u64;
     frames.step_by(HELD_VALUES_MAX).for_each(|first| source.handle(holds(first, HELD_VALUES_MAX, true)).unwrap());
     let again = source.offer_again(FILE, entries(F).remove(1), Arc::new(())).unwrap();
     said(&mut source);
-    source.handle(TargetMessage::Needs { first: again, needs: vec![Need::Compare] }).unwrap();
+    source.handle(TargetMessage::Needs { first: again, needs: vec![TransferNeed::Compare] }).unwrap();
     let holds = TargetMessage::Holds { entry: again, first: 0, values: vec![[1; 32]], compare: true };
     source.handle(holds).unwrap();
-    assert!(matches!(source.next_work(1), Some(Work::Compare(piece, _)) if piece.entry == again));
+    assert!(matches!(source.next_work(1), Some(WorkItem::Compare(piece, _)) if piece.entry == again));
 }
 
 #[test]
@@ -192,11 +193,11 @@ fn a_target_learns_which_frames_differ_when_all_were_compared() {
             steps.push(last);
             last = target.handle(end(5 * F, [9; 32])).unwrap();
         }
-        assert!(steps.iter().all(|step| matches!(step, Step::None)), "{steps:?}");
-        let Step::Differs(FILE, handle, differing) = last else { panic!("{last:?}") };
+        assert!(steps.iter().all(|step| matches!(step, TargetStep::None)), "{steps:?}");
+        let TargetStep::Differs(FILE, handle, differing) = last else { panic!("{last:?}") };
         assert_eq!((*handle, differing.len()), (1, 3));
         assert_eq!(differing.frames().collect::<Vec<_>>(), [1..3, 4..5]);
-        assert!(matches!(target.handle(differs(4..5)), Ok(Step::None)), "it is late");
+        assert!(matches!(target.handle(differs(4..5)), Ok(TargetStep::None)), "it is late");
         target.settle(FILE, true);
     }
 }
@@ -208,8 +209,8 @@ fn a_file_is_the_same_only_if_its_digest_is() {
         target.holds(FILE, 0, &[[1; 32]; 2], true);
         target.handle(same(0..2)).unwrap();
         match target.handle(end(2 * F, said)).unwrap() {
-            Step::Finish(Finish { entry: FILE, .. }) => assert!(is_same),
-            Step::Mismatch(FILE, _) => assert!(!is_same),
+            TargetStep::Finish(FinishedEntry { entry: FILE, .. }) => assert!(is_same),
+            TargetStep::Mismatch(FILE, _) => assert!(!is_same),
             other => panic!("{other:?}"),
         }
     }
@@ -224,7 +225,9 @@ fn of_frames_that_are_scattered_not_all_are_kept_and_all_are_counted() {
         target.handle(differs(index..index + 1)).unwrap();
         target.handle(same(index + 1..index + 2)).unwrap();
     }
-    let Ok(Step::Differs(_, _, differing)) = target.handle(end(frames * F, [9; 32])) else { panic!("they differ") };
+    let Ok(TargetStep::Differs(_, _, differing)) = target.handle(end(frames * F, [9; 32])) else {
+        panic!("they differ")
+    };
     assert_eq!((differing.len(), differing.frames().count()), (frames / 2, 4096));
 }
 
@@ -233,22 +236,22 @@ fn a_source_cannot_answer_for_what_it_was_not_told() {
     for message in [same(0..1), differs(0..1), differs(2..4), differs(0..u64::MAX), same(2..9)] {
         let mut target = target(9 * F);
         target.holds(FILE, 2, &[[1; 32]], true);
-        assert!(matches!(target.handle(message.clone()), Err(ProtocolFault::Unasked(_))), "{message:?}");
+        assert!(matches!(target.handle(message.clone()), Err(ProtocolError::Unasked(_))), "{message:?}");
     }
     let mut target = target(9 * F);
     let frame = target.admit_frame(FILE, 0, frame_len().bytes());
-    assert!(matches!(frame, Err(ProtocolFault::Unasked(_))), "no frame is needed: {frame:?}");
+    assert!(matches!(frame, Err(ProtocolError::Unasked(_))), "no frame is needed: {frame:?}");
 }
 
 #[test]
 fn in_a_copy_nothing_is_left_different() {
-    let mut target = Target::new(frame_len());
+    let mut target = TargetSession::new(frame_len());
     let offer = SourceMessage::Offer { first: EntryId(0), entries: entries(F) };
-    assert!(matches!(target.handle(offer), Ok(Step::Examine(..))));
-    target.answer(EntryId(0), Answer::Needed(Arc::new(0)));
-    target.answer(FILE, Answer::Partial(Arc::new(1)));
+    assert!(matches!(target.handle(offer), Ok(TargetStep::Examine(..))));
+    target.answer(EntryId(0), EntryAnswer::Needed(Arc::new(0)));
+    target.answer(FILE, EntryAnswer::Partial(Arc::new(1)));
     target.holds(FILE, 0, &[[1; 32]], true);
-    assert!(matches!(target.handle(differs(0..1)), Err(ProtocolFault::Unasked(_))));
+    assert!(matches!(target.handle(differs(0..1)), Err(ProtocolError::Unasked(_))));
 }
 
 #[test]
@@ -257,6 +260,6 @@ fn a_directory_says_whether_all_of_it_was_offered() {
         let mut target = target(1);
         target.settle(FILE, true);
         let ended = target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), complete });
-        assert!(matches!(ended, Ok(Step::Finish(finish)) if finish.complete == complete));
+        assert!(matches!(ended, Ok(TargetStep::Finish(finish)) if finish.complete == complete));
     }
 }

@@ -15,14 +15,15 @@
 //! A settled entry is forgotten; messages and frames about it that are still under way are ignored. So memory is
 //! bounded by the window of unsettled entries, never by the number of files.
 
+pub mod differing;
+mod digest_state;
 pub mod source;
 pub mod step;
-mod summing;
 pub mod target;
 
 #[cfg(test)]
 mod compare_tests;
 #[cfg(test)]
-mod pair_tests;
+mod digest_state_tests;
 #[cfg(test)]
-mod summing_tests;
+mod pair_tests;

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::source::Source;
-use super::target::{Answer, Finish, Parent, Step, Target};
+use super::source::SourceSession;
+use super::target::TargetSession;
+use crate::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use crate::ids::{EntryId, StreamId};
 use crate::integrity::FrameLen;
-use crate::manifest::{Entry, Kind, Meta, Place, Stamp};
+use crate::limits::ENTRY_WINDOW;
 use crate::path::Name;
-use crate::plan::{FlowFrame, PIECE_FRAMES_MAX, Piece, Work};
 use crate::ranges::RangeSet;
+use crate::scheduler::{Chunk, FlowFrame, PIECE_FRAMES_MAX, WorkItem};
+use crate::session::step::{EntryAnswer, FinishedEntry, ParentDirectory, TargetStep};
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::ENTRY_WINDOW;
 use crate::wire::message::{SourceMessage, TargetMessage};
 
 const F: u64 = 256 << 10;
@@ -24,25 +25,25 @@ fn frame_len() -> FrameLen {
     FrameLen::new(256 << 10).unwrap()
 }
 
-fn child(parent: Option<u64>, kind: Kind) -> Entry {
+fn child(parent: Option<u64>, kind: EntryContent) -> Entry {
     let place = match parent {
-        Some(parent) => Place::Child { parent: EntryId(parent), name: Name::new(b"x").unwrap() },
-        None => Place::Operand(0),
+        Some(parent) => EntryLocation::Child { parent: EntryId(parent), name: Name::new(b"x").unwrap() },
+        None => EntryLocation::Operand(0),
     };
-    Entry { place, kind, meta: Meta::default(), version: None, more: None }
+    Entry { place, kind, meta: EntryMetadata::default(), version: None, more: None }
 }
 
 fn packed(entry: EntryId) -> PackedFile {
-    PackedFile { entry, len: 0, modified: Stamp::default(), digest: [0; 32] }
+    PackedFile { entry, len: 0, modified: Timestamp::default(), digest: [0; 32] }
 }
 
 /// Both machines, joined by queues; which of them moves next is given from outside.
 struct Pair {
-    source: Source<u64>,
-    target: Target<u64>,
+    source: SourceSession<u64>,
+    target: TargetSession<u64>,
     to_target: VecDeque<SourceMessage>,
     to_source: VecDeque<TargetMessage>,
-    work: Vec<Work<u64>>,
+    work: Vec<WorkItem<u64>>,
     /// Files that an earlier run left a part of, and their frames.
     parts: Vec<(EntryId, u64)>,
     /// The last frames of flows, where they are short, and their lengths.
@@ -82,7 +83,7 @@ impl Pair {
 
     fn deliver(&mut self, message: SourceMessage) {
         match self.target.handle(message).unwrap() {
-            Step::Examine(first, entries) => {
+            TargetStep::Examine(first, entries) => {
                 for (id, entry) in (first.0..).map(EntryId).zip(entries) {
                     let answer = self.answer(id, &entry);
                     let finish = self.target.answer(id, answer);
@@ -90,62 +91,62 @@ impl Pair {
                 }
                 self.say_what_is_there();
             }
-            Step::Abandon(entry, ..) => {
+            TargetStep::Abandon(entry, ..) => {
                 self.outcome[2] += 1;
                 let finish = self.target.abandoned(entry);
                 self.finish(finish);
             }
-            Step::Finish(finish) => self.finish(Some(finish)),
-            Step::Differs(entry, handle, differing) => {
+            TargetStep::Finish(finish) => self.finish(Some(finish)),
+            TargetStep::Differs(entry, handle, differing) => {
                 assert!(self.compares && !differing.is_empty());
-                self.finish(Some(Finish { entry, handle, end: None, complete: true }));
+                self.finish(Some(FinishedEntry { entry, handle, end: None, complete: true }));
             }
-            Step::Sum(..) => panic!("nobody asks for one"),
-            Step::Mismatch(..) => panic!("a mismatch"),
-            Step::None
-            | Step::Connect(..)
-            | Step::StreamsLost(_)
-            | Step::Passed(_)
-            | Step::Owner { .. }
-            | Step::LeftOut(..)
-            | Step::Patterns(..) => {}
+            TargetStep::Sum(..) => panic!("nobody asks for one"),
+            TargetStep::Mismatch(..) => panic!("a mismatch"),
+            TargetStep::None
+            | TargetStep::Connect(..)
+            | TargetStep::StreamsLost(_)
+            | TargetStep::Passed(_)
+            | TargetStep::Owner { .. }
+            | TargetStep::LeftOut(..)
+            | TargetStep::Patterns(..) => {}
         }
     }
 
-    fn answer(&mut self, id: EntryId, entry: &Entry) -> Answer<u64> {
+    fn answer(&mut self, id: EntryId, entry: &Entry) -> EntryAnswer<u64> {
         let chance = self.pick(10);
-        if matches!(self.target.parent(&entry.place), Parent::Refused) || chance == 0 {
+        if matches!(self.target.parent(&entry.place), ParentDirectory::Refused) || chance == 0 {
             self.outcome[3] += 1;
-            return Answer::Refused;
+            return EntryAnswer::Refused;
         }
-        let may_be_there = !matches!(entry.kind, Kind::Directory | Kind::Stream);
-        if matches!(entry.kind, Kind::Symlink { .. }) || (chance < 3 && may_be_there) {
+        let may_be_there = !matches!(entry.kind, EntryContent::Directory | EntryContent::Stream);
+        if matches!(entry.kind, EntryContent::Symlink { .. }) || (chance < 3 && may_be_there) {
             self.outcome[0] += 1;
-            return Answer::Settled;
+            return EntryAnswer::Settled;
         }
         match entry.kind {
-            Kind::File { size: 0 } if self.compares => {
+            EntryContent::File { size: 0 } if self.compares => {
                 self.outcome[0] += 1;
-                Answer::Settled
+                EntryAnswer::Settled
             }
-            Kind::File { size } if self.compares => {
+            EntryContent::File { size } if self.compares => {
                 self.parts.push((id, frame_len().frames(size)));
-                Answer::Compare(Arc::new(id.0))
+                EntryAnswer::Compare(Arc::new(id.0))
             }
-            Kind::File { size } if size > frame_len().pack_file_max() && self.pick(2) == 0 => {
+            EntryContent::File { size } if size > frame_len().pack_file_max() && self.pick(2) == 0 => {
                 self.parts.push((id, frame_len().frames(size)));
                 if self.pick(2) == 0 {
                     self.sizes.insert(id, size);
-                    return Answer::Delta(Arc::new(id.0));
+                    return EntryAnswer::Delta(Arc::new(id.0));
                 }
-                Answer::Partial(Arc::new(id.0))
+                EntryAnswer::Partial(Arc::new(id.0))
             }
-            Kind::Stream if self.pick(2) == 0 => Answer::NeededInOrder(Arc::new(id.0)),
-            Kind::File { size } if self.pick(3) == 0 => {
+            EntryContent::Stream if self.pick(2) == 0 => EntryAnswer::NeededInOrder(Arc::new(id.0)),
+            EntryContent::File { size } if self.pick(3) == 0 => {
                 self.sizes.insert(id, size);
-                Answer::NeededInOrder(Arc::new(id.0))
+                EntryAnswer::NeededInOrder(Arc::new(id.0))
             }
-            _ => Answer::Needed(Arc::new(id.0)),
+            _ => EntryAnswer::Needed(Arc::new(id.0)),
         }
     }
 
@@ -159,26 +160,26 @@ impl Pair {
                     1 | 2 if old.is_some() && self.target.may_mark(1) => {
                         let len = frame_len().frame_len(old.unwrap(), index).unwrap();
                         self.target.mark(entry, index, 1, vec![7; crate::delta::blocks::count(len)]);
-                        Step::None
+                        TargetStep::None
                     }
                     1 | 2 if old.is_some() => {
                         self.target.lacks(entry, &[index..index + 1]);
-                        Step::None
+                        TargetStep::None
                     }
                     _ if self.compares => self.target.holds(entry, index, &[[1; 32]], true),
                     0 => {
                         self.target.lacks(entry, &[index..index + 1]);
-                        Step::None
+                        TargetStep::None
                     }
                     choice => self.target.holds(entry, index, &[[1; 32]], choice == 1),
                 };
-                assert!(matches!(step, Step::None), "the source has not ended it");
+                assert!(matches!(step, TargetStep::None), "the source has not ended it");
             }
         }
     }
 
     /// Frames that the target has: some turn out to differ.
-    fn compare(&mut self, piece: &Piece<u64>, values: &[[u8; 32]]) {
+    fn compare(&mut self, piece: &Chunk<u64>, values: &[[u8; 32]]) {
         if self.compares && self.pick(8) == 0 {
             self.source.fail(piece.entry, "unreadable");
             return;
@@ -197,7 +198,7 @@ impl Pair {
     }
 
     /// Settles this and every directory that is complete by it.
-    fn finish(&mut self, mut finish: Option<Finish<u64>>) {
+    fn finish(&mut self, mut finish: Option<FinishedEntry<u64>>) {
         while let Some(one) = finish {
             let done = self.pick(10) > 0;
             self.outcome[if done { 1 } else { 2 }] += 1;
@@ -206,13 +207,13 @@ impl Pair {
     }
 
     /// A stream: reads, maybe fails to, sends; what arrives is sometimes damaged.
-    fn carry(&mut self, work: Work<u64>) {
+    fn carry(&mut self, work: WorkItem<u64>) {
         if self.pick(8) == 0 {
             self.source.lose_stream(STREAM, Some(work));
             return;
         }
         match work {
-            Work::Pack(files) => {
+            WorkItem::Pack(files) => {
                 let files: Vec<_> = files.iter().map(|file| packed(file.entry)).collect();
                 if self.pick(4) == 0 {
                     return self.target.resend_pack(&files).unwrap();
@@ -220,13 +221,18 @@ impl Pair {
                 let admitted = self.target.admit_pack(&files).unwrap();
                 for (file, handle) in files.iter().zip(admitted) {
                     let handle = handle.filter(|handle| **handle == file.entry.0);
-                    self.finish(handle.map(|handle| Finish { entry: file.entry, handle, end: None, complete: true }));
+                    self.finish(handle.map(|handle| FinishedEntry {
+                        entry: file.entry,
+                        handle,
+                        end: None,
+                        complete: true,
+                    }));
                 }
             }
-            Work::Compare(piece, values) => self.compare(&piece, &values),
-            Work::Next(next) => self.read_next(&next),
-            Work::Kept(kept) => self.arrive(kept.entry, kept.index, self.len_in_flow(kept.entry, kept.index)),
-            Work::Frames(piece) | Work::Delta(piece, _) => {
+            WorkItem::Compare(piece, values) => self.compare(&piece, &values),
+            WorkItem::Next(next) => self.read_next(&next),
+            WorkItem::Kept(kept) => self.arrive(kept.entry, kept.index, self.len_in_flow(kept.entry, kept.index)),
+            WorkItem::Frames(piece) | WorkItem::Delta(piece, _) => {
                 if self.pick(8) == 0 {
                     self.source.fail(piece.entry, "unreadable");
                     return;
@@ -258,7 +264,7 @@ impl Pair {
             }
             _ => (true, None),
         };
-        let end = end.map(|size| (size, Stamp::default()));
+        let end = end.map(|size| (size, Timestamp::default()));
         let known = self.source.flow_read(entry, is_frame, end);
         if known.is_none() || !is_frame {
             return;
@@ -302,14 +308,14 @@ impl Pair {
                 self.finish(finish);
             }
             _ => match self.target.frame_written(entry, offset, [1; 32]) {
-                Step::Finish(finish) => self.finish(Some(finish)),
-                Step::None
-                | Step::Connect(..)
-                | Step::StreamsLost(_)
-                | Step::Passed(_)
-                | Step::Owner { .. }
-                | Step::LeftOut(..)
-                | Step::Patterns(..) => {}
+                TargetStep::Finish(finish) => self.finish(Some(finish)),
+                TargetStep::None
+                | TargetStep::Connect(..)
+                | TargetStep::StreamsLost(_)
+                | TargetStep::Passed(_)
+                | TargetStep::Owner { .. }
+                | TargetStep::LeftOut(..)
+                | TargetStep::Patterns(..) => {}
                 other => panic!("{other:?}"),
             },
         }
@@ -320,8 +326,8 @@ proptest! {
     #[test]
     fn both_machines_always_finish_and_agree(entries in proptest::collection::vec((0u8..9, any::<u8>()), 1..40), seed: u64, compares: bool) {
         let mut pair = Pair {
-            source: if compares { Source::comparing(frame_len(), 2) } else { Source::new(frame_len(), 2) },
-            target: Target::new(frame_len()),
+            source: if compares { SourceSession::comparing(frame_len(), 2) } else { SourceSession::new(frame_len(), 2) },
+            target: TargetSession::new(frame_len()),
             to_target: VecDeque::new(),
             to_source: VecDeque::new(),
             work: Vec::new(),
@@ -337,13 +343,13 @@ proptest! {
             let parent = open.last().map(|entry| entry.0);
             let id = |pair: &mut Pair, kind| pair.source.offer(child(parent, kind), Arc::new(0));
             match kind {
-                0 | 1 => open.push(id(&mut pair, Kind::Directory)),
+                0 | 1 => open.push(id(&mut pair, EntryContent::Directory)),
                 2 => drop(open.pop().map(|entry| pair.source.end_directory(entry, true))),
-                3 => drop(id(&mut pair, Kind::Symlink { points_to: (*b"x").into() })),
-                4 => drop(id(&mut pair, Kind::File { size: u64::from(*size) })),
+                3 => drop(id(&mut pair, EntryContent::Symlink { points_to: (*b"x").into() })),
+                4 => drop(id(&mut pair, EntryContent::File { size: u64::from(*size) })),
                 // A pipe is never compared.
-                8 if !compares => drop(id(&mut pair, Kind::Stream)),
-                _ => drop(id(&mut pair, Kind::File { size: F * u64::from(size % 5 + 1) + 1 })),
+                8 if !compares => drop(id(&mut pair, EntryContent::Stream)),
+                _ => drop(id(&mut pair, EntryContent::File { size: F * u64::from(size % 5 + 1) + 1 })),
             }
             for _ in 0..4 {
                 let choice = pair.pick(6);

@@ -4,28 +4,28 @@ mod delta;
 mod flow;
 mod loss;
 mod needs;
-mod proven;
+mod verified;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use self::delta::Old;
+use self::delta::PeerBase;
 use self::flow::{Flow, Flows};
 use self::loss::Losses;
-use self::proven::Proven;
-use super::summing::Summing;
+use crate::entry::{Entry, EntryContent, EntryLocation, Timestamp};
+use crate::error::ProtocolError;
 use crate::ids::{ByEntry, EntryId, PathId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
-use crate::manifest::{Entry, Kind, Place, Stamp};
-use crate::path::{MAX_NAME, Name};
-use crate::plan::{Plan, Work};
-use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{
+use crate::limits::{
     ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, RESENDS_PER_FILE_MAX,
     RESENDS_PER_FRAME_MAX, UNSETTLED_BYTES_MAX,
 };
+use crate::path::{MAX_NAME, Name};
+use crate::ranges::RangeSet;
+use crate::scheduler::{Scheduler, WorkItem};
+use crate::session::digest_state::DigestState;
+use crate::session::source::verified::VerifiedFiles;
 use crate::wire::message::{SourceMessage, TargetMessage};
 
 /// An Offer is sent when its entries take about this many bytes, whatever their number.
@@ -38,12 +38,12 @@ const ENTRY_BYTES: usize = 96;
 
 /// The source's side of a job. `H` is what the engine knows an entry by.
 #[derive(Debug)]
-pub struct Source<H> {
+pub struct SourceSession<H> {
     frame: FrameLen,
     /// Nothing is sent: what both ends have is compared.
     compares: bool,
-    plan: Plan<H>,
-    entries: ByEntry<Tracked<H>>,
+    plan: Scheduler<H>,
+    entries: ByEntry<OfferedEntry<H>>,
     next: u64,
     /// Entries before this one have left in an Offer; about others the target can have nothing to say.
     sent: u64,
@@ -63,23 +63,23 @@ pub struct Source<H> {
     sums: bool,
     /// Bytes that the sums of old files take.
     sums_bytes: u64,
-    proven: Proven<H>,
+    proven: VerifiedFiles<H>,
     /// A directory was refused.
     has_refused: bool,
 }
 
 #[derive(Debug)]
-struct Tracked<H> {
+struct OfferedEntry<H> {
     handle: Arc<H>,
-    state: State,
+    state: OfferState,
     /// What it counts of the bytes of unsettled entries.
     bytes: usize,
 }
 
 #[derive(Debug)]
-enum State {
+enum OfferState {
     /// From Offer to Needs. Next: Small, Large, settled.
-    Offered { kind: Kind, modified: Stamp },
+    Offered { kind: EntryContent, modified: Timestamp },
     /// A directory, from its Offer until it has ended and is settled.
     Directory { ended: bool, refused: bool },
     /// Needed, and made at the target of what that has. Next: settled.
@@ -87,15 +87,15 @@ enum State {
     /// Needed and packed: `handed` to a stream, and not to be sent again since; `begun` if it ever was. Next: settled.
     Small { size: u64, handed: bool, begun: bool, asked: u16 },
     /// Needed, frame by frame. Next: settled.
-    Large(Large),
+    Large(LargeOffer),
     /// Needed, frame by frame, and read but once. Next: settled.
     Flow(Flow),
 }
 
 #[derive(Debug)]
-struct Large {
+struct LargeOffer {
     size: u64,
-    modified: Stamp,
+    modified: Timestamp,
     tree: FrameTree,
     ended: bool,
     /// The target has a part of it, or all, and may say so.
@@ -103,21 +103,21 @@ struct Large {
     /// Frames that the target has and this end compares. Each once: a target that guesses has one guess.
     held: RangeSet,
     /// An old file stands in its place, of which the target may say what it has.
-    old: Option<Box<Old>>,
+    old: Option<Box<PeerBase>>,
     /// Frames that were given to streams, and not asked for again since.
     handed: RangeSet,
-    summing: Summing,
+    summing: DigestState,
     /// Frames that the target has asked for, each time that it did.
     asked: u64,
 }
 
-impl<H> Source<H> {
+impl<H> SourceSession<H> {
     /// A job with nothing offered yet.
     pub fn new(frame: FrameLen, streams: u16) -> Self {
         Self {
             frame,
             compares: false,
-            plan: Plan::new(frame, streams),
+            plan: Scheduler::new(frame, streams),
             entries: ByEntry::default(),
             next: 0,
             sent: 0,
@@ -133,7 +133,7 @@ impl<H> Source<H> {
             offers_ended: false,
             sums: false,
             sums_bytes: 0,
-            proven: Proven::default(),
+            proven: VerifiedFiles::default(),
             has_refused: false,
         }
     }
@@ -152,8 +152,8 @@ impl<H> Source<H> {
     /// What [`Self::frames_read`] or [`Self::flow_read`] asked for is there.
     pub fn summed(&mut self, entry: EntryId) {
         match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
-            Some(State::Large(Large { summing, .. })) => *summing = Summing::Done,
-            Some(State::Flow(flow)) => flow.summing = Summing::Done,
+            Some(OfferState::Large(LargeOffer { summing, .. })) => *summing = DigestState::Done,
+            Some(OfferState::Flow(flow)) => flow.summing = DigestState::Done,
             _ => return,
         }
         self.end_if_read(entry);
@@ -177,11 +177,11 @@ impl<H> Source<H> {
 
     /// When there is nothing else to do: what another stream was given long ago and has not done, once more. The target
     /// takes what comes first.
-    pub fn next_double(&mut self) -> Option<Work<H>> {
+    pub fn next_double(&mut self) -> Option<WorkItem<H>> {
         loop {
             let piece = self.plan.take_double()?;
             if self.entries.contains_key(&piece.entry) {
-                return Some(Work::Frames(piece));
+                return Some(WorkItem::Frames(piece));
             }
         }
     }
@@ -216,17 +216,17 @@ impl<H> Source<H> {
         assert!(self.window() > 0 && !self.offers_ended, "an offer that may not be made");
         let id = EntryId(self.next);
         self.next += 1;
-        let state = if entry.kind == Kind::Directory {
+        let state = if entry.kind == EntryContent::Directory {
             self.open_directories += 1;
-            State::Directory { ended: false, refused: false }
+            OfferState::Directory { ended: false, refused: false }
         } else {
             self.in_window += 1;
-            State::Offered { kind: entry.kind.clone(), modified: entry.meta.modified }
+            OfferState::Offered { kind: entry.kind.clone(), modified: entry.meta.modified }
         };
         let bytes = entry.held_bytes();
-        self.entries.insert(id, Tracked { handle, state, bytes });
+        self.entries.insert(id, OfferedEntry { handle, state, bytes });
         self.held_bytes += bytes;
-        self.open_bytes += if entry.kind == Kind::Directory { bytes } else { 0 };
+        self.open_bytes += if entry.kind == EntryContent::Directory { bytes } else { 0 };
         self.batch_bytes += ENTRY_BYTES + bytes;
         self.batch.push(entry);
         if self.batch.len() == OFFER_ENTRIES_MAX || self.batch_bytes > OFFER_BYTES || self.window() == 0 {
@@ -247,7 +247,8 @@ impl<H> Source<H> {
     /// Nothing more will be offered in this directory.
     pub fn end_directory(&mut self, entry: EntryId, complete: bool) {
         self.flush_offers();
-        let Some(Tracked { state: State::Directory { ended, refused }, bytes, .. }) = self.entries.get_mut(&entry)
+        let Some(OfferedEntry { state: OfferState::Directory { ended, refused }, bytes, .. }) =
+            self.entries.get_mut(&entry)
         else {
             return;
         };
@@ -308,23 +309,26 @@ impl<H> Source<H> {
 
     /// Whether the target refused this directory, so that walking it is of no use.
     pub fn is_refused(&self, directory: EntryId) -> bool {
-        matches!(self.entries.get(&directory), Some(Tracked { state: State::Directory { refused: true, .. }, .. }))
+        matches!(
+            self.entries.get(&directory),
+            Some(OfferedEntry { state: OfferState::Directory { refused: true, .. }, .. })
+        )
     }
 
     /// Takes a message from the target.
-    pub fn handle(&mut self, message: TargetMessage) -> Result<(), ProtocolFault> {
+    pub fn handle(&mut self, message: TargetMessage) -> Result<(), ProtocolError> {
         match message {
             TargetMessage::Needs { first, needs } => {
                 for (at, need) in (0..).zip(needs) {
                     let entry =
-                        first.0.checked_add(at).ok_or(ProtocolFault::Unasked("an entry that was never offered"))?;
+                        first.0.checked_add(at).ok_or(ProtocolError::Unasked("an entry that was never offered"))?;
                     self.handle_need(EntryId(entry), need)?;
                 }
             }
             TargetMessage::Done { runs } => {
                 let total = runs.iter().fold(0u64, |total, (_, count)| total.saturating_add(*count));
                 if total > (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX) as u64 {
-                    return Err(ProtocolFault::OverLimit("entries that are done"));
+                    return Err(ProtocolError::OverLimit("entries that are done"));
                 }
                 runs.into_iter().try_for_each(|(first, count)| self.handle_done(first, count))?;
             }
@@ -360,21 +364,25 @@ impl<H> Source<H> {
     }
 
     /// What a stream is to do next, if there is anything now: at most `frames_max` frames of a file.
-    pub fn next_work(&mut self, frames_max: u64) -> Option<Work<H>> {
+    pub fn next_work(&mut self, frames_max: u64) -> Option<WorkItem<H>> {
         if let Some(work) = self.next_of_flows() {
             return Some(work);
         }
         loop {
             let mut work = self.plan.take(frames_max)?;
             match &mut work {
-                Work::Frames(piece) | Work::Compare(piece, _) | Work::Delta(piece, _)
+                WorkItem::Frames(piece) | WorkItem::Compare(piece, _) | WorkItem::Delta(piece, _)
                     if !self.entries.contains_key(&piece.entry) =>
                 {
                     self.plan.forget(piece.entry);
                     continue;
                 }
-                Work::Frames(_) | Work::Compare(..) | Work::Delta(..) | Work::Next(_) | Work::Kept(_) => {}
-                Work::Pack(files) => {
+                WorkItem::Frames(_)
+                | WorkItem::Compare(..)
+                | WorkItem::Delta(..)
+                | WorkItem::Next(_)
+                | WorkItem::Kept(_) => {}
+                WorkItem::Pack(files) => {
                     files.retain(|file| self.entries.contains_key(&file.entry));
                     if files.is_empty() {
                         continue;
@@ -393,11 +401,13 @@ impl<H> Source<H> {
 
     /// How many files are under way: something of them was given to a stream, and they are not settled.
     pub fn under_way(&self) -> usize {
-        let is_under_way = |tracked: &&Tracked<H>| match &tracked.state {
-            State::Small { handed, .. } => *handed,
-            State::Flow(_) => true,
+        let is_under_way = |tracked: &&OfferedEntry<H>| match &tracked.state {
+            OfferState::Small { handed, .. } => *handed,
+            OfferState::Flow(_) => true,
             // Those the plan knows.
-            State::Offered { .. } | State::Awaited | State::Directory { .. } | State::Large(_) => false,
+            OfferState::Offered { .. } | OfferState::Awaited | OfferState::Directory { .. } | OfferState::Large(_) => {
+                false
+            }
         };
         self.entries.values().filter(is_under_way).count() + self.plan.begun()
     }
@@ -418,8 +428,8 @@ impl<H> Source<H> {
     /// follows, or [`Self::fail`].
     pub fn frames_read(&mut self, entry: EntryId, values: &[(u64, Digest)], same: &RangeSet) -> Option<Digest> {
         let large = match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
-            Some(State::Large(large)) => large,
-            Some(State::Flow(flow)) => {
+            Some(OfferState::Large(large)) => large,
+            Some(OfferState::Flow(flow)) => {
                 for (index, value) in values {
                     flow.tree.insert(*index, *value);
                 }
@@ -445,13 +455,15 @@ impl<H> Source<H> {
     }
 
     fn end_if_read(&mut self, entry: EntryId) -> Option<Digest> {
-        let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) else { return None };
+        let Some(OfferedEntry { state: OfferState::Large(large), .. }) = self.entries.get_mut(&entry) else {
+            return None;
+        };
         let digest = large.tree.digest().filter(|_| !large.ended)?;
         if !large.summing.is_done() {
             return large.summing.begin().then_some(digest);
         }
         large.ended = true;
-        let Large { size, modified, .. } = *large;
+        let LargeOffer { size, modified, .. } = *large;
         self.outbox.push_back(SourceMessage::FileEnd { entry, size, modified, digest });
         None
     }
@@ -459,7 +471,7 @@ impl<H> Source<H> {
     /// A small file did not fit into its pack, since one of them has grown: it goes with a later one, as `size` bytes.
     pub fn put_back(&mut self, entry: EntryId, size: u64) {
         let most = self.frame.pack_file_max();
-        if let Some(Tracked { state: State::Small { size: planned, handed, .. }, handle, .. }) =
+        if let Some(OfferedEntry { state: OfferState::Small { size: planned, handed, .. }, handle, .. }) =
             self.entries.get_mut(&entry)
         {
             (*planned, *handed) = (size.min(most), false);
@@ -470,7 +482,7 @@ impl<H> Source<H> {
     /// The source cannot deliver this file. `false`, and nothing happens, if it is not needed: not yet, or not any more.
     pub fn fail(&mut self, entry: EntryId, reason: &str) -> bool {
         let state = self.entries.get(&entry).map(|tracked| &tracked.state);
-        let needed = matches!(state, Some(State::Small { .. } | State::Large(_) | State::Flow(_)));
+        let needed = matches!(state, Some(OfferState::Small { .. } | OfferState::Large(_) | OfferState::Flow(_)));
         if needed {
             self.settle(entry);
             self.outbox.push_back(SourceMessage::SourceFailed { entry, reason: reason.into() });
@@ -482,7 +494,7 @@ impl<H> Source<H> {
     /// far is void. `None`, and nothing happens, if it is not needed, not yet or not any more, or is a flow: of that, some may
     /// be where it cannot be taken back.
     pub fn offer_again(&mut self, entry: EntryId, now: Entry, handle: Arc<H>) -> Option<EntryId> {
-        let needed = matches!(self.entries.get(&entry)?.state, State::Small { .. } | State::Large(_));
+        let needed = matches!(self.entries.get(&entry)?.state, OfferState::Small { .. } | OfferState::Large(_));
         if !needed {
             return None;
         }
@@ -491,35 +503,37 @@ impl<H> Source<H> {
         let id = EntryId(self.next);
         self.next += 1;
         self.in_window += 1;
-        let state = State::Offered { kind: now.kind.clone(), modified: now.meta.modified };
-        let now = Entry { place: Place::Again(entry), ..now };
+        let state = OfferState::Offered { kind: now.kind.clone(), modified: now.meta.modified };
+        let now = Entry { place: EntryLocation::Again(entry), ..now };
         let bytes = now.held_bytes();
         self.held_bytes += bytes;
-        self.entries.insert(id, Tracked { handle, state, bytes });
+        self.entries.insert(id, OfferedEntry { handle, state, bytes });
         self.outbox.push_back(SourceMessage::Offer { first: id, entries: vec![now] });
         Some(id)
     }
 
-    fn check_offered(&self, entry: EntryId) -> Result<(), ProtocolFault> {
-        if entry.0 < self.sent { Ok(()) } else { Err(ProtocolFault::Unasked("an entry that was never offered")) }
+    fn check_offered(&self, entry: EntryId) -> Result<(), ProtocolError> {
+        if entry.0 < self.sent { Ok(()) } else { Err(ProtocolError::Unasked("an entry that was never offered")) }
     }
 
     /// Forgets an entry; an open directory stays until it has ended, since its children name it.
     fn settle(&mut self, entry: EntryId) -> bool {
-        if let Some(Tracked { state: State::Directory { ended: false, refused }, .. }) = self.entries.get_mut(&entry) {
+        if let Some(OfferedEntry { state: OfferState::Directory { ended: false, refused }, .. }) =
+            self.entries.get_mut(&entry)
+        {
             self.has_refused = true;
             return !std::mem::replace(refused, true);
         }
         let known = self.entries.remove(&entry);
         self.plan.settle(entry);
         // The target counts what it asked about this file no more.
-        if let Some(Tracked { state: State::Large(Large { rest: true, ended, old, .. }), .. }) = &known {
+        if let Some(OfferedEntry { state: OfferState::Large(LargeOffer { rest: true, ended, old, .. }), .. }) = &known {
             self.sums_bytes -= old.as_ref().map_or(0, |old| old.bytes());
             if !ended {
                 self.plan.forget_told(entry);
             }
         }
-        if let Some(Tracked { bytes, .. }) = &known {
+        if let Some(OfferedEntry { bytes, .. }) = &known {
             self.in_window -= 1;
             self.held_bytes -= bytes;
         }
@@ -528,15 +542,15 @@ impl<H> Source<H> {
 }
 
 /// Frames that a file of `size` bytes has.
-fn check_frames(frame: FrameLen, size: u64, frames: &Range<u64>) -> Result<(), ProtocolFault> {
-    if frames.start < frames.end && frames.end <= frame.frames(size) { Ok(()) } else { Err(ProtocolFault::Misplaced) }
+fn check_frames(frame: FrameLen, size: u64, frames: &Range<u64>) -> Result<(), ProtocolError> {
+    if frames.start < frames.end && frames.end <= frame.frames(size) { Ok(()) } else { Err(ProtocolError::Misplaced) }
 }
 
 /// Counts frames that a target asks for. One that asks for the same ones for ever ends the job.
-fn count_asked(asked: &mut u64, frames: u64, of_file: u64) -> Result<(), ProtocolFault> {
+fn count_asked(asked: &mut u64, frames: u64, of_file: u64) -> Result<(), ProtocolError> {
     *asked = asked.saturating_add(frames);
     let most = of_file.saturating_mul(RESENDS_PER_FRAME_MAX).saturating_add(RESENDS_PER_FILE_MAX);
-    if *asked <= most { Ok(()) } else { Err(ProtocolFault::OverLimit("frames that are asked for again and again")) }
+    if *asked <= most { Ok(()) } else { Err(ProtocolError::OverLimit("frames that are asked for again and again")) }
 }
 
 #[cfg(test)]

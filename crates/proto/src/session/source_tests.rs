@@ -1,46 +1,46 @@
 //! The source's machine against targets that are late, wrong or hostile.
 
 use super::*;
+use crate::entry::EntryMetadata;
+use crate::entry_extras::{EntryExtras, ExtendedAttribute};
 use crate::ids::StreamId;
-use crate::manifest::Meta;
-use crate::more::{Attribute, More};
+use crate::limits::{LARGE_IN_FLIGHT_MAX, RESENDS_MAX};
 use crate::path::Name;
-use crate::plan::PIECE_FRAMES_MAX;
-use crate::wire::limits::{LARGE_IN_FLIGHT_MAX, RESENDS_MAX};
-use crate::wire::message::Need;
+use crate::scheduler::PIECE_FRAMES_MAX;
+use crate::wire::message::TransferNeed;
 
 pub(super) const F: u64 = 256 << 10;
 const STREAM: StreamId = StreamId(3);
 
-pub(super) fn source() -> Source<()> {
-    Source::new(FrameLen::new(256 << 10).unwrap(), 2)
+pub(super) fn source() -> SourceSession<()> {
+    SourceSession::new(FrameLen::new(256 << 10).unwrap(), 2)
 }
 
-pub(super) fn entry(parent: Option<EntryId>, kind: Kind) -> Entry {
+pub(super) fn entry(parent: Option<EntryId>, kind: EntryContent) -> Entry {
     let place = match parent {
-        Some(parent) => Place::Child { parent, name: Name::new(b"x").unwrap() },
-        None => Place::Operand(0),
+        Some(parent) => EntryLocation::Child { parent, name: Name::new(b"x").unwrap() },
+        None => EntryLocation::Operand(0),
     };
-    Entry { place, kind, meta: Meta::default(), version: None, more: None }
+    Entry { place, kind, meta: EntryMetadata::default(), version: None, more: None }
 }
 
 pub(super) fn file(size: u64) -> Entry {
-    entry(None, Kind::File { size })
+    entry(None, EntryContent::File { size })
 }
 
 /// Offers entries and delivers the messages that carry them.
-pub(super) fn offered(source: &mut Source<()>, entries: Vec<Entry>) -> Vec<EntryId> {
+pub(super) fn offered(source: &mut SourceSession<()>, entries: Vec<Entry>) -> Vec<EntryId> {
     let ids = entries.into_iter().map(|entry| source.offer(entry, Arc::new(()))).collect();
     source.flush_offers();
     drain(source);
     ids
 }
 
-pub(super) fn drain(source: &mut Source<()>) -> Vec<SourceMessage> {
+pub(super) fn drain(source: &mut SourceSession<()>) -> Vec<SourceMessage> {
     std::iter::from_fn(|| source.poll_message()).collect()
 }
 
-pub(super) fn needs(first: u64, needs: &[Need]) -> TargetMessage {
+pub(super) fn needs(first: u64, needs: &[TransferNeed]) -> TargetMessage {
     TargetMessage::Needs { first: EntryId(first), needs: needs.to_vec() }
 }
 
@@ -49,22 +49,22 @@ pub(super) fn done(first: u64, count: u64) -> TargetMessage {
 }
 
 pub(super) fn link() -> Entry {
-    entry(None, Kind::Symlink { points_to: (*b"x").into() })
+    entry(None, EntryContent::Symlink { points_to: (*b"x").into() })
 }
 
 #[test]
 fn another_name_counts_until_it_is_made_and_gives_no_work() {
     let mut source = source();
-    let dir = source.offer(entry(None, Kind::Directory), Arc::new(()));
-    let first = source.offer(entry(Some(dir), Kind::File { size: 3 }), Arc::new(()));
-    source.offer(entry(Some(dir), Kind::HardLink { to: first, size: 3 }), Arc::new(()));
+    let dir = source.offer(entry(None, EntryContent::Directory), Arc::new(()));
+    let first = source.offer(entry(Some(dir), EntryContent::File { size: 3 }), Arc::new(()));
+    source.offer(entry(Some(dir), EntryContent::HardLink { to: first, size: 3 }), Arc::new(()));
     source.flush_offers();
     while source.poll_message().is_some() {}
     let before = source.window();
-    source.handle(needs(0, &[Need::All, Need::Nothing, Need::All])).unwrap();
+    source.handle(needs(0, &[TransferNeed::All, TransferNeed::Nothing, TransferNeed::All])).unwrap();
     assert_eq!(source.window(), before + 1);
     assert!(source.next_work(9).is_none());
-    assert!(source.handle(needs(2, &[Need::All])).is_err(), "a second answer");
+    assert!(source.handle(needs(2, &[TransferNeed::All])).is_err(), "a second answer");
     source.handle(done(2, 1)).unwrap();
     assert_eq!(source.window(), before + 2);
 }
@@ -72,28 +72,28 @@ fn another_name_counts_until_it_is_made_and_gives_no_work() {
 #[test]
 fn a_tree_goes_through() {
     let mut source = source();
-    let dir = source.offer(entry(None, Kind::Directory), Arc::new(()));
-    let small = source.offer(entry(Some(dir), Kind::File { size: 5 }), Arc::new(()));
-    let large = source.offer(entry(Some(dir), Kind::File { size: F + 1 }), Arc::new(()));
+    let dir = source.offer(entry(None, EntryContent::Directory), Arc::new(()));
+    let small = source.offer(entry(Some(dir), EntryContent::File { size: 5 }), Arc::new(()));
+    let large = source.offer(entry(Some(dir), EntryContent::File { size: F + 1 }), Arc::new(()));
     source.end_directory(dir, true);
     source.end_offers();
     let messages = drain(&mut source);
     assert!(matches!(&messages[0], SourceMessage::Offer { first: EntryId(0), entries } if entries.len() == 3));
     assert_eq!(messages[1..], [SourceMessage::DirectoryEnd { entry: dir, complete: true }, SourceMessage::OffersEnd]);
     assert!(source.next_work(PIECE_FRAMES_MAX).is_none() && !source.has_work() && !source.is_finished());
-    source.handle(needs(0, &[Need::All; 3])).unwrap();
+    source.handle(needs(0, &[TransferNeed::All; 3])).unwrap();
     assert!(source.has_work());
     let mut frames = 0;
     let mut packed = Vec::new();
     while let Some(work) = source.next_work(PIECE_FRAMES_MAX) {
         match work {
-            Work::Frames(piece) => {
+            WorkItem::Frames(piece) => {
                 for index in piece.frames {
                     frames += 1;
                     source.frames_read(large, &[(index, [1; 32])], &RangeSet::new());
                 }
             }
-            Work::Pack(files) => packed.extend(files.into_iter().map(|file| file.entry)),
+            WorkItem::Pack(files) => packed.extend(files.into_iter().map(|file| file.entry)),
             other => panic!("{other:?}"),
         }
     }
@@ -108,11 +108,11 @@ fn a_tree_goes_through() {
 
 #[test]
 fn answers_about_what_was_not_offered_are_faults() {
-    let never = Err(ProtocolFault::Unasked("an entry that was never offered"));
+    let never = Err(ProtocolError::Unasked("an entry that was never offered"));
     for message in [
-        needs(1, &[Need::All]),
-        needs(0, &[Need::All, Need::All]),
-        needs(u64::MAX, &[Need::All, Need::All]),
+        needs(1, &[TransferNeed::All]),
+        needs(0, &[TransferNeed::All, TransferNeed::All]),
+        needs(u64::MAX, &[TransferNeed::All, TransferNeed::All]),
         done(0, 2),
         done(u64::MAX, 2),
         TargetMessage::TargetFailed { entry: EntryId(1) },
@@ -130,42 +130,42 @@ fn answers_about_what_was_not_offered_are_faults() {
 fn a_target_cannot_answer_before_it_was_asked() {
     let mut source = source();
     let first = source.offer(file(1), Arc::new(()));
-    assert!(source.handle(needs(first.0, &[Need::Nothing])).is_err(), "still gathering");
+    assert!(source.handle(needs(first.0, &[TransferNeed::Nothing])).is_err(), "still gathering");
     source.flush_offers();
     assert!(source.handle(TargetMessage::TargetFailed { entry: first }).is_err(), "still in the outbox");
     drain(&mut source);
-    assert_eq!(source.handle(needs(first.0, &[Need::Nothing])), Ok(()));
+    assert_eq!(source.handle(needs(first.0, &[TransferNeed::Nothing])), Ok(()));
 }
 
 #[test]
 fn needs_that_cannot_be_are_faults() {
     for (offer, need) in [
-        (entry(None, Kind::Directory), Need::Nothing),
-        (entry(None, Kind::Directory), Need::InOrder),
-        (link(), Need::All),
-        (link(), Need::InOrder),
-        (stream(), Need::Nothing),
-        (stream(), Need::Rest),
+        (entry(None, EntryContent::Directory), TransferNeed::Nothing),
+        (entry(None, EntryContent::Directory), TransferNeed::InOrder),
+        (link(), TransferNeed::All),
+        (link(), TransferNeed::InOrder),
+        (stream(), TransferNeed::Nothing),
+        (stream(), TransferNeed::Rest),
     ] {
         let mut source = source();
         offered(&mut source, vec![offer.clone()]);
-        assert!(matches!(source.handle(needs(0, &[need])), Err(ProtocolFault::Invalid(_))), "{offer:?} {need:?}");
+        assert!(matches!(source.handle(needs(0, &[need])), Err(ProtocolError::Invalid(_))), "{offer:?} {need:?}");
     }
 }
 
 #[test]
 fn a_second_answer_is_a_fault() {
     for (first, fault) in [
-        (Need::All, ProtocolFault::OutOfTurn("a second answer")),
-        (Need::InOrder, ProtocolFault::OutOfTurn("a second answer")),
-        (Need::Nothing, ProtocolFault::Unasked("an entry that awaits no answer")),
-        (Need::Refused, ProtocolFault::Unasked("an entry that awaits no answer")),
+        (TransferNeed::All, ProtocolError::OutOfTurn("a second answer")),
+        (TransferNeed::InOrder, ProtocolError::OutOfTurn("a second answer")),
+        (TransferNeed::Nothing, ProtocolError::Unasked("an entry that awaits no answer")),
+        (TransferNeed::Refused, ProtocolError::Unasked("an entry that awaits no answer")),
     ] {
         for size in [0, F] {
             let mut source = source();
             offered(&mut source, vec![file(size)]);
             source.handle(needs(0, &[first])).unwrap();
-            assert_eq!(source.handle(needs(0, &[Need::All])), Err(fault));
+            assert_eq!(source.handle(needs(0, &[TransferNeed::All])), Err(fault));
         }
     }
 }
@@ -173,20 +173,20 @@ fn a_second_answer_is_a_fault() {
 #[test]
 fn done_is_only_what_can_be() {
     let mut source = source();
-    offered(&mut source, vec![entry(None, Kind::Directory), file(F)]);
-    assert!(matches!(source.handle(done(0, 1)), Err(ProtocolFault::OutOfTurn(_))), "an open directory");
-    assert!(matches!(source.handle(done(1, 1)), Err(ProtocolFault::OutOfTurn(_))), "not even needed");
+    offered(&mut source, vec![entry(None, EntryContent::Directory), file(F)]);
+    assert!(matches!(source.handle(done(0, 1)), Err(ProtocolError::OutOfTurn(_))), "an open directory");
+    assert!(matches!(source.handle(done(1, 1)), Err(ProtocolError::OutOfTurn(_))), "not even needed");
     let most = (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX) as u64;
     let runs = vec![(EntryId(0), most), (EntryId(0), 1)];
-    assert!(matches!(source.handle(TargetMessage::Done { runs }), Err(ProtocolFault::OverLimit(_))));
-    assert!(matches!(source.handle(done(0, u64::MAX)), Err(ProtocolFault::OverLimit(_))));
+    assert!(matches!(source.handle(TargetMessage::Done { runs }), Err(ProtocolError::OverLimit(_))));
+    assert!(matches!(source.handle(done(0, u64::MAX)), Err(ProtocolError::OverLimit(_))));
 }
 
 #[test]
 fn what_comes_late_is_ignored() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(5), file(2 * F)]);
-    source.handle(needs(0, &[Need::All; 2])).unwrap();
+    source.handle(needs(0, &[TransferNeed::All; 2])).unwrap();
     assert!(ids.iter().all(|id| source.fail(*id, "gone")));
     assert!(!source.fail(ids[0], "gone"), "only once");
     assert_eq!(drain(&mut source).len(), 2);
@@ -209,17 +209,17 @@ fn a_file_that_changed_is_offered_anew_in_its_place() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(5), file(3 * F)]);
     assert_eq!(source.offer_again(ids[0], file(6), Arc::new(())), None, "not needed yet");
-    source.handle(needs(0, &[Need::All; 2])).unwrap();
+    source.handle(needs(0, &[TransferNeed::All; 2])).unwrap();
     source.end_offers();
     drain(&mut source);
     assert_eq!(source.offer_again(ids[1], file(2 * F), Arc::new(())), Some(EntryId(2)));
     assert_eq!(source.offer_again(ids[1], file(2 * F), Arc::new(())), None, "once");
-    let again = Entry { place: Place::Again(ids[1]), ..file(2 * F) };
+    let again = Entry { place: EntryLocation::Again(ids[1]), ..file(2 * F) };
     assert_eq!(drain(&mut source), [SourceMessage::Offer { first: EntryId(2), entries: vec![again] }]);
-    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(Work::Pack(_))));
+    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(WorkItem::Pack(_))));
     assert!(source.next_work(PIECE_FRAMES_MAX).is_none(), "what it was is not sent any more");
-    source.handle(needs(2, &[Need::All])).unwrap();
-    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(Work::Frames(piece)) if piece.size == 2 * F));
+    source.handle(needs(2, &[TransferNeed::All])).unwrap();
+    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.size == 2 * F));
     source.handle(done(0, 3)).unwrap();
     assert!(source.is_finished());
 }
@@ -227,41 +227,41 @@ fn a_file_that_changed_is_offered_anew_in_its_place() {
 #[test]
 fn only_needed_files_can_fail_at_the_source() {
     let mut source = source();
-    let ids = offered(&mut source, vec![entry(None, Kind::Directory), file(5)]);
+    let ids = offered(&mut source, vec![entry(None, EntryContent::Directory), file(5)]);
     assert!(!source.fail(ids[0], "a directory") && !source.fail(ids[1], "not needed yet"));
     assert_eq!(drain(&mut source), []);
-    assert_eq!(source.handle(needs(0, &[Need::All; 2])), Ok(()));
+    assert_eq!(source.handle(needs(0, &[TransferNeed::All; 2])), Ok(()));
     assert!(source.fail(ids[1], "needed"));
 }
 
 #[test]
 fn a_frame_can_only_be_asked_for_again_where_one_is() {
     let mut source = source();
-    let ids = offered(&mut source, vec![file(2 * F + 1), file(5), entry(None, Kind::Directory), file(F)]);
-    source.handle(needs(0, &[Need::All, Need::All, Need::All])).unwrap();
+    let ids = offered(&mut source, vec![file(2 * F + 1), file(5), entry(None, EntryContent::Directory), file(F)]);
+    source.handle(needs(0, &[TransferNeed::All, TransferNeed::All, TransferNeed::All])).unwrap();
     let resend = |entry, frames| TargetMessage::Lacks { entry, frames: vec![frames] };
     for frames in [3..4, 0..4, u64::MAX - 1..u64::MAX] {
-        assert_eq!(source.handle(resend(ids[0], frames)), Err(ProtocolFault::Misplaced));
+        assert_eq!(source.handle(resend(ids[0], frames)), Err(ProtocolError::Misplaced));
     }
     for entry in &ids[1..] {
-        assert!(matches!(source.handle(resend(*entry, 0..1)), Err(ProtocolFault::Unasked(_))));
+        assert!(matches!(source.handle(resend(*entry, 0..1)), Err(ProtocolError::Unasked(_))));
     }
     for entry in [ids[0], ids[2], ids[3]] {
         let packed = TargetMessage::ResendPacked { entries: vec![entry] };
-        assert!(matches!(source.handle(packed), Err(ProtocolFault::Unasked(_))));
+        assert!(matches!(source.handle(packed), Err(ProtocolError::Unasked(_))));
     }
     while source.next_work(PIECE_FRAMES_MAX).is_some() {}
     source.handle(resend(ids[0], 2..3)).unwrap();
-    let Some(Work::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) else { panic!("the frame again") };
+    let Some(WorkItem::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) else { panic!("the frame again") };
     assert_eq!((piece.entry, piece.frames), (ids[0], 2..3));
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
-    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(Work::Pack(files)) if files[0].entry == ids[1]));
+    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == ids[1]));
 }
 
 /// A file of five frames of which the target has a part.
-fn with_a_part(source: &mut Source<()>) -> EntryId {
+fn with_a_part(source: &mut SourceSession<()>) -> EntryId {
     let id = offered(source, vec![file(5 * F)])[0];
-    source.handle(needs(id.0, &[Need::Rest])).unwrap();
+    source.handle(needs(id.0, &[TransferNeed::Rest])).unwrap();
     assert!(source.next_work(PIECE_FRAMES_MAX).is_none(), "the target has not said what it lacks");
     id
 }
@@ -272,7 +272,7 @@ fn of_a_part_that_is_there_only_the_rest_is_sent() {
     let entry = with_a_part(&mut source);
     source.handle(TargetMessage::Lacks { entry, frames: vec![1..2, 4..5] }).unwrap();
     let mut sent = Vec::new();
-    while let Some(Work::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) {
+    while let Some(WorkItem::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) {
         let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
         source.frames_read(entry, &values, &RangeSet::new());
         sent.extend(piece.frames);
@@ -283,7 +283,7 @@ fn of_a_part_that_is_there_only_the_rest_is_sent() {
     assert_eq!(drain(&mut source), []);
     source.handle(holds(0, vec![[1; 32]])).unwrap();
     assert!(matches!(drain(&mut source)[..], [SourceMessage::FileEnd { .. }]), "every frame is accounted for");
-    assert_eq!(source.handle(holds(0, vec![[1; 32]])), Err(ProtocolFault::Unasked("a frame that is there twice")));
+    assert_eq!(source.handle(holds(0, vec![[1; 32]])), Err(ProtocolError::Unasked("a frame that is there twice")));
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn what_may_have_changed_is_compared() {
     let mut source = source();
     let entry = with_a_part(&mut source);
     source.handle(TargetMessage::Holds { entry, first: 1, values: vec![[1; 32], [2; 32]], compare: true }).unwrap();
-    let Some(Work::Compare(piece, values)) = source.next_work(1) else { panic!("to be compared") };
+    let Some(WorkItem::Compare(piece, values)) = source.next_work(1) else { panic!("to be compared") };
     assert_eq!((piece.frames, values), (1..3, vec![[1; 32], [2; 32]]));
     let mut same = RangeSet::new();
     assert!(same.insert(1));
@@ -306,9 +306,9 @@ fn a_target_that_guesses_has_one_guess_at_a_frame() {
     let entry = with_a_part(&mut source);
     let holds = |first, count| TargetMessage::Holds { entry, first, values: vec![[1; 32]; count], compare: true };
     source.handle(holds(1, 1)).unwrap();
-    let twice = Err(ProtocolFault::Unasked("a frame that is compared twice"));
+    let twice = Err(ProtocolError::Unasked("a frame that is compared twice"));
     assert_eq!(source.handle(holds(0, 2)), twice, "one that waits");
-    let Some(Work::Compare(..)) = source.next_work(9) else { panic!("to be compared") };
+    let Some(WorkItem::Compare(..)) = source.next_work(9) else { panic!("to be compared") };
     source.frames_read(entry, &[(1, [9; 32])], &RangeSet::new());
     assert_eq!(source.handle(holds(1, 1)), twice, "one that differed");
 }
@@ -317,14 +317,14 @@ fn a_target_that_guesses_has_one_guess_at_a_frame() {
 fn parts_are_claimed_only_of_what_can_have_them() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(2 * F), file(5), file(2 * F)]);
-    assert!(source.handle(needs(1, &[Need::Rest])).is_err(), "a small file");
-    source.handle(needs(0, &[Need::All])).unwrap();
-    source.handle(needs(2, &[Need::Rest])).unwrap();
+    assert!(source.handle(needs(1, &[TransferNeed::Rest])).is_err(), "a small file");
+    source.handle(needs(0, &[TransferNeed::All])).unwrap();
+    source.handle(needs(2, &[TransferNeed::Rest])).unwrap();
     let holds =
         |entry, first, count| TargetMessage::Holds { entry, first, values: vec![[0; 32]; count], compare: false };
-    assert!(matches!(source.handle(holds(ids[0], 0, 1)), Err(ProtocolFault::Unasked(_))), "it was needed whole");
+    assert!(matches!(source.handle(holds(ids[0], 0, 1)), Err(ProtocolError::Unasked(_))), "it was needed whole");
     for (first, count) in [(2, 1), (1, 2), (0, 0), (u64::MAX, 1)] {
-        assert_eq!(source.handle(holds(ids[2], first, count)), Err(ProtocolFault::Misplaced));
+        assert_eq!(source.handle(holds(ids[2], first, count)), Err(ProtocolError::Misplaced));
     }
 }
 
@@ -332,7 +332,7 @@ fn parts_are_claimed_only_of_what_can_have_them() {
 fn asking_again_and_again_meets_a_limit() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(F * 8192), file(0)]);
-    source.handle(needs(0, &[Need::All; 2])).unwrap();
+    source.handle(needs(0, &[TransferNeed::All; 2])).unwrap();
     while source.next_work(PIECE_FRAMES_MAX).is_some() {}
     let frame = TargetMessage::Lacks { entry: ids[0], frames: vec![0..1] };
     let asked = (0..=RESENDS_MAX).take_while(|_| source.handle(frame.clone()).is_ok()).count();
@@ -354,7 +354,7 @@ fn the_same_bytes_are_not_sent_for_ever() {
     ] {
         let mut source = source();
         offered(&mut source, vec![file(size)]);
-        source.handle(needs(0, &[Need::All])).unwrap();
+        source.handle(needs(0, &[TransferNeed::All])).unwrap();
         while source.next_work(PIECE_FRAMES_MAX).is_some() {}
         let mut asked = 0;
         while source.handle(ask.clone()).is_ok() {
@@ -374,7 +374,7 @@ fn the_window_closes_and_opens() {
     assert_eq!(source.window(), 0);
     let offered: usize = drain(&mut source).iter().map(entries_in).sum();
     assert_eq!(offered, ENTRY_WINDOW, "a closed window leaves nothing behind");
-    source.handle(needs(0, &[Need::Nothing; 512])).unwrap();
+    source.handle(needs(0, &[TransferNeed::Nothing; 512])).unwrap();
     assert_eq!(source.window(), 512);
 }
 
@@ -389,7 +389,7 @@ fn giving_up_what_was_needed_does_not_open_the_window_without_end() {
             let entry = source.offer(file(0), Arc::new(()));
             source.flush_offers();
             drain(&mut source);
-            source.handle(needs(entry.0, &[Need::All])).unwrap();
+            source.handle(needs(entry.0, &[TransferNeed::All])).unwrap();
             source.handle(TargetMessage::TargetFailed { entry }).unwrap();
         }
     }
@@ -404,14 +404,14 @@ fn whatever_settles_a_large_file_lets_the_next_one_begin() {
     let ids = offered(&mut source, vec![file(F); LARGE_IN_FLIGHT_MAX + 4]);
     for first in (0..ids.len()).step_by(OFFER_ENTRIES_MAX) {
         let count = OFFER_ENTRIES_MAX.min(ids.len() - first);
-        source.handle(needs(first as u64, &vec![Need::All; count])).unwrap();
+        source.handle(needs(first as u64, &vec![TransferNeed::All; count])).unwrap();
     }
     let begun = std::iter::from_fn(|| source.next_work(PIECE_FRAMES_MAX)).count();
     assert_eq!(begun, LARGE_IN_FLIGHT_MAX);
     let mut expected = LARGE_IN_FLIGHT_MAX;
-    let mut begins = |source: &mut Source<()>| {
+    let mut begins = |source: &mut SourceSession<()>| {
         let piece = source.next_work(PIECE_FRAMES_MAX);
-        assert!(matches!(piece, Some(Work::Frames(piece)) if piece.entry == ids[expected]), "file {expected}");
+        assert!(matches!(piece, Some(WorkItem::Frames(piece)) if piece.entry == ids[expected]), "file {expected}");
         assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
         expected += 1;
     };
@@ -426,7 +426,7 @@ fn whatever_settles_a_large_file_lets_the_next_one_begin() {
     source.handle(done(3, LARGE_IN_FLIGHT_MAX as u64)).unwrap();
     assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
     let again = offered(&mut source, vec![file(F); LARGE_IN_FLIGHT_MAX + 1]);
-    source.handle(needs(again[0].0, &[Need::All; LARGE_IN_FLIGHT_MAX + 1])).unwrap();
+    source.handle(needs(again[0].0, &[TransferNeed::All; LARGE_IN_FLIGHT_MAX + 1])).unwrap();
     assert_eq!(std::iter::from_fn(|| source.next_work(PIECE_FRAMES_MAX)).count(), LARGE_IN_FLIGHT_MAX);
 }
 
@@ -439,7 +439,7 @@ fn open_directories_have_a_limit_of_their_own() {
     let mut source = source();
     let mut parent = None;
     for _ in 0..OPEN_DIRECTORIES_MAX {
-        parent = Some(source.offer(entry(parent, Kind::Directory), Arc::new(())));
+        parent = Some(source.offer(entry(parent, EntryContent::Directory), Arc::new(())));
     }
     assert_eq!(source.window(), 0);
     source.end_directory(parent.unwrap(), true);
@@ -449,7 +449,7 @@ fn open_directories_have_a_limit_of_their_own() {
 #[test]
 fn the_window_closes_before_bytes_of_unsettled_entries_are_too_many() {
     let mut source = source();
-    let link = || Entry { kind: Kind::Symlink { points_to: vec![b'x'; 4000].into() }, ..file(0) };
+    let link = || Entry { kind: EntryContent::Symlink { points_to: vec![b'x'; 4000].into() }, ..file(0) };
     let mut offered = 0;
     while source.window() > 0 {
         source.offer(link(), Arc::new(()));
@@ -457,16 +457,16 @@ fn the_window_closes_before_bytes_of_unsettled_entries_are_too_many() {
     }
     assert!(offered < ENTRY_WINDOW && offered * link().held_bytes() <= UNSETTLED_BYTES_MAX, "{offered}");
     drain(&mut source);
-    source.handle(needs(0, &[Need::Nothing; 512])).unwrap();
+    source.handle(needs(0, &[TransferNeed::Nothing; 512])).unwrap();
     assert!(source.window() > 0);
 }
 
 #[test]
 fn attributes_of_open_directories_leave_room_for_their_names() {
     let mut source = source();
-    let attributes = vec![Attribute { name: b"user.a".as_slice().into(), value: vec![0; 60_000].into() }];
-    let more = Some(Box::new(More { attributes: Some(attributes), ..More::default() }));
-    let heavy = Entry { more, ..entry(None, Kind::Directory) };
+    let attributes = vec![ExtendedAttribute { name: b"user.a".as_slice().into(), value: vec![0; 60_000].into() }];
+    let more = Some(Box::new(EntryExtras { attributes: Some(attributes), ..EntryExtras::default() }));
+    let heavy = Entry { more, ..entry(None, EntryContent::Directory) };
     let mut offered = 0;
     while source.has_room_for_attributes(&heavy) {
         source.offer(heavy.clone(), Arc::new(()));
@@ -481,14 +481,17 @@ fn attributes_of_open_directories_leave_room_for_their_names() {
 fn a_refused_directory_is_settled_when_it_has_ended() {
     let (mut before, mut after) = (source(), source());
     for source in [&mut before, &mut after] {
-        offered(source, vec![entry(None, Kind::Directory), entry(Some(EntryId(0)), Kind::File { size: 1 })]);
+        offered(
+            source,
+            vec![entry(None, EntryContent::Directory), entry(Some(EntryId(0)), EntryContent::File { size: 1 })],
+        );
     }
-    before.handle(needs(0, &[Need::Refused; 2])).unwrap();
+    before.handle(needs(0, &[TransferNeed::Refused; 2])).unwrap();
     assert!(before.is_refused(EntryId(0)) && before.has_refused() && !after.has_refused());
     before.end_directory(EntryId(0), true);
     after.end_directory(EntryId(0), true);
     assert!(!after.is_refused(EntryId(0)));
-    after.handle(needs(0, &[Need::Refused; 2])).unwrap();
+    after.handle(needs(0, &[TransferNeed::Refused; 2])).unwrap();
     for source in [&mut before, &mut after] {
         source.end_directory(EntryId(0), true);
         source.end_offers();
@@ -502,7 +505,7 @@ fn a_refused_directory_is_settled_when_it_has_ended() {
 #[test]
 fn a_directory_that_fails_at_the_target_still_ends() {
     let mut source = source();
-    offered(&mut source, vec![entry(None, Kind::Directory)]);
+    offered(&mut source, vec![entry(None, EntryContent::Directory)]);
     source.handle(TargetMessage::TargetFailed { entry: EntryId(0) }).unwrap();
     source.end_directory(EntryId(0), false);
     source.end_offers();
@@ -514,7 +517,7 @@ fn a_directory_that_fails_at_the_target_still_ends() {
 fn a_file_ends_once() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(2 * F)]);
-    source.handle(needs(0, &[Need::All])).unwrap();
+    source.handle(needs(0, &[TransferNeed::All])).unwrap();
     source.frames_read(ids[0], &[(1, [1; 32]), (7, [0; 32])], &RangeSet::new());
     assert_eq!(source.poll_message(), None, "half of it, and a frame that there is not");
     source.frames_read(ids[0], &[(0, [1; 32])], &RangeSet::new());
@@ -526,8 +529,8 @@ fn a_file_ends_once() {
 fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(9 * F), file(5), file(9 * F), file(5)]);
-    source.handle(needs(0, &[Need::All, Need::All])).unwrap();
-    let Some(Work::Frames(piece)) = source.next_work(4) else { panic!("a piece") };
+    source.handle(needs(0, &[TransferNeed::All, TransferNeed::All])).unwrap();
+    let Some(WorkItem::Frames(piece)) = source.next_work(4) else { panic!("a piece") };
     assert_eq!((piece.entry, piece.frames), (ids[0], 0..2));
     source.lose_stream(STREAM, None);
     let ask = |streams, entries| SourceMessage::Ask { streams, entries };
@@ -538,42 +541,42 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
     source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![1..9] }).unwrap();
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
     source.handle(TargetMessage::Answered).unwrap();
-    let Some(Work::Frames(piece)) = source.next_work(9) else { panic!("what has not come") };
+    let Some(WorkItem::Frames(piece)) = source.next_work(9) else { panic!("what has not come") };
     assert_eq!(piece.frames, 1..2, "what was never handed out waits its turn");
     let rest: Vec<_> = std::iter::from_fn(|| source.next_work(1)).collect();
-    let frames = rest.iter().filter(|work| matches!(work, Work::Frames(piece) if piece.frames.start > 1)).count();
+    let frames = rest.iter().filter(|work| matches!(work, WorkItem::Frames(piece) if piece.frames.start > 1)).count();
     assert_eq!((rest.len(), frames), (8, 7), "each once, and the small file once: {rest:?}");
     assert_eq!(drain(&mut source), [ask(vec![StreamId(4)], vec![(ids[0], 2)])]);
     assert!(matches!(
         source.handle(TargetMessage::Missing { entry: ids[1], frames: vec![0..1] }),
-        Err(ProtocolFault::Unasked(_))
+        Err(ProtocolError::Unasked(_))
     ));
     assert_eq!(
         source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![8..10] }),
-        Err(ProtocolFault::Misplaced)
+        Err(ProtocolError::Misplaced)
     );
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
     source.handle(TargetMessage::Answered).unwrap();
-    assert!(matches!(source.next_work(1), Some(Work::Pack(files)) if files[0].entry == ids[1]));
+    assert!(matches!(source.next_work(1), Some(WorkItem::Pack(files)) if files[0].entry == ids[1]));
 }
 
 #[test]
 fn an_answer_that_was_not_asked_for_is_a_fault() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(9 * F)]);
-    source.handle(needs(0, &[Need::All])).unwrap();
-    let out_of_turn = Err(ProtocolFault::OutOfTurn("an answer"));
+    source.handle(needs(0, &[TransferNeed::All])).unwrap();
+    let out_of_turn = Err(ProtocolError::OutOfTurn("an answer"));
     assert_eq!(source.handle(TargetMessage::Answered), out_of_turn);
     assert_eq!(source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![0..1] }), out_of_turn);
 }
 
 pub(super) fn stream() -> Entry {
-    entry(None, Kind::Stream)
+    entry(None, EntryContent::Stream)
 }
 
 /// The next frame that a stream is to read, which it does.
-fn read_next(source: &mut Source<()>, value: u8) -> u64 {
-    let Some(Work::Next(next)) = source.next_work(1) else { panic!("a frame to read") };
+fn read_next(source: &mut SourceSession<()>, value: u8) -> u64 {
+    let Some(WorkItem::Next(next)) = source.next_work(1) else { panic!("a frame to read") };
     assert!(source.next_work(1).is_none(), "one reads at a time");
     assert!(source.flow_read(next.entry, true, None).is_some());
     source.frames_read(next.entry, &[(next.index, [value; 32])], &RangeSet::new());
@@ -582,13 +585,15 @@ fn read_next(source: &mut Source<()>, value: u8) -> u64 {
 
 #[test]
 fn a_flow_is_read_frame_by_frame_and_has_its_size_at_its_end() {
-    for (offer, need) in [(stream(), Need::All), (stream(), Need::InOrder), (file(9 * F), Need::InOrder)] {
+    for (offer, need) in
+        [(stream(), TransferNeed::All), (stream(), TransferNeed::InOrder), (file(9 * F), TransferNeed::InOrder)]
+    {
         let mut source = source();
         let ids = offered(&mut source, vec![offer]);
         source.handle(needs(0, &[need])).unwrap();
         assert_eq!([0, 1, 2].map(|_| read_next(&mut source, 1)), [0, 1, 2]);
-        let Some(Work::Next(next)) = source.next_work(1) else { panic!("the end") };
-        assert_eq!(source.flow_read(next.entry, false, Some((3 * F, Stamp::default()))), Some((0, None)));
+        let Some(WorkItem::Next(next)) = source.next_work(1) else { panic!("the end") };
+        assert_eq!(source.flow_read(next.entry, false, Some((3 * F, Timestamp::default()))), Some((0, None)));
         assert!(source.next_work(1).is_none());
         let [SourceMessage::FileEnd { entry, size, .. }] = drain(&mut source)[..] else { panic!("its end") };
         assert_eq!((entry, size), (ids[0], 3 * F));
@@ -604,28 +609,28 @@ fn a_flow_is_read_frame_by_frame_and_has_its_size_at_its_end() {
 fn no_more_of_a_flow_is_under_way_than_may_have_to_be_kept() {
     let mut source = source();
     let ids = offered(&mut source, vec![stream()]);
-    source.handle(needs(0, &[Need::All])).unwrap();
+    source.handle(needs(0, &[TransferNeed::All])).unwrap();
     let ahead = FrameLen::new(256 << 10).unwrap().frames_ahead();
     (0..ahead - 1).for_each(|index| assert_eq!(read_next(&mut source, 1), index));
-    let Some(Work::Next(next)) = source.next_work(1) else { panic!("the last one") };
+    let Some(WorkItem::Next(next)) = source.next_work(1) else { panic!("the last one") };
     source.flow_read(next.entry, true, None);
     assert!(source.next_work(1).is_none());
     let written = |frames| TargetMessage::Written { entry: ids[0], frames };
     assert!(source.handle(written(ahead + 1)).is_err(), "more than were read");
     source.handle(written(2)).unwrap();
     source.handle(written(1)).unwrap();
-    assert!(matches!(source.next_work(1), Some(Work::Next(next)) if next.index == ahead));
+    assert!(matches!(source.next_work(1), Some(WorkItem::Next(next)) if next.index == ahead));
     assert_eq!(source.flow_read(ids[0], true, None), Some((2, None)));
     let begun = source.next_work(1);
     source.lose_stream(STREAM, begun);
-    assert!(matches!(source.next_work(1), Some(Work::Next(next)) if next.index == ahead + 1), "nobody reads it");
+    assert!(matches!(source.next_work(1), Some(WorkItem::Next(next)) if next.index == ahead + 1), "nobody reads it");
 }
 
 #[test]
 fn what_is_lost_of_a_flow_is_sent_again_before_more_is_read() {
     let mut source = source();
     let ids = offered(&mut source, vec![stream()]);
-    source.handle(needs(0, &[Need::All])).unwrap();
+    source.handle(needs(0, &[TransferNeed::All])).unwrap();
     (0..6).for_each(|index| assert_eq!(read_next(&mut source, 1), index));
     source.handle(TargetMessage::Written { entry: ids[0], frames: 2 }).unwrap();
     source.lose_stream(STREAM, None);
@@ -633,16 +638,16 @@ fn what_is_lost_of_a_flow_is_sent_again_before_more_is_read() {
     source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![0..1, 3..4, 5..90] }).unwrap();
     source.handle(TargetMessage::Answered).unwrap();
     let mut kept = || match source.next_work(9) {
-        Some(Work::Kept(kept)) => Some(kept.index),
-        Some(Work::Next(_)) => None,
+        Some(WorkItem::Kept(kept)) => Some(kept.index),
+        Some(WorkItem::Next(_)) => None,
         other => panic!("{other:?}"),
     };
     assert_eq!([kept(), kept(), kept()], [Some(3), Some(5), None]);
     source.handle(TargetMessage::Lacks { entry: ids[0], frames: vec![3..4] }).unwrap();
-    assert!(matches!(source.next_work(9), Some(Work::Kept(kept)) if kept.index == 3), "it came damaged");
+    assert!(matches!(source.next_work(9), Some(WorkItem::Kept(kept)) if kept.index == 3), "it came damaged");
     for frames in [1..3, 5..7] {
         let lacks = TargetMessage::Lacks { entry: ids[0], frames: vec![frames] };
-        assert_eq!(source.handle(lacks), Err(ProtocolFault::Misplaced), "gone, or never read");
+        assert_eq!(source.handle(lacks), Err(ProtocolError::Misplaced), "gone, or never read");
     }
 }
 
@@ -650,9 +655,9 @@ fn what_is_lost_of_a_flow_is_sent_again_before_more_is_read() {
 fn a_piece_that_was_not_read_to_its_end_goes_again_whatever_has_come_of_it() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(4 * F)]);
-    source.handle(needs(0, &[Need::All])).unwrap();
-    let read = |source: &mut Source<()>| {
-        let Some(Work::Frames(piece)) = source.next_work(1) else { panic!("a frame") };
+    source.handle(needs(0, &[TransferNeed::All])).unwrap();
+    let read = |source: &mut SourceSession<()>| {
+        let Some(WorkItem::Frames(piece)) = source.next_work(1) else { panic!("a frame") };
         let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
         source.frames_read(ids[0], &values, &RangeSet::new());
     };
@@ -673,7 +678,7 @@ fn what_was_to_be_compared_is_compared_by_another_stream() {
     source.lose_stream(STREAM, work);
     assert_eq!(drain(&mut source), [SourceMessage::Ask { streams: vec![STREAM], entries: vec![] }]);
     source.handle(TargetMessage::Answered).unwrap();
-    let Some(Work::Compare(piece, _)) = source.next_work(1) else { panic!("again") };
+    let Some(WorkItem::Compare(piece, _)) = source.next_work(1) else { panic!("again") };
     assert_eq!(piece.frames, 1..3);
     let mut same = RangeSet::new();
     assert!(same.insert(1));
@@ -681,7 +686,7 @@ fn what_was_to_be_compared_is_compared_by_another_stream() {
     source.lose_stream(STREAM, None);
     assert!(matches!(drain(&mut source)[..], [SourceMessage::Same { .. }, SourceMessage::Ask { .. }]));
     source.handle(TargetMessage::Missing { entry, frames: vec![0..5] }).unwrap();
-    let Some(Work::Frames(piece)) = source.next_work(9) else { panic!("the one that differs") };
+    let Some(WorkItem::Frames(piece)) = source.next_work(9) else { panic!("the one that differs") };
     assert_eq!(piece.frames, 2..3);
     assert!(source.next_work(9).is_none());
 }

@@ -3,9 +3,8 @@
 //!
 //! Nothing that a source sends is believed beyond what was offered and needed: an id out of turn, a child of what
 //! is no directory, a frame off its place or of something not needed ends the session with a
-//! [`ProtocolFault`]. What is merely late (about an entry that is settled) is discarded.
+//! [`ProtocolError`](crate::error::ProtocolError). What is merely late (about an entry that is settled) is discarded.
 
-mod again;
 mod bases;
 mod compare;
 mod delta;
@@ -14,28 +13,29 @@ mod frames;
 mod loss;
 mod offers;
 mod outbox;
+mod retransmit;
 
+use crate::session::differing::Differing;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use self::flow::{Extent, Progress, tree_of};
-use super::summing::Summing;
+use self::flow::{FlowLength, FlowProgress, tree_of};
 use crate::delta::blocks::BLOCK;
+use crate::entry::{EntryContent, EntryLocation, Timestamp};
+use crate::error::ProtocolError;
 use crate::ids::{ByEntry, EntryId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
-use crate::manifest::{Kind, Place, Stamp};
+use crate::limits::ENTRY_WINDOW;
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::ENTRY_WINDOW;
-use crate::wire::message::{Need, SourceMessage, TargetMessage};
+use crate::session::digest_state::DigestState;
+use crate::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 
 use self::bases::LostBases;
 pub use self::bases::Rebuilt;
-pub use self::compare::Differing;
-use self::compare::{Unsure, comparing};
-use self::delta::Told;
+use self::compare::{UnansweredDigests, comparing};
+use self::delta::AdvertisedBase;
 use self::outbox::Outbox;
-pub use super::step::{Answer, End, Finish, Lost, Parent, Step};
+use super::step::{EntryAnswer, FileEnd, FinishedEntry, ParentDirectory, TargetStep};
 
 /// Most runs in one Done message.
 const DONE_RUNS_MAX: usize = 4096;
@@ -43,12 +43,12 @@ const _: () = assert!(DONE_RUNS_MAX <= ENTRY_WINDOW);
 
 /// The target's side of a job. `H` is what the engine knows an entry by.
 #[derive(Debug)]
-pub struct Target<H> {
+pub struct TargetSession<H> {
     frame: FrameLen,
-    entries: ByEntry<Tracked<H>>,
+    entries: ByEntry<ReceivedEntry<H>>,
     next: u64,
     /// Answers to the Offer that is being examined.
-    needs: Vec<Need>,
+    needs: Vec<TransferNeed>,
     needs_first: EntryId,
     /// Files that are offered anew and not answered yet, by their new ids: the old ones.
     again: ByEntry<(EntryId, Arc<H>)>,
@@ -57,9 +57,9 @@ pub struct Target<H> {
     /// The source has asked what has not come, and not all of the answer was taken.
     answering: bool,
     /// Frames that the source is to compare.
-    unsure: Unsure,
+    unsure: UnansweredDigests,
     /// What it was told of old files.
-    told: Told,
+    told: AdvertisedBase,
     lost_bases: LostBases,
     in_window: usize,
     open_directories: usize,
@@ -70,12 +70,12 @@ pub struct Target<H> {
     offers_ended: bool,
     keeps_values: bool,
     sums: bool,
-    runs: Runs,
+    runs: FrameRuns,
 }
 
 /// Runs of frames that have come. Counted anew once so many frames have begun another run, since most of these merge soon.
 #[derive(Debug, Default)]
-struct Runs {
+struct FrameRuns {
     begun: usize,
     are_too_many: bool,
 }
@@ -84,9 +84,9 @@ struct Runs {
 const RUNS_COUNTED_EVERY: usize = 1 << 14;
 
 #[derive(Debug)]
-struct Tracked<H> {
+struct ReceivedEntry<H> {
     parent: Option<EntryId>,
-    state: State<H>,
+    state: ReceiveState<H>,
     /// What it counts of the bytes of unsettled entries.
     bytes: usize,
     /// Bytes of its name; 0 for an operand.
@@ -98,13 +98,13 @@ struct Tracked<H> {
 }
 
 #[derive(Debug)]
-enum State<H> {
+enum ReceiveState<H> {
     /// Offered, the engine looks. Next: any of the others, settled.
-    Examining { kind: Kind },
+    Examining { kind: EntryContent },
     /// Needed, comes in a pack. Next: Finishing, settled.
     Small { handle: Arc<H> },
     /// Needed, comes in frames. Next: Finishing, settled. Boxed, since there are few of these and many of the others.
-    Large(Box<Large<H>>),
+    Large(Box<LargeReceive<H>>),
     /// Whole; the engine gives it its name. Next: settled; Small or Large, once, if it is not on the disk as it was sent.
     Finishing,
     /// A directory. Next: Finishing, once it has ended and all children are settled.
@@ -112,24 +112,24 @@ enum State<H> {
 }
 
 #[derive(Debug)]
-struct Large<H> {
+struct LargeReceive<H> {
     handle: Arc<H>,
-    extent: Extent,
+    extent: FlowLength,
     tree: FrameTree,
     /// Frames that are being checked and written: a second copy of one is discarded, so that nothing is written to a
     /// file that is whole. At most one for each stream.
     in_hand: HashSet<u64>,
-    end: Option<(Stamp, Digest)>,
+    end: Option<(Timestamp, Digest)>,
     /// Of a file that is only compared, what differs.
     differing: Option<Differing>,
     /// It comes in order, and its source reads it once.
-    flow: Option<Progress>,
-    summing: Summing,
+    flow: Option<FlowProgress>,
+    summing: DigestState,
 }
 
-impl<H> Large<H> {
+impl<H> LargeReceive<H> {
     /// Nothing is in hand, and its end has not come.
-    fn new(handle: Arc<H>, extent: Extent, tree: FrameTree) -> Self {
+    fn new(handle: Arc<H>, extent: FlowLength, tree: FrameTree) -> Self {
         Self {
             handle,
             extent,
@@ -138,12 +138,12 @@ impl<H> Large<H> {
             end: None,
             differing: None,
             flow: None,
-            summing: Summing::Done,
+            summing: DigestState::Done,
         }
     }
 }
 
-impl<H> Target<H> {
+impl<H> TargetSession<H> {
     /// A job with nothing offered yet.
     pub fn new(frame: FrameLen) -> Self {
         Self {
@@ -156,8 +156,8 @@ impl<H> Target<H> {
             done: RangeSet::new(),
             outbox: Outbox::default(),
             answering: false,
-            unsure: Unsure::default(),
-            told: Told::default(),
+            unsure: UnansweredDigests::default(),
+            told: AdvertisedBase::default(),
             lost_bases: LostBases::default(),
             in_window: 0,
             open_directories: 0,
@@ -166,7 +166,7 @@ impl<H> Target<H> {
             offers_ended: false,
             keeps_values: false,
             sums: false,
-            runs: Runs::default(),
+            runs: FrameRuns::default(),
         }
     }
 
@@ -176,32 +176,32 @@ impl<H> Target<H> {
         self.keeps_values = true;
     }
 
-    /// From now on, each large file is whole only when the engine has another digest of it: see [`Step::Sum`].
+    /// From now on, each large file is whole only when the engine has another digest of it: see [`TargetStep::Sum`].
     pub fn await_sums(&mut self) {
         self.sums = true;
     }
 
-    /// What [`Step::Sum`] asked for is there.
-    pub fn summed(&mut self, entry: EntryId) -> Step<H> {
-        let Some(large) = self.large_mut(entry) else { return Step::None };
-        large.summing = Summing::Done;
+    /// What [`TargetStep::Sum`] asked for is there.
+    pub fn summed(&mut self, entry: EntryId) -> TargetStep<H> {
+        let Some(large) = self.large_mut(entry) else { return TargetStep::None };
+        large.summing = DigestState::Done;
         self.finish_if_whole(entry)
     }
 
     /// Takes a message from the source. An Offer must be answered entry by entry before the next message.
-    pub fn handle(&mut self, message: SourceMessage) -> Result<Step<H>, ProtocolFault> {
+    pub fn handle(&mut self, message: SourceMessage) -> Result<TargetStep<H>, ProtocolError> {
         self.outbox.check()?;
         if self.offers_ended && is_new(&message) {
-            return Err(ProtocolFault::OutOfTurn("an offer"));
+            return Err(ProtocolError::OutOfTurn("an offer"));
         }
         match message {
             SourceMessage::Offer { first, entries } => self.handle_offer(first, entries),
             SourceMessage::DirectoryEnd { entry, complete } => self.handle_directory_end(entry, complete),
             SourceMessage::LeftOut { entry, names } => {
-                Ok(self.open_directory(entry)?.map_or(Step::None, |handle| Step::LeftOut(handle, names)))
+                Ok(self.open_directory(entry)?.map_or(TargetStep::None, |handle| TargetStep::LeftOut(handle, names)))
             }
             SourceMessage::Patterns { entry, file, text } => {
-                Ok(self.open_directory(entry)?.map_or(Step::None, |_| Step::Patterns(entry, file, text)))
+                Ok(self.open_directory(entry)?.map_or(TargetStep::None, |_| TargetStep::Patterns(entry, file, text)))
             }
             SourceMessage::FileEnd { entry, size, modified, digest } => {
                 self.handle_file_end(entry, size, modified, digest)
@@ -211,31 +211,31 @@ impl<H> Target<H> {
             SourceMessage::Differs { entry, frames } => self.handle_differs(entry, &frames),
             SourceMessage::OffersEnd => {
                 if self.open_directories > 0 {
-                    return Err(ProtocolFault::OutOfTurn("the end of all offers"));
+                    return Err(ProtocolError::OutOfTurn("the end of all offers"));
                 }
                 self.offers_ended = true;
-                Ok(Step::None)
+                Ok(TargetStep::None)
             }
-            SourceMessage::Passed { before } => Ok(Step::Passed(before)),
-            SourceMessage::Owner { is_group, id, name } => Ok(Step::Owner { is_group, id, name }),
-            SourceMessage::Streams { count, path } => Ok(Step::Connect(count, path)),
+            SourceMessage::Passed { before } => Ok(TargetStep::Passed(before)),
+            SourceMessage::Owner { is_group, id, name } => Ok(TargetStep::Owner { is_group, id, name }),
+            SourceMessage::Streams { count, path } => Ok(TargetStep::Connect(count, path)),
             SourceMessage::Ask { streams, entries } => self.handle_ask(streams, &entries),
         }
     }
 
     /// Where an entry of the Offer in hand goes.
-    pub fn parent(&self, place: &Place) -> Parent<H> {
+    pub fn parent(&self, place: &EntryLocation) -> ParentDirectory<H> {
         match place {
-            Place::Operand(number) => Parent::Operand(*number),
-            Place::Child { parent, .. } => match self.entries.get(parent) {
-                Some(Tracked { state: State::Directory { handle: Some(handle), .. }, .. }) => {
-                    Parent::Open(Arc::clone(handle))
+            EntryLocation::Operand(number) => ParentDirectory::Operand(*number),
+            EntryLocation::Child { parent, .. } => match self.entries.get(parent) {
+                Some(ReceivedEntry { state: ReceiveState::Directory { handle: Some(handle), .. }, .. }) => {
+                    ParentDirectory::Open(Arc::clone(handle))
                 }
-                _ => Parent::Refused,
+                _ => ParentDirectory::Refused,
             },
-            Place::Again(entry) => match self.again.values().find(|(old, _)| old == entry) {
-                Some((_, handle)) => Parent::Again(Arc::clone(handle)),
-                None => Parent::Refused,
+            EntryLocation::Again(entry) => match self.again.values().find(|(old, _)| old == entry) {
+                Some((_, handle)) => ParentDirectory::Again(Arc::clone(handle)),
+                None => ParentDirectory::Refused,
             },
         }
     }
@@ -243,7 +243,7 @@ impl<H> Target<H> {
     /// A directory that is open.
     pub fn directory(&self, entry: EntryId) -> Option<Arc<H>> {
         match self.entries.get(&entry) {
-            Some(Tracked { state: State::Directory { handle, .. }, .. }) => handle.clone(),
+            Some(ReceivedEntry { state: ReceiveState::Directory { handle, .. }, .. }) => handle.clone(),
             _ => None,
         }
     }
@@ -252,55 +252,70 @@ impl<H> Target<H> {
     ///
     /// # Panics
     /// If `entry` is not the next one, or cannot have this answer: programmer's errors.
-    pub fn answer(&mut self, entry: EntryId, answer: Answer<H>) -> Option<Finish<H>> {
+    pub fn answer(&mut self, entry: EntryId, answer: EntryAnswer<H>) -> Option<FinishedEntry<H>> {
         let finish = self.answer_entry(entry, answer);
         // A directory in which a file was offered anew is not complete before that is answered.
         let old = self.again.remove(&entry).and_then(|(old, _)| self.forget(old));
         finish.or(old)
     }
 
-    fn answer_entry(&mut self, entry: EntryId, answer: Answer<H>) -> Option<Finish<H>> {
+    fn answer_entry(&mut self, entry: EntryId, answer: EntryAnswer<H>) -> Option<FinishedEntry<H>> {
         assert_eq!(entry.0, self.needs_first.0 + self.needs.len() as u64, "answers in order");
         let need = match answer {
-            Answer::Settled => Need::Nothing,
-            Answer::Same => Need::Same,
-            Answer::Needed(_) => Need::All,
-            Answer::Partial(_) => Need::Rest,
-            Answer::Delta(_) => Need::Delta,
-            Answer::Compare(_) => Need::Compare,
-            Answer::NeededInOrder(_) => Need::InOrder,
-            Answer::Refused => Need::Refused,
+            EntryAnswer::Settled => TransferNeed::Nothing,
+            EntryAnswer::Same => TransferNeed::Same,
+            EntryAnswer::Needed(_) => TransferNeed::All,
+            EntryAnswer::Partial(_) => TransferNeed::Rest,
+            EntryAnswer::Delta(_) => TransferNeed::Delta,
+            EntryAnswer::Compare(_) => TransferNeed::Compare,
+            EntryAnswer::NeededInOrder(_) => TransferNeed::InOrder,
+            EntryAnswer::Refused => TransferNeed::Refused,
         };
         self.needs.push(need);
         if entry.0 + 1 == self.next {
             let needs = std::mem::take(&mut self.needs);
             self.outbox.push(TargetMessage::Needs { first: self.needs_first, needs });
         }
-        let (frame, keeps) = (self.frame, Keeps { values: self.keeps_values, sums: self.sums });
+        let (frame, keeps) = (self.frame, LargeFileSettings { values: self.keeps_values, sums: self.sums });
         let tracked = self.entries.get_mut(&entry)?;
         match (answer, &mut tracked.state) {
-            (Answer::Needed(directory), State::Directory { handle, .. }) => *handle = Some(directory),
-            (Answer::Refused, State::Directory { .. }) => {}
-            (Answer::Needed(handle) | Answer::Partial(handle), State::Examining { kind: Kind::File { size } }) => {
+            (EntryAnswer::Needed(directory), ReceiveState::Directory { handle, .. }) => *handle = Some(directory),
+            (EntryAnswer::Refused, ReceiveState::Directory { .. }) => {}
+            (
+                EntryAnswer::Needed(handle) | EntryAnswer::Partial(handle),
+                ReceiveState::Examining { kind: EntryContent::File { size } },
+            ) => {
                 tracked.state = receiving(frame, handle, *size, None, keeps);
             }
-            (Answer::Delta(handle), State::Examining { kind: Kind::File { size } }) if *size > BLOCK as u64 => {
-                tracked.state = receiving_large(frame, handle, Extent::Known(*size), None, keeps);
+            (EntryAnswer::Delta(handle), ReceiveState::Examining { kind: EntryContent::File { size } })
+                if *size > BLOCK as u64 =>
+            {
+                tracked.state = receiving_large(frame, handle, FlowLength::Known(*size), None, keeps);
             }
-            (Answer::Compare(handle), State::Examining { kind: Kind::File { size } }) if *size > 0 => {
+            (EntryAnswer::Compare(handle), ReceiveState::Examining { kind: EntryContent::File { size } })
+                if *size > 0 =>
+            {
                 tracked.state = comparing(frame, handle, *size);
             }
-            (Answer::NeededInOrder(handle), State::Examining { kind: Kind::File { size } }) => {
-                tracked.state = receiving(frame, handle, *size, Some(Progress::default()), keeps);
+            (EntryAnswer::NeededInOrder(handle), ReceiveState::Examining { kind: EntryContent::File { size } }) => {
+                tracked.state = receiving(frame, handle, *size, Some(FlowProgress::default()), keeps);
             }
-            (Answer::Needed(handle) | Answer::NeededInOrder(handle), State::Examining { kind: Kind::Stream }) => {
-                tracked.state = receiving_large(frame, handle, Extent::Open(None), Some(Progress::default()), keeps);
+            (
+                EntryAnswer::Needed(handle) | EntryAnswer::NeededInOrder(handle),
+                ReceiveState::Examining { kind: EntryContent::Stream },
+            ) => {
+                tracked.state =
+                    receiving_large(frame, handle, FlowLength::Open(None), Some(FlowProgress::default()), keeps);
                 // Its source cannot read it again.
                 tracked.again = true;
             }
             // The engine makes it when what it is a name of is there.
-            (Answer::Needed(_), State::Examining { kind: Kind::HardLink { .. } }) => tracked.state = State::Finishing,
-            (Answer::Settled | Answer::Same | Answer::Refused, State::Examining { .. }) => return self.forget(entry),
+            (EntryAnswer::Needed(_), ReceiveState::Examining { kind: EntryContent::HardLink { .. } }) => {
+                tracked.state = ReceiveState::Finishing
+            }
+            (EntryAnswer::Settled | EntryAnswer::Same | EntryAnswer::Refused, ReceiveState::Examining { .. }) => {
+                return self.forget(entry);
+            }
             _ => panic!("an answer that entry {} cannot have", entry.0),
         }
         None
@@ -310,9 +325,9 @@ impl<H> Target<H> {
     ///
     /// # Panics
     /// If it was not answered, or is a directory that is not to be finished: programmer's errors.
-    pub fn settle(&mut self, entry: EntryId, done: bool) -> Option<Finish<H>> {
+    pub fn settle(&mut self, entry: EntryId, done: bool) -> Option<FinishedEntry<H>> {
         let tracked = self.entries.get(&entry)?;
-        let unready = matches!(tracked.state, State::Examining { .. } | State::Directory { .. });
+        let unready = matches!(tracked.state, ReceiveState::Examining { .. } | ReceiveState::Directory { .. });
         assert!(!unready, "entry {} cannot be settled yet", entry.0);
         if done {
             self.done.insert(entry.0);
@@ -358,93 +373,97 @@ impl<H> Target<H> {
         &mut self,
         entry: EntryId,
         size: u64,
-        modified: Stamp,
+        modified: Timestamp,
         digest: Digest,
-    ) -> Result<Step<H>, ProtocolFault> {
+    ) -> Result<TargetStep<H>, ProtocolError> {
         if self.tracked(entry)?.is_none() {
-            return Ok(Step::None);
+            return Ok(TargetStep::None);
         }
         let frame = self.frame;
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Large(large), .. }) if large.end.is_none() => {
+            Some(ReceivedEntry { state: ReceiveState::Large(large), .. }) if large.end.is_none() => {
                 large.close(frame, size)?;
                 large.end = Some((modified, digest));
             }
-            _ => return Err(ProtocolFault::OutOfTurn("the end of a file")),
+            _ => return Err(ProtocolError::OutOfTurn("the end of a file")),
         }
         Ok(self.finish_if_whole(entry))
     }
 
-    fn handle_source_failed(&mut self, entry: EntryId, reason: String) -> Result<Step<H>, ProtocolFault> {
+    fn handle_source_failed(&mut self, entry: EntryId, reason: String) -> Result<TargetStep<H>, ProtocolError> {
         if self.tracked(entry)?.is_none() {
-            return Ok(Step::None);
+            return Ok(TargetStep::None);
         }
-        let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(Step::None) };
+        let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(TargetStep::None) };
         let handle = match &tracked.state {
-            State::Small { handle } => Some(Arc::clone(handle)),
-            State::Large(large) => Some(Arc::clone(&large.handle)),
+            ReceiveState::Small { handle } => Some(Arc::clone(handle)),
+            ReceiveState::Large(large) => Some(Arc::clone(&large.handle)),
             // Whole and proven before the source gave it up: what is there is what was sent.
-            State::Finishing => None,
-            _ => return Err(ProtocolFault::OutOfTurn("a failure")),
+            ReceiveState::Finishing => None,
+            _ => return Err(ProtocolError::OutOfTurn("a failure")),
         };
         if !std::mem::replace(&mut tracked.released, true) {
             self.in_window -= 1;
             self.held_bytes -= tracked.bytes;
         }
-        let Some(handle) = handle else { return Ok(Step::None) };
+        let Some(handle) = handle else { return Ok(TargetStep::None) };
         // Frames that come before the engine has removed it are late.
-        tracked.state = State::Finishing;
-        Ok(Step::Abandon(entry, handle, reason))
+        tracked.state = ReceiveState::Finishing;
+        Ok(TargetStep::Abandon(entry, handle, reason))
     }
 
     /// An entry that the source gave up is removed. Returns the directory that this completes.
-    pub fn abandoned(&mut self, entry: EntryId) -> Option<Finish<H>> {
+    pub fn abandoned(&mut self, entry: EntryId) -> Option<FinishedEntry<H>> {
         self.forget(entry)
     }
 
-    fn finish_if_whole(&mut self, entry: EntryId) -> Step<H> {
-        let Some(tracked) = self.entries.get_mut(&entry) else { return Step::None };
-        let State::Large(large) = &mut tracked.state else { return Step::None };
-        if let Extent::Known(size) = large.extent
+    fn finish_if_whole(&mut self, entry: EntryId) -> TargetStep<H> {
+        let Some(tracked) = self.entries.get_mut(&entry) else { return TargetStep::None };
+        let ReceiveState::Large(large) = &mut tracked.state else { return TargetStep::None };
+        if let FlowLength::Known(size) = large.extent
             && large.tree.is_full()
             && large.summing.begin()
         {
-            return Step::Sum(entry, Arc::clone(&large.handle), size);
+            return TargetStep::Sum(entry, Arc::clone(&large.handle), size);
         }
-        let Some(end) = large.end else { return Step::None };
+        let Some(end) = large.end else { return TargetStep::None };
         if let Some(differing) = large.take_differences(large.frames(self.frame)) {
             let handle = Arc::clone(&large.handle);
-            tracked.state = State::Finishing;
-            return Step::Differs(entry, handle, differing);
+            tracked.state = ReceiveState::Finishing;
+            return TargetStep::Differs(entry, handle, differing);
         }
-        let Some(digest) = large.tree.digest().filter(|_| large.summing.is_done()) else { return Step::None };
-        let State::Large(large) = std::mem::replace(&mut tracked.state, State::Finishing) else { return Step::None };
-        let Large { handle, tree, extent, .. } = *large;
-        let Extent::Known(size) = extent else { unreachable!("a file that has its end has its size") };
+        let Some(digest) = large.tree.digest().filter(|_| large.summing.is_done()) else { return TargetStep::None };
+        let ReceiveState::Large(large) = std::mem::replace(&mut tracked.state, ReceiveState::Finishing) else {
+            return TargetStep::None;
+        };
+        let LargeReceive { handle, tree, extent, .. } = *large;
+        let FlowLength::Known(size) = extent else { unreachable!("a file that has its end has its size") };
         if digest == end.1 {
-            let end = Box::new(End { size, modified: end.0, digest, tree });
-            Step::Finish(Finish { entry, handle, end: Some(end), complete: true })
+            let end = Box::new(FileEnd { size, modified: end.0, digest, tree });
+            TargetStep::Finish(FinishedEntry { entry, handle, end: Some(end), complete: true })
         } else {
-            Step::Mismatch(entry, handle)
+            TargetStep::Mismatch(entry, handle)
         }
     }
 
     /// Finishes a directory that has ended and whose children are all settled; forgets it if it was refused.
-    fn directory_step(&mut self, entry: EntryId) -> Option<Finish<H>> {
+    fn directory_step(&mut self, entry: EntryId) -> Option<FinishedEntry<H>> {
         let tracked = self.entries.get_mut(&entry)?;
-        let State::Directory { handle, children: 0, ended: true, complete } = &mut tracked.state else { return None };
+        let ReceiveState::Directory { handle, children: 0, ended: true, complete } = &mut tracked.state else {
+            return None;
+        };
         let complete = *complete;
         match handle.take() {
             Some(handle) => {
-                tracked.state = State::Finishing;
-                Some(Finish { entry, handle, end: None, complete })
+                tracked.state = ReceiveState::Finishing;
+                Some(FinishedEntry { entry, handle, end: None, complete })
             }
             None => self.forget(entry),
         }
     }
 
     /// Forgets an entry and tells its parent.
-    fn forget(&mut self, entry: EntryId) -> Option<Finish<H>> {
+    fn forget(&mut self, entry: EntryId) -> Option<FinishedEntry<H>> {
         let tracked = self.entries.remove(&entry)?;
         self.unsure.forget(entry);
         self.told.forget(entry);
@@ -456,7 +475,7 @@ impl<H> Target<H> {
         // A loop, not a recursion: a chain of refused directories may be as deep as the limit allows.
         loop {
             let tracked = self.entries.get_mut(&parent)?;
-            let State::Directory { handle, children, ended, .. } = &mut tracked.state else { return None };
+            let ReceiveState::Directory { handle, children, ended, .. } = &mut tracked.state else { return None };
             *children -= 1;
             if *children > 0 || !*ended {
                 return None;
@@ -473,9 +492,9 @@ impl<H> Target<H> {
     }
 
     /// An entry that was offered; `None` once it is settled.
-    fn tracked(&self, entry: EntryId) -> Result<Option<&Tracked<H>>, ProtocolFault> {
+    fn tracked(&self, entry: EntryId) -> Result<Option<&ReceivedEntry<H>>, ProtocolError> {
         if entry.0 >= self.next {
-            return Err(ProtocolFault::Unasked("an entry that was never offered"));
+            return Err(ProtocolError::Unasked("an entry that was never offered"));
         }
         Ok(self.entries.get(&entry))
     }
@@ -484,34 +503,42 @@ impl<H> Target<H> {
 /// Whether a message offers something that was not offered before.
 fn is_new(message: &SourceMessage) -> bool {
     match message {
-        SourceMessage::Offer { entries, .. } => entries.iter().any(|entry| !matches!(entry.place, Place::Again(_))),
+        SourceMessage::Offer { entries, .. } => {
+            entries.iter().any(|entry| !matches!(entry.place, EntryLocation::Again(_)))
+        }
         message => matches!(message, SourceMessage::OffersEnd | SourceMessage::Passed { .. }),
     }
 }
 
 /// What all large files of a job have in common.
 #[derive(Clone, Copy)]
-struct Keeps {
+struct LargeFileSettings {
     values: bool,
     sums: bool,
 }
 
-fn receiving<H>(frame: FrameLen, handle: Arc<H>, size: u64, flow: Option<Progress>, keeps: Keeps) -> State<H> {
+fn receiving<H>(
+    frame: FrameLen,
+    handle: Arc<H>,
+    size: u64,
+    flow: Option<FlowProgress>,
+    keeps: LargeFileSettings,
+) -> ReceiveState<H> {
     if size <= frame.pack_file_max() {
-        return State::Small { handle };
+        return ReceiveState::Small { handle };
     }
-    receiving_large(frame, handle, Extent::Known(size), flow, keeps)
+    receiving_large(frame, handle, FlowLength::Known(size), flow, keeps)
 }
 
 fn receiving_large<H>(
     frame: FrameLen,
     handle: Arc<H>,
-    extent: Extent,
-    flow: Option<Progress>,
-    keeps: Keeps,
-) -> State<H> {
-    let (tree, summing) = (tree_of(frame, extent, keeps.values), Summing::when(keeps.sums));
-    State::Large(Box::new(Large { flow, summing, ..Large::new(handle, extent, tree) }))
+    extent: FlowLength,
+    flow: Option<FlowProgress>,
+    keeps: LargeFileSettings,
+) -> ReceiveState<H> {
+    let (tree, summing) = (tree_of(frame, extent, keeps.values), DigestState::when(keeps.sums));
+    ReceiveState::Large(Box::new(LargeReceive { flow, summing, ..LargeReceive::new(handle, extent, tree) }))
 }
 
 #[cfg(test)]

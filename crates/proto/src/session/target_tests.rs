@@ -3,15 +3,16 @@
 use super::outbox::{MESSAGES_MAX, RESENDS_MAX};
 use super::*;
 use crate::delta::base::BaseId;
+use crate::entry::{Entry, EntryMetadata};
+use crate::entry_extras::{EntryExtras, ExtendedAttribute};
 use crate::ids::StreamId;
-use crate::manifest::{Entry, Meta};
-use crate::more::{Attribute, More};
-use crate::path::Name;
-use crate::wire::frame::PackedFile;
-use crate::wire::limits::{
+use crate::limits::{
     LOST_BASES_MAX, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNMERGED_RUNS_MAX,
     UNSETTLED_BYTES_MAX,
 };
+use crate::path::Name;
+use crate::session::step::LostFile;
+use crate::wire::frame::PackedFile;
 use std::ops::Range;
 
 const F: u64 = 256 << 10;
@@ -20,39 +21,39 @@ fn frame_len() -> FrameLen {
     FrameLen::new(256 << 10).unwrap()
 }
 
-fn target() -> Target<u64> {
-    Target::new(frame_len())
+fn target() -> TargetSession<u64> {
+    TargetSession::new(frame_len())
 }
 
-fn child(parent: Option<u64>, kind: Kind) -> Entry {
+fn child(parent: Option<u64>, kind: EntryContent) -> Entry {
     let place = match parent {
-        Some(parent) => Place::Child { parent: EntryId(parent), name: Name::new(b"x").unwrap() },
-        None => Place::Operand(0),
+        Some(parent) => EntryLocation::Child { parent: EntryId(parent), name: Name::new(b"x").unwrap() },
+        None => EntryLocation::Operand(0),
     };
-    Entry { place, kind, meta: Meta::default(), version: None, more: None }
+    Entry { place, kind, meta: EntryMetadata::default(), version: None, more: None }
 }
 
 fn file(size: u64) -> Entry {
-    child(None, Kind::File { size })
+    child(None, EntryContent::File { size })
 }
 
 fn dir() -> Entry {
-    child(None, Kind::Directory)
+    child(None, EntryContent::Directory)
 }
 
 fn link() -> Entry {
-    child(None, Kind::Symlink { points_to: (*b"x").into() })
+    child(None, EntryContent::Symlink { points_to: (*b"x").into() })
 }
 
 #[test]
 fn another_name_is_of_what_was_offered_before_and_its_directory_waits_for_it() {
-    let name = |to| child(Some(0), Kind::HardLink { to: EntryId(to), size: 3 });
+    let name = |to| child(Some(0), EntryContent::HardLink { to: EntryId(to), size: 3 });
     for to in [1, 2, 7] {
         let fault = target().handle(offer(0, vec![dir(), name(to)]));
-        assert!(matches!(fault, Err(ProtocolFault::Unasked(_))), "{to}");
+        assert!(matches!(fault, Err(ProtocolError::Unasked(_))), "{to}");
     }
     let mut target = target();
-    let file = || child(Some(0), Kind::File { size: 0 });
+    let file = || child(Some(0), EntryContent::File { size: 0 });
     offered(&mut target, vec![dir(), file(), name(1)]);
     target.handle(end_of(0)).unwrap();
     assert!(target.admit_pack(&[packed(1)]).unwrap()[0].is_some());
@@ -71,7 +72,7 @@ fn end_of(entry: u64) -> SourceMessage {
 }
 
 fn file_end(entry: u64) -> SourceMessage {
-    SourceMessage::FileEnd { entry: EntryId(entry), size: 2 * F, modified: Stamp::default(), digest: [0; 32] }
+    SourceMessage::FileEnd { entry: EntryId(entry), size: 2 * F, modified: Timestamp::default(), digest: [0; 32] }
 }
 
 fn failed(entry: u64) -> SourceMessage {
@@ -79,47 +80,49 @@ fn failed(entry: u64) -> SourceMessage {
 }
 
 fn packed(entry: u64) -> PackedFile {
-    PackedFile { entry: EntryId(entry), len: 0, modified: Stamp::default(), digest: [0; 32] }
+    PackedFile { entry: EntryId(entry), len: 0, modified: Timestamp::default(), digest: [0; 32] }
 }
 
-fn need(id: u64) -> Answer<u64> {
-    Answer::Needed(Arc::new(id))
+fn need(id: u64) -> EntryAnswer<u64> {
+    EntryAnswer::Needed(Arc::new(id))
 }
 
 /// Offers entries and answers each with "needed" (links are settled).
-fn offered(target: &mut Target<u64>, entries: Vec<Entry>) {
-    let Ok(Step::Examine(first, entries)) = target.handle(offer(target.next, entries)) else { panic!("no offer") };
+fn offered(target: &mut TargetSession<u64>, entries: Vec<Entry>) {
+    let Ok(TargetStep::Examine(first, entries)) = target.handle(offer(target.next, entries)) else {
+        panic!("no offer")
+    };
     for (id, entry) in (first.0..).zip(entries) {
-        let link = matches!(entry.kind, Kind::Symlink { .. });
-        target.answer(EntryId(id), if link { Answer::Settled } else { need(id) });
+        let link = matches!(entry.kind, EntryContent::Symlink { .. });
+        target.answer(EntryId(id), if link { EntryAnswer::Settled } else { need(id) });
     }
 }
 
-fn drain(target: &mut Target<u64>) -> Vec<TargetMessage> {
+fn drain(target: &mut TargetSession<u64>) -> Vec<TargetMessage> {
     std::iter::from_fn(|| target.poll_message()).collect()
 }
 
 #[test]
 fn offers_come_in_turn() {
     let mut target = target();
-    assert!(matches!(target.handle(offer(1, vec![file(0)])), Err(ProtocolFault::OutOfTurn(_))));
-    assert!(matches!(target.handle(offer(0, vec![])), Err(ProtocolFault::OutOfTurn(_))));
+    assert!(matches!(target.handle(offer(1, vec![file(0)])), Err(ProtocolError::OutOfTurn(_))));
+    assert!(matches!(target.handle(offer(0, vec![])), Err(ProtocolError::OutOfTurn(_))));
     offered(&mut target, vec![file(0), file(0)]);
-    assert!(matches!(target.handle(offer(1, vec![file(0)])), Err(ProtocolFault::OutOfTurn(_))), "an id again");
-    assert!(matches!(target.handle(offer(3, vec![file(0)])), Err(ProtocolFault::OutOfTurn(_))), "a gap");
+    assert!(matches!(target.handle(offer(1, vec![file(0)])), Err(ProtocolError::OutOfTurn(_))), "an id again");
+    assert!(matches!(target.handle(offer(3, vec![file(0)])), Err(ProtocolError::OutOfTurn(_))), "a gap");
     target.handle(SourceMessage::OffersEnd).unwrap();
-    assert!(matches!(target.handle(offer(2, vec![file(0)])), Err(ProtocolFault::OutOfTurn(_))));
-    assert!(matches!(target.handle(SourceMessage::OffersEnd), Err(ProtocolFault::OutOfTurn(_))), "twice");
+    assert!(matches!(target.handle(offer(2, vec![file(0)])), Err(ProtocolError::OutOfTurn(_))));
+    assert!(matches!(target.handle(SourceMessage::OffersEnd), Err(ProtocolError::OutOfTurn(_))), "twice");
 }
 
 #[test]
 fn children_need_an_open_directory() {
-    let unasked = ProtocolFault::Unasked("a child of what is no open directory");
+    let unasked = ProtocolError::Unasked("a child of what is no open directory");
     for parent in [0, 1, 2, 3, 4, u64::MAX] {
         let mut target = target();
         offered(&mut target, vec![file(0), link(), dir()]);
         target.handle(end_of(2)).unwrap();
-        let offer = offer(3, vec![child(Some(parent), Kind::File { size: 0 })]);
+        let offer = offer(3, vec![child(Some(parent), EntryContent::File { size: 0 })]);
         assert_eq!(target.handle(offer).map(drop), Err(unasked), "a child of {parent}");
     }
 }
@@ -129,9 +132,9 @@ fn a_directory_ends_once() {
     let mut target = target();
     offered(&mut target, vec![dir(), file(0), link(), dir()]);
     assert!(target.handle(SourceMessage::OffersEnd).is_err(), "open directories");
-    assert!(matches!(target.handle(end_of(0)), Ok(Step::Finish(finish)) if *finish.handle == 0));
+    assert!(matches!(target.handle(end_of(0)), Ok(TargetStep::Finish(finish)) if *finish.handle == 0));
     for entry in [0, 1, 2, 4, u64::MAX] {
-        assert_eq!(target.handle(end_of(entry)).map(drop), Err(ProtocolFault::OutOfTurn("the end of a directory")));
+        assert_eq!(target.handle(end_of(entry)).map(drop), Err(ProtocolError::OutOfTurn("the end of a directory")));
     }
     target.settle(EntryId(0), true);
     assert!(target.handle(end_of(0)).is_err(), "once it is settled, too");
@@ -141,12 +144,12 @@ fn a_directory_ends_once() {
 fn a_file_ends_once_and_only_if_it_has_frames() {
     let mut target = target();
     offered(&mut target, vec![file(2 * F), file(5), dir(), link()]);
-    assert!(matches!(target.handle(file_end(0)), Ok(Step::None)));
+    assert!(matches!(target.handle(file_end(0)), Ok(TargetStep::None)));
     for entry in [0, 1, 2] {
-        assert_eq!(target.handle(file_end(entry)).map(drop), Err(ProtocolFault::OutOfTurn("the end of a file")));
+        assert_eq!(target.handle(file_end(entry)).map(drop), Err(ProtocolError::OutOfTurn("the end of a file")));
     }
-    assert!(matches!(target.handle(file_end(3)), Ok(Step::None)), "settled, so it is late");
-    assert!(matches!(target.handle(file_end(4)), Err(ProtocolFault::Unasked(_))));
+    assert!(matches!(target.handle(file_end(3)), Ok(TargetStep::None)), "settled, so it is late");
+    assert!(matches!(target.handle(file_end(4)), Err(ProtocolError::Unasked(_))));
 }
 
 #[test]
@@ -155,10 +158,10 @@ fn frames_are_admitted_only_where_they_belong() {
     offered(&mut target, vec![file(2 * F + 1), file(5), dir(), link()]);
     for (offset, len) in [(1, F), (0, F - 1), (2 * F, 2), (3 * F, 1), (u64::MAX, 1), (0, 0)] {
         let admitted = target.admit_frame(EntryId(0), offset, usize::try_from(len).unwrap());
-        assert_eq!(admitted, Err(ProtocolFault::Misplaced), "{offset} {len}");
+        assert_eq!(admitted, Err(ProtocolError::Misplaced), "{offset} {len}");
     }
     for entry in [1, 2, 4] {
-        assert!(matches!(target.admit_frame(EntryId(entry), 0, 5), Err(ProtocolFault::Unasked(_))), "{entry}");
+        assert!(matches!(target.admit_frame(EntryId(entry), 0, 5), Err(ProtocolError::Unasked(_))), "{entry}");
     }
     assert_eq!(target.admit_frame(EntryId(3), 0, 5), Ok(None), "settled, so it is late");
     assert_eq!(target.admit_frame(EntryId(0), 2 * F, 1).map(|handle| handle.is_some()), Ok(true));
@@ -170,7 +173,7 @@ fn frames_are_admitted_only_where_they_belong() {
 fn of_two_copies_of_a_frame_one_is_written() {
     let mut target = target();
     offered(&mut target, vec![file(2 * F + 1)]);
-    let admit = |target: &mut Target<u64>| target.admit_frame(EntryId(0), 2 * F, 1).unwrap().is_some();
+    let admit = |target: &mut TargetSession<u64>| target.admit_frame(EntryId(0), 2 * F, 1).unwrap().is_some();
     assert!(admit(&mut target));
     assert!(!admit(&mut target), "the first is being written, and what comes after it may be the file's name");
     target.resend_frame(EntryId(0), 2 * F);
@@ -180,10 +183,10 @@ fn of_two_copies_of_a_frame_one_is_written() {
 }
 
 /// A file of three frames, the last of one byte, of which an earlier run left a part; and its digest.
-fn with_a_part(target: &mut Target<u64>) -> Digest {
+fn with_a_part(target: &mut TargetSession<u64>) -> Digest {
     target.handle(offer(0, vec![file(2 * F + 1)])).unwrap();
-    target.answer(EntryId(0), Answer::Partial(Arc::new(0)));
-    assert_eq!(drain(target), [TargetMessage::Needs { first: EntryId(0), needs: vec![Need::Rest] }]);
+    target.answer(EntryId(0), EntryAnswer::Partial(Arc::new(0)));
+    assert_eq!(drain(target), [TargetMessage::Needs { first: EntryId(0), needs: vec![TransferNeed::Rest] }]);
     let mut tree = FrameTree::new(3);
     (0..3).for_each(|index| assert!(tree.insert(index, [1; 32])));
     tree.digest().unwrap()
@@ -194,64 +197,64 @@ fn a_part_from_an_earlier_run_counts_and_is_told() {
     let mut target = target();
     let digest = with_a_part(&mut target);
     target.lacks(EntryId(0), &[2..3]);
-    assert!(matches!(target.holds(EntryId(0), 0, &[[1; 32]; 2], false), Step::None));
+    assert!(matches!(target.holds(EntryId(0), 0, &[[1; 32]; 2], false), TargetStep::None));
     let holds = TargetMessage::Holds { entry: EntryId(0), first: 0, values: vec![[1; 32]; 2], compare: false };
     assert_eq!(drain(&mut target), [TargetMessage::Lacks { entry: EntryId(0), frames: vec![2..3] }, holds]);
     assert_eq!(target.admit_frame(EntryId(0), 0, frame_len().bytes()), Ok(None), "it is there");
     target
-        .handle(SourceMessage::FileEnd { entry: EntryId(0), size: 2 * F + 1, modified: Stamp::default(), digest })
+        .handle(SourceMessage::FileEnd { entry: EntryId(0), size: 2 * F + 1, modified: Timestamp::default(), digest })
         .unwrap();
     assert!(target.admit_frame(EntryId(0), 2 * F, 1).unwrap().is_some());
-    assert!(matches!(target.frame_written(EntryId(0), 2 * F, [1; 32]), Step::Finish(_)));
+    assert!(matches!(target.frame_written(EntryId(0), 2 * F, [1; 32]), TargetStep::Finish(_)));
 }
 
 #[test]
 fn a_part_that_is_to_be_compared_counts_when_it_was() {
     let mut target = target();
     let digest = with_a_part(&mut target);
-    assert!(matches!(target.holds(EntryId(0), 0, &[[1; 32]; 3], true), Step::None));
+    assert!(matches!(target.holds(EntryId(0), 0, &[[1; 32]; 3], true), TargetStep::None));
     target
-        .handle(SourceMessage::FileEnd { entry: EntryId(0), size: 2 * F + 1, modified: Stamp::default(), digest })
+        .handle(SourceMessage::FileEnd { entry: EntryId(0), size: 2 * F + 1, modified: Timestamp::default(), digest })
         .unwrap();
     let same = |frames| SourceMessage::Same { entry: EntryId(0), frames: vec![frames] };
     for frames in [0..4, 3..9, 0..u64::MAX] {
-        assert!(matches!(target.handle(same(frames)), Err(ProtocolFault::Unasked(_))));
+        assert!(matches!(target.handle(same(frames)), Err(ProtocolError::Unasked(_))));
     }
-    assert!(matches!(target.handle(same(1..3)), Ok(Step::None)));
+    assert!(matches!(target.handle(same(1..3)), Ok(TargetStep::None)));
     assert!(target.admit_frame(EntryId(0), 0, frame_len().bytes()).unwrap().is_some(), "the source has another one");
-    assert!(matches!(target.frame_written(EntryId(0), 0, [1; 32]), Step::Finish(_)));
+    assert!(matches!(target.frame_written(EntryId(0), 0, [1; 32]), TargetStep::Finish(_)));
 }
 
 #[test]
 fn a_file_that_is_offered_anew_takes_the_place_of_what_it_was() {
     let mut target = target();
-    offered(&mut target, vec![dir(), child(Some(0), Kind::File { size: 2 * F })]);
+    offered(&mut target, vec![dir(), child(Some(0), EntryContent::File { size: 2 * F })]);
     target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }).unwrap();
     target.handle(SourceMessage::OffersEnd).unwrap();
-    let again = |old| Entry { place: Place::Again(EntryId(old)), ..file(3 * F) };
+    let again = |old| Entry { place: EntryLocation::Again(EntryId(old)), ..file(3 * F) };
     assert!(target.handle(offer(2, vec![file(1)])).is_err(), "nothing else is offered any more");
     assert!(target.handle(offer(2, vec![again(0)])).is_err(), "a directory");
     assert!(target.handle(offer(2, vec![again(2)])).is_err(), "itself");
     assert!(target.admit_frame(EntryId(1), 0, frame_len().bytes()).unwrap().is_some());
-    let Step::Examine(..) = target.handle(offer(2, vec![again(1)])).unwrap() else { panic!("to be examined") };
-    assert!(matches!(target.parent(&Place::Again(EntryId(1))), Parent::Again(_)));
-    assert!(target.answer(EntryId(2), Answer::Needed(Arc::new(7))).is_none());
-    assert!(matches!(target.frame_written(EntryId(1), 0, [0; 32]), Step::None), "late");
+    let TargetStep::Examine(..) = target.handle(offer(2, vec![again(1)])).unwrap() else { panic!("to be examined") };
+    assert!(matches!(target.parent(&EntryLocation::Again(EntryId(1))), ParentDirectory::Again(_)));
+    assert!(target.answer(EntryId(2), EntryAnswer::Needed(Arc::new(7))).is_none());
+    assert!(matches!(target.frame_written(EntryId(1), 0, [0; 32]), TargetStep::None), "late");
     assert_eq!(target.admit_frame(EntryId(1), F, frame_len().bytes()), Ok(None), "late");
     assert_eq!(target.admit_frame(EntryId(2), 0, frame_len().bytes()), Ok(Some(Arc::new(7))));
     target.release_frame(EntryId(2), 0);
     target.handle(offer(3, vec![again(2)])).unwrap();
-    let complete = target.answer(EntryId(3), Answer::Refused);
-    assert!(matches!(complete, Some(Finish { entry: EntryId(0), .. })), "the directory");
+    let complete = target.answer(EntryId(3), EntryAnswer::Refused);
+    assert!(matches!(complete, Some(FinishedEntry { entry: EntryId(0), .. })), "the directory");
     assert!(target.settle(EntryId(0), true).is_none());
     drain(&mut target);
     assert!(target.is_finished());
     target.handle(offer(4, vec![again(1)])).unwrap();
-    assert!(matches!(target.parent(&Place::Again(EntryId(1))), Parent::Refused), "it is settled");
+    assert!(matches!(target.parent(&EntryLocation::Again(EntryId(1))), ParentDirectory::Refused), "it is settled");
 }
 
 /// A target that has been offered a flow.
-fn with_a_flow(kind: Kind, answer: Answer<u64>) -> Target<u64> {
+fn with_a_flow(kind: EntryContent, answer: EntryAnswer<u64>) -> TargetSession<u64> {
     let mut target = target();
     target.handle(offer(0, vec![child(None, kind)])).unwrap();
     target.answer(EntryId(0), answer);
@@ -263,14 +266,16 @@ fn with_a_flow(kind: Kind, answer: Answer<u64>) -> Target<u64> {
 fn a_flow_takes_frames_in_any_order_but_not_far_ahead_and_tells_how_far_it_is_written() {
     let ahead = frame_len().frames_ahead();
     let len = frame_len().bytes();
-    for (kind, in_order, frames) in
-        [(Kind::Stream, false, None), (Kind::Stream, true, None), (Kind::File { size: 999 * F }, true, Some(999))]
-    {
-        let answer = if in_order { Answer::NeededInOrder(Arc::new(0)) } else { need(0) };
+    for (kind, in_order, frames) in [
+        (EntryContent::Stream, false, None),
+        (EntryContent::Stream, true, None),
+        (EntryContent::File { size: 999 * F }, true, Some(999)),
+    ] {
+        let answer = if in_order { EntryAnswer::NeededInOrder(Arc::new(0)) } else { need(0) };
         let mut target = with_a_flow(kind, answer);
         assert!(target.admit_frame(EntryId(0), 2 * F, len).unwrap().is_some());
         assert!(target.admit_frame(EntryId(0), (ahead - 1) * F, len).unwrap().is_some());
-        let too_far = Err(ProtocolFault::OverLimit("frames ahead of what is written"));
+        let too_far = Err(ProtocolError::OverLimit("frames ahead of what is written"));
         assert_eq!(target.admit_frame(EntryId(0), ahead * F, len), too_far);
         for index in 0..ahead / 8 {
             assert!(drain(&mut target).is_empty());
@@ -292,13 +297,14 @@ fn a_flow_takes_frames_in_any_order_but_not_far_ahead_and_tells_how_far_it_is_wr
 #[test]
 fn only_the_last_frame_of_a_stream_is_short_and_its_end_has_to_agree() {
     let len = frame_len().bytes();
-    let end = |size| SourceMessage::FileEnd { entry: EntryId(0), size, modified: Stamp::default(), digest: [0; 32] };
-    let begun = || with_a_flow(Kind::Stream, need(0));
+    let end =
+        |size| SourceMessage::FileEnd { entry: EntryId(0), size, modified: Timestamp::default(), digest: [0; 32] };
+    let begun = || with_a_flow(EntryContent::Stream, need(0));
     let mut target = begun();
     assert!(target.admit_frame(EntryId(0), 3 * F, 7).unwrap().is_some());
-    assert_eq!(target.admit_frame(EntryId(0), 4 * F, len), Err(ProtocolFault::Misplaced), "behind the last");
-    assert_eq!(target.admit_frame(EntryId(0), F, 7), Err(ProtocolFault::Misplaced), "short in the middle");
-    assert_eq!(target.admit_frame(EntryId(0), 1, len), Err(ProtocolFault::Misplaced), "not where a frame begins");
+    assert_eq!(target.admit_frame(EntryId(0), 4 * F, len), Err(ProtocolError::Misplaced), "behind the last");
+    assert_eq!(target.admit_frame(EntryId(0), F, 7), Err(ProtocolError::Misplaced), "short in the middle");
+    assert_eq!(target.admit_frame(EntryId(0), 1, len), Err(ProtocolError::Misplaced), "not where a frame begins");
     assert!(target.admit_frame(EntryId(0), F, len).unwrap().is_some());
     for size in [0, 3 * F, 3 * F + 6, 3 * F + 8, 9 * F, u64::MAX] {
         let mut target = begun();
@@ -310,25 +316,27 @@ fn only_the_last_frame_of_a_stream_is_short_and_its_end_has_to_agree() {
         assert!(target.admit_frame(EntryId(0), F, len).unwrap().is_some());
         assert!(target.handle(end(size)).is_err(), "{size}");
     }
-    assert!(matches!(target.handle(end(3 * F + 7)), Ok(Step::None)));
+    assert!(matches!(target.handle(end(3 * F + 7)), Ok(TargetStep::None)));
     assert!(target.handle(end(3 * F + 7)).is_err(), "once");
-    assert_eq!(target.admit_frame(EntryId(0), 4 * F, len), Err(ProtocolFault::Misplaced));
+    assert_eq!(target.admit_frame(EntryId(0), 4 * F, len), Err(ProtocolError::Misplaced));
     let mut empty = begun();
     let digest = *blake3::hash(b"").as_bytes();
-    let end = SourceMessage::FileEnd { entry: EntryId(0), size: 0, modified: Stamp::default(), digest };
-    assert!(matches!(empty.handle(end), Ok(Step::Finish(_))));
+    let end = SourceMessage::FileEnd { entry: EntryId(0), size: 0, modified: Timestamp::default(), digest };
+    assert!(matches!(empty.handle(end), Ok(TargetStep::Finish(_))));
 }
 
 #[test]
 fn a_stream_is_not_asked_for_again_when_it_is_lost() {
-    let mut target = with_a_flow(Kind::Stream, need(0));
+    let mut target = with_a_flow(EntryContent::Stream, need(0));
     assert!(target.admit_frame(EntryId(0), 0, 3).unwrap().is_some());
     let value = *blake3::hash(b"abc").as_bytes();
     target.frame_written(EntryId(0), 0, value);
-    let end = SourceMessage::FileEnd { entry: EntryId(0), size: 3, modified: Stamp::default(), digest: value };
-    let Ok(Step::Finish(Finish { entry, handle, end: Some(end), .. })) = target.handle(end) else { panic!("whole") };
+    let end = SourceMessage::FileEnd { entry: EntryId(0), size: 3, modified: Timestamp::default(), digest: value };
+    let Ok(TargetStep::Finish(FinishedEntry { entry, handle, end: Some(end), .. })) = target.handle(end) else {
+        panic!("whole")
+    };
     assert_eq!(end.size, 3);
-    assert_eq!(target.lost(vec![Lost { entry, handle, left: Some((3, end)) }]), [entry]);
+    assert_eq!(target.lost(vec![LostFile { entry, handle, left: Some((3, end)) }]), [entry]);
 }
 
 #[test]
@@ -336,7 +344,7 @@ fn a_file_is_whole_when_frames_and_end_are_there() {
     let data = vec![7u8; 2 * frame_len().bytes()];
     let value = |index: u64| frame_len().hash(2 * F, index, &data[..frame_len().bytes()]);
     let digest = *blake3::hash(&data).as_bytes();
-    let end = SourceMessage::FileEnd { entry: EntryId(0), size: 2 * F, modified: Stamp::default(), digest };
+    let end = SourceMessage::FileEnd { entry: EntryId(0), size: 2 * F, modified: Timestamp::default(), digest };
     for end_comes in 0..3 {
         let mut target = target();
         offered(&mut target, vec![file(2 * F)]);
@@ -349,9 +357,9 @@ fn a_file_is_whole_when_frames_and_end_are_there() {
             });
         }
         assert!(
-            matches!(&steps[..], [Step::None, Step::None, Step::Finish(Finish { end: Some(end), .. })] if end.digest == digest)
+            matches!(&steps[..], [TargetStep::None, TargetStep::None, TargetStep::Finish(FinishedEntry { end: Some(end), .. })] if end.digest == digest)
         );
-        assert!(matches!(target.handle(failed(0)), Ok(Step::None)), "too late to take it back");
+        assert!(matches!(target.handle(failed(0)), Ok(TargetStep::None)), "too late to take it back");
         assert_eq!(target.admit_frame(EntryId(0), 0, frame_len().bytes()), Ok(None));
     }
 }
@@ -362,7 +370,7 @@ fn frames_that_are_another_file_are_a_mismatch() {
     offered(&mut target, vec![file(2 * F)]);
     target.handle(file_end(0)).unwrap();
     target.frame_written(EntryId(0), 0, [9; 32]);
-    assert!(matches!(target.frame_written(EntryId(0), F, [9; 32]), Step::Mismatch(EntryId(0), _)));
+    assert!(matches!(target.frame_written(EntryId(0), F, [9; 32]), TargetStep::Mismatch(EntryId(0), _)));
     target.settle(EntryId(0), false);
     assert_eq!(drain(&mut target)[1..], [TargetMessage::TargetFailed { entry: EntryId(0) }]);
 }
@@ -373,8 +381,8 @@ fn packs_hold_only_what_is_needed() {
     offered(&mut target, vec![file(F), file(5), dir(), link()]);
     drain(&mut target);
     for entry in [0, 2, 4, u64::MAX] {
-        assert!(matches!(target.admit_pack(&[packed(1), packed(entry)]), Err(ProtocolFault::Unasked(_))), "{entry}");
-        assert!(matches!(target.resend_pack(&[packed(1), packed(entry)]), Err(ProtocolFault::Unasked(_))), "{entry}");
+        assert!(matches!(target.admit_pack(&[packed(1), packed(entry)]), Err(ProtocolError::Unasked(_))), "{entry}");
+        assert!(matches!(target.resend_pack(&[packed(1), packed(entry)]), Err(ProtocolError::Unasked(_))), "{entry}");
     }
     assert_eq!(drain(&mut target), [], "all or nothing");
     target.resend_pack(&[packed(3), packed(1)]).unwrap();
@@ -390,21 +398,26 @@ fn what_the_source_gives_up_is_abandoned_once() {
     let mut target = target();
     offered(
         &mut target,
-        vec![dir(), child(Some(0), Kind::File { size: F }), child(Some(0), Kind::File { size: 5 }), link()],
+        vec![
+            dir(),
+            child(Some(0), EntryContent::File { size: F }),
+            child(Some(0), EntryContent::File { size: 5 }),
+            link(),
+        ],
     );
     target.handle(end_of(0)).unwrap();
-    assert!(matches!(target.handle(failed(0)), Err(ProtocolFault::OutOfTurn(_))), "a directory");
-    assert!(matches!(target.handle(failed(4)), Err(ProtocolFault::Unasked(_))), "never offered");
-    assert!(matches!(target.handle(failed(3)), Ok(Step::None)), "settled");
+    assert!(matches!(target.handle(failed(0)), Err(ProtocolError::OutOfTurn(_))), "a directory");
+    assert!(matches!(target.handle(failed(4)), Err(ProtocolError::Unasked(_))), "never offered");
+    assert!(matches!(target.handle(failed(3)), Ok(TargetStep::None)), "settled");
     for entry in [1, 2] {
         assert!(
-            matches!(target.handle(failed(entry)), Ok(Step::Abandon(id, handle, _)) if id.0 == entry && *handle == entry)
+            matches!(target.handle(failed(entry)), Ok(TargetStep::Abandon(id, handle, _)) if id.0 == entry && *handle == entry)
         );
-        assert!(matches!(target.handle(failed(entry)), Ok(Step::None)), "once");
+        assert!(matches!(target.handle(failed(entry)), Ok(TargetStep::None)), "once");
     }
     assert_eq!(target.admit_frame(EntryId(1), 0, frame_len().bytes()), Ok(None), "it is being removed");
     target.resend_frame(EntryId(1), 0);
-    assert!(matches!(target.frame_written(EntryId(1), 0, [0; 32]), Step::None));
+    assert!(matches!(target.frame_written(EntryId(1), 0, [0; 32]), TargetStep::None));
     assert!(target.abandoned(EntryId(1)).is_none() && target.abandoned(EntryId(1)).is_none());
     assert!(target.settle(EntryId(1), false).is_none(), "not settled twice");
     assert!(matches!(target.abandoned(EntryId(2)), Some(finish) if finish.entry == EntryId(0)));
@@ -418,11 +431,11 @@ fn the_window_is_enforced() {
     }
     let next = target.next;
     assert!(
-        matches!(target.handle(offer(next, vec![dir()])), Ok(Step::Examine(..))),
+        matches!(target.handle(offer(next, vec![dir()])), Ok(TargetStep::Examine(..))),
         "directories count only once ended"
     );
     target.answer(EntryId(next), need(next));
-    assert!(matches!(target.handle(offer(next + 1, vec![link()])), Err(ProtocolFault::OverLimit(_))));
+    assert!(matches!(target.handle(offer(next + 1, vec![link()])), Err(ProtocolError::OverLimit(_))));
 }
 
 #[test]
@@ -446,7 +459,7 @@ fn open_directories_are_limited() {
     for _ in 0..OPEN_DIRECTORIES_MAX / OFFER_ENTRIES_MAX {
         offered(&mut target, vec![dir(); OFFER_ENTRIES_MAX]);
     }
-    assert!(matches!(target.handle(offer(target.next, vec![dir()])), Err(ProtocolFault::OverLimit(_))));
+    assert!(matches!(target.handle(offer(target.next, vec![dir()])), Err(ProtocolError::OverLimit(_))));
 }
 
 #[test]
@@ -462,7 +475,7 @@ fn frames_with_gaps_between_them_are_limited() {
     let sent = (0..frames).step_by(2).map(|index| (u64::from(index >= half * 2), index));
     let faulty = sent.map(|(entry, index)| (index / 2, send(entry, index))).find(|(_, sent)| sent.is_err());
     let (number, fault) = faulty.unwrap();
-    assert!(matches!(fault, Err(ProtocolFault::OverLimit(_))), "{fault:?}");
+    assert!(matches!(fault, Err(ProtocolError::OverLimit(_))), "{fault:?}");
     let most = (UNMERGED_RUNS_MAX + RUNS_COUNTED_EVERY) as u64;
     assert!((UNMERGED_RUNS_MAX as u64..=most).contains(&number), "{number}");
 }
@@ -482,15 +495,15 @@ fn nobody_asks_about_an_entry_twice() {
     let mut target = target();
     offered(&mut target, vec![file(9 * F); 3]);
     let mut ask = |entries| target.handle(SourceMessage::Ask { streams: vec![StreamId(0)], entries });
-    assert!(matches!(ask(vec![(EntryId(0), 1), (EntryId(0), 1)]), Err(ProtocolFault::Invalid(_))));
-    assert!(matches!(ask(vec![(EntryId(1), 2), (EntryId(2), 1)]), Err(ProtocolFault::Invalid(_))));
+    assert!(matches!(ask(vec![(EntryId(0), 1), (EntryId(0), 1)]), Err(ProtocolError::Invalid(_))));
+    assert!(matches!(ask(vec![(EntryId(1), 2), (EntryId(2), 1)]), Err(ProtocolError::Invalid(_))));
     assert!(ask(vec![(EntryId(0), 1), (EntryId(1), 2)]).is_ok());
 }
 
 /// With an extended attribute of 60,000 bytes.
 fn heavy(entry: Entry) -> Entry {
-    let attributes = vec![Attribute { name: b"user.a".as_slice().into(), value: vec![0; 60_000].into() }];
-    Entry { more: Some(Box::new(More { attributes: Some(attributes), ..More::default() })), ..entry }
+    let attributes = vec![ExtendedAttribute { name: b"user.a".as_slice().into(), value: vec![0; 60_000].into() }];
+    Entry { more: Some(Box::new(EntryExtras { attributes: Some(attributes), ..EntryExtras::default() })), ..entry }
 }
 
 #[test]
@@ -508,7 +521,7 @@ fn bytes_of_unsettled_entries_are_limited() {
     target.abandoned(EntryId(1));
     offered(&mut target, vec![heavy(file(0)), heavy(file(0))]);
     let one_more = target.handle(offer(target.next, vec![heavy(file(0))]));
-    assert!(matches!(one_more, Err(ProtocolFault::OverLimit(_))), "{one_more:?}");
+    assert!(matches!(one_more, Err(ProtocolError::OverLimit(_))), "{one_more:?}");
 }
 
 #[test]
@@ -523,7 +536,7 @@ fn bytes_of_open_directories_are_limited() {
     target.settle(EntryId(0), true);
     assert_eq!(target.open_bytes, target.held_bytes);
     offered(&mut target, vec![heavy(dir())]);
-    assert!(matches!(target.handle(offer(target.next, vec![heavy(dir())])), Err(ProtocolFault::OverLimit(_))));
+    assert!(matches!(target.handle(offer(target.next, vec![heavy(dir())])), Err(ProtocolError::OverLimit(_))));
 }
 
 #[test]
@@ -540,7 +553,7 @@ fn a_source_that_reads_nothing_cannot_fill_the_memory() {
     assert!(target.admit_frame(EntryId(0), 0, frame_len().bytes()).is_ok(), "once they are read it goes on");
     let mut offers = 0;
     while target.handle(offer(target.next, vec![link()])).is_ok() {
-        target.answer(EntryId(target.next - 1), Answer::Settled);
+        target.answer(EntryId(target.next - 1), EntryAnswer::Settled);
         offers += 1;
         assert!(offers <= MESSAGES_MAX + 1);
     }
@@ -552,20 +565,22 @@ fn a_refused_directory_takes_all_below_it() {
     // The directory, its child directory with a file, and a file, all in one Offer.
     let entries = vec![
         dir(),
-        child(Some(0), Kind::Directory),
-        child(Some(1), Kind::File { size: 1 }),
-        child(Some(0), Kind::File { size: F }),
+        child(Some(0), EntryContent::Directory),
+        child(Some(1), EntryContent::File { size: 1 }),
+        child(Some(0), EntryContent::File { size: F }),
     ];
-    let Ok(Step::Examine(_, entries)) = target.handle(offer(0, entries)) else { panic!("no offer") };
-    assert!(matches!(target.parent(&entries[0].place), Parent::Operand(0)));
+    let Ok(TargetStep::Examine(_, entries)) = target.handle(offer(0, entries)) else { panic!("no offer") };
+    assert!(matches!(target.parent(&entries[0].place), ParentDirectory::Operand(0)));
     for id in 0..4 {
-        assert!(id == 0 || matches!(target.parent(&entries[usize::try_from(id).unwrap()].place), Parent::Refused));
-        assert!(target.answer(EntryId(id), Answer::Refused).is_none());
+        assert!(
+            id == 0 || matches!(target.parent(&entries[usize::try_from(id).unwrap()].place), ParentDirectory::Refused)
+        );
+        assert!(target.answer(EntryId(id), EntryAnswer::Refused).is_none());
     }
-    assert!(matches!(target.handle(end_of(1)), Ok(Step::None)));
-    assert!(matches!(target.handle(end_of(0)), Ok(Step::None)));
+    assert!(matches!(target.handle(end_of(1)), Ok(TargetStep::None)));
+    assert!(matches!(target.handle(end_of(0)), Ok(TargetStep::None)));
     target.handle(SourceMessage::OffersEnd).unwrap();
-    assert_eq!(drain(&mut target), [TargetMessage::Needs { first: EntryId(0), needs: vec![Need::Refused; 4] }]);
+    assert_eq!(drain(&mut target), [TargetMessage::Needs { first: EntryId(0), needs: vec![TransferNeed::Refused; 4] }]);
     assert!(target.is_finished() && target.entries.is_empty() && target.in_window == 0);
 }
 
@@ -573,7 +588,7 @@ fn a_refused_directory_takes_all_below_it() {
 fn a_frame_that_was_let_go_may_come_again() {
     let mut target = target();
     offered(&mut target, vec![file(2 * F)]);
-    let admit = |target: &mut Target<u64>| target.admit_frame(EntryId(0), F, 256 << 10).unwrap().is_some();
+    let admit = |target: &mut TargetSession<u64>| target.admit_frame(EntryId(0), F, 256 << 10).unwrap().is_some();
     assert!(admit(&mut target) && !admit(&mut target), "it is in somebody's hand");
     target.release_frame(EntryId(0), F);
     assert!(admit(&mut target));
@@ -586,9 +601,12 @@ fn a_frame_that_was_let_go_may_come_again() {
 #[test]
 fn directories_complete_from_the_inside_out() {
     let mut target = target();
-    offered(&mut target, vec![dir(), child(Some(0), Kind::Directory), child(Some(1), Kind::File { size: 5 })]);
-    assert!(matches!(target.handle(end_of(0)), Ok(Step::None)), "the outer one may end first");
-    assert!(matches!(target.handle(end_of(1)), Ok(Step::None)));
+    offered(
+        &mut target,
+        vec![dir(), child(Some(0), EntryContent::Directory), child(Some(1), EntryContent::File { size: 5 })],
+    );
+    assert!(matches!(target.handle(end_of(0)), Ok(TargetStep::None)), "the outer one may end first");
+    assert!(matches!(target.handle(end_of(1)), Ok(TargetStep::None)));
     target.admit_pack(&[packed(2)]).unwrap();
     let inner = target.settle(EntryId(2), true).expect("the inner directory");
     assert_eq!((inner.entry, *inner.handle, inner.end.is_none()), (EntryId(1), 1, true));
@@ -631,8 +649,8 @@ fn who_asks_learns_what_is_neither_here_nor_in_hand() {
     assert!(target.admit_frame(EntryId(0), 3 * F, len).unwrap().is_some());
     target.admit_pack(&[packed(1)]).unwrap();
     let step = target.handle(ask(0, 3)).unwrap();
-    assert!(matches!(step, Step::StreamsLost(streams) if streams == [StreamId(3)]));
-    assert_eq!(target.handle(ask(0, 3)).unwrap_err(), ProtocolFault::OutOfTurn("a question"), "one at a time");
+    assert!(matches!(step, TargetStep::StreamsLost(streams) if streams == [StreamId(3)]));
+    assert_eq!(target.handle(ask(0, 3)).unwrap_err(), ProtocolError::OutOfTurn("a question"), "one at a time");
     let answer = [
         TargetMessage::Missing { entry: EntryId(0), frames: vec![0..1, 2..3, 4..5] },
         TargetMessage::ResendPacked { entries: vec![EntryId(2)] },
@@ -640,10 +658,10 @@ fn who_asks_learns_what_is_neither_here_nor_in_hand() {
     ];
     assert_eq!(drain(&mut target), answer);
     for (first, count, fault) in [
-        (3, 2, ProtocolFault::Unasked("what was not sent")),
-        (3, 3, ProtocolFault::Unasked("what was not sent")),
-        (5, 1, ProtocolFault::Unasked("an entry that was never offered")),
-        (0, u64::MAX, ProtocolFault::OverLimit("entries that are asked about")),
+        (3, 2, ProtocolError::Unasked("what was not sent")),
+        (3, 3, ProtocolError::Unasked("what was not sent")),
+        (5, 1, ProtocolError::Unasked("an entry that was never offered")),
+        (0, u64::MAX, ProtocolError::OverLimit("entries that are asked about")),
     ] {
         assert_eq!(target.handle(ask(first, count)).unwrap_err(), fault);
     }
@@ -668,8 +686,8 @@ fn what_is_lost_is_asked_for_once_more() {
     let mut target = target();
     offered(&mut target, vec![file(5), file(5), file(5), file(2 * F)]);
     drain(&mut target);
-    let lost = |target: &mut Target<u64>, ids: &[u64]| {
-        let lost = |id: &u64| Lost { entry: EntryId(*id), handle: Arc::new(id + 100), left: None };
+    let lost = |target: &mut TargetSession<u64>, ids: &[u64]| {
+        let lost = |id: &u64| LostFile { entry: EntryId(*id), handle: Arc::new(id + 100), left: None };
         target.lost(ids.iter().map(lost).collect())
     };
     assert_eq!(lost(&mut target, &[0, 3, 9]), [EntryId(0), EntryId(3), EntryId(9)], "none of them is whole");
@@ -684,14 +702,14 @@ fn what_is_lost_is_asked_for_once_more() {
 }
 
 /// A whole file of three frames, and what was said of it.
-fn whole_file() -> (Target<u64>, Box<End>) {
+fn whole_file() -> (TargetSession<u64>, Box<FileEnd>) {
     let data = vec![7u8; 3 * frame_len().bytes()];
     let mut target = target();
     target.keep_values();
     offered(&mut target, vec![file(3 * F)]);
     let digest = *blake3::hash(&data).as_bytes();
     target
-        .handle(SourceMessage::FileEnd { entry: EntryId(0), size: 3 * F, modified: Stamp::default(), digest })
+        .handle(SourceMessage::FileEnd { entry: EntryId(0), size: 3 * F, modified: Timestamp::default(), digest })
         .unwrap();
     let end = written(&mut target, 0..3).expect("it is whole");
     drain(&mut target);
@@ -699,15 +717,15 @@ fn whole_file() -> (Target<u64>, Box<End>) {
 }
 
 /// Brings frames of the file that [`whole_file`] makes; what follows, when it is whole.
-fn written(target: &mut Target<u64>, frames: Range<u64>) -> Option<Box<End>> {
+fn written(target: &mut TargetSession<u64>, frames: Range<u64>) -> Option<Box<FileEnd>> {
     let frame = frame_len();
     let mut end = None;
     for index in frames {
         assert!(target.admit_frame(EntryId(0), index * F, frame.bytes()).unwrap().is_some(), "frame {index}");
         let value = frame.hash(3 * F, index, &vec![7; frame.bytes()]);
         match target.frame_written(EntryId(0), index * F, value) {
-            Step::Finish(finish) => end = finish.end,
-            Step::None => {}
+            TargetStep::Finish(finish) => end = finish.end,
+            TargetStep::None => {}
             other => panic!("{other:?}"),
         }
     }
@@ -720,8 +738,11 @@ fn of_a_large_file_what_is_lost_comes_once_more_and_nothing_else_does() {
         let (mut target, mut end) = whole_file();
         let modified = end.modified;
         end.tree.forget(&damaged);
-        let lost =
-            |end: &End| Lost { entry: EntryId(0), handle: Arc::new(100), left: Some((3 * F, Box::new(end.clone()))) };
+        let lost = |end: &FileEnd| LostFile {
+            entry: EntryId(0),
+            handle: Arc::new(100),
+            left: Some((3 * F, Box::new(end.clone()))),
+        };
         assert_eq!(target.lost(vec![lost(&end)]), []);
         assert_eq!(drain(&mut target), [TargetMessage::Lacks { entry: EntryId(0), frames: vec![damaged.clone()] }]);
         let kept = (0..3).find(|index| !damaged.contains(index));
@@ -743,7 +764,7 @@ fn a_large_file_that_its_source_has_given_up_is_not_asked_for() {
     target.handle(failed(0)).unwrap();
     end.tree.forget(&(0..1));
     assert_eq!(
-        target.lost(vec![Lost { entry: EntryId(0), handle: Arc::new(0), left: Some((3 * F, end)) }]),
+        target.lost(vec![LostFile { entry: EntryId(0), handle: Arc::new(0), left: Some((3 * F, end)) }]),
         [EntryId(0)]
     );
 }
@@ -752,7 +773,7 @@ fn a_large_file_that_its_source_has_given_up_is_not_asked_for() {
 fn what_is_lost_may_get_lost_again_on_its_way() {
     let (mut target, mut end) = whole_file();
     end.tree.forget(&(1..3));
-    target.lost(vec![Lost { entry: EntryId(0), handle: Arc::new(0), left: Some((3 * F, end)) }]);
+    target.lost(vec![LostFile { entry: EntryId(0), handle: Arc::new(0), left: Some((3 * F, end)) }]);
     drain(&mut target);
     target.handle(SourceMessage::Ask { streams: vec![StreamId(1)], entries: vec![(EntryId(0), 1)] }).unwrap();
     assert_eq!(
@@ -766,16 +787,18 @@ fn names_are_left_out_and_patterns_lie_in_directories_that_have_not_ended() {
     let left_out = |entry| SourceMessage::LeftOut { entry: EntryId(entry), names: vec![Name::new(b"x").unwrap()] };
     let patterns = |entry| SourceMessage::Patterns { entry: EntryId(entry), file: 0, text: b"*.o".to_vec() };
     let mut target = target();
-    offered(&mut target, vec![dir(), child(Some(0), Kind::File { size: 0 })]);
-    assert!(matches!(target.handle(left_out(0)), Ok(Step::LeftOut(handle, names)) if *handle == 0 && names.len() == 1));
-    assert!(matches!(target.handle(patterns(0)), Ok(Step::Patterns(EntryId(0), 0, _))));
+    offered(&mut target, vec![dir(), child(Some(0), EntryContent::File { size: 0 })]);
+    assert!(
+        matches!(target.handle(left_out(0)), Ok(TargetStep::LeftOut(handle, names)) if *handle == 0 && names.len() == 1)
+    );
+    assert!(matches!(target.handle(patterns(0)), Ok(TargetStep::Patterns(EntryId(0), 0, _))));
     // A file, what was never offered, and a directory that has ended.
     for entry in [1, 2, 0] {
         if entry == 0 {
             target.handle(end_of(0)).unwrap();
         }
-        assert!(matches!(target.handle(left_out(entry)), Err(ProtocolFault::OutOfTurn(_))), "{entry}");
-        assert!(matches!(target.handle(patterns(entry)), Err(ProtocolFault::OutOfTurn(_))), "{entry}");
+        assert!(matches!(target.handle(left_out(entry)), Err(ProtocolError::OutOfTurn(_))), "{entry}");
+        assert!(matches!(target.handle(patterns(entry)), Err(ProtocolError::OutOfTurn(_))), "{entry}");
     }
 }
 
@@ -783,13 +806,13 @@ const LARGE: u64 = 3 * F;
 const BASE: BaseId = BaseId { device: 1, inode: 7 };
 
 /// Files that have old ones, of which this frame was marked.
-fn with_bases(files: usize, marked: u64) -> Target<u64> {
+fn with_bases(files: usize, marked: u64) -> TargetSession<u64> {
     let mut target = target();
-    let Ok(Step::Examine(first, entries)) = target.handle(offer(0, vec![file(LARGE); files])) else {
+    let Ok(TargetStep::Examine(first, entries)) = target.handle(offer(0, vec![file(LARGE); files])) else {
         panic!("no offer")
     };
     for id in (first.0..).take(entries.len()) {
-        target.answer(EntryId(id), Answer::Delta(Arc::new(id)));
+        target.answer(EntryId(id), EntryAnswer::Delta(Arc::new(id)));
         target.mark(EntryId(id), marked, 1, vec![7; 64]);
     }
     drain(&mut target);
@@ -797,7 +820,7 @@ fn with_bases(files: usize, marked: u64) -> Target<u64> {
 }
 
 /// Has a frame built, with this outcome; whether it is to be written.
-fn build(target: &mut Target<u64>, entry: u64, base: BaseId, rebuilt: Rebuilt) -> Result<bool, ProtocolFault> {
+fn build(target: &mut TargetSession<u64>, entry: u64, base: BaseId, rebuilt: Rebuilt) -> Result<bool, ProtocolError> {
     let admitted = target.admit_delta(EntryId(entry), F, 256 << 10).unwrap();
     assert!(admitted.is_some());
     target.conclude_delta(EntryId(entry), F, base, rebuilt)
@@ -833,7 +856,7 @@ fn a_base_file_is_lost_to_the_first_wrong_delta_whatever_entry_it_belongs_to() {
     assert_eq!(build(&mut target, 2, other, Rebuilt::Right), Ok(true), "other files keep theirs");
     target.release_frame(EntryId(2), F);
     let fault = build(&mut target, 2, other, Rebuilt::Wrong);
-    assert_eq!(fault, Err(ProtocolFault::OverLimit("deltas with a wrong value")));
+    assert_eq!(fault, Err(ProtocolError::OverLimit("deltas with a wrong value")));
 }
 
 #[test]

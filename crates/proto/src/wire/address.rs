@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::fault::ProtocolFault;
-use super::limits::{ADDRESSES_MAX, INTERFACE_MAX};
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::limits::{ADDRESSES_MAX, INTERFACE_MAX};
 
 /// An address of an interface that is up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl LocalAddress {
         let address = decode_address(reader)?;
         let prefix = reader.u8()?;
         if u32::from(prefix) > if address.is_ipv4() { 32 } else { 128 } {
-            return Err(ProtocolFault::Invalid("a prefix of an address"));
+            return Err(ProtocolError::Invalid("a prefix of an address"));
         }
         let interface = reader.text(INTERFACE_MAX, "a name of an interface")?;
         Ok(Self { address, prefix, interface, mbit_per_s: reader.u32()? })
@@ -81,7 +81,7 @@ fn decode_address(reader: &mut Reader<'_>) -> Decoded<IpAddr> {
     match reader.u8()? {
         4 => Ok(IpAddr::from(reader.array::<4>()?)),
         6 => Ok(IpAddr::from(reader.array::<16>()?)),
-        value => Err(ProtocolFault::Unknown { what: "kind of address", value: value.into() }),
+        value => Err(ProtocolError::Unknown { what: "kind of address", value: value.into() }),
     }
 }
 

@@ -2,21 +2,21 @@
 //!
 //! The table is [`WorkerMessage::rule`]; the owner of each counter is in [`Counters::foreign`] and its siblings.
 
-use super::counters::{Counters, Final, PathFigures, ReadBack};
-use super::fault::ProtocolFault;
+use super::counters::{Counters, FinalReport, PathFigures, ReadBackBytes};
 use super::report::WorkerMessage;
-use super::sync::SyncFigures;
+use crate::error::ProtocolError;
+use crate::sync::SyncCounters;
 
 /// The ends of a job for which a worker speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ends {
+pub struct WorkerEnds {
     /// It reads.
     pub source: bool,
     /// It writes.
     pub target: bool,
 }
 
-impl Ends {
+impl WorkerEnds {
     /// The source's worker.
     pub const SOURCE: Self = Self { source: true, target: false };
     /// The target's worker.
@@ -32,7 +32,7 @@ impl Ends {
 
 /// How far a worker is, by its own reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum WorkerPhase {
     /// It has said nothing. Next: [`Self::Preparing`].
     Starting,
     /// It has said Hello, and not SourceReady or TargetReady. Next: [`Self::Working`].
@@ -43,14 +43,14 @@ pub enum Phase {
     Finished,
 }
 
-impl Phase {
+impl WorkerPhase {
     /// All of them, in their order.
     pub const ALL: [Self; 4] = [Self::Starting, Self::Preparing, Self::Working, Self::Finished];
 }
 
 /// What a report requires of the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Requirement {
+pub enum ReportRequirement {
     /// Nothing.
     None,
     /// The worker was told to Listen, Connect or Tunnel, and has not answered.
@@ -75,68 +75,73 @@ pub enum Requirement {
 
 /// Who may send a report, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rule {
+pub struct ReportRule {
     /// The report's name in docs/PROTOCOL.md.
     pub name: &'static str,
     /// The ends that may send it.
-    pub ends: Ends,
+    pub ends: WorkerEnds,
     /// The phases in which they may.
-    pub phases: &'static [Phase],
+    pub phases: &'static [WorkerPhase],
     /// What it requires besides.
-    pub requirement: Requirement,
+    pub requirement: ReportRequirement,
 }
 
 /// Periodic reports may be under way when a worker finishes. They change nothing then.
-const PERIODIC: &[Phase] = &[Phase::Working, Phase::Finished];
-const WORKING: &[Phase] = &[Phase::Working];
-const PREPARING: &[Phase] = &[Phase::Preparing];
-const BEFORE_THE_END: &[Phase] = &[Phase::Preparing, Phase::Working];
-const AFTER_HELLO: &[Phase] = &[Phase::Preparing, Phase::Working, Phase::Finished];
+const PERIODIC: &[WorkerPhase] = &[WorkerPhase::Working, WorkerPhase::Finished];
+const WORKING: &[WorkerPhase] = &[WorkerPhase::Working];
+const PREPARING: &[WorkerPhase] = &[WorkerPhase::Preparing];
+const BEFORE_THE_END: &[WorkerPhase] = &[WorkerPhase::Preparing, WorkerPhase::Working];
+const AFTER_HELLO: &[WorkerPhase] = &[WorkerPhase::Preparing, WorkerPhase::Working, WorkerPhase::Finished];
 
 impl WorkerMessage {
     /// The row of the table for this report.
-    pub fn rule(&self) -> Rule {
-        use Requirement as R;
-        let (name, ends, phases, requirement): (_, _, &'static [Phase], _) = match self {
-            Self::Hello(_) => ("Hello", Ends::BOTH, &[Phase::Starting], R::None),
-            Self::SourceReady { .. } => ("SourceReady", Ends::SOURCE, PREPARING, R::None),
-            Self::TargetReady { .. } => ("TargetReady", Ends::TARGET, PREPARING, R::None),
-            Self::Refused { .. } => ("Refused", Ends::BOTH, BEFORE_THE_END, R::None),
-            Self::Listening { .. } => ("Listening", Ends::BOTH, PERIODIC, R::Connection),
-            Self::Connected { .. } => ("Connected", Ends::BOTH, PERIODIC, R::Connection),
-            Self::CannotConnect { .. } => ("CannotConnect", Ends::BOTH, PERIODIC, R::Connection),
-            Self::Counters(_) => ("Counters", Ends::BOTH, PERIODIC, R::None),
-            Self::Load(_) => ("Load", Ends::BOTH, PERIODIC, R::None),
-            Self::Streams(_) => ("Streams", Ends::BOTH, PERIODIC, R::None),
-            Self::Work(_) => ("Work", Ends::SOURCE, PERIODIC, R::None),
-            Self::Slowest(_) => ("Slowest", Ends::TARGET, PERIODIC, R::None),
-            Self::Delta(_) => ("Delta", Ends::TARGET, WORKING, R::Delta),
-            Self::Item { .. } => ("Item", Ends::TARGET, BEFORE_THE_END, R::Items),
-            Self::Synced(_) => ("Synced", Ends::BOTH, PERIODIC, R::None),
-            Self::FileDone { .. } => ("FileDone", Ends::TARGET, WORKING, R::Files),
-            Self::Resumed { .. } => ("Resumed", Ends::TARGET, WORKING, R::Resumption),
-            Self::FileFailed { .. } => ("FileFailed", Ends::BOTH, BEFORE_THE_END, R::None),
-            Self::Skipped { .. } => ("Skipped", Ends::BOTH, BEFORE_THE_END, R::None),
-            Self::Differs { .. } => ("Differs", Ends::TARGET, WORKING, R::Comparison),
-            Self::Checksum { .. } => ("Checksum", Ends::BOTH, WORKING, R::Checksum),
-            Self::Paths { .. } => ("Paths", Ends::SOURCE, PERIODIC, R::None),
-            Self::Notice { .. } => ("Notice", Ends::BOTH, AFTER_HELLO, R::None),
-            Self::Passed { .. } => ("Passed", Ends::TARGET, WORKING, R::List),
-            Self::Confined(_) => ("Confined", Ends::BOTH, WORKING, R::None),
-            Self::Finished(_) => ("Finished", Ends::BOTH, WORKING, R::None),
-            Self::Measured(_) => ("Measured", Ends::BOTH, PREPARING, R::Measurement),
-            Self::Fatal { .. } => ("Fatal", Ends::BOTH, AFTER_HELLO, R::None),
+    pub fn rule(&self) -> ReportRule {
+        use ReportRequirement as R;
+        let (name, ends, phases, requirement): (_, _, &'static [WorkerPhase], _) = match self {
+            Self::Hello(_) => ("Hello", WorkerEnds::BOTH, &[WorkerPhase::Starting], R::None),
+            Self::SourceReady { .. } => ("SourceReady", WorkerEnds::SOURCE, PREPARING, R::None),
+            Self::TargetReady { .. } => ("TargetReady", WorkerEnds::TARGET, PREPARING, R::None),
+            Self::Refused { .. } => ("Refused", WorkerEnds::BOTH, BEFORE_THE_END, R::None),
+            Self::Listening { .. } => ("Listening", WorkerEnds::BOTH, PERIODIC, R::Connection),
+            Self::Connected { .. } => ("Connected", WorkerEnds::BOTH, PERIODIC, R::Connection),
+            Self::CannotConnect { .. } => ("CannotConnect", WorkerEnds::BOTH, PERIODIC, R::Connection),
+            Self::Counters(_) => ("Counters", WorkerEnds::BOTH, PERIODIC, R::None),
+            Self::Load(_) => ("Load", WorkerEnds::BOTH, PERIODIC, R::None),
+            Self::Streams(_) => ("Streams", WorkerEnds::BOTH, PERIODIC, R::None),
+            Self::Work(_) => ("Work", WorkerEnds::SOURCE, PERIODIC, R::None),
+            Self::Slowest(_) => ("Slowest", WorkerEnds::TARGET, PERIODIC, R::None),
+            Self::Delta(_) => ("Delta", WorkerEnds::TARGET, WORKING, R::Delta),
+            Self::Item { .. } => ("Item", WorkerEnds::TARGET, BEFORE_THE_END, R::Items),
+            Self::Synced(_) => ("Synced", WorkerEnds::BOTH, PERIODIC, R::None),
+            Self::FileDone { .. } => ("FileDone", WorkerEnds::TARGET, WORKING, R::Files),
+            Self::Resumed { .. } => ("Resumed", WorkerEnds::TARGET, WORKING, R::Resumption),
+            Self::FileFailed { .. } => ("FileFailed", WorkerEnds::BOTH, BEFORE_THE_END, R::None),
+            Self::Skipped { .. } => ("Skipped", WorkerEnds::BOTH, BEFORE_THE_END, R::None),
+            Self::Differs { .. } => ("Differs", WorkerEnds::TARGET, WORKING, R::Comparison),
+            Self::Checksum { .. } => ("Checksum", WorkerEnds::BOTH, WORKING, R::Checksum),
+            Self::Paths { .. } => ("Paths", WorkerEnds::SOURCE, PERIODIC, R::None),
+            Self::Notice { .. } => ("Notice", WorkerEnds::BOTH, AFTER_HELLO, R::None),
+            Self::Passed { .. } => ("Passed", WorkerEnds::TARGET, WORKING, R::List),
+            Self::Confined(_) => ("Confined", WorkerEnds::BOTH, WORKING, R::None),
+            Self::Finished(_) => ("Finished", WorkerEnds::BOTH, WORKING, R::None),
+            Self::Measured(_) => ("Measured", WorkerEnds::BOTH, PREPARING, R::Measurement),
+            Self::Fatal { .. } => ("Fatal", WorkerEnds::BOTH, AFTER_HELLO, R::None),
         };
-        Rule { name, ends, phases, requirement }
+        ReportRule { name, ends, phases, requirement }
     }
 
     /// Whether a worker that speaks for `ends` may send this in `phase`, where the job fulfils what the table requires
     /// of it.
-    pub fn is_permitted(&self, ends: Ends, phase: Phase, fulfils: impl FnOnce(Requirement) -> bool) -> bool {
+    pub fn is_permitted(
+        &self,
+        ends: WorkerEnds,
+        phase: WorkerPhase,
+        fulfils: impl FnOnce(ReportRequirement) -> bool,
+    ) -> bool {
         let rule = self.rule();
         ends.meet(rule.ends)
             && rule.phases.contains(&phase)
-            && (rule.requirement == Requirement::None || fulfils(rule.requirement))
+            && (rule.requirement == ReportRequirement::None || fulfils(rule.requirement))
     }
 }
 
@@ -147,7 +152,7 @@ fn first_of(figures: &[(&'static str, u64)]) -> Option<&'static str> {
 
 impl Counters {
     /// The first counter here that belongs to none of `ends`.
-    pub fn foreign(&self, ends: Ends) -> Option<&'static str> {
+    pub fn foreign(&self, ends: WorkerEnds) -> Option<&'static str> {
         // Both ends count what fails, and what they leave out.
         let Self {
             files_found,
@@ -196,7 +201,7 @@ impl Counters {
 }
 
 fn foreign_of(
-    ends: Ends,
+    ends: WorkerEnds,
     of_source: &[(&'static str, u64)],
     of_target: &[(&'static str, u64)],
 ) -> Option<&'static str> {
@@ -204,9 +209,9 @@ fn foreign_of(
     source.or_else(|| (!ends.target).then(|| first_of(of_target)).flatten())
 }
 
-impl SyncFigures {
+impl SyncCounters {
     /// The first figure here that belongs to none of `ends`.
-    pub fn foreign(&self, ends: Ends) -> Option<&'static str> {
+    pub fn foreign(&self, ends: WorkerEnds) -> Option<&'static str> {
         let Self { removed, backed_up, linked, adjusted, removed_at_source, left_at_source } = *self;
         let of_source = [("files removed at the source", removed_at_source), ("files left there", left_at_source)];
         let of_target = [
@@ -219,14 +224,14 @@ impl SyncFigures {
     }
 }
 
-impl Final {
+impl FinalReport {
     /// The first figure here that belongs to none of `ends`.
-    pub fn foreign(&self, ends: Ends) -> Option<&'static str> {
+    pub fn foreign(&self, ends: WorkerEnds) -> Option<&'static str> {
         let Self { ref counters, cloned_bytes, durable, read_back, path, compression, .. } = *self;
         let PathFigures { round_trip_us, segments, retransmitted, busy_us, receiver_limited_us, buffer_limited_us } =
             path;
         let of_path = [round_trip_us, segments, retransmitted, busy_us, receiver_limited_us, buffer_limited_us];
-        let ReadBack { disk_bytes, cache_bytes, memory_bytes } = read_back;
+        let ReadBackBytes { disk_bytes, cache_bytes, memory_bytes } = read_back;
         let of_source = [
             ("figures of the network path", of_path.into_iter().max().unwrap_or(0)),
             ("a compression", compression.is_some().into()),
@@ -245,14 +250,14 @@ impl WorkerMessage {
     ///
     /// # Errors
     /// The figure's name.
-    pub fn check_owner(&self, ends: Ends) -> Result<(), ProtocolFault> {
+    pub fn check_owner(&self, ends: WorkerEnds) -> Result<(), ProtocolError> {
         let foreign = match self {
             Self::Counters(counters) => counters.foreign(ends),
             Self::Synced(figures) => figures.foreign(ends),
             Self::Finished(last) => last.foreign(ends),
             _ => None,
         };
-        foreign.map_or(Ok(()), |name| Err(ProtocolFault::Unasked(name)))
+        foreign.map_or(Ok(()), |name| Err(ProtocolError::Unasked(name)))
     }
 }
 

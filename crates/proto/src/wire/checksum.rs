@@ -1,24 +1,24 @@
 //! Which digest of each file is asked for beside BLAKE3, where it is computed, and what it is held against.
 
-use super::fault::ProtocolFault;
-use super::limits::CHECKSUM_MAX;
-use crate::checksum::Algorithm;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::checksum::ChecksumAlgorithm;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::limits::CHECKSUM_MAX;
 
 /// A digest that is computed of each file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checksum {
+pub struct ChecksumRequest {
     /// Which.
-    pub algorithm: Algorithm,
+    pub algorithm: ChecksumAlgorithm,
     /// From what the source reads, and not from what the target writes.
     pub at_source: bool,
     /// What it has to be.
-    pub against: Against,
+    pub against: ChecksumSource,
 }
 
 /// What a digest is held against, before a file has its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Against {
+pub enum ChecksumSource {
     /// Nothing: it is told.
     Nothing,
     /// This, whatever the file.
@@ -27,7 +27,7 @@ pub enum Against {
     Lines,
 }
 
-impl Checksum {
+impl ChecksumRequest {
     /// Writes it, or that there is none.
     pub(super) fn encode(checksum: Option<&Self>, out: &mut Writer) {
         let Some(Self { algorithm, at_source, against }) = checksum else {
@@ -36,9 +36,9 @@ impl Checksum {
         };
         out.u8(algorithm.number()).bool(*at_source);
         match against {
-            Against::Nothing => out.u8(0),
-            Against::Value(value) => out.u8(1).bytes(value),
-            Against::Lines => out.u8(2),
+            ChecksumSource::Nothing => out.u8(0),
+            ChecksumSource::Value(value) => out.u8(1).bytes(value),
+            ChecksumSource::Lines => out.u8(2),
         };
     }
 
@@ -48,20 +48,20 @@ impl Checksum {
         if number == 0 {
             return Ok(None);
         }
-        let algorithm = Algorithm::from_number(number)?;
+        let algorithm = ChecksumAlgorithm::from_number(number)?;
         let at_source = reader.bool()?;
         let against = match reader.u8()? {
-            0 => Against::Nothing,
-            1 => Against::Value(reader.bytes(CHECKSUM_MAX, "a checksum")?.to_vec()),
-            2 => Against::Lines,
-            value => return Err(ProtocolFault::Unknown { what: "comparison of checksums", value: value.into() }),
+            0 => ChecksumSource::Nothing,
+            1 => ChecksumSource::Value(reader.bytes(CHECKSUM_MAX, "a checksum")?.to_vec()),
+            2 => ChecksumSource::Lines,
+            value => return Err(ProtocolError::Unknown { what: "comparison of checksums", value: value.into() }),
         };
         let fits = match &against {
-            Against::Nothing => true,
-            Against::Value(value) => value.len() == algorithm.bytes(),
-            Against::Lines => !at_source,
+            ChecksumSource::Nothing => true,
+            ChecksumSource::Value(value) => value.len() == algorithm.bytes(),
+            ChecksumSource::Lines => !at_source,
         };
-        if fits { Ok(Some(Self { algorithm, at_source, against })) } else { Err(ProtocolFault::Invalid("a checksum")) }
+        if fits { Ok(Some(Self { algorithm, at_source, against })) } else { Err(ProtocolError::Invalid("a checksum")) }
     }
 }
 
@@ -71,27 +71,27 @@ mod tests {
 
     #[test]
     fn they_come_back_and_what_cannot_be_is_refused() {
-        let checksum = |algorithm, at_source, against| Some(Checksum { algorithm, at_source, against });
-        let encoded = |checksum: &Option<Checksum>| {
+        let checksum = |algorithm, at_source, against| Some(ChecksumRequest { algorithm, at_source, against });
+        let encoded = |checksum: &Option<ChecksumRequest>| {
             let mut out = Writer::new();
-            Checksum::encode(checksum.as_ref(), &mut out);
+            ChecksumRequest::encode(checksum.as_ref(), &mut out);
             out.into_bytes()
         };
         for good in [
             None,
-            checksum(Algorithm::Adler32, true, Against::Nothing),
-            checksum(Algorithm::Sha512, true, Against::Value(vec![7; 64])),
-            checksum(Algorithm::Md5, false, Against::Lines),
+            checksum(ChecksumAlgorithm::Adler32, true, ChecksumSource::Nothing),
+            checksum(ChecksumAlgorithm::Sha512, true, ChecksumSource::Value(vec![7; 64])),
+            checksum(ChecksumAlgorithm::Md5, false, ChecksumSource::Lines),
         ] {
-            assert_eq!(Checksum::decode(&mut Reader::new(&encoded(&good))), Ok(good));
+            assert_eq!(ChecksumRequest::decode(&mut Reader::new(&encoded(&good))), Ok(good));
         }
         for bad in [
-            checksum(Algorithm::Md5, false, Against::Value(vec![7; 15])),
-            checksum(Algorithm::Md5, true, Against::Lines),
+            checksum(ChecksumAlgorithm::Md5, false, ChecksumSource::Value(vec![7; 15])),
+            checksum(ChecksumAlgorithm::Md5, true, ChecksumSource::Lines),
         ] {
-            assert!(Checksum::decode(&mut Reader::new(&encoded(&bad))).is_err());
+            assert!(ChecksumRequest::decode(&mut Reader::new(&encoded(&bad))).is_err());
         }
-        assert!(Checksum::decode(&mut Reader::new(&[12, 0, 0])).is_err());
-        assert!(Checksum::decode(&mut Reader::new(&[1, 0, 3])).is_err());
+        assert!(ChecksumRequest::decode(&mut Reader::new(&[12, 0, 0])).is_err());
+        assert!(ChecksumRequest::decode(&mut Reader::new(&[1, 0, 3])).is_err());
     }
 }

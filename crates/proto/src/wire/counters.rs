@@ -1,23 +1,12 @@
 //! The figures that a worker reports: how far it is, and at the end what it took.
 
-use super::fault::ProtocolFault;
-use super::limits::FIGURE_MAX;
-use crate::codec::{Decoded, Reader, Writer};
-use crate::compression::{Method, Policy};
-
-/// Writes a figure of a report.
-pub(super) fn encode_figure(figure: u64, out: &mut Writer) {
-    out.varint(figure.min(FIGURE_MAX));
-}
-
-/// Reads it.
-pub(super) fn decode_figure(reader: &mut Reader<'_>) -> Decoded<u64> {
-    bounded(reader.varint()?)
-}
-
-fn bounded(figure: u64) -> Decoded<u64> {
-    if figure <= FIGURE_MAX { Ok(figure) } else { Err(ProtocolFault::OverLimit("figures of a report")) }
-}
+use crate::compression::{CompressionMethod, CompressionPolicy};
+use crate::encoding::bounded_figure;
+use crate::encoding::decode_figure;
+use crate::encoding::encode_figure;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::limits::FIGURE_MAX;
 
 /// How far an end is. The source counts what it found, the target what it settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,7 +53,7 @@ pub struct Counters {
 
 /// Bytes that a target has read back, where it was asked to verify the disk, by where they came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ReadBack {
+pub struct ReadBackBytes {
     /// Past the page cache.
     pub disk_bytes: u64,
     /// Perhaps from the page cache: the file system would have it no other way.
@@ -75,7 +64,7 @@ pub struct ReadBack {
 
 /// An end's last word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Final {
+pub struct FinalReport {
     /// How far it came.
     pub counters: Counters,
     /// User and system time of the process, in microseconds.
@@ -91,11 +80,11 @@ pub struct Final {
     /// Whether every file that was copied is on the disk with its name: the target's to say.
     pub durable: bool,
     /// What was read back and found as it was sent.
-    pub read_back: ReadBack,
+    pub read_back: ReadBackBytes,
     /// What the source's sockets met with; all zero at the target, and where no TCP was used.
     pub path: PathFigures,
     /// How most of the bytes that travelled compressed were: the source's to say, and `None` where none were.
-    pub compression: Option<Method>,
+    pub compression: Option<CompressionMethod>,
 }
 
 /// What the sockets of all streams met with on their way (tcp(7), `TCP_INFO`).
@@ -197,7 +186,7 @@ impl Counters {
     }
 }
 
-impl Final {
+impl FinalReport {
     pub(super) fn encode(&self, out: &mut Writer) {
         self.counters.encode(out);
         let Self { cpu_us, system_us, peak_bytes, direct_bytes, cloned_bytes, .. } = *self;
@@ -207,21 +196,21 @@ impl Final {
         out.bool(self.durable);
         self.read_back.encode(out);
         self.path.encode(out);
-        self.compression.map_or(Policy::Off, Policy::Always).encode(out);
+        self.compression.map_or(CompressionPolicy::Off, CompressionPolicy::Always).encode(out);
     }
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let counters = Counters::decode(reader)?;
-        let mut figure = || bounded(reader.u64()?);
+        let mut figure = || bounded_figure(reader.u64()?);
         let (cpu_us, system_us, peak_bytes) = (figure()?, figure()?, figure()?);
         let (direct_bytes, cloned_bytes) = (figure()?, figure()?);
         let durable = reader.bool()?;
-        let read_back = ReadBack::decode(reader)?;
+        let read_back = ReadBackBytes::decode(reader)?;
         let path = PathFigures::decode(reader)?;
-        let compression = match Policy::decode(reader)? {
-            Policy::Off => None,
-            Policy::Always(method) => Some(method),
-            Policy::Auto => return Err(ProtocolFault::Invalid("a compression that was not chosen")),
+        let compression = match CompressionPolicy::decode(reader)? {
+            CompressionPolicy::Off => None,
+            CompressionPolicy::Always(method) => Some(method),
+            CompressionPolicy::Auto => return Err(ProtocolError::Invalid("a compression that was not chosen")),
         };
         Ok(Self {
             counters,
@@ -238,7 +227,7 @@ impl Final {
     }
 }
 
-impl ReadBack {
+impl ReadBackBytes {
     fn encode(&self, out: &mut Writer) {
         [self.disk_bytes, self.cache_bytes, self.memory_bytes].iter().for_each(|bytes| encode_figure(*bytes, out));
     }
@@ -290,7 +279,7 @@ mod tests {
         let mut out = Writer::new();
         out.bool(true).varint(FIGURE_MAX + 1).raw(&[0; 17]);
         let bytes = out.into_bytes();
-        let fault = Err(ProtocolFault::OverLimit("figures of a report"));
+        let fault = Err(ProtocolError::OverLimit("figures of a report"));
         assert_eq!(Counters::decode(&mut Reader::new(&bytes)), fault);
     }
 }

@@ -1,27 +1,28 @@
 //! How an entry at the target differs from the source's, as a target that compares tells its controller.
 
+use crate::entry::EntryKind;
 use std::ops::Range;
 
-use super::fault::ProtocolFault;
-use super::limits::{
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::entry::{DeviceNumber, SpecialFile};
+use crate::error::ProtocolError;
+use crate::limits::{
     ATTRIBUTE_NAME_MAX, DIFFERENCES_MAX, DIFFERING_ATTRIBUTES_MAX, DIFFERING_RANGES_MAX, PATH_MAX, SYMLINK_MAX,
 };
-use crate::codec::{Decoded, Reader, Writer};
-use crate::manifest::{Device, Kind, Node};
 
 /// One way in which both differ.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Difference {
     /// It is not at the target: this.
-    Missing(What),
+    Missing(EntryKind),
     /// It is at the target alone: this.
-    Extra(What),
+    Extra(EntryKind),
     /// They are not the same kind of thing.
     Kind {
         /// What the source has.
-        source: What,
+        source: EntryKind,
         /// What the target has.
-        target: What,
+        target: EntryKind,
     },
     /// Files of different lengths, in bytes.
     Size {
@@ -61,7 +62,7 @@ pub enum Difference {
     /// Extended attributes, access control lists among them.
     Attributes {
         /// The first of them, by name.
-        names: Vec<(End, Box<[u8]>)>,
+        names: Vec<(AttributeEnd, Box<[u8]>)>,
         /// How many there are.
         count: u64,
     },
@@ -75,45 +76,21 @@ pub enum Difference {
     /// Devices of another number, or of another kind; a FIFO and a socket.
     Node {
         /// The source's.
-        source: Node,
+        source: SpecialFile,
         /// The target's.
-        target: Node,
+        target: SpecialFile,
     },
 }
 
 /// Which end has an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum End {
+pub enum AttributeEnd {
     /// The source alone.
     Source,
     /// The target alone.
     Target,
     /// Both, with different values.
     Both,
-}
-
-/// What a name stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum What {
-    /// A directory.
-    Directory,
-    /// A regular file.
-    File,
-    /// A symbolic link.
-    Symlink,
-    /// A device, FIFO or socket.
-    Special,
-}
-
-impl From<&Kind> for What {
-    fn from(kind: &Kind) -> Self {
-        match kind {
-            Kind::Directory => Self::Directory,
-            Kind::File { .. } | Kind::Stream | Kind::HardLink { .. } => Self::File,
-            Kind::Symlink { .. } => Self::Symlink,
-            Kind::Node(_) => Self::Special,
-        }
-    }
 }
 
 mod kind {
@@ -181,9 +158,9 @@ impl Difference {
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         Ok(match reader.u8()? {
-            kind::MISSING => Self::Missing(What::decode(reader)?),
-            kind::EXTRA => Self::Extra(What::decode(reader)?),
-            kind::KIND => Self::Kind { source: What::decode(reader)?, target: What::decode(reader)? },
+            kind::MISSING => Self::Missing(EntryKind::decode(reader)?),
+            kind::EXTRA => Self::Extra(EntryKind::decode(reader)?),
+            kind::KIND => Self::Kind { source: EntryKind::decode(reader)?, target: EntryKind::decode(reader)? },
             kind::SIZE => Self::Size { source: reader.varint()?, target: reader.varint()? },
             kind::LINK => {
                 let mut link = || -> Decoded<Vec<u8>> { Ok(reader.bytes(SYMLINK_MAX, "a symbolic link")?.to_vec()) };
@@ -202,51 +179,51 @@ impl Difference {
                 let all = reader.varint()?;
                 let count = reader.count(DIFFERING_ATTRIBUTES_MAX, "attributes that differ")?;
                 let names = (0..count).map(|_| {
-                    let end = End::decode(reader)?;
+                    let end = AttributeEnd::decode(reader)?;
                     Ok((end, reader.bytes(ATTRIBUTE_NAME_MAX, "the name of an attribute")?.into()))
                 });
                 Self::Attributes { names: names.collect::<Decoded<_>>()?, count: all }
             }
             kind::NAME => {
-                let at_source = match End::decode(reader)? {
-                    End::Source => true,
-                    End::Target => false,
-                    End::Both => return Err(ProtocolFault::Invalid("a name at both ends")),
+                let at_source = match AttributeEnd::decode(reader)? {
+                    AttributeEnd::Source => true,
+                    AttributeEnd::Target => false,
+                    AttributeEnd::Both => return Err(ProtocolError::Invalid("a name at both ends")),
                 };
                 Self::Name { at_source, of: reader.bytes(PATH_MAX, "a path")?.to_vec() }
             }
             kind::NODE => Self::Node { source: decode_node(reader)?, target: decode_node(reader)? },
-            value => return Err(ProtocolFault::Unknown { what: "difference", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "difference", value: value.into() }),
         })
     }
 }
 
 fn decode_range(reader: &mut Reader<'_>) -> Decoded<Range<u64>> {
     let range = reader.varint()?..reader.varint()?;
-    if range.is_empty() { Err(ProtocolFault::Invalid("a range of bytes")) } else { Ok(range) }
+    if range.is_empty() { Err(ProtocolError::Invalid("a range of bytes")) } else { Ok(range) }
 }
 
-fn encode_node(node: Node, out: &mut Writer) {
+fn encode_node(node: SpecialFile, out: &mut Writer) {
     match node {
-        Node::Character(Device { major, minor }) => out.u8(1).u32(major).u32(minor),
-        Node::Block(Device { major, minor }) => out.u8(2).u32(major).u32(minor),
-        Node::Fifo => out.u8(3),
-        Node::Socket => out.u8(4),
+        SpecialFile::Character(DeviceNumber { major, minor }) => out.u8(1).u32(major).u32(minor),
+        SpecialFile::Block(DeviceNumber { major, minor }) => out.u8(2).u32(major).u32(minor),
+        SpecialFile::Fifo => out.u8(3),
+        SpecialFile::Socket => out.u8(4),
     };
 }
 
-fn decode_node(reader: &mut Reader<'_>) -> Decoded<Node> {
-    let device = |reader: &mut Reader<'_>| Ok(Device { major: reader.u32()?, minor: reader.u32()? });
+fn decode_node(reader: &mut Reader<'_>) -> Decoded<SpecialFile> {
+    let device = |reader: &mut Reader<'_>| Ok(DeviceNumber { major: reader.u32()?, minor: reader.u32()? });
     Ok(match reader.u8()? {
-        1 => Node::Character(device(reader)?),
-        2 => Node::Block(device(reader)?),
-        3 => Node::Fifo,
-        4 => Node::Socket,
-        value => return Err(ProtocolFault::Unknown { what: "device, FIFO or socket", value: value.into() }),
+        1 => SpecialFile::Character(device(reader)?),
+        2 => SpecialFile::Block(device(reader)?),
+        3 => SpecialFile::Fifo,
+        4 => SpecialFile::Socket,
+        value => return Err(ProtocolError::Unknown { what: "device, FIFO or socket", value: value.into() }),
     })
 }
 
-impl End {
+impl AttributeEnd {
     fn number(self) -> u8 {
         match self {
             Self::Source => 1,
@@ -260,28 +237,7 @@ impl End {
             1 => Ok(Self::Source),
             2 => Ok(Self::Target),
             3 => Ok(Self::Both),
-            value => Err(ProtocolFault::Unknown { what: "end", value: value.into() }),
-        }
-    }
-}
-
-impl What {
-    pub(super) fn number(self) -> u8 {
-        match self {
-            Self::Directory => 1,
-            Self::File => 2,
-            Self::Symlink => 3,
-            Self::Special => 4,
-        }
-    }
-
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        match reader.u8()? {
-            1 => Ok(Self::Directory),
-            2 => Ok(Self::File),
-            3 => Ok(Self::Symlink),
-            4 => Ok(Self::Special),
-            value => Err(ProtocolFault::Unknown { what: "kind of thing", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "end", value: value.into() }),
         }
     }
 }
@@ -293,20 +249,25 @@ mod tests {
     #[test]
     fn each_comes_back_and_others_are_faults() {
         let all = vec![
-            Difference::Missing(What::Symlink),
-            Difference::Extra(What::Special),
-            Difference::Kind { source: What::Directory, target: What::Symlink },
+            Difference::Missing(EntryKind::Symlink),
+            Difference::Extra(EntryKind::Special),
+            Difference::Kind { source: EntryKind::Directory, target: EntryKind::Symlink },
             Difference::Size { source: 0, target: u64::MAX },
             Difference::Link { source: b"a".to_vec(), target: vec![0xff; SYMLINK_MAX] },
             Difference::Mode { source: 0o644, target: 0o4755 },
             Difference::Owner { source: (0, 1), target: (u32::MAX, 2) },
             Difference::Content { ranges: vec![0..5, 7..9], bytes: 1 << 40 },
             Difference::Attributes {
-                names: [End::Source, End::Target, End::Both].map(|end| (end, Box::from(*b"user.a"))).to_vec(),
+                names: [AttributeEnd::Source, AttributeEnd::Target, AttributeEnd::Both]
+                    .map(|end| (end, Box::from(*b"user.a")))
+                    .to_vec(),
                 count: 1024,
             },
             Difference::Name { at_source: true, of: b"a/b".to_vec() },
-            Difference::Node { source: Node::Block(Device { major: 8, minor: 1 << 20 }), target: Node::Socket },
+            Difference::Node {
+                source: SpecialFile::Block(DeviceNumber { major: 8, minor: 1 << 20 }),
+                target: SpecialFile::Socket,
+            },
         ];
         assert_eq!(all.len(), DIFFERENCES_MAX, "one of each");
         let mut out = Writer::new();

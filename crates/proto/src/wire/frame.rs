@@ -5,12 +5,14 @@
 //! comes first can be aligned for direct I/O. Both are sealed; without encryption the payload is
 //! authenticated and the trailer still sealed.
 
-use super::fault::ProtocolFault;
-use super::limits::{FRAME_MAX, PACK_FILES_MAX, TRAILER_MAX};
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::entry::Timestamp;
+use crate::entry::decode_stamp;
+use crate::entry::encode_stamp;
+use crate::error::ProtocolError;
 use crate::ids::{EntryId, JobNumber};
 use crate::integrity::Digest;
-use crate::manifest::Stamp;
+use crate::limits::{FRAME_MAX, PACK_FILES_MAX, TRAILER_MAX};
 
 /// Bytes of a record's prefix.
 pub const PREFIX_LEN: usize = 8;
@@ -22,14 +24,14 @@ pub const TAG_LEN: usize = 16;
 /// The check proves nothing, which is the tag's part. But the tag comes last: with a length that was damaged on the way, a
 /// receiver would wait for bytes that nobody sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Prefix {
+pub struct RecordPrefix {
     /// Bytes of payload: at most [`FRAME_MAX`].
     pub payload: usize,
     /// Bytes of trailer: 1 to [`TRAILER_MAX`].
     pub trailer: usize,
 }
 
-impl Prefix {
+impl RecordPrefix {
     /// The bytes on the wire.
     ///
     /// # Panics
@@ -46,12 +48,12 @@ impl Prefix {
     pub fn decode(bytes: [u8; PREFIX_LEN]) -> Decoded<Self> {
         let [a, b, c, d, e, f, g, h] = bytes;
         if lengths_check([a, b, c, d, e, f]) != [g, h] {
-            return Err(ProtocolFault::NotAuthentic);
+            return Err(ProtocolError::NotAuthentic);
         }
         let prefix =
             Self { payload: u32::from_le_bytes([a, b, c, d]) as usize, trailer: u16::from_le_bytes([e, f]).into() };
         if prefix.payload > FRAME_MAX as usize || prefix.trailer == 0 {
-            return Err(ProtocolFault::OverLimit("a record"));
+            return Err(ProtocolError::OverLimit("a record"));
         }
         Ok(prefix)
     }
@@ -70,7 +72,7 @@ pub fn lengths_check(lengths: [u8; 6]) -> [u8; 2] {
 
 /// What a record is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trailer {
+pub enum RecordTrailer {
     /// The first record in each direction: proves the keys. No payload.
     Finished,
     /// One frame of a file.
@@ -136,7 +138,7 @@ pub struct PackedFile {
     /// Its bytes.
     pub len: u32,
     /// Time of last modification when it was read.
-    pub modified: Stamp,
+    pub modified: Timestamp,
     /// BLAKE3 of its content; zeros in a session without BLAKE3.
     pub digest: Digest,
 }
@@ -145,17 +147,17 @@ const FINISHED: u8 = 0;
 const DATA: u8 = 1;
 const PACK: u8 = 2;
 const END: u8 = 3;
-// 4 is `super::compressed`'s.
+// 4 is `crate::wire::compressed_frame`'s.
 const DELTA: u8 = 5;
 
-impl Trailer {
+impl RecordTrailer {
     /// Appends the bytes on the wire.
     pub fn encode(&self, out: &mut Writer) {
         match self {
-            Trailer::Finished => {
+            RecordTrailer::Finished => {
                 out.u8(FINISHED);
             }
-            Trailer::Data(frame) => {
+            RecordTrailer::Data(frame) => {
                 out.u8(DATA)
                     .u32(frame.job.0)
                     .varint(frame.entry.0)
@@ -163,7 +165,7 @@ impl Trailer {
                     .u64(frame.check)
                     .raw(&frame.value);
             }
-            Trailer::Pack(pack) => {
+            RecordTrailer::Pack(pack) => {
                 out.u8(PACK).u32(pack.job.0).u64(pack.check).count(pack.files.len());
                 for file in &pack.files {
                     out.varint(file.entry.0).varint(file.len.into());
@@ -171,11 +173,11 @@ impl Trailer {
                     out.raw(&file.digest);
                 }
             }
-            Trailer::Delta(frame) => {
+            RecordTrailer::Delta(frame) => {
                 out.u8(DELTA).u32(frame.job.0).varint(frame.entry.0).u64(frame.offset);
                 out.count(frame.plain).raw(&frame.value);
             }
-            Trailer::End { records } => {
+            RecordTrailer::End { records } => {
                 out.u8(END).u64(*records);
             }
         }
@@ -185,21 +187,21 @@ impl Trailer {
     pub fn decode(bytes: &[u8], payload: usize) -> Decoded<Self> {
         let mut reader = Reader::new(bytes);
         let trailer = match reader.u8()? {
-            FINISHED => Trailer::Finished,
-            DATA => Trailer::Data(DataFrame {
+            FINISHED => RecordTrailer::Finished,
+            DATA => RecordTrailer::Data(DataFrame {
                 job: JobNumber(reader.u32()?),
                 entry: EntryId(reader.varint()?),
                 offset: reader.u64()?,
                 check: reader.u64()?,
                 value: reader.array()?,
             }),
-            PACK => Trailer::Pack(decode_pack(&mut reader, payload)?),
-            DELTA => Trailer::Delta(decode_delta(&mut reader, payload)?),
-            END => Trailer::End { records: reader.u64()? },
-            kind => return Err(ProtocolFault::Unknown { what: "kind of record", value: kind.into() }),
+            PACK => RecordTrailer::Pack(decode_pack(&mut reader, payload)?),
+            DELTA => RecordTrailer::Delta(decode_delta(&mut reader, payload)?),
+            END => RecordTrailer::End { records: reader.u64()? },
+            kind => return Err(ProtocolError::Unknown { what: "kind of record", value: kind.into() }),
         };
-        if matches!(trailer, Trailer::Finished | Trailer::End { .. }) && payload != 0 {
-            return Err(ProtocolFault::Invalid("a payload where none may be"));
+        if matches!(trailer, RecordTrailer::Finished | RecordTrailer::End { .. }) && payload != 0 {
+            return Err(ProtocolError::Invalid("a payload where none may be"));
         }
         reader.finish()?;
         Ok(trailer)
@@ -210,7 +212,7 @@ fn decode_delta(reader: &mut Reader<'_>, payload: usize) -> Decoded<DeltaFrame> 
     let (job, entry, offset) = (JobNumber(reader.u32()?), EntryId(reader.varint()?), reader.u64()?);
     let plain = reader.count(FRAME_MAX as usize, "a frame that is made")?;
     if payload == 0 || payload >= plain {
-        return Err(ProtocolFault::Invalid("instructions that are not shorter than their frame"));
+        return Err(ProtocolError::Invalid("instructions that are not shorter than their frame"));
     }
     Ok(DeltaFrame { job, entry, offset, plain, value: reader.array()? })
 }
@@ -234,30 +236,16 @@ fn decode_pack(reader: &mut Reader<'_>, payload: usize) -> Decoded<PackFrame> {
         });
     }
     if total != payload || files.is_empty() {
-        return Err(ProtocolFault::Invalid("a pack whose files are not its payload"));
+        return Err(ProtocolError::Invalid("a pack whose files are not its payload"));
     }
     Ok(PackFrame { job, check, files })
-}
-
-/// Writes a time: seconds i64, nanoseconds u32.
-pub fn encode_stamp(out: &mut Writer, stamp: Stamp) {
-    out.i64(stamp.seconds).u32(stamp.nanoseconds);
-}
-
-/// Reads a time; more than 999,999,999 nanoseconds are a fault.
-pub fn decode_stamp(reader: &mut Reader<'_>) -> Decoded<Stamp> {
-    let stamp = Stamp { seconds: reader.i64()?, nanoseconds: reader.u32()? };
-    if stamp.nanoseconds >= 1_000_000_000 {
-        return Err(ProtocolFault::Invalid("a time with too many nanoseconds"));
-    }
-    Ok(stamp)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn encoded(trailer: &Trailer) -> Vec<u8> {
+    fn encoded(trailer: &RecordTrailer) -> Vec<u8> {
         let mut writer = Writer::new();
         trailer.encode(&mut writer);
         writer.into_bytes()
@@ -267,7 +255,7 @@ mod tests {
         PackedFile {
             entry: EntryId(entry),
             len,
-            modified: Stamp { seconds: -5, nanoseconds: 999_999_999 },
+            modified: Timestamp { seconds: -5, nanoseconds: 999_999_999 },
             digest: [3; 32],
         }
     }
@@ -278,56 +266,57 @@ mod tests {
             DataFrame { job: JobNumber(1), entry: EntryId(1 << 40), offset: 7 << 20, check: u64::MAX, value: [9; 32] };
         let pack = PackFrame { job: JobNumber(1), check: 5, files: vec![packed(7, 0), packed(9, 1000)] };
         let delta = DeltaFrame { job: JobNumber(1), entry: EntryId(3), offset: 7 << 20, plain: 1000, value: [9; 32] };
-        let is_decoded = |payload| Trailer::decode(&encoded(&Trailer::Delta(delta.clone())), payload).is_ok();
+        let is_decoded =
+            |payload| RecordTrailer::decode(&encoded(&RecordTrailer::Delta(delta.clone())), payload).is_ok();
         assert_eq!([0, 1, 999, 1000, 1001].map(is_decoded), [false, true, true, false, false]);
         for (trailer, payload) in [
-            (Trailer::Finished, 0),
-            (Trailer::Data(data), 512 << 10),
-            (Trailer::Pack(pack), 1000),
-            (Trailer::Delta(delta), 999),
-            (Trailer::End { records: 12 }, 0),
+            (RecordTrailer::Finished, 0),
+            (RecordTrailer::Data(data), 512 << 10),
+            (RecordTrailer::Pack(pack), 1000),
+            (RecordTrailer::Delta(delta), 999),
+            (RecordTrailer::End { records: 12 }, 0),
         ] {
-            assert_eq!(Trailer::decode(&encoded(&trailer), payload), Ok(trailer));
+            assert_eq!(RecordTrailer::decode(&encoded(&trailer), payload), Ok(trailer));
         }
     }
 
     #[test]
     fn the_largest_pack_fits_a_trailer() {
         let files = (0..PACK_FILES_MAX as u64).map(|i| packed(u64::MAX - i, FRAME_MAX)).collect();
-        let pack = Trailer::Pack(PackFrame { job: JobNumber(u32::MAX), check: u64::MAX, files });
+        let pack = RecordTrailer::Pack(PackFrame { job: JobNumber(u32::MAX), check: u64::MAX, files });
         assert!(encoded(&pack).len() < TRAILER_MAX);
     }
 
     #[test]
     fn a_pack_must_fill_its_payload() {
-        let pack = Trailer::Pack(PackFrame { job: JobNumber(1), check: 5, files: vec![packed(7, 10)] });
-        assert!(Trailer::decode(&encoded(&pack), 11).is_err());
-        assert!(Trailer::decode(&encoded(&Trailer::Finished), 1).is_err());
+        let pack = RecordTrailer::Pack(PackFrame { job: JobNumber(1), check: 5, files: vec![packed(7, 10)] });
+        assert!(RecordTrailer::decode(&encoded(&pack), 11).is_err());
+        assert!(RecordTrailer::decode(&encoded(&RecordTrailer::Finished), 1).is_err());
     }
 
     #[test]
     fn prefixes_come_back_and_hold_their_limits() {
-        let prefix = Prefix { payload: FRAME_MAX as usize, trailer: 60 };
-        assert_eq!(Prefix::decode(prefix.encode()), Ok(prefix));
+        let prefix = RecordPrefix { payload: FRAME_MAX as usize, trailer: 60 };
+        assert_eq!(RecordPrefix::decode(prefix.encode()), Ok(prefix));
         let decoded = |lengths: [u8; 6]| {
             let bytes = [&lengths[..], &lengths_check(lengths)].concat();
-            Prefix::decode(bytes.try_into().unwrap())
+            RecordPrefix::decode(bytes.try_into().unwrap())
         };
         assert_eq!(decoded([0, 0, 16, 0, 60, 0]), Ok(prefix));
-        assert_eq!(decoded([1, 0, 16, 0, 60, 0]), Err(ProtocolFault::OverLimit("a record")));
-        assert_eq!(decoded([0; 6]), Err(ProtocolFault::OverLimit("a record")));
+        assert_eq!(decoded([1, 0, 16, 0, 60, 0]), Err(ProtocolError::OverLimit("a record")));
+        assert_eq!(decoded([0; 6]), Err(ProtocolError::OverLimit("a record")));
     }
 
     #[test]
     fn a_prefix_in_which_a_bit_or_two_flipped_is_noticed_before_its_lengths_are_believed() {
-        let bytes = Prefix { payload: 300_000, trailer: 55 }.encode();
+        let bytes = RecordPrefix { payload: 300_000, trailer: 55 }.encode();
         for (first, second) in (0..64).flat_map(|first| (first..64).map(move |second| (first, second))) {
             let mut changed = bytes;
             changed[first / 8] ^= 1 << (first % 8);
             if second > first {
                 changed[second / 8] ^= 1 << (second % 8);
             }
-            assert_eq!(Prefix::decode(changed), Err(ProtocolFault::NotAuthentic), "{first}, {second}");
+            assert_eq!(RecordPrefix::decode(changed), Err(ProtocolError::NotAuthentic), "{first}, {second}");
         }
     }
 }

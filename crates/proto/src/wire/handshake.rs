@@ -5,9 +5,9 @@
 //! So a key is bound to both sides' random bytes, session, stream, path, cipher and direction, and a
 //! connection never has another's keys.
 
-use super::fault::ProtocolFault;
-use super::feature::PROTOCOL_VERSION;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::feature::PROTOCOL_VERSION;
 use crate::ids::{JobId, PathId, StreamId};
 
 /// First bytes of every greeting.
@@ -17,11 +17,11 @@ pub const GREETING_LEN: usize = 8 + 2 + 16 + 2 + 2 + 32;
 /// Bytes of the answer to it.
 pub const ANSWER_LEN: usize = 8 + 2 + 32;
 
-const _: () = assert!(GREETING_LEN <= super::limits::GREETING_MAX);
+const _: () = assert!(GREETING_LEN <= crate::limits::GREETING_MAX);
 
 /// What the end that connected says first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Greeting {
+pub struct StreamGreeting {
     /// The session that the connection belongs to.
     pub session: JobId,
     /// The stream it is to carry.
@@ -34,14 +34,14 @@ pub struct Greeting {
 
 /// What the end that accepted answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct GreetingAnswer {
     /// Fresh random bytes.
     pub random: [u8; 32],
 }
 
 /// How records are sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Suite {
+pub enum CipherSuite {
     /// AES-256-GCM.
     Aes256Gcm,
     /// AES-128-GCM.
@@ -52,10 +52,14 @@ pub enum Suite {
     AuthenticateOnly,
 }
 
-impl Suite {
+impl CipherSuite {
     /// All of them, with the number that stands for each on the wire.
-    pub const ALL: [(Suite, u8); 4] =
-        [(Suite::Aes256Gcm, 1), (Suite::Aes128Gcm, 2), (Suite::ChaCha20Poly1305, 3), (Suite::AuthenticateOnly, 4)];
+    pub const ALL: [(CipherSuite, u8); 4] = [
+        (CipherSuite::Aes256Gcm, 1),
+        (CipherSuite::Aes128Gcm, 2),
+        (CipherSuite::ChaCha20Poly1305, 3),
+        (CipherSuite::AuthenticateOnly, 4),
+    ];
 
     /// Its number on the wire.
     pub fn number(self) -> u8 {
@@ -65,13 +69,13 @@ impl Suite {
     /// The suite of that number.
     pub fn from_number(number: u8) -> Decoded<Self> {
         let found = Self::ALL.iter().find(|(_, n)| *n == number);
-        found.map(|(suite, _)| *suite).ok_or(ProtocolFault::Unknown { what: "cipher", value: number.into() })
+        found.map(|(suite, _)| *suite).ok_or(ProtocolError::Unknown { what: "cipher", value: number.into() })
     }
 }
 
 /// Which way records under a key travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum KeyDirection {
     /// From the end that connected.
     FromConnector,
     /// From the end that accepted.
@@ -79,10 +83,10 @@ pub enum Direction {
 }
 
 /// HKDF's `info` for the key of a direction and generation (0 first; one more after each rekeying).
-pub fn key_info(direction: Direction, generation: u32) -> Vec<u8> {
+pub fn key_info(direction: KeyDirection, generation: u32) -> Vec<u8> {
     let label: &[u8] = match direction {
-        Direction::FromConnector => b"haul 1 key from connector",
-        Direction::FromAcceptor => b"haul 1 key from acceptor",
+        KeyDirection::FromConnector => b"haul 1 key from connector",
+        KeyDirection::FromAcceptor => b"haul 1 key from acceptor",
     };
     let mut info = Writer::new();
     info.raw(label).u32(generation);
@@ -90,13 +94,13 @@ pub fn key_info(direction: Direction, generation: u32) -> Vec<u8> {
 }
 
 /// The bytes whose SHA-256 is HKDF's salt.
-pub fn transcript(greeting: &[u8; GREETING_LEN], answer: &[u8; ANSWER_LEN], suite: Suite) -> Vec<u8> {
+pub fn transcript(greeting: &[u8; GREETING_LEN], answer: &[u8; ANSWER_LEN], suite: CipherSuite) -> Vec<u8> {
     let mut bytes = Writer::new();
     bytes.raw(greeting).raw(answer).u8(suite.number());
     bytes.into_bytes()
 }
 
-impl Greeting {
+impl StreamGreeting {
     /// The bytes on the wire.
     pub fn encode(&self) -> [u8; GREETING_LEN] {
         let mut out = Writer::new();
@@ -124,7 +128,7 @@ impl Greeting {
     }
 }
 
-impl Answer {
+impl GreetingAnswer {
     /// The bytes on the wire.
     pub fn encode(&self) -> [u8; ANSWER_LEN] {
         let mut out = Writer::new();
@@ -144,11 +148,11 @@ impl Answer {
 
 fn check_opening(reader: &mut Reader<'_>) -> Decoded<()> {
     if reader.array::<8>()? != MAGIC {
-        return Err(ProtocolFault::NotAuthentic);
+        return Err(ProtocolError::NotAuthentic);
     }
     match reader.u16()? {
         PROTOCOL_VERSION => Ok(()),
-        other => Err(ProtocolFault::Version(other)),
+        other => Err(ProtocolError::Version(other)),
     }
 }
 
@@ -164,28 +168,29 @@ mod tests {
 
     #[test]
     fn greetings_come_back() {
-        let greeting = Greeting { session: JobId([1; 16]), stream: StreamId(7), path: PathId(1), random: [2; 32] };
-        assert_eq!(Greeting::decode(&greeting.encode()), Ok(greeting));
-        let answer = Answer { random: [4; 32] };
-        assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
+        let greeting =
+            StreamGreeting { session: JobId([1; 16]), stream: StreamId(7), path: PathId(1), random: [2; 32] };
+        assert_eq!(StreamGreeting::decode(&greeting.encode()), Ok(greeting));
+        let answer = GreetingAnswer { random: [4; 32] };
+        assert_eq!(GreetingAnswer::decode(&answer.encode()), Ok(answer));
     }
 
     #[test]
     fn another_protocol_is_refused() {
-        let mut bytes = Answer { random: [4; 32] }.encode();
+        let mut bytes = GreetingAnswer { random: [4; 32] }.encode();
         bytes[8] = 99;
-        assert_eq!(Answer::decode(&bytes), Err(ProtocolFault::Version(99)));
+        assert_eq!(GreetingAnswer::decode(&bytes), Err(ProtocolError::Version(99)));
         bytes[0] = b'H';
-        assert_eq!(Answer::decode(&bytes), Err(ProtocolFault::NotAuthentic));
+        assert_eq!(GreetingAnswer::decode(&bytes), Err(ProtocolError::NotAuthentic));
     }
 
     #[test]
     fn suites_and_directions_have_keys_of_their_own() {
-        for (suite, number) in Suite::ALL {
-            assert_eq!((Suite::from_number(number), suite.number()), (Ok(suite), number));
+        for (suite, number) in CipherSuite::ALL {
+            assert_eq!((CipherSuite::from_number(number), suite.number()), (Ok(suite), number));
         }
-        assert!(Suite::from_number(0).is_err());
-        assert_ne!(key_info(Direction::FromConnector, 0), key_info(Direction::FromAcceptor, 0));
-        assert_ne!(key_info(Direction::FromConnector, 0), key_info(Direction::FromConnector, 1));
+        assert!(CipherSuite::from_number(0).is_err());
+        assert_ne!(key_info(KeyDirection::FromConnector, 0), key_info(KeyDirection::FromAcceptor, 0));
+        assert_ne!(key_info(KeyDirection::FromConnector, 0), key_info(KeyDirection::FromConnector, 1));
     }
 }

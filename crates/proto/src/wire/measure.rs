@@ -1,10 +1,10 @@
 //! What a worker measures alone, without another end, and what it answers: how fast it computes, what its system allows,
 //! and what there is where data would land.
 
-use super::fault::ProtocolFault;
-use super::handshake::Suite;
-use super::limits::{MEASURE_MS_MAX, PATH_MAX, TEXT_MAX};
-use crate::codec::{Decoded, Reader, Writer};
+use super::handshake::CipherSuite;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::limits::{MEASURE_MS_MAX, PATH_MAX, TEXT_MAX};
 
 /// What is to be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,14 +16,14 @@ pub struct MeasureRequest {
     /// How long each kind of computing is measured, in milliseconds.
     pub compute_ms: u32,
     /// How records would be sealed.
-    pub suite: Suite,
+    pub suite: CipherSuite,
     /// How long the worker hears nothing on its link before it gives its controller up, in milliseconds.
     pub silence_ms: u32,
 }
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Measured {
+pub struct MeasureAnswer {
     /// BLAKE3, in bytes a second of one core.
     pub hash_bytes_per_s: u64,
     /// The checksum of frames.
@@ -43,12 +43,12 @@ pub struct Measured {
     /// The time when this was answered, in microseconds since 1970.
     pub clock_us: u64,
     /// What there is where data would land, if that was asked for.
-    pub place: Option<PlaceFigures>,
+    pub place: Option<TargetDirectoryFigures>,
 }
 
 /// What there is where data would land.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PlaceFigures {
+pub struct TargetDirectoryFigures {
     /// The scratch directory's path: the worker removes it when it ends.
     pub scratch: Vec<u8>,
     /// Bytes that this user may still write there.
@@ -73,13 +73,13 @@ impl MeasureRequest {
         let cold = reader.bytes(PATH_MAX, "a path")?.to_vec();
         let compute_ms = reader.u32()?;
         if compute_ms > MEASURE_MS_MAX {
-            return Err(ProtocolFault::OverLimit("time to measure"));
+            return Err(ProtocolError::OverLimit("time to measure"));
         }
-        Ok(Self { path, cold, compute_ms, suite: Suite::from_number(reader.u8()?)?, silence_ms: reader.u32()? })
+        Ok(Self { path, cold, compute_ms, suite: CipherSuite::from_number(reader.u8()?)?, silence_ms: reader.u32()? })
     }
 }
 
-impl Measured {
+impl MeasureAnswer {
     pub(super) fn encode(&self, out: &mut Writer) {
         out.varint(self.hash_bytes_per_s).varint(self.check_bytes_per_s).varint(self.seal_bytes_per_s);
         out.varint(self.receive_buffer_max_bytes).varint(self.send_buffer_max_bytes);
@@ -99,12 +99,12 @@ impl Measured {
             max_startups: reader.text(TEXT_MAX, "a text")?,
             version: reader.text(TEXT_MAX, "a text")?,
             clock_us: reader.u64()?,
-            place: if reader.bool()? { Some(PlaceFigures::decode(reader)?) } else { None },
+            place: if reader.bool()? { Some(TargetDirectoryFigures::decode(reader)?) } else { None },
         })
     }
 }
 
-impl PlaceFigures {
+impl TargetDirectoryFigures {
     fn encode(&self, out: &mut Writer) {
         out.bytes(&self.scratch).varint(self.free_bytes).varint(self.free_files);
         out.bool(self.counts_files).bool(self.may_compress).u32(self.removed);
@@ -134,7 +134,7 @@ mod tests {
                 path: b"/a".to_vec(),
                 cold: Vec::new(),
                 compute_ms,
-                suite: Suite::Aes256Gcm,
+                suite: CipherSuite::Aes256Gcm,
                 silence_ms: 13_000,
             };
             ControllerMessage::Measure(request).encode()
@@ -143,6 +143,6 @@ mod tests {
         assert!(ControllerMessage::decode(&short).is_ok_and(|message| message.encode() == short));
         assert!((0..short.len()).all(|cut| ControllerMessage::decode(&short[..cut]).is_err()));
         let long = ControllerMessage::decode(&request(MEASURE_MS_MAX + 1)).err();
-        assert_eq!(long, Some(ProtocolFault::OverLimit("time to measure")));
+        assert_eq!(long, Some(ProtocolError::OverLimit("time to measure")));
     }
 }

@@ -2,22 +2,24 @@
 //!
 //! Each begins with its kind (one byte) and its job number.
 
-use super::fault::ProtocolFault;
-use super::frame::{decode_stamp, encode_stamp};
-use super::limits::{
+use super::owners::account_name;
+use crate::delta::blocks::BlockHash;
+use crate::delta::rolling::RollingSignature;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::entry::{
+    DeviceNumber, Entry, EntryContent, EntryLocation, EntryMetadata, FileVersion, SpecialFile, Timestamp,
+};
+use crate::entry::{decode_stamp, encode_stamp};
+use crate::entry_extras::{EntryExtras, ExtrasFilter};
+use crate::error::ProtocolError;
+use crate::ids::{EntryId, JobNumber, PathId, StreamId};
+use crate::integrity::Digest;
+use crate::limits::{
     DIRECTORY_FILTER_MAX, ENTRY_WINDOW, FILTER_NAMES_MAX, FRAME_RUNS_MAX, HELD_VALUES_MAX, LEFT_OUT_NAMES_MAX,
     MARKS_MAX, OFFER_ENTRIES_MAX, PACK_FILES_MAX, STREAMS_MAX, SUMS_MAX, SYMLINK_MAX, TEXT_MAX,
 };
-use super::owners::account_name;
-use super::rules::{decode_names, encode_names};
-use crate::codec::{Decoded, Reader, Writer};
-use crate::delta::blocks::Mark;
-use crate::delta::rolling::Sum;
-use crate::ids::{EntryId, JobNumber, PathId, StreamId};
-use crate::integrity::Digest;
-use crate::manifest::{Device, Entry, Kind, Meta, Node, Place, Stamp, Version};
-use crate::more::{Extras, More};
 use crate::path::{MAX_NAME, Name};
+use crate::wire::names::{decode_names, encode_names};
 use std::ops::Range;
 
 /// From source to target.
@@ -44,7 +46,7 @@ pub enum SourceMessage {
         /// Bytes; of a file whose size was offered, that size.
         size: u64,
         /// Time of last modification when it was read.
-        modified: Stamp,
+        modified: Timestamp,
         /// BLAKE3 of the whole file.
         digest: Digest,
     },
@@ -84,7 +86,7 @@ pub enum SourceMessage {
         is_group: bool,
         /// Its number at the source.
         id: u32,
-        /// Its name there: 1 to [`ACCOUNT_NAME_MAX`](super::limits::ACCOUNT_NAME_MAX) bytes.
+        /// Its name there: 1 to [`ACCOUNT_NAME_MAX`](crate::limits::ACCOUNT_NAME_MAX) bytes.
         name: Vec<u8>,
     },
     /// These frames, which the target has from an earlier run and asked about, are what the source has now.
@@ -126,7 +128,7 @@ pub enum TargetMessage {
         /// Id of the first one.
         first: EntryId,
         /// One answer each.
-        needs: Vec<Need>,
+        needs: Vec<TransferNeed>,
     },
     /// These entries are at the target, proven and under their final names.
     Done {
@@ -176,7 +178,7 @@ pub enum TargetMessage {
         /// Index of the first frame.
         first: u64,
         /// One for each block of whole frames, one behind the other.
-        marks: Vec<Mark>,
+        marks: Vec<BlockHash>,
     },
     /// What the old file in this one's place has anywhere: see [`crate::delta::rolling`]. What is lacking of the file is
     /// said behind the last ones.
@@ -190,7 +192,7 @@ pub enum TargetMessage {
         /// Number of the first block.
         first: u64,
         /// One for each block.
-        sums: Vec<Sum>,
+        sums: Vec<RollingSignature>,
     },
     /// What the source asked is answered.
     Answered,
@@ -205,7 +207,7 @@ pub enum TargetMessage {
 
 /// What the target lacks of an entry: an open set of kinds, so that ranges and signatures can join it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
+pub enum TransferNeed {
     /// It is there already.
     Nothing,
     /// It is there already, and known to be what the source has: who removes that may do so.
@@ -323,11 +325,11 @@ impl SourceMessage {
 
     /// Reads a message of `job`.
     pub fn decode(bytes: &[u8], job: JobNumber) -> Decoded<Self> {
-        Self::decode_keeping(bytes, job, Extras::ALL)
+        Self::decode_keeping(bytes, job, ExtrasFilter::ALL)
     }
 
     /// The same, without the extras of entries that `keep` does not name.
-    pub fn decode_keeping(bytes: &[u8], job: JobNumber, keep: Extras) -> Decoded<Self> {
+    pub fn decode_keeping(bytes: &[u8], job: JobNumber, keep: ExtrasFilter) -> Decoded<Self> {
         let mut reader = Reader::new(bytes);
         let message = match read_opening(&mut reader, job)? {
             kind::OFFER => {
@@ -365,7 +367,7 @@ impl SourceMessage {
                 let streams = (0..count).map(|_| Ok(StreamId(reader.u16()?))).collect::<Decoded<_>>()?;
                 SourceMessage::Ask { streams, entries: decode_entries(&mut reader)? }
             }
-            value => return Err(ProtocolFault::Unknown { what: "message from a source", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "message from a source", value: value.into() }),
         };
         reader.finish()?;
         Ok(message)
@@ -477,43 +479,43 @@ impl TargetMessage {
                 let (entry, size) = (EntryId(reader.varint()?), reader.varint()?);
                 let (block, first) = (reader.u32()?, reader.varint()?);
                 let count = reader.count(SUMS_MAX, "sums of blocks")?;
-                let sums = (0..count).map(|_| Sum::decode(&mut reader)).collect::<Decoded<_>>()?;
+                let sums = (0..count).map(|_| RollingSignature::decode(&mut reader)).collect::<Decoded<_>>()?;
                 TargetMessage::Sums { entry, size, block, first, sums }
             }
             kind::ANSWERED => TargetMessage::Answered,
             kind::WRITTEN => TargetMessage::Written { entry: EntryId(reader.varint()?), frames: reader.varint()? },
-            value => return Err(ProtocolFault::Unknown { what: "message from a target", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "message from a target", value: value.into() }),
         };
         reader.finish()?;
         Ok(message)
     }
 }
 
-impl Need {
+impl TransferNeed {
     fn number(self) -> u8 {
         match self {
-            Need::Nothing => 0,
-            Need::All => 1,
-            Need::InOrder => 2,
-            Need::Refused => 3,
-            Need::Rest => 4,
-            Need::Compare => 5,
-            Need::Same => 6,
-            Need::Delta => 7,
+            TransferNeed::Nothing => 0,
+            TransferNeed::All => 1,
+            TransferNeed::InOrder => 2,
+            TransferNeed::Refused => 3,
+            TransferNeed::Rest => 4,
+            TransferNeed::Compare => 5,
+            TransferNeed::Same => 6,
+            TransferNeed::Delta => 7,
         }
     }
 
     fn from_number(number: u8) -> Decoded<Self> {
         match number {
-            0 => Ok(Need::Nothing),
-            1 => Ok(Need::All),
-            2 => Ok(Need::InOrder),
-            3 => Ok(Need::Refused),
-            4 => Ok(Need::Rest),
-            5 => Ok(Need::Compare),
-            6 => Ok(Need::Same),
-            7 => Ok(Need::Delta),
-            value => Err(ProtocolFault::Unknown { what: "kind of need", value: value.into() }),
+            0 => Ok(TransferNeed::Nothing),
+            1 => Ok(TransferNeed::All),
+            2 => Ok(TransferNeed::InOrder),
+            3 => Ok(TransferNeed::Refused),
+            4 => Ok(TransferNeed::Rest),
+            5 => Ok(TransferNeed::Compare),
+            6 => Ok(TransferNeed::Same),
+            7 => Ok(TransferNeed::Delta),
+            value => Err(ProtocolError::Unknown { what: "kind of need", value: value.into() }),
         }
     }
 }
@@ -528,20 +530,20 @@ fn decode_left_out(reader: &mut Reader<'_>) -> Decoded<SourceMessage> {
         kind::PATTERNS => {
             let file = reader.u8()?;
             if usize::from(file) >= FILTER_NAMES_MAX {
-                return Err(ProtocolFault::OverLimit("the number of a file with patterns"));
+                return Err(ProtocolError::OverLimit("the number of a file with patterns"));
             }
             let text = reader.bytes(DIRECTORY_FILTER_MAX, "patterns")?.to_vec();
             Ok(SourceMessage::Patterns { entry, file, text })
         }
-        value => Err(ProtocolFault::Unknown { what: "word about what is left out", value: value.into() }),
+        value => Err(ProtocolError::Unknown { what: "word about what is left out", value: value.into() }),
     }
 }
 
-fn decode_needs(reader: &mut Reader<'_>) -> Decoded<Vec<Need>> {
+fn decode_needs(reader: &mut Reader<'_>) -> Decoded<Vec<TransferNeed>> {
     let runs = reader.count(OFFER_ENTRIES_MAX, "needs")?;
     let mut needs = Vec::new();
     for _ in 0..runs {
-        let need = Need::from_number(reader.u8()?)?;
+        let need = TransferNeed::from_number(reader.u8()?)?;
         let count = reader.count(OFFER_ENTRIES_MAX - needs.len(), "needs")?;
         needs.extend(std::iter::repeat_n(need, count));
     }
@@ -574,7 +576,7 @@ fn decode_runs(reader: &mut Reader<'_>) -> Decoded<Vec<Range<u64>>> {
     let mut runs = Vec::new();
     for _ in 0..count {
         let (start, len) = (reader.varint()?, reader.varint()?);
-        let end = start.checked_add(len).filter(|_| len > 0).ok_or(ProtocolFault::Invalid("a run of frames"))?;
+        let end = start.checked_add(len).filter(|_| len > 0).ok_or(ProtocolError::Invalid("a run of frames"))?;
         runs.push(start..end);
     }
     Ok(runs)
@@ -586,127 +588,130 @@ fn opening(out: &mut Writer, kind: u8, job: JobNumber) -> &mut Writer {
 
 fn read_opening(reader: &mut Reader<'_>, job: JobNumber) -> Decoded<u8> {
     let kind = reader.u8()?;
-    if reader.u32()? == job.0 { Ok(kind) } else { Err(ProtocolFault::Unasked("another job")) }
+    if reader.u32()? == job.0 { Ok(kind) } else { Err(ProtocolError::Unasked("another job")) }
 }
 
 fn encode_entry(out: &mut Writer, entry: &Entry) {
     let kind = match entry.kind {
-        Kind::Directory => kind::DIRECTORY,
-        Kind::File { .. } if entry.version.is_some() => kind::FILE_WITH_VERSION,
-        Kind::File { .. } => kind::FILE,
-        Kind::Stream => kind::STREAM,
-        Kind::Symlink { .. } => kind::SYMLINK,
-        Kind::HardLink { .. } => kind::HARD_LINK,
-        Kind::Node(Node::Character(_) | Node::Block(_)) => kind::DEVICE,
-        Kind::Node(Node::Fifo | Node::Socket) => kind::SPECIAL,
+        EntryContent::Directory => kind::DIRECTORY,
+        EntryContent::File { .. } if entry.version.is_some() => kind::FILE_WITH_VERSION,
+        EntryContent::File { .. } => kind::FILE,
+        EntryContent::Stream => kind::STREAM,
+        EntryContent::Symlink { .. } => kind::SYMLINK,
+        EntryContent::HardLink { .. } => kind::HARD_LINK,
+        EntryContent::Node(SpecialFile::Character(_) | SpecialFile::Block(_)) => kind::DEVICE,
+        EntryContent::Node(SpecialFile::Fifo | SpecialFile::Socket) => kind::SPECIAL,
     };
     let more = entry.more.as_ref().filter(|more| !more.is_empty());
     let kind = if more.is_some() { kind | kind::MORE } else { kind };
     match &entry.place {
-        Place::Operand(number) => out.u8(kind | kind::OPERAND).varint(u64::from(*number)),
-        Place::Child { parent, name } => out.u8(kind).varint(parent.0).bytes(name.as_bytes()),
-        Place::Again(entry) => out.u8(kind | kind::AGAIN).varint(entry.0),
+        EntryLocation::Operand(number) => out.u8(kind | kind::OPERAND).varint(u64::from(*number)),
+        EntryLocation::Child { parent, name } => out.u8(kind).varint(parent.0).bytes(name.as_bytes()),
+        EntryLocation::Again(entry) => out.u8(kind | kind::AGAIN).varint(entry.0),
     };
     match &entry.kind {
-        Kind::Directory | Kind::Stream => {}
-        Kind::File { size } => {
+        EntryContent::Directory | EntryContent::Stream => {}
+        EntryContent::File { size } => {
             out.varint(*size);
         }
-        Kind::Symlink { points_to } => {
+        EntryContent::Symlink { points_to } => {
             out.bytes(points_to);
         }
-        Kind::HardLink { to, size } => {
+        EntryContent::HardLink { to, size } => {
             out.varint(to.0).varint(*size);
         }
-        Kind::Node(node) => encode_node(out, *node),
+        EntryContent::Node(node) => encode_node(out, *node),
     }
     out.u16(entry.meta.mode).varint(entry.meta.uid.into()).varint(entry.meta.gid.into());
     encode_stamp(out, entry.meta.modified);
-    if let (Kind::File { .. }, Some(version)) = (&entry.kind, entry.version) {
+    if let (EntryContent::File { .. }, Some(version)) = (&entry.kind, entry.version) {
         out.varint(version.device).varint(version.inode);
         encode_stamp(out, version.changed);
     }
     more.iter().for_each(|more| more.encode(out));
 }
 
-fn decode_entry(reader: &mut Reader<'_>, keep: Extras) -> Decoded<Entry> {
+fn decode_entry(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Entry> {
     let tag = reader.u8()?;
     let place = if tag & kind::OPERAND != 0 {
         let number = u32::try_from(reader.varint()?);
-        Place::Operand(number.map_err(|_| ProtocolFault::OverLimit("the number of an operand"))?)
+        EntryLocation::Operand(number.map_err(|_| ProtocolError::OverLimit("the number of an operand"))?)
     } else if tag & kind::AGAIN != 0 {
-        Place::Again(EntryId(reader.varint()?))
+        EntryLocation::Again(EntryId(reader.varint()?))
     } else {
         let parent = EntryId(reader.varint()?);
         let name = reader.bytes(MAX_NAME, "a name")?;
-        Place::Child { parent, name: Name::new(name).map_err(|_| ProtocolFault::Invalid("a name that cannot be one"))? }
+        EntryLocation::Child {
+            parent,
+            name: Name::new(name).map_err(|_| ProtocolError::Invalid("a name that cannot be one"))?,
+        }
     };
     let number = tag & !(kind::OPERAND | kind::AGAIN | kind::MORE);
     let kind = match number {
-        kind::DIRECTORY => Kind::Directory,
-        kind::FILE | kind::FILE_WITH_VERSION => Kind::File { size: reader.varint()? },
-        kind::STREAM => Kind::Stream,
-        kind::SYMLINK => Kind::Symlink { points_to: decode_link(reader)? },
-        kind::HARD_LINK => Kind::HardLink { to: EntryId(reader.varint()?), size: reader.varint()? },
-        kind::DEVICE => Kind::Node(decode_device(reader)?),
-        kind::SPECIAL => Kind::Node(decode_special(reader)?),
-        value => return Err(ProtocolFault::Unknown { what: "kind of entry", value: value.into() }),
+        kind::DIRECTORY => EntryContent::Directory,
+        kind::FILE | kind::FILE_WITH_VERSION => EntryContent::File { size: reader.varint()? },
+        kind::STREAM => EntryContent::Stream,
+        kind::SYMLINK => EntryContent::Symlink { points_to: decode_link(reader)? },
+        kind::HARD_LINK => EntryContent::HardLink { to: EntryId(reader.varint()?), size: reader.varint()? },
+        kind::DEVICE => EntryContent::Node(decode_device(reader)?),
+        kind::SPECIAL => EntryContent::Node(decode_special(reader)?),
+        value => return Err(ProtocolError::Unknown { what: "kind of entry", value: value.into() }),
     };
     let meta = decode_meta(reader)?;
     let version = if number == kind::FILE_WITH_VERSION { Some(decode_version(reader)?) } else { None };
-    let more = if tag & kind::MORE != 0 { More::decode(reader, keep)?.map(Box::new) } else { None };
+    let more = if tag & kind::MORE != 0 { EntryExtras::decode(reader, keep)?.map(Box::new) } else { None };
     Ok(Entry { place, kind, meta, version, more })
 }
 
-fn encode_node(out: &mut Writer, node: Node) {
+fn encode_node(out: &mut Writer, node: SpecialFile) {
     match node {
-        Node::Character(device) => encode_device(out.u8(0), device),
-        Node::Block(device) => encode_device(out.u8(1), device),
-        Node::Fifo => {
+        SpecialFile::Character(device) => encode_device(out.u8(0), device),
+        SpecialFile::Block(device) => encode_device(out.u8(1), device),
+        SpecialFile::Fifo => {
             out.u8(0);
         }
-        Node::Socket => {
+        SpecialFile::Socket => {
             out.u8(1);
         }
     }
 }
 
-fn encode_device(out: &mut Writer, Device { major, minor }: Device) {
+fn encode_device(out: &mut Writer, DeviceNumber { major, minor }: DeviceNumber) {
     out.varint(major.into()).varint(minor.into());
 }
 
-fn decode_device(reader: &mut Reader<'_>) -> Decoded<Node> {
-    let node = if reader.bool()? { Node::Block } else { Node::Character };
-    let mut number = || u32::try_from(reader.varint()?).map_err(|_| ProtocolFault::Invalid("the number of a device"));
-    Ok(node(Device { major: number()?, minor: number()? }))
+fn decode_device(reader: &mut Reader<'_>) -> Decoded<SpecialFile> {
+    let node = if reader.bool()? { SpecialFile::Block } else { SpecialFile::Character };
+    let mut number = || u32::try_from(reader.varint()?).map_err(|_| ProtocolError::Invalid("the number of a device"));
+    Ok(node(DeviceNumber { major: number()?, minor: number()? }))
 }
 
-fn decode_special(reader: &mut Reader<'_>) -> Decoded<Node> {
-    Ok(if reader.bool()? { Node::Socket } else { Node::Fifo })
+fn decode_special(reader: &mut Reader<'_>) -> Decoded<SpecialFile> {
+    Ok(if reader.bool()? { SpecialFile::Socket } else { SpecialFile::Fifo })
 }
 
-fn decode_version(reader: &mut Reader<'_>) -> Decoded<Version> {
-    Ok(Version { device: reader.varint()?, inode: reader.varint()?, changed: decode_stamp(reader)? })
+fn decode_version(reader: &mut Reader<'_>) -> Decoded<FileVersion> {
+    Ok(FileVersion { device: reader.varint()?, inode: reader.varint()?, changed: decode_stamp(reader)? })
 }
 
 fn decode_link(reader: &mut Reader<'_>) -> Decoded<Box<[u8]>> {
     let points_to = reader.bytes(SYMLINK_MAX, "a symbolic link")?;
     if points_to.is_empty() || points_to.contains(&0) {
-        return Err(ProtocolFault::Invalid("a symbolic link that cannot be one"));
+        return Err(ProtocolError::Invalid("a symbolic link that cannot be one"));
     }
     Ok(points_to.into())
 }
 
-fn decode_meta(reader: &mut Reader<'_>) -> Decoded<Meta> {
+fn decode_meta(reader: &mut Reader<'_>) -> Decoded<EntryMetadata> {
     let mode = reader.u16()?;
     if mode > 0o7777 {
-        return Err(ProtocolFault::Invalid("a mode with bits beyond the permissions"));
+        return Err(ProtocolError::Invalid("a mode with bits beyond the permissions"));
     }
-    Ok(Meta { mode, uid: id(reader)?, gid: id(reader)?, modified: decode_stamp(reader)? })
+    Ok(EntryMetadata { mode, uid: id(reader)?, gid: id(reader)?, modified: decode_stamp(reader)? })
 }
 
 fn id(reader: &mut Reader<'_>) -> Decoded<u32> {
-    u32::try_from(reader.varint()?).map_err(|_| ProtocolFault::Invalid("an owner of more than 32 bits"))
+    u32::try_from(reader.varint()?).map_err(|_| ProtocolError::Invalid("an owner of more than 32 bits"))
 }
 
 #[cfg(test)]

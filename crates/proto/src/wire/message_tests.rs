@@ -1,13 +1,13 @@
 //! Every message comes back as it was written, and no bytes make decoding panic.
 
 use super::*;
-use crate::more::Attribute;
+use crate::entry_extras::ExtendedAttribute;
 use proptest::prelude::*;
 
 const JOB: JobNumber = JobNumber(1);
 
-fn stamp() -> impl Strategy<Value = Stamp> {
-    (any::<i64>(), 0u32..1_000_000_000).prop_map(|(seconds, nanoseconds)| Stamp { seconds, nanoseconds })
+fn stamp() -> impl Strategy<Value = Timestamp> {
+    (any::<i64>(), 0u32..1_000_000_000).prop_map(|(seconds, nanoseconds)| Timestamp { seconds, nanoseconds })
 }
 
 fn name() -> impl Strategy<Value = Name> {
@@ -16,51 +16,54 @@ fn name() -> impl Strategy<Value = Name> {
 
 fn entry() -> impl Strategy<Value = Entry> {
     let place = prop_oneof![
-        (0u32..1000).prop_map(Place::Operand),
-        any::<u64>().prop_map(|entry| Place::Again(EntryId(entry))),
-        (any::<u64>(), name()).prop_map(|(parent, name)| Place::Child { parent: EntryId(parent), name }),
+        (0u32..1000).prop_map(EntryLocation::Operand),
+        any::<u64>().prop_map(|entry| EntryLocation::Again(EntryId(entry))),
+        (any::<u64>(), name()).prop_map(|(parent, name)| EntryLocation::Child { parent: EntryId(parent), name }),
     ];
     let kind = prop_oneof![
-        Just(Kind::Directory),
-        Just(Kind::Stream),
-        any::<u64>().prop_map(|size| Kind::File { size }),
-        proptest::collection::vec(1u8.., 1..4096).prop_map(|bytes| Kind::Symlink { points_to: bytes.into() }),
-        (any::<u64>(), any::<u64>()).prop_map(|(to, size)| Kind::HardLink { to: EntryId(to), size }),
+        Just(EntryContent::Directory),
+        Just(EntryContent::Stream),
+        any::<u64>().prop_map(|size| EntryContent::File { size }),
+        proptest::collection::vec(1u8.., 1..4096).prop_map(|bytes| EntryContent::Symlink { points_to: bytes.into() }),
+        (any::<u64>(), any::<u64>()).prop_map(|(to, size)| EntryContent::HardLink { to: EntryId(to), size }),
         (any::<bool>(), any::<u32>(), any::<u32>()).prop_map(|(block, major, minor)| {
-            let device = Device { major, minor };
-            Kind::Node(if block { Node::Block(device) } else { Node::Character(device) })
+            let device = DeviceNumber { major, minor };
+            EntryContent::Node(if block { SpecialFile::Block(device) } else { SpecialFile::Character(device) })
         }),
-        any::<bool>().prop_map(|socket| Kind::Node(if socket { Node::Socket } else { Node::Fifo })),
+        any::<bool>().prop_map(|socket| EntryContent::Node(if socket {
+            SpecialFile::Socket
+        } else {
+            SpecialFile::Fifo
+        })),
     ];
-    let meta = (0u16..=0o7777, any::<u32>(), any::<u32>(), stamp()).prop_map(|(mode, uid, gid, modified)| Meta {
-        mode,
-        uid,
-        gid,
-        modified,
+    let meta = (0u16..=0o7777, any::<u32>(), any::<u32>(), stamp())
+        .prop_map(|(mode, uid, gid, modified)| EntryMetadata { mode, uid, gid, modified });
+    let version = (any::<u64>(), any::<u64>(), stamp()).prop_map(|(device, inode, changed)| FileVersion {
+        device,
+        inode,
+        changed,
     });
-    let version =
-        (any::<u64>(), any::<u64>(), stamp()).prop_map(|(device, inode, changed)| Version { device, inode, changed });
     let more = (any::<u64>(), proptest::collection::vec(any::<u8>(), 0..300)).prop_map(|(names, value)| {
-        let attributes = Some(vec![Attribute { name: (*b"user.a").into(), value: value.into() }]);
-        Box::new(More { names: Some(names), attributes, ..More::default() })
+        let attributes = Some(vec![ExtendedAttribute { name: (*b"user.a").into(), value: value.into() }]);
+        Box::new(EntryExtras { names: Some(names), attributes, ..EntryExtras::default() })
     });
     let more = proptest::option::of(more);
     (place, kind, meta, proptest::option::of(version), more).prop_map(|(place, kind, meta, version, more)| {
-        let version = version.filter(|_| matches!(kind, Kind::File { .. }));
+        let version = version.filter(|_| matches!(kind, EntryContent::File { .. }));
         Entry { place, kind, meta, version, more }
     })
 }
 
-fn need() -> impl Strategy<Value = Need> {
+fn need() -> impl Strategy<Value = TransferNeed> {
     prop_oneof![
-        Just(Need::Nothing),
-        Just(Need::All),
-        Just(Need::InOrder),
-        Just(Need::Refused),
-        Just(Need::Rest),
-        Just(Need::Compare),
-        Just(Need::Same),
-        Just(Need::Delta)
+        Just(TransferNeed::Nothing),
+        Just(TransferNeed::All),
+        Just(TransferNeed::InOrder),
+        Just(TransferNeed::Refused),
+        Just(TransferNeed::Rest),
+        Just(TransferNeed::Compare),
+        Just(TransferNeed::Same),
+        Just(TransferNeed::Delta)
     ]
 }
 
@@ -95,7 +98,12 @@ proptest! {
 fn short_messages_come_back() {
     for message in [
         SourceMessage::DirectoryEnd { entry: EntryId(5), complete: false },
-        SourceMessage::FileEnd { entry: EntryId(1 << 50), size: 1 << 60, modified: Stamp::default(), digest: [7; 32] },
+        SourceMessage::FileEnd {
+            entry: EntryId(1 << 50),
+            size: 1 << 60,
+            modified: Timestamp::default(),
+            digest: [7; 32],
+        },
         SourceMessage::SourceFailed { entry: EntryId(0), reason: "gone".into() },
         SourceMessage::OffersEnd,
         SourceMessage::Owner { is_group: true, id: u32::MAX, name: b"users".to_vec() },
@@ -123,7 +131,7 @@ fn short_messages_come_back() {
             size: 1 << 50,
             block: 2048,
             first: 7,
-            sums: vec![Sum { weak: u32::MAX, strong: 1 }, Sum { weak: 0, strong: u64::MAX }],
+            sums: vec![RollingSignature { weak: u32::MAX, strong: 1 }, RollingSignature { weak: 0, strong: u64::MAX }],
         },
         TargetMessage::Answered,
         TargetMessage::Written { entry: EntryId(3), frames: 1 << 40 },
@@ -135,20 +143,26 @@ fn short_messages_come_back() {
 #[test]
 fn another_jobs_message_is_a_fault() {
     let bytes = SourceMessage::OffersEnd.encode(JobNumber(2));
-    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolFault::Unasked("another job")));
+    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolError::Unasked("another job")));
 }
 
 #[test]
 fn a_name_that_climbs_is_a_fault() {
-    let place = Place::Child { parent: EntryId(0), name: Name::new(b"ab").unwrap() };
+    let place = EntryLocation::Child { parent: EntryId(0), name: Name::new(b"ab").unwrap() };
     let offer = SourceMessage::Offer {
         first: EntryId(1),
-        entries: vec![Entry { place, kind: Kind::Directory, meta: Meta::default(), version: None, more: None }],
+        entries: vec![Entry {
+            place,
+            kind: EntryContent::Directory,
+            meta: EntryMetadata::default(),
+            version: None,
+            more: None,
+        }],
     };
     let mut bytes = offer.encode(JOB);
     let at = bytes.windows(2).position(|pair| pair == b"ab").unwrap();
     bytes[at..at + 2].copy_from_slice(b"..");
-    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolFault::Invalid("a name that cannot be one")));
+    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolError::Invalid("a name that cannot be one")));
 }
 
 #[test]

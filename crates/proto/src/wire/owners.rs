@@ -1,12 +1,12 @@
 //! Whose files become at the target, where owners and groups are kept: as the controller tells it.
 
-use super::fault::ProtocolFault;
-use super::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
 
 /// How owners and groups of the source become those of the target.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct OwnerRules {
+pub struct OwnerOptions {
     /// Those that have a name at the source, and are not root, become those of that name, where the target has it.
     pub by_name: bool,
     /// What users become besides: the first that matches decides.
@@ -21,7 +21,7 @@ pub struct OwnerMap {
     /// Which, at the source.
     pub from: OwnerFrom,
     /// What, at the target.
-    pub to: Account,
+    pub to: OwnerAccount,
 }
 
 /// Some users, or groups, of the source.
@@ -39,7 +39,7 @@ pub enum OwnerFrom {
 
 /// A user or a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Account {
+pub enum OwnerAccount {
     /// By its name.
     Name(Vec<u8>),
     /// By its number.
@@ -72,12 +72,12 @@ impl OwnerFrom {
             1 => Self::Nameless,
             2 => Self::Name(account_name(reader)?),
             3 => Self::Ids(reader.u32()?, reader.u32()?),
-            value => return Err(ProtocolFault::Unknown { what: "kind of owners", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "kind of owners", value: value.into() }),
         })
     }
 }
 
-impl Account {
+impl OwnerAccount {
     fn encode(&self, out: &mut Writer) {
         match self {
             Self::Name(name) => out.u8(0).bytes(name),
@@ -89,12 +89,12 @@ impl Account {
         Ok(match reader.u8()? {
             0 => Self::Name(account_name(reader)?),
             1 => Self::Id(reader.u32()?),
-            value => return Err(ProtocolFault::Unknown { what: "kind of account", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "kind of account", value: value.into() }),
         })
     }
 }
 
-impl OwnerRules {
+impl OwnerOptions {
     /// Writes them.
     pub(super) fn encode(&self, out: &mut Writer) {
         out.bool(self.by_name);
@@ -112,7 +112,7 @@ impl OwnerRules {
         let by_name = reader.bool()?;
         let mut maps = || {
             let count = reader.count(OWNER_MAPS_MAX, "owners")?;
-            let map = |_| Ok(OwnerMap { from: OwnerFrom::decode(reader)?, to: Account::decode(reader)? });
+            let map = |_| Ok(OwnerMap { from: OwnerFrom::decode(reader)?, to: OwnerAccount::decode(reader)? });
             (0..count).map(map).collect::<Decoded<Vec<_>>>()
         };
         Ok(Self { by_name, users: maps()?, groups: maps()? })
@@ -122,7 +122,7 @@ impl OwnerRules {
 /// Reads the name of a user or of a group.
 pub(super) fn account_name(reader: &mut Reader<'_>) -> Decoded<Vec<u8>> {
     match reader.bytes(ACCOUNT_NAME_MAX, "a name of an account")? {
-        [] => Err(ProtocolFault::Invalid("a name of an account")),
+        [] => Err(ProtocolError::Invalid("a name of an account")),
         name => Ok(name.to_vec()),
     }
 }
@@ -134,19 +134,22 @@ mod tests {
     #[test]
     fn rules_come_back() {
         let map = |from, to| OwnerMap { from, to };
-        let name = |text: &str| Account::Name(text.into());
-        let rules = OwnerRules {
+        let name = |text: &str| OwnerAccount::Name(text.into());
+        let rules = OwnerOptions {
             by_name: true,
-            users: vec![map(OwnerFrom::Ids(0, 99), name("nobody")), map(OwnerFrom::Name(b"a".into()), Account::Id(7))],
-            groups: vec![map(OwnerFrom::Nameless, Account::Id(0)), map(OwnerFrom::Any, name("users"))],
+            users: vec![
+                map(OwnerFrom::Ids(0, 99), name("nobody")),
+                map(OwnerFrom::Name(b"a".into()), OwnerAccount::Id(7)),
+            ],
+            groups: vec![map(OwnerFrom::Nameless, OwnerAccount::Id(0)), map(OwnerFrom::Any, name("users"))],
         };
         let mut out = Writer::new();
         rules.encode(&mut out);
         let bytes = out.into_bytes();
-        assert_eq!(OwnerRules::decode(&mut Reader::new(&bytes)), Ok(rules));
-        assert!((0..bytes.len()).all(|cut| OwnerRules::decode(&mut Reader::new(&bytes[..cut])).is_err()));
+        assert_eq!(OwnerOptions::decode(&mut Reader::new(&bytes)), Ok(rules));
+        assert!((0..bytes.len()).all(|cut| OwnerOptions::decode(&mut Reader::new(&bytes[..cut])).is_err()));
         for bad in [&[0, 1, 4][..], &[0, 1, 0, 2], &[0, 1, 2, 0]] {
-            assert!(OwnerRules::decode(&mut Reader::new(bad)).is_err(), "{bad:?}");
+            assert!(OwnerOptions::decode(&mut Reader::new(bad)).is_err(), "{bad:?}");
         }
     }
 

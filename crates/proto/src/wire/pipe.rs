@@ -1,11 +1,11 @@
 //! Whether an end of a job is a pipe, and which.
 
-use super::fault::ProtocolFault;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
 
 /// What an operand stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pipe {
+pub enum PipeKind {
     /// Files, by their paths.
     #[default]
     No,
@@ -17,7 +17,7 @@ pub enum Pipe {
     Growing(u32),
 }
 
-impl Pipe {
+impl PipeKind {
     /// Writes it.
     pub(super) fn encode(self, out: &mut Writer) {
         match self {
@@ -35,7 +35,7 @@ impl Pipe {
             1 => Ok(Self::Standard),
             2 => Ok(Self::Named),
             3 => Ok(Self::Growing(reader.u32()?)),
-            value => Err(ProtocolFault::Unknown { what: "kind of pipe", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "kind of pipe", value: value.into() }),
         }
     }
 }
@@ -46,11 +46,11 @@ mod tests {
 
     #[test]
     fn they_come_back_and_others_are_refused() {
-        for pipe in [Pipe::No, Pipe::Standard, Pipe::Named, Pipe::Growing(70_000)] {
+        for pipe in [PipeKind::No, PipeKind::Standard, PipeKind::Named, PipeKind::Growing(70_000)] {
             let mut out = Writer::new();
             pipe.encode(&mut out);
-            assert_eq!(Pipe::decode(&mut Reader::new(&out.into_bytes())), Ok(pipe));
+            assert_eq!(PipeKind::decode(&mut Reader::new(&out.into_bytes())), Ok(pipe));
         }
-        assert!(Pipe::decode(&mut Reader::new(&[4])).is_err());
+        assert!(PipeKind::decode(&mut Reader::new(&[4])).is_err());
     }
 }

@@ -1,32 +1,32 @@
 //! What a worker tells its controller: who it is, how far it is, what it did. The figures are in [`super::counters`].
 
 use super::address::{self, LocalAddress};
-pub use super::counters::{Counters, Final, PathFigures, ReadBack};
-use super::counters::{decode_figure, encode_figure};
-use super::delta::DeltaFigures;
-pub use super::difference::{Difference, End, What};
-use super::fault::ProtocolFault;
-use super::feature::Features;
-use super::limits::{CHECKSUM_MAX, LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
-use super::load::{Load, StreamFigures};
-use super::measure::Measured;
-use super::sandbox::Sandbox;
-use super::slow::SlowFile;
-use super::sync::{Item, SyncFigures};
-use super::work::Work;
-use crate::codec::{Decoded, Reader, Writer};
+use super::counters::{Counters, FinalReport};
+use super::difference::Difference;
+use super::measure::MeasureAnswer;
+use super::sandbox::SandboxReport;
+use crate::delta::options::DeltaCounters;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::encoding::{decode_figure, encode_figure};
+use crate::error::ProtocolError;
+use crate::feature::Features;
 use crate::integrity::Digest;
-use crate::wire::request::Operand;
+use crate::limits::{CHECKSUM_MAX, LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
+use crate::sync::{ItemChange, SyncCounters};
+use crate::wire::request::TargetOperand;
+use crate::wire::resource_metrics::{ResourceMetrics, StreamFigures};
+use crate::wire::slowest_files::SlowFile;
+use crate::wire::source_activity::SourceActivity;
 
 /// From a worker to its controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerMessage {
     /// The first message.
-    Hello(Hello),
+    Hello(WorkerHello),
     /// The source has its operands; `None` stands for one that cannot be copied (already reported).
     SourceReady {
         /// In the order of the Request.
-        operands: Vec<Option<Operand>>,
+        operands: Vec<Option<TargetOperand>>,
         /// Absolute paths of the operands in one digest: what the target remembers a finished job by.
         origin: [u8; 32],
     },
@@ -70,24 +70,24 @@ pub enum WorkerMessage {
     /// How far this end is.
     Counters(Box<Counters>),
     /// Where this end's time goes.
-    Load(Box<Load>),
+    Load(Box<ResourceMetrics>),
     /// What each of its streams did: once, before it has finished.
     Streams(Vec<StreamFigures>),
     /// What the source is at: now and then.
-    Work(Box<Work>),
+    Work(Box<SourceActivity>),
     /// The files that took longest so far, the slowest first: the target's to say, now and then, and before it has finished.
     Slowest(Vec<SlowFile>),
     /// What came of old files that stood in the way, if anything did: the target's to say, before it has finished.
-    Delta(DeltaFigures),
+    Delta(DeltaCounters),
     /// Something is made, changed or removed at the target, or would be: where the Request asks for that.
     Item {
         /// Path at the target.
         path: Vec<u8>,
         /// What.
-        item: Item,
+        item: ItemChange,
     },
     /// What else came of the job, if anything did: each end's to say, before it has finished.
-    Synced(SyncFigures),
+    Synced(SyncCounters),
     /// A file is whole, proven, and under its final name.
     FileDone {
         /// Path from the operand down.
@@ -158,11 +158,11 @@ pub enum WorkerMessage {
         before: u32,
     },
     /// From here on, this end touches no more than its Request names, as far as its kernel sees to that.
-    Confined(Sandbox),
+    Confined(SandboxReport),
     /// This end did all it had to.
-    Finished(Box<Final>),
+    Finished(Box<FinalReport>),
     /// What was measured.
-    Measured(Box<Measured>),
+    Measured(Box<MeasureAnswer>),
     /// This end cannot go on.
     Fatal {
         /// Whether the other end broke the protocol: then the job is not begun again.
@@ -174,7 +174,7 @@ pub enum WorkerMessage {
 
 /// Who a worker is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hello {
+pub struct WorkerHello {
     /// Version of the protocol.
     pub protocol: u16,
     /// What it can do.
@@ -192,14 +192,14 @@ pub struct Hello {
     /// At most so many bytes a second may come from here or go here; 0 where it does not mind.
     pub rate_bytes_per_s: u64,
     /// How far the kernel lets the buffers of its TCP sockets grow.
-    pub windows: Windows,
+    pub windows: WindowLimits,
     /// Whether it takes part only in sessions with BLAKE3: its audit log names the digest of each file.
     pub requires_blake3: bool,
 }
 
 /// How far a kernel's own tuning lets the buffers of a TCP socket grow; 0 where it does not say (tcp(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Windows {
+pub struct WindowLimits {
     /// Bytes to be received: the last value of `net.ipv4.tcp_rmem`.
     pub receive_max_bytes: u64,
     /// Bytes to be sent: the last value of `net.ipv4.tcp_wmem`.
@@ -322,7 +322,7 @@ impl WorkerMessage {
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let mut reader = Reader::new(bytes);
         let message = match reader.u8()? {
-            kind::HELLO => Self::Hello(Hello::decode(&mut reader)?),
+            kind::HELLO => Self::Hello(WorkerHello::decode(&mut reader)?),
             kind::SOURCE_READY => {
                 let origin = reader.array()?;
                 let count = reader.count(OPERANDS_MAX, "operands")?;
@@ -342,13 +342,13 @@ impl WorkerMessage {
             }
             kind::CANNOT_CONNECT => Self::CannotConnect { text: text(&mut reader)? },
             kind::COUNTERS => Self::Counters(Box::new(Counters::decode(&mut reader)?)),
-            kind::LOAD => Self::Load(Box::new(Load::decode(&mut reader)?)),
+            kind::LOAD => Self::Load(Box::new(ResourceMetrics::decode(&mut reader)?)),
             kind::STREAMS => Self::Streams(StreamFigures::decode_all(&mut reader)?),
-            kind::DELTA => Self::Delta(DeltaFigures::decode(&mut reader)?),
+            kind::DELTA => Self::Delta(DeltaCounters::decode(&mut reader)?),
             kind::SLOWEST => Self::Slowest(SlowFile::decode_all(&mut reader)?),
-            kind::WORK => Self::Work(Box::new(Work::decode(&mut reader)?)),
-            kind::ITEM => Self::Item { path: path(&mut reader)?, item: Item::decode(&mut reader)? },
-            kind::SYNCED => Self::Synced(SyncFigures::decode(&mut reader)?),
+            kind::WORK => Self::Work(Box::new(SourceActivity::decode(&mut reader)?)),
+            kind::ITEM => Self::Item { path: path(&mut reader)?, item: ItemChange::decode(&mut reader)? },
+            kind::SYNCED => Self::Synced(SyncCounters::decode(&mut reader)?),
             kind::FILE_DONE => {
                 let (path, size) = (path(&mut reader)?, decode_figure(&mut reader)?);
                 let copied = reader.bool()?;
@@ -378,11 +378,11 @@ impl WorkerMessage {
             }
             kind::NOTICE => Self::Notice { text: text(&mut reader)? },
             kind::PASSED => Self::Passed { before: reader.u32()? },
-            kind::CONFINED => Self::Confined(Sandbox::decode(&mut reader)?),
-            kind::FINISHED => Self::Finished(Box::new(Final::decode(&mut reader)?)),
-            kind::MEASURED => Self::Measured(Box::new(Measured::decode(&mut reader)?)),
+            kind::CONFINED => Self::Confined(SandboxReport::decode(&mut reader)?),
+            kind::FINISHED => Self::Finished(Box::new(FinalReport::decode(&mut reader)?)),
+            kind::MEASURED => Self::Measured(Box::new(MeasureAnswer::decode(&mut reader)?)),
             kind::FATAL => Self::Fatal { fault: reader.bool()?, text: text(&mut reader)? },
-            value => return Err(ProtocolFault::Unknown { what: "message from a worker", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "message from a worker", value: value.into() }),
         };
         reader.finish()?;
         Ok(message)
@@ -402,16 +402,16 @@ fn text(reader: &mut Reader<'_>) -> Decoded<String> {
     reader.text(TEXT_MAX, "a text")
 }
 
-fn encode_operand(out: &mut Writer, operand: Option<&Operand>) {
+fn encode_operand(out: &mut Writer, operand: Option<&TargetOperand>) {
     out.bool(operand.is_some());
     operand.iter().for_each(|operand| operand.encode(out));
 }
 
-fn decode_operand(reader: &mut Reader<'_>) -> Decoded<Option<Operand>> {
-    if reader.bool()? { Operand::decode(reader).map(Some) } else { Ok(None) }
+fn decode_operand(reader: &mut Reader<'_>) -> Decoded<Option<TargetOperand>> {
+    if reader.bool()? { TargetOperand::decode(reader).map(Some) } else { Ok(None) }
 }
 
-impl Hello {
+impl WorkerHello {
     fn encode(&self, out: &mut Writer) {
         out.u16(self.protocol).u64(self.features.0).u16(self.cores).bool(self.aes).raw(&self.boot);
         out.text(self.ssh_connection.as_deref().unwrap_or_default(), TEXT_MAX);
@@ -430,7 +430,7 @@ impl Hello {
             ssh_connection: Some(text(reader)?).filter(|text| !text.is_empty()),
             addresses: address::decode_all(reader)?,
             rate_bytes_per_s: reader.u64()?,
-            windows: Windows { receive_max_bytes: reader.u64()?, send_max_bytes: reader.u64()? },
+            windows: WindowLimits { receive_max_bytes: reader.u64()?, send_max_bytes: reader.u64()? },
             requires_blake3: reader.bool()?,
         })
     }
@@ -439,19 +439,22 @@ impl Hello {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::compression::Method;
+    use crate::compression::CompressionMethod;
+    use crate::entry::EntryKind;
+    use crate::limits::FIGURE_MAX;
     use crate::path::Name;
-    use crate::wire::limits::FIGURE_MAX;
-    use crate::wire::measure::PlaceFigures;
+    use crate::sync::ChangeKind;
+    use crate::wire::counters::PathFigures;
+    use crate::wire::counters::ReadBackBytes;
+    use crate::wire::measure::TargetDirectoryFigures;
     use crate::wire::sandbox::Confinement;
-    use crate::wire::sync::Change;
 
     /// One message of each kind, and more of some.
     pub fn samples() -> Vec<WorkerMessage> {
         let counters =
             Counters { files_found: 1, bytes_found: 2, walk_complete: true, frames_resent: 9, ..Counters::default() };
-        let operand = Operand { name: Name::new(b"x").ok(), directory: false, device: 3, inode: 4 };
-        let hello = Hello {
+        let operand = TargetOperand { name: Name::new(b"x").ok(), directory: false, device: 3, inode: 4 };
+        let hello = WorkerHello {
             protocol: 1,
             features: Features::ALL,
             cores: 2,
@@ -460,7 +463,7 @@ pub(super) mod tests {
             ssh_connection: Some("::1 40000 ::1 22".into()),
             addresses: vec![address::tests::local("10.1.2.3/24", "eth0", 10_000)],
             rate_bytes_per_s: 1 << 40,
-            windows: Windows { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
+            windows: WindowLimits { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
             requires_blake3: true,
         };
         let path = PathFigures { round_trip_us: 50_000, busy_us: FIGURE_MAX, ..PathFigures::default() };
@@ -473,8 +476,8 @@ pub(super) mod tests {
             WorkerMessage::Connected { from: "a".into(), to: "b".into(), streams: 8 },
             WorkerMessage::CannotConnect { text: "timed out".into() },
             WorkerMessage::Counters(Box::new(counters)),
-            WorkerMessage::Load(Box::new(Load { elapsed_us: 1 << 40, ..Load::default() })),
-            WorkerMessage::Delta(DeltaFigures {
+            WorkerMessage::Load(Box::new(ResourceMetrics { elapsed_us: 1 << 40, ..ResourceMetrics::default() })),
+            WorkerMessage::Delta(DeltaCounters {
                 files: 1,
                 bytes: 1 << 40,
                 old_bytes: 3,
@@ -483,18 +486,21 @@ pub(super) mod tests {
                 wrong: 1,
             }),
             WorkerMessage::Slowest(vec![SlowFile { path: b"a\xff".to_vec(), size: 1 << 40, took_us: 7 }]),
-            WorkerMessage::Work(Box::new(Work { files_under_way: 300, ..Work::default() })),
+            WorkerMessage::Work(Box::new(SourceActivity { files_under_way: 300, ..SourceActivity::default() })),
             WorkerMessage::Streams(vec![StreamFigures::default(), StreamFigures { stream: 1, ..Default::default() }]),
             WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, copied: true, digest: Some([4; 32]) },
             WorkerMessage::Resumed { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true },
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
-            WorkerMessage::Differs { path: b"a".to_vec(), differences: vec![Difference::Missing(What::File)] },
-            WorkerMessage::Item { path: b"a".to_vec(), item: Item { what: What::File, change: Change::Removed } },
-            WorkerMessage::Synced(SyncFigures { removed: 7, ..SyncFigures::default() }),
+            WorkerMessage::Differs { path: b"a".to_vec(), differences: vec![Difference::Missing(EntryKind::File)] },
+            WorkerMessage::Item {
+                path: b"a".to_vec(),
+                item: ItemChange { what: EntryKind::File, change: ChangeKind::Removed },
+            },
+            WorkerMessage::Synced(SyncCounters { removed: 7, ..SyncCounters::default() }),
             WorkerMessage::Passed { before: 1 << 20 },
             WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 16] },
-            WorkerMessage::Finished(Box::new(Final {
+            WorkerMessage::Finished(Box::new(FinalReport {
                 counters,
                 cpu_us: 5,
                 system_us: 2,
@@ -502,20 +508,27 @@ pub(super) mod tests {
                 direct_bytes: 7,
                 cloned_bytes: 8,
                 durable: true,
-                read_back: ReadBack { disk_bytes: 9, cache_bytes: 10, memory_bytes: 11 },
+                read_back: ReadBackBytes { disk_bytes: 9, cache_bytes: 10, memory_bytes: 11 },
                 path,
-                compression: Some(Method::Zstd(3)),
+                compression: Some(CompressionMethod::Zstd(3)),
             })),
             WorkerMessage::Measured(Box::default()),
-            WorkerMessage::Measured(Box::new(Measured {
+            WorkerMessage::Measured(Box::new(MeasureAnswer {
                 hash_bytes_per_s: 1 << 40,
                 congestion_controls: "cubic bbr".into(),
-                place: Some(PlaceFigures { scratch: b"/a".to_vec(), removed: 1, ..PlaceFigures::default() }),
-                ..Measured::default()
+                place: Some(TargetDirectoryFigures {
+                    scratch: b"/a".to_vec(),
+                    removed: 1,
+                    ..TargetDirectoryFigures::default()
+                }),
+                ..MeasureAnswer::default()
             })),
             WorkerMessage::Paths { in_use: vec![("a:1".into(), "b:2".into())], because: "faster".into() },
             WorkerMessage::Notice { text: "by the way".into() },
-            WorkerMessage::Confined(Sandbox { confinement: Confinement::Partial, reason: "an old kernel".into() }),
+            WorkerMessage::Confined(SandboxReport {
+                confinement: Confinement::Partial,
+                reason: "an old kernel".into(),
+            }),
             WorkerMessage::Fatal { fault: true, text: "why".into() },
         ]
     }

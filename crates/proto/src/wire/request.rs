@@ -1,30 +1,32 @@
 //! What the controller tells a worker. A worker obeys its controller alone; from the other end it takes only data
 //! and claims, which it checks against its Request.
 
+use crate::wire::names::decode_optional_name;
+use crate::wire::names::encode_optional_name;
 use std::net::IpAddr;
 
 use super::address;
-use super::checksum::Checksum;
-use super::delta::DeltaRules;
-use super::fault::ProtocolFault;
-use super::filters::Filters;
-use super::handshake::Suite;
-use super::kept::Kept;
-use super::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
-use super::listed::{ListedKinds, Paths, Places};
+use super::checksum::ChecksumRequest;
+use super::handshake::CipherSuite;
 use super::measure::MeasureRequest;
-use super::owners::OwnerRules;
-use super::pipe::Pipe;
+use super::owners::OwnerOptions;
+use super::pipe::PipeKind;
 use super::route::{self, Route};
-use super::rules::{LeaveOut, Rules};
 use super::storage::{Fsync, StorageRequest, Verify};
-use super::sync::SyncRules;
-use crate::codec::{Decoded, Reader, Writer};
-use crate::compression::Policy;
+use crate::compression::CompressionPolicy;
 use crate::cpus::Cpus;
+use crate::delta::options::DeltaOptions;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::filter::definition::FilterOptions;
 use crate::ids::{JobId, JobNumber};
 use crate::integrity::FrameLen;
-use crate::path::{MAX_NAME, Name};
+use crate::limits::{CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, PATH_MAX, REKEY_BYTES, STREAMS_MAX};
+use crate::path::Name;
+use crate::sync::SyncOptions;
+use crate::wire::list_batch::{DestinationBatch, ListedKinds, SourceBatch};
+use crate::wire::preserve::PreserveOptions;
+use crate::wire::write_options::{SkipOptions, WriteOptions};
 
 /// From the controller to a worker.
 #[derive(Clone, PartialEq, Eq)]
@@ -64,12 +66,12 @@ pub enum ControllerMessage {
     Pause(bool),
     /// To the source: have so many streams in use from now on, whatever is measured.
     Streams(u16),
-    /// To the target, before Begin: lines of digests that files are held against ([`crate::expected::Expected`]).
+    /// To the target, before Begin: lines of digests that files are held against ([`crate::expected_digests::ExpectedDigests`]).
     Expected(Vec<u8>),
     /// To a source whose operands are listed: these come next.
-    ListedPaths(Paths),
+    ListedPaths(SourceBatch),
     /// To a target, before the source is told of the same operands: where they go.
-    ListedPlaces(Places),
+    ListedPlaces(DestinationBatch),
     /// Be no end of a copy, but measure: answered by Measured. It is the only Request then.
     Measure(MeasureRequest),
 }
@@ -86,7 +88,7 @@ pub struct SessionSettings {
     /// Data keys come from this; fresh random bytes.
     pub secret: [u8; 32],
     /// How records are sealed.
-    pub suite: Suite,
+    pub suite: CipherSuite,
     /// Payload of a full frame.
     pub frame: FrameLen,
     /// Number of data streams to begin with: 1 to [`STREAMS_MAX`].
@@ -118,7 +120,7 @@ pub struct SessionSettings {
     /// How long a worker hears nothing on its link before it gives its controller up, in milliseconds.
     pub silence_ms: u32,
     /// A digest of each file that somebody asks for, beside BLAKE3.
-    pub checksum: Option<Checksum>,
+    pub checksum: Option<ChecksumRequest>,
 }
 
 /// What the source is to read.
@@ -136,13 +138,13 @@ pub struct SourceRequest {
     /// Directories with all that is in them.
     pub recursive: bool,
     /// What becomes of symbolic links.
-    pub links: Links,
+    pub links: SymlinkMode,
     /// What the walk leaves out.
-    pub leave_out: LeaveOut,
+    pub leave_out: SkipOptions,
     /// What is kept besides.
-    pub kept: Kept,
+    pub kept: PreserveOptions,
     /// What else it leaves out, by patterns and limits.
-    pub filters: Filters,
+    pub filters: FilterOptions,
     /// Whether the target is told the names of what is left out, and the patterns that are found.
     pub tell_left_out: bool,
     /// What all streams together may carry, in bytes of records a second; 0 for no limit.
@@ -150,9 +152,9 @@ pub struct SourceRequest {
     /// How files are read.
     pub storage: StorageRequest,
     /// What may be done to payloads before they are sealed.
-    pub compression: Policy,
+    pub compression: CompressionPolicy,
     /// What the one operand stands for.
-    pub pipe: Pipe,
+    pub pipe: PipeKind,
     /// Nothing is sent: what both ends have is compared.
     pub compare: bool,
     /// The digest of each file is told in its Offer.
@@ -165,7 +167,7 @@ pub struct SourceRequest {
 
 /// What becomes of symbolic links below an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Links {
+pub enum SymlinkMode {
     /// Below an operand they are offered as links. One that is an operand is followed.
     Keep,
     /// Offered as what they point to.
@@ -184,7 +186,7 @@ pub struct TargetRequest {
     /// Where it all goes: a path as bytes.
     pub path: Vec<u8>,
     /// The operands that there may be, in order.
-    pub operands: Vec<Operand>,
+    pub operands: Vec<TargetOperand>,
     /// Whether they are told while the job runs, and not here.
     pub listed: ListedKinds,
     /// Host and boot of the source: the identities of operands mean something only on the same one.
@@ -198,15 +200,15 @@ pub struct TargetRequest {
     /// Make the target directory.
     pub make_directory: bool,
     /// How it treats what it finds, and what it makes.
-    pub rules: Rules,
+    pub rules: WriteOptions,
     /// What the source leaves out: where what only the target has is looked at, that is left alone.
-    pub filters: Filters,
+    pub filters: FilterOptions,
     /// Keep modes, owners and groups.
     pub preserve: bool,
     /// Which owners and groups those are here.
-    pub owners: OwnerRules,
+    pub owners: OwnerOptions,
     /// What is kept besides.
-    pub kept: Kept,
+    pub kept: PreserveOptions,
     /// What is proven beyond what has travelled.
     pub verify: Verify,
     /// Read files that are there already, to report their digests.
@@ -222,18 +224,18 @@ pub struct TargetRequest {
     /// What is waited for before a file counts as copied.
     pub fsync: Fsync,
     /// What becomes of old files in the way.
-    pub delta: DeltaRules,
+    pub delta: DeltaOptions,
     /// What is done besides, so that what is there becomes what the source has.
-    pub sync: SyncRules,
+    pub sync: SyncOptions,
     /// What the path stands for.
-    pub pipe: Pipe,
+    pub pipe: PipeKind,
     /// Nothing is written: what is there is compared with a source that does this with symbolic links.
-    pub compare: Option<Links>,
+    pub compare: Option<SymlinkMode>,
 }
 
 /// An operand, as the target needs to know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Operand {
+pub struct TargetOperand {
     /// Its name at the target when it lands in a directory; `None` when it is a directory's contents (`.`, `/`).
     pub name: Option<Name>,
     /// Whether it is a directory.
@@ -346,11 +348,11 @@ impl ControllerMessage {
             kind::RATE => Self::Rate(reader.u64()?),
             kind::PAUSE => Self::Pause(reader.bool()?),
             kind::STREAMS => Self::Streams(reader.u16()?),
-            kind::LISTED_PATHS => Self::ListedPaths(Paths::decode(&mut reader)?),
-            kind::LISTED_PLACES => Self::ListedPlaces(Places::decode(&mut reader)?),
+            kind::LISTED_PATHS => Self::ListedPaths(SourceBatch::decode(&mut reader)?),
+            kind::LISTED_PLACES => Self::ListedPlaces(DestinationBatch::decode(&mut reader)?),
             kind::EXPECTED => Self::Expected(reader.bytes(EXPECTED_PIECE_MAX, "lines of digests")?.to_vec()),
             kind::MEASURE => Self::Measure(MeasureRequest::decode(&mut reader)?),
-            value => return Err(ProtocolFault::Unknown { what: "message from a controller", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "message from a controller", value: value.into() }),
         };
         reader.finish()?;
         Ok(message)
@@ -367,15 +369,15 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
         listed: reader.bool()?,
         base: Some(reader.bytes(PATH_MAX, "a path")?.to_vec()).filter(|base| !base.is_empty()),
         recursive: reader.bool()?,
-        links: Links::from_number(reader.u8()?)?,
-        leave_out: LeaveOut::decode(reader)?,
-        kept: Kept::decode(reader)?,
-        filters: Filters::decode(reader)?,
+        links: SymlinkMode::from_number(reader.u8()?)?,
+        leave_out: SkipOptions::decode(reader)?,
+        kept: PreserveOptions::decode(reader)?,
+        filters: FilterOptions::decode(reader)?,
         tell_left_out: reader.bool()?,
         rate_bytes_per_s: reader.u64()?,
         storage: StorageRequest::decode(reader)?,
-        compression: Policy::decode(reader)?,
-        pipe: Pipe::decode(reader)?,
+        compression: CompressionPolicy::decode(reader)?,
+        pipe: PipeKind::decode(reader)?,
         compare: reader.bool()?,
         tell_digests: reader.bool()?,
         remove_files: reader.bool()?,
@@ -383,23 +385,23 @@ fn decode_source(reader: &mut Reader<'_>) -> Decoded<SourceRequest> {
     })
 }
 
-impl Links {
+impl SymlinkMode {
     fn number(self) -> u8 {
         match self {
-            Links::Keep => 0,
-            Links::Follow => 1,
-            Links::Ignore => 2,
-            Links::KeepAll => 3,
+            SymlinkMode::Keep => 0,
+            SymlinkMode::Follow => 1,
+            SymlinkMode::Ignore => 2,
+            SymlinkMode::KeepAll => 3,
         }
     }
 
     fn from_number(number: u8) -> Decoded<Self> {
         match number {
-            0 => Ok(Links::Keep),
-            1 => Ok(Links::Follow),
-            2 => Ok(Links::Ignore),
-            3 => Ok(Links::KeepAll),
-            value => Err(ProtocolFault::Unknown { what: "treatment of links", value: value.into() }),
+            0 => Ok(SymlinkMode::Keep),
+            1 => Ok(SymlinkMode::Follow),
+            2 => Ok(SymlinkMode::Ignore),
+            3 => Ok(SymlinkMode::KeepAll),
+            value => Err(ProtocolError::Unknown { what: "treatment of links", value: value.into() }),
         }
     }
 }
@@ -434,7 +436,7 @@ impl TargetRequest {
         let settings = SessionSettings::decode(reader)?;
         let path = reader.bytes(PATH_MAX, "a path")?.to_vec();
         let count = reader.count(OPERANDS_MAX, "operands")?;
-        let operands = (0..count).map(|_| Operand::decode(reader)).collect::<Decoded<_>>()?;
+        let operands = (0..count).map(|_| TargetOperand::decode(reader)).collect::<Decoded<_>>()?;
         let request = Self {
             settings,
             path,
@@ -446,53 +448,40 @@ impl TargetRequest {
             own_tree: reader.bool()?,
             make_directory: reader.bool()?,
             preserve: reader.bool()?,
-            owners: OwnerRules::decode(reader)?,
-            kept: Kept::decode(reader)?,
+            owners: OwnerOptions::decode(reader)?,
+            kept: PreserveOptions::decode(reader)?,
             verify: Verify::decode(reader)?,
             digest_existing: reader.bool()?,
-            rules: Rules::decode(reader)?,
-            filters: Filters::decode(reader)?,
+            rules: WriteOptions::decode(reader)?,
+            filters: FilterOptions::decode(reader)?,
             storage: StorageRequest::decode(reader)?,
             resume: reader.bool()?,
             keep_partial: reader.bool()?,
             journal_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
             fsync: Fsync::decode(reader)?,
-            delta: DeltaRules::decode(reader)?,
-            sync: SyncRules::decode(reader)?,
-            pipe: Pipe::decode(reader)?,
-            compare: if reader.bool()? { Some(Links::from_number(reader.u8()?)?) } else { None },
+            delta: DeltaOptions::decode(reader)?,
+            sync: SyncOptions::decode(reader)?,
+            pipe: PipeKind::decode(reader)?,
+            compare: if reader.bool()? { Some(SymlinkMode::from_number(reader.u8()?)?) } else { None },
         };
         if request.verify != Verify::Wire && !request.settings.blake3 {
-            return Err(ProtocolFault::Invalid("a verification without BLAKE3"));
+            return Err(ProtocolError::Invalid("a verification without BLAKE3"));
         }
         Ok(request)
     }
 }
 
-impl Operand {
+impl TargetOperand {
     /// Writes an operand.
     pub(super) fn encode(&self, out: &mut Writer) {
-        encode_optional(self.name.as_ref(), out);
+        encode_optional_name(self.name.as_ref(), out);
         out.bool(self.directory).u64(self.device).u64(self.inode);
     }
 
     /// Reads an operand.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        let name = decode_optional(reader)?;
+        let name = decode_optional_name(reader)?;
         Ok(Self { name, directory: reader.bool()?, device: reader.u64()?, inode: reader.u64()? })
-    }
-}
-
-/// Writes the name of an operand, which may have none.
-pub(super) fn encode_optional(name: Option<&Name>, out: &mut Writer) {
-    out.bytes(name.map_or(&[][..], Name::as_bytes));
-}
-
-/// Reads the name of an operand, which may have none.
-pub(super) fn decode_optional(reader: &mut Reader<'_>) -> Decoded<Option<Name>> {
-    match reader.bytes(MAX_NAME, "a name")? {
-        [] => Ok(None),
-        bytes => Name::new(bytes).map(Some).map_err(|_| ProtocolFault::Invalid("a name that cannot be one")),
     }
 }
 
@@ -505,7 +494,7 @@ impl SessionSettings {
         self.cpus.encode(out);
         let (first, last) = self.ports.unwrap_or_default();
         out.bool(self.all_paths).u16(first).u16(last).u32(self.silence_ms);
-        Checksum::encode(self.checksum.as_ref(), out);
+        ChecksumRequest::encode(self.checksum.as_ref(), out);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
@@ -514,7 +503,7 @@ impl SessionSettings {
             number: JobNumber(reader.u32()?),
             session: JobId(reader.array()?),
             secret: reader.array()?,
-            suite: Suite::from_number(reader.u8()?)?,
+            suite: CipherSuite::from_number(reader.u8()?)?,
             frame: FrameLen::new(reader.u32()?)?,
             streams: reader.u16()?,
             streams_max: reader.u16()?,
@@ -530,16 +519,16 @@ impl SessionSettings {
             all_paths: reader.bool()?,
             ports: Some((reader.u16()?, reader.u16()?)).filter(|ports| *ports != (0, 0)),
             silence_ms: reader.u32()?,
-            checksum: Checksum::decode(reader)?,
+            checksum: ChecksumRequest::decode(reader)?,
         };
         if !(1..=settings.streams_max).contains(&settings.streams) || settings.streams_max > STREAMS_MAX {
-            return Err(ProtocolFault::OverLimit("streams"));
+            return Err(ProtocolError::OverLimit("streams"));
         }
         if settings.ports.is_some_and(|(first, last)| first == 0 || first > last) {
-            return Err(ProtocolFault::Invalid("a range of ports"));
+            return Err(ProtocolError::Invalid("a range of ports"));
         }
         if !(1..=REKEY_BYTES).contains(&settings.rekey_bytes) {
-            return Err(ProtocolFault::OverLimit("bytes under one key"));
+            return Err(ProtocolError::OverLimit("bytes under one key"));
         }
         Ok(settings)
     }
@@ -548,10 +537,10 @@ impl SessionSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checksum::Algorithm;
-    use crate::wire::checksum::Against;
-    use crate::wire::delta::Delta;
-    use crate::wire::listed::Place;
+    use crate::checksum::ChecksumAlgorithm;
+    use crate::delta::options::DeltaMode;
+    use crate::wire::checksum::ChecksumSource;
+    use crate::wire::list_batch::OperandDestination;
 
     fn settings() -> SessionSettings {
         SessionSettings {
@@ -559,7 +548,7 @@ mod tests {
             number: JobNumber(1),
             session: JobId([2; 16]),
             secret: [3; 32],
-            suite: Suite::Aes256Gcm,
+            suite: CipherSuite::Aes256Gcm,
             frame: FrameLen::DEFAULT,
             streams: 4,
             streams_max: 256,
@@ -575,18 +564,18 @@ mod tests {
             all_paths: true,
             ports: Some((5031, 5039)),
             silence_ms: 12_000,
-            checksum: Some(Checksum {
-                algorithm: Algorithm::Crc32,
+            checksum: Some(ChecksumRequest {
+                algorithm: ChecksumAlgorithm::Crc32,
                 at_source: true,
-                against: Against::Value(vec![1; 4]),
+                against: ChecksumSource::Value(vec![1; 4]),
             }),
         }
     }
 
     fn messages() -> Vec<ControllerMessage> {
-        let operand = Operand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: u64::MAX };
-        let contents = Operand { name: None, ..operand.clone() };
-        let place = Place { below: operand.name.iter().cloned().collect(), name: None };
+        let operand = TargetOperand { name: Name::new(b"run7").ok(), directory: true, device: 1, inode: u64::MAX };
+        let contents = TargetOperand { name: None, ..operand.clone() };
+        let place = OperandDestination { below: operand.name.iter().cloned().collect(), name: None };
         let from = Some(IpAddr::from([0xfd; 16]));
         let bound = Route { from, interface: "eth0".into(), to: "10.0.0.2:9".into(), link: 2 };
         vec![
@@ -596,15 +585,15 @@ mod tests {
                 listed: true,
                 base: Some(b"/data".to_vec()),
                 recursive: true,
-                links: Links::Ignore,
-                leave_out: LeaveOut { unreadable: true, empty_directories: false },
-                kept: Kept::default(),
-                filters: Filters { files: operand.name.iter().cloned().collect(), ..Filters::default() },
+                links: SymlinkMode::Ignore,
+                leave_out: SkipOptions { unreadable: true, empty_directories: false },
+                kept: PreserveOptions::default(),
+                filters: FilterOptions { files: operand.name.iter().cloned().collect(), ..FilterOptions::default() },
                 tell_left_out: true,
                 storage: StorageRequest::default(),
                 rate_bytes_per_s: u64::MAX,
-                compression: Policy::Auto,
-                pipe: Pipe::Named,
+                compression: CompressionPolicy::Auto,
+                pipe: PipeKind::Named,
                 compare: true,
                 tell_digests: true,
                 remove_files: false,
@@ -621,21 +610,21 @@ mod tests {
                 own_tree: true,
                 make_directory: false,
                 preserve: false,
-                owners: OwnerRules { by_name: true, ..OwnerRules::default() },
-                kept: Kept::default(),
+                owners: OwnerOptions { by_name: true, ..OwnerOptions::default() },
+                kept: PreserveOptions::default(),
                 verify: Verify::Memory,
                 digest_existing: false,
-                rules: Rules::default(),
-                filters: Filters::default(),
+                rules: WriteOptions::default(),
+                filters: FilterOptions::default(),
                 storage: StorageRequest::default(),
                 resume: true,
                 keep_partial: false,
                 journal_dir: b"/j".to_vec(),
                 fsync: Fsync::Data,
-                delta: DeltaRules { delta: Delta::Rolling, in_place: true, wrong_before: 1 },
-                sync: SyncRules { into: true, ..SyncRules::default() },
-                pipe: Pipe::Standard,
-                compare: Some(Links::Follow),
+                delta: DeltaOptions { delta: DeltaMode::Rolling, in_place: true, wrong_before: 1 },
+                sync: SyncOptions { into: true, ..SyncOptions::default() },
+                pipe: PipeKind::Standard,
+                compare: Some(SymlinkMode::Follow),
             }),
             ControllerMessage::Listen { address: None },
             ControllerMessage::Listen { address: Some(IpAddr::from([10, 0, 0, 1])) },
@@ -648,8 +637,8 @@ mod tests {
             ControllerMessage::Pause(true),
             ControllerMessage::Streams(12),
             ControllerMessage::Expected(vec![9; 40]),
-            ControllerMessage::ListedPaths(Paths { first: 3, paths: vec![b"a/b".to_vec(), vec![]], last: true }),
-            ControllerMessage::ListedPlaces(Places { first: 3, places: vec![place] }),
+            ControllerMessage::ListedPaths(SourceBatch { first: 3, paths: vec![b"a/b".to_vec(), vec![]], last: true }),
+            ControllerMessage::ListedPlaces(DestinationBatch { first: 3, places: vec![place] }),
         ]
     }
 

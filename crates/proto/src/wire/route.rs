@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use super::address::{decode_optional, encode_optional};
-use super::limits::{ADDRESSES_MAX, INTERFACE_MAX, TEXT_MAX};
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::limits::{ADDRESSES_MAX, INTERFACE_MAX, TEXT_MAX};
 
 /// One way to connect. Its place in the list is the number of the path ([`crate::ids::PathId`]).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,8 +1,8 @@
 //! How far an end has confined itself to what its Request names: what it says of it to the controller.
 
-use super::fault::ProtocolFault;
-use super::limits::TEXT_MAX;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::limits::TEXT_MAX;
 
 /// How far an end's kernel holds it to what its Request names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Confinement {
 
 /// An end's sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sandbox {
+pub struct SandboxReport {
     /// How much of it there is.
     pub confinement: Confinement,
     /// What is missing, and why; empty where nothing is.
@@ -35,7 +35,7 @@ impl Confinement {
     }
 }
 
-impl Sandbox {
+impl SandboxReport {
     /// Less of it, where something else is missing, for the reason given.
     pub fn less(self, missing: Option<String>) -> Self {
         let Some(missing) = missing else { return self };
@@ -63,7 +63,7 @@ impl Sandbox {
             0 => Confinement::None,
             1 => Confinement::Partial,
             2 => Confinement::Full,
-            value => return Err(ProtocolFault::Unknown { what: "confinement", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "confinement", value: value.into() }),
         };
         Ok(Self { confinement, reason: reader.text(TEXT_MAX, "a text")? })
     }
@@ -76,10 +76,10 @@ mod tests {
     #[test]
     fn each_comes_back_and_others_are_faults() {
         for confinement in [Confinement::Full, Confinement::Partial, Confinement::None] {
-            let (sandbox, mut out) = (Sandbox { confinement, reason: "why".into() }, Writer::new());
+            let (sandbox, mut out) = (SandboxReport { confinement, reason: "why".into() }, Writer::new());
             sandbox.encode(&mut out);
-            assert_eq!(Sandbox::decode(&mut Reader::new(&out.into_bytes())), Ok(sandbox));
+            assert_eq!(SandboxReport::decode(&mut Reader::new(&out.into_bytes())), Ok(sandbox));
         }
-        assert!(Sandbox::decode(&mut Reader::new(&[3, 0])).is_err());
+        assert!(SandboxReport::decode(&mut Reader::new(&[3, 0])).is_err());
     }
 }

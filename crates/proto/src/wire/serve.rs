@@ -1,8 +1,8 @@
 //! What a client and a server (`haul serve`) say to each other inside TLS, before a worker speaks: proofs of a secret or
 //! of keys, the directory that is wanted, and the answer to that.
 
-use super::fault::ProtocolFault;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
 
 /// The number of this version of the binding, in the labels of all that is proven.
 pub const VERSION: u8 = 1;
@@ -55,7 +55,7 @@ impl ClientProof {
         match kind {
             kind::SECRET => Ok(TAG_LEN),
             kind::KEY => Ok(KEY_LEN + SIGNATURE_LEN),
-            value => Err(ProtocolFault::Unknown { what: "kind of proof", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "kind of proof", value: value.into() }),
         }
     }
 
@@ -75,7 +75,7 @@ impl ClientProof {
         let proof = match reader.u8()? {
             kind::SECRET => Self::Secret(reader.array()?),
             kind::KEY => Self::Key { key: reader.array()?, signature: reader.array()? },
-            value => return Err(ProtocolFault::Unknown { what: "kind of proof", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "kind of proof", value: value.into() }),
         };
         reader.finish()?;
         Ok(proof)
@@ -97,7 +97,7 @@ pub fn is_directory_name(name: &str) -> bool {
 /// Reads the name of a directory from the bytes that came for it.
 pub fn decode_directory(bytes: &[u8]) -> Decoded<&str> {
     let name = std::str::from_utf8(bytes).ok().filter(|name| is_directory_name(name));
-    name.ok_or(ProtocolFault::Invalid("a name of a directory"))
+    name.ok_or(ProtocolError::Invalid("a name of a directory"))
 }
 
 /// Reads so many bytes from their hexadecimal digits, no more and no fewer.

@@ -3,11 +3,12 @@
 //! All that is said of a frame (its length, its CRC, its BLAKE3 value) is said of it with zeros in its holes. Where
 //! holes are found, and what becomes of them, is the engine's.
 
-use super::compressed::{self, Compressed};
-use super::fault::ProtocolFault;
-use super::frame::Trailer;
-use super::limits::FRAME_MAX;
-use crate::codec::{Decoded, Reader, Writer};
+use super::frame::RecordTrailer;
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::limits::FRAME_MAX;
+use crate::wire::compressed_frame;
+use crate::wire::compressed_frame::CompressedPayload;
 use std::ops::Range;
 
 /// Bytes that one bit of a map stands for.
@@ -19,30 +20,30 @@ const MAP_BYTES: usize = BLOCKS_MAX / 8;
 
 /// Which blocks of a frame are data. The others are holes, and read as zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Map([u8; MAP_BYTES]);
+pub struct DataMap([u8; MAP_BYTES]);
 
 /// What a payload was before its holes were taken out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sparse {
+pub struct SparsePayload {
     /// Which of its blocks it consists of.
-    pub map: Map,
+    pub map: DataMap,
     /// Its length in bytes before that: 1 to [`FRAME_MAX`].
     pub plain: usize,
 }
 
 /// What became of a payload before it was sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Shape {
+pub struct PayloadShape {
     /// Its holes were taken out, first.
-    pub sparse: Option<Sparse>,
+    pub sparse: Option<SparsePayload>,
     /// Then what was left was compressed.
-    pub compressed: Option<Compressed>,
+    pub compressed: Option<CompressedPayload>,
 }
 
-/// Kind of a trailer with a [`Sparse`] in front; the others are those of [`Trailer`] and of [`compressed`].
+/// Kind of a trailer with a [`SparsePayload`] in front; the others are those of [`RecordTrailer`] and of [`super::compressed_frame`].
 const SPARSE: u8 = 6;
 
-impl Map {
+impl DataMap {
     /// All of it is a hole.
     pub const HOLE: Self = Self([0; MAP_BYTES]);
 
@@ -110,61 +111,61 @@ impl Map {
 }
 
 /// Appends the bytes of a trailer on the wire.
-pub fn encode_trailer(shape: &Shape, trailer: &Trailer, out: &mut Writer) {
-    if let Some(Sparse { map, plain }) = &shape.sparse {
+pub fn encode_trailer(shape: &PayloadShape, trailer: &RecordTrailer, out: &mut Writer) {
+    if let Some(SparsePayload { map, plain }) = &shape.sparse {
         out.u8(SPARSE).count(*plain).raw(&map.0);
     }
-    compressed::encode_trailer(shape.compressed, trailer, out);
+    compressed_frame::encode_trailer(shape.compressed, trailer, out);
 }
 
 /// Reads a trailer; `payload` is the length of the payload as it travelled.
-pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(Shape, Trailer)> {
+pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(PayloadShape, RecordTrailer)> {
     if bytes.first() != Some(&SPARSE) {
-        let (compressed, trailer) = compressed::decode_trailer(bytes, payload)?;
-        return Ok((Shape { sparse: None, compressed }, trailer));
+        let (compressed, trailer) = compressed_frame::decode_trailer(bytes, payload)?;
+        return Ok((PayloadShape { sparse: None, compressed }, trailer));
     }
     let mut reader = Reader::new(bytes);
     reader.u8()?;
     let plain = reader.count(FRAME_MAX as usize, "a payload with its holes")?;
-    let map = Map(reader.array()?);
-    let (compressed, trailer) = compressed::decode_trailer(reader.take(reader.remaining())?, payload)?;
-    if !matches!(trailer, Trailer::Data(_)) {
-        return Err(ProtocolFault::Invalid("holes in what is no frame"));
+    let map = DataMap(reader.array()?);
+    let (compressed, trailer) = compressed_frame::decode_trailer(reader.take(reader.remaining())?, payload)?;
+    if !matches!(trailer, RecordTrailer::Data(_)) {
+        return Err(ProtocolError::Invalid("holes in what is no frame"));
     }
     let data = compressed.map_or(payload, |compressed| compressed.plain);
     let is_beyond = (plain.div_ceil(BLOCK)..BLOCKS_MAX).any(|block| map.is_data(block));
     if is_beyond || data != map.data_len(plain) || data == plain {
-        return Err(ProtocolFault::Invalid("holes that do not make up the frame"));
+        return Err(ProtocolError::Invalid("holes that do not make up the frame"));
     }
-    Ok((Shape { sparse: Some(Sparse { map, plain }), compressed }, trailer))
+    Ok((PayloadShape { sparse: Some(SparsePayload { map, plain }), compressed }, trailer))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compression::Codec;
     use crate::ids::{EntryId, JobNumber};
-    use crate::wire::compressed::Codec;
     use crate::wire::frame::DataFrame;
     use proptest::prelude::*;
 
-    fn data() -> Trailer {
-        Trailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(7), offset: 0, check: 5, value: [9; 32] })
+    fn data() -> RecordTrailer {
+        RecordTrailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(7), offset: 0, check: 5, value: [9; 32] })
     }
 
-    fn encoded(shape: &Shape, trailer: &Trailer) -> Vec<u8> {
+    fn encoded(shape: &PayloadShape, trailer: &RecordTrailer) -> Vec<u8> {
         let mut out = Writer::new();
         encode_trailer(shape, trailer, &mut out);
         out.into_bytes()
     }
 
-    fn sparse(map: Map, plain: usize) -> Shape {
-        Shape { sparse: Some(Sparse { map, plain }), compressed: None }
+    fn sparse(map: DataMap, plain: usize) -> PayloadShape {
+        PayloadShape { sparse: Some(SparsePayload { map, plain }), compressed: None }
     }
 
     proptest! {
         #[test]
         fn what_is_squeezed_and_spread_is_as_it_was(len in 1usize..=FRAME_MAX as usize, bits: [u8; MAP_BYTES]) {
-            let map = Map(bits);
+            let map = DataMap(bits);
             let mut frame: Vec<u8> = (1..=251).cycle().take(len).collect();
             for (_, hole) in map.runs(len).into_iter().filter(|(is_data, _)| !is_data) {
                 frame[hole].fill(0);
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_map_says_what_was_added() {
-        let mut map = Map::HOLE;
+        let mut map = DataMap::HOLE;
         assert_eq!(map.runs(BLOCK + 1), [(false, 0..BLOCK + 1)]);
         map.add(BLOCK + 5..BLOCK + 6);
         assert_eq!(map.runs(3 * BLOCK), [(false, 0..BLOCK), (true, BLOCK..2 * BLOCK), (false, 2 * BLOCK..3 * BLOCK)]);
@@ -193,14 +194,14 @@ mod tests {
 
     #[test]
     fn trailers_come_back_with_and_without() {
-        let mut map = Map::HOLE;
+        let mut map = DataMap::HOLE;
         map.add(BLOCK..2 * BLOCK);
-        let compressed = Some(Compressed { codec: Codec::Lz4, plain: BLOCK });
-        let both = Shape { compressed, ..sparse(map, 3 * BLOCK) };
+        let compressed = Some(CompressedPayload { codec: Codec::Lz4, plain: BLOCK });
+        let both = PayloadShape { compressed, ..sparse(map, 3 * BLOCK) };
         for (shape, payload) in [
-            (Shape::default(), BLOCK),
-            (Shape { sparse: None, compressed }, 9),
-            (sparse(Map::HOLE, FRAME_MAX as usize), 0),
+            (PayloadShape::default(), BLOCK),
+            (PayloadShape { sparse: None, compressed }, 9),
+            (sparse(DataMap::HOLE, FRAME_MAX as usize), 0),
             (sparse(map, 3 * BLOCK), BLOCK),
             (sparse(map, BLOCK + 1), 1),
             (both, 9),
@@ -213,22 +214,22 @@ mod tests {
 
     #[test]
     fn a_map_that_is_not_the_payload_is_a_fault() {
-        let mut map = Map::HOLE;
+        let mut map = DataMap::HOLE;
         map.add(BLOCK..2 * BLOCK);
         for (shape, payload) in [
             (sparse(map, 3 * BLOCK), BLOCK - 1),
             (sparse(map, 3 * BLOCK), 0),
             (sparse(map, BLOCK), 0),
-            (sparse(Map::HOLE, 0), 0),
-            (sparse(Map::HOLE, FRAME_MAX as usize + 1), 0),
-            (sparse(Map([u8::MAX; MAP_BYTES]), FRAME_MAX as usize), FRAME_MAX as usize),
+            (sparse(DataMap::HOLE, 0), 0),
+            (sparse(DataMap::HOLE, FRAME_MAX as usize + 1), 0),
+            (sparse(DataMap([u8::MAX; MAP_BYTES]), FRAME_MAX as usize), FRAME_MAX as usize),
         ] {
             assert!(decode_trailer(&encoded(&shape, &data()), payload).is_err(), "{shape:?}");
         }
-        let end = Trailer::End { records: 0 };
-        assert!(decode_trailer(&encoded(&sparse(Map::HOLE, 5), &end), 0).is_err());
-        let nested = encoded(&sparse(Map::HOLE, 5), &data());
-        let twice = [&encoded(&sparse(Map::HOLE, 5), &Trailer::Finished)[..34], &nested].concat();
+        let end = RecordTrailer::End { records: 0 };
+        assert!(decode_trailer(&encoded(&sparse(DataMap::HOLE, 5), &end), 0).is_err());
+        let nested = encoded(&sparse(DataMap::HOLE, 5), &data());
+        let twice = [&encoded(&sparse(DataMap::HOLE, 5), &RecordTrailer::Finished)[..34], &nested].concat();
         assert!(decode_trailer(&twice, 0).is_err());
     }
 }

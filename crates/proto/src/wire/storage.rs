@@ -1,8 +1,8 @@
 //! How an end reads or writes its files, what it waits for and what it proves: what the controller asks for in a Request.
 
-use super::fault::ProtocolFault;
-use super::limits::UNDER_WAY_MAX;
-use crate::codec::{Decoded, Reader, Writer};
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::limits::UNDER_WAY_MAX;
 
 /// How files are read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -85,17 +85,17 @@ impl StorageRequest {
             0 => DirectIo::Auto,
             1 => DirectIo::Never,
             2 => DirectIo::Always,
-            value => return Err(ProtocolFault::Unknown { what: "use of direct I/O", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "use of direct I/O", value: value.into() }),
         };
         let cache = match reader.u8()? {
             0 => CacheUse::Auto,
             1 => CacheUse::Keep,
             2 => CacheUse::Drop,
-            value => return Err(ProtocolFault::Unknown { what: "use of the page cache", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "use of the page cache", value: value.into() }),
         };
         let under_way = reader.u8()?;
         if under_way > UNDER_WAY_MAX {
-            return Err(ProtocolFault::OverLimit("frames under way"));
+            return Err(ProtocolError::OverLimit("frames under way"));
         }
         Ok(Self { direct, cache, under_way })
     }
@@ -118,7 +118,7 @@ impl Fsync {
             0 => Ok(Self::None),
             1 => Ok(Self::Data),
             2 => Ok(Self::Full),
-            value => Err(ProtocolFault::Unknown { what: "use of fsync", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "use of fsync", value: value.into() }),
         }
     }
 }
@@ -140,7 +140,7 @@ impl Verify {
             0 => Ok(Self::Wire),
             1 => Ok(Self::Memory),
             2 => Ok(Self::Disk),
-            value => Err(ProtocolFault::Unknown { what: "way to verify", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "way to verify", value: value.into() }),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use haul_engine::job::runtime_control::Steering;
+use haul_engine::job::runtime_control::RuntimeControl;
 use haul_engine::job::spec::{Host, Job, Location};
 use haul_engine::sys::cancel::Cancel;
 
@@ -35,7 +35,7 @@ pub fn run(own: &Values, copy: &Values) -> anyhow::Result<Exit> {
     settings.options.recursive = true;
     settings.options.sockets = true;
     let cancel = Cancel::new();
-    let steering = Steering::new();
+    let steering = RuntimeControl::new();
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), settings.time_limit);
     let watch = watch.context("signals cannot be caught")?;
     Demo { bytes, keep: own.flag("keep"), cancel: &cancel, steering: &steering, watch: &watch }.run(settings)
@@ -45,7 +45,7 @@ struct Demo<'a> {
     bytes: u64,
     keep: bool,
     cancel: &'a Cancel,
-    steering: &'a Steering,
+    steering: &'a RuntimeControl,
     watch: &'a Watch,
 }
 

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use haul_engine::job::event::{Event, Progress, Way};
+use haul_engine::job::event::{Event, Progress, TransportPath};
 
 use super::keys::Key;
 use super::lanes::Lanes;
@@ -33,7 +33,7 @@ pub struct Board {
     /// Since the connection stands.
     pub elapsed: Duration,
     /// How the data travels.
-    pub way: Way,
+    pub way: TransportPath,
     /// The streams.
     pub lanes: Lanes,
     /// What was said, the latest last.
@@ -101,7 +101,7 @@ impl Board {
             progress: Progress::default(),
             rate: 0.0,
             elapsed: Duration::ZERO,
-            way: Way::None,
+            way: TransportPath::None,
             lanes: Lanes::default(),
             said: VecDeque::new(),
             scrolled: 0,

@@ -1,4 +1,4 @@
-use haul_engine::job::event::{Path, SlowFile, StreamFigures, StreamWay, Work};
+use haul_engine::job::event::{NetworkPath, SlowFile, SourceActivity, StreamFigures, StreamPath};
 use haul_engine::job::spec::Cipher;
 
 use super::*;
@@ -14,7 +14,7 @@ fn progress(halves: u64) -> Progress {
         retransmitted: 12 * stream,
         ..StreamFigures::default()
     };
-    let way = |stream| StreamWay { stream, path: 0, in_use: stream == 0 };
+    let way = |stream| StreamPath { stream, path: 0, in_use: stream == 0 };
     let slow = |path: &str, took_us| SlowFile { path: path.into(), size: 4_290_000_000, took_us };
     Progress {
         files_found: 12_408,
@@ -26,7 +26,7 @@ fn progress(halves: u64) -> Progress {
         streams_max: 128,
         verdict: Some(example()),
         per_stream: vec![of(0), of(1)],
-        work: Work {
+        work: SourceActivity {
             files_under_way: 300,
             paths: vec![("10.10.1.155:40312".into(), "10.10.1.202:35011".into())],
             streams: vec![way(0), way(1)],
@@ -39,8 +39,9 @@ fn progress(halves: u64) -> Progress {
 /// A copy that has been under way for 20 seconds.
 pub fn busy() -> Board {
     let mut board = Board::new("run7");
-    let path = Path { from: "10.10.1.155:40312".into(), to: "10.10.1.202:35011".into(), ..Path::default() };
-    let way = Way::Tcp { path, others: Vec::new(), instead_of: None };
+    let path =
+        NetworkPath { from: "10.10.1.155:40312".into(), to: "10.10.1.202:35011".into(), ..NetworkPath::default() };
+    let way = TransportPath::Tcp { path, others: Vec::new(), instead_of: None };
     board.event(Duration::from_secs(3), &Event::Connected { way, streams: 2, cipher: Cipher::Aes256Gcm });
     for halves in 1..=40 {
         let at = Duration::from_secs(3) + POINT * u32::try_from(halves).unwrap();

@@ -56,7 +56,7 @@ impl Lanes {
                 .collect();
             (self.told, self.at) = (progress.per_stream.clone(), now);
         }
-        let way = |way: &haul_engine::job::event::StreamWay| {
+        let way = |way: &haul_engine::job::event::StreamPath| {
             let figures = self.told.iter().find(|figures| figures.stream == u64::from(way.stream))?;
             Some(Row {
                 stream: figures.stream,
@@ -80,7 +80,7 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_engine::job::event::{StreamWay, Work};
+    use haul_engine::job::event::{SourceActivity, StreamPath};
 
     fn progress(megabytes: u64, streams: &[u16]) -> Progress {
         let of = |stream: u64| StreamFigures {
@@ -89,8 +89,8 @@ mod tests {
             rtt_us: 50_400,
             ..StreamFigures::default()
         };
-        let way = |stream: &u16| StreamWay { stream: *stream, path: 0, in_use: *stream < 2 };
-        let work = Work {
+        let way = |stream: &u16| StreamPath { stream: *stream, path: 0, in_use: *stream < 2 };
+        let work = SourceActivity {
             files_under_way: 1,
             paths: vec![("a:1".into(), "b:2".into())],
             streams: streams.iter().map(way).collect(),

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use haul_engine::job::error::Outcome;
 use haul_engine::job::event::{Event, Observer};
-use haul_engine::job::runtime_control::Steering;
+use haul_engine::job::runtime_control::RuntimeControl;
 use ratatui_core::terminal::Terminal;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -54,7 +54,7 @@ pub struct Dashboard {
 /// What the thread that draws has, too.
 struct Shared {
     board: Mutex<Board>,
-    steering: Steering,
+    steering: RuntimeControl,
     look: Look,
     has_ended: AtomicBool,
 }
@@ -90,7 +90,7 @@ impl Write for Slip {
 
 impl Dashboard {
     /// Over a job that `steering` steers and `title` names. `human` says what is said, of which words go to [`Words`].
-    pub fn new(human: Human, level: Level, title: &str, steering: &Steering) -> anyhow::Result<Self> {
+    pub fn new(human: Human, level: Level, title: &str, steering: &RuntimeControl) -> anyhow::Result<Self> {
         screen::open().context("--tui: the terminal cannot be opened")?;
         let slip = Slip::default();
         let inner = Human::new(Text::new(Box::new(slip.clone()), false), level);

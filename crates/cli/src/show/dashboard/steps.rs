@@ -1,6 +1,6 @@
 //! The rates that the keys go through: 1, 1.5, 2, 3, 5, 7, 10 of each power of ten.
 
-use haul_proto::wire::limits::RATE_MIN;
+use haul_proto::limits::RATE_MIN;
 
 use crate::resolve::MAX_RATE;
 

@@ -1,6 +1,6 @@
 //! What the dashboard says, as text. What quotes another machine is made harmless here.
 
-use haul_engine::job::event::{Limit, Progress, SlowFile, Way};
+use haul_engine::job::event::{Bottleneck, Progress, SlowFile, TransportPath};
 use haul_proto::path::escape;
 use std::time::Duration;
 
@@ -74,19 +74,19 @@ pub fn settings(board: &Board) -> String {
     parts.join("   ")
 }
 
-fn way(way: &Way) -> Option<String> {
+fn way(way: &TransportPath) -> Option<String> {
     match way {
-        Way::None => None,
-        Way::Local { host } => Some(within(host.as_deref())),
-        Way::Tcp { path, .. } => Some(paths::without_ports(path)),
-        Way::Ssh { .. } => Some("through ssh".to_owned()),
+        TransportPath::None => None,
+        TransportPath::Local { host } => Some(within(host.as_deref())),
+        TransportPath::Tcp { path, .. } => Some(paths::without_ports(path)),
+        TransportPath::Ssh { .. } => Some("through ssh".to_owned()),
     }
 }
 
 /// In place of the streams.
 pub fn no_streams(board: &Board) -> String {
     match &board.way {
-        Way::Tcp { .. } => "nothing is known of them yet".to_owned(),
+        TransportPath::Tcp { .. } => "nothing is known of them yet".to_owned(),
         other => match way(other) {
             Some(way) => format!("no TCP streams: {way}"),
             None => "none yet".to_owned(),
@@ -112,7 +112,7 @@ pub fn verdict(board: &Board) -> Vec<String> {
         return vec!["paused: nothing is sent until space is pressed".to_owned()];
     }
     let Some(found) = &board.progress.verdict else { return vec!["it is too early to tell".to_owned()] };
-    if found.limit == Limit::None {
+    if found.limit == Bottleneck::None {
         return vec![verdict::line(found)];
     }
     let next =

@@ -2,7 +2,7 @@
 //! its frames; what is kept is one number for each run of frames that have passed.
 
 use crc_fast::{CrcAlgorithm, checksum_combine};
-use haul_proto::checksum::Algorithm;
+use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::integrity::FrameLen;
 use std::collections::BTreeMap;
 use std::io;
@@ -16,35 +16,35 @@ use crate::sys::sync::lock;
 const ADLER_MODULUS: u64 = 65_521;
 
 /// The digests of runs of frames.
-pub struct Combined {
-    kind: Kind,
+pub struct CombinedDigest {
+    kind: CombinedKind,
     /// Bytes of a digest.
     bytes: usize,
     frame: FrameLen,
     /// By the first frame of each. No two touch.
-    runs: Mutex<BTreeMap<u64, Run>>,
+    runs: Mutex<BTreeMap<u64, FrameRun>>,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum CombinedKind {
     Crc(CrcAlgorithm),
     Adler,
 }
 
 /// Frames one behind the other.
 #[derive(Clone, Copy)]
-struct Run {
+struct FrameRun {
     frames: u64,
     len: u64,
     value: u64,
 }
 
-impl Combined {
+impl CombinedDigest {
     /// Of a file in frames of this length; `None` where two digests do not make one.
-    pub fn new(algorithm: Algorithm, frame: FrameLen) -> Option<Self> {
+    pub fn new(algorithm: ChecksumAlgorithm, frame: FrameLen) -> Option<Self> {
         let kind = match (algorithm, crc_of(algorithm)) {
-            (_, Some(crc)) => Kind::Crc(crc),
-            (Algorithm::Adler32, None) => Kind::Adler,
+            (_, Some(crc)) => CombinedKind::Crc(crc),
+            (ChecksumAlgorithm::Adler32, None) => CombinedKind::Adler,
             _ => return None,
         };
         Some(Self { kind, bytes: algorithm.bytes(), frame, runs: Mutex::default() })
@@ -59,7 +59,7 @@ impl Combined {
             return;
         }
         let mut start = index;
-        let mut run = Run { frames: 1, len: payload.len() as u64, value };
+        let mut run = FrameRun { frames: 1, len: payload.len() as u64, value };
         if let Some((first, before)) = before.filter(|(first, before)| first + before.frames == index) {
             (start, run) = (first, self.kind.join(before, run));
         }
@@ -77,15 +77,15 @@ impl Combined {
             self.take(index, read_frame(self.frame, size, index, &mut room, &read)?);
         }
         let whole = lock(&self.runs).get(&0).copied();
-        let whole = whole.unwrap_or_else(|| Run { frames: 0, len: 0, value: self.kind.of(b"") });
+        let whole = whole.unwrap_or_else(|| FrameRun { frames: 0, len: 0, value: self.kind.of(b"") });
         let value = match self.kind {
-            Kind::Crc(CrcAlgorithm::Crc32Cksum) => {
+            CombinedKind::Crc(CrcAlgorithm::Crc32Cksum) => {
                 let mut room = [0; 8];
                 let suffix = cksum_suffix(whole.len, &mut room);
-                let suffix = Run { frames: 0, len: suffix.len() as u64, value: self.kind.of(suffix) };
+                let suffix = FrameRun { frames: 0, len: suffix.len() as u64, value: self.kind.of(suffix) };
                 self.kind.join(whole, suffix).value
             }
-            Kind::Crc(_) | Kind::Adler => whole.value,
+            CombinedKind::Crc(_) | CombinedKind::Adler => whole.value,
         };
         Ok(value.to_be_bytes()[8 - self.bytes..].to_vec())
     }
@@ -96,7 +96,7 @@ impl Combined {
     }
 }
 
-impl Kind {
+impl CombinedKind {
     fn of(self, bytes: &[u8]) -> u64 {
         match self {
             Self::Crc(crc) => crc_fast::checksum(crc, bytes),
@@ -104,12 +104,12 @@ impl Kind {
         }
     }
 
-    fn join(self, first: Run, second: Run) -> Run {
+    fn join(self, first: FrameRun, second: FrameRun) -> FrameRun {
         let value = match self {
             Self::Crc(crc) => checksum_combine(crc, first.value, second.value, second.len),
             Self::Adler => join_adler(first.value, second.value, second.len),
         };
-        Run { frames: first.frames + second.frames, len: first.len + second.len, value }
+        FrameRun { frames: first.frames + second.frames, len: first.len + second.len, value }
     }
 }
 

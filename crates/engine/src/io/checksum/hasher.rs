@@ -2,7 +2,7 @@
 
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
 use crc_fast::CrcAlgorithm;
-use haul_proto::checksum::Algorithm;
+use haul_proto::checksum::ChecksumAlgorithm;
 use md5::{Digest, Md5};
 use std::hash::Hasher as _;
 use twox_hash::XxHash3_64;
@@ -27,20 +27,20 @@ pub enum Hasher {
 
 impl Hasher {
     /// Of nothing yet.
-    pub fn new(algorithm: Algorithm) -> Self {
+    pub fn new(algorithm: ChecksumAlgorithm) -> Self {
         match algorithm {
-            Algorithm::Adler32 => Self::Adler(adler2::Adler32::new()),
-            Algorithm::Crc32 | Algorithm::Crc32c | Algorithm::Crc64Nvme => {
+            ChecksumAlgorithm::Adler32 => Self::Adler(adler2::Adler32::new()),
+            ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c | ChecksumAlgorithm::Crc64Nvme => {
                 let crc = crc_of(algorithm).unwrap_or_else(|| unreachable!("these are CRCs"));
                 Self::Crc(Box::new(crc_fast::Digest::new(crc)), algorithm.bytes())
             }
-            Algorithm::Cksum => Self::Cksum(Box::new(crc_fast::Digest::new(CrcAlgorithm::Crc32Cksum)), 0),
-            Algorithm::Md5 => Self::Md5(Md5::new()),
-            Algorithm::Sha1 => Self::Sha(Context::new(&SHA1_FOR_LEGACY_USE_ONLY)),
-            Algorithm::Sha256 => Self::Sha(Context::new(&SHA256)),
-            Algorithm::Sha512 => Self::Sha(Context::new(&SHA512)),
-            Algorithm::Xxh3 => Self::Xxh3(Box::new(XxHash3_64::new())),
-            Algorithm::Blake3 => Self::Blake3(Box::new(blake3::Hasher::new())),
+            ChecksumAlgorithm::Cksum => Self::Cksum(Box::new(crc_fast::Digest::new(CrcAlgorithm::Crc32Cksum)), 0),
+            ChecksumAlgorithm::Md5 => Self::Md5(Md5::new()),
+            ChecksumAlgorithm::Sha1 => Self::Sha(Context::new(&SHA1_FOR_LEGACY_USE_ONLY)),
+            ChecksumAlgorithm::Sha256 => Self::Sha(Context::new(&SHA256)),
+            ChecksumAlgorithm::Sha512 => Self::Sha(Context::new(&SHA512)),
+            ChecksumAlgorithm::Xxh3 => Self::Xxh3(Box::new(XxHash3_64::new())),
+            ChecksumAlgorithm::Blake3 => Self::Blake3(Box::new(blake3::Hasher::new())),
         }
     }
 
@@ -86,12 +86,12 @@ pub(super) fn cksum_suffix(len: u64, room: &mut [u8; 8]) -> &[u8] {
 }
 
 /// Which CRC it is, if it is one.
-pub(super) fn crc_of(algorithm: Algorithm) -> Option<CrcAlgorithm> {
+pub(super) fn crc_of(algorithm: ChecksumAlgorithm) -> Option<CrcAlgorithm> {
     match algorithm {
-        Algorithm::Cksum => Some(CrcAlgorithm::Crc32Cksum),
-        Algorithm::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
-        Algorithm::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
-        Algorithm::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
+        ChecksumAlgorithm::Cksum => Some(CrcAlgorithm::Crc32Cksum),
+        ChecksumAlgorithm::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
+        ChecksumAlgorithm::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
+        ChecksumAlgorithm::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
         _ => None,
     }
 }

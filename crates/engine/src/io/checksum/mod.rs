@@ -1,19 +1,19 @@
 //! Digests of whole files beside BLAKE3, for people who ask for them (`-E`): `hasher` computes one of bytes in order,
-//! `combined` and `ordered` one of frames that come in any order. A [`Sum`] is whichever of them fits.
+//! `combined` and `ordered` one of frames that come in any order. A [`FileChecksum`] is whichever of them fits.
 
 mod combined;
 mod hasher;
 mod ordered;
 
-use haul_proto::checksum::{Algorithm, hex};
+use haul_proto::checksum::{ChecksumAlgorithm, hex};
 use haul_proto::integrity::FrameLen;
-use haul_proto::wire::checksum::{Against, Checksum};
+use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use std::io;
 use std::sync::OnceLock;
 
-use self::combined::Combined;
+use self::combined::CombinedDigest;
 pub use self::hasher::Hasher;
-use self::ordered::Ordered;
+use self::ordered::OrderedDigest;
 
 /// Reads a frame, of the index that it is given, into a buffer that is as long as it should be; says how many bytes there were.
 pub trait ReadFrame: Fn(u64, &mut [u8]) -> io::Result<usize> {}
@@ -21,31 +21,31 @@ pub trait ReadFrame: Fn(u64, &mut [u8]) -> io::Result<usize> {}
 impl<F: Fn(u64, &mut [u8]) -> io::Result<usize>> ReadFrame for F {}
 
 /// The digest of bytes that are all there.
-pub fn sum_of(algorithm: Algorithm, bytes: &[u8]) -> Vec<u8> {
+pub fn sum_of(algorithm: ChecksumAlgorithm, bytes: &[u8]) -> Vec<u8> {
     let mut hasher = Hasher::new(algorithm);
     hasher.update(bytes);
     hasher.finish()
 }
 
 /// The digest of a file while its frames pass, in any order and by many streams.
-pub struct Sum {
-    way: Way,
+pub struct FileChecksum {
+    way: ChecksumState,
     value: OnceLock<Vec<u8>>,
 }
 
-enum Way {
+enum ChecksumState {
     /// Digests of frames become the file's.
-    Combined(Combined),
+    Combined(CombinedDigest),
     /// Frames have to be hashed in their order.
-    Ordered(Box<Ordered>),
+    Ordered(Box<OrderedDigest>),
 }
 
-impl Sum {
+impl FileChecksum {
     /// Of a file in frames of this length.
-    pub fn new(algorithm: Algorithm, frame: FrameLen) -> Self {
-        let way = match Combined::new(algorithm, frame) {
-            Some(combined) => Way::Combined(combined),
-            None => Way::Ordered(Box::new(Ordered::new(algorithm, frame))),
+    pub fn new(algorithm: ChecksumAlgorithm, frame: FrameLen) -> Self {
+        let way = match CombinedDigest::new(algorithm, frame) {
+            Some(combined) => ChecksumState::Combined(combined),
+            None => ChecksumState::Ordered(Box::new(OrderedDigest::new(algorithm, frame))),
         };
         Self { way, value: OnceLock::new() }
     }
@@ -53,22 +53,22 @@ impl Sum {
     /// A frame passes. It is taken if that can be done now; else it has to be [`Self::passed`] once it can be read.
     pub fn pass(&self, index: u64, payload: &[u8]) {
         match &self.way {
-            Way::Combined(combined) => combined.take(index, payload),
-            Way::Ordered(ordered) => ordered.take_if_next(index, payload),
+            ChecksumState::Combined(combined) => combined.take(index, payload),
+            ChecksumState::Ordered(ordered) => ordered.take_if_next(index, payload),
         }
     }
 
     /// The same of a frame that comes in its turn, and cannot be read again.
     pub fn pass_in_turn(&self, index: u64, payload: &[u8]) {
         match &self.way {
-            Way::Combined(combined) => combined.take(index, payload),
-            Way::Ordered(ordered) => ordered.take(index, payload),
+            ChecksumState::Combined(combined) => combined.take(index, payload),
+            ChecksumState::Ordered(ordered) => ordered.take(index, payload),
         }
     }
 
     /// A frame of a file of `size` bytes has passed, and can be read again.
     pub fn passed(&self, index: u64, size: u64, read: impl ReadFrame) {
-        if let Way::Ordered(ordered) = &self.way {
+        if let ChecksumState::Ordered(ordered) = &self.way {
             ordered.can_read(index, size, read);
         }
     }
@@ -81,8 +81,8 @@ impl Sum {
             false => Err(io::Error::other("the job was stopped")),
         };
         let value = match &self.way {
-            Way::Combined(combined) => combined.finish(size, read),
-            Way::Ordered(ordered) => ordered.finish(size, read),
+            ChecksumState::Combined(combined) => combined.finish(size, read),
+            ChecksumState::Ordered(ordered) => ordered.finish(size, read),
         };
         let _ = self.value.set(value?);
         Ok(())
@@ -96,11 +96,11 @@ impl Sum {
 
 /// What is wrong with a digest that is not what it was to be, and what has become of the file; `expected` where it is
 /// known by the file's name.
-pub fn verdict(checksum: &Checksum, value: &[u8], expected: Option<&[u8]>) -> Result<(), String> {
+pub fn verdict(checksum: &ChecksumRequest, value: &[u8], expected: Option<&[u8]>) -> Result<(), String> {
     let expected = match &checksum.against {
-        Against::Nothing => return Ok(()),
-        Against::Value(expected) => expected,
-        Against::Lines => match expected {
+        ChecksumSource::Nothing => return Ok(()),
+        ChecksumSource::Value(expected) => expected,
+        ChecksumSource::Lines => match expected {
             Some(expected) => expected,
             None => return Ok(()),
         },

@@ -2,7 +2,7 @@
 //! buffer. What passes early is not kept but read again when it is its turn, by whichever stream comes by then: mostly
 //! from the page cache, and in a bounded share of that stream's time.
 
-use haul_proto::checksum::Algorithm;
+use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::integrity::FrameLen;
 use haul_proto::ranges::RangeSet;
 use std::io;
@@ -15,32 +15,32 @@ use crate::sys::sync::lock;
 const CATCH_UP_MAX: usize = 32;
 
 /// A digest of the frames so far.
-pub struct Ordered {
-    algorithm: Algorithm,
+pub struct OrderedDigest {
+    algorithm: ChecksumAlgorithm,
     frame: FrameLen,
-    turn: Mutex<Turn>,
+    turn: Mutex<HashTurn>,
     /// Frames that can be read again, some of which were hashed. Locked for a change of the set alone.
     readable: Mutex<RangeSet>,
 }
 
 /// Held by the one stream that hashes.
-struct Turn {
+struct HashTurn {
     /// The frame that is to be hashed next.
     next: u64,
     hasher: Hasher,
 }
 
-impl Turn {
+impl HashTurn {
     fn take(&mut self, payload: &[u8]) {
         self.hasher.update(payload);
         self.next += 1;
     }
 }
 
-impl Ordered {
+impl OrderedDigest {
     /// Of a file in frames of this length.
-    pub fn new(algorithm: Algorithm, frame: FrameLen) -> Self {
-        let turn = Mutex::new(Turn { next: 0, hasher: Hasher::new(algorithm) });
+    pub fn new(algorithm: ChecksumAlgorithm, frame: FrameLen) -> Self {
+        let turn = Mutex::new(HashTurn { next: 0, hasher: Hasher::new(algorithm) });
         Self { algorithm, frame, turn, readable: Mutex::default() }
     }
 
@@ -87,7 +87,7 @@ impl Ordered {
         Ok(std::mem::replace(&mut turn.hasher, Hasher::new(self.algorithm)).finish())
     }
 
-    fn free_turn(&self) -> Option<MutexGuard<'_, Turn>> {
+    fn free_turn(&self) -> Option<MutexGuard<'_, HashTurn>> {
         match self.turn.try_lock() {
             Ok(turn) => Some(turn),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),

@@ -57,9 +57,9 @@ fn frame(data: &[u8], index: usize) -> &[u8] {
 
 #[test]
 fn each_is_what_is_published_of_it() {
-    assert_eq!(KNOWN.map(|row| row.0), Algorithm::all().map(Algorithm::name).collect::<Vec<_>>()[..]);
+    assert_eq!(KNOWN.map(|row| row.0), ChecksumAlgorithm::all().map(ChecksumAlgorithm::name).collect::<Vec<_>>()[..]);
     for (name, of_nothing, text, of_text) in KNOWN {
-        let algorithm = Algorithm::named(name).unwrap();
+        let algorithm = ChecksumAlgorithm::named(name).unwrap();
         assert_eq!(hex(&sum_of(algorithm, b"")), of_nothing, "{name}");
         assert_eq!(hex(&sum_of(algorithm, text.as_bytes())), of_text, "{name}");
         assert_eq!(of_text.len(), 2 * algorithm.bytes());
@@ -79,8 +79,8 @@ proptest! {
         let size = data.len() as u64;
         let mut indices: Vec<usize> = (0..frames).filter(|index| !held[*index]).collect();
         indices.sort_by_key(|index| order[*index]);
-        for algorithm in Algorithm::all() {
-            let sum = Sum::new(algorithm, FrameLen::new(256 << 10).unwrap());
+        for algorithm in ChecksumAlgorithm::all() {
+            let sum = FileChecksum::new(algorithm, FrameLen::new(256 << 10).unwrap());
             for index in &indices {
                 for _ in 0..=usize::from(twice) {
                     sum.pass(*index as u64, frame(&data, *index));
@@ -109,7 +109,7 @@ fn what_passes_in_order_is_not_read_again_and_what_combines_never_is() {
         ("c32z", [5, 0, 2, 1, 4, 3], 0),
     ] {
         reads.store(0, Ordering::Relaxed);
-        let sum = Sum::new(Algorithm::named(name).unwrap(), FrameLen::new(256 << 10).unwrap());
+        let sum = FileChecksum::new(ChecksumAlgorithm::named(name).unwrap(), FrameLen::new(256 << 10).unwrap());
         for index in order {
             sum.pass(index as u64, frame(&data, index));
             sum.passed(index as u64, data.len() as u64, read);
@@ -117,7 +117,7 @@ fn what_passes_in_order_is_not_read_again_and_what_combines_never_is() {
         sum.finish(data.len() as u64, read, || true).unwrap();
         assert_eq!(
             (sum.value(), reads.load(Ordering::Relaxed)),
-            (Some(&sum_of(Algorithm::named(name).unwrap(), &data)[..]), expected),
+            (Some(&sum_of(ChecksumAlgorithm::named(name).unwrap(), &data)[..]), expected),
             "{name} {order:?}"
         );
     }
@@ -126,8 +126,8 @@ fn what_passes_in_order_is_not_read_again_and_what_combines_never_is() {
 #[test]
 fn a_file_that_cannot_be_read_has_no_digest() {
     let frame = FrameLen::new(256 << 10).unwrap();
-    for algorithm in [Algorithm::Md5, Algorithm::Cksum, Algorithm::Crc32] {
-        let sum = Sum::new(algorithm, frame);
+    for algorithm in [ChecksumAlgorithm::Md5, ChecksumAlgorithm::Cksum, ChecksumAlgorithm::Crc32] {
+        let sum = FileChecksum::new(algorithm, frame);
         assert!(sum.finish(9, |_, _: &mut [u8]| Ok(8), || true).is_err(), "it became shorter");
         assert!(sum.finish(9, |_, _: &mut [u8]| Err(io::ErrorKind::Other.into()), || true).is_err());
         assert!(sum.finish(9, |_, _: &mut [u8]| Ok(9), || false).is_err(), "nobody wants it");
@@ -138,8 +138,8 @@ fn a_file_that_cannot_be_read_has_no_digest() {
 #[test]
 fn what_passes_in_its_turn_needs_no_reading() {
     let data = bytes(3 * F);
-    for algorithm in Algorithm::all() {
-        let sum = Sum::new(algorithm, FrameLen::new(256 << 10).unwrap());
+    for algorithm in ChecksumAlgorithm::all() {
+        let sum = FileChecksum::new(algorithm, FrameLen::new(256 << 10).unwrap());
         (0..3).for_each(|index| sum.pass_in_turn(index as u64, frame(&data, index)));
         sum.finish(data.len() as u64, |_, _: &mut [u8]| Err(io::ErrorKind::Other.into()), || true).unwrap();
         assert_eq!(sum.value(), Some(&sum_of(algorithm, &data)[..]));
@@ -148,11 +148,11 @@ fn what_passes_in_its_turn_needs_no_reading() {
 
 #[test]
 fn a_verdict_names_both() {
-    let against = |against| Checksum { algorithm: Algorithm::Adler32, at_source: false, against };
-    let value = against(Against::Value(vec![0, 0, 0, 1]));
+    let against = |against| ChecksumRequest { algorithm: ChecksumAlgorithm::Adler32, at_source: false, against };
+    let value = against(ChecksumSource::Value(vec![0, 0, 0, 1]));
     assert_eq!(verdict(&value, &[0, 0, 0, 1], None), Ok(()));
     assert_eq!(verdict(&value, &[0, 0, 0, 2], None), Err("its a32 is 00000002, and was to be 00000001".into()));
-    assert_eq!(verdict(&against(Against::Nothing), &[9; 4], Some(&[8; 4])), Ok(()));
-    assert_eq!(verdict(&against(Against::Lines), &[9; 4], None), Ok(()));
-    assert!(verdict(&against(Against::Lines), &[9; 4], Some(&[8; 4])).is_err());
+    assert_eq!(verdict(&against(ChecksumSource::Nothing), &[9; 4], Some(&[8; 4])), Ok(()));
+    assert_eq!(verdict(&against(ChecksumSource::Lines), &[9; 4], None), Ok(()));
+    assert!(verdict(&against(ChecksumSource::Lines), &[9; 4], Some(&[8; 4])).is_err());
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::job::End;
 use crate::job::own_executable::{BY_PROC, own_executable};
-use crate::sys::child::{Guard, spawn_with};
+use crate::sys::child::{ChildGuard, spawn_with};
 use crate::sys::sync::lock;
 
 /// How often somebody who waits for a program looks whether the job goes on.
@@ -27,15 +27,15 @@ const REASON_WAIT: Duration = Duration::from_secs(1);
 const LINES_TOLD: usize = 3;
 
 /// A program that runs, until it ends or this is dropped.
-pub struct Program(Mutex<Option<Kept>>);
+pub struct PipeProgram(Mutex<Option<ProgramKeeper>>);
 
-struct Kept {
+struct ProgramKeeper {
     /// The keeper ends the program when this is closed: it is dropped before the guard, which waits for the keeper.
     _lifeline: ChildStdin,
-    guard: Guard,
+    guard: ChildGuard,
 }
 
-impl Program {
+impl PipeProgram {
     /// Starts it by a line of shell, and returns what its bytes come from or go to.
     pub fn start(end: End, command: &[u8]) -> io::Result<(Self, OwnedFd)> {
         let by_proc = Some(PathBuf::from(BY_PROC)).filter(|path| path.exists());
@@ -53,7 +53,7 @@ impl Program {
                 (guard, lifeline, writing)
             }
         };
-        Ok((Self(Mutex::new(Some(Kept { _lifeline: lifeline, guard }))), data))
+        Ok((Self(Mutex::new(Some(ProgramKeeper { _lifeline: lifeline, guard }))), data))
     }
 
     /// Waits for its end for as long as the job goes on. What did not end well is an error, in words.

@@ -5,15 +5,15 @@
 //! kernel is advised of what comes next. Where a disk is set up so that the kernel itself reads far ahead, it is left to
 //! do that: it makes longer requests of it than advice does.
 
-use haul_proto::wire::sparse::Map;
+use haul_proto::wire::sparse::DataMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::cache::read_ahead;
-use super::file::Opened;
-use super::policy::Way;
-use super::{ALIGNMENT, Access, Engines, Finished, Method, Request};
-use crate::io::frame_buffer::Record;
+use super::file::OpenedFile;
+use super::policy::IoPlan;
+use super::{ALIGNMENT, FileAccess, FinishedIo, IoMethod, IoRequest, StreamStorage};
+use crate::io::frame_buffer::FrameBuffer;
 use crate::sys::page_cache::cached_bytes;
 
 /// How far the page cache reads ahead of a stream.
@@ -30,17 +30,17 @@ const LEAD_BYTES: u64 = 4 << 20;
 
 /// How far the kernel reads ahead by itself, on the device that was read last.
 #[derive(Debug, Clone, Copy)]
-struct Lead {
+struct KernelReadahead {
     device: u64,
     is_far: bool,
 }
 
 /// Bytes of a file that are to be read, frame by frame.
-pub struct Piece {
+pub struct ReadRange {
     /// The file.
-    pub file: Arc<Opened>,
+    pub file: Arc<OpenedFile>,
     /// How it is read.
-    pub way: Way,
+    pub way: IoPlan,
     /// Where it begins.
     pub start: u64,
     /// Where it ends.
@@ -50,26 +50,26 @@ pub struct Piece {
     /// As far as this, the page cache was advised to read.
     advised: u64,
     /// Frames that were asked for, by the tags of their requests, in order; with what came of them.
-    frames: VecDeque<(u64, Option<Finished<u64>>)>,
+    frames: VecDeque<(u64, Option<FinishedIo<u64>>)>,
     /// What lies in holes is read as if it were data.
     fills_holes: bool,
 }
 
 /// The pieces that a stream reads, one after the other.
-pub struct Ahead {
+pub struct Readahead {
     frame_bytes: usize,
-    engines: Engines<u64>,
-    free: Vec<Record>,
-    pieces: VecDeque<Piece>,
+    engines: StreamStorage<u64>,
+    free: Vec<FrameBuffer>,
+    pieces: VecDeque<ReadRange>,
     tags: u64,
-    lead: Option<Lead>,
+    lead: Option<KernelReadahead>,
     /// That of all pieces that are added.
     pub fills_holes: bool,
 }
 
-impl Piece {
+impl ReadRange {
     /// From `start` to `end`.
-    pub fn new(file: Arc<Opened>, way: Way, start: u64, end: u64) -> Self {
+    pub fn new(file: Arc<OpenedFile>, way: IoPlan, start: u64, end: u64) -> Self {
         Self { file, way, start, end, next: start, advised: start, frames: VecDeque::new(), fills_holes: false }
     }
 
@@ -89,14 +89,20 @@ impl Piece {
     }
 
     /// Asks for its next frame.
-    fn ask(&mut self, engines: &mut Engines<u64>, free: &mut Vec<Record>, frame_bytes: usize, tags: &mut u64) {
-        let mut record = free.pop().unwrap_or_else(|| Record::with_capacity(frame_bytes));
+    fn ask(
+        &mut self,
+        engines: &mut StreamStorage<u64>,
+        free: &mut Vec<FrameBuffer>,
+        frame_bytes: usize,
+        tags: &mut u64,
+    ) {
+        let mut record = free.pop().unwrap_or_else(|| FrameBuffer::with_capacity(frame_bytes));
         let offset = self.next;
         let frame_len = self.frame_len(offset, frame_bytes);
         let map = self.file.map_of(offset, frame_len).filter(|_| !self.fills_holes);
         record.set_map(map);
         // It is opened for direct I/O only where that is used.
-        let direct = if self.way.method == Method::Direct { self.file.direct() } else { None };
+        let direct = if self.way.method == IoMethod::Direct { self.file.direct() } else { None };
         let (file, len) = match direct {
             // The last block is asked for as a whole; the file ends within it.
             Some(direct) => (direct, frame_len.next_multiple_of(ALIGNMENT)),
@@ -104,11 +110,11 @@ impl Piece {
         };
         let tag = *tags;
         *tags += 1;
-        let mut request = Request { access: Access::Read, file: Arc::clone(file), record, len, offset, tag };
-        if map == Some(Map::HOLE) {
+        let mut request = IoRequest { access: FileAccess::Read, file: Arc::clone(file), record, len, offset, tag };
+        if map == Some(DataMap::HOLE) {
             // What is read in a hole is known.
             request.record.room_mut()[..frame_len].fill(0);
-            self.frames.push_back((tag, Some(Finished { request, result: Ok(frame_len) })));
+            self.frames.push_back((tag, Some(FinishedIo { request, result: Ok(frame_len) })));
         } else {
             engines.submit(self.way.method, request);
             self.frames.push_back((tag, None));
@@ -116,14 +122,14 @@ impl Piece {
         self.next = offset + frame_len as u64;
     }
 
-    /// Whether it is read as [`Lead`] is about.
+    /// Whether it is read as [`KernelReadahead`] is about.
     fn is_led(&self) -> bool {
         self.is_advised() && self.way.led
     }
 
     /// Whether the kernel may be advised of it.
     fn is_advised(&self) -> bool {
-        self.way.method == Method::Buffered && !self.way.cached
+        self.way.method == IoMethod::Buffered && !self.way.cached
     }
 
     /// Whether it is so long that it can be found out of it how far the kernel reads ahead.
@@ -142,10 +148,10 @@ impl Piece {
     }
 }
 
-impl Ahead {
+impl Readahead {
     /// For frames of up to `frame_bytes`, with up to `depth` of them under way past the page cache.
     pub fn new(frame_bytes: usize, depth: usize) -> Self {
-        let engines = Engines::new(depth);
+        let engines = StreamStorage::new(depth);
         Self {
             frame_bytes,
             engines,
@@ -158,14 +164,14 @@ impl Ahead {
     }
 
     /// Adds a piece behind those that there are.
-    pub fn add(&mut self, piece: Piece) {
-        self.pieces.push_back(Piece { fills_holes: self.fills_holes, ..piece });
+    pub fn add(&mut self, piece: ReadRange) {
+        self.pieces.push_back(ReadRange { fills_holes: self.fills_holes, ..piece });
         self.advise();
         self.fill();
     }
 
     /// The piece that is being read.
-    pub fn first(&self) -> Option<&Piece> {
+    pub fn first(&self) -> Option<&ReadRange> {
         self.pieces.front()
     }
 
@@ -177,7 +183,7 @@ impl Ahead {
     }
 
     /// The next frame of the first piece; `None` behind the last one.
-    pub fn next(&mut self) -> Option<Finished<u64>> {
+    pub fn next(&mut self) -> Option<FinishedIo<u64>> {
         self.advise();
         let Self { frame_bytes, engines, free, pieces, tags, .. } = self;
         let first = pieces.front_mut()?;
@@ -194,8 +200,8 @@ impl Ahead {
     }
 
     /// Takes the first piece away, read to its end or not. What is under way of it is waited for.
-    pub fn finish(&mut self) -> Option<Piece> {
-        let is_under_way = |piece: &Piece| piece.frames.iter().any(|(_, finished)| finished.is_none());
+    pub fn finish(&mut self) -> Option<ReadRange> {
+        let is_under_way = |piece: &ReadRange| piece.frames.iter().any(|(_, finished)| finished.is_none());
         while self.first().is_some_and(is_under_way) && self.take_one().is_some() {}
         let mut piece = self.pieces.pop_front()?;
         self.free.extend(piece.frames.drain(..).filter_map(|(_, finished)| Some(finished?.request.record)));
@@ -203,14 +209,14 @@ impl Ahead {
     }
 
     /// A buffer that is free.
-    pub fn buffer(&mut self) -> Record {
-        let mut record = self.free.pop().unwrap_or_else(|| Record::with_capacity(self.frame_bytes));
+    pub fn buffer(&mut self) -> FrameBuffer {
+        let mut record = self.free.pop().unwrap_or_else(|| FrameBuffer::with_capacity(self.frame_bytes));
         record.set_map(None);
         record
     }
 
     /// Takes a buffer back.
-    pub fn give_back(&mut self, record: Record) {
+    pub fn give_back(&mut self, record: FrameBuffer) {
         self.free.push(record);
     }
 
@@ -240,18 +246,18 @@ impl Ahead {
         if !is_known && piece.is_led() && piece.tells_lead() && piece.next - piece.start >= LEAD_FOUND_AT {
             let ahead = cached_bytes(&**piece.file.fd(), piece.next, LEAD_BYTES);
             let is_far = ahead.is_some_and(|ahead| ahead >= LEAD_BYTES / 4 * 3);
-            self.lead = Some(Lead { device, is_far });
+            self.lead = Some(KernelReadahead { device, is_far });
         }
     }
 
     /// Asks for frames past the page cache until as many as are worth it are under way.
     fn fill(&mut self) {
         let Self { frame_bytes, engines, free, pieces, tags, .. } = self;
-        if pieces.iter().all(|piece| piece.way.method == Method::Buffered) {
+        if pieces.iter().all(|piece| piece.way.method == IoMethod::Buffered) {
             return;
         }
         // Without a ring a frame would be waited for.
-        let depth = Some(engines.depth(Method::Direct)).filter(|depth| *depth > 1).unwrap_or(0);
+        let depth = Some(engines.depth(IoMethod::Direct)).filter(|depth| *depth > 1).unwrap_or(0);
         let asked: usize = pieces.iter().map(|piece| piece.frames.len()).sum();
         let mut room = depth.saturating_sub(asked);
         for (place, piece) in pieces.iter_mut().enumerate() {
@@ -259,7 +265,7 @@ impl Ahead {
                 return;
             }
             while piece.left() > 0 {
-                if piece.way.method == Method::Buffered || room == 0 {
+                if piece.way.method == IoMethod::Buffered || room == 0 {
                     return;
                 }
                 piece.ask(engines, free, *frame_bytes, tags);

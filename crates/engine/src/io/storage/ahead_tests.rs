@@ -8,22 +8,22 @@ use std::sync::Mutex;
 use super::*;
 use crate::fs::testing::in_time;
 use crate::io::storage::cache::{drop_pages, is_cached, write_back, written_back};
-use crate::io::storage::choice::Trial;
+use crate::io::storage::choice::IoMethodProbe;
 use crate::io::storage::depth;
-use crate::io::storage::read::Reader;
+use crate::io::storage::read::FrameReader;
 
 const FRAME: u64 = 256 << 10;
 const MIB: u64 = 1 << 20;
 
 /// A file on a disk, of `len` bytes, of which the page cache has none. `None` where that cannot be had.
-fn cold_file(place: &Path, len: u64) -> Option<Arc<Opened>> {
+fn cold_file(place: &Path, len: u64) -> Option<Arc<OpenedFile>> {
     let path = place.join("file");
     fs::write(&path, vec![7; usize::try_from(len).unwrap()]).unwrap();
     let file = File::options().write(true).open(&path).unwrap();
     write_back(&file, 0, len);
     written_back(&file, 0, len);
     drop_pages(&file, 0, len);
-    let opened = Opened::new(File::open(&path).unwrap().into(), Access::Read).unwrap();
+    let opened = OpenedFile::new(File::open(&path).unwrap().into(), FileAccess::Read).unwrap();
     if opened.in_memory() || !is_cached(&file, 0, 0) || is_cached(&file, 0, len) {
         println!("SKIPPED: no disk here, or the kernel does not tell what is cached");
         return None;
@@ -32,7 +32,7 @@ fn cold_file(place: &Path, len: u64) -> Option<Arc<Opened>> {
 }
 
 /// Runs `check` with such a file.
-fn with_cold_file(len: u64, check: impl Fn(&Arc<Opened>) + Send + 'static) {
+fn with_cold_file(len: u64, check: impl Fn(&Arc<OpenedFile>) + Send + 'static) {
     in_time(move || {
         // Beside the test's own executable: there is a disk, unlike in /tmp.
         let beside = std::env::current_exe().unwrap().parent().unwrap().to_owned();
@@ -41,29 +41,29 @@ fn with_cold_file(len: u64, check: impl Fn(&Arc<Opened>) + Send + 'static) {
     });
 }
 
-fn way(method: Method) -> Way {
-    Way { drop: true, led: true, ..Way::by(method) }
+fn way(method: IoMethod) -> IoPlan {
+    IoPlan { drop: true, led: true, ..IoPlan::by(method) }
 }
 
-fn measured(method: Method) -> Way {
-    Way { trial: Some(Arc::new(Mutex::new(Trial::default()))), ..way(method) }
+fn measured(method: IoMethod) -> IoPlan {
+    IoPlan { trial: Some(Arc::new(Mutex::new(IoMethodProbe::default()))), ..way(method) }
 }
 
-fn piece(file: &Arc<Opened>, way: Way, start: u64, end: u64) -> Piece {
-    Piece::new(Arc::clone(file), way, start, end)
+fn piece(file: &Arc<OpenedFile>, way: IoPlan, start: u64, end: u64) -> ReadRange {
+    ReadRange::new(Arc::clone(file), way, start, end)
 }
 
-fn ahead() -> Ahead {
+fn ahead() -> Readahead {
     let frame_bytes = usize::try_from(FRAME).unwrap();
-    Ahead::new(frame_bytes, depth(frame_bytes))
+    Readahead::new(frame_bytes, depth(frame_bytes))
 }
 
 /// The same for a disk of which it is known whether the kernel reads far ahead by itself.
-fn ahead_of(file: &Opened, is_far: bool) -> Ahead {
-    Ahead { lead: Some(Lead { device: file.device(), is_far }), ..ahead() }
+fn ahead_of(file: &OpenedFile, is_far: bool) -> Readahead {
+    Readahead { lead: Some(KernelReadahead { device: file.device(), is_far }), ..ahead() }
 }
 
-fn is_there(file: &Opened, start: u64, end: u64) -> bool {
+fn is_there(file: &OpenedFile, start: u64, end: u64) -> bool {
     is_cached(&**file.fd(), start, end - start)
 }
 
@@ -71,10 +71,10 @@ fn is_there(file: &Opened, start: u64, end: u64) -> bool {
 fn the_page_cache_reads_into_the_next_piece_and_not_beyond() {
     with_cold_file(4 * MIB, |file| {
         let mut ahead = ahead();
-        ahead.add(piece(file, way(Method::Buffered), 0, MIB));
+        ahead.add(piece(file, way(IoMethod::Buffered), 0, MIB));
         assert!(is_there(file, 0, MIB) && !is_there(file, MIB, 2 * MIB));
         assert!(ahead.wants_another());
-        ahead.add(piece(file, way(Method::Buffered), MIB, 2 * MIB));
+        ahead.add(piece(file, way(IoMethod::Buffered), MIB, 2 * MIB));
         assert!(is_there(file, MIB, 2 * MIB), "before anything of the first one is read");
         assert!(!is_there(file, 2 * MIB, 4 * MIB), "another stream may have that");
         assert!(!ahead.wants_another(), "one is enough");
@@ -86,7 +86,7 @@ fn advice_goes_as_far_as_it_is_to_go_and_moves_on_with_the_stream() {
     let len = READ_AHEAD_BYTES + 8 * MIB;
     with_cold_file(len, move |file| {
         let mut ahead = ahead_of(file, false);
-        ahead.add(piece(file, way(Method::Buffered), 0, len));
+        ahead.add(piece(file, way(IoMethod::Buffered), 0, len));
         assert_eq!(ahead.first().unwrap().advised, READ_AHEAD_BYTES);
         assert!(!ahead.wants_another(), "there is enough to do");
         let mut offset = 0;
@@ -106,8 +106,8 @@ fn all_pieces_together_are_read_ahead_so_far() {
     let each = READ_AHEAD_BYTES * 3 / 4;
     with_cold_file(2 * each, move |file| {
         let mut ahead = ahead_of(file, false);
-        ahead.add(piece(file, way(Method::Buffered), 0, each));
-        ahead.add(piece(file, way(Method::Buffered), each, 2 * each));
+        ahead.add(piece(file, way(IoMethod::Buffered), 0, each));
+        ahead.add(piece(file, way(IoMethod::Buffered), each, 2 * each));
         let advised: Vec<_> = ahead.pieces.iter().map(|piece| piece.advised).collect();
         assert_eq!(advised, [each, READ_AHEAD_BYTES]);
         assert!(!is_there(file, READ_AHEAD_BYTES, 2 * each));
@@ -115,7 +115,7 @@ fn all_pieces_together_are_read_ahead_so_far() {
 }
 
 /// How far the first piece was advised when it has read as much as it takes to find out how far the kernel reads.
-fn advised_once_found(ahead: &mut Ahead) -> u64 {
+fn advised_once_found(ahead: &mut Readahead) -> u64 {
     for offset in (0..=LEAD_FOUND_AT).step_by(usize::try_from(FRAME).unwrap()) {
         assert_eq!(ahead.first().unwrap().advised, 0, "nothing is known at {offset}");
         let finished = ahead.next().unwrap();
@@ -131,18 +131,18 @@ fn a_kernel_that_reads_far_ahead_is_left_to_it_and_another_one_is_advised() {
         // As if it read nothing ahead.
         fadvise(&**file.fd(), 0, None, Advice::Random).unwrap();
         let mut first = ahead();
-        first.add(piece(file, way(Method::Buffered), 0, len));
+        first.add(piece(file, way(IoMethod::Buffered), 0, len));
         assert_eq!(advised_once_found(&mut first), len);
         first.finish();
-        first.add(piece(file, way(Method::Buffered), 0, MIB));
+        first.add(piece(file, way(IoMethod::Buffered), 0, MIB));
         assert_eq!(first.first().unwrap().advised, MIB, "it is remembered");
         // As if it had read all of it.
         crate::io::storage::calls::read_at(&**file.fd(), &mut vec![0; usize::try_from(len).unwrap()], 0).unwrap();
         let mut second = ahead();
-        second.add(piece(file, way(Method::Buffered), 0, len));
+        second.add(piece(file, way(IoMethod::Buffered), 0, len));
         assert_eq!(advised_once_found(&mut second), 0);
         second.finish();
-        second.add(piece(file, way(Method::Buffered), 0, MIB));
+        second.add(piece(file, way(IoMethod::Buffered), 0, MIB));
         assert_eq!(second.first().unwrap().advised, 0, "it is remembered");
     });
 }
@@ -151,14 +151,14 @@ fn a_kernel_that_reads_far_ahead_is_left_to_it_and_another_one_is_advised() {
 fn past_the_page_cache_frames_of_the_next_piece_are_under_way_before_the_first_one_is_read() {
     with_cold_file(4 * MIB, |file| {
         let mut ahead = ahead();
-        if file.direct().is_none() || ahead.engines.depth(Method::Direct) < 4 {
+        if file.direct().is_none() || ahead.engines.depth(IoMethod::Direct) < 4 {
             println!("SKIPPED: no O_DIRECT or no io_uring here");
             return;
         }
-        ahead.add(piece(file, way(Method::Direct), 0, 2 * FRAME));
-        ahead.add(piece(file, way(Method::Direct), MIB, 4 * MIB));
-        let asked = |ahead: &Ahead| ahead.pieces.iter().map(|piece| piece.frames.len()).collect::<Vec<_>>();
-        let depth = ahead.engines.depth(Method::Direct);
+        ahead.add(piece(file, way(IoMethod::Direct), 0, 2 * FRAME));
+        ahead.add(piece(file, way(IoMethod::Direct), MIB, 4 * MIB));
+        let asked = |ahead: &Readahead| ahead.pieces.iter().map(|piece| piece.frames.len()).collect::<Vec<_>>();
+        let depth = ahead.engines.depth(IoMethod::Direct);
         assert_eq!(asked(&ahead), [2, depth - 2]);
         let mut offsets = Vec::new();
         for _ in 0..2 {
@@ -179,13 +179,13 @@ fn what_is_given_up_leaves_the_piece_behind_it_whole() {
     with_cold_file(4 * MIB, |file| {
         let mut ahead = ahead();
         for _ in 0..20 {
-            ahead.add(piece(file, way(Method::Direct), 0, 2 * FRAME));
-            ahead.add(piece(file, way(Method::Direct), 2 * FRAME, 4 * FRAME));
+            ahead.add(piece(file, way(IoMethod::Direct), 0, 2 * FRAME));
+            ahead.add(piece(file, way(IoMethod::Direct), 2 * FRAME, 4 * FRAME));
             ahead.finish();
             let offsets: Vec<_> = std::iter::from_fn(|| Some(ahead.next()?.request.offset)).collect();
             assert_eq!(offsets, [2 * FRAME, 3 * FRAME]);
             ahead.finish();
-            ahead.add(piece(file, way(Method::Direct), 0, 4 * MIB));
+            ahead.add(piece(file, way(IoMethod::Direct), 0, 4 * MIB));
             ahead.finish();
             assert_eq!(ahead.engines.under_way(), 0, "the next piece has the whole ring");
         }
@@ -195,12 +195,12 @@ fn what_is_given_up_leaves_the_piece_behind_it_whole() {
 #[test]
 fn what_is_measured_is_read_alone() {
     with_cold_file(4 * MIB, |file| {
-        for method in [Method::Buffered, Method::Direct] {
+        for method in [IoMethod::Buffered, IoMethod::Direct] {
             let mut first = ahead();
             first.add(piece(file, measured(method), 0, MIB));
             assert!(!first.wants_another(), "{method:?}");
             let mut second = ahead();
-            second.add(piece(file, way(Method::Direct), 2 * MIB, 2 * MIB + FRAME));
+            second.add(piece(file, way(IoMethod::Direct), 2 * MIB, 2 * MIB + FRAME));
             second.add(piece(file, measured(method), 3 * MIB, 4 * MIB));
             second.next().unwrap();
             let waits = second.pieces.back().unwrap();
@@ -215,9 +215,9 @@ fn what_is_in_memory_is_not_read_ahead_of() {
     let place = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = place.path().join("file");
     fs::write(&path, [1; 100]).unwrap();
-    let file = Arc::new(Opened::new(File::open(&path).unwrap().into(), Access::Read).unwrap());
+    let file = Arc::new(OpenedFile::new(File::open(&path).unwrap().into(), FileAccess::Read).unwrap());
     let mut ahead = ahead();
-    ahead.add(piece(&file, Way { cached: true, ..way(Method::Buffered) }, 0, 100));
+    ahead.add(piece(&file, IoPlan { cached: true, ..way(IoMethod::Buffered) }, 0, 100));
     assert!(!ahead.wants_another());
     assert_eq!(ahead.first().unwrap().advised, 0);
 }
@@ -225,9 +225,9 @@ fn what_is_in_memory_is_not_read_ahead_of() {
 #[test]
 fn a_piece_that_was_read_ahead_is_dropped_behind() {
     with_cold_file(4 * MIB, |file| {
-        let mut reader = Reader::new(usize::try_from(FRAME).unwrap(), 2);
-        reader.add(Arc::clone(file), way(Method::Buffered), 0, MIB);
-        reader.add(Arc::clone(file), way(Method::Buffered), MIB, 2 * MIB);
+        let mut reader = FrameReader::new(usize::try_from(FRAME).unwrap(), 2);
+        reader.add(Arc::clone(file), way(IoMethod::Buffered), 0, MIB);
+        reader.add(Arc::clone(file), way(IoMethod::Buffered), MIB, 2 * MIB);
         for (start, end) in [(0, MIB), (MIB, 2 * MIB)] {
             while let Some(record) = reader.next() {
                 reader.give_back(record.unwrap());

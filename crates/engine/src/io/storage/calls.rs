@@ -7,32 +7,32 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::{Access, Finished, Request, Storage};
+use super::{FileAccess, FinishedIo, IoRequest, Storage};
 
 /// Makes each call when it is submitted.
-pub struct Calls<T> {
-    finished: VecDeque<Finished<T>>,
+pub struct BlockingIo<T> {
+    finished: VecDeque<FinishedIo<T>>,
 }
 
-impl<T> Calls<T> {
+impl<T> BlockingIo<T> {
     /// With nothing under way.
     pub fn new() -> Self {
         Self { finished: VecDeque::new() }
     }
 }
 
-impl<T> Storage<T> for Calls<T> {
-    fn submit(&mut self, mut request: Request<T>) {
+impl<T> Storage<T> for BlockingIo<T> {
+    fn submit(&mut self, mut request: IoRequest<T>) {
         let len = request.len;
         let room = &mut request.record.room_mut()[..len];
         let result = match request.access {
-            Access::Read => read_at(&*request.file, room, request.offset),
-            Access::Write => write_at(&*request.file, room, request.offset).map(|()| len),
+            FileAccess::Read => read_at(&*request.file, room, request.offset),
+            FileAccess::Write => write_at(&*request.file, room, request.offset).map(|()| len),
         };
-        self.finished.push_back(Finished { request, result });
+        self.finished.push_back(FinishedIo { request, result });
     }
 
-    fn finished(&mut self, _: bool) -> Option<Finished<T>> {
+    fn finished(&mut self, _: bool) -> Option<FinishedIo<T>> {
         self.finished.pop_front()
     }
 

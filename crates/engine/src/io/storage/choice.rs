@@ -1,14 +1,14 @@
 //! Which way bytes take where nobody has said so: both are tried on the file at hand, and the cheaper one is kept.
 //!
-//! The rule is [`Trial`]'s, and knows no file and no clock: runs of some MiB go by turns through the page cache and past
+//! The rule is [`IoMethodProbe`]'s, and knows no file and no clock: runs of some MiB go by turns through the page cache and past
 //! it, each with what it cost; when both have moved enough, the cheaper one is kept for that file system.
-//! [`Choices`] has a trial for each file system.
+//! [`IoMethodProbes`] has a trial for each file system.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::Method;
-use super::meter::Cost;
+use super::IoMethod;
+use super::meter::IoCost;
 use crate::sys::sync::lock;
 
 /// Smaller files are not tried on: what a trial costs would not come in again.
@@ -24,38 +24,38 @@ const SAMPLE_BYTES: u64 = 48 << 20;
 
 /// Both methods tried on one file system, in one direction.
 #[derive(Debug, Default)]
-pub struct Trial {
-    buffered: Tried,
-    direct: Tried,
-    settled: Option<Method>,
+pub struct IoMethodProbe {
+    buffered: ProbedMethod,
+    direct: ProbedMethod,
+    settled: Option<IoMethod>,
 }
 
 #[derive(Debug, Default)]
-struct Tried {
+struct ProbedMethod {
     /// Bytes that were handed out to be moved this way.
     given: u64,
     warmed_up: u64,
-    cost: Cost,
+    cost: IoCost,
 }
 
-impl Trial {
+impl IoMethodProbe {
     /// How the next `bytes` go, and whether what they cost is to be told.
-    pub fn next(&mut self, bytes: u64) -> (Method, bool) {
+    pub fn next(&mut self, bytes: u64) -> (IoMethod, bool) {
         if let Some(method) = self.settled {
             return (method, false);
         }
         let direct = self.direct.given <= self.buffered.given;
         let (method, tried) =
-            if direct { (Method::Direct, &mut self.direct) } else { (Method::Buffered, &mut self.buffered) };
+            if direct { (IoMethod::Direct, &mut self.direct) } else { (IoMethod::Buffered, &mut self.buffered) };
         tried.given += bytes;
         (method, true)
     }
 
     /// A run is over.
-    pub fn cost(&mut self, method: Method, cost: Cost) {
+    pub fn cost(&mut self, method: IoMethod, cost: IoCost) {
         let tried = match method {
-            Method::Buffered => &mut self.buffered,
-            Method::Direct => &mut self.direct,
+            IoMethod::Buffered => &mut self.buffered,
+            IoMethod::Direct => &mut self.direct,
         };
         if tried.warmed_up < WARM_UP_BYTES {
             tried.warmed_up += cost.bytes;
@@ -64,7 +64,7 @@ impl Trial {
         tried.cost.bytes += cost.bytes;
         tried.cost.elapsed += cost.elapsed;
         tried.cost.cpu += cost.cpu;
-        let enough = |tried: &Tried| tried.cost.bytes >= SAMPLE_BYTES;
+        let enough = |tried: &ProbedMethod| tried.cost.bytes >= SAMPLE_BYTES;
         if self.settled.is_none() && enough(&self.buffered) && enough(&self.direct) {
             self.settled = Some(cheaper(&self.buffered.cost, &self.direct.cost));
         }
@@ -72,31 +72,31 @@ impl Trial {
 
     /// O_DIRECT is refused there.
     pub fn refuse(&mut self) {
-        self.settled = Some(Method::Buffered);
+        self.settled = Some(IoMethod::Buffered);
     }
 
     /// What was found; `None` while it is being tried.
-    pub fn settled(&self) -> Option<Method> {
+    pub fn settled(&self) -> Option<IoMethod> {
         self.settled
     }
 }
 
 /// A second in which a thread computes costs twice as much as one in which it waits: another stream could have used it.
 /// Equal costs speak for the page cache, with which nothing can go wrong.
-pub fn cheaper(buffered: &Cost, direct: &Cost) -> Method {
-    let of = |cost: &Cost| cost.elapsed.as_nanos() + cost.cpu.as_nanos();
+pub fn cheaper(buffered: &IoCost, direct: &IoCost) -> IoMethod {
+    let of = |cost: &IoCost| cost.elapsed.as_nanos() + cost.cpu.as_nanos();
     let (buffered_total, direct_total) =
         (of(buffered) * u128::from(direct.bytes.max(1)), of(direct) * u128::from(buffered.bytes.max(1)));
-    if direct_total < buffered_total { Method::Direct } else { Method::Buffered }
+    if direct_total < buffered_total { IoMethod::Direct } else { IoMethod::Buffered }
 }
 
 /// A trial for each file system that is met. A job meets few.
 #[derive(Debug, Default)]
-pub struct Choices(Mutex<HashMap<u64, Arc<Mutex<Trial>>>>);
+pub struct IoMethodProbes(Mutex<HashMap<u64, Arc<Mutex<IoMethodProbe>>>>);
 
-impl Choices {
+impl IoMethodProbes {
     /// The trial of a file system, by its device number.
-    pub fn of(&self, device: u64) -> Arc<Mutex<Trial>> {
+    pub fn of(&self, device: u64) -> Arc<Mutex<IoMethodProbe>> {
         Arc::clone(lock(&self.0).entry(device).or_default())
     }
 }
@@ -108,19 +108,19 @@ mod tests {
 
     const RUN: u64 = 8 << 20;
 
-    fn cost(bytes: u64, elapsed_ms: u64, cpu_ms: u64) -> Cost {
-        Cost { bytes, elapsed: Duration::from_millis(elapsed_ms), cpu: Duration::from_millis(cpu_ms) }
+    fn cost(bytes: u64, elapsed_ms: u64, cpu_ms: u64) -> IoCost {
+        IoCost { bytes, elapsed: Duration::from_millis(elapsed_ms), cpu: Duration::from_millis(cpu_ms) }
     }
 
     /// Tries with these costs a run; returns what was kept, and how many runs that took.
-    fn tried(buffered: (u64, u64), direct: (u64, u64)) -> (Method, u32) {
-        let mut trial = Trial::default();
+    fn tried(buffered: (u64, u64), direct: (u64, u64)) -> (IoMethod, u32) {
+        let mut trial = IoMethodProbe::default();
         for runs in 0..1000 {
             let (method, told) = trial.next(RUN);
             if !told {
                 return (method, runs);
             }
-            let (elapsed, cpu) = if method == Method::Direct { direct } else { buffered };
+            let (elapsed, cpu) = if method == IoMethod::Direct { direct } else { buffered };
             trial.cost(method, cost(RUN, elapsed, cpu));
         }
         panic!("never settled");
@@ -128,41 +128,41 @@ mod tests {
 
     #[test]
     fn the_cheaper_one_is_kept_after_few_runs() {
-        assert_eq!(tried((10, 5), (4, 1)), (Method::Direct, 14));
-        assert_eq!(tried((4, 4), (10, 1)), (Method::Buffered, 14));
-        assert_eq!(tried((10, 6), (10, 1)).0, Method::Direct, "the same time with less CPU");
-        assert_eq!(tried((10, 1), (10, 1)).0, Method::Buffered, "no difference");
+        assert_eq!(tried((10, 5), (4, 1)), (IoMethod::Direct, 14));
+        assert_eq!(tried((4, 4), (10, 1)), (IoMethod::Buffered, 14));
+        assert_eq!(tried((10, 6), (10, 1)).0, IoMethod::Direct, "the same time with less CPU");
+        assert_eq!(tried((10, 1), (10, 1)).0, IoMethod::Buffered, "no difference");
     }
 
     #[test]
     fn runs_are_compared_by_the_byte_and_the_first_ones_do_not_count() {
-        assert_eq!(cheaper(&cost(10, 10, 0), &cost(20, 15, 0)), Method::Direct);
-        assert_eq!(cheaper(&cost(20, 10, 0), &cost(10, 15, 0)), Method::Buffered);
-        assert_eq!(cheaper(&cost(0, 0, 0), &cost(0, 0, 0)), Method::Buffered);
-        let mut trial = Trial::default();
-        trial.cost(Method::Direct, cost(RUN, 60_000, 0));
-        trial.cost(Method::Buffered, cost(RUN, 1, 0));
+        assert_eq!(cheaper(&cost(10, 10, 0), &cost(20, 15, 0)), IoMethod::Direct);
+        assert_eq!(cheaper(&cost(20, 10, 0), &cost(10, 15, 0)), IoMethod::Buffered);
+        assert_eq!(cheaper(&cost(0, 0, 0), &cost(0, 0, 0)), IoMethod::Buffered);
+        let mut trial = IoMethodProbe::default();
+        trial.cost(IoMethod::Direct, cost(RUN, 60_000, 0));
+        trial.cost(IoMethod::Buffered, cost(RUN, 1, 0));
         for _ in 0..6 {
-            trial.cost(Method::Direct, cost(RUN, 1, 0));
-            trial.cost(Method::Buffered, cost(RUN, 2, 0));
+            trial.cost(IoMethod::Direct, cost(RUN, 1, 0));
+            trial.cost(IoMethod::Buffered, cost(RUN, 2, 0));
         }
-        assert_eq!(trial.settled(), Some(Method::Direct));
+        assert_eq!(trial.settled(), Some(IoMethod::Direct));
     }
 
     #[test]
     fn methods_take_turns_by_bytes() {
-        let mut trial = Trial::default();
+        let mut trial = IoMethodProbe::default();
         let turns: Vec<_> = (0..6).map(|_| trial.next(RUN).0).collect();
-        assert_eq!(turns.iter().filter(|method| **method == Method::Direct).count(), 3);
-        assert_eq!(trial.next(100 * RUN).0, Method::Direct);
-        assert!((0..99).all(|_| trial.next(RUN).0 == Method::Buffered));
+        assert_eq!(turns.iter().filter(|method| **method == IoMethod::Direct).count(), 3);
+        assert_eq!(trial.next(100 * RUN).0, IoMethod::Direct);
+        assert!((0..99).all(|_| trial.next(RUN).0 == IoMethod::Buffered));
     }
 
     #[test]
     fn a_refusal_settles_it_and_file_systems_are_apart() {
-        let choices = Choices::default();
+        let choices = IoMethodProbes::default();
         lock(&choices.of(1)).refuse();
-        assert_eq!(lock(&choices.of(1)).next(1), (Method::Buffered, false));
+        assert_eq!(lock(&choices.of(1)).next(1), (IoMethod::Buffered, false));
         assert!(lock(&choices.of(2)).next(1).1);
     }
 }

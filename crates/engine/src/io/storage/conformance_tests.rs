@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
 
-use super::calls::Calls;
+use super::calls::BlockingIo;
 use super::choice::TRIAL_FILE_MIN;
-use super::file::Opened;
-use super::policy::{Policy, Way};
-use super::read::Reader;
+use super::file::OpenedFile;
+use super::policy::{IoPlan, StoragePolicy};
+use super::read::FrameReader;
 use super::*;
 use crate::fs::testing::in_time;
 use crate::io::storage::ring::Ring;
@@ -35,7 +35,7 @@ fn with_every_engine(check: impl Fn(&mut dyn Storage<u64>, Arc<OwnedFd>, &Path) 
         for place in places() {
             for direct in [false, true] {
                 let engines: [Option<Box<dyn Storage<u64>>>; 2] =
-                    [Some(Box::new(Calls::new())), Ring::new(DEPTH).ok().map(|ring| Box::new(ring) as _)];
+                    [Some(Box::new(BlockingIo::new())), Ring::new(DEPTH).ok().map(|ring| Box::new(ring) as _)];
                 for mut engine in engines.into_iter().flatten() {
                     let path = place.path().join("file");
                     let _ = fs::remove_file(&path);
@@ -52,11 +52,11 @@ fn with_every_engine(check: impl Fn(&mut dyn Storage<u64>, Arc<OwnedFd>, &Path) 
     });
 }
 
-fn request(access: Access, file: &Arc<OwnedFd>, len: usize, offset: u64, fill: u8) -> Request<u64> {
-    let mut record = Record::with_capacity(FRAME);
+fn request(access: FileAccess, file: &Arc<OwnedFd>, len: usize, offset: u64, fill: u8) -> IoRequest<u64> {
+    let mut record = FrameBuffer::with_capacity(FRAME);
     record.room_mut().fill(fill);
     record.set_payload_len(len);
-    Request { access, file: Arc::clone(file), record, len, offset, tag: offset }
+    IoRequest { access, file: Arc::clone(file), record, len, offset, tag: offset }
 }
 
 /// What position a byte has, so that a byte in the wrong place is noticed.
@@ -68,10 +68,10 @@ fn pattern(len: usize) -> Vec<u8> {
 fn blocks_written_in_any_order_are_read_back() {
     with_every_engine(|engine, file, path| {
         for (offset, fill) in [(3, 13), (0, 10), (2, 12), (1, 11)] {
-            engine.submit(request(Access::Write, &file, FRAME, offset * FRAME as u64, fill));
+            engine.submit(request(FileAccess::Write, &file, FRAME, offset * FRAME as u64, fill));
         }
         let mut tags = Vec::new();
-        while let Some(Finished { request, result }) = engine.finished(true) {
+        while let Some(FinishedIo { request, result }) = engine.finished(true) {
             assert_eq!(result.unwrap(), FRAME);
             tags.push(request.tag);
         }
@@ -81,9 +81,9 @@ fn blocks_written_in_any_order_are_read_back() {
         let expected: Vec<u8> = (10..14).flat_map(|fill| vec![fill; FRAME]).collect();
         assert!(content == expected);
         for offset in [1, 3, 0, 2] {
-            engine.submit(request(Access::Read, &file, FRAME, offset * FRAME as u64, 0));
+            engine.submit(request(FileAccess::Read, &file, FRAME, offset * FRAME as u64, 0));
         }
-        while let Some(Finished { mut request, result }) = engine.finished(true) {
+        while let Some(FinishedIo { mut request, result }) = engine.finished(true) {
             assert_eq!(result.unwrap(), FRAME);
             let fill = 10 + u8::try_from(request.tag / FRAME as u64).unwrap();
             assert!(request.record.room_mut().iter().all(|byte| *byte == fill));
@@ -96,8 +96,8 @@ fn where_a_file_ends_reading_ends() {
     with_every_engine(|engine, file, path| {
         fs::write(path, pattern(10_000)).unwrap();
         for (offset, there) in [(0, 10_000), (8192, 1808), (12_288, 0), (1 << 20, 0)] {
-            engine.submit(request(Access::Read, &file, 16 << 10, offset, 0));
-            let Finished { mut request, result } = engine.finished(true).unwrap();
+            engine.submit(request(FileAccess::Read, &file, 16 << 10, offset, 0));
+            let FinishedIo { mut request, result } = engine.finished(true).unwrap();
             assert_eq!(result.unwrap(), there, "from {offset}");
             let from = usize::try_from(offset).unwrap();
             assert!(there == 0 || request.record.room_mut()[..there] == pattern(10_000)[from..]);
@@ -111,8 +111,8 @@ fn errors_are_those_of_the_call_and_buffers_come_back() {
         let read_only: Arc<OwnedFd> = Arc::new(File::open(path).unwrap().into());
         let full: Arc<OwnedFd> = Arc::new(File::options().write(true).open("/dev/full").unwrap().into());
         for (file, errno) in [(read_only, Errno::BADF), (full, Errno::NOSPC)] {
-            engine.submit(request(Access::Write, &file, 4096, 0, 5));
-            let Finished { request, result } = engine.finished(true).unwrap();
+            engine.submit(request(FileAccess::Write, &file, 4096, 0, 5));
+            let FinishedIo { request, result } = engine.finished(true).unwrap();
             assert_eq!(Errno::from_io_error(&result.unwrap_err()), Some(errno));
             assert!(request.record.payload() == [5; 4096]);
         }
@@ -123,7 +123,7 @@ fn errors_are_those_of_the_call_and_buffers_come_back() {
 fn who_does_not_wait_is_woken() {
     with_every_engine(|engine, file, _| {
         assert!(engine.finished(true).is_none() && engine.finished(false).is_none(), "nothing is under way");
-        engine.submit(request(Access::Write, &file, FRAME, 0, 1));
+        engine.submit(request(FileAccess::Write, &file, FRAME, 0, 1));
         assert_eq!(engine.under_way(), 1);
         while engine.finished(false).is_none() {
             let ready = engine.readiness().expect("what is not finished when it is submitted can be waited for");
@@ -140,22 +140,22 @@ fn what_is_under_way_when_an_engine_is_dropped_is_waited_for() {
         let Ok(mut ring) = Ring::new(DEPTH) else { return };
         let path = place.path().join("file");
         let file: Arc<OwnedFd> = Arc::new(File::create(&path).unwrap().into());
-        (0..DEPTH as u64).for_each(|i| ring.submit(request(Access::Write, &file, FRAME, i * FRAME as u64, 9)));
+        (0..DEPTH as u64).for_each(|i| ring.submit(request(FileAccess::Write, &file, FRAME, i * FRAME as u64, 9)));
         drop(ring);
         assert!(fs::read(&path).unwrap() == vec![9; DEPTH * FRAME]);
     });
 }
 
-fn opened(path: &Path) -> Arc<Opened> {
-    Arc::new(Opened::new(File::open(path).unwrap().into(), Access::Read).unwrap())
+fn opened(path: &Path) -> Arc<OpenedFile> {
+    Arc::new(OpenedFile::new(File::open(path).unwrap().into(), FileAccess::Read).unwrap())
 }
 
-fn way(method: Method) -> Way {
-    Way { drop: method == Method::Buffered, ..Way::by(method) }
+fn way(method: IoMethod) -> IoPlan {
+    IoPlan { drop: method == IoMethod::Buffered, ..IoPlan::by(method) }
 }
 
 /// Reads a range as a stream does.
-fn read_all(reader: &mut Reader, path: &Path, method: Method, start: u64, end: u64) -> Vec<u8> {
+fn read_all(reader: &mut FrameReader, path: &Path, method: IoMethod, start: u64, end: u64) -> Vec<u8> {
     let file = opened(path);
     // Where there is no O_DIRECT, the page cache does it.
     reader.add(file, way(method), start, end);
@@ -178,13 +178,13 @@ fn file(place: &Path, len: usize) -> PathBuf {
 #[test]
 fn a_reader_reads_files_of_every_odd_size() {
     in_time(|| {
-        let mut reader = Reader::new(FRAME, depth(FRAME));
+        let mut reader = FrameReader::new(FRAME, depth(FRAME));
         for place in places() {
             let near = |at: usize| [at - 1, at, at + 1];
             let sizes = [near(512), near(4096), near(FRAME), near(FRAME + 4096), near(12 * FRAME)].concat();
             for len in sizes.into_iter().chain([1]) {
                 let path = file(place.path(), len);
-                for method in [Method::Buffered, Method::Direct] {
+                for method in [IoMethod::Buffered, IoMethod::Direct] {
                     let content = read_all(&mut reader, &path, method, 0, len as u64);
                     assert!(content == pattern(len), "{len} bytes, {method:?}");
                 }
@@ -196,10 +196,10 @@ fn a_reader_reads_files_of_every_odd_size() {
 #[test]
 fn a_reader_says_where_a_file_has_become_shorter() {
     in_time(|| {
-        let mut reader = Reader::new(FRAME, depth(FRAME));
+        let mut reader = FrameReader::new(FRAME, depth(FRAME));
         for place in places() {
             let path = file(place.path(), 5 * FRAME);
-            for (method, left) in [(Method::Buffered, 3 * FRAME + 5000), (Method::Direct, 2 * FRAME + 100)] {
+            for (method, left) in [(IoMethod::Buffered, 3 * FRAME + 5000), (IoMethod::Direct, 2 * FRAME + 100)] {
                 let handle = opened(&path);
                 File::options().write(true).open(&path).unwrap().set_len(left as u64).unwrap();
                 reader.add(handle, way(method), 0, 5 * FRAME as u64);
@@ -216,11 +216,11 @@ fn a_reader_says_where_a_file_has_become_shorter() {
 #[test]
 fn what_direct_io_refuses_is_read_through_the_page_cache() {
     in_time(|| {
-        let mut reader = Reader::new(FRAME, depth(FRAME));
+        let mut reader = FrameReader::new(FRAME, depth(FRAME));
         for place in places() {
             let path = file(place.path(), 3 * FRAME);
             // No frame begins there, and no block.
-            let content = read_all(&mut reader, &path, Method::Direct, 777, 2 * FRAME as u64);
+            let content = read_all(&mut reader, &path, IoMethod::Direct, 777, 2 * FRAME as u64);
             assert!(content == pattern(3 * FRAME)[777..2 * FRAME]);
         }
     });
@@ -232,27 +232,27 @@ fn a_piece_that_is_given_up_disturbs_no_other() {
         let [place, _] = places();
         let (first, second) = (file(place.path(), 12 * FRAME), file(place.path(), 3 * FRAME));
         fs::write(&second, vec![1; 3 * FRAME]).unwrap();
-        let mut reader = Reader::new(FRAME, depth(FRAME));
+        let mut reader = FrameReader::new(FRAME, depth(FRAME));
         for _ in 0..20 {
-            reader.add(opened(&first), way(Method::Direct), 0, 12 * FRAME as u64);
+            reader.add(opened(&first), way(IoMethod::Direct), 0, 12 * FRAME as u64);
             let record = reader.next().unwrap().unwrap();
             assert!(record.payload() == &pattern(FRAME)[..]);
             reader.give_back(record);
             reader.give_up();
-            assert!(read_all(&mut reader, &second, Method::Direct, 0, 3 * FRAME as u64) == vec![1; 3 * FRAME]);
+            assert!(read_all(&mut reader, &second, IoMethod::Direct, 0, 3 * FRAME as u64) == vec![1; 3 * FRAME]);
         }
     });
 }
 
-fn policy(direct: DirectIo, cache: CacheUse) -> Policy {
-    Policy::new(StorageRequest { direct, cache, under_way: 0 })
+fn policy(direct: DirectIo, cache: CacheUse) -> StoragePolicy {
+    StoragePolicy::new(StorageRequest { direct, cache, under_way: 0 })
 }
 
 #[test]
 fn so_many_frames_are_under_way_as_are_asked_for() {
     let under_way = |under_way| {
         let request = StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way };
-        Policy::new(request).depth(FRAME)
+        StoragePolicy::new(request).depth(FRAME)
     };
     assert_eq!([under_way(0), under_way(1), under_way(64)], [depth(FRAME), 1, 64]);
 }
@@ -263,15 +263,15 @@ fn what_is_asked_for_is_done_where_it_can_be() {
     let path = file(disk.path(), 10_000);
     let (on_disk, in_memory) = (opened(&path), opened(&file(memory.path(), 10_000)));
     let zeros = opened(Path::new("/dev/zero"));
-    let method = |direct, file: &Opened| policy(direct, CacheUse::Auto).reading(file, 10_000, 0, 10_000).method;
-    assert_eq!(method(DirectIo::Auto, &on_disk), Method::Buffered, "a small file");
-    assert_eq!(method(DirectIo::Never, &on_disk), Method::Buffered);
-    let possible = if on_disk.direct().is_some() { Method::Direct } else { Method::Buffered };
+    let method = |direct, file: &OpenedFile| policy(direct, CacheUse::Auto).reading(file, 10_000, 0, 10_000).method;
+    assert_eq!(method(DirectIo::Auto, &on_disk), IoMethod::Buffered, "a small file");
+    assert_eq!(method(DirectIo::Never, &on_disk), IoMethod::Buffered);
+    let possible = if on_disk.direct().is_some() { IoMethod::Direct } else { IoMethod::Buffered };
     assert_eq!(method(DirectIo::Always, &on_disk), possible);
-    assert_eq!(method(DirectIo::Auto, &in_memory), Method::Buffered);
-    assert_eq!(method(DirectIo::Always, &zeros), Method::Buffered, "a device without O_DIRECT");
+    assert_eq!(method(DirectIo::Auto, &in_memory), IoMethod::Buffered);
+    assert_eq!(method(DirectIo::Always, &zeros), IoMethod::Buffered, "a device without O_DIRECT");
     let (_reader, writer) = rustix::pipe::pipe().unwrap();
-    assert!(Opened::new(writer, Access::Write).unwrap().direct().is_none(), "O_DIRECT makes packets of a pipe");
+    assert!(OpenedFile::new(writer, FileAccess::Write).unwrap().direct().is_none(), "O_DIRECT makes packets of a pipe");
     let always = policy(DirectIo::Always, CacheUse::Auto);
     assert!(always.is_refusal_news() && !always.is_refusal_news());
     assert!(!policy(DirectIo::Auto, CacheUse::Auto).is_refusal_news());
@@ -292,8 +292,8 @@ fn large_files_are_tried_on_and_what_is_cached_is_not() {
     let way = policy.reading(&file, TRIAL_FILE_MIN, 0, range);
     assert!(!way.cached);
     if file.direct().is_some() {
-        assert!(way.trial.is_some() && way.method == Method::Direct);
-        assert!(policy.reading(&file, TRIAL_FILE_MIN, 0, range).method == Method::Buffered, "its turn");
+        assert!(way.trial.is_some() && way.method == IoMethod::Direct);
+        assert!(policy.reading(&file, TRIAL_FILE_MIN, 0, range).method == IoMethod::Buffered, "its turn");
     }
     let mut bytes = vec![0; 8 << 20];
     File::open(&path).unwrap().read_exact_at(&mut bytes, 0).unwrap();
@@ -302,7 +302,7 @@ fn large_files_are_tried_on_and_what_is_cached_is_not() {
         return;
     }
     let way = policy.reading(&file, TRIAL_FILE_MIN, 0, range);
-    assert!(way.cached && way.trial.is_none() && way.method == Method::Buffered);
+    assert!(way.cached && way.trial.is_none() && way.method == IoMethod::Buffered);
     assert!(!way.drop, "what others had read stays");
 }
 
@@ -311,7 +311,7 @@ fn pages_of_large_files_are_dropped_unless_asked_otherwise() {
     let [disk, memory] = places();
     let (on_disk, in_memory) = (opened(&file(disk.path(), 1)), opened(&file(memory.path(), 1)));
     let large = cache::large_file_bytes();
-    let drop = |cache, file: &Opened, size| policy(DirectIo::Never, cache).writing(file, size, 1).drop;
+    let drop = |cache, file: &OpenedFile, size| policy(DirectIo::Never, cache).writing(file, size, 1).drop;
     assert!(!on_disk.in_memory() && in_memory.in_memory());
     assert!(drop(CacheUse::Auto, &on_disk, large) && !drop(CacheUse::Auto, &on_disk, large - 1));
     assert!(!drop(CacheUse::Keep, &on_disk, large) && drop(CacheUse::Drop, &on_disk, 1));

@@ -4,7 +4,7 @@
 //! On tmpfs, SEEK_HOLE walks every page up to the next hole. A call per frame would therefore cost time that grows with
 //! the square of the file's size. Each extent is looked up once and remembered until its end, by all who read the file.
 
-use haul_proto::wire::sparse::Map;
+use haul_proto::wire::sparse::DataMap;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -16,12 +16,12 @@ use crate::sys::sync::lock;
 
 /// Extents that are remembered: one for each stream of a job, which may read a place of its own.
 const REMEMBERED_MAX: usize = 64;
-/// Extents that [`Extents::data_bytes`] counts one by one; the rest of the file counts as data.
+/// Extents that [`FileExtents::data_bytes`] counts one by one; the rest of the file counts as data.
 const COUNTED_MAX: u32 = 100_000;
 
 /// Bytes of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Extent {
+struct FileExtent {
     bytes: Range<u64>,
     is_data: bool,
 }
@@ -30,19 +30,19 @@ struct Extent {
 ///
 /// The offset of the descriptor moves, so the file must be read by offset (pread(2)).
 #[derive(Debug, Default)]
-pub struct Extents {
+pub struct FileExtents {
     /// The latest look-up last.
-    remembered: Mutex<VecDeque<Extent>>,
+    remembered: Mutex<VecDeque<FileExtent>>,
 }
 
-impl Extents {
+impl FileExtents {
     /// Which blocks of these bytes are data; `None`: all of them, or the file system does not tell.
-    pub fn map_of(&self, file: impl AsFd, offset: u64, len: usize) -> Option<Map> {
+    pub fn map_of(&self, file: impl AsFd, offset: u64, len: usize) -> Option<DataMap> {
         let end = offset.saturating_add(len as u64);
-        let mut map = Map::HOLE;
+        let mut map = DataMap::HOLE;
         let mut at = offset;
         while at < end {
-            let Extent { bytes, is_data } = self.at(&file, at)?;
+            let FileExtent { bytes, is_data } = self.at(&file, at)?;
             if is_data {
                 let within = |place: u64| usize::try_from(place.saturating_sub(offset)).unwrap_or(len).min(len);
                 map.add(within(at)..within(bytes.end));
@@ -96,7 +96,7 @@ impl Extents {
 
     /// The extent with the byte at `at`, from there or from an earlier byte to its end; `None` if the file system does not
     /// tell.
-    fn at(&self, file: impl AsFd, at: u64) -> Option<Extent> {
+    fn at(&self, file: impl AsFd, at: u64) -> Option<FileExtent> {
         let mut remembered = lock(&self.remembered);
         if let Some(known) = remembered.iter().rev().find(|extent| extent.bytes.contains(&at)) {
             return Some(known.clone());
@@ -112,15 +112,15 @@ impl Extents {
 }
 
 /// The extent from `at` to its end.
-fn find(file: impl AsFd, at: u64) -> Option<Extent> {
+fn find(file: impl AsFd, at: u64) -> Option<FileExtent> {
     match counted_seek(&file, SeekFrom::Data(at)) {
         // A hole up to the end of the file.
-        Err(Errno::NXIO) => Some(Extent { bytes: at..u64::MAX, is_data: false }),
-        Ok(data) if data > at => Some(Extent { bytes: at..data, is_data: false }),
+        Err(Errno::NXIO) => Some(FileExtent { bytes: at..u64::MAX, is_data: false }),
+        Ok(data) if data > at => Some(FileExtent { bytes: at..data, is_data: false }),
         Ok(_) => {
             let hole = counted_seek(&file, SeekFrom::Hole(at)).ok()?;
             // Another program may have truncated the file in between: a read will tell.
-            (hole > at).then_some(Extent { bytes: at..hole, is_data: true })
+            (hole > at).then_some(FileExtent { bytes: at..hole, is_data: true })
         }
         Err(_) => None,
     }

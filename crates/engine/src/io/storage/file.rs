@@ -1,15 +1,15 @@
 //! A file that is open for all streams: once through the page cache and, when that is asked for, once past it.
 
-use haul_proto::wire::sparse::Map;
+use haul_proto::wire::sparse::DataMap;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, openat};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::Access;
-use super::extents::Extents;
-use crate::fs::Look;
+use super::FileAccess;
+use super::extents::FileExtents;
+use crate::fs::FileStat;
 
 /// File systems that are memory, with nothing behind it (linux/magic.h): tmpfs, ramfs, hugetlbfs, proc, sysfs.
 const MEMORY_MAGICS: [u64; 5] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6, 0x9fa0, 0x6265_6572];
@@ -36,41 +36,41 @@ pub fn is_served(magic: u64) -> bool {
 }
 
 /// An open file.
-pub struct Opened {
+pub struct OpenedFile {
     fd: Arc<OwnedFd>,
-    access: Access,
+    access: FileAccess,
     device: u64,
     in_memory: bool,
     /// A regular file or a block device. To a pipe, O_DIRECT means something else.
     has_blocks: bool,
     /// It takes less room than it has bytes.
     may_have_holes: bool,
-    extents: Arc<Extents>,
+    extents: Arc<FileExtents>,
     direct: OnceLock<Option<Arc<OwnedFd>>>,
     since: Instant,
 }
 
-impl Opened {
+impl OpenedFile {
     /// Takes a file that is open for `access`.
-    pub fn new(fd: OwnedFd, access: Access) -> io::Result<Self> {
+    pub fn new(fd: OwnedFd, access: FileAccess) -> io::Result<Self> {
         let stat = fstat(&fd)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         let is_file = kind == FileType::RegularFile;
         let has_blocks = is_file || kind == FileType::BlockDevice;
         let in_memory = !is_file || is_memory(magic_of(&fd)?);
-        let may_have_holes = Look::from(&stat).may_have_holes();
+        let may_have_holes = FileStat::from(&stat).may_have_holes();
         let (direct, since, device) = (OnceLock::new(), Instant::now(), stat.st_dev);
         let (fd, extents) = (Arc::new(fd), Arc::default());
         Ok(Self { fd, access, device, in_memory, has_blocks, may_have_holes, extents, direct, since })
     }
 
     /// The same, with the extents that are known of it already: of a file that is opened again for each piece.
-    pub fn with_extents(self, extents: Arc<Extents>) -> Self {
+    pub fn with_extents(self, extents: Arc<FileExtents>) -> Self {
         Self { extents, ..self }
     }
 
     /// Which blocks of these bytes are data, where some are holes.
-    pub fn map_of(&self, offset: u64, len: usize) -> Option<Map> {
+    pub fn map_of(&self, offset: u64, len: usize) -> Option<DataMap> {
         if self.may_have_holes { self.extents.map_of(&*self.fd, offset, len) } else { None }
     }
 
@@ -86,7 +86,7 @@ impl Opened {
 
     /// The same file, which is open for both, to be read.
     pub fn to_read(fd: &OwnedFd) -> io::Result<Self> {
-        Self::new(rustix::io::fcntl_dupfd_cloexec(fd, 0)?, Access::Read)
+        Self::new(rustix::io::fcntl_dupfd_cloexec(fd, 0)?, FileAccess::Read)
     }
 
     /// The descriptor that goes through the page cache.
@@ -114,8 +114,8 @@ impl Opened {
     /// those of the other descriptor, too.
     fn open_direct(&self) -> io::Result<OwnedFd> {
         let access = match self.access {
-            Access::Read => OFlags::RDONLY,
-            Access::Write => OFlags::WRONLY,
+            FileAccess::Read => OFlags::RDONLY,
+            FileAccess::Write => OFlags::WRONLY,
         };
         let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
         Ok(openat(CWD, path, access | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?)

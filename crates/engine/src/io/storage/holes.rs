@@ -1,14 +1,14 @@
 //! Holes that haul makes: blocks of zeros that are not sent, and bytes of a file that take no room. Holes that a file has
 //! are in [`super::extents`].
 
-use haul_proto::wire::sparse::{BLOCK, Map};
+use haul_proto::wire::sparse::{BLOCK, DataMap};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::AsFd;
 
 /// The blocks of a frame that are not all zeros; `None`: all of them.
-pub fn map_of_zeros(frame: &[u8]) -> Option<Map> {
-    let mut map = Map::HOLE;
+pub fn map_of_zeros(frame: &[u8]) -> Option<DataMap> {
+    let mut map = DataMap::HOLE;
     let data = frame.chunks(BLOCK).zip(0..).filter(|(block, _)| block.iter().any(|byte| *byte != 0));
     data.for_each(|(block, at)| map.add(at * BLOCK..at * BLOCK + block.len()));
     (!map.is_full(frame.len())).then_some(map)
@@ -50,10 +50,10 @@ mod tests {
 
     #[test]
     fn zeros_are_holes_where_that_is_asked_for() {
-        assert_eq!(map_of_zeros(&[0; FRAME]), Some(Map::HOLE));
+        assert_eq!(map_of_zeros(&[0; FRAME]), Some(DataMap::HOLE));
         let mut bytes = vec![0; 3 * BLOCK + 1];
         bytes[BLOCK] = 1;
-        let mut map = Map::HOLE;
+        let mut map = DataMap::HOLE;
         map.add(BLOCK..2 * BLOCK);
         assert_eq!(map_of_zeros(&bytes), Some(map));
         assert_eq!(map_of_zeros(&[1; 5]), None);

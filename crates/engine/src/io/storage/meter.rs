@@ -6,7 +6,7 @@ use crate::sys::usage::thread_cpu;
 
 /// What a number of bytes cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Cost {
+pub struct IoCost {
     /// Bytes.
     pub bytes: u64,
     /// On the clock, waiting included.
@@ -17,15 +17,15 @@ pub struct Cost {
 
 /// Adds up what calls cost, while that is wanted.
 #[derive(Debug, Default)]
-pub struct Meter {
-    cost: Cost,
+pub struct IoMeter {
+    cost: IoCost,
     on: bool,
 }
 
-impl Meter {
+impl IoMeter {
     /// Begins anew; with `on` unset, nothing is measured, and asking costs nothing.
     pub fn reset(&mut self, on: bool) {
-        *self = Self { cost: Cost::default(), on };
+        *self = Self { cost: IoCost::default(), on };
     }
 
     /// Runs `calls`, and measures it.
@@ -46,7 +46,7 @@ impl Meter {
     }
 
     /// What it came to.
-    pub fn cost(&self) -> Cost {
+    pub fn cost(&self) -> IoCost {
         self.cost
     }
 }
@@ -57,9 +57,9 @@ mod tests {
 
     #[test]
     fn waiting_takes_time_and_no_cpu_and_nothing_is_measured_unasked() {
-        let mut meter = Meter::default();
+        let mut meter = IoMeter::default();
         meter.time(|| std::thread::sleep(Duration::from_millis(5)));
-        assert_eq!(meter.cost(), Cost::default());
+        assert_eq!(meter.cost(), IoCost::default());
         meter.reset(true);
         meter.time(|| std::thread::sleep(Duration::from_millis(5)));
         meter.count(3);

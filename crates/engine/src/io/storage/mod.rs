@@ -2,7 +2,7 @@
 //!
 //! [`Storage`] is the interface: a request carries its buffer in, and has it back when it is finished. [`calls`] makes
 //! plain system calls, [`crate::io::storage::ring`] has several requests under way by io_uring; a stream has one of each
-//! ([`Engines`]). [`read`] reads the frames of a piece, and [`ahead`] keeps the disk at work meanwhile. Which way a file takes is measured ([`choice`]); what the
+//! ([`StreamStorage`]). [`read`] reads the frames of a piece, and [`ahead`] keeps the disk at work meanwhile. Which way a file takes is measured ([`choice`]); what the
 //! page cache is told and keeps is [`cache`]'s. What a request is about (frames, proofs, names) is not known here.
 
 pub mod ahead;
@@ -24,8 +24,8 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use self::calls::Calls;
-use crate::io::frame_buffer::Record;
+use self::calls::BlockingIo;
+use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::ring::Ring;
 
 /// What direct I/O is aligned to: offsets, lengths and memory. Every device of today takes it; one that wants more
@@ -40,7 +40,7 @@ const UNDER_WAY_MAX: usize = 8;
 
 /// The way that bytes take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum IoMethod {
     /// Through the page cache.
     Buffered,
     /// Past it (O_DIRECT, open(2)).
@@ -49,7 +49,7 @@ pub enum Method {
 
 /// What is done to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum FileAccess {
     /// Its bytes come into the buffer.
     Read,
     /// The buffer's bytes go into it.
@@ -57,13 +57,13 @@ pub enum Access {
 }
 
 /// Something to be done to a file.
-pub struct Request<T> {
+pub struct IoRequest<T> {
     /// What.
-    pub access: Access,
+    pub access: FileAccess,
     /// To which file; it stays open until the request is finished.
     pub file: Arc<OwnedFd>,
     /// The buffer; its whole room may be used, from the beginning.
-    pub record: Record,
+    pub record: FrameBuffer,
     /// Bytes.
     pub len: usize,
     /// Where in the file.
@@ -73,9 +73,9 @@ pub struct Request<T> {
 }
 
 /// A request that is done with, its buffer free again.
-pub struct Finished<T> {
+pub struct FinishedIo<T> {
     /// The request.
-    pub request: Request<T>,
+    pub request: IoRequest<T>,
     /// Bytes read or written, as the system call has it: they may be fewer than were asked for.
     pub result: io::Result<usize>,
 }
@@ -83,11 +83,11 @@ pub struct Finished<T> {
 /// An engine. What was submitted finishes in any order.
 pub trait Storage<T> {
     /// Begins a request. No more than the engine's depth may be under way.
-    fn submit(&mut self, request: Request<T>);
+    fn submit(&mut self, request: IoRequest<T>);
 
     /// One that is finished; with `wait`, waits for one. `None` when none is under way, or, without `wait`, none is
     /// finished yet.
-    fn finished(&mut self, wait: bool) -> Option<Finished<T>>;
+    fn finished(&mut self, wait: bool) -> Option<FinishedIo<T>>;
 
     /// Submitted, and not returned by [`Self::finished`].
     fn under_way(&self) -> usize;
@@ -102,36 +102,36 @@ pub fn depth(frame_bytes: usize) -> usize {
 }
 
 /// A stream's engines. It makes its ring on the stream's own thread, when direct I/O is first asked for.
-pub struct Engines<T> {
-    calls: Calls<T>,
+pub struct StreamStorage<T> {
+    calls: BlockingIo<T>,
     ring: Option<io::Result<Ring<T>>>,
     depth: usize,
 }
 
-impl<T> Engines<T> {
+impl<T> StreamStorage<T> {
     /// With up to `depth` requests under way.
     pub fn new(depth: usize) -> Self {
-        Self { calls: Calls::new(), ring: None, depth }
+        Self { calls: BlockingIo::new(), ring: None, depth }
     }
 
     /// How many requests are worth having under way by this method.
-    pub fn depth(&mut self, method: Method) -> usize {
+    pub fn depth(&mut self, method: IoMethod) -> usize {
         match method {
-            Method::Direct if self.ring().is_some() => self.depth,
+            IoMethod::Direct if self.ring().is_some() => self.depth,
             _ => 1,
         }
     }
 
     /// Begins a request.
-    pub fn submit(&mut self, method: Method, request: Request<T>) {
+    pub fn submit(&mut self, method: IoMethod, request: IoRequest<T>) {
         match (method, self.ring()) {
-            (Method::Direct, Some(ring)) => ring.submit(request),
+            (IoMethod::Direct, Some(ring)) => ring.submit(request),
             _ => self.calls.submit(request),
         }
     }
 
     /// One that is finished: see [`Storage::finished`].
-    pub fn finished(&mut self, wait: bool) -> Option<Finished<T>> {
+    pub fn finished(&mut self, wait: bool) -> Option<FinishedIo<T>> {
         self.calls.finished(wait).or_else(|| self.made_ring()?.finished(wait))
     }
 

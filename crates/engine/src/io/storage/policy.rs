@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::cache::{is_cached, large_file_bytes};
-use super::choice::{Choices, DIRECT_FILE_MIN, TRIAL_FILE_MIN, Trial};
-use super::file::Opened;
-use super::{Method, depth};
+use super::choice::{DIRECT_FILE_MIN, IoMethodProbe, IoMethodProbes, TRIAL_FILE_MIN};
+use super::file::OpenedFile;
+use super::{IoMethod, depth};
 use crate::sys::sync::lock;
 
 /// So far from a range, a job has neither read ahead nor kept anything.
@@ -17,7 +17,7 @@ const LOOKED_BYTES: u64 = 16 << 20;
 
 /// Whether others have a range of a large file in the page cache, and it was not just read ahead for this job: what is far
 /// away from it says so.
-fn is_kept(file: &Opened, size: u64, offset: u64, len: u64) -> bool {
+fn is_kept(file: &OpenedFile, size: u64, offset: u64, len: u64) -> bool {
     let behind = offset.saturating_add(len).saturating_add(FAR_BYTES);
     let is_within = behind.saturating_add(LOOKED_BYTES) <= size;
     let far = if is_within { behind } else { offset.saturating_sub(FAR_BYTES + LOOKED_BYTES) };
@@ -25,20 +25,20 @@ fn is_kept(file: &Opened, size: u64, offset: u64, len: u64) -> bool {
 }
 
 /// An end's rules, and what it has found out.
-pub struct Policy {
+pub struct StoragePolicy {
     request: StorageRequest,
     large_bytes: u64,
-    choices: Choices,
+    choices: IoMethodProbes,
     /// Direct I/O was asked for, and some file does not have it.
     refused: AtomicBool,
 }
 
 /// How a range of a file goes.
-pub struct Way {
+pub struct IoPlan {
     /// Through the page cache or past it.
-    pub method: Method,
+    pub method: IoMethod,
     /// Where what it costs is to be told.
-    pub trial: Option<Arc<Mutex<Trial>>>,
+    pub trial: Option<Arc<Mutex<IoMethodProbe>>>,
     /// Whether its pages are to be dropped afterwards.
     pub drop: bool,
     /// Whether it was in the page cache already.
@@ -48,17 +48,22 @@ pub struct Way {
     pub led: bool,
 }
 
-impl Way {
+impl IoPlan {
     /// What was not in the page cache, or is not looked for there: nothing of it is told, dropped or led.
-    pub fn by(method: Method) -> Self {
+    pub fn by(method: IoMethod) -> Self {
         Self { method, trial: None, drop: false, cached: false, led: false }
     }
 }
 
-impl Policy {
+impl StoragePolicy {
     /// By what the controller asks for.
     pub fn new(request: StorageRequest) -> Self {
-        Self { request, large_bytes: large_file_bytes(), choices: Choices::default(), refused: AtomicBool::new(false) }
+        Self {
+            request,
+            large_bytes: large_file_bytes(),
+            choices: IoMethodProbes::default(),
+            refused: AtomicBool::new(false),
+        }
     }
 
     /// How many frames of `frame_bytes` a stream has under way past the page cache.
@@ -70,45 +75,45 @@ impl Policy {
     }
 
     /// How a range of a file of `size` bytes is read. What is in the page cache already is read from there, and stays.
-    pub fn reading(&self, file: &Opened, size: u64, offset: u64, len: u64) -> Way {
+    pub fn reading(&self, file: &OpenedFile, size: u64, offset: u64, len: u64) -> IoPlan {
         self.reading_what_is_there(file, size, offset, len).unwrap_or_else(|| {
             let (method, trial) = self.method(file, size, len);
-            let drop = method == Method::Buffered && self.drops(file, size);
-            Way { trial, drop, cached: file.in_memory(), ..Way::by(method) }
+            let drop = method == IoMethod::Buffered && self.drops(file, size);
+            IoPlan { trial, drop, cached: file.in_memory(), ..IoPlan::by(method) }
         })
     }
 
     /// How a range is read that is held against an old file: through the page cache, unless direct I/O was asked for. The
     /// other end may read the same disk, from which the kernel asks more at a time than a stream can; and next to hashing,
     /// what the cache costs is little.
-    pub fn reading_through_cache(&self, file: &Opened, size: u64, offset: u64, len: u64) -> Way {
+    pub fn reading_through_cache(&self, file: &OpenedFile, size: u64, offset: u64, len: u64) -> IoPlan {
         if self.is_forced() {
             return self.reading(file, size, offset, len);
         }
         let way = self.reading_what_is_there(file, size, offset, len).unwrap_or_else(|| {
             let (drop, cached) = (self.drops(file, size), file.in_memory());
-            Way { drop, cached, ..Way::by(Method::Buffered) }
+            IoPlan { drop, cached, ..IoPlan::by(IoMethod::Buffered) }
         });
-        Way { led: true, ..way }
+        IoPlan { led: true, ..way }
     }
 
     /// The same of what is in the page cache already, or on its way there.
-    fn reading_what_is_there(&self, file: &Opened, size: u64, offset: u64, len: u64) -> Option<Way> {
+    fn reading_what_is_there(&self, file: &OpenedFile, size: u64, offset: u64, len: u64) -> Option<IoPlan> {
         let there = !self.is_forced() && !file.in_memory() && is_cached(&**file.fd(), offset, len);
         there.then(|| {
             let is_ours = self.drops(file, size) && !is_kept(file, size, offset, len);
-            Way { drop: is_ours, cached: !is_ours, ..Way::by(Method::Buffered) }
+            IoPlan { drop: is_ours, cached: !is_ours, ..IoPlan::by(IoMethod::Buffered) }
         })
     }
 
     /// How the next `len` bytes of a file of `size` bytes are written.
-    pub fn writing(&self, file: &Opened, size: u64, len: u64) -> Way {
+    pub fn writing(&self, file: &OpenedFile, size: u64, len: u64) -> IoPlan {
         let (method, trial) = self.method(file, size, len);
-        Way { trial, drop: self.drops(file, size), ..Way::by(method) }
+        IoPlan { trial, drop: self.drops(file, size), ..IoPlan::by(method) }
     }
 
     /// The trial of the file system that a file is on.
-    pub fn trial(&self, file: &Opened) -> Arc<Mutex<Trial>> {
+    pub fn trial(&self, file: &OpenedFile) -> Arc<Mutex<IoMethodProbe>> {
         self.choices.of(file.device())
     }
 
@@ -127,7 +132,7 @@ impl Policy {
         self.request.direct == DirectIo::Never
     }
 
-    fn drops(&self, file: &Opened, size: u64) -> bool {
+    fn drops(&self, file: &OpenedFile, size: u64) -> bool {
         let wanted = match self.request.cache {
             CacheUse::Auto => size >= self.large_bytes,
             CacheUse::Keep => false,
@@ -136,24 +141,24 @@ impl Policy {
         wanted && !file.in_memory()
     }
 
-    fn method(&self, file: &Opened, size: u64, len: u64) -> (Method, Option<Arc<Mutex<Trial>>>) {
+    fn method(&self, file: &OpenedFile, size: u64, len: u64) -> (IoMethod, Option<Arc<Mutex<IoMethodProbe>>>) {
         match self.request.direct {
-            DirectIo::Never => (Method::Buffered, None),
-            DirectIo::Always if file.direct().is_some() => (Method::Direct, None),
-            DirectIo::Always => (Method::Buffered, None),
-            DirectIo::Auto if file.in_memory() || size < DIRECT_FILE_MIN => (Method::Buffered, None),
+            DirectIo::Never => (IoMethod::Buffered, None),
+            DirectIo::Always if file.direct().is_some() => (IoMethod::Direct, None),
+            DirectIo::Always => (IoMethod::Buffered, None),
+            DirectIo::Auto if file.in_memory() || size < DIRECT_FILE_MIN => (IoMethod::Buffered, None),
             DirectIo::Auto => self.measured(file, size, len),
         }
     }
 
-    fn measured(&self, file: &Opened, size: u64, len: u64) -> (Method, Option<Arc<Mutex<Trial>>>) {
+    fn measured(&self, file: &OpenedFile, size: u64, len: u64) -> (IoMethod, Option<Arc<Mutex<IoMethodProbe>>>) {
         let shared = self.choices.of(file.device());
         let mut trial = lock(&shared);
         if size < TRIAL_FILE_MIN {
-            let method = trial.settled().unwrap_or(Method::Buffered);
-            return (if file.direct().is_some() { method } else { Method::Buffered }, None);
+            let method = trial.settled().unwrap_or(IoMethod::Buffered);
+            return (if file.direct().is_some() { method } else { IoMethod::Buffered }, None);
         }
-        if trial.settled() != Some(Method::Buffered) && file.direct().is_none() {
+        if trial.settled() != Some(IoMethod::Buffered) && file.direct().is_none() {
             trial.refuse();
         }
         let (method, told) = trial.next(len);
@@ -165,7 +170,7 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::storage::Access;
+    use crate::io::storage::FileAccess;
     use crate::io::storage::calls::read_at;
     use std::fs::File;
 
@@ -176,7 +181,7 @@ mod tests {
         let named = tempfile::NamedTempFile::new_in(place).unwrap();
         let (size, len) = (2 * FAR_BYTES, 1 << 20);
         named.as_file().set_len(size).unwrap();
-        let file = Opened::new(File::open(named.path()).unwrap().into(), Access::Read).unwrap();
+        let file = OpenedFile::new(File::open(named.path()).unwrap().into(), FileAccess::Read).unwrap();
         let read = |offset, len: u64| {
             read_at(&**file.fd(), &mut vec![0; usize::try_from(len).unwrap()], offset).unwrap();
         };
@@ -185,21 +190,21 @@ mod tests {
             println!("SKIPPED: no disk here, or the kernel does not tell what is cached");
             return;
         }
-        let policy = Policy::new(StorageRequest { cache: CacheUse::Drop, ..StorageRequest::default() });
-        for reading in [Policy::reading, Policy::reading_through_cache] {
+        let policy = StoragePolicy::new(StorageRequest { cache: CacheUse::Drop, ..StorageRequest::default() });
+        for reading in [StoragePolicy::reading, StoragePolicy::reading_through_cache] {
             let way = reading(&policy, &file, size, 0, len);
-            assert_eq!((way.method, way.drop, way.cached), (Method::Buffered, true, false), "far from it nothing is");
+            assert_eq!((way.method, way.drop, way.cached), (IoMethod::Buffered, true, false), "far from it nothing is");
         }
         read(len + FAR_BYTES, LOOKED_BYTES);
-        for reading in [Policy::reading, Policy::reading_through_cache] {
+        for reading in [StoragePolicy::reading, StoragePolicy::reading_through_cache] {
             let way = reading(&policy, &file, size, 0, len);
-            assert_eq!((way.method, way.drop, way.cached), (Method::Buffered, false, true), "others use it");
+            assert_eq!((way.method, way.drop, way.cached), (IoMethod::Buffered, false, true), "others use it");
         }
         // Behind that range nothing was read, and so far before the end one looks at what is before it.
         let last = size - len;
         read(last, len);
         assert!(policy.reading(&file, size, last, len).drop);
         let nothing_there = policy.reading_through_cache(&file, size, size / 2 - 4 * len, len);
-        assert_eq!((nothing_there.method, nothing_there.drop), (Method::Buffered, true));
+        assert_eq!((nothing_there.method, nothing_there.drop), (IoMethod::Buffered, true));
     }
 }

@@ -1,36 +1,36 @@
 //! A stream's reading: the frames of a piece in their order, each in a buffer of its own. What is read before it is
 //! needed is [`super::ahead`]'s.
 
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::resource_metrics::Stage;
 use std::io;
 use std::sync::Arc;
 
-use super::ahead::{Ahead, Piece};
+use super::ahead::{ReadRange, Readahead};
 use super::cache::drop_pages;
 use super::calls::read_at;
-use super::file::Opened;
-use super::meter::Meter;
-use super::policy::Way;
-use super::{Finished, Method, is_refusal};
-use crate::io::frame_buffer::Record;
+use super::file::OpenedFile;
+use super::meter::IoMeter;
+use super::policy::IoPlan;
+use super::{FinishedIo, IoMethod, is_refusal};
+use crate::io::frame_buffer::FrameBuffer;
 use crate::metrics::stage_timer::during;
 use crate::sys::sync::lock;
 
 /// Reads for one stream.
-pub struct Reader {
+pub struct FrameReader {
     frame_bytes: usize,
-    ahead: Ahead,
+    ahead: Readahead,
     /// What the first piece costs, where that is to be told.
-    meter: Meter,
+    meter: IoMeter,
     /// Bytes that came past the page cache.
     direct_bytes: u64,
 }
 
-impl Reader {
+impl FrameReader {
     /// For frames of up to `frame_bytes`, a multiple of [`super::ALIGNMENT`], with up to `depth` of them under way past
     /// the page cache.
     pub fn new(frame_bytes: usize, depth: usize) -> Self {
-        Self { frame_bytes, ahead: Ahead::new(frame_bytes, depth), meter: Meter::default(), direct_bytes: 0 }
+        Self { frame_bytes, ahead: Readahead::new(frame_bytes, depth), meter: IoMeter::default(), direct_bytes: 0 }
     }
 
     /// The same, which tells nobody of holes if `fills_holes`.
@@ -40,12 +40,12 @@ impl Reader {
     }
 
     /// Adds a piece of a file, from `start` to `end`. It is read when those before it were.
-    pub fn add(&mut self, file: Arc<Opened>, way: Way, start: u64, end: u64) {
+    pub fn add(&mut self, file: Arc<OpenedFile>, way: IoPlan, start: u64, end: u64) {
         let Self { ahead, meter, .. } = self;
         if ahead.first().is_none() {
             meter.reset(way.trial.is_some());
         }
-        during(Stage::Read, || meter.time(|| ahead.add(Piece::new(file, way, start, end))));
+        during(Stage::Read, || meter.time(|| ahead.add(ReadRange::new(file, way, start, end))));
     }
 
     /// Whether the next piece is to be added now already, so that the disk has work until it is its turn.
@@ -55,16 +55,16 @@ impl Reader {
 
     /// The next frame of the first piece; its payload is shorter than the frame where the file ends too early. `None`
     /// behind the last one.
-    pub fn next(&mut self) -> Option<io::Result<Record>> {
+    pub fn next(&mut self) -> Option<io::Result<FrameBuffer>> {
         during(Stage::Read, || self.read_next())
     }
 
-    fn read_next(&mut self) -> Option<io::Result<Record>> {
+    fn read_next(&mut self) -> Option<io::Result<FrameBuffer>> {
         let Self { frame_bytes, ahead, meter, direct_bytes } = self;
         let finished = meter.time(|| ahead.next())?;
         let piece = ahead.first()?;
         let len = piece.frame_len(finished.request.offset, *frame_bytes);
-        if let (Method::Direct, Ok(read)) = (piece.way.method, &finished.result) {
+        if let (IoMethod::Direct, Ok(read)) = (piece.way.method, &finished.result) {
             *direct_bytes += (*read).min(len) as u64;
         }
         let read = meter.time(|| whole(piece, finished, len));
@@ -78,18 +78,18 @@ impl Reader {
     }
 
     /// Takes a buffer back.
-    pub fn give_back(&mut self, record: Record) {
+    pub fn give_back(&mut self, record: FrameBuffer) {
         self.ahead.give_back(record);
     }
 
     /// A buffer for something else than frames; to be given back.
-    pub fn buffer(&mut self) -> Record {
+    pub fn buffer(&mut self) -> FrameBuffer {
         self.ahead.buffer()
     }
 
     /// The first piece was read to its end.
     pub fn end(&mut self) {
-        let Some(Piece { file, way, start, end, .. }) = self.ahead.finish() else { return };
+        let Some(ReadRange { file, way, start, end, .. }) = self.ahead.finish() else { return };
         if way.drop {
             during(Stage::Read, || self.meter.time(|| drop_pages(&**file.fd(), start, end - start)));
         }
@@ -113,12 +113,12 @@ impl Reader {
 
 /// Reads through the page cache what a request did not bring: the kernel may read less than it was asked for, and a
 /// file system that opens a file for direct I/O may yet refuse it.
-fn whole(piece: &Piece, finished: Finished<u64>, len: usize) -> io::Result<Record> {
-    let Finished { request, result } = finished;
+fn whole(piece: &ReadRange, finished: FinishedIo<u64>, len: usize) -> io::Result<FrameBuffer> {
+    let FinishedIo { request, result } = finished;
     let mut record = request.record;
     let read = match result {
         Ok(read) => read.min(len),
-        Err(error) if piece.way.method == Method::Direct && is_refusal(&error) => {
+        Err(error) if piece.way.method == IoMethod::Direct && is_refusal(&error) => {
             piece.way.trial.iter().for_each(|trial| lock(trial).refuse());
             0
         }

@@ -8,14 +8,14 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use crate::io::storage::{Access, Finished, Request, Storage};
+use crate::io::storage::{FileAccess, FinishedIo, IoRequest, Storage};
 
 /// A ring and what is under way in it. It belongs to the thread that made it.
 pub struct Ring<T> {
     ring: IoUring,
-    slots: Vec<Option<Request<T>>>,
+    slots: Vec<Option<IoRequest<T>>>,
     /// Finished without the kernel: see [`Self::give_up`].
-    given_up: Vec<Finished<T>>,
+    given_up: Vec<FinishedIo<T>>,
     /// No call is made any more.
     dead: bool,
 }
@@ -45,8 +45,8 @@ impl<T> Ring<T> {
         assert!(request.len <= room.len(), "a request beyond its buffer");
         let buffer = room.as_mut_ptr();
         let entry = match request.access {
-            Access::Read => opcode::Read::new(file, buffer, len).offset(request.offset).build(),
-            Access::Write => opcode::Write::new(file, buffer, len).offset(request.offset).build(),
+            FileAccess::Read => opcode::Read::new(file, buffer, len).offset(request.offset).build(),
+            FileAccess::Write => opcode::Write::new(file, buffer, len).offset(request.offset).build(),
         };
         let entry = entry.user_data(slot as u64);
         // SAFETY: the buffer is heap memory of the record in `slots[slot]`, at least `len` bytes of it, and the file is
@@ -59,7 +59,7 @@ impl<T> Ring<T> {
     }
 
     /// Takes one completion that is there already.
-    fn take(&mut self) -> Option<Finished<T>> {
+    fn take(&mut self) -> Option<FinishedIo<T>> {
         let completion = self.ring.completion().next()?;
         let slot = usize::try_from(completion.user_data()).ok()?;
         let request = self.slots.get_mut(slot)?.take()?;
@@ -67,7 +67,7 @@ impl<T> Ring<T> {
             Ok(bytes) => Ok(bytes),
             Err(_) => Err(io::Error::from_raw_os_error(completion.result().saturating_neg())),
         };
-        Some(Finished { request, result })
+        Some(FinishedIo { request, result })
     }
 
     /// The ring does not answer any more: what is under way fails, and its memory, which the kernel may still use, is
@@ -76,12 +76,12 @@ impl<T> Ring<T> {
         self.dead = true;
         for mut request in self.slots.iter_mut().filter_map(Option::take) {
             let fresh = match request.access {
-                Access::Read => request.record.fresh(),
+                FileAccess::Read => request.record.fresh(),
                 // The kernel only reads it.
-                Access::Write => request.record.copy(),
+                FileAccess::Write => request.record.copy(),
             };
             std::mem::forget(std::mem::replace(&mut request.record, fresh));
-            self.given_up.push(Finished { request, result: Err(Errno::CANCELED.into()) });
+            self.given_up.push(FinishedIo { request, result: Err(Errno::CANCELED.into()) });
         }
     }
 
@@ -91,10 +91,10 @@ impl<T> Ring<T> {
 }
 
 impl<T> Storage<T> for Ring<T> {
-    fn submit(&mut self, request: Request<T>) {
+    fn submit(&mut self, request: IoRequest<T>) {
         let free = self.slots.iter().position(Option::is_none);
         let (false, Some(slot)) = (self.dead, free) else {
-            self.given_up.push(Finished { request, result: Err(Errno::CANCELED.into()) });
+            self.given_up.push(FinishedIo { request, result: Err(Errno::CANCELED.into()) });
             return;
         };
         self.slots[slot] = Some(request);
@@ -104,7 +104,7 @@ impl<T> Storage<T> for Ring<T> {
         }
     }
 
-    fn finished(&mut self, wait: bool) -> Option<Finished<T>> {
+    fn finished(&mut self, wait: bool) -> Option<FinishedIo<T>> {
         loop {
             if let Some(finished) = self.given_up.pop().or_else(|| self.take()) {
                 return Some(finished);
@@ -157,17 +157,17 @@ impl<T> Drop for Ring<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::frame_buffer::Record;
+    use crate::io::frame_buffer::FrameBuffer;
     use haul_proto::integrity::FrameLen;
     use rustix::pipe::pipe;
     use std::os::fd::OwnedFd;
     use std::sync::Arc;
 
-    fn request(file: OwnedFd, access: Access) -> Request<u32> {
-        let mut record = Record::new(FrameLen::DEFAULT);
+    fn request(file: OwnedFd, access: FileAccess) -> IoRequest<u32> {
+        let mut record = FrameBuffer::new(FrameLen::DEFAULT);
         record.room_mut()[..3].copy_from_slice(b"abc");
         record.set_payload_len(3);
-        Request { access, file: Arc::new(file), record, len: 3, offset: 0, tag: 7 }
+        IoRequest { access, file: Arc::new(file), record, len: 3, offset: 0, tag: 7 }
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
         };
         // Nothing ever comes out of the pipe: this read is under way for ever.
         let (reader, _writer) = pipe().unwrap();
-        let read = request(reader, Access::Read);
+        let read = request(reader, FileAccess::Read);
         let in_use = read.record.payload().as_ptr();
         ring.submit(read);
         assert!(ring.finished(false).is_none());
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(finished.request.tag, 7);
         assert_ne!(finished.request.record.payload().as_ptr(), in_use);
         assert_eq!(Errno::from_io_error(&finished.result.unwrap_err()), Some(Errno::CANCELED));
-        let write = request(tempfile::tempfile().unwrap().into(), Access::Write);
+        let write = request(tempfile::tempfile().unwrap().into(), FileAccess::Write);
         ring.submit(write);
         let finished = ring.finished(true).unwrap();
         assert!(finished.result.is_err());

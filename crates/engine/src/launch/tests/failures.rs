@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use super::sandbox::{Sandbox, install, installed, pretended_haul, shell};
 use crate::job::End;
 use crate::job::hello::VERSION;
-use crate::job::spec::{Access, Host, Program};
+use crate::job::spec::{Host, RemoteAccess, WorkerProgram};
 use crate::launch::start_remote;
 use crate::sys::cancel::Cancel;
 
@@ -171,10 +171,10 @@ fn a_host_without_sh_is_told() {
 }
 
 /// Starts through a `-S` command.
-fn own_command(template: &str) -> Result<crate::launch::Started, crate::job::error::Error> {
-    let access = Access { source_command: Some(template.into()), ..Access::default() };
+fn own_command(template: &str) -> Result<crate::launch::StartedWorker, crate::job::error::Error> {
+    let access = RemoteAccess { source_command: Some(template.into()), ..RemoteAccess::default() };
     let host = Host::Remote { user: Some("ann".into()), name: "db1".into() };
-    let program = Program { executable: "/nonexistent".into(), worker_arguments: vec!["worker".into()] };
+    let program = WorkerProgram { executable: "/nonexistent".into(), worker_arguments: vec!["worker".into()] };
     start_remote(&host, End::Source, &access, &program, &Cancel::new())
 }
 
@@ -214,7 +214,7 @@ fn a_command_that_does_not_work_is_told() {
 #[test]
 fn hosts_that_look_like_options_are_refused_before_anything_runs() {
     let host = Host::Remote { user: None, name: "-oProxyCommand=touch x".into() };
-    let program = Program { executable: "/nonexistent".into(), worker_arguments: Vec::new() };
-    let error = start_remote(&host, End::Source, &Access::default(), &program, &Cancel::new()).unwrap_err();
+    let program = WorkerProgram { executable: "/nonexistent".into(), worker_arguments: Vec::new() };
+    let error = start_remote(&host, End::Source, &RemoteAccess::default(), &program, &Cancel::new()).unwrap_err();
     assert!(matches!(error, crate::job::error::Error::Usage(_)), "{error}");
 }

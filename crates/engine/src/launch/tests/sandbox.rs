@@ -15,11 +15,11 @@ use tempfile::TempDir;
 use crate::job::End;
 use crate::job::error::Error;
 use crate::job::hello::VERSION;
-use crate::job::spec::{Access, Program};
-use crate::launch::Started;
+use crate::job::spec::{RemoteAccess, WorkerProgram};
+use crate::launch::StartedWorker;
 use crate::launch::executable::Executable;
 use crate::launch::remote::start_scripted;
-use crate::launch::ssh::{Remote, arguments, scene};
+use crate::launch::ssh::{SshRemote, arguments, scene};
 use crate::sys::cancel::Cancel;
 
 /// What the script needs, and what the pretended haul needs.
@@ -132,9 +132,9 @@ impl Sandbox {
     }
 
     /// Starts a worker there.
-    pub(super) fn start(&self) -> Result<Started, Error> {
-        let remote = Remote { user: Some("ann"), name: "db1" };
-        let access = Access { deploy: self.deploy, port: Some(2222), ..Access::default() };
+    pub(super) fn start(&self) -> Result<StartedWorker, Error> {
+        let remote = SshRemote { user: Some("ann"), name: "db1" };
+        let access = RemoteAccess { deploy: self.deploy, port: Some(2222), ..RemoteAccess::default() };
         let mut words: Vec<OsString> = vec!["-c".into(), self.pretended_ssh().into(), "ssh".into()];
         words.extend(arguments(remote, &access));
         let mut executable = Executable::open(&self.program).unwrap();
@@ -142,7 +142,7 @@ impl Sandbox {
             let machine = rustix::system::uname().machine().to_str().unwrap().to_owned();
             executable.pretend_system(&format!("Linux {machine}"));
         }
-        let program = Program { executable: self.program.clone(), worker_arguments: vec!["worker".into()] };
+        let program = WorkerProgram { executable: self.program.clone(), worker_arguments: vec!["worker".into()] };
         let scene = scene(remote, &access, End::Target);
         within(move || start_scripted("/bin/sh".as_ref(), words, scene, &access, executable, &program, &Cancel::new()))
     }
@@ -223,9 +223,9 @@ pub(crate) fn install(path: &Path, text: &str) {
 }
 
 /// Talks to a worker made of [`pretended_haul`]: its umask and its path, after proving that no byte was lost either way.
-pub(super) fn talk(started: Started) -> (String, String) {
+pub(super) fn talk(started: StartedWorker) -> (String, String) {
     within(move || {
-        let Started { mut to_worker, mut from_worker, child, .. } = started;
+        let StartedWorker { mut to_worker, mut from_worker, child, .. } = started;
         let sent: Vec<u8> = (0..=255).chain(*b"\nHAUL-READY\n").collect();
         to_worker.write_all(&sent).unwrap();
         drop(to_worker);

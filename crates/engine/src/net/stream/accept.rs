@@ -4,7 +4,7 @@
 //! bytes are read from it, and it cannot delay the others. Where too many come, the oldest goes ([`super::preauth`]).
 
 use haul_proto::ids::StreamId;
-use haul_proto::wire::limits::PENDING_STREAMS_FROM_NETWORK_MAX;
+use haul_proto::limits::PENDING_STREAMS_FROM_NETWORK_MAX;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::handshake::{Credentials, as_acceptor};
+use super::handshake::{StreamCredentials, as_acceptor};
 use super::preauth::PendingConnections;
 use super::socket::SocketSettings;
-use super::{Arrivals, Stream, StreamError};
+use super::{AcceptedStreams, DataStream, StreamError};
 
 /// Connections that wait for accept(2).
 const BACKLOG: i32 = 256;
@@ -30,7 +30,7 @@ const PORT_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Where connections are accepted.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Place {
+pub struct AcceptAddress {
     /// At this address only; `None`: at any of this host.
     pub address: Option<IpAddr>,
     /// On the first free one of these ports, from the first to the last; `None`: on one that the system chooses.
@@ -38,7 +38,11 @@ pub struct Place {
 }
 
 /// Listens for as long as the streams that arrive are wanted. Returns the port.
-pub fn listen(place: Place, credentials: Credentials, sockets: SocketSettings) -> io::Result<(u16, Arrivals)> {
+pub fn listen(
+    place: AcceptAddress,
+    credentials: StreamCredentials,
+    sockets: SocketSettings,
+) -> io::Result<(u16, AcceptedStreams)> {
     let listener = bind(place, &sockets)?;
     listener.set_nonblocking(true)?;
     let port = listener.local_addr()?.port();
@@ -49,12 +53,12 @@ pub fn listen(place: Place, credentials: Credentials, sockets: SocketSettings) -
     std::thread::Builder::new()
         .name("haul-accept".into())
         .spawn(move || accept_until(&stop, &listener, &terms, &sender))?;
-    Ok((port, Arrivals { proven, unwanted }))
+    Ok((port, AcceptedStreams { proven, unwanted }))
 }
 
 /// Binds the first free port of those that are wanted. The worker of a job that has just ended may hold one for a moment:
 /// where all are in use, waits up to [`PORT_WAIT_MAX`]. The error is that of the last port.
-pub(crate) fn bind(place: Place, sockets: &SocketSettings) -> io::Result<TcpListener> {
+pub(crate) fn bind(place: AcceptAddress, sockets: &SocketSettings) -> io::Result<TcpListener> {
     let deadline = Instant::now() + PORT_WAIT_MAX;
     loop {
         match bind_first_free(place, sockets) {
@@ -66,7 +70,7 @@ pub(crate) fn bind(place: Place, sockets: &SocketSettings) -> io::Result<TcpList
     }
 }
 
-fn bind_first_free(place: Place, sockets: &SocketSettings) -> io::Result<TcpListener> {
+fn bind_first_free(place: AcceptAddress, sockets: &SocketSettings) -> io::Result<TcpListener> {
     let (first, last) = place.ports.unwrap_or((ANY_FREE_PORT, ANY_FREE_PORT));
     let mut bound = bind_port(place.address, first, sockets);
     for port in (first..=last).skip(1) {
@@ -107,8 +111,8 @@ fn bind_port(address: Option<IpAddr>, port: u16, sockets: &SocketSettings) -> io
 fn accept_until(
     stop: &AtomicBool,
     listener: &TcpListener,
-    terms: &Arc<(Credentials, SocketSettings)>,
-    proven: &Sender<(StreamId, Stream)>,
+    terms: &Arc<(StreamCredentials, SocketSettings)>,
+    proven: &Sender<(StreamId, DataStream)>,
 ) {
     let pending = PendingConnections::new(PENDING_STREAMS_FROM_NETWORK_MAX);
     while !stop.load(Ordering::Relaxed) {
@@ -138,9 +142,9 @@ fn accept_until(
 
 fn prove(
     socket: OwnedFd,
-    credentials: &Credentials,
+    credentials: &StreamCredentials,
     sockets: &SocketSettings,
-) -> Result<(StreamId, Stream), StreamError> {
+) -> Result<(StreamId, DataStream), StreamError> {
     sockets.suit(&socket)?;
     let (id, stream) = as_acceptor(socket, credentials)?;
     sockets.suit_path(&*stream.socket);
@@ -166,21 +170,29 @@ fn wait_for_connection(listener: &TcpListener) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::stream::connect::{Connected, Terms};
+    use crate::net::stream::connect::{ConnectTerms, ConnectedStreams};
     use crate::net::stream::connector::Connector;
-    use crate::net::stream::{Ids, collect};
+    use crate::net::stream::{StreamIds, collect};
     use haul_proto::ids::{JobId, PathId};
-    use haul_proto::wire::handshake::Suite;
+    use haul_proto::wire::handshake::CipherSuite;
     use haul_proto::wire::route::Route;
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::time::Instant;
 
-    fn terms(streams: u16) -> Terms {
-        let (session, secret, suite) = (JobId([1; 16]), [2; 32], Suite::Aes128Gcm);
-        let credentials = Credentials { session, secret, suite, rekey_bytes: 1 << 30 };
+    fn terms(streams: u16) -> ConnectTerms {
+        let (session, secret, suite) = (JobId([1; 16]), [2; 32], CipherSuite::Aes128Gcm);
+        let credentials = StreamCredentials { session, secret, suite, rekey_bytes: 1 << 30 };
         let (sockets, timeout) = (SocketSettings::default(), Duration::from_secs(3));
-        Terms { credentials, sockets, streams, streams_max: streams, all_paths: false, ids: Ids::default(), timeout }
+        ConnectTerms {
+            credentials,
+            sockets,
+            streams,
+            streams_max: streams,
+            all_paths: false,
+            ids: StreamIds::default(),
+            timeout,
+        }
     }
 
     /// Strangers may have taken its place.
@@ -198,18 +210,19 @@ mod tests {
         assert!(acceptor.join().unwrap() && matches!(arrivals.next(Duration::from_secs(5)), Some(Some(_))));
     }
 
-    fn listening() -> (String, Arrivals) {
-        let (port, arrivals) = listen(Place::default(), terms(1).credentials, SocketSettings::default()).unwrap();
+    fn listening() -> (String, AcceptedStreams) {
+        let (port, arrivals) =
+            listen(AcceptAddress::default(), terms(1).credentials, SocketSettings::default()).unwrap();
         (format!("127.0.0.1:{port}"), arrivals)
     }
 
-    fn connect(addresses: &[String], terms: &Terms) -> Result<Connected, String> {
+    fn connect(addresses: &[String], terms: &ConnectTerms) -> Result<ConnectedStreams, String> {
         let routes: Vec<_> = addresses.iter().map(Route::to).collect();
         crate::net::stream::connect::connect(&routes, terms)
     }
 
     /// The paths of the next streams.
-    fn paths(arrivals: &Arrivals, count: usize) -> Vec<u16> {
+    fn paths(arrivals: &AcceptedStreams, count: usize) -> Vec<u16> {
         let next = |_| Some(arrivals.next(Duration::from_secs(10))??.1.path().0);
         let mut paths: Vec<_> = (0..count).filter_map(next).collect();
         paths.sort_unstable();
@@ -228,9 +241,9 @@ mod tests {
     #[test]
     fn more_streams_can_be_had_later_at_most_as_many_at_a_time_as_agreed() {
         let (address, accepted) = listening();
-        let connected = connect(&[address], &Terms { streams: 2, ..terms(9) }).unwrap();
+        let connected = connect(&[address], &ConnectTerms { streams: 2, ..terms(9) }).unwrap();
         let (near, far) = (collect(&connected.arrivals, 2), collect(&accepted, 2));
-        let ids = |arrivals: &Arrivals, count: usize| {
+        let ids = |arrivals: &AcceptedStreams, count: usize| {
             let next = |_| Some(arrivals.next(Duration::from_secs(10))??.0.0);
             let mut ids: Vec<u16> = (0..count).filter_map(next).collect();
             ids.sort_unstable();
@@ -250,7 +263,7 @@ mod tests {
         let busy = TcpListener::bind("127.0.0.1:0").unwrap();
         let first = busy.local_addr().unwrap().port();
         let at = |last| {
-            let place = Place { address: Some(Ipv4Addr::LOCALHOST.into()), ports: Some((first, last)) };
+            let place = AcceptAddress { address: Some(Ipv4Addr::LOCALHOST.into()), ports: Some((first, last)) };
             listen(place, terms(1).credentials, SocketSettings::default())
         };
         assert_eq!(at(first).err().unwrap().kind(), io::ErrorKind::AddrInUse);
@@ -277,7 +290,7 @@ mod tests {
         let (address, accepted) = listening();
         let over = |link| Route { link, ..Route::to(&address) };
         let routes = [over(1), over(1), over(2), over(0), over(2), over(3)];
-        let terms = Terms { all_paths: true, streams_max: 9, ..terms(2) };
+        let terms = ConnectTerms { all_paths: true, streams_max: 9, ..terms(2) };
         let _connected = crate::net::stream::connect::connect(&routes, &terms).unwrap();
         assert_eq!(paths(&accepted, 6), [0, 0, 2, 2, 5, 5]);
         assert!(accepted.next(Duration::from_millis(100)).unwrap().is_none(), "a stream too many");

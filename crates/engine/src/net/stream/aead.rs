@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use haul_proto::wire::handshake::Suite;
+use haul_proto::wire::handshake::CipherSuite;
 
 /// Bytes of a nonce of every suite.
 pub const NONCE_LEN: usize = 12;
@@ -16,23 +16,23 @@ pub const TAG_LEN: usize = 16;
 
 /// A library with the suites' ciphers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Library {
+pub enum CipherLibrary {
     /// aws-lc-rs.
     AwsLc,
     /// ring.
     Ring,
 }
 
-impl Library {
+impl CipherLibrary {
     /// The faster one for this suite on this CPU. Payloads in the clear are AWS-LC's everywhere: ring authenticates them
     /// at less than half the rate at which it seals.
-    pub fn of_this_cpu(suite: Suite) -> Self {
-        static FASTER: OnceLock<Library> = OnceLock::new();
-        if suite == Suite::AuthenticateOnly { Self::AwsLc } else { *FASTER.get_or_init(faster) }
+    pub fn of_this_cpu(suite: CipherSuite) -> Self {
+        static FASTER: OnceLock<CipherLibrary> = OnceLock::new();
+        if suite == CipherSuite::AuthenticateOnly { Self::AwsLc } else { *FASTER.get_or_init(faster) }
     }
 }
 
-impl fmt::Display for Library {
+impl fmt::Display for CipherLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::AwsLc => "AWS-LC",
@@ -42,72 +42,80 @@ impl fmt::Display for Library {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn faster() -> Library {
+fn faster() -> CipherLibrary {
     let has_avx512 = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl");
     let has_vaes =
         is_x86_feature_detected!("avx2") && is_x86_feature_detected!("vaes") && is_x86_feature_detected!("vpclmulqdq");
-    if has_vaes && !has_avx512 { Library::Ring } else { Library::AwsLc }
+    if has_vaes && !has_avx512 { CipherLibrary::Ring } else { CipherLibrary::AwsLc }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn faster() -> Library {
-    Library::AwsLc
+fn faster() -> CipherLibrary {
+    CipherLibrary::AwsLc
 }
 
 /// The cipher refused: a key of the wrong length, or a tag that does not belong to the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused;
+pub struct CipherError;
 
 /// A key of one suite.
-pub struct Key(Inner);
+pub struct CipherKey(CipherKeyInner);
 
-enum Inner {
+enum CipherKeyInner {
     AwsLc(aws_lc_rs::aead::LessSafeKey),
     Ring(Box<ring::aead::LessSafeKey>),
 }
 
-impl Key {
+impl CipherKey {
     /// From [`key_len`] bytes.
-    pub fn new(library: Library, suite: Suite, bytes: &[u8]) -> Result<Self, Refused> {
+    pub fn new(library: CipherLibrary, suite: CipherSuite, bytes: &[u8]) -> Result<Self, CipherError> {
         Ok(Self(match library {
-            Library::AwsLc => {
+            CipherLibrary::AwsLc => {
                 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
                 let algorithm = match suite {
-                    Suite::Aes256Gcm | Suite::AuthenticateOnly => &AES_256_GCM,
-                    Suite::Aes128Gcm => &AES_128_GCM,
-                    Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+                    CipherSuite::Aes256Gcm | CipherSuite::AuthenticateOnly => &AES_256_GCM,
+                    CipherSuite::Aes128Gcm => &AES_128_GCM,
+                    CipherSuite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
                 };
-                Inner::AwsLc(LessSafeKey::new(UnboundKey::new(algorithm, bytes).map_err(|_| Refused)?))
+                CipherKeyInner::AwsLc(LessSafeKey::new(UnboundKey::new(algorithm, bytes).map_err(|_| CipherError)?))
             }
-            Library::Ring => {
+            CipherLibrary::Ring => {
                 use ring::aead::{AES_128_GCM, AES_256_GCM, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
                 let algorithm = match suite {
-                    Suite::Aes256Gcm | Suite::AuthenticateOnly => &AES_256_GCM,
-                    Suite::Aes128Gcm => &AES_128_GCM,
-                    Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+                    CipherSuite::Aes256Gcm | CipherSuite::AuthenticateOnly => &AES_256_GCM,
+                    CipherSuite::Aes128Gcm => &AES_128_GCM,
+                    CipherSuite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
                 };
-                Inner::Ring(Box::new(LessSafeKey::new(UnboundKey::new(algorithm, bytes).map_err(|_| Refused)?)))
+                CipherKeyInner::Ring(Box::new(LessSafeKey::new(
+                    UnboundKey::new(algorithm, bytes).map_err(|_| CipherError)?,
+                )))
             }
         }))
     }
 
     /// Encrypts `text` in place and puts the tag of `clear` and `text` into `tag`, of [`TAG_LEN`] bytes. No nonce may
     /// come twice under a key.
-    pub fn seal(&self, nonce: [u8; NONCE_LEN], clear: &[u8], text: &mut [u8], tag: &mut [u8]) -> Result<(), Refused> {
+    pub fn seal(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        clear: &[u8],
+        text: &mut [u8],
+        tag: &mut [u8],
+    ) -> Result<(), CipherError> {
         match &self.0 {
-            Inner::AwsLc(key) => {
+            CipherKeyInner::AwsLc(key) => {
                 use aws_lc_rs::aead::{Aad, Nonce};
                 let nonce = Nonce::assume_unique_for_key(nonce);
-                let made = key.seal_in_place_separate_tag(nonce, Aad::from(clear), text).map_err(|_| Refused)?;
+                let made = key.seal_in_place_separate_tag(nonce, Aad::from(clear), text).map_err(|_| CipherError)?;
                 tag.copy_from_slice(made.as_ref());
             }
-            Inner::Ring(key) => {
+            CipherKeyInner::Ring(key) => {
                 use ring::aead::{Aad, Nonce};
                 let nonce = Nonce::assume_unique_for_key(nonce);
-                let made = key.seal_in_place_separate_tag(nonce, Aad::from(clear), text).map_err(|_| Refused)?;
+                let made = key.seal_in_place_separate_tag(nonce, Aad::from(clear), text).map_err(|_| CipherError)?;
                 tag.copy_from_slice(made.as_ref());
             }
         }
@@ -115,18 +123,18 @@ impl Key {
     }
 
     /// Decrypts `text` in place. On an error, `text` is of no use.
-    pub fn open(&self, nonce: [u8; NONCE_LEN], clear: &[u8], text: &mut [u8], tag: &[u8]) -> Result<(), Refused> {
+    pub fn open(&self, nonce: [u8; NONCE_LEN], clear: &[u8], text: &mut [u8], tag: &[u8]) -> Result<(), CipherError> {
         match &self.0 {
-            Inner::AwsLc(key) => {
+            CipherKeyInner::AwsLc(key) => {
                 use aws_lc_rs::aead::{Aad, Nonce};
                 let nonce = Nonce::assume_unique_for_key(nonce);
-                key.open_in_place_separate_tag(nonce, Aad::from(clear), tag, text).map_err(|_| Refused)?;
+                key.open_in_place_separate_tag(nonce, Aad::from(clear), tag, text).map_err(|_| CipherError)?;
             }
-            Inner::Ring(key) => {
+            CipherKeyInner::Ring(key) => {
                 use ring::aead::{Aad, Nonce};
                 let nonce = Nonce::assume_unique_for_key(nonce);
-                let tag = tag.try_into().map_err(|_| Refused)?;
-                key.open_in_place_separate_tag(nonce, Aad::from(clear), tag, text, 0..).map_err(|_| Refused)?;
+                let tag = tag.try_into().map_err(|_| CipherError)?;
+                key.open_in_place_separate_tag(nonce, Aad::from(clear), tag, text, 0..).map_err(|_| CipherError)?;
             }
         }
         Ok(())
@@ -134,19 +142,19 @@ impl Key {
 }
 
 /// Bytes of a suite's key.
-pub fn key_len(suite: Suite) -> usize {
+pub fn key_len(suite: CipherSuite) -> usize {
     match suite {
-        Suite::Aes256Gcm | Suite::AuthenticateOnly | Suite::ChaCha20Poly1305 => 32,
-        Suite::Aes128Gcm => 16,
+        CipherSuite::Aes256Gcm | CipherSuite::AuthenticateOnly | CipherSuite::ChaCha20Poly1305 => 32,
+        CipherSuite::Aes128Gcm => 16,
     }
 }
 
 /// Shows no key.
-impl fmt::Debug for Key {
+impl fmt::Debug for CipherKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Inner::AwsLc(_) => "AWS-LC key",
-            Inner::Ring(_) => "ring key",
+            CipherKeyInner::AwsLc(_) => "AWS-LC key",
+            CipherKeyInner::Ring(_) => "ring key",
         })
     }
 }
@@ -155,18 +163,18 @@ impl fmt::Debug for Key {
 mod tests {
     use super::*;
 
-    const LIBRARIES: [Library; 2] = [Library::AwsLc, Library::Ring];
+    const LIBRARIES: [CipherLibrary; 2] = [CipherLibrary::AwsLc, CipherLibrary::Ring];
     const NONCE: [u8; NONCE_LEN] = [3; NONCE_LEN];
     /// Around the blocks in which assembly code works.
     const LENGTHS: [usize; 15] = [0, 1, 15, 16, 17, 95, 96, 255, 256, 257, 511, 768, 4096, 4097, 65_537];
 
-    fn key(library: Library, suite: Suite) -> Key {
-        Key::new(library, suite, &[9; 32][..key_len(suite)]).expect("a key of the right length")
+    fn key(library: CipherLibrary, suite: CipherSuite) -> CipherKey {
+        CipherKey::new(library, suite, &[9; 32][..key_len(suite)]).expect("a key of the right length")
     }
 
     #[test]
     fn both_libraries_make_the_same_bytes_and_open_each_others() {
-        for (suite, _) in Suite::ALL {
+        for (suite, _) in CipherSuite::ALL {
             for (clear_len, len) in LENGTHS.into_iter().flat_map(|a| LENGTHS.map(|b| (a, b))) {
                 let clear = vec![5; clear_len];
                 let sealed = LIBRARIES.map(|library| {
@@ -188,14 +196,15 @@ mod tests {
 
     #[test]
     fn each_library_refuses_a_wrong_tag_and_a_key_of_the_wrong_length() {
-        for (library, (suite, _)) in LIBRARIES.into_iter().flat_map(|library| Suite::ALL.map(|suite| (library, suite)))
+        for (library, (suite, _)) in
+            LIBRARIES.into_iter().flat_map(|library| CipherSuite::ALL.map(|suite| (library, suite)))
         {
             let mut text = [1; 40];
             let mut tag = [0; TAG_LEN];
             key(library, suite).seal(NONCE, b"clear", &mut text, &mut tag).expect("sealed");
             tag[7] ^= 1;
-            assert_eq!(key(library, suite).open(NONCE, b"clear", &mut text, &tag), Err(Refused));
-            assert!(Key::new(library, suite, &[9; 24]).is_err());
+            assert_eq!(key(library, suite).open(NONCE, b"clear", &mut text, &tag), Err(CipherError));
+            assert!(CipherKey::new(library, suite, &[9; 24]).is_err());
         }
     }
 }

@@ -1,60 +1,61 @@
 //! The source's side of a stream with compression: what a payload becomes before it is sealed, and what that took.
 //!
 //! A payload that is compressed goes from the buffer that it was read into to a second one, which is what is sealed and
-//! sent then. The other end undoes it in [`super::Stream::receive`].
+//! sent then. The other end undoes it in [`super::DataStream::receive`].
 
-use haul_proto::compression::chooser::{Attempt, Chooser, FrameTimes};
+use haul_proto::compression::FrameTimes;
+use haul_proto::compression::chooser::{CompressionAttempt, CompressionChooser};
 use haul_proto::compression::sample::is_promising;
-use haul_proto::compression::{Method, Policy};
-use haul_proto::wire::compressed::Compressed;
-use haul_proto::wire::frame::Trailer;
-use haul_proto::wire::sparse::{Shape, Sparse};
+use haul_proto::compression::{CompressionMethod, CompressionPolicy};
+use haul_proto::wire::compressed_frame::CompressedPayload;
+use haul_proto::wire::frame::RecordTrailer;
+use haul_proto::wire::sparse::{PayloadShape, SparsePayload};
 use std::time::{Duration, Instant};
 
-use super::{Sent, Stream};
-use crate::io::codec::Packer;
-use crate::io::frame_buffer::Record;
-use crate::metrics::reporter::{Tally, add};
-use crate::net::rate_limiter::Pace;
+use super::{DataStream, SendCost};
+use crate::io::codec::PayloadCompressor;
+use crate::io::frame_buffer::FrameBuffer;
+use crate::metrics::reporter::{CounterTally, add};
+use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
 
 /// A stream that compresses where it is told to, or where it pays.
-pub struct Compressing<'s> {
-    stream: &'s mut Stream,
-    tally: &'s Tally,
-    chooser: Chooser,
-    packer: Packer,
+pub struct CompressingStream<'s> {
+    stream: &'s mut DataStream,
+    tally: &'s CounterTally,
+    chooser: CompressionChooser,
+    packer: PayloadCompressor,
     /// What is sent instead of what was read; made when it is first needed.
-    packed: Option<Record>,
+    packed: Option<FrameBuffer>,
     /// When the frame before was handed over.
     idle_since: Instant,
 }
 
-impl<'s> Compressing<'s> {
+impl<'s> CompressingStream<'s> {
     /// Sends through `stream`, and counts in `tally`.
-    pub fn new(stream: &'s mut Stream, policy: Policy, tally: &'s Tally) -> Self {
+    pub fn new(stream: &'s mut DataStream, policy: CompressionPolicy, tally: &'s CounterTally) -> Self {
         // Within a host nothing is faster than not to compress; only who asks for it gets it.
-        let pointless = policy == Policy::Auto && stream.is_within_host();
-        let chooser = Chooser::new(if pointless { Policy::Off } else { policy });
-        Self { stream, tally, chooser, packer: Packer::default(), packed: None, idle_since: Instant::now() }
+        let pointless = policy == CompressionPolicy::Auto && stream.is_within_host();
+        let chooser = CompressionChooser::new(if pointless { CompressionPolicy::Off } else { policy });
+        Self { stream, tally, chooser, packer: PayloadCompressor::default(), packed: None, idle_since: Instant::now() }
     }
 
     /// Compresses the payload of `record` into the second buffer, if that is wanted and of use.
-    fn pack(&mut self, record: &Record) -> Attempt {
+    fn pack(&mut self, record: &FrameBuffer) -> CompressionAttempt {
         let plain = record.payload();
-        let Some(method) = self.chooser.next().filter(|_| is_promising(plain)) else { return Attempt::None };
-        let room = Packer::room(plain.len());
-        let packed = self.packed.get_or_insert_with(|| Record::with_capacity(room));
+        let Some(method) = self.chooser.next().filter(|_| is_promising(plain)) else { return CompressionAttempt::None };
+        let room = PayloadCompressor::room(plain.len());
+        let packed = self.packed.get_or_insert_with(|| FrameBuffer::with_capacity(room));
         if packed.room_mut().len() < room {
-            *packed = Record::with_capacity(room);
+            *packed = FrameBuffer::with_capacity(room);
         }
         match self.packer.pack(method, plain, packed.room_mut()) {
             Some(len) => {
                 packed.set_payload_len(len);
-                Attempt::Done(method)
+                CompressionAttempt::Done(method)
             }
-            None => Attempt::InVain(method),
+            None => CompressionAttempt::InVain(method),
         }
     }
 
@@ -62,46 +63,53 @@ impl<'s> Compressing<'s> {
     /// its length, too.
     fn send(
         &mut self,
-        sparse: Option<Sparse>,
-        attempt: Attempt,
-        record: &mut Record,
-        trailer: &Trailer,
-        pace: &Pace,
-    ) -> Result<(usize, Sent), StreamError> {
+        sparse: Option<SparsePayload>,
+        attempt: CompressionAttempt,
+        record: &mut FrameBuffer,
+        trailer: &RecordTrailer,
+        pace: &RateLimiter,
+    ) -> Result<(usize, SendCost), StreamError> {
         let plain = record.payload().len();
         let (record, compressed) = match (attempt, &mut self.packed) {
-            (Attempt::Done(method), Some(packed)) => (packed, Some(Compressed { codec: method.codec(), plain })),
+            (CompressionAttempt::Done(method), Some(packed)) => {
+                (packed, Some(CompressedPayload { codec: method.codec(), plain }))
+            }
             _ => (record, None),
         };
-        let sent = self.stream.send_packed(record, &Shape { sparse, compressed }, trailer, Some(pace))?;
+        let sent = self.stream.send_packed(record, &PayloadShape { sparse, compressed }, trailer, Some(pace))?;
         Ok((record.payload().len(), sent))
     }
 
-    fn count(&self, attempt: Attempt, plain: usize, sent: &Sent) {
+    fn count(&self, attempt: CompressionAttempt, plain: usize, sent: &SendCost) {
         add(&self.tally.bytes_carried, plain as u64);
         add(&self.tally.bytes_on_wire, sent.wire_bytes as u64);
-        if let Attempt::Done(method) = attempt {
+        if let CompressionAttempt::Done(method) = attempt {
             self.count_method(method, plain);
         }
     }
 
-    fn count_method(&self, method: Method, plain: usize) {
+    fn count_method(&self, method: CompressionMethod, plain: usize) {
         if let Some(counter) = self.tally.compressed.get(method.index()) {
             add(counter, plain as u64);
         }
     }
 }
 
-impl FrameSink for Compressing<'_> {
-    fn put(&mut self, mut record: Record, trailer: &Trailer, pace: &Pace) -> Result<Record, StreamError> {
+impl FrameSink for CompressingStream<'_> {
+    fn put(
+        &mut self,
+        mut record: FrameBuffer,
+        trailer: &RecordTrailer,
+        pace: &RateLimiter,
+    ) -> Result<FrameBuffer, StreamError> {
         let begun = Instant::now();
         let prepare = begun.duration_since(self.idle_since);
         let sparse = record.squeeze();
         let plain = record.payload().len();
         if plain == 0 {
             // Nothing is to be learnt from it, and no payload gets shorter.
-            let (_, sent) = self.send(sparse, Attempt::None, &mut record, trailer, pace)?;
-            self.count(Attempt::None, 0, &sent);
+            let (_, sent) = self.send(sparse, CompressionAttempt::None, &mut record, trailer, pace)?;
+            self.count(CompressionAttempt::None, 0, &sent);
             self.idle_since = Instant::now();
             return Ok(record);
         }
@@ -129,11 +137,12 @@ impl FrameSink for Compressing<'_> {
         Ok(())
     }
 
-    fn end(&mut self, mut record: Record) -> Result<(), StreamError> {
+    fn end(&mut self, mut record: FrameBuffer) -> Result<(), StreamError> {
         record.set_payload_len(0);
         let records = self.stream.sent() - 1;
-        let sent = self.stream.send_packed(&mut record, &Shape::default(), &Trailer::End { records }, None)?;
-        self.count(Attempt::None, 0, &sent);
+        let sent =
+            self.stream.send_packed(&mut record, &PayloadShape::default(), &RecordTrailer::End { records }, None)?;
+        self.count(CompressionAttempt::None, 0, &sent);
         Ok(())
     }
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use super::connector::{Connector, is_hang_up};
 use super::socket::{bears_loss, names, round_trip_time};
-use super::{Arrivals, StreamError};
+use super::{AcceptedStreams, StreamError};
 
-pub use super::connector::Terms;
+pub use super::connector::ConnectTerms;
 
 /// A path is tried so long after the one that is thought to be better, unless that has failed before.
 const HEAD_START: Duration = Duration::from_millis(100);
@@ -34,11 +34,11 @@ const STREAMS_AT_FIRST_MAX: u16 = 32;
 const STREAMS_THAT_BEAR_LOSS_MAX: u16 = 16;
 
 /// The first stream is up, and the others come.
-pub struct Connected {
+pub struct ConnectedStreams {
     /// Makes more of them.
     pub connector: Arc<Connector>,
     /// Brings all of them.
-    pub arrivals: Arrivals,
+    pub arrivals: AcceptedStreams,
     /// How many are made at first, on each link.
     pub streams: u16,
     /// Address and port of this end's first connection.
@@ -48,7 +48,7 @@ pub struct Connected {
 }
 
 /// The first stream of a path, proven.
-struct Up {
+struct FirstStream {
     path: PathId,
     streams: u16,
     from: String,
@@ -57,14 +57,14 @@ struct Up {
 
 /// Connects over the first of `routes` over which a stream is proven. The other streams follow by themselves, and some on
 /// each other link; one of them that cannot be made is done without. The error says what happened on each route.
-pub fn connect(routes: &[Route], terms: &Terms) -> Result<Connected, String> {
+pub fn connect(routes: &[Route], terms: &ConnectTerms) -> Result<ConnectedStreams, String> {
     let (connector, arrivals) = Connector::new(routes, terms);
-    let Up { path, streams, from, to } = race(&connector)?;
+    let FirstStream { path, streams, from, to } = race(&connector)?;
     if path != FIRST {
         connector.make(streams.saturating_sub(1), path);
     }
     try_others(&connector, path, streams);
-    Ok(Connected { connector, arrivals, streams, from, to })
+    Ok(ConnectedStreams { connector, arrivals, streams, from, to })
 }
 
 /// The path that is thought to be the best.
@@ -72,7 +72,7 @@ const FIRST: PathId = PathId(0);
 
 /// Tries all routes, each a little later than the one before it. Those that lose go on, and what they bring is as good as
 /// any other stream.
-fn race(connector: &Arc<Connector>) -> Result<Up, String> {
+fn race(connector: &Arc<Connector>) -> Result<FirstStream, String> {
     let (sender, results) = channel();
     let mut failures = Vec::new();
     let mut under_way = 0;
@@ -97,7 +97,7 @@ fn race(connector: &Arc<Connector>) -> Result<Up, String> {
 }
 
 /// Tries a route in a thread of its own; whether there is one.
-fn start(connector: &Arc<Connector>, path: PathId, sender: &Sender<Result<Up, String>>) -> bool {
+fn start(connector: &Arc<Connector>, path: PathId, sender: &Sender<Result<FirstStream, String>>) -> bool {
     let (connector, sender) = (Arc::clone(connector), sender.clone());
     let spawned = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
         let to = connector.routes().get(usize::from(path.0)).map(|route| route.to.clone()).unwrap_or_default();
@@ -108,7 +108,7 @@ fn start(connector: &Arc<Connector>, path: PathId, sender: &Sender<Result<Up, St
     spawned.is_ok()
 }
 
-fn first_stream(connector: &Arc<Connector>, path: PathId) -> Result<Up, StreamError> {
+fn first_stream(connector: &Arc<Connector>, path: PathId) -> Result<FirstStream, StreamError> {
     let socket = connector.dial(path)?;
     let (from, to) = names(&socket);
     let streams = streams_at_first(&socket, connector.terms());
@@ -120,7 +120,7 @@ fn first_stream(connector: &Arc<Connector>, path: PathId) -> Result<Up, StreamEr
         Err(error) if is_hang_up(&error) => connector.open(path)?,
         proven => proven?,
     }
-    Ok(Up { path, streams, from, to })
+    Ok(FirstStream { path, streams, from, to })
 }
 
 /// Makes as many streams on each other link that is known: at once where all are to be used, else when it is seen that
@@ -143,7 +143,7 @@ fn try_others(connector: &Arc<Connector>, first: PathId, streams: u16) {
     });
 }
 
-fn streams_at_first(socket: &OwnedFd, terms: &Terms) -> u16 {
+fn streams_at_first(socket: &OwnedFd, terms: &ConnectTerms) -> u16 {
     let streams = match round_trip_time(socket) {
         Some(time) if terms.streams_max > terms.streams => terms.streams.max(streams_for(time, bears_loss(socket))),
         _ => terms.streams,

@@ -12,9 +12,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::handshake::{Credentials, as_connector};
+use super::handshake::{StreamCredentials, as_connector};
 use super::socket::SocketSettings;
-use super::{Arrivals, Ids, Stream, StreamError};
+use super::{AcceptedStreams, DataStream, StreamError, StreamIds};
 use crate::sys::random::jitter;
 use crate::sys::sync::lock;
 
@@ -27,9 +27,9 @@ const RETRY_AFTER_MAX: Duration = Duration::from_millis(800);
 
 /// What connections are made with.
 #[derive(Clone)]
-pub struct Terms {
+pub struct ConnectTerms {
     /// What they prove.
-    pub credentials: Credentials,
+    pub credentials: StreamCredentials,
     /// How their sockets are set up.
     pub sockets: SocketSettings,
     /// How many there are at first.
@@ -39,7 +39,7 @@ pub struct Terms {
     /// All paths are used to the end.
     pub all_paths: bool,
     /// Where their ids come from.
-    pub ids: Ids,
+    pub ids: StreamIds,
     /// How long one may take to be made.
     pub timeout: Duration,
 }
@@ -47,25 +47,25 @@ pub struct Terms {
 /// Makes connections.
 pub struct Connector {
     routes: Vec<Route>,
-    terms: Terms,
-    proven: Mutex<Sender<(StreamId, Stream)>>,
-    making: Mutex<Making>,
+    terms: ConnectTerms,
+    proven: Mutex<Sender<(StreamId, DataStream)>>,
+    making: Mutex<PendingConnects>,
     unwanted: Arc<AtomicBool>,
 }
 
 /// Connections that are still to be made, and the threads that make them.
 #[derive(Default)]
-struct Making {
+struct PendingConnects {
     left: BTreeMap<u16, u16>,
     threads: u16,
 }
 
 impl Connector {
     /// Over these routes, by their numbers; and where the streams arrive.
-    pub fn new(routes: &[Route], terms: &Terms) -> (Arc<Self>, Arrivals) {
+    pub fn new(routes: &[Route], terms: &ConnectTerms) -> (Arc<Self>, AcceptedStreams) {
         let (sender, proven) = channel();
         let unwanted = Arc::new(AtomicBool::new(false));
-        let arrivals = Arrivals { proven, unwanted: Arc::clone(&unwanted) };
+        let arrivals = AcceptedStreams { proven, unwanted: Arc::clone(&unwanted) };
         let (routes, terms, making) = (routes.to_vec(), terms.clone(), Mutex::default());
         (Arc::new(Self { routes, terms, proven: Mutex::new(sender), making, unwanted }), arrivals)
     }
@@ -76,7 +76,7 @@ impl Connector {
     }
 
     /// What connections are made with.
-    pub fn terms(&self) -> &Terms {
+    pub fn terms(&self) -> &ConnectTerms {
         &self.terms
     }
 

@@ -2,7 +2,7 @@
 
 use super::testing::{conversation, flip, heard, is_noticed, keys, sealed};
 use haul_lab::{Rng, cases, count};
-use haul_proto::wire::handshake::{Direction, Suite};
+use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
 
 /// Frames and packs of one stream.
 const FRAMES_MAX: u64 = 3;
@@ -14,9 +14,9 @@ fn every_bit_that_flips_on_the_way_is_noticed() {
     let flips = cases("HAUL_FLIPS", 20_000);
     for seed in 0..flips {
         let mut rng = Rng::new(seed);
-        let keys = keys(seed, rng.pick(&Suite::ALL).0, REKEY_BYTES);
+        let keys = keys(seed, rng.pick(&CipherSuite::ALL).0, REKEY_BYTES);
         let said = conversation(&mut rng, FRAMES_MAX);
-        let mut records = sealed(&keys, Direction::FromConnector, &said);
+        let mut records = sealed(&keys, KeyDirection::FromConnector, &said);
         let at = rng.index(records.len());
         flip(&mut rng, &mut records[at]);
         assert!(is_noticed(&said, at, &heard(&keys, records.concat())), "seed {seed}: record {at}");
@@ -27,10 +27,10 @@ fn every_bit_that_flips_on_the_way_is_noticed() {
 #[test]
 fn what_is_not_noticed_would_be_seen() {
     let mut rng = Rng::new(1);
-    for (suite, _) in Suite::ALL {
+    for (suite, _) in CipherSuite::ALL {
         let keys = keys(1, suite, REKEY_BYTES);
         let said = conversation(&mut rng, FRAMES_MAX);
-        let wire = sealed(&keys, Direction::FromConnector, &said).concat();
+        let wire = sealed(&keys, KeyDirection::FromConnector, &said).concat();
         let mut heard = heard(&keys, wire);
         assert!(heard.whole && heard.said == said, "{suite:?}: what nobody touched does not arrive");
         assert!((0..=said.len()).all(|at| !is_noticed(&said, at, &heard)), "{suite:?}");

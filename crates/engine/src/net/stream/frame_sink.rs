@@ -1,18 +1,23 @@
 //! Where a source's frames go.
 
 use haul_proto::ids::EntryId;
-use haul_proto::wire::frame::Trailer;
+use haul_proto::wire::frame::RecordTrailer;
 use std::ops::Range;
 
-use crate::io::frame_buffer::Record;
-use crate::io::storage::file::Opened;
-use crate::net::rate_limiter::Pace;
+use crate::io::frame_buffer::FrameBuffer;
+use crate::io::storage::file::OpenedFile;
+use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::StreamError;
 
 /// Where frames go: into a socket, or straight to a target in the same process.
 pub trait FrameSink {
     /// Hands over a record with its trailer, at the set pace. Returns a record that is free: this one or another.
-    fn put(&mut self, record: Record, trailer: &Trailer, pace: &Pace) -> Result<Record, StreamError>;
+    fn put(
+        &mut self,
+        record: FrameBuffer,
+        trailer: &RecordTrailer,
+        pace: &RateLimiter,
+    ) -> Result<FrameBuffer, StreamError>;
     /// The stream is about to wait for work: what was put is not to wait for what will be.
     fn settle(&mut self) -> Result<(), StreamError>;
     /// Whether what was handed over may yet be lost, so that what cannot be read again has to be kept.
@@ -21,9 +26,15 @@ pub trait FrameSink {
     }
     /// Has the target share the blocks of these frames of a file of `size` bytes instead of copying them. `false` where
     /// that cannot be: then they are to be read and put.
-    fn share(&mut self, _file: &Opened, _entry: EntryId, _size: u64, _frames: Range<u64>) -> Result<bool, StreamError> {
+    fn share(
+        &mut self,
+        _file: &OpenedFile,
+        _entry: EntryId,
+        _size: u64,
+        _frames: Range<u64>,
+    ) -> Result<bool, StreamError> {
         Ok(false)
     }
     /// Nothing more will come.
-    fn end(&mut self, record: Record) -> Result<(), StreamError>;
+    fn end(&mut self, record: FrameBuffer) -> Result<(), StreamError>;
 }

@@ -1,10 +1,12 @@
 //! Proving a connection: greeting, answer, and a Finished record each way.
 
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::{JobId, PathId, StreamId};
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::frame::Trailer;
-use haul_proto::wire::handshake::{ANSWER_LEN, Answer, Direction, GREETING_LEN, Greeting, Suite, transcript};
-use haul_proto::wire::limits::GREETING_DEADLINE_MS;
+use haul_proto::limits::GREETING_DEADLINE_MS;
+use haul_proto::wire::frame::RecordTrailer;
+use haul_proto::wire::handshake::{
+    ANSWER_LEN, CipherSuite, GREETING_LEN, GreetingAnswer, KeyDirection, StreamGreeting, transcript,
+};
 use rustix::net::sockopt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,19 +14,19 @@ use std::time::{Duration, Instant};
 
 use super::seal::KeySchedule;
 use super::socket::{receive_exact, send_all};
-use super::{Stream, StreamError};
-use crate::io::frame_buffer::Record;
+use super::{DataStream, StreamError};
+use crate::io::frame_buffer::FrameBuffer;
 use crate::sys::random::random;
 
 /// What a connection must prove that it knows.
 #[derive(Clone)]
-pub struct Credentials {
+pub struct StreamCredentials {
     /// Names the session.
     pub session: JobId,
     /// Only the two ends and their controller know it.
     pub secret: [u8; 32],
     /// How records are sealed.
-    pub suite: Suite,
+    pub suite: CipherSuite,
     /// Bytes that one key seals.
     pub rekey_bytes: u64,
 }
@@ -32,43 +34,43 @@ pub struct Credentials {
 /// Proves a connection that this end made.
 pub fn as_connector(
     socket: OwnedFd,
-    credentials: &Credentials,
+    credentials: &StreamCredentials,
     stream: StreamId,
     path: PathId,
-) -> Result<Stream, StreamError> {
-    let deadline = Deadline::start(&socket)?;
-    let greeting = Greeting { session: credentials.session, stream, path, random: random()? }.encode();
+) -> Result<DataStream, StreamError> {
+    let deadline = HandshakeDeadline::start(&socket)?;
+    let greeting = StreamGreeting { session: credentials.session, stream, path, random: random()? }.encode();
     send_all(&socket, &greeting)?;
     let mut answer = [0; ANSWER_LEN];
     receive_exact(&socket, &mut answer)?;
-    Answer::decode(&answer)?;
+    GreetingAnswer::decode(&answer)?;
     let keys = schedule(credentials, &greeting, &answer);
-    let (ours, theirs) = (Direction::FromConnector, Direction::FromAcceptor);
+    let (ours, theirs) = (KeyDirection::FromConnector, KeyDirection::FromAcceptor);
     let mut proven = unproven(socket, &keys, ours, theirs, path)?;
-    let mut record = Record::empty();
-    proven.send(&mut record, &Trailer::Finished)?;
+    let mut record = FrameBuffer::empty();
+    proven.send(&mut record, &RecordTrailer::Finished)?;
     expect_finished(&mut proven, &mut record, None)?;
     deadline.end(&proven.socket)?;
     Ok(proven)
 }
 
 /// Proves a connection that this end accepted. Until it is proven, nothing it says has any effect.
-pub fn as_acceptor(socket: OwnedFd, credentials: &Credentials) -> Result<(StreamId, Stream), StreamError> {
-    let deadline = Deadline::start(&socket)?;
+pub fn as_acceptor(socket: OwnedFd, credentials: &StreamCredentials) -> Result<(StreamId, DataStream), StreamError> {
+    let deadline = HandshakeDeadline::start(&socket)?;
     let mut greeting = [0; GREETING_LEN];
     deadline.receive(&socket, &mut greeting)?;
-    let Greeting { session, stream, path, .. } = Greeting::decode(&greeting)?;
+    let StreamGreeting { session, stream, path, .. } = StreamGreeting::decode(&greeting)?;
     if session != credentials.session {
-        return Err(ProtocolFault::NotAuthentic.into());
+        return Err(ProtocolError::NotAuthentic.into());
     }
-    let answer = Answer { random: random()? }.encode();
+    let answer = GreetingAnswer { random: random()? }.encode();
     send_all(&socket, &answer)?;
     let keys = schedule(credentials, &greeting, &answer);
-    let (ours, theirs) = (Direction::FromAcceptor, Direction::FromConnector);
+    let (ours, theirs) = (KeyDirection::FromAcceptor, KeyDirection::FromConnector);
     let mut proven = unproven(socket, &keys, ours, theirs, path)?;
-    let mut record = Record::empty();
+    let mut record = FrameBuffer::empty();
     expect_finished(&mut proven, &mut record, Some(&deadline))?;
-    proven.send(&mut record, &Trailer::Finished)?;
+    proven.send(&mut record, &RecordTrailer::Finished)?;
     deadline.end(&proven.socket)?;
     Ok((stream, proven))
 }
@@ -76,46 +78,50 @@ pub fn as_acceptor(socket: OwnedFd, credentials: &Credentials) -> Result<(Stream
 fn unproven(
     socket: OwnedFd,
     keys: &KeySchedule,
-    ours: Direction,
-    theirs: Direction,
+    ours: KeyDirection,
+    theirs: KeyDirection,
     path: PathId,
-) -> Result<Stream, StreamError> {
-    Ok(Stream::new(socket, keys.sealer(ours)?, keys.opener(theirs)?, path))
+) -> Result<DataStream, StreamError> {
+    Ok(DataStream::new(socket, keys.sealer(ours)?, keys.opener(theirs)?, path))
 }
 
-fn schedule(credentials: &Credentials, greeting: &[u8; GREETING_LEN], answer: &[u8; ANSWER_LEN]) -> KeySchedule {
+fn schedule(credentials: &StreamCredentials, greeting: &[u8; GREETING_LEN], answer: &[u8; ANSWER_LEN]) -> KeySchedule {
     let transcript = transcript(greeting, answer, credentials.suite);
     KeySchedule::new(&credentials.secret, &transcript, credentials.suite, credentials.rekey_bytes)
 }
 
 /// The first record. It is checked against its one possible length before it is received, so that a connection that
 /// has proven nothing makes this end read no more than that.
-fn expect_finished(stream: &mut Stream, record: &mut Record, deadline: Option<&Deadline>) -> Result<(), StreamError> {
-    use haul_proto::wire::frame::{PREFIX_LEN, Prefix};
+fn expect_finished(
+    stream: &mut DataStream,
+    record: &mut FrameBuffer,
+    deadline: Option<&HandshakeDeadline>,
+) -> Result<(), StreamError> {
+    use haul_proto::wire::frame::{PREFIX_LEN, RecordPrefix};
     let receive = |socket: &OwnedFd, buffer: &mut [u8]| match deadline {
         Some(deadline) => deadline.receive(socket, buffer),
         None => receive_exact(socket, buffer),
     };
     let mut prefix = [0; PREFIX_LEN];
     receive(&stream.socket, &mut prefix)?;
-    let prefix = Prefix::decode(prefix)?;
+    let prefix = RecordPrefix::decode(prefix)?;
     if (prefix.payload, prefix.trailer) != (0, 1) {
-        return Err(ProtocolFault::NotAuthentic.into());
+        return Err(ProtocolError::NotAuthentic.into());
     }
     record.set_lengths(prefix);
     receive(&stream.socket, record.behind_prefix_mut())?;
     stream.opener.open(record)?;
     stream.received += 1;
-    match Trailer::decode(record.trailer(), 0)? {
-        Trailer::Finished => Ok(()),
-        _ => Err(ProtocolFault::OutOfTurn("a record before Finished").into()),
+    match RecordTrailer::decode(record.trailer(), 0)? {
+        RecordTrailer::Finished => Ok(()),
+        _ => Err(ProtocolError::OutOfTurn("a record before Finished").into()),
     }
 }
 
 /// The time in which a connection must be proven, kept by the socket's own timeouts.
-struct Deadline(Instant);
+struct HandshakeDeadline(Instant);
 
-impl Deadline {
+impl HandshakeDeadline {
     fn start(socket: &OwnedFd) -> io::Result<Self> {
         let limit = Duration::from_millis(GREETING_DEADLINE_MS);
         sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(limit))?;
@@ -151,8 +157,8 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::thread;
 
-    fn credentials() -> Credentials {
-        Credentials { session: JobId([1; 16]), secret: [2; 32], suite: Suite::Aes256Gcm, rekey_bytes: 4096 }
+    fn credentials() -> StreamCredentials {
+        StreamCredentials { session: JobId([1; 16]), secret: [2; 32], suite: CipherSuite::Aes256Gcm, rekey_bytes: 4096 }
     }
 
     fn pair() -> (OwnedFd, OwnedFd) {
@@ -165,20 +171,22 @@ mod tests {
         let (a, b) = pair();
         let connector = thread::spawn(move || {
             let mut stream = as_connector(a, &credentials(), StreamId(1), PathId(7)).unwrap();
-            let mut record = Record::new(FrameLen::DEFAULT);
+            let mut record = FrameBuffer::new(FrameLen::DEFAULT);
             for i in 0..20u8 {
                 record.room_mut()[..1000].fill(i);
                 record.set_payload_len(1000);
-                stream.send(&mut record, &Trailer::End { records: i.into() }).unwrap_or_else(|e| panic!("{i}: {e}"));
+                stream
+                    .send(&mut record, &RecordTrailer::End { records: i.into() })
+                    .unwrap_or_else(|e| panic!("{i}: {e}"));
             }
         });
         let (id, mut stream) = as_acceptor(b, &credentials()).unwrap();
         assert_eq!((id, stream.path()), (StreamId(1), PathId(7)));
-        let mut record = Record::empty();
+        let mut record = FrameBuffer::empty();
         for i in 0..20u8 {
             // A payload is not allowed with End: the record itself opens, and the fault names what is wrong.
             assert!(
-                matches!(stream.receive(&mut record), Err(StreamError::Protocol(ProtocolFault::Invalid(_)))),
+                matches!(stream.receive(&mut record), Err(StreamError::Protocol(ProtocolError::Invalid(_)))),
                 "{i}"
             );
             assert_eq!(record.payload(), [i; 1000]);
@@ -190,9 +198,9 @@ mod tests {
     fn another_secret_session_or_suite_is_refused() {
         let good = credentials();
         let wrong = [
-            Credentials { secret: [3; 32], ..good.clone() },
-            Credentials { session: JobId([9; 16]), ..good.clone() },
-            Credentials { suite: Suite::AuthenticateOnly, ..good.clone() },
+            StreamCredentials { secret: [3; 32], ..good.clone() },
+            StreamCredentials { session: JobId([9; 16]), ..good.clone() },
+            StreamCredentials { suite: CipherSuite::AuthenticateOnly, ..good.clone() },
         ];
         for credentials in wrong {
             let (a, b) = pair();
@@ -206,6 +214,6 @@ mod tests {
     fn a_connection_that_says_something_else_is_refused() {
         let (a, b) = pair();
         send_all(&a, &[b'x'; 200]).unwrap();
-        assert!(matches!(as_acceptor(b, &credentials()), Err(StreamError::Protocol(ProtocolFault::NotAuthentic))));
+        assert!(matches!(as_acceptor(b, &credentials()), Err(StreamError::Protocol(ProtocolError::NotAuthentic))));
     }
 }

@@ -1,10 +1,10 @@
 //! Someone on the way who knows where records begin and end, and drops, doubles, swaps and moves them, within a connection and
 //! between two of the same session: nothing of it is accepted.
 
-use super::testing::{Said, conversation, heard, is_noticed, keys, sealed};
+use super::testing::{TestRecord, conversation, heard, is_noticed, keys, sealed};
 use haul_lab::{Rng, cases, count};
 use haul_proto::wire::frame::PREFIX_LEN;
-use haul_proto::wire::handshake::{Direction, Suite};
+use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
 
 /// Frames and packs of one stream.
 const FRAMES_MAX: u64 = 8;
@@ -54,7 +54,7 @@ const ATTACKS: [Attack; 11] = [
 
 /// Two connections of a session, and what someone on the way has seen of them.
 struct Scene {
-    said: Vec<Said>,
+    said: Vec<TestRecord>,
     records: Vec<Vec<u8>>,
     /// Of another connection, as many.
     others: Vec<Vec<u8>>,
@@ -63,13 +63,13 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(rng: &mut Rng, suite: Suite, rekey_bytes: u64) -> Self {
+    fn new(rng: &mut Rng, suite: CipherSuite, rekey_bytes: u64) -> Self {
         let said = conversation(rng, FRAMES_MAX);
         let (own, other) = (keys(0, suite, rekey_bytes), keys(1, suite, rekey_bytes));
-        let records = sealed(&own, Direction::FromConnector, &said);
+        let records = sealed(&own, KeyDirection::FromConnector, &said);
         // The other one says the very same, so that keys alone tell the two from each other.
-        let others = sealed(&other, Direction::FromConnector, &said);
-        let answers = sealed(&own, Direction::FromAcceptor, &said);
+        let others = sealed(&other, KeyDirection::FromConnector, &said);
+        let answers = sealed(&own, KeyDirection::FromAcceptor, &said);
         Self { said, records, others, answers }
     }
 
@@ -142,7 +142,7 @@ impl Scene {
 /// Whether the receiving end takes what was intact, and no record more.
 fn is_held(seed: u64, attack: Attack) -> bool {
     let mut rng = Rng::new(seed);
-    let (suite, _) = rng.pick(&Suite::ALL);
+    let (suite, _) = rng.pick(&CipherSuite::ALL);
     let rekey_bytes = rng.pick(&[1 << 30, 3000]);
     let scene = Scene::new(&mut rng, suite, rekey_bytes);
     let (wire, intact) = scene.attacked(attack, &mut rng);

@@ -22,10 +22,10 @@ mod damage_tests;
 #[cfg(test)]
 mod middle_tests;
 
-use haul_proto::wire::compressed::Compressed;
-use haul_proto::wire::fault::ProtocolFault;
-use haul_proto::wire::frame::{PREFIX_LEN, Prefix, Trailer};
-use haul_proto::wire::sparse::{Shape, decode_trailer};
+use haul_proto::error::ProtocolError;
+use haul_proto::wire::compressed_frame::CompressedPayload;
+use haul_proto::wire::frame::{PREFIX_LEN, RecordPrefix, RecordTrailer};
+use haul_proto::wire::sparse::{PayloadShape, decode_trailer};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -35,10 +35,10 @@ use std::time::{Duration, Instant};
 
 use haul_proto::ids::{PathId, StreamId};
 
-use self::seal::{Opener, Sealer};
-use crate::io::codec::Unpacker;
-use crate::io::frame_buffer::Record;
-use crate::net::rate_limiter::Pace;
+use self::seal::{RecordOpener, RecordSealer};
+use crate::io::codec::PayloadDecompressor;
+use crate::io::frame_buffer::FrameBuffer;
+use crate::net::rate_limiter::RateLimiter;
 
 /// Why a stream ended before its End.
 #[derive(Debug, thiserror::Error)]
@@ -48,28 +48,28 @@ pub enum StreamError {
     Io(#[from] io::Error),
     /// The other end broke the protocol, or something on the way changed what it sent.
     #[error("{0}")]
-    Protocol(#[from] ProtocolFault),
+    Protocol(#[from] ProtocolError),
 }
 
 /// One socket, with keys for both directions.
 #[derive(Debug)]
-pub struct Stream {
+pub struct DataStream {
     socket: Arc<OwnedFd>,
     path: PathId,
-    sealer: Sealer,
-    opener: Opener,
+    sealer: RecordSealer,
+    opener: RecordOpener,
     sent: u64,
     received: u64,
     /// Of what was sent, some may wait in the socket.
     waits: bool,
     carried: usize,
     /// What a compressed payload becomes plain with, and where; made when the first one comes.
-    unpacking: Option<(Unpacker, Record)>,
+    unpacking: Option<(PayloadDecompressor, FrameBuffer)>,
 }
 
 /// What it took to send a record.
 #[derive(Debug, Clone, Copy)]
-pub struct Sent {
+pub struct SendCost {
     /// Bytes of the whole record.
     pub wire_bytes: usize,
     /// Time for sealing it.
@@ -78,8 +78,8 @@ pub struct Sent {
     pub sending: Duration,
 }
 
-impl Stream {
-    fn new(socket: OwnedFd, sealer: Sealer, opener: Opener, path: PathId) -> Self {
+impl DataStream {
+    fn new(socket: OwnedFd, sealer: RecordSealer, opener: RecordOpener, path: PathId) -> Self {
         Self {
             socket: Arc::new(socket),
             path,
@@ -94,26 +94,26 @@ impl Stream {
     }
 
     /// Seals and sends what `record` holds, with this trailer. The record's payload is unusable afterwards.
-    pub fn send(&mut self, record: &mut Record, trailer: &Trailer) -> Result<Sent, StreamError> {
-        self.send_packed(record, &Shape::default(), trailer, None)
+    pub fn send(&mut self, record: &mut FrameBuffer, trailer: &RecordTrailer) -> Result<SendCost, StreamError> {
+        self.send_packed(record, &PayloadShape::default(), trailer, None)
     }
 
     /// The same for a payload that became what `shape` says, at the pace that is set, in as many pieces as that takes.
     /// Waiting for its turn counts as sending.
     pub fn send_packed(
         &mut self,
-        record: &mut Record,
-        shape: &Shape,
-        trailer: &Trailer,
-        pace: Option<&Pace>,
-    ) -> Result<Sent, StreamError> {
+        record: &mut FrameBuffer,
+        shape: &PayloadShape,
+        trailer: &RecordTrailer,
+        pace: Option<&RateLimiter>,
+    ) -> Result<SendCost, StreamError> {
         let begun = Instant::now();
         record.set_trailer(shape, trailer);
         self.sealer.seal(record)?;
         let sealed = Instant::now();
-        let turn = pace.map(Pace::record);
+        let turn = pace.map(RateLimiter::record);
         // Instructions are mostly shorter than what a packet costs, and seldom come alone.
-        let is_short = matches!(trailer, Trailer::Delta(_));
+        let is_short = matches!(trailer, RecordTrailer::Delta(_));
         let mut rest = record.wire();
         while !rest.is_empty() {
             let most = turn.as_ref().map_or(rest.len(), |turn| turn.take(rest.len()));
@@ -129,7 +129,7 @@ impl Stream {
         let sealing = sealed.duration_since(begun);
         // A pause says nothing of the connection.
         let sending = sealed.elapsed().saturating_sub(turn.map(|turn| turn.paused()).unwrap_or_default());
-        Ok(Sent { wire_bytes: record.wire().len(), sealing, sending })
+        Ok(SendCost { wire_bytes: record.wire().len(), sealing, sending })
     }
 
     /// What was sent is not to wait for what will be.
@@ -140,10 +140,10 @@ impl Stream {
     }
 
     /// Receives and opens the next record; its payload, in plain, is in `record` afterwards.
-    pub fn receive(&mut self, record: &mut Record) -> Result<Trailer, StreamError> {
+    pub fn receive(&mut self, record: &mut FrameBuffer) -> Result<RecordTrailer, StreamError> {
         let mut prefix = [0; PREFIX_LEN];
         socket::receive_exact(&self.socket, &mut prefix)?;
-        let prefix = Prefix::decode(prefix)?;
+        let prefix = RecordPrefix::decode(prefix)?;
         record.set_lengths(prefix);
         self.carried = prefix.payload;
         socket::receive_exact(&self.socket, record.behind_prefix_mut())?;
@@ -161,11 +161,15 @@ impl Stream {
 
     /// Puts the plain payload in the place of the compressed one, by changing buffers. Its length was held to its limit
     /// when the trailer was read.
-    fn unpack(&mut self, record: &mut Record, Compressed { codec, plain }: Compressed) -> Result<(), ProtocolFault> {
-        let fresh = || (Unpacker::default(), Record::with_capacity(record.capacity().max(plain)));
+    fn unpack(
+        &mut self,
+        record: &mut FrameBuffer,
+        CompressedPayload { codec, plain }: CompressedPayload,
+    ) -> Result<(), ProtocolError> {
+        let fresh = || (PayloadDecompressor::default(), FrameBuffer::with_capacity(record.capacity().max(plain)));
         let (unpacker, room) = self.unpacking.get_or_insert_with(fresh);
         if room.capacity() < plain {
-            *room = Record::with_capacity(plain);
+            *room = FrameBuffer::with_capacity(plain);
         }
         room.set_payload_len(plain);
         room.set_map(None);
@@ -213,9 +217,9 @@ impl Stream {
 /// Gives out the ids of a session's streams at one end. None is given out that was used here or seen from the other end,
 /// also by a way that failed: the other end may know it. Clones give from the same store.
 #[derive(Clone, Default)]
-pub struct Ids(Arc<AtomicU32>);
+pub struct StreamIds(Arc<AtomicU32>);
 
-impl Ids {
+impl StreamIds {
     /// One that is free; `None` when all were used.
     pub fn next(&self) -> Option<StreamId> {
         u16::try_from(self.0.fetch_add(1, Ordering::SeqCst)).ok().map(StreamId)
@@ -228,14 +232,14 @@ impl Ids {
 }
 
 /// Streams as they are proven. Those that listen for them stop when this is dropped.
-pub struct Arrivals {
-    proven: Receiver<(StreamId, Stream)>,
+pub struct AcceptedStreams {
+    proven: Receiver<(StreamId, DataStream)>,
     unwanted: Arc<AtomicBool>,
 }
 
-impl Arrivals {
+impl AcceptedStreams {
     /// The next stream; the inner `None` where none came in this time, the outer one when there will be no more.
-    pub fn next(&self, timeout: Duration) -> Option<Option<(StreamId, Stream)>> {
+    pub fn next(&self, timeout: Duration) -> Option<Option<(StreamId, DataStream)>> {
         match self.proven.recv_timeout(timeout) {
             Ok(stream) => Some(Some(stream)),
             Err(RecvTimeoutError::Timeout) => Some(None),
@@ -244,7 +248,7 @@ impl Arrivals {
     }
 }
 
-impl Drop for Arrivals {
+impl Drop for AcceptedStreams {
     fn drop(&mut self) {
         self.unwanted.store(true, Ordering::Relaxed);
     }
@@ -252,9 +256,9 @@ impl Drop for Arrivals {
 
 /// All of a session's streams, in order.
 #[cfg(test)]
-pub(crate) fn collect(arrivals: &Arrivals, count: usize) -> Vec<Stream> {
+pub(crate) fn collect(arrivals: &AcceptedStreams, count: usize) -> Vec<DataStream> {
     let deadline = Instant::now() + Duration::from_secs(10);
-    let mut streams: Vec<(StreamId, Stream)> = Vec::new();
+    let mut streams: Vec<(StreamId, DataStream)> = Vec::new();
     while streams.len() < count && Instant::now() < deadline {
         streams.extend(arrivals.next(Duration::from_millis(50)).flatten());
     }

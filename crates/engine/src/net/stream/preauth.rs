@@ -4,7 +4,7 @@
 //! and where that or the whole is full, the oldest connection goes: a client needs its place for a few round trips, and
 //! who sits there idle loses it. Under pressure, the time to prove something is short.
 
-use haul_proto::wire::limits::{PENDING_CONNECTIONS_MAX, PRESSED_DEADLINE_MS};
+use haul_proto::limits::{PENDING_CONNECTIONS_MAX, PRESSED_DEADLINE_MS};
 use rustix::net::{Shutdown, shutdown};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -24,32 +24,32 @@ const THREADS_MAX: usize = 2 * PENDING_CONNECTIONS_MAX;
 /// The connections of a listener that have not proven themselves.
 pub(crate) struct PendingConnections {
     from_network_max: usize,
-    state: Mutex<State>,
+    state: Mutex<PreauthState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PreauthState {
     next: u64,
     /// The oldest first.
-    pending: Vec<Pending>,
+    pending: Vec<PendingConnection>,
     threads: usize,
 }
 
-struct Pending {
+struct PendingConnection {
     number: u64,
-    from: Network,
+    from: AddressPrefix,
     since: Instant,
     socket: OwnedFd,
 }
 
 /// The addresses that count as one: a host or a site has many of IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Network {
+enum AddressPrefix {
     V4([u8; 4]),
     V6([u8; 8]),
 }
 
-impl Network {
+impl AddressPrefix {
     fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address.octets()),
@@ -81,7 +81,7 @@ impl PendingConnections {
 
     fn admit_at(self: &Arc<Self>, socket: impl AsFd, address: IpAddr, now: Instant) -> Option<PendingPlace> {
         let socket = rustix::io::fcntl_dupfd_cloexec(socket, 0).ok()?;
-        let from = Network::of(address);
+        let from = AddressPrefix::of(address);
         let mut state = lock(&self.state);
         if state.threads >= THREADS_MAX {
             return None;
@@ -100,13 +100,13 @@ impl PendingConnections {
         let number = state.next;
         state.next += 1;
         state.threads += 1;
-        state.pending.push(Pending { number, from, since: now, socket });
+        state.pending.push(PendingConnection { number, from, since: now, socket });
         drop(state);
         Some(PendingPlace { number, is_proven: Cell::new(false), all: Arc::clone(self) })
     }
 }
 
-impl State {
+impl PreauthState {
     fn close_older_than(&mut self, limit: Duration, now: Instant) {
         self.pending.retain(|pending| {
             let stays = now.saturating_duration_since(pending.since) < limit;
@@ -117,22 +117,22 @@ impl State {
         });
     }
 
-    fn close_oldest_of(&mut self, network: Network) {
+    fn close_oldest_of(&mut self, network: AddressPrefix) {
         if let Some(at) = self.pending.iter().position(|pending| pending.from == network) {
             self.pending.remove(at).close();
         }
     }
 
     /// The network with the most connections; of several, the one with the oldest.
-    fn largest_network(&self) -> Option<Network> {
-        let mut counts: HashMap<Network, usize> = HashMap::new();
+    fn largest_network(&self) -> Option<AddressPrefix> {
+        let mut counts: HashMap<AddressPrefix, usize> = HashMap::new();
         self.pending.iter().for_each(|pending| *counts.entry(pending.from).or_default() += 1);
         let most = counts.values().max().copied()?;
         self.pending.iter().map(|pending| pending.from).find(|from| counts.get(from) == Some(&most))
     }
 }
 
-impl Pending {
+impl PendingConnection {
     /// Whoever waits for it in another thread hears that it has ended.
     fn close(&self) {
         let _ = shutdown(&self.socket, Shutdown::Both);
@@ -204,8 +204,11 @@ mod tests {
         assert!(many[0].0.as_ref().unwrap().is_lost() && many[0].0.as_ref().unwrap().prove().is_err());
         assert!(many[5].0.as_ref().unwrap().prove().is_ok());
         assert!(!is_closed(&mut other_far) && other.unwrap().prove().is_ok());
-        assert_eq!(Network::of("::ffff:10.0.0.1".parse().unwrap()), Network::of("10.0.0.1".parse().unwrap()));
-        assert_ne!(Network::of("fd00:0:0:1::1".parse().unwrap()), Network::of("fd00::1".parse().unwrap()));
+        assert_eq!(
+            AddressPrefix::of("::ffff:10.0.0.1".parse().unwrap()),
+            AddressPrefix::of("10.0.0.1".parse().unwrap())
+        );
+        assert_ne!(AddressPrefix::of("fd00:0:0:1::1".parse().unwrap()), AddressPrefix::of("fd00::1".parse().unwrap()));
     }
 
     #[test]

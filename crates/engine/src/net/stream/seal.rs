@@ -7,47 +7,48 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
-use haul_proto::wire::fault::ProtocolFault;
+use haul_proto::error::ProtocolError;
+use haul_proto::limits::REKEY_RECORDS;
 use haul_proto::wire::frame::{PREFIX_LEN, TAG_LEN};
-use haul_proto::wire::handshake::{Direction, Suite, key_info};
-use haul_proto::wire::limits::REKEY_RECORDS;
+use haul_proto::wire::handshake::{CipherSuite, KeyDirection, key_info};
 use std::fmt;
 
-use super::aead::{self, Key, Library, NONCE_LEN};
-use crate::io::frame_buffer::Record;
+use super::aead::{self, CipherKey, CipherLibrary, NONCE_LEN};
+use crate::io::frame_buffer::FrameBuffer;
 
 /// Makes the keys of one connection.
 #[derive(Clone)]
 pub struct KeySchedule {
     root: Prk,
-    suite: Suite,
+    suite: CipherSuite,
     rekey_bytes: u64,
 }
 
 impl KeySchedule {
     /// From the session's secret and the connection's transcript.
-    pub fn new(secret: &[u8; 32], transcript: &[u8], suite: Suite, rekey_bytes: u64) -> Self {
+    pub fn new(secret: &[u8; 32], transcript: &[u8], suite: CipherSuite, rekey_bytes: u64) -> Self {
         let salt = digest(&SHA256, transcript);
         Self { root: Salt::new(HKDF_SHA256, salt.as_ref()).extract(secret), suite, rekey_bytes }
     }
 
     /// Seals what travels in `direction`.
-    pub fn sealer(&self, direction: Direction) -> Result<Sealer, ProtocolFault> {
-        Ok(Sealer(Keyed::new(self.clone(), direction)?))
+    pub fn sealer(&self, direction: KeyDirection) -> Result<RecordSealer, ProtocolError> {
+        Ok(RecordSealer(KeyInUse::new(self.clone(), direction)?))
     }
 
     /// Opens what travels in `direction`.
-    pub fn opener(&self, direction: Direction) -> Result<Opener, ProtocolFault> {
-        Ok(Opener(Keyed::new(self.clone(), direction)?))
+    pub fn opener(&self, direction: KeyDirection) -> Result<RecordOpener, ProtocolError> {
+        Ok(RecordOpener(KeyInUse::new(self.clone(), direction)?))
     }
 
-    fn key(&self, direction: Direction, generation: u32) -> Result<Key, ProtocolFault> {
+    fn key(&self, direction: KeyDirection, generation: u32) -> Result<CipherKey, ProtocolError> {
         let mut bytes = [0; 32];
         let bytes = &mut bytes[..aead::key_len(self.suite)];
         let info = [&key_info(direction, generation)[..]];
         let filled = self.root.expand(&info, KeyLen(bytes.len())).and_then(|key| key.fill(bytes));
-        filled.map_err(|_| ProtocolFault::NotAuthentic)?;
-        Key::new(Library::of_this_cpu(self.suite), self.suite, bytes).map_err(|_| ProtocolFault::NotAuthentic)
+        filled.map_err(|_| ProtocolError::NotAuthentic)?;
+        CipherKey::new(CipherLibrary::of_this_cpu(self.suite), self.suite, bytes)
+            .map_err(|_| ProtocolError::NotAuthentic)
     }
 }
 
@@ -60,11 +61,11 @@ impl KeyType for KeyLen {
 }
 
 /// The key in use, and how far it is used up.
-struct Keyed {
+struct KeyInUse {
     schedule: KeySchedule,
-    direction: Direction,
+    direction: KeyDirection,
     generation: u32,
-    key: Key,
+    key: CipherKey,
     /// Records in this direction, under all keys.
     sealed: u64,
     /// Records under this key.
@@ -73,18 +74,18 @@ struct Keyed {
     bytes: u64,
 }
 
-impl Keyed {
-    fn new(schedule: KeySchedule, direction: Direction) -> Result<Self, ProtocolFault> {
+impl KeyInUse {
+    fn new(schedule: KeySchedule, direction: KeyDirection) -> Result<Self, ProtocolError> {
         let key = schedule.key(direction, 0)?;
         Ok(Self { schedule, direction, generation: 0, key, sealed: 0, records: 0, bytes: 0 })
     }
 
     /// The nonce for a record of this length. Both ends count alike, so they change keys at the same record.
-    fn next_nonce(&mut self, record_len: usize) -> Result<[u8; NONCE_LEN], ProtocolFault> {
+    fn next_nonce(&mut self, record_len: usize) -> Result<[u8; NONCE_LEN], ProtocolError> {
         let len = record_len as u64;
         if self.records > 0 && (self.records >= REKEY_RECORDS || self.bytes + len > self.schedule.rekey_bytes) {
             self.generation =
-                self.generation.checked_add(1).ok_or(ProtocolFault::OverLimit("keys on one connection"))?;
+                self.generation.checked_add(1).ok_or(ProtocolError::OverLimit("keys on one connection"))?;
             self.key = self.schedule.key(self.direction, self.generation)?;
             (self.records, self.bytes) = (0, 0);
         }
@@ -96,16 +97,16 @@ impl Keyed {
         Ok(nonce)
     }
 
-    fn parts<'r>(&self, record: &'r mut Record) -> (&'r [u8], &'r mut [u8], &'r mut [u8]) {
+    fn parts<'r>(&self, record: &'r mut FrameBuffer) -> (&'r [u8], &'r mut [u8], &'r mut [u8]) {
         match self.schedule.suite {
-            Suite::AuthenticateOnly => record.authenticated_parts(),
-            Suite::Aes256Gcm | Suite::Aes128Gcm | Suite::ChaCha20Poly1305 => record.encrypted_parts(),
+            CipherSuite::AuthenticateOnly => record.authenticated_parts(),
+            CipherSuite::Aes256Gcm | CipherSuite::Aes128Gcm | CipherSuite::ChaCha20Poly1305 => record.encrypted_parts(),
         }
     }
 }
 
 /// Shows no key.
-impl fmt::Debug for Keyed {
+impl fmt::Debug for KeyInUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} generation {}, {} records", self.direction, self.generation, self.sealed)
     }
@@ -113,27 +114,27 @@ impl fmt::Debug for Keyed {
 
 /// Seals records.
 #[derive(Debug)]
-pub struct Sealer(Keyed);
+pub struct RecordSealer(KeyInUse);
 
-impl Sealer {
+impl RecordSealer {
     /// Seals in place and puts the tag behind.
-    pub fn seal(&mut self, record: &mut Record) -> Result<(), ProtocolFault> {
+    pub fn seal(&mut self, record: &mut FrameBuffer) -> Result<(), ProtocolError> {
         let nonce = self.0.next_nonce(record.wire().len())?;
         let (clear, sealed, tag) = self.0.parts(record);
-        self.0.key.seal(nonce, clear, sealed, tag).map_err(|_| ProtocolFault::NotAuthentic)
+        self.0.key.seal(nonce, clear, sealed, tag).map_err(|_| ProtocolError::NotAuthentic)
     }
 }
 
 /// Opens records.
 #[derive(Debug)]
-pub struct Opener(Keyed);
+pub struct RecordOpener(KeyInUse);
 
-impl Opener {
+impl RecordOpener {
     /// Opens in place; on an error nothing of the record may be used, nor the connection.
-    pub fn open(&mut self, record: &mut Record) -> Result<(), ProtocolFault> {
+    pub fn open(&mut self, record: &mut FrameBuffer) -> Result<(), ProtocolError> {
         let nonce = self.0.next_nonce(record.wire().len())?;
         let (clear, sealed, tag) = self.0.parts(record);
-        self.0.key.open(nonce, clear, sealed, tag).map_err(|_| ProtocolFault::NotAuthentic)
+        self.0.key.open(nonce, clear, sealed, tag).map_err(|_| ProtocolError::NotAuthentic)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Moving whole buffers through a socket, and noticing when there is nobody at its other end any more.
 
-use haul_proto::wire::load::Stage;
+use haul_proto::wire::resource_metrics::Stage;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, getpeername, getsockname, recv, send, shutdown, sockopt};
 use std::io;

@@ -2,22 +2,23 @@
 //! other end.
 
 use haul_lab::Rng;
-use haul_proto::compression::Method;
+use haul_proto::compression::Codec;
+use haul_proto::compression::CompressionMethod;
+use haul_proto::entry::Timestamp;
 use haul_proto::ids::{EntryId, JobNumber, PathId};
 use haul_proto::integrity::frame_check;
-use haul_proto::manifest::Stamp;
-use haul_proto::wire::compressed::{Codec, Compressed};
-use haul_proto::wire::frame::{DataFrame, PREFIX_LEN, PackFrame, PackedFile, Prefix, TAG_LEN, Trailer};
-use haul_proto::wire::handshake::{Direction, Suite};
-use haul_proto::wire::sparse::Shape;
+use haul_proto::wire::compressed_frame::CompressedPayload;
+use haul_proto::wire::frame::{DataFrame, PREFIX_LEN, PackFrame, PackedFile, RecordPrefix, RecordTrailer, TAG_LEN};
+use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
+use haul_proto::wire::sparse::PayloadShape;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::seal::KeySchedule;
 use super::socket::send_all;
-use super::{Stream, StreamError};
-use crate::io::codec::Packer;
-use crate::io::frame_buffer::Record;
+use super::{DataStream, StreamError};
+use crate::io::codec::PayloadCompressor;
+use crate::io::frame_buffer::FrameBuffer;
 
 /// Most bytes of a payload that [`conversation`] makes.
 const PAYLOAD_MAX: usize = 4096;
@@ -26,42 +27,42 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// A record as both ends see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct TestRecord {
     /// In plain.
     pub payload: Vec<u8>,
     /// What it is.
-    pub trailer: Trailer,
+    pub trailer: RecordTrailer,
 }
 
 /// What a whole stream of up to `most` frames and packs says, Finished and End included. No two of its records are alike.
-pub fn conversation(rng: &mut Rng, most: u64) -> Vec<Said> {
+pub fn conversation(rng: &mut Rng, most: u64) -> Vec<TestRecord> {
     let frames = rng.between(1, most);
-    let mut said = vec![Said { payload: Vec::new(), trailer: Trailer::Finished }];
+    let mut said = vec![TestRecord { payload: Vec::new(), trailer: RecordTrailer::Finished }];
     said.extend((0..frames).map(|number| if rng.chance(300) { pack(rng, number) } else { data(rng, number) }));
-    said.push(Said { payload: Vec::new(), trailer: Trailer::End { records: frames } });
+    said.push(TestRecord { payload: Vec::new(), trailer: RecordTrailer::End { records: frames } });
     said
 }
 
-fn data(rng: &mut Rng, number: u64) -> Said {
+fn data(rng: &mut Rng, number: u64) -> TestRecord {
     let payload = payload(rng);
     let (job, entry, offset) = (JobNumber(1), EntryId(rng.number()), number << 18);
     let mut value = [0; 32];
     rng.fill(&mut value);
-    let trailer = Trailer::Data(DataFrame { job, entry, offset, check: frame_check(&payload), value });
-    Said { payload, trailer }
+    let trailer = RecordTrailer::Data(DataFrame { job, entry, offset, check: frame_check(&payload), value });
+    TestRecord { payload, trailer }
 }
 
-fn pack(rng: &mut Rng, number: u64) -> Said {
+fn pack(rng: &mut Rng, number: u64) -> TestRecord {
     let payload = payload(rng);
     let first = rng.index(payload.len() + 1);
-    let modified = Stamp { seconds: rng.number().cast_signed(), nanoseconds: 5 };
+    let modified = Timestamp { seconds: rng.number().cast_signed(), nanoseconds: 5 };
     let file = |entry: u64, len: usize| {
         let len = u32::try_from(len).unwrap();
         PackedFile { entry: EntryId(entry), len, modified, digest: [7; 32] }
     };
     let files = vec![file(2 * number, first), file(2 * number + 1, payload.len() - first)];
-    let trailer = Trailer::Pack(PackFrame { job: JobNumber(1), check: frame_check(&payload), files });
-    Said { payload, trailer }
+    let trailer = RecordTrailer::Pack(PackFrame { job: JobNumber(1), check: frame_check(&payload), files });
+    TestRecord { payload, trailer }
 }
 
 /// Half of them can be compressed.
@@ -71,30 +72,33 @@ fn payload(rng: &mut Rng) -> Vec<u8> {
 }
 
 /// The keys of one of a session's connections.
-pub fn keys(connection: u64, suite: Suite, rekey_bytes: u64) -> KeySchedule {
+pub fn keys(connection: u64, suite: CipherSuite, rekey_bytes: u64) -> KeySchedule {
     KeySchedule::new(&[7; 32], &connection.to_le_bytes(), suite, rekey_bytes)
 }
 
-/// The records on the wire, one for each of `said`, as [`Stream::send_packed`] makes them. What can be compressed is, in
+/// The records on the wire, one for each of `said`, as [`DataStream::send_packed`] makes them. What can be compressed is, in
 /// turn by either method or by none.
-pub fn sealed(keys: &KeySchedule, sends: Direction, said: &[Said]) -> Vec<Vec<u8>> {
+pub fn sealed(keys: &KeySchedule, sends: KeyDirection, said: &[TestRecord]) -> Vec<Vec<u8>> {
     let mut sealer = keys.sealer(sends).unwrap();
-    let seal = |(Said { payload, trailer }, method): (&Said, _)| {
-        let mut record = Record::with_capacity(payload.len());
+    let seal = |(TestRecord { payload, trailer }, method): (&TestRecord, _)| {
+        let mut record = FrameBuffer::with_capacity(payload.len());
         let compressed = fill(&mut record, payload, method);
-        record.set_trailer(&Shape { sparse: None, compressed }, trailer);
+        record.set_trailer(&PayloadShape { sparse: None, compressed }, trailer);
         sealer.seal(&mut record).unwrap();
         record.wire().to_vec()
     };
-    said.iter().zip([None, Some(Method::Lz4), Some(Method::Zstd(3))].into_iter().cycle()).map(seal).collect()
+    said.iter()
+        .zip([None, Some(CompressionMethod::Lz4), Some(CompressionMethod::Zstd(3))].into_iter().cycle())
+        .map(seal)
+        .collect()
 }
 
-fn fill(record: &mut Record, payload: &[u8], method: Option<Method>) -> Option<Compressed> {
-    let mut packed = vec![0; Packer::room(payload.len())];
+fn fill(record: &mut FrameBuffer, payload: &[u8], method: Option<CompressionMethod>) -> Option<CompressedPayload> {
+    let mut packed = vec![0; PayloadCompressor::room(payload.len())];
     let packed = method.and_then(|method| {
-        let len = Packer::default().pack(method, payload, &mut packed)?;
-        let codec = if method == Method::Lz4 { Codec::Lz4 } else { Codec::Zstd };
-        Some((&packed[..len], Compressed { codec, plain: payload.len() }))
+        let len = PayloadCompressor::default().pack(method, payload, &mut packed)?;
+        let codec = if method == CompressionMethod::Lz4 { Codec::Lz4 } else { Codec::Zstd };
+        Some((&packed[..len], CompressedPayload { codec, plain: payload.len() }))
     });
     let (bytes, compressed) = packed.map_or((payload, None), |(bytes, compressed)| (bytes, Some(compressed)));
     record.room_mut()[..bytes.len()].copy_from_slice(bytes);
@@ -104,7 +108,7 @@ fn fill(record: &mut Record, payload: &[u8], method: Option<Method>) -> Option<C
 
 /// Flips a bit of one part of a record on the wire, each part as often as the others: else the payload would get nearly all.
 pub fn flip(rng: &mut Rng, record: &mut [u8]) {
-    let prefix = Prefix::decode(record[..PREFIX_LEN].try_into().unwrap()).unwrap();
+    let prefix = RecordPrefix::decode(record[..PREFIX_LEN].try_into().unwrap()).unwrap();
     let trailer = PREFIX_LEN + prefix.payload;
     let tag = trailer + prefix.trailer;
     let part = match rng.below(4) {
@@ -118,7 +122,7 @@ pub fn flip(rng: &mut Rng, record: &mut [u8]) {
 }
 
 /// The acceptor's end of a connection on which `wire` comes, and then nothing more.
-pub fn receiving(keys: &KeySchedule, wire: Vec<u8>) -> Stream {
+pub fn receiving(keys: &KeySchedule, wire: Vec<u8>) -> DataStream {
     let (middle, far) = UnixStream::pair().unwrap();
     for socket in [&middle, &far] {
         socket.set_read_timeout(Some(LIMIT)).unwrap();
@@ -126,38 +130,38 @@ pub fn receiving(keys: &KeySchedule, wire: Vec<u8>) -> Stream {
     }
     // More may come than a socket holds; and who has noticed something reads no further.
     std::thread::spawn(move || drop(send_all(&middle, &wire)));
-    let (sealer, opener) = (keys.sealer(Direction::FromAcceptor), keys.opener(Direction::FromConnector));
-    Stream::new(far.into(), sealer.unwrap(), opener.unwrap(), PathId(0))
+    let (sealer, opener) = (keys.sealer(KeyDirection::FromAcceptor), keys.opener(KeyDirection::FromConnector));
+    DataStream::new(far.into(), sealer.unwrap(), opener.unwrap(), PathId(0))
 }
 
 /// What a stream took for true.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct ReceivedRecords {
     /// Record by record.
-    pub said: Vec<Said>,
+    pub said: Vec<TestRecord>,
     /// Whether it came to its End, with nothing missing.
     pub whole: bool,
 }
 
 /// What the other end takes for true when `wire` comes.
-pub fn heard(keys: &KeySchedule, wire: Vec<u8>) -> Heard {
+pub fn heard(keys: &KeySchedule, wire: Vec<u8>) -> ReceivedRecords {
     let mut stream = receiving(keys, wire);
-    let mut record = Record::empty();
+    let mut record = FrameBuffer::empty();
     let mut said = Vec::new();
     loop {
         let trailer = match stream.receive(&mut record) {
             Ok(trailer) => trailer,
-            Err(StreamError::Io(_) | StreamError::Protocol(_)) => return Heard { said, whole: false },
+            Err(StreamError::Io(_) | StreamError::Protocol(_)) => return ReceivedRecords { said, whole: false },
         };
-        let ends = matches!(trailer, Trailer::End { records } if records == stream.received() - 2);
-        said.push(Said { payload: record.payload().to_vec(), trailer });
+        let ends = matches!(trailer, RecordTrailer::End { records } if records == stream.received() - 2);
+        said.push(TestRecord { payload: record.payload().to_vec(), trailer });
         if ends {
-            return Heard { said, whole: true };
+            return ReceivedRecords { said, whole: true };
         }
     }
 }
 
 /// Whether the other end took the first `intact` records as they were said, then noticed, and took nothing more.
-pub fn is_noticed(said: &[Said], intact: usize, heard: &Heard) -> bool {
+pub fn is_noticed(said: &[TestRecord], intact: usize, heard: &ReceivedRecords) -> bool {
     !heard.whole && heard.said == said[..intact]
 }

@@ -2,8 +2,8 @@
 //! of which is a stream like any other; the other side's bytes travel as link frames of the stream's channel.
 
 use haul_proto::ids::{PathId, StreamId};
-use haul_proto::wire::limits::TUNNEL_PIECE_MAX;
-use haul_proto::wire::link::Channel;
+use haul_proto::limits::TUNNEL_PIECE_MAX;
+use haul_proto::wire::control_channel::LinkChannel;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::io::{self, Read};
@@ -14,17 +14,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 
-use super::handshake::{Credentials, as_acceptor, as_connector};
-use super::{Arrivals, Ids, StreamError};
+use super::handshake::{StreamCredentials, as_acceptor, as_connector};
+use super::{AcceptedStreams, StreamError, StreamIds};
 use crate::metrics::control_channel::LinkWriter;
-use crate::net::controller_watchdog::Lifeline;
+use crate::net::controller_watchdog::ControllerWatchdog;
 
 /// The link's ends of all tunnelled streams.
-pub struct Tunnel {
+pub struct StreamTunnel {
     outer: Vec<UnixStream>,
 }
 
-impl Tunnel {
+impl StreamTunnel {
     /// Opens one tunnel for each stream. The sockets that come with it are to be proven with [`prove`].
     pub fn open(streams: u16, link: &LinkWriter) -> io::Result<(Self, Vec<OwnedFd>)> {
         let mut outer = Vec::new();
@@ -45,7 +45,7 @@ impl Tunnel {
     ///
     /// What a stream has not taken waits in its socket, as much as the kernel lets wait there. Beyond that, this waits
     /// for the stream, and looks after the link meanwhile, which nobody reads then: `false` when the job is over.
-    pub fn deliver(&self, stream: StreamId, mut bytes: &[u8], lifeline: &Lifeline) -> bool {
+    pub fn deliver(&self, stream: StreamId, mut bytes: &[u8], lifeline: &ControllerWatchdog) -> bool {
         let Some(outer) = self.outer.get(usize::from(stream.0)) else { return true };
         if bytes.is_empty() {
             let _ = outer.shutdown(Shutdown::Write);
@@ -67,17 +67,21 @@ impl Tunnel {
 fn pump(stream: StreamId, mut from: UnixStream, link: &LinkWriter) {
     let mut piece = vec![0; TUNNEL_PIECE_MAX];
     while let Ok(read) = from.read(&mut piece) {
-        if link.send(Channel::Stream(stream), &piece[..read]).is_err() || read == 0 {
+        if link.send(LinkChannel::Stream(stream), &piece[..read]).is_err() || read == 0 {
             return;
         }
     }
 }
 
 /// Proves all tunnelled streams, in order. The end that connects takes their ids from `ids`.
-pub fn prove(inner: Vec<OwnedFd>, credentials: &Credentials, ids: Option<&Ids>) -> Result<Arrivals, StreamError> {
+pub fn prove(
+    inner: Vec<OwnedFd>,
+    credentials: &StreamCredentials,
+    ids: Option<&StreamIds>,
+) -> Result<AcceptedStreams, StreamError> {
     let (sender, proven) = channel();
     for socket in inner {
-        let stream = match ids.map(Ids::next) {
+        let stream = match ids.map(StreamIds::next) {
             Some(Some(id)) => (id, as_connector(socket, credentials, id, PathId(0))?),
             Some(None) => return Err(io::Error::from(io::ErrorKind::AddrNotAvailable).into()),
             None => as_acceptor(socket, credentials)?,
@@ -85,7 +89,7 @@ pub fn prove(inner: Vec<OwnedFd>, credentials: &Credentials, ids: Option<&Ids>) 
         // Its receiver is below.
         let _ = sender.send(stream);
     }
-    Ok(Arrivals { proven, unwanted: Arc::new(AtomicBool::new(false)) })
+    Ok(AcceptedStreams { proven, unwanted: Arc::new(AtomicBool::new(false)) })
 }
 
 #[cfg(test)]
@@ -95,8 +99,8 @@ mod tests {
     use std::time::Duration;
 
     /// A tunnel of one stream, and the stream's end of it.
-    fn tunnel() -> (Tunnel, UnixStream) {
-        let (tunnel, mut inner) = Tunnel::open(1, &LinkWriter::new(io::sink())).unwrap();
+    fn tunnel() -> (StreamTunnel, UnixStream) {
+        let (tunnel, mut inner) = StreamTunnel::open(1, &LinkWriter::new(io::sink())).unwrap();
         (tunnel, UnixStream::from(inner.remove(0)))
     }
 

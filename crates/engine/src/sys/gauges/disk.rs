@@ -1,10 +1,10 @@
 //! What a disk is at: the kernel's account of a block device (Documentation/block/stat.rst).
 
-use haul_proto::wire::load::Disk;
+use haul_proto::wire::resource_metrics::Disk;
 use rustix::fs::{major, makedev, minor, stat};
 use std::fs;
 
-use super::Told;
+use super::KernelFile;
 
 /// More than a device's line is long.
 const LINE_MAX: usize = 512;
@@ -13,7 +13,7 @@ const SECTOR_BYTES: u64 = 512;
 
 /// A disk, looked at again and again.
 pub struct DiskGauge {
-    stat: Told,
+    stat: KernelFile,
     base: Option<Disk>,
 }
 
@@ -21,10 +21,10 @@ impl DiskGauge {
     /// The disk behind files on this device. Network file systems, memory and the like have none.
     pub fn open(device: u64) -> Self {
         let path = |device: u64| format!("/sys/dev/block/{}:{}/stat", major(device), minor(device));
-        let stat = Told::open(path(device));
+        let stat = KernelFile::open(path(device));
         let stat = match stat.is_there() {
             true => stat,
-            false => behind(device).map_or_else(Told::default, |device| Told::open(path(device))),
+            false => behind(device).map_or_else(KernelFile::default, |device| KernelFile::open(path(device))),
         };
         Self { stat, base: None }
     }

@@ -19,9 +19,9 @@ const TEXT_MAX: usize = 64 << 10;
 
 /// A file of the kernel's that says something else each time it is read.
 #[derive(Debug, Default)]
-pub struct Told(Option<File>);
+pub struct KernelFile(Option<File>);
 
-impl Told {
+impl KernelFile {
     /// Opens it, if it is there and may be read.
     pub fn open(path: impl AsRef<Path>) -> Self {
         Self(File::open(path).ok())
@@ -56,8 +56,8 @@ mod tests {
 
     #[test]
     fn what_is_not_there_says_nothing_and_what_is_there_says_it_anew() {
-        assert_eq!(Told::open("/proc/none").read(100), "");
-        let told = Told::open("/proc/uptime");
+        assert_eq!(KernelFile::open("/proc/none").read(100), "");
+        let told = KernelFile::open("/proc/uptime");
         let seconds = || told.read(100).split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap();
         let first = seconds();
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);

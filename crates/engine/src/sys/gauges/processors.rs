@@ -1,10 +1,10 @@
 //! What the processors that this process may use are at (proc(5), `stat`, `pressure`), and how it fares under its quota.
 
-use haul_proto::wire::load::Processors;
+use haul_proto::wire::resource_metrics::Processors;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use super::quota::QuotaGauge;
-use super::{TEXT_MAX, Told};
+use super::{KernelFile, TEXT_MAX};
 use crate::sys::usage::cpu_us;
 
 /// More than a file of pressures is long.
@@ -12,13 +12,13 @@ const PRESSURE_MAX: usize = 512;
 
 /// The processors, looked at again and again.
 pub struct ProcessorsGauge {
-    stat: Told,
+    stat: KernelFile,
     /// Of CPU, memory and disks.
-    pressures: [Told; 3],
+    pressures: [KernelFile; 3],
     quota: QuotaGauge,
     allowed: Option<CpuSet>,
     tick_us: u64,
-    last: Vec<Ticks>,
+    last: Vec<ProcessorTicks>,
     /// At the first look.
     base: Option<Processors>,
     top: [u64; 3],
@@ -26,7 +26,7 @@ pub struct ProcessorsGauge {
 
 /// Of one processor, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Ticks {
+struct ProcessorTicks {
     number: usize,
     all: u64,
     busy: u64,
@@ -37,8 +37,8 @@ impl ProcessorsGauge {
     /// Opens what is to be read.
     pub fn open() -> Self {
         Self {
-            stat: Told::open("/proc/stat"),
-            pressures: ["cpu", "memory", "io"].map(|what| Told::open(format!("/proc/pressure/{what}"))),
+            stat: KernelFile::open("/proc/stat"),
+            pressures: ["cpu", "memory", "io"].map(|what| KernelFile::open(format!("/proc/pressure/{what}"))),
             quota: QuotaGauge::open(),
             allowed: sched_getaffinity(None).ok(),
             tick_us: 1_000_000 / rustix::param::clock_ticks_per_second().max(1),
@@ -61,12 +61,12 @@ impl ProcessorsGauge {
 
     fn now(&mut self) -> Processors {
         let ticks = processors(&self.stat.read(TEXT_MAX), self.tick_us);
-        let is_allowed = |ticks: &&Ticks| self.allowed.as_ref().is_none_or(|set| has(set, ticks.number));
-        let ticks: Vec<Ticks> = ticks.iter().filter(is_allowed).copied().collect();
+        let is_allowed = |ticks: &&ProcessorTicks| self.allowed.as_ref().is_none_or(|set| has(set, ticks.number));
+        let ticks: Vec<ProcessorTicks> = ticks.iter().filter(is_allowed).copied().collect();
         for (top, more) in self.top.iter_mut().zip(top(&ticks, &self.last)) {
             *top += more;
         }
-        let sum = |of: fn(&Ticks) -> u64| ticks.iter().map(of).sum();
+        let sum = |of: fn(&ProcessorTicks) -> u64| ticks.iter().map(of).sum();
         let [cpu_pressure_us, memory_pressure_us, io_pressure_us] =
             [0, 1, 2].map(|index| pressure_us(&self.pressures[index].read(PRESSURE_MAX)));
         let (quota_periods, quota_spent) = self.quota.look();
@@ -95,7 +95,7 @@ fn has(set: &CpuSet, number: usize) -> bool {
 }
 
 /// The lines `cpuN user nice system idle iowait irq softirq steal ...`.
-fn processors(stat: &str, tick_us: u64) -> Vec<Ticks> {
+fn processors(stat: &str, tick_us: u64) -> Vec<ProcessorTicks> {
     let line = |line: &str| {
         let (number, words) = line.strip_prefix("cpu")?.split_once(' ')?;
         let number = number.parse().ok()?;
@@ -104,14 +104,14 @@ fn processors(stat: &str, tick_us: u64) -> Vec<Ticks> {
         let field = |index: usize| fields.get(index).copied().unwrap_or(0);
         let all = fields.iter().sum();
         // The fourth and the fifth are times without work.
-        Some(Ticks { number, all, busy: all - field(3) - field(4), interrupts: field(5) + field(6) })
+        Some(ProcessorTicks { number, all, busy: all - field(3) - field(4), interrupts: field(5) + field(6) })
     };
     // `cpu` alone stands for all of them: it has no number.
     stat.lines().take_while(|line| line.starts_with("cpu")).filter_map(line).collect()
 }
 
 /// Interrupts, time without idleness and all time of the processor that had most interrupts since the last look.
-fn top(now: &[Ticks], last: &[Ticks]) -> [u64; 3] {
+fn top(now: &[ProcessorTicks], last: &[ProcessorTicks]) -> [u64; 3] {
     let since = now.iter().zip(last).filter(|(now, last)| now.number == last.number).map(|(now, last)| {
         [(now.interrupts, last.interrupts), (now.busy, last.busy), (now.all, last.all)]
             .map(|(now, last)| now.saturating_sub(last))
@@ -134,10 +134,15 @@ mod tests {
     #[test]
     fn of_each_processor_it_is_known_what_it_is_at() {
         let told = processors(STAT, 10);
-        assert_eq!(told[0], Ticks { number: 0, all: 180, busy: 70, interrupts: 10 });
-        assert_eq!(told[1], Ticks { number: 1, all: 270, busy: 160, interrupts: 10 }, "what was stolen is not idle");
+        assert_eq!(told[0], ProcessorTicks { number: 0, all: 180, busy: 70, interrupts: 10 });
+        assert_eq!(
+            told[1],
+            ProcessorTicks { number: 1, all: 270, busy: 160, interrupts: 10 },
+            "what was stolen is not idle"
+        );
         assert_eq!(told.len(), 2);
-        let later = [Ticks { all: 280, ..told[0] }, Ticks { interrupts: 40, busy: 200, all: 370, number: 1 }];
+        let later =
+            [ProcessorTicks { all: 280, ..told[0] }, ProcessorTicks { interrupts: 40, busy: 200, all: 370, number: 1 }];
         assert_eq!(top(&later, &told), [30, 40, 100]);
         assert_eq!(top(&later, &[]), [0; 3]);
         assert!(processors("", 10).is_empty());

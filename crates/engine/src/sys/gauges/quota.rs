@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Told, value_of};
+use super::{KernelFile, value_of};
 
 /// Groups above the process's own that are looked at.
 const LEVELS_MAX: usize = 16;
@@ -12,10 +12,10 @@ const LEVELS_MAX: usize = 16;
 const STAT_MAX: usize = 4096;
 
 /// All quotas that hold for this process.
-pub struct QuotaGauge(Vec<Level>);
+pub struct QuotaGauge(Vec<QuotaLevel>);
 
-struct Level {
-    stat: Told,
+struct QuotaLevel {
+    stat: KernelFile,
     permille: u32,
 }
 
@@ -28,7 +28,7 @@ impl QuotaGauge {
         let all = own.iter().flat_map(|(mount, group)| group.ancestors().map(|level| mount.join(level)));
         let levels = all.take(LEVELS_MAX).filter_map(|directory| {
             let permille = permille(&directory)?;
-            Some(Level { stat: Told::open(directory.join("cpu.stat")), permille })
+            Some(QuotaLevel { stat: KernelFile::open(directory.join("cpu.stat")), permille })
         });
         Self(levels.filter(|level| level.stat.is_there()).collect())
     }
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(permille(path), Some(1500));
         let stat = path.join("cpu.stat");
         fs::write(&stat, "usage_usec 9\nnr_periods 40\nnr_throttled 31\n").unwrap();
-        let gauge = QuotaGauge(vec![Level { stat: Told::open(&stat), permille: 1500 }]);
+        let gauge = QuotaGauge(vec![QuotaLevel { stat: KernelFile::open(&stat), permille: 1500 }]);
         assert_eq!((gauge.look(), gauge.permille()), ((40, 31), 1500));
         assert_eq!((QuotaGauge(Vec::new()).look(), QuotaGauge(Vec::new()).permille()), ((0, 0), 0));
     }

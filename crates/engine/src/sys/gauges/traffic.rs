@@ -1,15 +1,15 @@
 //! What goes through an interface: of all that is there, the one with a given address.
 
 use haul_proto::wire::address::LocalAddress;
-use haul_proto::wire::load::Traffic;
+use haul_proto::wire::resource_metrics::Traffic;
 use std::net::IpAddr;
 
-use super::{TEXT_MAX, Told};
+use super::{KernelFile, TEXT_MAX};
 use crate::sys::interfaces;
 
 /// The interfaces of this host, looked at again and again.
 pub struct TrafficGauge {
-    told: Told,
+    told: KernelFile,
     addresses: Vec<LocalAddress>,
     base: Option<(String, Traffic)>,
 }
@@ -17,7 +17,7 @@ pub struct TrafficGauge {
 impl TrafficGauge {
     /// Opens what is to be read.
     pub fn open() -> Self {
-        Self { told: Told::open("/proc/net/dev"), addresses: interfaces::addresses(), base: None }
+        Self { told: KernelFile::open("/proc/net/dev"), addresses: interfaces::addresses(), base: None }
     }
 
     /// What has gone through the interface with this address since it was first asked for, and its speed in Mbit/s, 0

@@ -3,35 +3,35 @@
 use std::time::{Duration, Instant};
 
 use haul_proto::integrity::{FrameLen, frame_check};
-use haul_proto::wire::handshake::{Direction, Suite};
-use haul_proto::wire::limits::REKEY_BYTES;
+use haul_proto::limits::REKEY_BYTES;
+use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
 
-use crate::io::frame_buffer::Record;
-use crate::net::stream::aead::Library;
+use crate::io::frame_buffer::FrameBuffer;
+use crate::net::stream::aead::CipherLibrary;
 use crate::net::stream::seal::KeySchedule;
 use crate::sys::random::random;
 
 /// Bytes a second.
-pub struct Speed {
+pub struct ComputeSpeed {
     pub hash: u64,
     pub check: u64,
     pub seal: u64,
 }
 
 /// Each for so long. The data is in the processor's cache, as it is in a copy, where a frame stays with its thread.
-pub fn speed(suite: Suite, time: Duration) -> Result<Speed, String> {
+pub fn speed(suite: CipherSuite, time: Duration) -> Result<ComputeSpeed, String> {
     let frame = FrameLen::DEFAULT;
-    let mut record = Record::new(frame);
+    let mut record = FrameBuffer::new(frame);
     record.set_payload_len(frame.bytes());
     let secret = random().map_err(|error| format!("the kernel gives no random bytes: {error}"))?;
     let keys = KeySchedule::new(&secret, b"measure", suite, REKEY_BYTES);
-    let mut sealer = keys.sealer(Direction::FromConnector).map_err(|fault| fault.to_string())?;
+    let mut sealer = keys.sealer(KeyDirection::FromConnector).map_err(|fault| fault.to_string())?;
     let hash = rate(time, frame, || _ = std::hint::black_box(blake3::hash(record.payload())));
     let check = rate(time, frame, || _ = std::hint::black_box(frame_check(record.payload())));
     let mut sealed = Ok(());
     let seal = rate(time, frame, || sealed = sealer.seal(&mut record));
     sealed.map_err(|fault| fault.to_string())?;
-    Ok(Speed { hash, check, seal })
+    Ok(ComputeSpeed { hash, check, seal })
 }
 
 /// What a copy does to every byte, and the library that does it on this CPU.
@@ -47,16 +47,16 @@ pub struct Primitive {
 /// The primitives of a copy, each measured for `time`.
 pub fn primitives(time: Duration) -> Result<Vec<Primitive>, String> {
     let sealing = [
-        (Suite::Aes128Gcm, "aes-128-gcm"),
-        (Suite::Aes256Gcm, "aes-256-gcm"),
-        (Suite::ChaCha20Poly1305, "chacha20-poly1305"),
+        (CipherSuite::Aes128Gcm, "aes-128-gcm"),
+        (CipherSuite::Aes256Gcm, "aes-256-gcm"),
+        (CipherSuite::ChaCha20Poly1305, "chacha20-poly1305"),
     ];
     let mut primitives = Vec::new();
     for (suite, name) in sealing {
         let bytes_per_s = speed(suite, time)?.seal;
-        primitives.push(Primitive { name, library: Library::of_this_cpu(suite).to_string(), bytes_per_s });
+        primitives.push(Primitive { name, library: CipherLibrary::of_this_cpu(suite).to_string(), bytes_per_s });
     }
-    let Speed { hash, check, .. } = speed(Suite::Aes128Gcm, time)?;
+    let ComputeSpeed { hash, check, .. } = speed(CipherSuite::Aes128Gcm, time)?;
     primitives.push(Primitive { name: "blake3", library: "blake3".into(), bytes_per_s: hash });
     primitives.push(Primitive { name: "xxh3", library: "twox-hash".into(), bytes_per_s: check });
     Ok(primitives)
@@ -87,8 +87,8 @@ mod tests {
 
     #[test]
     fn all_is_measured_however_short_the_time() {
-        for (suite, _) in Suite::ALL {
-            let Speed { hash, check, seal } = speed(suite, Duration::ZERO).unwrap();
+        for (suite, _) in CipherSuite::ALL {
+            let ComputeSpeed { hash, check, seal } = speed(suite, Duration::ZERO).unwrap();
             assert!(hash > 1_000_000 && check > 1_000_000 && seal > 1_000_000, "{hash} {check} {seal}");
         }
         let primitives = primitives(Duration::ZERO).unwrap();

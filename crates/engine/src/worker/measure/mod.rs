@@ -9,40 +9,40 @@ mod system;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haul_proto::wire::measure::{MeasureRequest, Measured};
+use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 pub use self::compute::{Primitive, primitives};
-use self::place::Scratch;
-use crate::sys::confine::{Bounds, Network, Rights};
+use self::place::ScratchDirectory;
+use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
 use crate::sys::tcp_info;
 
 /// What lives as long as the worker that measures.
-pub struct Bench {
-    scratch: Option<Scratch>,
+pub struct MeasureBench {
+    scratch: Option<ScratchDirectory>,
 }
 
-impl Bench {
+impl MeasureBench {
     /// Makes the scratch directory, gives up all that is not needed any more, and measures. The error is for the user.
-    pub fn prepare(request: &MeasureRequest) -> Result<(Self, Measured), String> {
+    pub fn prepare(request: &MeasureRequest) -> Result<(Self, MeasureAnswer), String> {
         if !request.cold.is_empty() {
             cold::let_go(Path::new(OsStr::from_bytes(&request.cold)))?;
         }
         let path = (!request.path.is_empty()).then(|| Path::new(OsStr::from_bytes(&request.path)));
-        let scratch = path.map(Scratch::make).transpose()?;
-        let mut measured = Measured {
+        let scratch = path.map(ScratchDirectory::make).transpose()?;
+        let mut measured = MeasureAnswer {
             receive_buffer_max_bytes: system::number("/proc/sys/net/core/rmem_max"),
             send_buffer_max_bytes: system::number("/proc/sys/net/core/wmem_max"),
             congestion_controls: tcp_info::congestion_controls(),
             max_startups: system::max_startups(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            place: scratch.as_ref().map(Scratch::figures).transpose()?,
-            ..Measured::default()
+            place: scratch.as_ref().map(ScratchDirectory::figures).transpose()?,
+            ..MeasureAnswer::default()
         };
-        let mut bounds = Bounds::new(Network::None);
+        let mut bounds = ConfineBounds::new(ConfineNetwork::None);
         if let Some(dir) = scratch.as_ref().and_then(|scratch| scratch.parent().fd().ok()) {
-            bounds.allow(&*dir, Rights::Land(Default::default()));
+            bounds.allow(&*dir, ConfineRights::Land(Default::default()));
         }
         // A kernel that cannot is no reason not to measure: nothing comes from another end here.
         let _ = bounds.enforce_with_filter();

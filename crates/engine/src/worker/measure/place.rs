@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_proto::path::{Name, escape};
-use haul_proto::wire::measure::PlaceFigures;
+use haul_proto::wire::measure::TargetDirectoryFigures;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, flock, fstat, fstatfs, fstatvfs, mkdirat, unlinkat};
 use rustix::process::geteuid;
 
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const COMPRESSING: [u64; 4] = [0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1, 0xf2f5_2010];
 
 /// The directory.
-pub struct Scratch {
+pub struct ScratchDirectory {
     parent: Dir,
     name: Name,
     dir: Dir,
@@ -37,7 +37,7 @@ pub struct Scratch {
     removed: u32,
 }
 
-impl Scratch {
+impl ScratchDirectory {
     /// Makes one in the directory `path`, or in the one that `path` would be a file in. The error is for the user.
     pub fn make(path: &Path) -> Result<Self, String> {
         let shown = |path: &Path| escape(path.as_os_str().as_bytes());
@@ -66,12 +66,12 @@ impl Scratch {
     }
 
     /// What there is.
-    pub fn figures(&self) -> Result<PlaceFigures, String> {
+    pub fn figures(&self) -> Result<TargetDirectoryFigures, String> {
         let failed = |error: io::Error| format!("{}: {}", escape(self.path.as_os_str().as_bytes()), describe(&error));
         let dir = self.dir.fd().map_err(failed)?;
         let space = fstatvfs(&*dir).map_err(|error| failed(error.into()))?;
         let kind = fstatfs(&*dir).map_err(|error| failed(error.into()))?.f_type as u64;
-        Ok(PlaceFigures {
+        Ok(TargetDirectoryFigures {
             scratch: self.path.as_os_str().as_bytes().to_vec(),
             free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
             free_files: space.f_favail,
@@ -132,15 +132,15 @@ fn is_abandoned(parent: &Dir, name: &Name) -> bool {
 
 /// Removes a directory with all that is in it, one component at a time; links are removed, not followed.
 fn remove_tree(parent: &Dir, name: &Name) -> io::Result<()> {
-    let mut open = vec![Level::enter(parent, name)?];
+    let mut open = vec![PlaceLevel::enter(parent, name)?];
     while let Some(level) = open.last_mut() {
         match level.below.pop() {
             Some(below) => {
-                let level = Level::enter(&level.dir, &below)?;
+                let level = PlaceLevel::enter(&level.dir, &below)?;
                 open.push(level);
             }
             None => {
-                let Level { above, name, .. } = open.pop().ok_or(io::ErrorKind::Other)?;
+                let PlaceLevel { above, name, .. } = open.pop().ok_or(io::ErrorKind::Other)?;
                 unlinkat(&*above.fd()?, name.as_bytes(), AtFlags::REMOVEDIR)?;
             }
         }
@@ -148,14 +148,14 @@ fn remove_tree(parent: &Dir, name: &Name) -> io::Result<()> {
     Ok(())
 }
 
-struct Level {
+struct PlaceLevel {
     above: Dir,
     name: Name,
     dir: Dir,
     below: Vec<Name>,
 }
 
-impl Level {
+impl PlaceLevel {
     /// Removes what is in a directory, without the directories.
     fn enter(above: &Dir, name: &Name) -> io::Result<Self> {
         let dir = above.child(name)?;
@@ -189,7 +189,7 @@ mod tests {
     fn it_goes_with_all_that_is_in_it_and_nothing_else_does() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("kept"), "x").unwrap();
-        let scratch = Scratch::make(dir.path()).unwrap();
+        let scratch = ScratchDirectory::make(dir.path()).unwrap();
         assert!(scratch.path.starts_with(dir.path().canonicalize().unwrap()) && scratch.path.is_dir());
         let deep = scratch.path.join("a/b/c");
         fs::create_dir_all(&deep).unwrap();
@@ -209,9 +209,9 @@ mod tests {
         fs::create_dir(&left).unwrap();
         fs::write(left.join("write"), "zeros").unwrap();
         fs::write(dir.path().join(".haul-probe-file"), "is no directory").unwrap();
-        let running = Scratch::make(dir.path()).unwrap();
+        let running = ScratchDirectory::make(dir.path()).unwrap();
         assert_eq!(running.removed, 1);
-        let next = Scratch::make(&dir.path().join("file-to-be")).unwrap();
+        let next = ScratchDirectory::make(&dir.path().join("file-to-be")).unwrap();
         assert_eq!(next.removed, 0);
         assert_eq!(names(dir.path()).len(), 3);
         next.remove().unwrap();
@@ -221,9 +221,9 @@ mod tests {
 
     #[test]
     fn where_nothing_can_be_made_it_is_said() {
-        let absent = Scratch::make(Path::new("/nonexistent/below/file")).err().unwrap();
+        let absent = ScratchDirectory::make(Path::new("/nonexistent/below/file")).err().unwrap();
         assert!(absent.starts_with("/nonexistent/below/file: "), "{absent}");
-        let proc = Scratch::make(Path::new("/proc")).err().unwrap();
+        let proc = ScratchDirectory::make(Path::new("/proc")).err().unwrap();
         assert!(proc.starts_with("/proc: no directory can be made there: "), "{proc}");
     }
 }

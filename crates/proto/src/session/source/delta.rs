@@ -3,41 +3,41 @@
 
 use std::sync::Arc;
 
-use super::{Source, State, Tracked};
+use super::{OfferState, OfferedEntry, SourceSession};
 use crate::delta::blocks;
-use crate::delta::rolling::{Gathering, Index, Sum};
+use crate::delta::rolling::{RollingSignature, SignatureBuilder, SignatureIndex};
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
-use crate::plan::{Basis, Piece, Work};
+use crate::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
+use crate::scheduler::{Chunk, DeltaBase, WorkItem};
 
 /// What is known of the old file in a file's place.
 #[derive(Debug, Default)]
-pub(super) struct Old {
-    sums: Sums,
+pub(super) struct PeerBase {
+    sums: PeerSignatures,
     /// Frames that did not become what they should have: they are sent as they are.
     whole: RangeSet,
 }
 
 #[derive(Debug, Default)]
-enum Sums {
+enum PeerSignatures {
     /// Nothing is known. Next: Coming.
     #[default]
     None,
     /// Some of them were told. Next: Complete.
-    Coming(Gathering),
+    Coming(SignatureBuilder),
     /// All were, and they take so many bytes.
-    Complete(Arc<Index>, u64),
+    Complete(Arc<SignatureIndex>, u64),
 }
 
-impl Old {
+impl PeerBase {
     /// Bytes that its sums take.
     pub fn bytes(&self) -> u64 {
         match &self.sums {
-            Sums::None => 0,
-            Sums::Coming(gathering) => gathering.bytes(),
-            Sums::Complete(_, bytes) => *bytes,
+            PeerSignatures::None => 0,
+            PeerSignatures::Coming(gathering) => gathering.bytes(),
+            PeerSignatures::Complete(_, bytes) => *bytes,
         }
     }
 
@@ -47,28 +47,28 @@ impl Old {
     }
 }
 
-impl<H> Source<H> {
+impl<H> SourceSession<H> {
     pub(super) fn handle_marks(
         &mut self,
         entry: EntryId,
         first: u64,
-        marks: Vec<blocks::Mark>,
-    ) -> Result<(), ProtocolFault> {
+        marks: Vec<blocks::BlockHash>,
+    ) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
-        let Some(Tracked { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
-        let State::Large(large) = state else { return Err(NO_OLD_FILE) };
+        let Some(OfferedEntry { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let OfferState::Large(large) = state else { return Err(NO_OLD_FILE) };
         large.old.as_ref().ok_or(NO_OLD_FILE)?;
         let (mut end, mut left) = (first, marks.len());
         while left > 0 {
-            let len = self.frame.frame_len(large.size, end).ok_or(ProtocolFault::Misplaced)?;
-            left = left.checked_sub(blocks::count(len)).ok_or(ProtocolFault::Misplaced)?;
+            let len = self.frame.frame_len(large.size, end).ok_or(ProtocolError::Misplaced)?;
+            left = left.checked_sub(blocks::count(len)).ok_or(ProtocolError::Misplaced)?;
             end += 1;
         }
         if self.plan.waiting_marked().saturating_add(end - first) > MARKED_FRAMES_MAX as u64 {
-            return Err(ProtocolFault::OverLimit("marked frames"));
+            return Err(ProtocolError::OverLimit("marked frames"));
         }
         if first < end {
-            let piece = Piece { entry, handle: Arc::clone(handle), size: large.size, frames: first..end, ticket: 0 };
+            let piece = Chunk { entry, handle: Arc::clone(handle), size: large.size, frames: first..end, ticket: 0 };
             self.plan.add_marked(piece, marks);
         }
         Ok(())
@@ -80,49 +80,49 @@ impl<H> Source<H> {
         size: u64,
         block: u32,
         first: u64,
-        sums: &[Sum],
-    ) -> Result<(), ProtocolFault> {
+        sums: &[RollingSignature],
+    ) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
-        let Some(Tracked { state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
-        let State::Large(large) = state else { return Err(NO_OLD_FILE) };
+        let Some(OfferedEntry { state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let OfferState::Large(large) = state else { return Err(NO_OLD_FILE) };
         let old = large.old.as_mut().ok_or(NO_OLD_FILE)?;
         let mut gathering = match std::mem::take(&mut old.sums) {
-            Sums::Coming(gathering) => gathering,
-            Sums::None => {
-                let gathering = Gathering::new(size, block)?;
+            PeerSignatures::Coming(gathering) => gathering,
+            PeerSignatures::None => {
+                let gathering = SignatureBuilder::new(size, block)?;
                 self.sums_bytes += gathering.bytes();
                 if self.sums_bytes > SUMS_BYTES_MAX {
-                    return Err(ProtocolFault::OverLimit("sums of old files"));
+                    return Err(ProtocolError::OverLimit("sums of old files"));
                 }
                 gathering
             }
-            Sums::Complete(..) => return Err(ProtocolFault::Unasked("sums of an old file twice")),
+            PeerSignatures::Complete(..) => return Err(ProtocolError::Unasked("sums of an old file twice")),
         };
         let is_complete = gathering.add(first, sums)?;
         let bytes = gathering.bytes();
         old.sums = match is_complete {
-            true => Sums::Complete(Arc::new(Index::from(gathering)), bytes),
-            false => Sums::Coming(gathering),
+            true => PeerSignatures::Complete(Arc::new(SignatureIndex::from(gathering)), bytes),
+            false => PeerSignatures::Coming(gathering),
         };
         Ok(())
     }
 
     /// Frames of a file of whose old one the sums are known are looked for there before they are sent.
-    pub(super) fn as_delta(&self, work: Work<H>) -> Work<H> {
-        let Work::Frames(piece) = work else { return work };
+    pub(super) fn as_delta(&self, work: WorkItem<H>) -> WorkItem<H> {
+        let WorkItem::Frames(piece) = work else { return work };
         let old = match self.entries.get(&piece.entry).map(|tracked| &tracked.state) {
-            Some(State::Large(large)) => large.old.as_deref(),
+            Some(OfferState::Large(large)) => large.old.as_deref(),
             _ => None,
         };
         match old {
-            Some(Old { sums: Sums::Complete(index, _), whole })
+            Some(PeerBase { sums: PeerSignatures::Complete(index, _), whole })
                 if !piece.frames.clone().any(|frame| whole.contains(frame)) =>
             {
-                Work::Delta(piece, Basis::Sums(Arc::clone(index)))
+                WorkItem::Delta(piece, DeltaBase::Sums(Arc::clone(index)))
             }
-            _ => Work::Frames(piece),
+            _ => WorkItem::Frames(piece),
         }
     }
 }
 
-const NO_OLD_FILE: ProtocolFault = ProtocolFault::Unasked("an old file in the place of what has none");
+const NO_OLD_FILE: ProtocolError = ProtocolError::Unasked("an old file in the place of what has none");

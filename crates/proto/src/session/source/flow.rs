@@ -2,18 +2,18 @@
 //!
 //! One stream at a time has the right to read: it takes the next frame, and whichever stream is free then takes the one
 //! behind it. A frame that was read stays with the engine until the target says that it is written, since it cannot be
-//! read again; of those, no more than [`FrameLen::frames_ahead`] are under way.
+//! read again; of those, no more than [`FrameLen::frames_ahead`](crate::integrity::FrameLen::frames_ahead) are under way.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Source, State, Summing, Tracked, count_asked};
+use super::{DigestState, OfferState, OfferedEntry, SourceSession, count_asked};
+use crate::entry::Timestamp;
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameTree};
-use crate::manifest::Stamp;
-use crate::plan::{FlowFrame, Work};
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
+use crate::scheduler::{FlowFrame, WorkItem};
 use crate::wire::message::SourceMessage;
 
 /// A flow, from its Needs until it is settled.
@@ -29,9 +29,9 @@ pub(super) struct Flow {
     /// A stream is reading the next one.
     is_being_read: bool,
     /// All of it was read: its size and time.
-    end: Option<(u64, Stamp)>,
+    end: Option<(u64, Timestamp)>,
     told: bool,
-    pub(super) summing: Summing,
+    pub(super) summing: DigestState,
     /// Frames that the target has asked for, each time that it did.
     asked: u64,
 }
@@ -59,7 +59,7 @@ impl Flow {
             is_being_read: false,
             end: None,
             told: false,
-            summing: Summing::when(sums),
+            summing: DigestState::when(sums),
             asked: 0,
         }
     }
@@ -70,7 +70,7 @@ impl Flow {
     }
 }
 
-impl<H> Source<H> {
+impl<H> SourceSession<H> {
     /// The flow's next frame was read; with `end`, that was the last one (or none is left), and this is the flow's size and
     /// time. Returns how many frames are written at the target: those need not be kept any more; and what
     /// [`Self::frames_read`] returns. `None` where nobody needs the flow any more.
@@ -78,9 +78,11 @@ impl<H> Source<H> {
         &mut self,
         entry: EntryId,
         is_frame: bool,
-        end: Option<(u64, Stamp)>,
+        end: Option<(u64, Timestamp)>,
     ) -> Option<(u64, Option<Digest>)> {
-        let Some(Tracked { state: State::Flow(flow), .. }) = self.entries.get_mut(&entry) else { return None };
+        let Some(OfferedEntry { state: OfferState::Flow(flow), .. }) = self.entries.get_mut(&entry) else {
+            return None;
+        };
         flow.is_being_read = false;
         if is_frame {
             flow.handed.insert(flow.read);
@@ -97,34 +99,36 @@ impl<H> Source<H> {
 
     /// Whether this is a flow that somebody still needs.
     pub fn is_flow(&self, entry: EntryId) -> bool {
-        matches!(self.entries.get(&entry), Some(Tracked { state: State::Flow(_), .. }))
+        matches!(self.entries.get(&entry), Some(OfferedEntry { state: OfferState::Flow(_), .. }))
     }
 
     pub(super) fn begin_flow(&mut self, entry: EntryId) {
         self.flows.unread.push_back(entry);
         let sums = self.sums;
-        self.entries.entry(entry).and_modify(|tracked| tracked.state = State::Flow(Flow::new(sums)));
+        self.entries.entry(entry).and_modify(|tracked| tracked.state = OfferState::Flow(Flow::new(sums)));
     }
 
     /// What there is to be done for a flow now. What has to come again goes first: the target may be waiting for it.
-    pub(super) fn next_of_flows(&mut self) -> Option<Work<H>> {
+    pub(super) fn next_of_flows(&mut self) -> Option<WorkItem<H>> {
         while let Some((entry, index)) = self.flows.again.pop_front() {
-            if let Some(Tracked { state: State::Flow(flow), handle, .. }) = self.entries.get_mut(&entry)
+            if let Some(OfferedEntry { state: OfferState::Flow(flow), handle, .. }) = self.entries.get_mut(&entry)
                 && index >= flow.written
             {
                 flow.handed.insert(index);
-                return Some(Work::Kept(FlowFrame { entry, handle: Arc::clone(handle), index }));
+                return Some(WorkItem::Kept(FlowFrame { entry, handle: Arc::clone(handle), index }));
             }
         }
         let entries = &mut self.entries;
-        self.flows.unread.retain(|entry| matches!(entries.get(entry), Some(Tracked { state: State::Flow(_), .. })));
+        self.flows
+            .unread
+            .retain(|entry| matches!(entries.get(entry), Some(OfferedEntry { state: OfferState::Flow(_), .. })));
         let ahead = self.frame.frames_ahead();
         self.flows.unread.iter().find_map(|entry| match entries.get_mut(entry) {
-            Some(Tracked { state: State::Flow(flow), handle, .. })
+            Some(OfferedEntry { state: OfferState::Flow(flow), handle, .. })
                 if !flow.is_being_read && flow.read < flow.written.saturating_add(ahead) =>
             {
                 flow.is_being_read = true;
-                Some(Work::Next(FlowFrame { entry: *entry, handle: Arc::clone(handle), index: flow.read }))
+                Some(WorkItem::Next(FlowFrame { entry: *entry, handle: Arc::clone(handle), index: flow.read }))
             }
             _ => None,
         })
@@ -132,13 +136,15 @@ impl<H> Source<H> {
 
     /// A stream that was to read the next frame does not.
     pub(super) fn leave_unread(&mut self, entry: EntryId) {
-        if let Some(Tracked { state: State::Flow(flow), .. }) = self.entries.get_mut(&entry) {
+        if let Some(OfferedEntry { state: OfferState::Flow(flow), .. }) = self.entries.get_mut(&entry) {
             flow.is_being_read = false;
         }
     }
 
     pub(super) fn end_flow(&mut self, entry: EntryId) -> Option<Digest> {
-        let Some(Tracked { state: State::Flow(flow), .. }) = self.entries.get_mut(&entry) else { return None };
+        let Some(OfferedEntry { state: OfferState::Flow(flow), .. }) = self.entries.get_mut(&entry) else {
+            return None;
+        };
         let (Some((size, modified)), Some(digest), false) = (flow.end, flow.tree.digest(), flow.told) else {
             return None;
         };
@@ -150,16 +156,16 @@ impl<H> Source<H> {
         None
     }
 
-    pub(super) fn handle_written(&mut self, entry: EntryId, frames: u64) -> Result<(), ProtocolFault> {
+    pub(super) fn handle_written(&mut self, entry: EntryId, frames: u64) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
         match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
             None => Ok(()),
-            Some(State::Flow(flow)) if frames <= flow.read => {
+            Some(OfferState::Flow(flow)) if frames <= flow.read => {
                 flow.written = flow.written.max(frames);
                 flow.handed.take_within(&(0..frames));
                 Ok(())
             }
-            Some(_) => Err(ProtocolFault::Unasked("frames that were not sent")),
+            Some(_) => Err(ProtocolError::Unasked("frames that were not sent")),
         }
     }
 
@@ -170,11 +176,13 @@ impl<H> Source<H> {
         entry: EntryId,
         frames: &[std::ops::Range<u64>],
         all: bool,
-    ) -> Result<(), ProtocolFault> {
-        let Some(Tracked { state: State::Flow(flow), .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
+    ) -> Result<(), ProtocolError> {
+        let Some(OfferedEntry { state: OfferState::Flow(flow), .. }) = self.entries.get_mut(&entry) else {
+            return Ok(());
+        };
         for frames in frames {
             if all && (frames.start < flow.written || frames.end > flow.read) {
-                return Err(ProtocolFault::Misplaced);
+                return Err(ProtocolError::Misplaced);
             }
             if all {
                 count_asked(&mut flow.asked, frames.end.saturating_sub(frames.start), flow.read)?;

@@ -5,12 +5,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Large, Source, State, Tracked, check_frames};
+use super::{LargeOffer, OfferState, OfferedEntry, SourceSession, check_frames};
+use crate::error::ProtocolError;
 use crate::ids::{EntryId, StreamId};
-use crate::plan::{Piece, Work};
+use crate::limits::{RESENDS_MAX, STREAMS_MAX};
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{RESENDS_MAX, STREAMS_MAX};
+use crate::scheduler::{Chunk, WorkItem};
 use crate::wire::message::SourceMessage;
 
 /// Streams that are gone, and what is done about it.
@@ -22,48 +22,50 @@ pub(super) struct Losses {
     asking: bool,
 }
 
-impl<H> Source<H> {
+impl<H> SourceSession<H> {
     /// A stream is gone, with all that was on its way; `in_hand` is what its thread was at and had not done.
-    pub fn lose_stream(&mut self, stream: StreamId, in_hand: impl IntoIterator<Item = Work<H>>) {
+    pub fn lose_stream(&mut self, stream: StreamId, in_hand: impl IntoIterator<Item = WorkItem<H>>) {
         self.losses.streams.push(stream);
         for work in in_hand {
             match work {
-                Work::Compare(piece, values) if self.entries.contains_key(&piece.entry) => {
+                WorkItem::Compare(piece, values) if self.entries.contains_key(&piece.entry) => {
                     self.plan.add_compare(piece, values);
                 }
-                Work::Frames(piece) | Work::Delta(piece, _) => self.take_back(piece),
-                Work::Next(next) => self.leave_unread(next.entry),
+                WorkItem::Frames(piece) | WorkItem::Delta(piece, _) => self.take_back(piece),
+                WorkItem::Next(next) => self.leave_unread(next.entry),
                 // The target says which of them it lacks.
-                Work::Compare(..) | Work::Pack(_) | Work::Kept(_) => {}
+                WorkItem::Compare(..) | WorkItem::Pack(_) | WorkItem::Kept(_) => {}
             }
         }
     }
 
     /// Of a piece that was not read to its end, nothing counts as read, even if it has come: it goes again.
-    fn take_back(&mut self, piece: Piece<H>) {
+    fn take_back(&mut self, piece: Chunk<H>) {
         self.plan.done(piece.ticket);
-        let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&piece.entry) else { return };
+        let Some(OfferedEntry { state: OfferState::Large(large), .. }) = self.entries.get_mut(&piece.entry) else {
+            return;
+        };
         let mut unread = RangeSet::new();
         unread.extend(piece.frames.clone().filter(|index| !large.tree.contains(*index)));
         for frames in unread.iter() {
             large.handed.take_within(&frames);
-            self.plan.add_frames(Piece { frames, ticket: 0, ..piece.clone() });
+            self.plan.add_frames(Chunk { frames, ticket: 0, ..piece.clone() });
         }
     }
 
     /// What a stream is given: until it is settled, it may get lost.
-    pub(super) fn hand_out(&mut self, work: &Work<H>) {
+    pub(super) fn hand_out(&mut self, work: &WorkItem<H>) {
         match work {
-            Work::Frames(piece) | Work::Delta(piece, _) => {
+            WorkItem::Frames(piece) | WorkItem::Delta(piece, _) => {
                 let state = self.entries.get_mut(&piece.entry).map(|tracked| &mut tracked.state);
-                if let Some(State::Large(large)) = state {
+                if let Some(OfferState::Large(large)) = state {
                     large.handed.extend(piece.frames.clone());
                 }
             }
             // Those that differ count as handed out when all were compared, and those of flows when they were read.
-            Work::Compare(..) | Work::Next(_) | Work::Kept(_) => {}
-            Work::Pack(files) => files.iter().for_each(|file| {
-                if let Some(Tracked { state: State::Small { handed, begun, .. }, .. }) =
+            WorkItem::Compare(..) | WorkItem::Next(_) | WorkItem::Kept(_) => {}
+            WorkItem::Pack(files) => files.iter().for_each(|file| {
+                if let Some(OfferedEntry { state: OfferState::Small { handed, begun, .. }, .. }) =
                     self.entries.get_mut(&file.entry)
                 {
                     (*handed, *begun) = (true, true);
@@ -80,11 +82,11 @@ impl<H> Source<H> {
         }
         self.losses.asking = true;
         let streams = lost.drain(..lost.len().min(STREAMS_MAX.into())).collect();
-        let is_out = |state: &State| match state {
-            State::Small { handed, .. } => *handed,
-            State::Large(large) => !large.handed.is_empty(),
-            State::Flow(flow) => !flow.handed.is_empty(),
-            State::Offered { .. } | State::Directory { .. } | State::Awaited => false,
+        let is_out = |state: &OfferState| match state {
+            OfferState::Small { handed, .. } => *handed,
+            OfferState::Large(large) => !large.handed.is_empty(),
+            OfferState::Flow(flow) => !flow.handed.is_empty(),
+            OfferState::Offered { .. } | OfferState::Directory { .. } | OfferState::Awaited => false,
         };
         let mut out = RangeSet::new();
         out.extend(self.entries.iter().filter(|(_, tracked)| is_out(&tracked.state)).map(|(entry, _)| entry.0));
@@ -93,36 +95,36 @@ impl<H> Source<H> {
     }
 
     /// Of the frames that have not come, those that were handed out are handed out again.
-    pub(super) fn handle_missing(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<(), ProtocolFault> {
+    pub(super) fn handle_missing(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
         self.check_asking()?;
         if self.is_flow(entry) {
             return self.resend_flow(entry, frames, false);
         }
-        let Some(Tracked { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
-        let State::Large(Large { size, handed, .. }) = state else {
-            return Err(ProtocolFault::Unasked("frames of what has none"));
+        let Some(OfferedEntry { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let OfferState::Large(LargeOffer { size, handed, .. }) = state else {
+            return Err(ProtocolError::Unasked("frames of what has none"));
         };
         for frames in frames {
             check_frames(self.frame, *size, frames)?;
             for frames in handed.take_within(frames) {
                 if self.plan.waiting_runs() >= RESENDS_MAX {
-                    return Err(ProtocolFault::OverLimit("frames to be sent again"));
+                    return Err(ProtocolError::OverLimit("frames to be sent again"));
                 }
-                self.plan.add_frames(Piece { entry, handle: Arc::clone(handle), size: *size, frames, ticket: 0 });
+                self.plan.add_frames(Chunk { entry, handle: Arc::clone(handle), size: *size, frames, ticket: 0 });
             }
         }
         Ok(())
     }
 
     /// Whatever is gone since can be asked about.
-    pub(super) fn handle_answered(&mut self) -> Result<(), ProtocolFault> {
+    pub(super) fn handle_answered(&mut self) -> Result<(), ProtocolError> {
         self.check_asking()?;
         self.losses.asking = false;
         Ok(())
     }
 
-    fn check_asking(&self) -> Result<(), ProtocolFault> {
-        if self.losses.asking { Ok(()) } else { Err(ProtocolFault::OutOfTurn("an answer")) }
+    fn check_asking(&self) -> Result<(), ProtocolError> {
+        if self.losses.asking { Ok(()) } else { Err(ProtocolError::OutOfTurn("an answer")) }
     }
 }

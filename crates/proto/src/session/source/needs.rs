@@ -3,105 +3,128 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Large, Source, State, Summing, Tracked, check_frames, count_asked};
+use super::{DigestState, LargeOffer, OfferState, OfferedEntry, SourceSession, check_frames, count_asked};
 use crate::delta::blocks::BLOCK;
+use crate::entry::{EntryContent, Timestamp};
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameTree};
-use crate::manifest::{Kind, Stamp};
-use crate::plan::Piece;
+use crate::limits::{COMPARES_MAX, RESENDS_MAX};
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{COMPARES_MAX, RESENDS_MAX};
-use crate::wire::message::Need;
+use crate::scheduler::Chunk;
+use crate::wire::message::TransferNeed;
 
-impl<H> Source<H> {
-    pub(super) fn handle_need(&mut self, entry: EntryId, need: Need) -> Result<(), ProtocolFault> {
+impl<H> SourceSession<H> {
+    pub(super) fn handle_need(&mut self, entry: EntryId, need: TransferNeed) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
-        let tracked = self.entries.get_mut(&entry).ok_or(ProtocolFault::Unasked("an entry that awaits no answer"))?;
+        let tracked = self.entries.get_mut(&entry).ok_or(ProtocolError::Unasked("an entry that awaits no answer"))?;
         match &mut tracked.state {
-            State::Directory { refused, ended } => match need {
-                Need::All => {}
-                Need::Refused => {
+            OfferState::Directory { refused, ended } => match need {
+                TransferNeed::All => {}
+                TransferNeed::Refused => {
                     (*refused, self.has_refused) = (true, true);
                     if *ended {
                         self.settle(entry);
                     }
                 }
-                Need::Nothing | Need::Same | Need::InOrder | Need::Rest | Need::Compare | Need::Delta => {
-                    return Err(ProtocolFault::Invalid("a need that a directory cannot have"));
+                TransferNeed::Nothing
+                | TransferNeed::Same
+                | TransferNeed::InOrder
+                | TransferNeed::Rest
+                | TransferNeed::Compare
+                | TransferNeed::Delta => {
+                    return Err(ProtocolError::Invalid("a need that a directory cannot have"));
                 }
             },
-            State::Offered { kind, modified } => match (need, kind.clone(), *modified) {
-                (Need::Nothing | Need::Same, Kind::Stream, _) => {
-                    return Err(ProtocolFault::Invalid("a need that a stream cannot have"));
+            OfferState::Offered { kind, modified } => match (need, kind.clone(), *modified) {
+                (TransferNeed::Nothing | TransferNeed::Same, EntryContent::Stream, _) => {
+                    return Err(ProtocolError::Invalid("a need that a stream cannot have"));
                 }
-                (Need::Same, ..) if self.compares => {
-                    return Err(ProtocolFault::Invalid("a need that is not this job's"));
+                (TransferNeed::Same, ..) if self.compares => {
+                    return Err(ProtocolError::Invalid("a need that is not this job's"));
                 }
-                (Need::Nothing | Need::Same | Need::Refused, ..) => {
+                (TransferNeed::Nothing | TransferNeed::Same | TransferNeed::Refused, ..) => {
                     self.proven.answered(need, &tracked.handle);
                     self.settle(entry);
                 }
-                (need, ..) if (need == Need::Compare) != self.compares => {
-                    return Err(ProtocolFault::Invalid("a need that is not this job's"));
+                (need, ..) if (need == TransferNeed::Compare) != self.compares => {
+                    return Err(ProtocolError::Invalid("a need that is not this job's"));
                 }
-                (Need::Rest, Kind::File { size }, _) if size <= self.frame.pack_file_max() => {
-                    return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
+                (TransferNeed::Rest, EntryContent::File { size }, _) if size <= self.frame.pack_file_max() => {
+                    return Err(ProtocolError::Invalid("a need that a small file cannot have"));
                 }
-                (Need::Delta, Kind::File { size }, _) if size <= BLOCK as u64 => {
-                    return Err(ProtocolFault::Invalid("a need that a small file cannot have"));
+                (TransferNeed::Delta, EntryContent::File { size }, _) if size <= BLOCK as u64 => {
+                    return Err(ProtocolError::Invalid("a need that a small file cannot have"));
                 }
-                (Need::All, Kind::HardLink { .. }, _) => tracked.state = State::Awaited,
-                (Need::All | Need::InOrder, Kind::Stream, _) => {
+                (TransferNeed::All, EntryContent::HardLink { .. }, _) => tracked.state = OfferState::Awaited,
+                (TransferNeed::All | TransferNeed::InOrder, EntryContent::Stream, _) => {
                     self.begin_flow(entry);
                 }
-                (Need::Compare, Kind::File { size: 0 }, _) => {
-                    return Err(ProtocolFault::Invalid("a need that an empty file cannot have"));
+                (TransferNeed::Compare, EntryContent::File { size: 0 }, _) => {
+                    return Err(ProtocolError::Invalid("a need that an empty file cannot have"));
                 }
                 (
-                    Need::All | Need::InOrder | Need::Rest | Need::Compare | Need::Delta,
-                    Kind::File { size },
+                    TransferNeed::All
+                    | TransferNeed::InOrder
+                    | TransferNeed::Rest
+                    | TransferNeed::Compare
+                    | TransferNeed::Delta,
+                    EntryContent::File { size },
                     modified,
                 ) => {
                     self.need_file(entry, size, modified, need);
                 }
-                _ => return Err(ProtocolFault::Invalid("a need that this cannot have")),
+                _ => return Err(ProtocolError::Invalid("a need that this cannot have")),
             },
-            State::Awaited | State::Small { .. } | State::Large(_) | State::Flow(_) => {
-                return Err(ProtocolFault::OutOfTurn("a second answer"));
+            OfferState::Awaited | OfferState::Small { .. } | OfferState::Large(_) | OfferState::Flow(_) => {
+                return Err(ProtocolError::OutOfTurn("a second answer"));
             }
         }
         Ok(())
     }
 
-    fn need_file(&mut self, entry: EntryId, size: u64, modified: Stamp, need: Need) {
+    fn need_file(&mut self, entry: EntryId, size: u64, modified: Timestamp, need: TransferNeed) {
         let Some(tracked) = self.entries.get_mut(&entry) else { return };
-        tracked.state = if size <= self.frame.pack_file_max() && !matches!(need, Need::Compare | Need::Delta) {
-            State::Small { size, handed: false, begun: false, asked: 0 }
-        } else if need == Need::InOrder {
-            return self.begin_flow(entry);
-        } else {
-            let tree = FrameTree::new(self.frame.frames(size));
-            let rest = matches!(need, Need::Rest | Need::Compare | Need::Delta);
-            let old = matches!(need, Need::Rest | Need::Delta).then(Box::default);
-            let summing = Summing::when(self.sums);
-            let (held, handed) = (RangeSet::new(), RangeSet::new());
-            State::Large(Large { size, modified, tree, ended: false, rest, held, old, handed, summing, asked: 0 })
-        };
+        tracked.state =
+            if size <= self.frame.pack_file_max() && !matches!(need, TransferNeed::Compare | TransferNeed::Delta) {
+                OfferState::Small { size, handed: false, begun: false, asked: 0 }
+            } else if need == TransferNeed::InOrder {
+                return self.begin_flow(entry);
+            } else {
+                let tree = FrameTree::new(self.frame.frames(size));
+                let rest = matches!(need, TransferNeed::Rest | TransferNeed::Compare | TransferNeed::Delta);
+                let old = matches!(need, TransferNeed::Rest | TransferNeed::Delta).then(Box::default);
+                let summing = DigestState::when(self.sums);
+                let (held, handed) = (RangeSet::new(), RangeSet::new());
+                OfferState::Large(LargeOffer {
+                    size,
+                    modified,
+                    tree,
+                    ended: false,
+                    rest,
+                    held,
+                    old,
+                    handed,
+                    summing,
+                    asked: 0,
+                })
+            };
         // Of the rest, and of what is to be compared, the target says what it is.
-        if !matches!(need, Need::Rest | Need::Compare | Need::Delta) {
+        if !matches!(need, TransferNeed::Rest | TransferNeed::Compare | TransferNeed::Delta) {
             self.plan.add(entry, Arc::clone(&tracked.handle), size);
         }
     }
 
-    pub(super) fn handle_done(&mut self, first: EntryId, count: u64) -> Result<(), ProtocolFault> {
+    pub(super) fn handle_done(&mut self, first: EntryId, count: u64) -> Result<(), ProtocolError> {
         let end = first.0.checked_add(count).filter(|end| *end <= self.sent);
-        let end = end.ok_or(ProtocolFault::Unasked("an entry that was never offered"))?;
+        let end = end.ok_or(ProtocolError::Unasked("an entry that was never offered"))?;
         for entry in (first.0..end).map(EntryId) {
-            if let Some(Tracked { state: State::Offered { .. } | State::Directory { ended: false, .. }, .. }) =
-                self.entries.get(&entry)
+            if let Some(OfferedEntry {
+                state: OfferState::Offered { .. } | OfferState::Directory { ended: false, .. },
+                ..
+            }) = self.entries.get(&entry)
             {
-                return Err(ProtocolFault::OutOfTurn("done, of what cannot be done,"));
+                return Err(ProtocolError::OutOfTurn("done, of what cannot be done,"));
             }
             self.keep_if_proven(entry);
             self.settle(entry);
@@ -109,27 +132,27 @@ impl<H> Source<H> {
         Ok(())
     }
 
-    pub(super) fn handle_lacks(&mut self, entry: EntryId, frames: Vec<Range<u64>>) -> Result<(), ProtocolFault> {
+    pub(super) fn handle_lacks(&mut self, entry: EntryId, frames: Vec<Range<u64>>) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
         if self.is_flow(entry) {
             return self.resend_flow(entry, &frames, true);
         }
-        let Some(Tracked { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
-        let State::Large(Large { size, handed, old, asked, .. }) = state else {
-            return Err(ProtocolFault::Unasked("frames of what has none"));
+        let Some(OfferedEntry { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let OfferState::Large(LargeOffer { size, handed, old, asked, .. }) = state else {
+            return Err(ProtocolError::Unasked("frames of what has none"));
         };
         if self.compares {
-            return Err(ProtocolFault::Unasked("frames that are only compared"));
+            return Err(ProtocolError::Unasked("frames that are only compared"));
         }
         if self.plan.waiting_runs() + frames.len() > RESENDS_MAX {
-            return Err(ProtocolFault::OverLimit("frames to be sent again"));
+            return Err(ProtocolError::OverLimit("frames to be sent again"));
         }
         for frames in frames {
             check_frames(self.frame, *size, &frames)?;
             count_asked(asked, frames.end - frames.start, self.frame.frames(*size))?;
             let came_to_nothing = handed.take_within(&frames);
             old.iter_mut().for_each(|old| old.send_whole(came_to_nothing.iter().cloned().flatten()));
-            self.plan.add_frames(Piece { entry, handle: Arc::clone(handle), size: *size, frames, ticket: 0 });
+            self.plan.add_frames(Chunk { entry, handle: Arc::clone(handle), size: *size, frames, ticket: 0 });
         }
         Ok(())
     }
@@ -140,43 +163,43 @@ impl<H> Source<H> {
         first: u64,
         values: Vec<Digest>,
         compare: bool,
-    ) -> Result<(), ProtocolFault> {
+    ) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
-        let Some(Tracked { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
-        let State::Large(large @ Large { rest: true, .. }) = state else {
-            return Err(ProtocolFault::Unasked("frames that are there of what is needed whole"));
+        let Some(OfferedEntry { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
+        let OfferState::Large(large @ LargeOffer { rest: true, .. }) = state else {
+            return Err(ProtocolError::Unasked("frames that are there of what is needed whole"));
         };
         let frames = first..first.saturating_add(values.len() as u64);
         check_frames(self.frame, large.size, &frames)?;
         if compare {
             if self.plan.waiting_compares() + values.len() > COMPARES_MAX {
-                return Err(ProtocolFault::OverLimit("frames to be compared"));
+                return Err(ProtocolError::OverLimit("frames to be compared"));
             }
             if !frames.clone().all(|index| large.held.insert(index)) {
-                return Err(ProtocolFault::Unasked("a frame that is compared twice"));
+                return Err(ProtocolError::Unasked("a frame that is compared twice"));
             }
             let (handle, size) = (Arc::clone(handle), large.size);
-            self.plan.add_compare(Piece { entry, handle, size, frames, ticket: 0 }, values);
+            self.plan.add_compare(Chunk { entry, handle, size, frames, ticket: 0 }, values);
             return Ok(());
         }
         if self.compares || self.sums {
-            return Err(ProtocolFault::Unasked("frames that are not compared"));
+            return Err(ProtocolError::Unasked("frames that are not compared"));
         }
         for (index, value) in frames.zip(values) {
             if !large.tree.insert(index, value) {
-                return Err(ProtocolFault::Unasked("a frame that is there twice"));
+                return Err(ProtocolError::Unasked("a frame that is there twice"));
             }
         }
         self.end_if_read(entry);
         Ok(())
     }
 
-    pub(super) fn handle_resend_packed(&mut self, entry: EntryId) -> Result<(), ProtocolFault> {
+    pub(super) fn handle_resend_packed(&mut self, entry: EntryId) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
         match self.entries.get_mut(&entry) {
             // One that waits for a stream is asked for by two reasons.
-            None | Some(Tracked { state: State::Small { handed: false, .. }, .. }) => Ok(()),
-            Some(Tracked { state: State::Small { size, handed, asked, .. }, handle, .. }) => {
+            None | Some(OfferedEntry { state: OfferState::Small { handed: false, .. }, .. }) => Ok(()),
+            Some(OfferedEntry { state: OfferState::Small { size, handed, asked, .. }, handle, .. }) => {
                 let mut times = u64::from(*asked);
                 count_asked(&mut times, 1, 1)?;
                 *asked = u16::try_from(times).unwrap_or(u16::MAX);
@@ -184,7 +207,7 @@ impl<H> Source<H> {
                 self.plan.add(entry, Arc::clone(handle), *size);
                 Ok(())
             }
-            Some(_) => Err(ProtocolFault::Unasked("a pack of what is in none")),
+            Some(_) => Err(ProtocolError::Unasked("a pack of what is in none")),
         }
     }
 }

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use super::Target;
+use super::TargetSession;
 use crate::delta::base::BaseId;
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{LOST_BASES_MAX, WRONG_DELTAS_MAX};
+use crate::limits::{LOST_BASES_MAX, WRONG_DELTAS_MAX};
 
 /// What came of building a frame from its base file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl LostBases {
     }
 }
 
-impl<H> Target<H> {
+impl<H> TargetSession<H> {
     /// Counts the wrong values of earlier attempts at this job.
     pub fn begin_with_wrong_deltas(&mut self, before: u32) {
         self.lost_bases.wrong = before;
@@ -59,7 +59,7 @@ impl<H> Target<H> {
         offset: u64,
         base: BaseId,
         rebuilt: Rebuilt,
-    ) -> Result<bool, ProtocolFault> {
+    ) -> Result<bool, ProtocolError> {
         if rebuilt == Rebuilt::Right && self.may_use_base(base) {
             return Ok(true);
         }
@@ -67,7 +67,7 @@ impl<H> Target<H> {
             self.lost_bases.lost.insert(base);
             self.lost_bases.wrong += u32::from(rebuilt == Rebuilt::Wrong);
             if self.lost_bases.wrong > WRONG_DELTAS_MAX {
-                return Err(ProtocolFault::OverLimit("deltas with a wrong value"));
+                return Err(ProtocolError::OverLimit("deltas with a wrong value"));
             }
         }
         self.resend_frame(entry, offset);

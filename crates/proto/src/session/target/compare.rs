@@ -1,27 +1,25 @@
 //! Frames that the target has, and that the source is to hold against its own: what an earlier run left of a file that
 //! may have changed since, and, in a job that only compares, all there is.
 
+use crate::session::differing::Differing;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::flow::Extent;
-use super::{Large, State, Step, Target, Tracked};
+use super::flow::FlowLength;
+use super::{LargeReceive, ReceiveState, ReceivedEntry, TargetSession};
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
-use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{COMPARES_MAX, HELD_VALUES_MAX};
+use crate::limits::{COMPARES_MAX, HELD_VALUES_MAX};
+use crate::session::step::TargetStep;
 use crate::wire::message::TargetMessage;
-
-/// Most runs of frames that are kept of those that differ in one file; of others it is known how many there are.
-const DIFFERING_RUNS_MAX: usize = 4096;
 
 /// Values that the source was told and has not answered.
 #[derive(Debug, Default)]
-pub(super) struct Unsure(BTreeMap<(EntryId, u64), Digest>);
+pub(super) struct UnansweredDigests(BTreeMap<(EntryId, u64), Digest>);
 
-impl Unsure {
+impl UnansweredDigests {
     fn insert(&mut self, entry: EntryId, index: u64, value: Digest) {
         self.0.insert((entry, index), value);
     }
@@ -51,53 +49,19 @@ impl Unsure {
     }
 }
 
-/// Frames of a file that are not the same at both ends.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Differing {
-    frames: RangeSet,
-    /// How many there are besides.
-    others: u64,
-}
-
-impl Differing {
-    fn add(&mut self, frames: Range<u64>) {
-        for index in frames {
-            let goes_on = index.checked_sub(1).is_some_and(|before| self.frames.contains(before));
-            if goes_on || self.frames.runs() < DIFFERING_RUNS_MAX {
-                self.frames.insert(index);
-            } else {
-                self.others += 1;
-            }
-        }
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> u64 {
-        self.frames.len() + self.others
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Which they are, ascending; of very many that are scattered, not all.
-    pub fn frames(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.frames.iter()
-    }
-}
-
-impl<H> Target<H> {
+impl<H> TargetSession<H> {
     /// Whether the source can be told of so many frames that it is to compare: else it has others to answer first.
     pub fn may_hold(&self, frames: usize) -> bool {
         self.unsure.0.len() + frames <= COMPARES_MAX
     }
 
-    /// Frames of a file that was answered by [`super::Answer::Partial`] or [`super::Answer::Compare`] are here: read
+    /// Frames of a file that was answered by [`crate::session::step::EntryAnswer::Partial`] or [`crate::session::step::EntryAnswer::Compare`] are here: read
     /// again, they have these values. With `compare`, the source is to read them, too, and [`Self::may_hold`] has to be
     /// asked before. To be called after the whole Offer was answered.
-    pub fn holds(&mut self, entry: EntryId, first: u64, values: &[Digest], compare: bool) -> Step<H> {
-        let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) else { return Step::None };
+    pub fn holds(&mut self, entry: EntryId, first: u64, values: &[Digest], compare: bool) -> TargetStep<H> {
+        let Some(ReceivedEntry { state: ReceiveState::Large(large), .. }) = self.entries.get_mut(&entry) else {
+            return TargetStep::None;
+        };
         for (index, value) in (first..).zip(values) {
             if compare {
                 self.unsure.insert(entry, index, *value);
@@ -112,7 +76,11 @@ impl<H> Target<H> {
     }
 
     /// What the source finds the same at both ends is proven.
-    pub(super) fn handle_same(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<Step<H>, ProtocolFault> {
+    pub(super) fn handle_same(
+        &mut self,
+        entry: EntryId,
+        frames: &[Range<u64>],
+    ) -> Result<TargetStep<H>, ProtocolError> {
         self.handle_compared(entry, frames, |large, _, compared| {
             for (index, value) in compared {
                 large.tree.insert(index, value);
@@ -122,10 +90,14 @@ impl<H> Target<H> {
     }
 
     /// What the source finds to differ is not sent, where the job only compares.
-    pub(super) fn handle_differs(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<Step<H>, ProtocolFault> {
+    pub(super) fn handle_differs(
+        &mut self,
+        entry: EntryId,
+        frames: &[Range<u64>],
+    ) -> Result<TargetStep<H>, ProtocolError> {
         self.handle_compared(entry, frames, |large, frames, _| {
             let differing =
-                large.differing.as_mut().ok_or(ProtocolFault::Unasked("differences in a file to be sent"))?;
+                large.differing.as_mut().ok_or(ProtocolError::Unasked("differences in a file to be sent"))?;
             differing.add(frames);
             Ok(())
         })
@@ -135,17 +107,17 @@ impl<H> Target<H> {
         &mut self,
         entry: EntryId,
         frames: &[Range<u64>],
-        conclude: impl Fn(&mut Large<H>, Range<u64>, Vec<(u64, Digest)>) -> Result<(), ProtocolFault>,
-    ) -> Result<Step<H>, ProtocolFault> {
+        conclude: impl Fn(&mut LargeReceive<H>, Range<u64>, Vec<(u64, Digest)>) -> Result<(), ProtocolError>,
+    ) -> Result<TargetStep<H>, ProtocolError> {
         self.tracked(entry)?;
         let large = match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
-            Some(State::Large(large)) => large,
-            Some(State::Finishing) | None => return Ok(Step::None),
-            Some(_) => return Err(ProtocolFault::OutOfTurn("a comparison")),
+            Some(ReceiveState::Large(large)) => large,
+            Some(ReceiveState::Finishing) | None => return Ok(TargetStep::None),
+            Some(_) => return Err(ProtocolError::OutOfTurn("a comparison")),
         };
         for frames in frames {
             let compared = self.unsure.take(entry, frames);
-            let compared = compared.ok_or(ProtocolFault::Unasked("a comparison of other frames"))?;
+            let compared = compared.ok_or(ProtocolError::Unasked("a comparison of other frames"))?;
             conclude(large, frames.clone(), compared)?;
         }
         Ok(self.finish_if_whole(entry))
@@ -153,13 +125,16 @@ impl<H> Target<H> {
 }
 
 /// A file that is only compared, frame by frame.
-pub(super) fn comparing<H>(frame: FrameLen, handle: Arc<H>, size: u64) -> State<H> {
+pub(super) fn comparing<H>(frame: FrameLen, handle: Arc<H>, size: u64) -> ReceiveState<H> {
     let tree = FrameTree::new(frame.frames(size));
     let differing = Some(Differing::default());
-    State::Large(Box::new(Large { differing, ..Large::new(handle, Extent::Known(size), tree) }))
+    ReceiveState::Large(Box::new(LargeReceive {
+        differing,
+        ..LargeReceive::new(handle, FlowLength::Known(size), tree)
+    }))
 }
 
-impl<H> Large<H> {
+impl<H> LargeReceive<H> {
     /// What differs, once the source has answered for every frame.
     pub(super) fn take_differences(&mut self, frames: u64) -> Option<Differing> {
         let differing = self.differing.as_mut().filter(|differing| !differing.is_empty())?;

@@ -3,18 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use super::Target;
-use crate::delta::blocks::Mark;
-use crate::delta::rolling::{self, Sum};
+use super::TargetSession;
+use crate::delta::blocks::BlockHash;
+use crate::delta::rolling::{self, RollingSignature};
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
+use crate::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
 use crate::ranges::RangeSet;
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
 use crate::wire::message::TargetMessage;
 
 /// What the source was told and may still have.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct AdvertisedBase {
     /// Frames that were marked and have not come.
     marked: BTreeMap<EntryId, RangeSet>,
     marked_frames: u64,
@@ -23,7 +23,7 @@ pub(super) struct Told {
     sums_bytes: u64,
 }
 
-impl Told {
+impl AdvertisedBase {
     fn mark(&mut self, entry: EntryId, frames: std::ops::Range<u64>) {
         let marked = self.marked.entry(entry).or_default();
         self.marked_frames += frames.filter(|index| marked.insert(*index)).count() as u64;
@@ -49,15 +49,15 @@ impl Told {
     }
 }
 
-impl<H> Target<H> {
+impl<H> TargetSession<H> {
     /// Whether the source can be told of so many frames now: else others have to come first.
     pub fn may_mark(&self, frames: u64) -> bool {
         self.told.marked_frames + frames <= MARKED_FRAMES_MAX as u64
     }
 
-    /// What the old file has at the places of `frames` frames of a file that was answered by [`super::Answer::Delta`] or
-    /// [`super::Answer::Partial`]; [`Self::may_mark`] has to be asked before.
-    pub fn mark(&mut self, entry: EntryId, first: u64, frames: u64, marks: Vec<Mark>) {
+    /// What the old file has at the places of `frames` frames of a file that was answered by [`crate::session::step::EntryAnswer::Delta`] or
+    /// [`crate::session::step::EntryAnswer::Partial`]; [`Self::may_mark`] has to be asked before.
+    pub fn mark(&mut self, entry: EntryId, first: u64, frames: u64, marks: Vec<BlockHash>) {
         if self.large_mut(entry).is_some() {
             self.told.mark(entry, first..first + frames);
             self.outbox.push(TargetMessage::Marks { entry, first, marks });
@@ -79,7 +79,7 @@ impl<H> Target<H> {
     }
 
     /// The next sums of an old file of `size` bytes.
-    pub fn tell_sums(&mut self, entry: EntryId, size: u64, block: u32, first: u64, sums: Vec<Sum>) {
+    pub fn tell_sums(&mut self, entry: EntryId, size: u64, block: u32, first: u64, sums: Vec<RollingSignature>) {
         if self.large_mut(entry).is_some() {
             self.outbox.push(TargetMessage::Sums { entry, size, block, first, sums });
         }
@@ -92,10 +92,10 @@ impl<H> Target<H> {
         entry: EntryId,
         offset: u64,
         plain: usize,
-    ) -> Result<Option<std::sync::Arc<H>>, ProtocolFault> {
+    ) -> Result<Option<std::sync::Arc<H>>, ProtocolError> {
         let admitted = self.admit_frame(entry, offset, plain)?;
         if admitted.is_some() && !self.told.has(entry, offset / u64::from(self.frame.get())) {
-            return Err(ProtocolFault::Unasked("a frame to be made of no old file"));
+            return Err(ProtocolError::Unasked("a frame to be made of no old file"));
         }
         Ok(admitted)
     }

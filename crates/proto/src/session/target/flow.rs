@@ -1,10 +1,10 @@
 //! Flows at the target: files that come from their beginning to their end, each frame by whichever stream has it. Their
 //! source cannot read a frame twice, and is told how far they are written. Some have a size only at their end.
 
-use super::{Large, Target};
+use super::{LargeReceive, TargetSession};
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::{FrameLen, FrameTree};
-use crate::wire::fault::ProtocolFault;
 use crate::wire::message::TargetMessage;
 
 /// A flow is told of this often before its source has to wait.
@@ -12,7 +12,7 @@ const TOLD_PARTS: u64 = 8;
 
 /// What is known of how long a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum FlowLength {
     /// So many bytes.
     Known(u64),
     /// That comes with its end. The one frame that was shorter than others, if it has come: its index and length.
@@ -21,20 +21,20 @@ pub(super) enum Extent {
 
 /// How far a flow is written.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Progress {
+pub(super) struct FlowProgress {
     /// The source was told of the frames before this one.
     told: u64,
 }
 
-impl<H> Large<H> {
+impl<H> LargeReceive<H> {
     /// The frame at `offset`, if one of `len` bytes can be there. Of a flow, it may not be too far ahead.
-    pub(super) fn index_of(&mut self, frame: FrameLen, offset: u64, len: usize) -> Result<u64, ProtocolFault> {
+    pub(super) fn index_of(&mut self, frame: FrameLen, offset: u64, len: usize) -> Result<u64, ProtocolError> {
         let index = match &mut self.extent {
-            Extent::Known(size) => frame.index_of(*size, offset, len)?,
-            Extent::Open(short) => open_index_of(frame, short, self.tree.seen().end(), offset, len)?,
+            FlowLength::Known(size) => frame.index_of(*size, offset, len)?,
+            FlowLength::Open(short) => open_index_of(frame, short, self.tree.seen().end(), offset, len)?,
         };
         if self.flow.is_some() && index >= self.tree.seen().first_gap().saturating_add(frame.frames_ahead()) {
-            return Err(ProtocolFault::OverLimit("frames ahead of what is written"));
+            return Err(ProtocolError::OverLimit("frames ahead of what is written"));
         }
         Ok(index)
     }
@@ -42,24 +42,24 @@ impl<H> Large<H> {
     /// Frames that it has or may have by now.
     pub(super) fn frames(&self, frame: FrameLen) -> u64 {
         match self.extent {
-            Extent::Known(size) => frame.frames(size),
-            Extent::Open(_) => self.tree.seen().first_gap().saturating_add(frame.frames_ahead()),
+            FlowLength::Known(size) => frame.frames(size),
+            FlowLength::Open(_) => self.tree.seen().first_gap().saturating_add(frame.frames_ahead()),
         }
     }
 
     /// Its end says how long it is.
-    pub(super) fn close(&mut self, frame: FrameLen, size: u64) -> Result<(), ProtocolFault> {
+    pub(super) fn close(&mut self, frame: FrameLen, size: u64) -> Result<(), ProtocolError> {
         let fits = match self.extent {
-            Extent::Known(known) => known == size,
-            Extent::Open(short) => {
+            FlowLength::Known(known) => known == size,
+            FlowLength::Open(short) => {
                 let is_short = |(index, len)| frame.frame_len(size, index) == Some(len);
                 let frames = frame.frames(size);
                 let begun = self.in_hand.iter().all(|index| *index < frames);
                 short.is_none_or(is_short) && begun && self.is_last_full(frame, short, size) && self.tree.close(frames)
             }
         };
-        self.extent = Extent::Known(size);
-        if fits { Ok(()) } else { Err(ProtocolFault::Misplaced) }
+        self.extent = FlowLength::Known(size);
+        if fits { Ok(()) } else { Err(ProtocolError::Misplaced) }
     }
 
     /// What has come without being short was not the end's rest.
@@ -77,7 +77,7 @@ fn open_index_of(
     end: u64,
     offset: u64,
     len: usize,
-) -> Result<u64, ProtocolFault> {
+) -> Result<u64, ProtocolError> {
     let index = offset / u64::from(frame.get());
     let is_full = len == frame.bytes();
     let is_frame = offset.is_multiple_of(u64::from(frame.get())) && len > 0 && len <= frame.bytes();
@@ -86,7 +86,7 @@ fn open_index_of(
         None => is_full || index + 1 >= end,
     };
     if !is_frame || !fits {
-        return Err(ProtocolFault::Misplaced);
+        return Err(ProtocolError::Misplaced);
     }
     if !is_full {
         *short = Some((index, len));
@@ -94,7 +94,7 @@ fn open_index_of(
     Ok(index)
 }
 
-impl<H> Target<H> {
+impl<H> TargetSession<H> {
     /// Tells the source how far a flow is written, now and then.
     pub(super) fn tell_written(&mut self, entry: EntryId) {
         let step = (self.frame.frames_ahead() / TOLD_PARTS).max(1);
@@ -110,10 +110,10 @@ impl<H> Target<H> {
 }
 
 /// The values of a file's frames.
-pub(super) fn tree_of(frame: FrameLen, extent: Extent, keeps_values: bool) -> FrameTree {
+pub(super) fn tree_of(frame: FrameLen, extent: FlowLength, keeps_values: bool) -> FrameTree {
     match extent {
-        Extent::Known(size) if keeps_values => FrameTree::keeping(frame.frames(size)),
-        Extent::Known(size) => FrameTree::new(frame.frames(size)),
-        Extent::Open(_) => FrameTree::open(),
+        FlowLength::Known(size) if keeps_values => FrameTree::keeping(frame.frames(size)),
+        FlowLength::Known(size) => FrameTree::new(frame.frames(size)),
+        FlowLength::Open(_) => FrameTree::open(),
     }
 }

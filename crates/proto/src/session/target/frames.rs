@@ -3,43 +3,45 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Large, RUNS_COUNTED_EVERY, State, Step, Target, Tracked};
+use super::{LargeReceive, RUNS_COUNTED_EVERY, ReceiveState, ReceivedEntry, TargetSession};
+use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::Digest;
-use crate::wire::fault::ProtocolFault;
+use crate::limits::{FRAME_RUNS_MAX, UNMERGED_RUNS_MAX};
+use crate::session::step::TargetStep;
 use crate::wire::frame::PackedFile;
-use crate::wire::limits::{FRAME_RUNS_MAX, UNMERGED_RUNS_MAX};
 use crate::wire::message::TargetMessage;
 
-impl<H> Target<H> {
+impl<H> TargetSession<H> {
     /// Whether a frame of a file may be written: where, or `None` to discard it (it is late, or was there before, or is
     /// being written). One that is admitted is followed by [`Self::frame_written`], [`Self::release_frame`],
     /// [`Self::resend_frame`] or [`Self::settle`].
-    pub fn admit_frame(&mut self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolFault> {
+    pub fn admit_frame(&mut self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolError> {
         self.outbox.check_resends()?;
         if self.runs.are_too_many {
-            return Err(ProtocolFault::OverLimit("frames with gaps between them"));
+            return Err(ProtocolError::OverLimit("frames with gaps between them"));
         }
         let frame = self.frame;
         self.tracked(entry)?;
         let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(None) };
         match &mut tracked.state {
-            State::Large(large) if large.differing.is_none() => {
+            ReceiveState::Large(large) if large.differing.is_none() => {
                 let index = large.index_of(frame, offset, len)?;
                 let is_new = !large.tree.contains(index) && large.in_hand.insert(index);
                 Ok(is_new.then(|| Arc::clone(&large.handle)))
             }
-            State::Finishing => Ok(None),
-            State::Examining { .. } | State::Small { .. } | State::Directory { .. } | State::Large(_) => {
-                Err(ProtocolFault::Unasked("a frame of what needs none"))
-            }
+            ReceiveState::Finishing => Ok(None),
+            ReceiveState::Examining { .. }
+            | ReceiveState::Small { .. }
+            | ReceiveState::Directory { .. }
+            | ReceiveState::Large(_) => Err(ProtocolError::Unasked("a frame of what needs none")),
         }
     }
 
     /// A frame that was admitted is written; `value` is its BLAKE3 value.
-    pub fn frame_written(&mut self, entry: EntryId, offset: u64, value: Digest) -> Step<H> {
+    pub fn frame_written(&mut self, entry: EntryId, offset: u64, value: Digest) -> TargetStep<H> {
         let frame = u64::from(self.frame.get());
-        if let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) {
+        if let Some(ReceivedEntry { state: ReceiveState::Large(large), .. }) = self.entries.get_mut(&entry) {
             let index = offset / frame;
             large.in_hand.remove(&index);
             self.unsure.remove(entry, index);
@@ -60,8 +62,8 @@ impl<H> Target<H> {
             return;
         }
         self.runs.begun = 0;
-        let runs_of = |tracked: &Tracked<H>| match &tracked.state {
-            State::Large(large) => large.tree.seen().runs(),
+        let runs_of = |tracked: &ReceivedEntry<H>| match &tracked.state {
+            ReceiveState::Large(large) => large.tree.seen().runs(),
             _ => 0,
         };
         self.runs.are_too_many = self.entries.values().map(runs_of).sum::<usize>() > UNMERGED_RUNS_MAX;
@@ -70,7 +72,7 @@ impl<H> Target<H> {
     /// A frame that was admitted is not written now: it will come again.
     pub fn release_frame(&mut self, entry: EntryId, offset: u64) {
         let index = offset / u64::from(self.frame.get());
-        if let Some(Tracked { state: State::Large(large), .. }) = self.entries.get_mut(&entry) {
+        if let Some(ReceivedEntry { state: ReceiveState::Large(large), .. }) = self.entries.get_mut(&entry) {
             large.in_hand.remove(&index);
         }
     }
@@ -84,9 +86,9 @@ impl<H> Target<H> {
         }
     }
 
-    pub(super) fn large_mut(&mut self, entry: EntryId) -> Option<&mut Large<H>> {
+    pub(super) fn large_mut(&mut self, entry: EntryId) -> Option<&mut LargeReceive<H>> {
         match &mut self.entries.get_mut(&entry)?.state {
-            State::Large(large) => Some(large),
+            ReceiveState::Large(large) => Some(large),
             _ => None,
         }
     }
@@ -103,24 +105,28 @@ impl<H> Target<H> {
 
     /// Whether the files of a pack may be written: for each, where, or `None` to discard it. Those that are admitted
     /// count as whole: the engine writes them, gives them their names and calls [`Self::settle`], or [`Self::lost`].
-    pub fn admit_pack(&mut self, files: &[PackedFile]) -> Result<Vec<Option<Arc<H>>>, ProtocolFault> {
+    pub fn admit_pack(&mut self, files: &[PackedFile]) -> Result<Vec<Option<Arc<H>>>, ProtocolError> {
         self.check_pack(files)?;
         let mut admitted = Vec::with_capacity(files.len());
         for file in files {
             let small =
-                self.entries.get_mut(&file.entry).filter(|tracked| matches!(tracked.state, State::Small { .. }));
-            admitted.push(small.and_then(|tracked| match std::mem::replace(&mut tracked.state, State::Finishing) {
-                State::Small { handle } => Some(handle),
-                _ => None,
+                self.entries.get_mut(&file.entry).filter(|tracked| matches!(tracked.state, ReceiveState::Small { .. }));
+            admitted.push(small.and_then(|tracked| {
+                match std::mem::replace(&mut tracked.state, ReceiveState::Finishing) {
+                    ReceiveState::Small { handle } => Some(handle),
+                    _ => None,
+                }
             }));
         }
         Ok(admitted)
     }
 
     /// A pack is not what was sent: asks for its files again.
-    pub fn resend_pack(&mut self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
+    pub fn resend_pack(&mut self, files: &[PackedFile]) -> Result<(), ProtocolError> {
         self.check_pack(files)?;
-        let awaits = |entry: &_| matches!(self.entries.get(entry), Some(Tracked { state: State::Small { .. }, .. }));
+        let awaits = |entry: &_| {
+            matches!(self.entries.get(entry), Some(ReceivedEntry { state: ReceiveState::Small { .. }, .. }))
+        };
         let entries: Vec<_> = files.iter().map(|file| file.entry).filter(awaits).collect();
         if !entries.is_empty() {
             self.outbox.push(TargetMessage::ResendPacked { entries });
@@ -128,12 +134,12 @@ impl<H> Target<H> {
         Ok(())
     }
 
-    fn check_pack(&self, files: &[PackedFile]) -> Result<(), ProtocolFault> {
+    fn check_pack(&self, files: &[PackedFile]) -> Result<(), ProtocolError> {
         self.outbox.check_resends()?;
         for file in files {
             match self.tracked(file.entry)?.map(|tracked| &tracked.state) {
-                None | Some(State::Small { .. } | State::Finishing) => {}
-                Some(_) => return Err(ProtocolFault::Unasked("a packed file that is not needed")),
+                None | Some(ReceiveState::Small { .. } | ReceiveState::Finishing) => {}
+                Some(_) => return Err(ProtocolError::Unasked("a packed file that is not needed")),
             }
         }
         Ok(())

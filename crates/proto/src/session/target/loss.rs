@@ -3,20 +3,21 @@
 
 use std::ops::Range;
 
-use super::{Large, State, Step, Target};
+use super::{LargeReceive, ReceiveState, TargetSession};
+use crate::error::ProtocolError;
 use crate::ids::{EntryId, StreamId};
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX};
+use crate::limits::{ENTRY_WINDOW, FRAME_RUNS_MAX};
+use crate::session::step::TargetStep;
 use crate::wire::message::TargetMessage;
 
-impl<H> Target<H> {
+impl<H> TargetSession<H> {
     pub(super) fn handle_ask(
         &mut self,
         streams: Vec<StreamId>,
         entries: &[(EntryId, u64)],
-    ) -> Result<Step<H>, ProtocolFault> {
+    ) -> Result<TargetStep<H>, ProtocolError> {
         if self.answering {
-            return Err(ProtocolFault::OutOfTurn("a question"));
+            return Err(ProtocolError::OutOfTurn("a question"));
         }
         let mut left = ENTRY_WINDOW as u64;
         let mut packed = Vec::new();
@@ -24,10 +25,10 @@ impl<H> Target<H> {
         for (first, count) in entries {
             // Named twice, an entry would be answered for twice: one message could cause any number of them.
             if first.0 < next {
-                return Err(ProtocolFault::Invalid("entries that are asked about twice"));
+                return Err(ProtocolError::Invalid("entries that are asked about twice"));
             }
             next = first.0.saturating_add(*count);
-            left = left.checked_sub(*count).ok_or(ProtocolFault::OverLimit("entries that are asked about"))?;
+            left = left.checked_sub(*count).ok_or(ProtocolError::OverLimit("entries that are asked about"))?;
             for entry in (first.0..first.0.saturating_add(*count)).map(EntryId) {
                 self.answer_for(entry, &mut packed)?;
             }
@@ -35,29 +36,29 @@ impl<H> Target<H> {
         self.resend_small(&packed);
         self.answering = true;
         self.outbox.push(TargetMessage::Answered);
-        Ok(Step::StreamsLost(streams))
+        Ok(TargetStep::StreamsLost(streams))
     }
 
-    fn answer_for(&mut self, entry: EntryId, packed: &mut Vec<EntryId>) -> Result<(), ProtocolFault> {
+    fn answer_for(&mut self, entry: EntryId, packed: &mut Vec<EntryId>) -> Result<(), ProtocolError> {
         let frame = self.frame;
         match self.tracked(entry)?.map(|tracked| &tracked.state) {
-            None | Some(State::Finishing) => {}
-            Some(State::Small { .. }) => packed.push(entry),
-            Some(State::Large(large)) => {
+            None | Some(ReceiveState::Finishing) => {}
+            Some(ReceiveState::Small { .. }) => packed.push(entry),
+            Some(ReceiveState::Large(large)) => {
                 let missing = large.missing(large.frames(frame));
                 for frames in missing.chunks(FRAME_RUNS_MAX) {
                     self.outbox.push(TargetMessage::Missing { entry, frames: frames.to_vec() });
                 }
             }
-            Some(State::Examining { .. } | State::Directory { .. }) => {
-                return Err(ProtocolFault::Unasked("what was not sent"));
+            Some(ReceiveState::Examining { .. } | ReceiveState::Directory { .. }) => {
+                return Err(ProtocolError::Unasked("what was not sent"));
             }
         }
         Ok(())
     }
 }
 
-impl<H> Large<H> {
+impl<H> LargeReceive<H> {
     /// Frames that are neither here nor being written.
     fn missing(&self, frames: u64) -> Vec<Range<u64>> {
         let mut there = self.tree.seen().clone();

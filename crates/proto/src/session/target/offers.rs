@@ -2,29 +2,30 @@
 
 use std::sync::Arc;
 
-use super::{State, Step, Target, Tracked};
+use super::{ReceiveState, ReceivedEntry, TargetSession};
+use crate::entry::{Entry, EntryContent, EntryLocation};
+use crate::error::ProtocolError;
+use crate::hard_links::LinkDirectoryName;
 use crate::ids::EntryId;
-use crate::linked::DirectoryName;
-use crate::manifest::{Entry, Kind, Place};
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNSETTLED_BYTES_MAX};
+use crate::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNSETTLED_BYTES_MAX};
+use crate::session::step::TargetStep;
 
-impl<H> Target<H> {
-    pub(super) fn handle_offer(&mut self, first: EntryId, entries: Vec<Entry>) -> Result<Step<H>, ProtocolFault> {
+impl<H> TargetSession<H> {
+    pub(super) fn handle_offer(&mut self, first: EntryId, entries: Vec<Entry>) -> Result<TargetStep<H>, ProtocolError> {
         if first.0 != self.next || entries.is_empty() || !self.needs.is_empty() {
-            return Err(ProtocolFault::OutOfTurn("an offer"));
+            return Err(ProtocolError::OutOfTurn("an offer"));
         }
         for (id, entry) in (first.0..).map(EntryId).zip(&entries) {
-            if let Kind::HardLink { to, .. } = entry.kind
+            if let EntryContent::HardLink { to, .. } = entry.kind
                 && to >= id
             {
-                return Err(ProtocolFault::Unasked("another name of what was never offered"));
+                return Err(ProtocolError::Unasked("another name of what was never offered"));
             }
             let parent = match entry.place {
-                Place::Again(old) => self.replace(id, old, &entry.kind)?,
+                EntryLocation::Again(old) => self.replace(id, old, &entry.kind)?,
                 _ => self.adopt(&entry.place)?,
             };
-            let directory = entry.kind == Kind::Directory;
+            let directory = entry.kind == EntryContent::Directory;
             self.open_directories += usize::from(directory);
             self.in_window += usize::from(!directory);
             let bytes = entry.held_bytes();
@@ -33,50 +34,52 @@ impl<H> Target<H> {
             self.check_window()?;
             let state = match directory {
                 // Its children may stand in the same Offer.
-                true => State::Directory { handle: None, children: 0, ended: false, complete: false },
-                false => State::Examining { kind: entry.kind.clone() },
+                true => ReceiveState::Directory { handle: None, children: 0, ended: false, complete: false },
+                false => ReceiveState::Examining { kind: entry.kind.clone() },
             };
-            let name = if let Place::Child { name, .. } = &entry.place { name.as_bytes() } else { b"" };
+            let name = if let EntryLocation::Child { name, .. } = &entry.place { name.as_bytes() } else { b"" };
             let name_len = u8::try_from(name.len()).unwrap_or(u8::MAX);
-            self.entries.insert(id, Tracked { parent, state, bytes, name_len, released: false, again: false });
+            self.entries.insert(id, ReceivedEntry { parent, state, bytes, name_len, released: false, again: false });
         }
         self.next += entries.len() as u64;
         self.needs_first = first;
-        Ok(Step::Examine(first, entries))
+        Ok(TargetStep::Examine(first, entries))
     }
 
     /// Counts a child in its parent.
-    fn adopt(&mut self, place: &Place) -> Result<Option<EntryId>, ProtocolFault> {
-        let Place::Child { parent, .. } = place else { return Ok(None) };
+    fn adopt(&mut self, place: &EntryLocation) -> Result<Option<EntryId>, ProtocolError> {
+        let EntryLocation::Child { parent, .. } = place else { return Ok(None) };
         match self.entries.get_mut(parent) {
-            Some(Tracked { state: State::Directory { children, ended: false, .. }, .. }) => {
+            Some(ReceivedEntry { state: ReceiveState::Directory { children, ended: false, .. }, .. }) => {
                 *children += 1;
                 Ok(Some(*parent))
             }
-            _ => Err(ProtocolFault::Unasked("a child of what is no open directory")),
+            _ => Err(ProtocolError::Unasked("a child of what is no open directory")),
         }
     }
 
     /// A file gives its place to another entry: what was offered of it is void. Returns its parent.
-    fn replace(&mut self, new: EntryId, old: EntryId, kind: &Kind) -> Result<Option<EntryId>, ProtocolFault> {
-        if !matches!(kind, Kind::File { .. }) {
-            return Err(ProtocolFault::Invalid("something else in the place of a file"));
+    fn replace(&mut self, new: EntryId, old: EntryId, kind: &EntryContent) -> Result<Option<EntryId>, ProtocolError> {
+        if !matches!(kind, EntryContent::File { .. }) {
+            return Err(ProtocolError::Invalid("something else in the place of a file"));
         }
         self.tracked(old)?;
         let Some(tracked) = self.entries.get_mut(&old) else { return Ok(None) };
         let handle = match &tracked.state {
-            State::Small { handle } => Arc::clone(handle),
-            State::Large(large) => Arc::clone(&large.handle),
-            State::Finishing => return Ok(None),
-            State::Examining { .. } | State::Directory { .. } => return Err(ProtocolFault::OutOfTurn("an offer")),
+            ReceiveState::Small { handle } => Arc::clone(handle),
+            ReceiveState::Large(large) => Arc::clone(&large.handle),
+            ReceiveState::Finishing => return Ok(None),
+            ReceiveState::Examining { .. } | ReceiveState::Directory { .. } => {
+                return Err(ProtocolError::OutOfTurn("an offer"));
+            }
         };
-        tracked.state = State::Finishing;
+        tracked.state = ReceiveState::Finishing;
         if !std::mem::replace(&mut tracked.released, true) {
             self.in_window -= 1;
             self.held_bytes -= tracked.bytes;
         }
         let parent = tracked.parent;
-        if let Some(Tracked { state: State::Directory { children, .. }, .. }) =
+        if let Some(ReceivedEntry { state: ReceiveState::Directory { children, .. }, .. }) =
             parent.and_then(|parent| self.entries.get_mut(&parent))
         {
             *children += 1;
@@ -85,40 +88,50 @@ impl<H> Target<H> {
         Ok(parent)
     }
 
-    fn check_window(&self) -> Result<(), ProtocolFault> {
+    fn check_window(&self) -> Result<(), ProtocolError> {
         if self.in_window > ENTRY_WINDOW || self.open_directories > OPEN_DIRECTORIES_MAX {
-            return Err(ProtocolFault::OverLimit("entries that are not settled"));
+            return Err(ProtocolError::OverLimit("entries that are not settled"));
         }
         if self.held_bytes > UNSETTLED_BYTES_MAX || self.open_bytes > OPEN_DIRECTORIES_BYTES_MAX {
-            return Err(ProtocolFault::OverLimit("names and attributes of entries that are not settled"));
+            return Err(ProtocolError::OverLimit("names and attributes of entries that are not settled"));
         }
         Ok(())
     }
 
     /// An open directory and those above it, up to the operand.
-    pub fn directories_from(&self, directory: EntryId) -> impl Iterator<Item = DirectoryName> + '_ {
+    pub fn directories_from(&self, directory: EntryId) -> impl Iterator<Item = LinkDirectoryName> + '_ {
         let ids = std::iter::successors(Some(directory), |id| self.entries.get(id)?.parent);
-        ids.filter_map(|id| Some(DirectoryName { id, name_len: usize::from(self.entries.get(&id)?.name_len) }))
+        ids.filter_map(|id| Some(LinkDirectoryName { id, name_len: usize::from(self.entries.get(&id)?.name_len) }))
     }
 
     /// A directory that has not ended; `None` where it was refused.
-    pub(super) fn open_directory(&self, entry: EntryId) -> Result<Option<Arc<H>>, ProtocolFault> {
+    pub(super) fn open_directory(&self, entry: EntryId) -> Result<Option<Arc<H>>, ProtocolError> {
         match self.entries.get(&entry) {
-            Some(Tracked { state: State::Directory { handle, ended: false, .. }, .. }) => Ok(handle.clone()),
-            _ => Err(ProtocolFault::OutOfTurn("what is left out of a directory")),
+            Some(ReceivedEntry { state: ReceiveState::Directory { handle, ended: false, .. }, .. }) => {
+                Ok(handle.clone())
+            }
+            _ => Err(ProtocolError::OutOfTurn("what is left out of a directory")),
         }
     }
 
-    pub(super) fn handle_directory_end(&mut self, entry: EntryId, is_complete: bool) -> Result<Step<H>, ProtocolFault> {
+    pub(super) fn handle_directory_end(
+        &mut self,
+        entry: EntryId,
+        is_complete: bool,
+    ) -> Result<TargetStep<H>, ProtocolError> {
         match self.entries.get_mut(&entry) {
-            Some(Tracked { state: State::Directory { ended: ended @ false, complete, .. }, bytes, .. }) => {
+            Some(ReceivedEntry {
+                state: ReceiveState::Directory { ended: ended @ false, complete, .. },
+                bytes,
+                ..
+            }) => {
                 (*ended, *complete) = (true, is_complete);
                 self.open_bytes -= *bytes;
             }
-            _ => return Err(ProtocolFault::OutOfTurn("the end of a directory")),
+            _ => return Err(ProtocolError::OutOfTurn("the end of a directory")),
         }
         self.open_directories -= 1;
         self.in_window += 1;
-        Ok(self.directory_step(entry).map_or(Step::None, Step::Finish))
+        Ok(self.directory_step(entry).map_or(TargetStep::None, TargetStep::Finish))
     }
 }

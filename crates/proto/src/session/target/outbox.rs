@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::wire::fault::ProtocolFault;
-use crate::wire::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
+use crate::error::ProtocolError;
+use crate::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
 use crate::wire::message::TargetMessage;
 
 /// Most messages: more than a source that keeps to the window can cause.
@@ -40,17 +40,17 @@ impl Outbox {
     }
 
     /// Before anything is done that adds to it.
-    pub(super) fn check(&self) -> Result<(), ProtocolFault> {
+    pub(super) fn check(&self) -> Result<(), ProtocolError> {
         match self.messages.len() > MESSAGES_MAX || self.bytes > BYTES_MAX {
-            true => Err(ProtocolFault::OverLimit("answers that are not read")),
+            true => Err(ProtocolError::OverLimit("answers that are not read")),
             false => Ok(()),
         }
     }
 
     /// Before anything is taken that may have to be sent again.
-    pub(super) fn check_resends(&self) -> Result<(), ProtocolFault> {
+    pub(super) fn check_resends(&self) -> Result<(), ProtocolError> {
         match self.resends > RESENDS_MAX {
-            true => Err(ProtocolFault::OverLimit("damaged frames")),
+            true => Err(ProtocolError::OverLimit("damaged frames")),
             false => Ok(()),
         }
     }
@@ -64,10 +64,10 @@ fn is_resend(message: &TargetMessage) -> bool {
 mod tests {
     use super::*;
     use crate::ids::EntryId;
-    use crate::wire::limits::HELD_VALUES_MAX;
+    use crate::limits::HELD_VALUES_MAX;
 
-    fn over_limit(what: &'static str) -> Result<(), ProtocolFault> {
-        Err(ProtocolFault::OverLimit(what))
+    fn over_limit(what: &'static str) -> Result<(), ProtocolError> {
+        Err(ProtocolError::OverLimit(what))
     }
 
     #[test]

@@ -1,0 +1,264 @@
+//! Reading and writing the primitives that every message is made of.
+//!
+//! Integers are little-endian; `varint` is unsigned LEB128 in at most ten bytes.
+//! Nothing here allocates because a peer said so: a length is believed only as
+//! far as bytes for it are at hand.
+
+use crate::error::ProtocolError;
+use crate::limits::FIGURE_MAX;
+
+/// Result of reading something that a peer wrote.
+pub type Decoded<T> = Result<T, ProtocolError>;
+
+/// Reads primitives from the front of a slice.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Starts at the beginning of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// Bytes not read yet.
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Takes the next `n` bytes.
+    pub fn take(&mut self, n: usize) -> Decoded<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(n).ok_or(ProtocolError::Truncated)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// Takes the next `N` bytes as an array.
+    pub fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
+        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(ProtocolError::Truncated)?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> Decoded<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// Two bytes.
+    pub fn u16(&mut self) -> Decoded<u16> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    /// Four bytes.
+    pub fn u32(&mut self) -> Decoded<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// Eight bytes.
+    pub fn u64(&mut self) -> Decoded<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// Eight bytes, signed.
+    pub fn i64(&mut self) -> Decoded<i64> {
+        Ok(i64::from_le_bytes(self.array()?))
+    }
+
+    /// A byte that is 0 or 1.
+    pub fn bool(&mut self) -> Decoded<bool> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(ProtocolError::Invalid("a flag that is neither 0 nor 1")),
+        }
+    }
+
+    /// An unsigned LEB128 number.
+    pub fn varint(&mut self) -> Decoded<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(ProtocolError::Invalid("a number of more than 64 bits"))
+    }
+
+    /// A varint that must not exceed `most`; `what` names it in the fault.
+    pub fn count(&mut self, most: usize, what: &'static str) -> Decoded<usize> {
+        match usize::try_from(self.varint()?) {
+            Ok(n) if n <= most => Ok(n),
+            _ => Err(ProtocolError::OverLimit(what)),
+        }
+    }
+
+    /// Bytes behind their length, at most `most` of them.
+    pub fn bytes(&mut self, most: usize, what: &'static str) -> Decoded<&'a [u8]> {
+        let n = self.count(most, what)?;
+        self.take(n)
+    }
+
+    /// Text behind its length, at most `most` bytes; bytes that are not UTF-8 are replaced.
+    pub fn text(&mut self, most: usize, what: &'static str) -> Decoded<String> {
+        Ok(String::from_utf8_lossy(self.bytes(most, what)?).into_owned())
+    }
+
+    /// Ends a message: anything left over is a fault.
+    pub fn finish(self) -> Decoded<()> {
+        if self.rest.is_empty() { Ok(()) } else { Err(ProtocolError::Invalid("bytes after the end of a message")) }
+    }
+}
+
+/// Appends primitives to a buffer.
+#[derive(Debug, Default, Clone)]
+pub struct Writer {
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    /// An empty buffer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What was written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// How much was written.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Bytes as they are, without a length.
+    pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
+        self.bytes.extend_from_slice(bytes);
+        self
+    }
+
+    /// One byte.
+    pub fn u8(&mut self, value: u8) -> &mut Self {
+        self.raw(&[value])
+    }
+
+    /// Two bytes.
+    pub fn u16(&mut self, value: u16) -> &mut Self {
+        self.raw(&value.to_le_bytes())
+    }
+
+    /// Four bytes.
+    pub fn u32(&mut self, value: u32) -> &mut Self {
+        self.raw(&value.to_le_bytes())
+    }
+
+    /// Eight bytes.
+    pub fn u64(&mut self, value: u64) -> &mut Self {
+        self.raw(&value.to_le_bytes())
+    }
+
+    /// Eight bytes, signed.
+    pub fn i64(&mut self, value: i64) -> &mut Self {
+        self.raw(&value.to_le_bytes())
+    }
+
+    /// 0 or 1.
+    pub fn bool(&mut self, value: bool) -> &mut Self {
+        self.u8(u8::from(value))
+    }
+
+    /// An unsigned LEB128 number.
+    pub fn varint(&mut self, mut value: u64) -> &mut Self {
+        while value >= 0x80 {
+            self.bytes.push(value.to_le_bytes()[0] | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value.to_le_bytes()[0]);
+        self
+    }
+
+    /// A count, as a varint.
+    pub fn count(&mut self, value: usize) -> &mut Self {
+        self.varint(value as u64)
+    }
+
+    /// Bytes behind their length.
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.count(bytes.len()).raw(bytes)
+    }
+
+    /// Text behind its length, cut at a character where it is longer than `most` bytes.
+    pub fn text(&mut self, text: &str, most: usize) -> &mut Self {
+        self.bytes(&text.as_bytes()[..text.floor_char_boundary(most)])
+    }
+}
+
+/// Writes a figure of a report.
+pub(crate) fn encode_figure(figure: u64, out: &mut Writer) {
+    out.varint(figure.min(FIGURE_MAX));
+}
+
+/// Reads it.
+pub(crate) fn decode_figure(reader: &mut Reader<'_>) -> Decoded<u64> {
+    bounded_figure(reader.varint()?)
+}
+
+pub(crate) fn bounded_figure(figure: u64) -> Decoded<u64> {
+    if figure <= FIGURE_MAX { Ok(figure) } else { Err(ProtocolError::OverLimit("figures of a report")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn varints_come_back(value: u64) {
+            let mut writer = Writer::new();
+            writer.varint(value);
+            let bytes = writer.into_bytes();
+            prop_assert!(bytes.len() <= 10);
+            let mut reader = Reader::new(&bytes);
+            prop_assert_eq!(reader.varint(), Ok(value));
+            prop_assert_eq!(reader.finish(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_64_bits_are_faults() {
+        let eleven = [0xff; 11];
+        assert!(Reader::new(&eleven).varint().is_err());
+        let too_high = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02];
+        assert!(Reader::new(&too_high).varint().is_err());
+    }
+
+    #[test]
+    fn lengths_are_believed_only_as_far_as_there_are_bytes() {
+        let mut writer = Writer::new();
+        writer.varint(1000).raw(b"abc");
+        let bytes = writer.into_bytes();
+        assert_eq!(Reader::new(&bytes).bytes(2000, "x"), Err(ProtocolError::Truncated));
+        assert_eq!(Reader::new(&bytes).bytes(999, "x"), Err(ProtocolError::OverLimit("x")));
+    }
+
+    #[test]
+    fn text_is_cut_at_a_character() {
+        let mut writer = Writer::new();
+        writer.text("a\u{e9}", 2);
+        assert_eq!(writer.into_bytes(), [1, b'a']);
+    }
+}

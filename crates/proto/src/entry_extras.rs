@@ -1,0 +1,238 @@
+//! What few entries have besides: it stands behind them in an Offer, where there is any.
+
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::integrity::Digest;
+use crate::limits::NAMES_MAX;
+use crate::limits::{ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX};
+
+/// What few entries have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EntryExtras {
+    /// Of a large file with holes: how many bytes of it are data, at most.
+    pub data_bytes: Option<u64>,
+    /// Of a file with several names: how many it has.
+    pub names: Option<u64>,
+    /// Extended attributes, access control lists among them. `None`: the source does not keep any.
+    pub attributes: Option<Vec<ExtendedAttribute>>,
+    /// BLAKE3 of a file's contents, where the source tells it beforehand.
+    pub digest: Option<Digest>,
+    /// Of an operand: permission bits of the directories between it and the base, the nearest first.
+    pub parent_modes: Vec<u16>,
+}
+
+/// An extended attribute (xattr(7)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtendedAttribute {
+    /// Its name with its namespace: `user.color`.
+    pub name: Box<[u8]>,
+    /// Its value.
+    pub value: Box<[u8]>,
+}
+
+const DATA_BYTES: u8 = 1;
+const NAMES: u8 = 2;
+const ATTRIBUTES: u8 = 4;
+const DIGEST: u8 = 8;
+const PARENT_MODES: u8 = 16;
+const ALL: u8 = DATA_BYTES | NAMES | ATTRIBUTES | DIGEST | PARENT_MODES;
+
+impl EntryExtras {
+    /// Whether there is anything.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Bytes that it counts while its entry is unsettled.
+    pub fn bytes(&self) -> usize {
+        let of_one = |attribute: &ExtendedAttribute| attribute.name.len() + attribute.value.len() + ATTRIBUTE_OVERHEAD;
+        64 + self.parent_modes.len() * size_of::<u16>() + self.attributes.iter().flatten().map(of_one).sum::<usize>()
+    }
+
+    /// Writes it, with its length.
+    pub fn encode(&self, out: &mut Writer) {
+        let mut block = Writer::new();
+        let flag = |has: bool, flag: u8| if has { flag } else { 0 };
+        let flags = flag(self.data_bytes.is_some(), DATA_BYTES) | flag(self.names.is_some(), NAMES);
+        let flags = flags | flag(self.attributes.is_some(), ATTRIBUTES) | flag(self.digest.is_some(), DIGEST);
+        block.u8(flags | flag(!self.parent_modes.is_empty(), PARENT_MODES));
+        self.data_bytes.iter().chain(&self.names).for_each(|number| {
+            block.varint(*number);
+        });
+        if let Some(attributes) = &self.attributes {
+            block.count(attributes.len());
+            attributes.iter().for_each(|ExtendedAttribute { name, value }| {
+                block.bytes(name).bytes(value);
+            });
+        }
+        self.digest.iter().for_each(|digest| {
+            block.raw(digest);
+        });
+        if !self.parent_modes.is_empty() {
+            block.count(self.parent_modes.len());
+            self.parent_modes.iter().for_each(|mode| {
+                block.u16(*mode);
+            });
+        }
+        out.bytes(&block.into_bytes());
+    }
+
+    /// Reads it, and drops what `keep` does not name; `None` where nothing is left.
+    pub fn decode(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Option<Self>> {
+        let mut block = Reader::new(reader.bytes(MORE_BYTES_MAX, "what else there is of an entry")?);
+        let flags = block.u8()?;
+        if flags & !ALL != 0 || flags == 0 {
+            return Err(ProtocolError::Unknown { what: "metadata", value: flags.into() });
+        }
+        let mut number = |flag| if flags & flag != 0 { block.varint().map(Some) } else { Ok(None) };
+        let (data_bytes, names) = (number(DATA_BYTES)?, number(NAMES)?);
+        let attributes = if flags & ATTRIBUTES != 0 { Some(decode_attributes(&mut block, keep)?) } else { None };
+        let digest = if flags & DIGEST != 0 { Some(block.array()?) } else { None };
+        let parent_modes = if flags & PARENT_MODES != 0 { decode_modes(&mut block)? } else { Vec::new() };
+        block.finish()?;
+        let more = Self {
+            data_bytes,
+            names: names.filter(|_| keep.names),
+            attributes: attributes.filter(|_| keep.attributes || keep.acls),
+            digest: digest.filter(|_| keep.digest),
+            parent_modes: if keep.parent_modes { parent_modes } else { Vec::new() },
+        };
+        Ok(Some(more).filter(|more| !more.is_empty()))
+    }
+}
+
+/// What of an entry's extras is kept: the rest is dropped while it is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExtrasFilter {
+    /// The number of a file's names.
+    pub names: bool,
+    /// Extended attributes, but for access control lists.
+    pub attributes: bool,
+    /// Access control lists.
+    pub acls: bool,
+    /// The digest of a file's contents.
+    pub digest: bool,
+    /// Modes of the directories above an operand.
+    pub parent_modes: bool,
+}
+
+impl ExtrasFilter {
+    /// Everything.
+    pub const ALL: Self = Self { names: true, attributes: true, acls: true, digest: true, parent_modes: true };
+
+    fn keeps(self, name: &[u8]) -> bool {
+        if is_acl(name) { self.acls } else { self.attributes }
+    }
+}
+
+/// Whether the attribute of this name is an access control list.
+pub fn is_acl(name: &[u8]) -> bool {
+    matches!(name, b"system.posix_acl_access" | b"system.posix_acl_default")
+}
+
+fn decode_modes(reader: &mut Reader<'_>) -> Decoded<Vec<u16>> {
+    let count = reader.count(NAMES_MAX, "directories above an operand")?;
+    (0..count).map(|_| reader.u16()).collect()
+}
+
+fn decode_attributes(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Vec<ExtendedAttribute>> {
+    let count = reader.count(ATTRIBUTES_MAX, "attributes of an entry")?;
+    let mut kept = Vec::new();
+    for _ in 0..count {
+        kept.extend(decode_attribute(reader, keep)?);
+    }
+    Ok(kept)
+}
+
+fn decode_attribute(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Option<ExtendedAttribute>> {
+    let name = reader.bytes(ATTRIBUTE_NAME_MAX, "the name of an attribute")?;
+    if name.is_empty() || name.contains(&0) {
+        return Err(ProtocolError::Invalid("the name of an attribute"));
+    }
+    let value = reader.bytes(ATTRIBUTES_BYTES_MAX, "the value of an attribute")?;
+    Ok(keep.keeps(name).then(|| ExtendedAttribute { name: name.into(), value: value.into() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(name: &[u8], value: &[u8]) -> ExtendedAttribute {
+        ExtendedAttribute { name: name.into(), value: value.into() }
+    }
+
+    fn encoded(more: &EntryExtras) -> Vec<u8> {
+        let mut out = Writer::new();
+        more.encode(&mut out);
+        out.into_bytes()
+    }
+
+    #[test]
+    fn everything_comes_back() {
+        let attributes = vec![attribute(b"user.a", b""), attribute(b"system.posix_acl_access", &[0; 300])];
+        for more in [
+            EntryExtras { data_bytes: Some(0), ..EntryExtras::default() },
+            EntryExtras { names: Some(u64::MAX), ..EntryExtras::default() },
+            EntryExtras { attributes: Some(Vec::new()), ..EntryExtras::default() },
+            EntryExtras { digest: Some([7; 32]), ..EntryExtras::default() },
+            EntryExtras { parent_modes: vec![0o700, 0o2755], ..EntryExtras::default() },
+            EntryExtras {
+                data_bytes: Some(1 << 40),
+                names: Some(2),
+                attributes: Some(attributes),
+                digest: Some([8; 32]),
+                parent_modes: vec![0o755; NAMES_MAX],
+            },
+        ] {
+            let bytes = encoded(&more);
+            assert_eq!(EntryExtras::decode(&mut Reader::new(&bytes), ExtrasFilter::ALL), Ok(Some(more)));
+            assert!(
+                (0..bytes.len())
+                    .all(|cut| EntryExtras::decode(&mut Reader::new(&bytes[..cut]), ExtrasFilter::ALL).is_err())
+            );
+        }
+    }
+
+    #[test]
+    fn extras_that_are_not_kept_are_dropped() {
+        let acl = attribute(b"system.posix_acl_access", &[0; 300]);
+        let all = EntryExtras {
+            data_bytes: None,
+            names: Some(2),
+            attributes: Some(vec![attribute(b"user.a", b""), acl.clone()]),
+            digest: Some([8; 32]),
+            parent_modes: vec![0o700],
+        };
+        let bytes = encoded(&all);
+        let kept = |keep| EntryExtras::decode(&mut Reader::new(&bytes), keep).unwrap();
+        let none = ExtrasFilter { names: false, attributes: false, acls: false, digest: false, parent_modes: false };
+        assert_eq!(kept(none), None);
+        assert_eq!(
+            kept(ExtrasFilter { names: true, ..none }),
+            Some(EntryExtras { names: Some(2), ..EntryExtras::default() })
+        );
+        let acls = kept(ExtrasFilter { acls: true, ..none });
+        assert_eq!(acls, Some(EntryExtras { attributes: Some(vec![acl]), ..EntryExtras::default() }));
+        let user = kept(ExtrasFilter { attributes: true, ..none });
+        assert_eq!(
+            user,
+            Some(EntryExtras { attributes: Some(vec![attribute(b"user.a", b"")]), ..EntryExtras::default() })
+        );
+    }
+
+    #[test]
+    fn what_is_none_or_cannot_be_is_a_fault() {
+        let bad = [
+            encoded(&EntryExtras::default()),
+            vec![1, 32],
+            vec![3, 1, 0, 0],
+            encoded(&EntryExtras { attributes: Some(vec![attribute(b"", b"")]), ..EntryExtras::default() }),
+            encoded(&EntryExtras { attributes: Some(vec![attribute(b"user.\0", b"")]), ..EntryExtras::default() }),
+            encoded(&EntryExtras { attributes: Some(vec![attribute(&[b'a'; 256], b"")]), ..EntryExtras::default() }),
+            encoded(&EntryExtras { parent_modes: vec![0; NAMES_MAX + 1], ..EntryExtras::default() }),
+        ];
+        for bytes in bad {
+            assert!(EntryExtras::decode(&mut Reader::new(&bytes), ExtrasFilter::ALL).is_err(), "{bytes:?}");
+        }
+    }
+}

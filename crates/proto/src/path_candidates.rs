@@ -1,0 +1,204 @@
+//! Which paths there may be between two ends that have several addresses each, the best first. Which of them there are is
+//! found out by trying.
+
+use std::cmp::Reverse;
+use std::net::IpAddr;
+
+use crate::limits::{LINKS_MAX, ROUTES_MAX};
+use crate::wire::address::LocalAddress;
+
+/// A path that may be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathCandidate {
+    /// The address of the end that accepts.
+    pub to: IpAddr,
+    /// Paths of one number share a link. 0: nothing is known of it, and it is taken only where it is the first that works.
+    pub link: u16,
+}
+
+/// What is known of the two ends.
+#[derive(Debug, Clone, Copy)]
+pub struct EndAddresses<'a> {
+    /// Addresses of the end that connects.
+    pub connector: &'a [LocalAddress],
+    /// Addresses of the end that accepts.
+    pub acceptor: &'a [LocalAddress],
+    /// An address of the end that accepts at which it was reached: by ssh.
+    pub known: Option<IpAddr>,
+}
+
+/// How an address of the end that accepts lies to the other end.
+struct AddressScope<'a> {
+    to: IpAddr,
+    /// The interfaces of the connector and of the acceptor, as far as they are known.
+    link: Option<(&'a str, &'a str)>,
+    is_neighbour: bool,
+    is_known: bool,
+    is_like_known: bool,
+    mbit_per_s: u32,
+}
+
+/// All addresses at which the end that accepts may be reached: those that share a subnet with the other end, the fastest
+/// first; the one that ssh used; all others.
+///
+/// Left out is what cannot lead there: addresses that mean something within one host or on one link only, and those
+/// that both ends have, since whoever connects there reaches itself.
+pub fn candidates(ends: EndAddresses<'_>) -> Vec<PathCandidate> {
+    let can_lead = |it: &&LocalAddress| {
+        may_lead_elsewhere(&it.address) && { ends.connector.iter().all(|own| own.address != it.address.to_canonical()) }
+    };
+    let mut places: Vec<AddressScope<'_>> =
+        ends.acceptor.iter().filter(can_lead).map(|it| AddressScope::of(it, ends)).collect();
+    if let Some(known) = ends.known
+        && places.iter().all(|place| place.to != known)
+    {
+        let link = Some(("", ""));
+        places.push(AddressScope {
+            to: known,
+            link,
+            is_neighbour: false,
+            is_known: true,
+            is_like_known: true,
+            mbit_per_s: 0,
+        });
+    }
+    places.sort_by_key(|place| {
+        let group = if place.is_neighbour {
+            0
+        } else if place.is_known {
+            1
+        } else {
+            2
+        };
+        (group, Reverse(place.mbit_per_s), !place.is_known, !place.is_like_known)
+    });
+    let mut links = Vec::new();
+    places
+        .iter()
+        .take(ROUTES_MAX)
+        .map(|place| PathCandidate { to: place.to, link: number(&mut links, place) })
+        .collect()
+}
+
+impl<'a> AddressScope<'a> {
+    fn of(it: &'a LocalAddress, ends: EndAddresses<'a>) -> Self {
+        let neighbours = ends.connector.iter().filter(|own| own.shares_subnet(it));
+        let neighbour = neighbours.max_by_key(|own| own.mbit_per_s);
+        let is_known = ends.known == Some(it.address);
+        let link = match neighbour {
+            Some(own) => Some((own.interface.as_str(), it.interface.as_str())),
+            None => is_known.then_some(("", it.interface.as_str())),
+        };
+        let mbit_per_s = neighbour.map_or(it.mbit_per_s, |own| slower(own.mbit_per_s, it.mbit_per_s));
+        let is_like_known = ends.known.is_some_and(|known| known.is_ipv4() == it.address.is_ipv4());
+        Self { to: it.address, link, is_neighbour: neighbour.is_some(), is_known, is_like_known, mbit_per_s }
+    }
+}
+
+/// The number of a place's link. Beyond the links that are tried at a time, and where none is known, it is 0.
+fn number<'a>(links: &mut Vec<(&'a str, &'a str)>, place: &AddressScope<'a>) -> u16 {
+    let Some(link) = place.link else { return 0 };
+    let at = links.iter().position(|other| *other == link).unwrap_or_else(|| {
+        links.push(link);
+        links.len() - 1
+    });
+    if at < LINKS_MAX { u16::try_from(at + 1).unwrap_or(0) } else { 0 }
+}
+
+/// The slower of two speeds, as far as they are known.
+pub fn slower(a: u32, b: u32) -> u32 {
+    if a == 0 || b == 0 { a.max(b) } else { a.min(b) }
+}
+
+/// Whether an address can be another host's: it means the same to all hosts, and no connection to it ends on the machine
+/// that makes it, whatever that machine is.
+pub fn may_lead_elsewhere(address: &IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let [first, ..] = address.octets();
+            // 0.0.0.0/8 is this host, 240.0.0.0/4 and broadcast are nobody's.
+            !address.is_loopback() && !address.is_link_local() && !address.is_multicast() && first != 0 && first < 240
+        }
+        IpAddr::V6(address) => {
+            // ::/96 holds loopback, the unspecified address, and IPv4 addresses in a form that is given up.
+            let is_of_link = address.is_unicast_link_local();
+            !is_of_link && !address.is_multicast() && address.segments()[..6] != [0; 6]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::address::tests::local;
+
+    /// The candidates' addresses, each with its link.
+    fn between(connector: &[LocalAddress], acceptor: &[LocalAddress], known: Option<&str>) -> Vec<String> {
+        let known = known.map(|known| known.parse().unwrap());
+        let found = candidates(EndAddresses { connector, acceptor, known });
+        found.iter().map(|candidate| format!("{} {}", candidate.to, candidate.link)).collect()
+    }
+
+    #[test]
+    fn faster_links_come_first_and_then_what_ssh_used() {
+        let near = [local("10.1.0.1/24", "eth0", 1000), local("10.2.0.1/24", "eth1", 100_000)];
+        let far = [
+            local("192.168.0.9/24", "ib0", 400_000),
+            local("10.1.0.2/24", "eth0", 10_000),
+            local("10.2.0.2/24", "eth1", 25_000),
+        ];
+        let expected = ["10.2.0.2 1", "10.1.0.2 2", "192.168.0.9 0"];
+        assert_eq!(between(&near, &far, Some("10.1.0.2")), expected);
+        // One that ssh used counts as a link of its own, whatever it leads through.
+        let expected = ["10.2.0.2 1", "10.1.0.2 2", "192.168.0.9 3"];
+        assert_eq!(between(&near, &far, Some("192.168.0.9")), expected);
+        assert_eq!(between(&near, &far, Some("203.0.113.5")).last().unwrap(), "192.168.0.9 0");
+        assert_eq!(between(&near, &far, Some("203.0.113.5"))[2], "203.0.113.5 3");
+    }
+
+    #[test]
+    fn of_equal_ones_that_of_ssh_is_the_first_and_its_kind() {
+        let near = [local("10.1.0.1/24", "eth0", 0), local("fd01::1/64", "eth0", 0), local("10.2.0.1/24", "eth1", 0)];
+        let far = [local("10.2.0.2/24", "eth1", 0), local("fd01::2/64", "eth0", 0), local("10.1.0.2/24", "eth0", 0)];
+        assert_eq!(between(&near, &far, Some("10.1.0.2")), ["10.1.0.2 1", "10.2.0.2 2", "fd01::2 1"]);
+        assert_eq!(between(&near, &far, Some("fd01::2")), ["fd01::2 1", "10.2.0.2 2", "10.1.0.2 1"]);
+    }
+
+    #[test]
+    fn what_cannot_lead_there_is_left_out() {
+        let bridge = local("172.17.0.1/16", "docker0", 10_000);
+        let near = [local("10.1.0.1/24", "eth0", 1000), bridge.clone()];
+        let of_one_host = [
+            "127.0.0.1/8",
+            "127.4.5.6/8",
+            "::1/128",
+            "::ffff:127.0.0.1/128",
+            "::127.0.0.1/128",
+            "169.254.3.4/16",
+            "fe80::1/64",
+            "0.0.0.0/0",
+            "0.1.2.3/8",
+            "::/0",
+            "224.0.0.1/4",
+            "ff02::1/16",
+            "255.255.255.255/32",
+            "::ffff:0.0.0.0/128",
+        ];
+        let mut far: Vec<_> = of_one_host.iter().map(|text| local(text, "x", 0)).collect();
+        far.extend([bridge, local("10.1.0.2/24", "eth0", 1000)]);
+        assert_eq!(between(&near, &far, Some("10.1.0.2")), ["10.1.0.2 1"]);
+        // Two workers on one host: only what ssh used leads from one to the other.
+        assert_eq!(between(&near, &near, Some("127.0.0.1")), ["127.0.0.1 1"]);
+        assert_eq!(between(&[], &[], None), [""; 0]);
+    }
+
+    #[test]
+    fn there_is_an_end_to_links() {
+        let many = |last: u8| {
+            (0..20).map(|n| local(&format!("10.{n}.0.{last}/24"), &format!("eth{n}"), 0)).collect::<Vec<_>>()
+        };
+        let found = between(&many(1), &many(2), None);
+        assert_eq!(found.iter().filter(|text| !text.ends_with(" 0")).count(), LINKS_MAX);
+        assert_eq!(found.len(), 20);
+    }
+}

@@ -1,0 +1,148 @@
+//! Which of several paths a job's data takes. All are used at first, each with as many streams; what they carry while
+//! they have something to carry is compared, and the best one is kept. Without a clock: the engine tells what it saw.
+
+use std::collections::BTreeMap;
+
+use crate::ids::PathId;
+
+/// For so long, nothing is compared: streams are still finding out how much they may send.
+const WARM_UP_US: u64 = 500_000;
+/// For so long it is compared.
+const COMPARED_US: u64 = 1_000_000;
+/// Another path must carry so much more, in percent of the one that is kept otherwise.
+const WORTH_PERCENT: u64 = 125;
+
+/// What was seen of a path since the job began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathSample {
+    /// Which one.
+    pub path: PathId,
+    /// Streams that it has.
+    pub streams: u16,
+    /// Bytes that were acknowledged on all of them.
+    pub acknowledged_bytes: u64,
+    /// Time in which they had something to send, all added up.
+    pub busy_us: u64,
+}
+
+/// What is kept, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathChoice {
+    /// The path that is kept.
+    pub path: PathId,
+    /// What each path that was compared can carry, in bytes a second.
+    pub bytes_per_s: BTreeMap<PathId, u64>,
+}
+
+/// Compares paths.
+#[derive(Debug, Default)]
+pub struct PathSelector {
+    for_us: u64,
+    /// What there was when it was begun to compare.
+    since: BTreeMap<PathId, PathSample>,
+}
+
+impl PathSelector {
+    /// Takes what was seen of all paths, `main` among them, which is kept unless another one is clearly better. `None` as
+    /// long as there is nothing to choose from, or it is not known.
+    pub fn look(&mut self, elapsed_us: u64, main: PathId, paths: &[PathSample]) -> Option<PathChoice> {
+        let main_streams = paths.iter().find(|seen| seen.path == main)?.streams;
+        // One that has fewer streams shows less than it could.
+        let compared: Vec<_> = paths.iter().filter(|seen| seen.streams >= main_streams.max(1)).collect();
+        if paths.len() < 2 {
+            return None;
+        }
+        self.for_us = self.for_us.saturating_add(elapsed_us);
+        if self.for_us < WARM_UP_US {
+            return None;
+        }
+        if self.since.is_empty() {
+            self.since = compared.iter().map(|seen| (seen.path, **seen)).collect();
+            return None;
+        }
+        if self.for_us < WARM_UP_US + COMPARED_US {
+            return None;
+        }
+        let bytes_per_s: BTreeMap<_, _> =
+            compared.iter().filter_map(|seen| Some((seen.path, self.rate(seen)?))).collect();
+        let best = bytes_per_s.iter().max_by_key(|(_, rate)| **rate);
+        let of_main = bytes_per_s.get(&main).copied().unwrap_or(0);
+        let path = match best {
+            Some((path, rate)) if *rate > of_main.saturating_mul(WORTH_PERCENT) / 100 => *path,
+            _ => main,
+        };
+        Some(PathChoice { path, bytes_per_s })
+    }
+
+    /// What a path has carried in the time in which it had something to carry, if it had any.
+    fn rate(&self, now: &PathSample) -> Option<u64> {
+        let since = self.since.get(&now.path)?;
+        let bytes = now.acknowledged_bytes.saturating_sub(since.acknowledged_bytes);
+        let busy_us = now.busy_us.saturating_sub(since.busy_us) / u64::from(now.streams.max(1));
+        let rate = u128::from(bytes) * 1_000_000 / u128::from(busy_us.max(1));
+        (busy_us > 0).then(|| u64::try_from(rate).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK_US: u64 = 250_000;
+
+    /// What becomes of a main path and others that carry so many MB a second with two streams, and are busy for so many
+    /// percent of the time.
+    fn judged(paths: &[(u64, u64)]) -> PathChoice {
+        let mut judge = PathSelector::default();
+        for look in 1..100 {
+            let at = |(path, (mb_per_s, percent)): (u16, &(u64, u64))| {
+                let busy_us = look * LOOK_US * percent / 100;
+                PathSample {
+                    path: PathId(path),
+                    streams: 2,
+                    acknowledged_bytes: mb_per_s * busy_us,
+                    busy_us: 2 * busy_us,
+                }
+            };
+            let seen: Vec<_> = (0..).zip(paths).map(at).collect();
+            if let Some(choice) = judge.look(LOOK_US, PathId(0), &seen) {
+                assert!((4..8).contains(&look), "after {look} looks");
+                return choice;
+            }
+        }
+        panic!("nothing was chosen");
+    }
+
+    #[test]
+    fn a_path_that_carries_clearly_more_is_taken() {
+        assert_eq!(judged(&[(12, 100), (118, 100)]).path, PathId(1));
+        assert_eq!(judged(&[(100, 100), (120, 100)]).path, PathId(0), "not for a fifth");
+        assert_eq!(judged(&[(118, 100), (12, 100)]).path, PathId(0));
+        assert_eq!(judged(&[(12, 100), (50, 100), (118, 100), (0, 100)]).path, PathId(2));
+    }
+
+    #[test]
+    fn a_path_is_not_blamed_for_having_nothing_to_carry() {
+        let choice = judged(&[(12, 100), (118, 10)]);
+        assert_eq!((choice.path, choice.bytes_per_s[&PathId(1)] / 1_000_000), (PathId(1), 118));
+        assert_eq!(judged(&[(118, 100), (0, 0)]).path, PathId(0), "nothing is known of the other one");
+    }
+
+    #[test]
+    fn one_path_alone_is_never_compared_and_one_with_fewer_streams_does_not_count() {
+        let mut judge = PathSelector::default();
+        let seen = |path, streams, acknowledged_bytes, busy_us| PathSample {
+            path: PathId(path),
+            streams,
+            acknowledged_bytes,
+            busy_us,
+        };
+        for look in 0..100 {
+            assert_eq!(judge.look(LOOK_US, PathId(0), &[seen(0, 2, look * 9, look * 9)]), None);
+            assert_eq!(judge.look(LOOK_US, PathId(0), &[]), None);
+        }
+        let few = |look: u64| [seen(0, 4, look * 1000, look * LOOK_US), seen(1, 1, look * 900_000, look * LOOK_US)];
+        let choice = (1..100).find_map(|look| judge.look(LOOK_US, PathId(0), &few(look))).unwrap();
+        assert_eq!((choice.path, choice.bytes_per_s.len()), (PathId(0), 1));
+    }
+}

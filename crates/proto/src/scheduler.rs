@@ -1,0 +1,507 @@
+//! The scheduler: turns needs into work. Any stream takes the next piece, so a slow stream holds nothing up;
+//! the last big file is shared by all, in pieces that shrink towards its end.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::delta::blocks::BlockHash;
+use crate::delta::rolling::SignatureIndex;
+use crate::ids::{EntryId, EntrySet};
+use crate::integrity::{Digest, FrameLen};
+use crate::limits::{LARGE_IN_FLIGHT_MAX, PACK_FILES_MAX};
+
+/// Most frames that a stream takes at a time.
+pub const PIECE_FRAMES_MAX: u64 = 16;
+/// Frames of a stream's first piece, when nothing is known of its rate.
+const FIRST_PIECE_FRAMES: u64 = 4;
+/// How long a piece is to take.
+const PIECE_TIME: Duration = Duration::from_millis(250);
+
+/// What a stream is to do next.
+#[derive(Debug)]
+pub enum WorkItem<H> {
+    /// Send these frames of one file.
+    Frames(Chunk<H>),
+    /// Send these small files in one pack.
+    Pack(Vec<SmallFile<H>>),
+    /// Read the next frame of a flow, this one, and send it.
+    Next(FlowFrame<H>),
+    /// Send this frame of a flow, which was kept, again.
+    Kept(FlowFrame<H>),
+    /// The target has these frames of one file, with these BLAKE3 values: read them, and send those that differ.
+    Compare(Chunk<H>, Vec<Digest>),
+    /// An old file stands in the place of this one: send what is not in it.
+    Delta(Chunk<H>, DeltaBase),
+}
+
+/// What is known of the old file in a file's place.
+#[derive(Debug, Clone)]
+pub enum DeltaBase {
+    /// What stands at the places of the piece's frames: one for each block of them.
+    Marks(Vec<BlockHash>),
+    /// The sums of all of its blocks.
+    Sums(Arc<SignatureIndex>),
+}
+
+/// Frames of a file.
+#[derive(Debug)]
+pub struct Chunk<H> {
+    /// The file.
+    pub entry: EntryId,
+    /// What the engine knows it by.
+    pub handle: Arc<H>,
+    /// Bytes of the whole file.
+    pub size: u64,
+    /// Indices of the frames.
+    pub frames: Range<u64>,
+    /// For [`Scheduler::done`]; 0 where nothing is to be told.
+    pub ticket: u64,
+}
+
+impl<H> Clone for Chunk<H> {
+    fn clone(&self) -> Self {
+        Self { handle: Arc::clone(&self.handle), frames: self.frames.clone(), ..*self }
+    }
+}
+
+/// A frame of what is read from its beginning to its end, and once only.
+#[derive(Debug)]
+pub struct FlowFrame<H> {
+    /// The flow.
+    pub entry: EntryId,
+    /// What the engine knows it by.
+    pub handle: Arc<H>,
+    /// Index of the frame.
+    pub index: u64,
+}
+
+impl<H> Chunk<H> {
+    /// Takes from its beginning what one of `streams` streams is to have of it: at most `frames_max` frames, and fewer
+    /// towards its end.
+    pub fn split(&mut self, streams: u64, frames_max: u64) -> Self {
+        let left = self.frames.end - self.frames.start;
+        let share = (left / (2 * streams)).clamp(1, frames_max.clamp(1, PIECE_FRAMES_MAX)).min(left);
+        let start = self.frames.start;
+        self.frames.start += share;
+        Self { frames: start..start + share, ..self.clone() }
+    }
+}
+
+/// A small file.
+#[derive(Debug)]
+pub struct SmallFile<H> {
+    /// The file.
+    pub entry: EntryId,
+    /// What the engine knows it by.
+    pub handle: Arc<H>,
+    /// Bytes when it was offered.
+    pub size: u64,
+}
+
+/// How much a stream takes at a time: what it moves in about a quarter of a second, so that in the end no stream is
+/// waited for long.
+#[derive(Debug, Clone, Copy)]
+pub struct ChunkSizer {
+    frames_max: u64,
+}
+
+impl Default for ChunkSizer {
+    fn default() -> Self {
+        Self { frames_max: FIRST_PIECE_FRAMES }
+    }
+}
+
+impl ChunkSizer {
+    /// Frames to take now.
+    pub fn frames_max(&self) -> u64 {
+        self.frames_max
+    }
+
+    /// So many frames took so long.
+    pub fn took(&mut self, frames: u64, time: Duration) {
+        let per_frame = (time / u32::try_from(frames.max(1)).unwrap_or(u32::MAX)).max(Duration::from_nanos(1));
+        let fit = u64::try_from(PIECE_TIME.as_nanos() / per_frame.as_nanos()).unwrap_or(u64::MAX);
+        self.frames_max = fit.clamp(1, PIECE_FRAMES_MAX);
+    }
+}
+
+/// What is needed and not yet handed out.
+#[derive(Debug)]
+pub struct Scheduler<H> {
+    frame: FrameLen,
+    streams: u64,
+    again: VecDeque<Chunk<H>>,
+    compare: VecDeque<(Chunk<H>, Vec<Digest>)>,
+    /// Values in it.
+    compare_frames: usize,
+    marked: VecDeque<(Chunk<H>, Vec<BlockHash>)>,
+    small: VecDeque<SmallFile<H>>,
+    small_bytes: u64,
+    large: VecDeque<Chunk<H>>,
+    /// Large files of which a piece was handed out, and that are not settled.
+    in_flight: EntrySet,
+    /// Pieces that were handed out and are not done, oldest first; only where they are kept.
+    out: Option<BTreeMap<u64, Chunk<H>>>,
+    tickets: u64,
+}
+
+impl<H> Scheduler<H> {
+    /// For this many streams.
+    pub fn new(frame: FrameLen, streams: u16) -> Self {
+        Self {
+            frame,
+            streams: u64::from(streams.max(1)),
+            again: VecDeque::new(),
+            compare: VecDeque::new(),
+            compare_frames: 0,
+            marked: VecDeque::new(),
+            small: VecDeque::new(),
+            small_bytes: 0,
+            large: VecDeque::new(),
+            in_flight: EntrySet::default(),
+            out: None,
+            tickets: 0,
+        }
+    }
+
+    /// Adds a whole file.
+    pub fn add(&mut self, entry: EntryId, handle: Arc<H>, size: u64) {
+        if size <= self.frame.pack_file_max() {
+            self.small_bytes += size;
+            self.small.push_back(SmallFile { entry, handle, size });
+        } else {
+            let frames = 0..self.frame.frames(size);
+            self.large.push_back(Chunk { entry, handle, size, frames, ticket: 0 });
+        }
+    }
+
+    /// Adds frames of a large file: what the target lacks of one that it has a part of, or has to be sent again. Where
+    /// the file is under way already, they go first.
+    pub fn add_frames(&mut self, piece: Chunk<H>) {
+        if self.in_flight.contains(&piece.entry) {
+            self.again.push_back(piece);
+        } else {
+            self.large.push_back(piece);
+        }
+    }
+
+    /// Adds frames of a file that the target has, and that are to be compared.
+    pub fn add_compare(&mut self, piece: Chunk<H>, values: Vec<Digest>) {
+        self.compare_frames += values.len();
+        self.compare.push_back((piece, values));
+    }
+
+    /// Adds frames of a large file of which it is known what the old file has at their places.
+    pub fn add_marked(&mut self, piece: Chunk<H>, marks: Vec<BlockHash>) {
+        self.marked.push_back((piece, marks));
+    }
+
+    /// Frames that were marked and are not handed out.
+    pub fn waiting_marked(&self) -> u64 {
+        self.marked.iter().map(|(piece, _)| piece.frames.end - piece.frames.start).sum()
+    }
+
+    /// Files that are not handed out, or not wholly; those that a target gave up meanwhile are among them.
+    pub fn waiting(&self) -> usize {
+        self.small.len() + self.large.len()
+    }
+
+    /// Whether nothing waits to be handed out, not even what may not begin yet.
+    pub fn is_empty(&self) -> bool {
+        self.waiting() == 0 && self.again.is_empty() && self.compare.is_empty() && self.marked.is_empty()
+    }
+
+    /// Large files of which something was handed out, and that are not settled.
+    pub fn begun(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Runs of frames that were asked for and are not handed out.
+    pub fn waiting_runs(&self) -> usize {
+        self.again.len() + self.large.len()
+    }
+
+    /// Frames that are to be compared and are not handed out.
+    pub fn waiting_compares(&self) -> usize {
+        self.compare_frames
+    }
+
+    /// Forgets what the target has told of a file that is settled: what was to be compared, and what was marked.
+    pub fn forget_told(&mut self, entry: EntryId) {
+        self.marked.retain(|(piece, _)| piece.entry != entry);
+        self.compare.retain(|(piece, _)| piece.entry != entry);
+        self.compare_frames = self.compare.iter().map(|(_, values)| values.len()).sum();
+    }
+
+    /// A file is settled: one more large one may begin.
+    pub fn settle(&mut self, entry: EntryId) {
+        self.in_flight.remove(&entry);
+    }
+
+    /// Forgets what is left of a large file that is settled.
+    pub fn forget(&mut self, entry: EntryId) {
+        self.settle(entry);
+        self.again.retain(|piece| piece.entry != entry);
+        self.forget_told(entry);
+        self.large.retain(|piece| piece.entry != entry);
+    }
+
+    /// The number of streams has changed.
+    pub fn set_streams(&mut self, streams: u16) {
+        self.streams = u64::from(streams.max(1));
+    }
+
+    /// The next piece of work for a stream that takes at most `frames_max` frames at a time, if there is any. Full packs come before large files, and these before packs that are
+    /// not full: so packs fill up, and small files do not wait until the large ones are through. While
+    /// [`LARGE_IN_FLIGHT_MAX`] large files are under way no other is begun; what has to be sent again is not held up.
+    pub fn take(&mut self, frames_max: u64) -> Option<WorkItem<H>> {
+        if let Some(piece) = self.take_again(frames_max) {
+            return Some(WorkItem::Frames(piece));
+        }
+        if let Some((piece, values)) = self.compare.pop_front() {
+            self.compare_frames -= values.len();
+            return Some(WorkItem::Compare(piece, values));
+        }
+        if let Some((piece, marks)) = self.take_marked() {
+            return Some(WorkItem::Delta(piece, DeltaBase::Marks(marks)));
+        }
+        let full = self.small_bytes >= u64::from(self.frame.get()) || self.small.len() >= PACK_FILES_MAX;
+        if full {
+            return Some(WorkItem::Pack(self.take_pack()));
+        }
+        match self.take_piece(frames_max) {
+            Some(piece) => Some(WorkItem::Frames(self.keep(piece))),
+            None => (!self.small.is_empty()).then(|| WorkItem::Pack(self.take_pack())),
+        }
+    }
+
+    /// From now on, pieces that are under way are kept, so that they can be handed out once more.
+    pub fn keep_pieces(&mut self) {
+        self.out.get_or_insert_default();
+    }
+
+    /// A piece is out of a stream's hands.
+    pub fn done(&mut self, ticket: u64) {
+        if let Some(out) = &mut self.out {
+            out.remove(&ticket);
+        }
+    }
+
+    /// When there is nothing else to do: the oldest piece that another stream has not done yet, once more. Each is
+    /// handed out twice at most.
+    pub fn take_double(&mut self) -> Option<Chunk<H>> {
+        let (_, piece) = self.out.as_mut()?.pop_first()?;
+        Some(Chunk { ticket: 0, ..piece })
+    }
+
+    fn keep(&mut self, piece: Chunk<H>) -> Chunk<H> {
+        let Some(out) = &mut self.out else { return piece };
+        self.tickets += 1;
+        let piece = Chunk { ticket: self.tickets, ..piece };
+        out.insert(self.tickets, piece.clone());
+        piece
+    }
+
+    fn take_pack(&mut self) -> Vec<SmallFile<H>> {
+        let mut pack = Vec::new();
+        let mut bytes = 0;
+        while let Some(file) = self.small.front() {
+            if pack.len() == PACK_FILES_MAX || bytes + file.size > u64::from(self.frame.get()) {
+                break;
+            }
+            bytes += file.size;
+            pack.extend(self.small.pop_front());
+        }
+        self.small_bytes -= bytes;
+        pack
+    }
+
+    /// Whether frames of this file may be under way.
+    fn may_fly(&mut self, entry: EntryId) -> bool {
+        let may = self.in_flight.contains(&entry) || self.in_flight.len() < LARGE_IN_FLIGHT_MAX;
+        if may {
+            self.in_flight.insert(entry);
+        }
+        may
+    }
+
+    fn take_marked(&mut self) -> Option<(Chunk<H>, Vec<BlockHash>)> {
+        let entry = self.marked.front()?.0.entry;
+        if self.may_fly(entry) { self.marked.pop_front() } else { None }
+    }
+
+    fn take_piece(&mut self, frames_max: u64) -> Option<Chunk<H>> {
+        let entry = self.large.front()?.entry;
+        if !self.may_fly(entry) {
+            return None;
+        }
+        let large = self.large.front_mut()?;
+        let piece = large.split(self.streams, frames_max);
+        if large.frames.is_empty() {
+            self.large.pop_front();
+        }
+        Some(piece)
+    }
+
+    fn take_again(&mut self, frames_max: u64) -> Option<Chunk<H>> {
+        let rest = self.again.front_mut()?;
+        let piece = rest.split(self.streams, frames_max);
+        if rest.frames.is_empty() {
+            self.again.pop_front();
+        }
+        Some(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ranges::RangeSet;
+
+    const F: u64 = 256 << 10;
+
+    fn plan(streams: u16) -> Scheduler<()> {
+        Scheduler::new(FrameLen::new(256 << 10).unwrap(), streams)
+    }
+
+    #[test]
+    fn every_frame_is_handed_out_once() {
+        let mut plan = plan(8);
+        plan.add(EntryId(1), Arc::new(()), 1000 * F + 1);
+        let mut seen = RangeSet::new();
+        let mut pieces = 0;
+        while let Some(WorkItem::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) {
+            assert!(piece.frames.clone().all(|frame| seen.insert(frame)));
+            pieces += 1;
+        }
+        assert_eq!(seen.len(), 1001);
+        assert!(pieces > 1001 / PIECE_FRAMES_MAX + 8, "pieces must shrink towards the end");
+    }
+
+    #[test]
+    fn a_stride_is_what_fits_into_a_quarter_of_a_second() {
+        let mut stride = ChunkSizer::default();
+        for (frames, time_ms, fit) in [(4, 100, 10), (10, 20, 16), (16, 8000, 1), (1, 125, 2), (0, 0, 16)] {
+            stride.took(frames, Duration::from_millis(time_ms));
+            assert_eq!(stride.frames_max(), fit, "{frames} frames in {time_ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_slow_stream_takes_less_at_a_time() {
+        let mut plan = plan(2);
+        plan.add(EntryId(1), Arc::new(()), 1000 * F);
+        let mut take = |frames_max| match plan.take(frames_max) {
+            Some(WorkItem::Frames(piece)) => piece.frames.end - piece.frames.start,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([take(0), take(1), take(3), take(u64::MAX)], [1, 1, 3, PIECE_FRAMES_MAX]);
+        plan.set_streams(500);
+        assert!(matches!(plan.take(16), Some(WorkItem::Frames(piece)) if piece.frames == (21..22)), "shared by more");
+    }
+
+    #[test]
+    fn what_another_stream_has_not_done_is_handed_out_once_more() {
+        let mut plan = plan(2);
+        assert!(plan.take_double().is_none(), "nothing is kept unless asked for");
+        plan.keep_pieces();
+        plan.add(EntryId(1), Arc::new(()), 2 * F);
+        let mut take = || match plan.take(1) {
+            Some(WorkItem::Frames(piece)) => piece,
+            other => panic!("{other:?}"),
+        };
+        let (first, second) = (take(), take());
+        assert!(plan.take(1).is_none());
+        plan.done(first.ticket);
+        let double = plan.take_double().unwrap();
+        assert_eq!((double.frames, double.ticket), (second.frames, 0));
+        assert!(plan.take_double().is_none(), "twice is enough");
+    }
+
+    #[test]
+    fn packs_hold_their_limits_and_everything() {
+        let mut plan = plan(2);
+        for id in 0..2000 {
+            plan.add(EntryId(id), Arc::new(()), if id % 2 == 0 { 0 } else { 3000 });
+        }
+        let mut ids = Vec::new();
+        while let Some(WorkItem::Pack(files)) = plan.take(PIECE_FRAMES_MAX) {
+            assert!(files.len() <= PACK_FILES_MAX && files.iter().map(|file| file.size).sum::<u64>() <= F);
+            ids.extend(files.iter().map(|file| file.entry.0));
+        }
+        assert_eq!(ids, (0..2000).collect::<Vec<_>>());
+        assert_eq!(plan.small_bytes, 0);
+    }
+
+    #[test]
+    fn only_so_many_large_files_are_begun_until_one_is_settled() {
+        let mut plan = plan(2);
+        let most = LARGE_IN_FLIGHT_MAX as u64;
+        let one = |id, size| Chunk { entry: EntryId(id), handle: Arc::new(()), size, frames: 0..1, ticket: 0 };
+        for id in 0..most + 2 {
+            plan.add(EntryId(id), Arc::new(()), F);
+        }
+        for id in 0..most {
+            assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(id)));
+        }
+        assert!(plan.take(PIECE_FRAMES_MAX).is_none());
+        plan.add_frames(one(0, F));
+        assert!(
+            matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(0)),
+            "sent again"
+        );
+        plan.add(EntryId(9999), Arc::new(()), 1);
+        assert!(
+            matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files.len() == 1),
+            "small files need not wait"
+        );
+        plan.settle(EntryId(9999));
+        assert!(plan.take(PIECE_FRAMES_MAX).is_none(), "only a large one makes room");
+        plan.settle(EntryId(7));
+        plan.settle(EntryId(7));
+        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(most)));
+        assert!(plan.take(PIECE_FRAMES_MAX).is_none(), "one for one");
+        plan.forget(EntryId(most));
+        assert!(
+            matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(most + 1))
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_begun_goes_on_at_the_limit() {
+        let mut plan = plan(8);
+        for id in 0..LARGE_IN_FLIGHT_MAX as u64 - 1 {
+            plan.add(EntryId(id), Arc::new(()), F);
+        }
+        plan.add(EntryId(1000), Arc::new(()), 500 * F);
+        let mut frames = 0;
+        while let Some(WorkItem::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) {
+            frames += piece.frames.end - piece.frames.start;
+        }
+        assert_eq!(frames, LARGE_IN_FLIGHT_MAX as u64 - 1 + 500, "all streams share the last one");
+    }
+
+    #[test]
+    fn what_must_go_again_goes_first_and_what_failed_never() {
+        let mut plan = plan(2);
+        let frames = |frames| Chunk { entry: EntryId(2), handle: Arc::new(()), size: 99 * F, frames, ticket: 0 };
+        let next = |plan: &mut Scheduler<()>| match plan.take(PIECE_FRAMES_MAX) {
+            Some(WorkItem::Frames(piece)) => piece.frames,
+            other => panic!("{other:?}"),
+        };
+        plan.add(EntryId(1), Arc::new(()), 10);
+        plan.add_frames(frames(0..1));
+        assert_eq!(next(&mut plan), 0..1, "a part of a file that is not under way is a file like any other");
+        plan.add_frames(frames(4..12));
+        plan.add(EntryId(3), Arc::new(()), 9 * F);
+        assert_eq!([next(&mut plan), next(&mut plan)], [4..6, 6..7], "shared as any other");
+        plan.forget(EntryId(2));
+        plan.forget(EntryId(3));
+        plan.add_compare(frames(0..1), vec![[0; 32]]);
+        assert!(matches!(plan.take(1), Some(WorkItem::Compare(..))));
+        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == EntryId(1)));
+        assert!(plan.take(PIECE_FRAMES_MAX).is_none());
+    }
+}

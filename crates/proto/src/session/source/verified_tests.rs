@@ -1,0 +1,131 @@
+//! What counts as proven, against targets that say so early, late or twice.
+
+use super::super::tests::{F, done, entry, file, link, needs, offered, source, stream};
+use super::*;
+use crate::entry::{Entry, EntryContent, Timestamp};
+use crate::integrity::FrameLen;
+use crate::limits::ENTRY_WINDOW;
+use crate::ranges::RangeSet;
+use crate::scheduler::{PIECE_FRAMES_MAX, WorkItem};
+use crate::wire::message::{TargetMessage, TransferNeed};
+
+/// A machine whose handles are numbers, that has offered these and knows what the target needs of them.
+fn awaiting_proof(entries: Vec<Entry>, answers: &[TransferNeed]) -> SourceSession<u64> {
+    let mut source = SourceSession::new(FrameLen::new(256 << 10).unwrap(), 2);
+    source.await_proof();
+    for (entry, handle) in entries.into_iter().zip(0..) {
+        source.offer(entry, Arc::new(handle));
+    }
+    source.flush_offers();
+    while source.poll_message().is_some() {}
+    source.handle(needs(0, answers)).unwrap();
+    source
+}
+
+fn proven(source: &mut SourceSession<u64>) -> Vec<u64> {
+    source.take_proven().iter().map(|handle| **handle).collect()
+}
+
+#[test]
+fn proven_is_what_was_sent_and_is_done_and_nothing_else() {
+    let files = vec![file(1), file(F), file(2 * F), file(3), file(2 * F), link(), file(4)];
+    let (all, nothing) = (TransferNeed::All, TransferNeed::Nothing);
+    let mut source = awaiting_proof(files, &[all, all, all, nothing, all, nothing, TransferNeed::Refused]);
+    // Of the last large file, nothing is read.
+    while let Some(work) = source.next_work(PIECE_FRAMES_MAX) {
+        if let WorkItem::Frames(piece) = work
+            && piece.entry != EntryId(4)
+        {
+            let values: Vec<_> = piece.frames.map(|index| (index, [1; 32])).collect();
+            source.frames_read(piece.entry, &values, &RangeSet::new());
+        }
+    }
+    assert_eq!(proven(&mut source), [0; 0], "sent, and not done");
+    source.handle(TargetMessage::TargetFailed { entry: EntryId(2) }).unwrap();
+    source.handle(TargetMessage::Done { runs: vec![(EntryId(1), 2), (EntryId(3), 4), (EntryId(0), 1)] }).unwrap();
+    assert_eq!(proven(&mut source), [1, 0]);
+    assert_eq!(proven(&mut source), [0; 0], "only once");
+}
+
+#[test]
+fn what_is_there_is_proven_where_the_target_says_so_and_else_counted() {
+    let (same, nothing) = (TransferNeed::Same, TransferNeed::Nothing);
+    let mut source = awaiting_proof(
+        vec![file(1), file(1), link(), link(), file(1)],
+        &[same, nothing, same, nothing, TransferNeed::Refused],
+    );
+    assert_eq!((proven(&mut source), source.take_unproven()), (vec![0, 2], 2));
+    assert_eq!((proven(&mut source), source.take_unproven()), (vec![], 0));
+    let mut unwanted = SourceSession::new(FrameLen::new(256 << 10).unwrap(), 2);
+    offered(&mut unwanted, vec![file(1), file(1)]);
+    unwanted.handle(needs(0, &[same, nothing])).unwrap();
+    assert!(unwanted.take_proven().is_empty() && unwanted.take_unproven() == 0);
+    let mut comparing = SourceSession::comparing(FrameLen::new(256 << 10).unwrap(), 2);
+    offered(&mut comparing, vec![file(1)]);
+    assert!(comparing.handle(needs(0, &[same])).is_err());
+}
+
+#[test]
+fn what_no_stream_was_given_is_not_proven_whatever_a_target_says() {
+    let mut source = awaiting_proof(vec![file(1), file(1)], &[TransferNeed::All; 2]);
+    source.handle(done(0, 1)).unwrap();
+    assert!(matches!(source.next_work(1), Some(WorkItem::Pack(files)) if files.len() == 1));
+    source.handle(TargetMessage::ResendPacked { entries: vec![EntryId(1)] }).unwrap();
+    source.handle(done(1, 1)).unwrap();
+    assert_eq!(proven(&mut source), [1], "it came although it was asked for once more");
+    let mut unwanted = source_of_done_file();
+    assert!(unwanted.take_proven().is_empty());
+}
+
+fn source_of_done_file() -> SourceSession<()> {
+    let mut source = source();
+    offered(&mut source, vec![file(1)]);
+    source.handle(needs(0, &[TransferNeed::All])).unwrap();
+    assert!(source.next_work(1).is_some());
+    source.handle(done(0, 1)).unwrap();
+    source
+}
+
+#[test]
+fn a_flow_is_proven_once_its_end_was_told_and_another_name_by_itself() {
+    let mut source = awaiting_proof(vec![stream(), file(2 * F)], &[TransferNeed::InOrder; 2]);
+    for (entry, end) in [(EntryId(0), None), (EntryId(1), Some((2 * F, Timestamp::default())))] {
+        let tree =
+            if let Some(OfferState::Flow(flow)) = source.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
+                &mut flow.tree
+            } else {
+                panic!("a flow")
+            };
+        tree.insert(0, [1; 32]);
+        source.flow_read(entry, true, end);
+    }
+    source.handle(done(0, 2)).unwrap();
+    assert_eq!(proven(&mut source), [1]);
+
+    let mut source = SourceSession::new(FrameLen::new(256 << 10).unwrap(), 2);
+    source.await_proof();
+    let dir = source.offer(entry(None, EntryContent::Directory), Arc::new(0));
+    let first = source.offer(entry(Some(dir), EntryContent::File { size: 3 }), Arc::new(1));
+    source.offer(entry(Some(dir), EntryContent::HardLink { to: first, size: 3 }), Arc::new(2));
+    source.end_directory(dir, true);
+    while source.poll_message().is_some() {}
+    source.handle(needs(0, &[TransferNeed::All; 3])).unwrap();
+    while source.next_work(1).is_some() {}
+    source.handle(done(1, 1)).unwrap();
+    assert_eq!(proven(&mut source), [1]);
+    source.handle(done(2, 1)).unwrap();
+    source.handle(done(0, 1)).unwrap();
+    assert_eq!(proven(&mut source), [2], "and a directory never");
+}
+
+#[test]
+fn what_is_proven_and_not_seen_to_takes_its_room() {
+    let mut source = awaiting_proof((0..100).map(|_| file(1)).collect(), &[TransferNeed::All; 100]);
+    while source.next_work(1).is_some() {}
+    source.handle(done(0, 100)).unwrap();
+    assert_eq!(source.window(), ENTRY_WINDOW - 100);
+    assert_eq!(proven(&mut source).len(), 100);
+    assert_eq!(source.window(), ENTRY_WINDOW - 100, "taken, and not seen to");
+    source.proven_seen_to(60);
+    assert_eq!(source.window(), ENTRY_WINDOW - 40);
+}

@@ -1,0 +1,199 @@
+//! A path that is cut and heals, streams that stall and break, and ends that are merely slow.
+
+use super::*;
+
+const LOOK_US: u64 = 250_000;
+
+/// A path with streams on it, and the time.
+struct Path {
+    mender: StreamRecovery,
+    streams: BTreeMap<StreamId, StreamSample>,
+    next: u16,
+    now_us: u64,
+    /// Connections that are being made.
+    made: u16,
+}
+
+impl Path {
+    fn with(streams: u16) -> Self {
+        let mut path =
+            Self { mender: StreamRecovery::default(), streams: BTreeMap::new(), next: 0, now_us: 0, made: 0 };
+        (0..streams).for_each(|_| path.comes());
+        assert_eq!(path.look(), RecoveryAction::default());
+        path
+    }
+
+    fn comes(&mut self) {
+        let stream = StreamId(self.next);
+        self.next += 1;
+        self.streams.insert(stream, StreamSample { stream, acknowledged_bytes: 0, unanswered: false });
+        self.mender.came(u16::try_from(self.streams.len()).unwrap());
+    }
+
+    /// What is asked for comes at once, where the path is not cut.
+    fn come(&mut self) {
+        (0..std::mem::take(&mut self.made)).for_each(|_| self.comes());
+    }
+
+    fn breaks(&mut self, stream: u16) {
+        self.streams.remove(&StreamId(stream)).unwrap();
+        self.mender.gone();
+    }
+
+    fn look(&mut self) -> RecoveryAction {
+        self.now_us += LOOK_US;
+        let seen: Vec<_> = self.streams.values().copied().collect();
+        let mend = self.mender.look(LOOK_US, &seen);
+        self.streams.retain(|stream, _| !mend.give_up.contains(stream));
+        self.made += mend.make;
+        mend
+    }
+
+    /// These streams go on, and all others are not answered.
+    fn only(&mut self, alive: &[u16]) {
+        for seen in self.streams.values_mut() {
+            seen.unanswered = !alive.contains(&seen.stream.0);
+            seen.acknowledged_bytes += u64::from(!seen.unanswered);
+        }
+    }
+
+    /// Looks until something is to be done, for at most so many seconds.
+    fn until_something(&mut self, seconds: u64, alive: &[u16]) -> Option<(RecoveryAction, u64)> {
+        let began_us = self.now_us;
+        while self.now_us < began_us + seconds * 1_000_000 {
+            self.only(alive);
+            let mend = self.look();
+            if mend != RecoveryAction::default() {
+                return Some((mend, (self.now_us - began_us) / 1000));
+            }
+        }
+        None
+    }
+}
+
+#[test]
+fn a_stream_that_stalls_alone_is_given_up_after_five_seconds_and_replaced_at_once() {
+    let mut path = Path::with(8);
+    let (mend, after_ms) = path.until_something(20, &[0, 1, 2, 3, 4, 5, 7]).unwrap();
+    assert_eq!(mend, RecoveryAction { give_up: vec![StreamId(6)], make: 1, hopeless: false });
+    assert!((5000..5500).contains(&after_ms), "{after_ms} ms");
+    assert!(path.mender.is_mending());
+    path.come();
+    assert!(!path.mender.is_mending());
+    assert_eq!(path.until_something(60, &[0, 1, 2, 3, 4, 5, 7, 8]), None);
+}
+
+#[test]
+fn who_waits_for_a_slow_disk_or_has_nothing_to_send_is_left_alone() {
+    let mut path = Path::with(4);
+    // Answered, but with no room: nothing is acknowledged, and nothing is unanswered.
+    for _ in 0..400 {
+        assert_eq!(path.look(), RecoveryAction::default());
+    }
+}
+
+#[test]
+fn a_cut_link_costs_no_stream_until_it_is_back() {
+    let mut path = Path::with(3);
+    let mut tries = 0;
+    for _ in 0..(20_000_000 / LOOK_US) {
+        path.only(&[]);
+        let mend = path.look();
+        assert!(mend.give_up.is_empty() && mend.make <= 1 && !mend.hopeless, "{mend:?}");
+        tries += mend.make;
+    }
+    assert!((8..=12).contains(&tries), "{tries} in 20 s");
+    path.made = 1;
+    path.come();
+    path.only(&[3]);
+    let mend = path.look();
+    assert_eq!(
+        mend.give_up,
+        [StreamId(0), StreamId(1), StreamId(2)],
+        "the link is back, and they may not know for long"
+    );
+    assert_eq!(mend.make, 2);
+    path.come();
+    assert_eq!(path.streams.len(), 3);
+    assert_eq!(path.until_something(60, &[3, 4, 5]), None);
+}
+
+#[test]
+fn a_short_glitch_changes_nothing() {
+    let mut path = Path::with(8);
+    for _ in 0..25 {
+        for _ in 0..4 {
+            path.only(&[]);
+            assert_eq!(path.look(), RecoveryAction::default());
+        }
+        path.only(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(path.look(), RecoveryAction::default());
+    }
+}
+
+#[test]
+fn streams_that_break_are_replaced_at_once_then_tried_one_by_one() {
+    let mut path = Path::with(8);
+    (0..8).for_each(|stream| path.breaks(stream));
+    assert_eq!(path.look().make, 8);
+    let mut times = Vec::new();
+    let began_us = path.now_us;
+    let hopeless_ms = loop {
+        let mend = path.look();
+        assert!(mend.make <= 1);
+        let after_ms = (path.now_us - began_us) / 1000;
+        times.extend((mend.make > 0).then_some(after_ms));
+        if mend.hopeless {
+            break after_ms;
+        }
+    };
+    assert_eq!(times[..4], [1000, 3000, 5000, 7000]);
+    assert!((29_000..=30_000).contains(&hopeless_ms), "{hopeless_ms} ms");
+    path.made = 1;
+    path.come();
+    assert_eq!(path.look(), RecoveryAction { give_up: vec![], make: 7, hopeless: false });
+}
+
+#[test]
+fn a_path_that_stays_dead_ends_the_job() {
+    let mut path = Path::with(2);
+    let mut looks = 0;
+    while !{
+        path.only(&[]);
+        path.look().hopeless
+    } {
+        looks += 1;
+    }
+    assert_eq!(looks * LOOK_US / 1_000_000, 59);
+}
+
+#[test]
+fn a_host_that_slept_has_not_waited() {
+    let mut path = Path::with(2);
+    path.only(&[0]);
+    path.look();
+    path.only(&[0]);
+    let seen: Vec<_> = path.streams.values().copied().collect();
+    assert_eq!(path.mender.look(3_600_000_000, &seen), RecoveryAction::default());
+}
+
+#[test]
+fn as_many_as_are_wanted_are_made_and_those_under_way_not_twice() {
+    let mut path = Path::with(8);
+    assert_eq!(path.mender.want(16, 8), 8);
+    assert_eq!(path.mender.want(20, 8), 4);
+    path.made = 12;
+    path.come();
+    assert_eq!(path.look(), RecoveryAction::default());
+    assert_eq!(path.mender.want(4, 20), 0);
+    path.breaks(0);
+    assert_eq!(path.look(), RecoveryAction::default(), "there are more than enough");
+    (1..18).for_each(|stream| path.breaks(stream));
+    assert_eq!(path.look().make, 2);
+}
+
+#[test]
+fn nothing_is_mended_before_the_first_stream() {
+    let mut mender = StreamRecovery::default();
+    assert!((0..1000).all(|_| mender.look(LOOK_US, &[]) == RecoveryAction::default()));
+}

@@ -1,0 +1,74 @@
+//! A message from the source that was compressed: what stands around it. How the bytes of a codec are made and read is the
+//! engine's.
+
+use crate::encoding::{Decoded, Reader, Writer};
+use crate::error::ProtocolError;
+use crate::ids::JobNumber;
+use crate::limits::PEER_MESSAGE_MAX;
+
+/// The kind of such a message, among those from the source.
+pub const PACKED: u8 = 15;
+
+/// A compressed message, as it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompressedMessage<'a> {
+    /// Bytes of the message, more than it has on the wire.
+    pub plain: usize,
+    /// A Zstandard frame (RFC 8878).
+    pub bytes: &'a [u8],
+}
+
+impl<'a> CompressedMessage<'a> {
+    /// The bytes on the wire.
+    pub fn encode(self, job: JobNumber) -> Vec<u8> {
+        let mut out = Writer::new();
+        out.u8(PACKED).u32(job.0).count(self.plain).bytes(self.bytes);
+        out.into_bytes()
+    }
+
+    /// Reads one; `None` of a message that is not compressed.
+    pub fn decode(message: &'a [u8], job: JobNumber) -> Decoded<Option<Self>> {
+        if message.first() != Some(&PACKED) {
+            return Ok(None);
+        }
+        let mut reader = Reader::new(&message[1..]);
+        if reader.u32()? != job.0 {
+            return Err(ProtocolError::Unasked("another job"));
+        }
+        let plain = reader.count(PEER_MESSAGE_MAX, "bytes of a message")?;
+        let bytes = reader.bytes(PEER_MESSAGE_MAX, "a compressed message")?;
+        reader.finish()?;
+        match bytes.len() < plain {
+            true => Ok(Some(Self { plain, bytes })),
+            false => Err(ProtocolError::Invalid("a compressed message that is no shorter")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: JobNumber = JobNumber(1);
+
+    #[test]
+    fn what_is_packed_comes_back_and_other_messages_are_none() {
+        let packed = CompressedMessage { plain: 700, bytes: b"abc" };
+        let message = packed.encode(JOB);
+        assert_eq!(CompressedMessage::decode(&message, JOB), Ok(Some(packed)));
+        assert!((1..message.len()).all(|cut| CompressedMessage::decode(&message[..cut], JOB).is_err()));
+        assert_eq!(CompressedMessage::decode(&[1, 2, 3], JOB), Ok(None));
+        assert_eq!(CompressedMessage::decode(&[], JOB), Ok(None));
+    }
+
+    #[test]
+    fn what_is_another_jobs_too_long_or_no_shorter_is_a_fault() {
+        let packed = CompressedMessage { plain: 700, bytes: b"abc" };
+        assert!(CompressedMessage::decode(&packed.encode(JobNumber(2)), JOB).is_err());
+        assert!(CompressedMessage::decode(&CompressedMessage { plain: 3, ..packed }.encode(JOB), JOB).is_err());
+        assert!(
+            CompressedMessage::decode(&CompressedMessage { plain: PEER_MESSAGE_MAX + 1, ..packed }.encode(JOB), JOB)
+                .is_err()
+        );
+    }
+}

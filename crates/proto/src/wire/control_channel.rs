@@ -1,0 +1,104 @@
+//! The link between the controller and a worker: frames with a channel, over a pipe or ssh's standard streams.
+//!
+//! A link frame is `length u32, channel u16, bytes`; the length counts the bytes only. Channel 0 is between
+//! controller and worker; channel 1 between the two workers, passed on by the controller unread; channel
+//! `16 + n` is data stream n, where it must go through ssh. A frame of channel 0 without content is a beat: it says
+//! that its writer is there, and nothing else.
+
+use crate::error::ProtocolError;
+use crate::ids::StreamId;
+use crate::limits::{LINK_MESSAGE_MAX, PEER_MESSAGE_MAX, STREAMS_MAX, TUNNEL_PIECE_MAX};
+
+const FIRST_STREAM: u16 = 16;
+
+/// Where a link frame belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkChannel {
+    /// Between the controller and the worker.
+    Controller,
+    /// Between the two workers.
+    Peer,
+    /// A data stream; an empty frame ends it.
+    Stream(StreamId),
+}
+
+impl LinkChannel {
+    fn number(self) -> u16 {
+        match self {
+            LinkChannel::Controller => 0,
+            LinkChannel::Peer => 1,
+            LinkChannel::Stream(StreamId(n)) => FIRST_STREAM + n,
+        }
+    }
+
+    fn from_number(number: u16) -> Result<Self, ProtocolError> {
+        match number {
+            0 => Ok(LinkChannel::Controller),
+            1 => Ok(LinkChannel::Peer),
+            n if (FIRST_STREAM..FIRST_STREAM + STREAMS_MAX).contains(&n) => {
+                Ok(LinkChannel::Stream(StreamId(n - FIRST_STREAM)))
+            }
+            n => Err(ProtocolError::Unknown { what: "channel", value: n.into() }),
+        }
+    }
+
+    /// Largest content of one frame on this channel.
+    pub fn limit(self) -> usize {
+        match self {
+            LinkChannel::Controller => LINK_MESSAGE_MAX,
+            LinkChannel::Peer => PEER_MESSAGE_MAX,
+            LinkChannel::Stream(_) => TUNNEL_PIECE_MAX,
+        }
+    }
+}
+
+/// Bytes before a link frame's content: `length u32, channel u16`.
+pub const HEADER_LEN: usize = 6;
+
+/// A frame that says nothing but that its writer is there.
+pub const BEAT: [u8; HEADER_LEN] = [0; HEADER_LEN];
+
+/// Writes the header of a frame with `length` bytes of content.
+pub fn encode_header(channel: LinkChannel, length: u32) -> [u8; HEADER_LEN] {
+    let mut header = [0; HEADER_LEN];
+    header[..4].copy_from_slice(&length.to_le_bytes());
+    header[4..].copy_from_slice(&channel.number().to_le_bytes());
+    header
+}
+
+/// Reads a header and holds the length to the channel's limit.
+pub fn decode_header(header: [u8; HEADER_LEN]) -> Result<(LinkChannel, usize), ProtocolError> {
+    let [a, b, c, d, e, f] = header;
+    let channel = LinkChannel::from_number(u16::from_le_bytes([e, f]))?;
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    if length > channel.limit() {
+        return Err(ProtocolError::OverLimit("a link frame"));
+    }
+    Ok((channel, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beat_is_an_empty_frame_to_the_controller_or_from_it() {
+        assert_eq!(decode_header(BEAT), Ok((LinkChannel::Controller, 0)));
+    }
+
+    #[test]
+    fn headers_come_back_and_limits_hold() {
+        for channel in [
+            LinkChannel::Controller,
+            LinkChannel::Peer,
+            LinkChannel::Stream(StreamId(0)),
+            LinkChannel::Stream(StreamId(255)),
+        ] {
+            assert_eq!(decode_header(encode_header(channel, 17)), Ok((channel, 17)));
+            let over = u32::try_from(channel.limit() + 1).unwrap();
+            assert_eq!(decode_header(encode_header(channel, over)), Err(ProtocolError::OverLimit("a link frame")));
+        }
+        assert!(decode_header([0, 0, 0, 0, 2, 0]).is_err());
+        assert!(decode_header([0, 0, 0, 0, 16, 1]).is_err());
+    }
+}
