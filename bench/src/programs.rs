@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Where servers are that are not in every user's PATH.
+/// Directories of servers, which are not in every user's PATH.
 const MORE_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 
-/// Looks for a program in PATH and where servers are.
+/// Finds a program in PATH or among the servers.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(MORE_DIRECTORIES.iter().map(PathBuf::from));

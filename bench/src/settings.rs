@@ -1,4 +1,4 @@
-//! What a benchmark measures, and where it puts its data.
+//! Settings of a benchmark: workloads, tools, rounds, and directories.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Processes by their ids: what they are.
+//! Ids, command lines and executables of processes.
 
 use rustix::process::Pid;
 

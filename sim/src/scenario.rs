@@ -1,11 +1,12 @@
-//! What a seed sets: how likely each fault is, how many streams there are, and what becomes of existing entries.
+//! The scenario of a seed: fault rates, streams, crashes, and what becomes of existing entries.
 
 use haul_lab::Rng;
 use haul_proto::overwrite_policy::OverwritePolicy;
 
 /// Each such seed has a tree that is wider than the window.
 const WIDE_EVERY: u64 = 512;
-/// How often things go wrong, in a thousand.
+
+/// Fault rates, per thousand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rates {
     /// Looking at or making an entry at the target.
@@ -33,7 +34,7 @@ pub struct Rates {
 pub struct Scenario {
     /// What becomes of what exists.
     pub in_the_way: OverwritePolicy,
-    /// How likely what goes wrong.
+    /// Fault rates.
     pub rates: Rates,
     /// Number of streams.
     pub streams: u16,

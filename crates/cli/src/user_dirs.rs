@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-/// Where the user's configuration is.
+/// Directory of the user's configuration.
 pub fn config_dir() -> Option<PathBuf> {
     absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))
 }
 
-/// Where haul keeps what outlives a worker.
+/// Directory of state that outlives a worker.
 pub fn state_dir() -> Option<PathBuf> {
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
     Some(state.join("haul"))

@@ -1,4 +1,4 @@
-//! What a verdict may name: a limit, and what of it.
+//! The limits that a verdict can name.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Largest values that options take, and a file of `haul serve --config` too.
+//! Upper limits of options, and of the same settings in the file of a server.
 
 /// Most streams.
 pub const STREAMS_MAX: u32 = 256;

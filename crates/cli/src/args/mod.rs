@@ -74,7 +74,7 @@ impl UsageError {
         Self { what: what.into(), remedies: Vec::new() }
     }
 
-    /// Two options of which one has to go, by their ids.
+    /// Two options, named by their ids, contradict each other.
     pub fn contradiction(a: &str, b: &str) -> Self {
         Self::new(format!("{} and {} contradict each other", typed(a), typed(b))).remedy("leave one of them out")
     }

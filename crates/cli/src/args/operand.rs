@@ -141,7 +141,7 @@ fn refuse_url(operand: &[u8]) -> Result<(), UsageError> {
         .remedy(format!("write {host}:/{path}, or ./{shown} for a file of that name")))
 }
 
-/// Sources that are relative, and on no other host, are on the base's host.
+/// Puts a relative source without a host on the base's host.
 pub fn on_base(source: &mut Location, base: &Location) -> Result<(), UsageError> {
     match source.host == base.host || source.path.is_absolute() {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! What the user asked to see of a job.
+//! How a job is displayed: the form of progress, verbosity, and the log.
 
 use std::path::PathBuf;
 
