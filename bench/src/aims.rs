@@ -4,7 +4,7 @@
 //! A mode with tables of its own (`--wan`) gives its rates to a function of its own here.
 
 use crate::aligned::{aligned, number};
-use crate::old_cpu::Level;
+use crate::cpuid::Level;
 use crate::rounds::{Measured, Outcome, Row};
 
 /// An aim.

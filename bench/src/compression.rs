@@ -11,10 +11,10 @@ use anyhow::{Context, Result, ensure};
 use haul_lab::{Finished, Netns, Tree, compare, run_with_timeout};
 use serde_json::Value;
 
-use crate::args::Settings;
 use crate::hosts::Pair;
-use crate::rounds::median;
-use crate::{machine, text, tools};
+use crate::settings::Settings;
+use crate::statistics::median;
+use crate::{machine, programs, text};
 
 const SEED: u64 = 0x7a69_7000;
 const BYTES: u64 = 4 << 30;
@@ -173,7 +173,7 @@ fn missing(way: Way) -> Option<String> {
         Way::Rsync => "rsync",
         Way::Scp => "scp",
     };
-    tools::find_program(program).is_none().then(|| format!("not found: {program} (--install)"))
+    programs::find_program(program).is_none().then(|| format!("not found: {program} (--install)"))
 }
 
 fn failure(finished: &Finished) -> Option<String> {

@@ -1,11 +1,9 @@
 //! The benchmark's own programs, which run as processes of their own. Does not say what they do.
 
-use std::ffi::{OsStr, OsString};
-use std::process::{Command, ExitCode};
+use std::ffi::OsStr;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-
-use crate::{bare_loop, old_cpu, primitives};
 
 /// Words that come first on the command line of a helper; nobody types them.
 const VERBS: [&str; 3] = ["bare-loop", "old-cpu", "primitives"];
@@ -29,18 +27,4 @@ pub fn helper(verb: &str) -> Result<Command> {
 /// Whether a command line that begins with this word is a helper's.
 pub fn is_meant(first: &OsStr) -> bool {
     VERBS.iter().any(|verb| first == *verb)
-}
-
-/// Runs the helper that these arguments mean.
-pub fn main(args: &[OsString]) -> ExitCode {
-    let (verb, rest) = args.split_first().map_or((None, args), |(verb, rest)| (Some(verb), rest));
-    let result = match verb.and_then(|verb| verb.to_str()) {
-        Some("bare-loop") => bare_loop::main(rest),
-        Some("primitives") => primitives::main(rest),
-        _ => old_cpu::main(rest),
-    };
-    result.unwrap_or_else(|error| {
-        eprintln!("haul-bench: {error:#}");
-        ExitCode::FAILURE
-    })
 }

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use haul_lab::{Netns, Options, Sshd};
 use tempfile::TempDir;
 
-use crate::args::Settings;
-use crate::site;
+use crate::programs;
+use crate::settings::Settings;
 
 const NEAR: &str = "10.79.0.1/24";
 const FAR: &str = "10.79.0.2/24";
@@ -51,7 +51,7 @@ pub struct Pair {
 impl Pair {
     /// Makes the hosts, for a benchmark of this name.
     pub fn prepare(settings: &Settings, name: &str) -> Result<Self> {
-        let haul = site::find_haul(settings.haul.as_deref())?
+        let haul = programs::find_haul(settings.haul.as_deref())?
             .context("there is no haul: cargo build --release --package haul")?;
         let directory = tempfile::Builder::new().prefix(&format!("haul-{name}-")).tempdir_in(&settings.dir)?;
         let (near, far) = (Netns::create()?, Netns::create()?);

@@ -25,6 +25,7 @@ mod aligned;
 mod args;
 mod bare_loop;
 mod compression;
+mod cpuid;
 mod curves;
 mod daemon;
 mod helper;
@@ -35,10 +36,13 @@ mod measure;
 mod old_cpu;
 mod pacing;
 mod primitives;
+mod programs;
 mod recipes;
 mod report;
 mod rounds;
+mod settings;
 mod site;
+mod statistics;
 mod strangers;
 mod sync;
 mod text;
@@ -53,8 +57,9 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 
-use args::{Parsed, Settings};
+use args::Parsed;
 use rounds::Outcome;
+use settings::Settings;
 
 /// Runs the benchmark that these arguments (without the program's name) describe.
 ///
@@ -66,7 +71,7 @@ pub fn main<Word: Into<OsString>>(args: impl IntoIterator<Item = Word>) -> ExitC
         return wan::main(args);
     }
     if is_helper(&args) {
-        return helper::main(&args);
+        return run_helper(&args);
     }
     match args::parse(args.into_iter()) {
         Ok(Parsed::Help) => {
@@ -137,6 +142,20 @@ fn run(settings: &Settings) -> Result<bool> {
 /// Whether these are the arguments of a program that the benchmark starts for itself, for which nothing is to be built.
 pub fn is_helper<Word: AsRef<OsStr>>(args: &[Word]) -> bool {
     args.first().is_some_and(|first| helper::is_meant(first.as_ref()))
+}
+
+/// Runs the helper that these arguments mean.
+fn run_helper(args: &[OsString]) -> ExitCode {
+    let (verb, rest) = args.split_first().map_or((None, args), |(verb, rest)| (Some(verb), rest));
+    let result = match verb.and_then(|verb| verb.to_str()) {
+        Some("bare-loop") => bare_loop::main(rest),
+        Some("primitives") => primitives::main(rest),
+        _ => old_cpu::main(rest),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("haul-bench: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
 /// Installs what Debian has of the peers.

@@ -11,9 +11,9 @@ use haul_lab::{Cgroup, Finished, Sshd, compare, start};
 use crate::daemon::Daemon;
 use crate::kind::Place;
 use crate::machine::busy_s;
-use crate::recipes::landing;
+use crate::recipes::{Recipe, Server, landing};
 use crate::site::Site;
-use crate::tools::{Recipe, Server, Tool};
+use crate::tools::Tool;
 use crate::workload::Workload;
 
 /// How often memory is looked at.

@@ -17,9 +17,9 @@ use anyhow::{Context, Result, ensure};
 use haul_lab::{Netns, Running, start};
 use tempfile::TempDir;
 
-use crate::args::Settings;
 use crate::machine::Machine;
-use crate::site::find_haul;
+use crate::programs::find_haul;
+use crate::settings::Settings;
 use crate::windows::{Sample, first, transfer, worst};
 
 /// The rates that are tried, bytes a second, and those of them that `--quick` tries.

@@ -16,8 +16,9 @@ use haul_proto::integrity::frame_check;
 use haul_proto::wire::handshake::CipherSuite;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::cpuid::{self, Level};
 use crate::machine::Machine;
-use crate::old_cpu::{self, Level};
+use crate::old_cpu;
 
 /// Bytes that a primitive works on at a time: a frame.
 const BUFFER: usize = 512 << 10;
@@ -34,7 +35,7 @@ struct Primitive {
 /// A table for this CPU, and one for each kind of CPU that masking makes of it.
 pub fn run() -> Result<bool> {
     println!("# Primitives, one core, buffers of {} KiB\n", BUFFER >> 10);
-    println!("CPU: {}; flags: {}\n", Machine::describe(None).cpu, old_cpu::features());
+    println!("CPU: {}; flags: {}\n", Machine::describe(None).cpu, cpuid::features());
     let mut columns = vec![("this CPU".to_owned(), measure()?)];
     if cfg!(target_arch = "x86_64") {
         let directory = tempfile::tempdir()?;

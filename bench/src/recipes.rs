@@ -9,9 +9,33 @@ use anyhow::{Context, Result};
 
 use crate::daemon::free_port;
 use crate::kind::Place;
-use crate::site::Site;
-use crate::tools::{Host, Recipe, Server, find_program};
+use crate::programs::find_program;
+use crate::site::{Host, Site};
 use crate::workload::Workload;
+
+/// What is run for one copy.
+#[derive(Debug)]
+pub struct Recipe {
+    /// The measured program.
+    pub client: Command,
+    /// Who serves it.
+    pub server: Server,
+}
+
+/// The other end of a client.
+#[derive(Debug)]
+pub enum Server {
+    /// None: the client does it all.
+    None,
+    /// One of the site's sshds.
+    Sshd(Host),
+    /// The site's rsync daemon.
+    Rsyncd,
+    /// The site's GridFTP server.
+    Gridftp,
+    /// A program for this copy alone, to be started first, and the port it listens on.
+    Receiver(Box<Command>, u16),
+}
 
 /// The fastest of ssh's ciphers on machines with AES instructions.
 const CIPHER: &str = "aes128-gcm@openssh.com";

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::aims::{self, Verdict};
 use crate::aligned::{aligned, number};
+use crate::cpuid;
 use crate::measure::Run;
-use crate::old_cpu;
 use crate::rounds::{Measured, Outcome, Row};
 
 /// Above this share of the machine's CPU time the seconds are not worth comparing.
@@ -24,7 +24,7 @@ pub fn markdown(outcome: &Outcome) -> String {
     let mut text = format!("Machine: {}\n", outcome.machine.line());
     match outcome.cpu {
         Some(level) => text.push_str(&format!("haul and the bare loop see a CPU with {level} (masked CPUID).\n")),
-        None => text.push_str(&format!("CPU flags: {}\n", old_cpu::features())),
+        None => text.push_str(&format!("CPU flags: {}\n", cpuid::features())),
     }
     outcome.haul_version.lines().for_each(|line| text.push_str(&format!("    {line}\n")));
     let counted = if outcome.counted_by_cgroup { "control group" } else { "/proc, in ticks of 10 ms" };

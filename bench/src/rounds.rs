@@ -6,13 +6,14 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use haul_lab::{Cgroup, run_with_timeout};
 
-use crate::args::Settings;
+use crate::cpuid::Level;
 use crate::kind::{Kind, Place};
 use crate::machine::{Machine, available_memory_bytes};
 use crate::measure::{Run, measure};
-use crate::old_cpu::Level;
 use crate::recipes;
+use crate::settings::Settings;
 use crate::site::Site;
+use crate::statistics::median;
 use crate::tools::{self, Tool};
 use crate::workload::{self, Workload};
 
@@ -63,17 +64,6 @@ pub struct Row {
     pub missing: Option<String>,
     /// Every run, also those that failed.
     pub runs: Vec<Run>,
-}
-
-/// The one in the middle; between two where there is an even number of them.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(values[middle]),
-        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
-    }
 }
 
 impl Row {

@@ -11,13 +11,14 @@ use anyhow::{Context, Result, ensure};
 use haul_lab::{Netns, Options, Sshd};
 use tempfile::TempDir;
 
-use crate::args::{Settings, build_directory};
+use crate::cpuid::Level;
 use crate::daemon::{Daemon, free_port};
 use crate::helper::helper;
 use crate::hosts;
 use crate::kind::{Kind, Place};
-use crate::old_cpu::{self, Level};
-use crate::tools::{Host, find_program};
+use crate::old_cpu;
+use crate::programs::{find_haul, find_program};
+use crate::settings::Settings;
 use crate::workload::Workload;
 
 /// Directories with data begin with this and the process's id.
@@ -34,6 +35,17 @@ fn bare_loop(cpu: Option<Level>, directory: &Path) -> Result<Vec<OsString>> {
         None => helper(verb)?,
     };
     Ok(std::iter::once(command.get_program()).chain(command.get_args()).map(OsString::from).collect())
+}
+
+/// The hosts, which differ in what `haul` is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Host {
+    /// The haul that is measured.
+    Usual,
+    /// The haul of `--beside`.
+    Before,
+    /// The haul that is measured, told of fewer instructions than the CPU has.
+    OldCpu,
 }
 
 /// A haul, and a host on which it is what `haul` means.
@@ -289,18 +301,6 @@ fn start_sshd(netns: Option<&Netns>, haul: Option<&Path>, bin: &Path, home: &Pat
     let sshd = hosts::start_sshd(Options { netns, ..Options::default() }, Some(bin), home)?;
     ensure_plain(sshd.directory())?;
     Ok(sshd)
-}
-
-/// The haul that was named, or this workspace's release build if there is one.
-pub fn find_haul(named: Option<&Path>) -> Result<Option<PathBuf>> {
-    if let Some(path) = named {
-        let found = path.canonicalize().with_context(|| format!("--haul {path:?}"))?;
-        return Ok(Some(found));
-    }
-    let target = build_directory();
-    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let candidates = [target.join(triple).join("release/haul"), target.join("release/haul")];
-    Ok(candidates.iter().find_map(|path| path.canonicalize().ok()))
 }
 
 /// Paths appear in commands that two shells read; characters that mean something there are refused.

@@ -15,10 +15,10 @@ use anyhow::{Context, Result, ensure};
 use haul_lab::{Loiterers, Netns, Running, Seen, Tree, compare, knock, start};
 use tempfile::TempDir;
 
-use crate::args::Settings;
 use crate::machine::Machine;
-use crate::rounds::median;
-use crate::site::find_haul;
+use crate::programs::find_haul;
+use crate::settings::Settings;
+use crate::statistics::median;
 
 const SEED: u64 = 0x73_7472;
 const BYTES: u64 = 4 << 30;

@@ -1,21 +1,16 @@
 //! The tools that are compared: which they are, what they need, and on what. How each is told to copy is in `recipes`.
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use anyhow::Result;
 
 use crate::kind::{Kind, is_called};
-use crate::recipes;
-use crate::site::Site;
+use crate::programs::find_program;
+use crate::recipes::{self, Recipe};
+use crate::site::{Host, Site};
 use crate::workload::Workload;
 
 /// What `--install` installs.
 pub const DEBIAN_PACKAGES: [&str; 6] =
     ["openssh-server", "rsync", "netcat-openbsd", "rclone", "globus-gass-copy-progs", "globus-gridftp-server-progs"];
-
-/// Where servers are that are not in every user's PATH.
-const MORE_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 
 /// One row of the tables.
 #[derive(Debug, Clone, Copy)]
@@ -31,41 +26,6 @@ pub struct Tool {
     /// What it is compared on.
     pub kinds: &'static [Kind],
     recipe: fn(&Site, &Workload) -> Result<Recipe>,
-}
-
-/// What is run for one copy.
-#[derive(Debug)]
-pub struct Recipe {
-    /// The measured program.
-    pub client: Command,
-    /// Who serves it.
-    pub server: Server,
-}
-
-/// The hosts, which differ in what `haul` is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Host {
-    /// The haul that is measured.
-    Usual,
-    /// The haul of `--beside`.
-    Before,
-    /// The haul that is measured, told of fewer instructions than the CPU has.
-    OldCpu,
-}
-
-/// The other end of a client.
-#[derive(Debug)]
-pub enum Server {
-    /// None: the client does it all.
-    None,
-    /// One of the site's sshds.
-    Sshd(Host),
-    /// The site's rsync daemon.
-    Rsyncd,
-    /// The site's GridFTP server.
-    Gridftp,
-    /// A program for this copy alone, to be started first, and the port it listens on.
-    Receiver(Box<Command>, u16),
 }
 
 const FILES: &[Kind] = &[Kind::Big, Kind::Null];
@@ -169,13 +129,6 @@ impl Tool {
     }
 }
 
-/// Looks for a program in PATH and where servers are.
-pub fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).chain(MORE_DIRECTORIES.iter().map(PathBuf::from));
-    places.map(|directory| directory.join(name)).find(|candidate| candidate.is_file())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,11 +155,5 @@ mod tests {
             assert!(!alone || tool.is_haul(), "{}", tool.name);
             assert!(!tool.kinds.is_empty() && !tool.needs.is_empty());
         }
-    }
-
-    #[test]
-    fn programs_are_found_in_path_only_if_there() {
-        assert!(find_program("sh").is_some_and(|path| path.is_absolute()));
-        assert!(find_program("no-such-program-of-haul").is_none());
     }
 }

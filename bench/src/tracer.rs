@@ -5,7 +5,7 @@
 pub use x86_64::run;
 
 #[cfg(not(target_arch = "x86_64"))]
-pub fn run(_: std::process::Command, _: crate::old_cpu::Level) -> anyhow::Result<std::process::ExitCode> {
+pub fn run(_: std::process::Command, _: crate::cpuid::Level) -> anyhow::Result<std::process::ExitCode> {
     anyhow::bail!("only x86-64 has a CPUID instruction")
 }
 
@@ -20,7 +20,7 @@ mod x86_64 {
 
     use anyhow::{Context, Result};
 
-    use crate::old_cpu::{INVALID, Level, masked};
+    use crate::cpuid::{INVALID, Level, masked};
 
     /// Exit status of a program that a signal ended, less the signal, as shells have it.
     const BY_SIGNAL: c_int = 128;

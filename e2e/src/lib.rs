@@ -9,6 +9,7 @@ pub mod diagnose;
 mod fake;
 mod files;
 pub mod forecast;
+mod processes;
 mod program;
 mod remote;
 mod sandbox;
@@ -29,15 +30,16 @@ pub use haul_lab::{
     Answers, Attributes, Cgroup, Cut, Disk, Flip, Loiterers, Netns, Options, Proxy, Rng, Running, Seen, Sshd, Towards,
     Tree, apart, cases, compare, compare_with, count, knock,
 };
-pub use program::{Haul, Run, haul_binary, shell, strace_arguments};
+pub use processes::{commands, pid};
+pub use program::{Haul, Run, haul_binary, strace_arguments};
 pub use remote::{Connection, Pair, Remote};
-pub use sandbox::{Mount, Sandbox};
+pub use sandbox::{Mount, Sandbox, shell};
 pub use serving::Serving;
 pub use stream::{RawAcceptor, RawStream, SUITE};
 pub use terminal::Terminal;
 pub use trio::{Link, Trio};
 pub use two_links::TwoLinks;
-pub use under_way::{MEGABIT_PER_S, UnderWay, commands, goes_on, group_or_skip, pid};
+pub use under_way::{MEGABIT_PER_S, UnderWay, goes_on, group_or_skip};
 pub use user::{NOBODY, give_to_user, user};
 pub use wait::{eventually, within};
 pub use worker::{PeakMemory, WORKER_MEMORY_MAX, Worker};

@@ -1,4 +1,4 @@
-//! The real program: found, started in a sandbox's environment, and judged by what it says and how it ends.
+//! The real program: found, started in a test's own environment, and judged by what it says and how it ends.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use haul_lab::{Cgroup, Netns, Running, run_with_timeout, start};
 
-use crate::{RUN_LIMIT, Sandbox};
+use crate::RUN_LIMIT;
 
 /// Variables of whoever runs the tests that could change what haul or ssh does.
 const FOREIGN: [&str; 9] = [
@@ -55,18 +55,13 @@ pub struct Haul<'a> {
 }
 
 impl<'a> Haul<'a> {
-    pub(crate) fn new<Word: AsRef<OsStr>>(sandbox: &Sandbox, arguments: impl IntoIterator<Item = Word>) -> Self {
-        let mut command = Command::new(haul_binary());
-        command.args(arguments);
-        Self::of(sandbox, command)
-    }
-
-    pub(crate) fn of(sandbox: &Sandbox, mut command: Command) -> Self {
+    /// This command in `directory`, with `home` as the home directory.
+    pub(crate) fn new(mut command: Command, home: &Path, directory: &Path) -> Self {
         // Removed one by one, since a wrapper (a namespace, a control group) does not learn that all were cleared.
         for name in FOREIGN {
             command.env_remove(name);
         }
-        command.env("HOME", sandbox.home()).env("LC_ALL", "C").current_dir(sandbox.path(""));
+        command.env("HOME", home).env("LC_ALL", "C").current_dir(directory);
         Self { command, netns: None, cgroup: None, limit: RUN_LIMIT }
     }
 
@@ -163,13 +158,6 @@ pub fn strace_arguments(call: &str, fault: &str) -> Vec<String> {
     let quick = if fault.starts_with("signal") { "-f" } else { "--seccomp-bpf" };
     let words = ["-f", quick, "-qq", "-o", "/dev/null", "-e"].map(str::to_owned);
     [words.to_vec(), vec![format!("trace={call}"), "-e".to_owned(), format!("inject={call}:{fault}")]].concat()
-}
-
-/// A shell command in the sandbox's environment, for what only a shell can do (umask, job control, redirection); `$0` is haul.
-pub fn shell<'a>(sandbox: &Sandbox, script: &str) -> Haul<'a> {
-    let mut command = Command::new("bash");
-    command.args(["-c", script]).arg(haul_binary());
-    Haul::of(sandbox, command)
 }
 
 /// How a call ended and what it said.

@@ -9,7 +9,7 @@ use std::sync::{Mutex, Once};
 
 use haul_lab::Tree;
 
-use crate::program::Haul;
+use crate::program::{Haul, haul_binary};
 
 /// How every sandbox's name begins; the process id follows.
 const PREFIX: &str = "haul-e2e-";
@@ -96,7 +96,14 @@ impl Sandbox {
 
     /// The program, to be run with these arguments in here.
     pub fn haul<Word: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = Word>) -> Haul<'_> {
-        Haul::new(self, arguments)
+        let mut command = Command::new(haul_binary());
+        command.args(arguments);
+        self.call(command)
+    }
+
+    /// This command, to be run in here.
+    pub(crate) fn call<'a>(&self, command: Command) -> Haul<'a> {
+        Haul::new(command, &self.home(), &self.path(""))
     }
 
     /// Mounts a tmpfs with these options (`size=8m`) on a new directory.
@@ -148,6 +155,13 @@ impl Drop for Sandbox {
         mounts.iter().rev().for_each(|mount| unmount(mount));
         remove(&self.directory);
     }
+}
+
+/// A shell command in the sandbox's environment, for what only a shell can do (umask, job control, redirection); `$0` is haul.
+pub fn shell<'a>(sandbox: &Sandbox, script: &str) -> Haul<'a> {
+    let mut command = Command::new("bash");
+    command.args(["-c", script]).arg(haul_binary());
+    sandbox.call(command)
 }
 
 /// A file system that is mounted in a sandbox.

@@ -40,7 +40,7 @@ impl Sandbox {
         let mut command = Command::new("setpriv");
         command.args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}"), "--clear-groups"]);
         command.arg(own).args(arguments);
-        Haul::of(self, command)
+        self.call(command)
     }
 }
 

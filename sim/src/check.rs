@@ -6,9 +6,9 @@ use haul_proto::overwrite_policy::{OverwriteDecision, decide};
 
 use crate::disk::{Disk, Standing, existing};
 use crate::receiver::{Fate, Receiver, conduct};
+use crate::scenario::Scenario;
 use crate::sender::Sender;
 use crate::tree::{Node, Tree, What};
-use crate::world::Scenario;
 
 /// Holds after every run, however it ended: what has a final name is whole, and is the source's or was there before.
 pub fn names(disk: &Disk, before: &Disk, tree: &Tree) -> Result<(), String> {

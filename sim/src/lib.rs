@@ -19,6 +19,7 @@ mod many;
 mod net;
 mod parts;
 mod receiver;
+mod scenario;
 mod sender;
 mod storage;
 mod tree;

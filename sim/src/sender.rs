@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use haul_proto::entry::{Entry, EntryLocation, EntryMetadata, Timestamp};
-use haul_proto::ids::{EntryId, JobNumber, StreamId};
+use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::Digest;
 use haul_proto::path::Name;
 use haul_proto::ranges::RangeSet;
@@ -15,13 +15,10 @@ use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 
 use crate::Plant;
 use crate::content::{Block, frame_len};
-use crate::net::{Net, Record, Stream};
+use crate::net::{JOB, Net, Record, Stream};
+use crate::scenario::Rates;
 use crate::tree::{Node, Tree, Trouble, Visit, What};
-use crate::world::Rates;
 use haul_lab::Rng;
-
-/// The job in every message.
-pub const JOB: JobNumber = JobNumber(7);
 
 /// The source's end of one run.
 pub struct Sender {

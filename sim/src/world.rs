@@ -7,14 +7,12 @@ use crate::check;
 use crate::disk::{self, Disk};
 use crate::net::Net;
 use crate::receiver::{Fate, Receiver, Settings};
+use crate::scenario::{Rates, Scenario};
 use crate::sender::Sender;
 use crate::storage::Storage;
 use crate::tree::{Tree, What};
 use haul_lab::Rng;
-use haul_proto::overwrite_policy::OverwritePolicy;
 
-/// Each such seed has a tree that is wider than the window.
-const WIDE_EVERY: u64 = 512;
 /// Most streams that break in a run.
 const BREAKS_MAX: u64 = 20;
 /// Most moves that a target makes after its source is gone.
@@ -23,42 +21,6 @@ const MOVES_ALONE_MAX: u64 = 40;
 const ROOM_AGAIN: u64 = 100;
 /// In a row, moves that nobody can make, before everybody is asked.
 const IDLE_MAX: u32 = 32;
-
-/// How often things go wrong, in a thousand.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Rates {
-    /// Looking at or making an entry at the target.
-    pub create: u64,
-    /// Writing a frame.
-    pub write: u64,
-    /// Giving a name, or a directory its metadata.
-    pub name: u64,
-    /// A record arrives with a flipped bit (after its seal was opened).
-    pub damage: u64,
-    /// Reading a frame or a small file.
-    pub read: u64,
-    /// The source hashes something else than it sends.
-    pub wrong_value: u64,
-    /// Files that cannot be read, or that change.
-    pub troubles: u64,
-    /// A stream breaks, at each move.
-    pub breaks: u64,
-    /// The target's disk becomes full, at each move; room comes again.
-    pub full: u64,
-}
-
-/// What a seed sets.
-#[derive(Debug)]
-pub struct Scenario {
-    /// What becomes of what exists.
-    pub in_the_way: OverwritePolicy,
-    rates: Rates,
-    streams: u16,
-    verify_memory: bool,
-    wide: bool,
-    resumes: bool,
-    crashes: u64,
-}
 
 /// How a run is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,39 +96,6 @@ impl Crash {
 enum Ended {
     Finished,
     Crashed,
-}
-
-impl Scenario {
-    fn random(seed: u64, rng: &mut Rng) -> Self {
-        let wide = seed % WIDE_EVERY == WIDE_EVERY - 1;
-        let calm = rng.chance(300);
-        let mut rate = |most: &[u64]| if calm || wide { 0 } else { rng.pick(most) };
-        let rates = Rates {
-            create: rate(&[0, 0, 20, 100]),
-            write: rate(&[0, 0, 10, 60]),
-            name: rate(&[0, 0, 20, 100]),
-            damage: rate(&[0, 10, 100, 300]),
-            read: rate(&[0, 0, 10, 60]),
-            wrong_value: rate(&[0, 0, 0, 10]),
-            troubles: rate(&[0, 100, 400]),
-            breaks: if wide { 0 } else { rng.pick(&[0, 0, 2, 20]) },
-            full: if calm || wide { 0 } else { rng.pick(&[0, 0, 0, 2]) },
-        };
-        Self {
-            in_the_way: if rng.chance(500) { OverwritePolicy::Replace } else { OverwritePolicy::Report },
-            rates,
-            streams: 1 + u16::try_from(rng.below(4)).unwrap_or(0),
-            verify_memory: rng.chance(300),
-            wide,
-            resumes: rng.chance(900),
-            crashes: if rng.chance(500) { 1 + rng.below(3) } else { 0 },
-        }
-    }
-
-    /// Whether nothing goes wrong but crashes and streams that break.
-    pub fn is_calm(&self) -> bool {
-        self.rates == Rates { breaks: self.rates.breaks, ..Rates::default() }
-    }
 }
 
 /// Runs a seed to its end; the error says what rule was broken.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::run::{Output, run};
-use crate::test::cargo;
+use crate::workspace::cargo;
 
 /// How long the release build may take.
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);

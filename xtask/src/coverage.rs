@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::artifacts;
 use crate::run::{Output, run};
-use crate::test::{cargo, root};
+use crate::workspace::{cargo, root};
 
 /// What building may take, and running.
 const LIMIT: Duration = Duration::from_secs(30 * 60);

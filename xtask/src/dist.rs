@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use crate::install::{PROGRAM, install};
 use crate::run::{Output, run};
-use crate::test::{cargo, root};
+use crate::workspace::{cargo, root};
 use crate::{artifacts, elf, package};
 
 /// How long the build may take: it optimises across all crates.
@@ -68,7 +69,7 @@ fn dist(with_package: bool) -> Result<Shipped, String> {
     let (version, runs_in) = start_alone(&built)?;
     let directory = root().join("target/dist");
     let path = directory.join(format!("haul-{version}-{}", triple()?));
-    place(&built, &path).map_err(|error| format!("{}: {error}", path.display()))?;
+    install(&built, &path, PROGRAM).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut beside = Vec::new();
     for (name, topic) in SAID {
         let file = directory.join(name);
@@ -109,7 +110,8 @@ fn build() -> Result<PathBuf, String> {
 /// Starts the program where there is nothing but itself, without any environment. Its version, and where it was run.
 fn start_alone(built: &Path) -> Result<(String, &'static str), String> {
     let cell = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
-    place(built, &cell.path().join("haul")).map_err(|error| format!("{}: {error}", cell.path().display()))?;
+    install(built, &cell.path().join("haul"), PROGRAM)
+        .map_err(|error| format!("{}: {error}", cell.path().display()))?;
     let mut last = String::new();
     for (prefix, runs_in) in cells(cell.path()) {
         let (program, arguments) = prefix.split_first().ok_or("no command")?;
@@ -153,19 +155,6 @@ fn triple() -> Result<String, String> {
     let ended = run(Command::new("rustc").args(["--version", "--verbose"]), START_LIMIT, Output::Kept);
     let triple = ended.stdout.lines().find_map(|line| line.strip_prefix("host: "));
     triple.map(str::to_owned).ok_or_else(|| "rustc does not say what its host is".to_owned())
-}
-
-/// Copies the program, executable for all, making the directory above it.
-pub(crate) fn place(from: &Path, to: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    if let Some(directory) = to.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
-    // A copy that is being run cannot be written over, but it can be replaced.
-    let fresh = to.with_file_name(".haul.new");
-    std::fs::copy(from, &fresh)?;
-    std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o755))?;
-    std::fs::rename(&fresh, to)
 }
 
 #[cfg(test)]

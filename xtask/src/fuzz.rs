@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::coverage;
 use crate::run::{Ended, Output, run, was_interrupted};
 use crate::suggest;
-use crate::test::root;
+use crate::workspace::root;
 
 /// Seconds for each target where `--seconds` does not say otherwise.
 const DEFAULT_SECONDS: u64 = 60;

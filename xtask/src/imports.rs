@@ -11,7 +11,8 @@ use std::process::ExitCode;
 
 use syn::visit::{self, Visit};
 
-use crate::{suggest, test};
+use crate::suggest;
+use crate::workspace::root;
 
 /// The folders with the sources of each crate.
 pub const CRATES: &[&str] = &[
@@ -418,7 +419,7 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
     }
     let mut status = ExitCode::SUCCESS;
     for folder in CRATES {
-        let one = match Crate::read(&test::root().join(folder)) {
+        let one = match Crate::read(&root().join(folder)) {
             Ok(one) => one,
             Err(message) => {
                 eprintln!("{message}");

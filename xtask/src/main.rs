@@ -12,6 +12,7 @@ mod documents;
 mod elf;
 mod fuzz;
 mod imports;
+mod install;
 mod lab;
 mod package;
 mod report;
@@ -21,6 +22,7 @@ mod soak;
 mod suggest;
 mod test;
 mod tools;
+mod workspace;
 
 use std::process::ExitCode;
 

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::dist::place;
+use crate::install::{DOCUMENT, PROGRAM, install};
 use crate::run::{Output, run};
-use crate::test::root;
+use crate::workspace::root;
 
 /// How long dpkg-deb and gzip may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -32,11 +32,11 @@ const COMPRESSED: [&str; 2] = ["usr/share/man/man1/haul.1", "usr/share/doc/haul/
 pub fn build(directory: &Path, program: &Path, version: &str) -> Result<PathBuf, String> {
     let stage = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
     let stage = stage.path().join("haul");
-    place(program, &stage.join("usr/bin/haul")).map_err(|error| format!("usr/bin/haul: {error}"))?;
+    install(program, &stage.join("usr/bin/haul"), PROGRAM).map_err(|error| format!("usr/bin/haul: {error}"))?;
     let sources = root();
     let made = PLACES.iter().map(|(from, to)| (directory.join(from), to));
     for (from, to) in made.chain(DOCUMENTS.iter().map(|(from, to)| (sources.join(from), to))) {
-        copy(&from, &stage.join(to)).map_err(|error| format!("{to}: {error}"))?;
+        install(&from, &stage.join(to), DOCUMENT).map_err(|error| format!("{to}: {error}"))?;
     }
     for file in COMPRESSED {
         succeeds(Command::new("gzip").args(["-9", "-n"]).arg(stage.join(file)))?;
@@ -67,15 +67,6 @@ fn control(version: &str, architecture: &str) -> String {
          One command, started over ssh, for big files and trees of many small ones. It\n \
          goes on where a broken copy ended, and takes bbcp's command line.\n"
     )
-}
-
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    if let Some(directory) = to.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
-    std::fs::copy(from, to)?;
-    std::fs::set_permissions(to, std::fs::Permissions::from_mode(0o644))
 }
 
 fn write(path: &Path, content: &str) -> Result<(), String> {

@@ -2,24 +2,10 @@
 //!
 //! Nothing that did not run is ever shown as passed: a skipped step or test is a row with its reason.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::rows::{self, ROWS};
-
-/// How often each thing was tried that a harness tries many times over.
-pub type Cases = BTreeMap<String, u64>;
-
-/// Adds the lines `COUNT row number` in what a harness printed.
-pub fn add_cases(cases: &mut Cases, output: &str) {
-    for line in output.lines().filter_map(|line| line.strip_prefix("COUNT ")) {
-        if let Some((row, number)) = line.rsplit_once(' ')
-            && let Ok(number) = number.parse::<u64>()
-        {
-            *cases.entry(row.to_owned()).or_default() += number;
-        }
-    }
-}
+use crate::rows::{self, Cases, ROWS};
+use crate::run::Ended;
 
 /// Tests that a harness reported, and tests that said that they could not run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,6 +51,31 @@ fn number_before(line: &str, word: &str) -> u64 {
     let head = &line[..end];
     let start = head.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |last| last + 1);
     head[start..].parse().unwrap_or(0)
+}
+
+/// What a step came to.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Why it failed, one phrase each; none means that it did not.
+    pub failures: Vec<String>,
+    /// Its tests.
+    pub counts: Counts,
+    /// Tests that could not run, with reasons.
+    pub skips: Vec<String>,
+    /// What harnesses tried many times over, and how often.
+    pub cases: Cases,
+}
+
+impl Done {
+    /// A step that failed for one reason.
+    pub fn failed(why: String) -> Self {
+        Self { failures: vec![why], ..Self::default() }
+    }
+
+    /// A step that ran one program.
+    pub fn of(ended: &Ended) -> Self {
+        Self { failures: ended.failure.iter().cloned().collect(), ..Self::default() }
+    }
 }
 
 /// How a step ended.
@@ -188,6 +199,7 @@ fn remarks(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::add_cases;
 
     const HARNESS: &str = "running 2 tests\ntest a ... ok\n\ntest result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s\n\
         test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n";

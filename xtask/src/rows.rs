@@ -1,7 +1,21 @@
 //! What is tried many times over to show that haul can be trusted: how often every day and in the soak, how often it is to
 //! be, and which tests do it. One table, from which `cargo xtask test` and `cargo xtask soak` both speak.
 
-use crate::report::Cases;
+use std::collections::BTreeMap;
+
+/// How often each thing was tried that a harness tries many times over.
+pub type Cases = BTreeMap<String, u64>;
+
+/// Adds the lines `COUNT row number` in what a harness printed.
+pub fn add_cases(cases: &mut Cases, output: &str) {
+    for line in output.lines().filter_map(|line| line.strip_prefix("COUNT ")) {
+        if let Some((row, number)) = line.rsplit_once(' ')
+            && let Ok(number) = number.parse::<u64>()
+        {
+            *cases.entry(row.to_owned()).or_default() += number;
+        }
+    }
+}
 
 /// One thing that is tried again and again.
 pub struct Row {

@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::artifacts::Executable;
-use crate::report::Cases;
-use crate::rows::{ROWS, Row, Tests, table};
+use crate::rows::{Cases, ROWS, Row, Tests, table};
 use crate::run::was_interrupted;
 use crate::suggest;
-use crate::test::{Built, Harness, build_all, package_of, root};
+use crate::test::{Built, Harness, build_all, package_of};
+use crate::workspace::root;
 
 /// What building may take.
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);

@@ -6,14 +6,15 @@ mod harness;
 mod steps;
 
 pub use harness::Harness;
-pub use steps::{Built, build_all, build_program, cargo, package_of, root};
+pub use steps::{Built, build_all, build_program, package_of};
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::report::{Cases, Counts, Report, Row, Verdict};
+use crate::report::{Counts, Done, Report, Row, Verdict};
+use crate::rows::Cases;
 use crate::{run, suggest};
-use steps::{Context, Done};
+use steps::Context;
 
 /// One step.
 pub struct Step {

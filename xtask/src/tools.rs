@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::run::{Output, run};
+use crate::workspace::cargo;
 
 /// How long `apt-get` may take.
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
@@ -69,7 +70,7 @@ pub fn provide_cargo_deny() -> Result<(), String> {
     }
     println!("installing cargo-deny {CARGO_DENY}");
     // Unoptimised: it runs for a second, and compiles for one minute instead of several.
-    let mut install = crate::test::cargo(&["install", "cargo-deny", "--locked", "--debug", "--version", CARGO_DENY]);
+    let mut install = cargo(&["install", "cargo-deny", "--locked", "--debug", "--version", CARGO_DENY]);
     run(&mut install, INSTALL_LIMIT, Output::Shown);
     if is_there() {
         Ok(())

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::cases::{Case, Job, Shape};
 use super::{Point, data, needs_copy};
-use crate::args::Settings;
+use crate::settings::Settings;
 
 /// How often the partial file of a copy that is to be killed is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(1);

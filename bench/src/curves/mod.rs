@@ -17,9 +17,9 @@ use haul_lab::Cgroup;
 use self::cases::{Case, Job};
 use self::jobs::Bench;
 use self::table::Curve;
-use crate::args::Settings;
 use crate::machine::Machine;
-use crate::site::find_haul;
+use crate::programs::find_haul;
+use crate::settings::Settings;
 
 /// The names of all cases.
 pub fn case_names() -> Vec<&'static str> {

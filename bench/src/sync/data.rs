@@ -10,7 +10,7 @@ use std::process::Command;
 
 use super::Tool;
 use super::cases::Case;
-use crate::args::Settings;
+use crate::settings::Settings;
 
 const SEED: u64 = 0x5e_9c00;
 /// Of a database.

@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::args::Settings;
 use crate::daemon::Daemon;
 use crate::hosts::{FAR_ADDRESS, Pair};
+use crate::settings::Settings;
 
 /// In a namespace of its own, nothing else is there.
 const RSYNC_PORT: u16 = 8873;

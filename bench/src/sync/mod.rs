@@ -16,8 +16,8 @@ use std::path::Path;
 use self::cases::Case;
 use self::hosts::Hosts;
 use self::table::{Measured, Row};
-use crate::args::Settings;
 use crate::machine;
+use crate::settings::Settings;
 
 /// Who makes the copy what its source is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub fn case_names() -> Vec<&'static str> {
 /// An error where this cannot be measured.
 pub fn check() -> Result<()> {
     ensure!(Netns::available(), "--sync makes network namespaces, which needs root");
-    ensure!(crate::tools::find_program("rsync").is_some(), "--sync needs rsync beside it: --install");
+    ensure!(crate::programs::find_program("rsync").is_some(), "--sync needs rsync beside it: --install");
     Ok(())
 }
 

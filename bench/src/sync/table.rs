@@ -2,7 +2,7 @@
 
 use super::cases::{Aim, Case};
 use super::{Tool, megabytes};
-use crate::rounds::median;
+use crate::statistics::median;
 
 /// One run.
 #[derive(Debug, Clone, Copy)]

@@ -68,7 +68,7 @@ fn run(settings: &Settings) -> Result<bool> {
         settings.limit.as_secs()
     );
     print!("{text}");
-    let data = Data::make(settings)?;
+    let data = Data::make(&settings.dir, settings.bytes, settings.haul.as_deref())?;
     let mut haul_succeeded = true;
     let mut verdicts = Vec::new();
     for &link in &settings.links {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn measured(settings: &Settings) -> Vec<Row> {
-        let data = Data::make(settings).expect("the data is made");
+        let data = Data::make(&settings.dir, settings.bytes, settings.haul.as_deref()).expect("the data is made");
         let interrupted = AtomicBool::new(false);
         run_link(settings, &data, settings.links[0], settings.controls[0], &interrupted).expect("the link is there")
     }
@@ -191,7 +191,7 @@ mod tests {
         let mut settings = settings(dir.path(), &["iperf3-p1"], 4096);
         settings.limit = Duration::from_secs(2);
         // The file itself is not needed: iperf3 makes its own bytes.
-        let data = Data::make(&Settings { bytes: 4096, ..settings.clone() }).expect("the data is made");
+        let data = Data::make(&settings.dir, 4096, settings.haul.as_deref()).expect("the data is made");
         let wan = Wan::new(&settings.links[0].settings(settings.controls[0])).expect("a link");
         let site = Site { bytes: settings.bytes, ..Site::prepare(&data, wan).expect("servers start") };
         let run = measure::measure(&site, &settings.tools[0], settings.limit, &AtomicBool::new(false));

@@ -9,11 +9,10 @@ use anyhow::{Context, Result};
 use haul_lab::{Options, Sshd, Tree, Wan};
 use tempfile::TempDir;
 
-use super::args::Settings;
 use crate::daemon::{Daemon, free_port};
 use crate::hosts;
-use crate::site::{PREFIX, ensure_plain, find_haul, remove_leftovers};
-use crate::tools::find_program;
+use crate::programs::{find_haul, find_program};
+use crate::site::{PREFIX, ensure_plain, remove_leftovers};
 
 const SEED: u64 = 0x6861_756c;
 const FILE: &str = "file";
@@ -31,18 +30,18 @@ pub struct Data {
 }
 
 impl Data {
-    /// Makes it.
-    pub fn make(settings: &Settings) -> Result<Self> {
-        remove_leftovers(&settings.dir);
+    /// Makes `bytes` in a new directory in `dir`, to be copied by the haul that was named, or else by the release build.
+    pub fn make(dir: &Path, bytes: u64, haul: Option<&Path>) -> Result<Self> {
+        remove_leftovers(dir);
         let prefix = format!("{PREFIX}{}-", std::process::id());
-        let directory = tempfile::Builder::new().prefix(&prefix).tempdir_in(&settings.dir);
-        let directory = directory.with_context(|| format!("making a directory in {:?}", settings.dir))?;
+        let directory = tempfile::Builder::new().prefix(&prefix).tempdir_in(dir);
+        let directory = directory.with_context(|| format!("making a directory in {dir:?}"))?;
         ensure_plain(directory.path())?;
         for child in ["source", "target", "home"] {
             fs::create_dir(directory.path().join(child)).with_context(|| format!("making {child} in {directory:?}"))?;
         }
-        let bytes = Tree::new(directory.path().join("source"), SEED).incompressible_file(FILE, settings.bytes)?;
-        Ok(Self { directory, bytes, haul: find_haul(settings.haul.as_deref())? })
+        let bytes = Tree::new(directory.path().join("source"), SEED).incompressible_file(FILE, bytes)?;
+        Ok(Self { directory, bytes, haul: find_haul(haul)? })
     }
 }
 

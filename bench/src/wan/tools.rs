@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use haul_lab::Wan;
 
 use super::site::{NEAR, Site, with_hosts};
-use crate::tools::find_program;
+use crate::programs::find_program;
 
 /// The fastest of ssh's ciphers on machines with AES instructions.
 const CIPHER: &str = "aes128-gcm@openssh.com";

@@ -13,7 +13,7 @@ use haul_proto::path::escape;
 
 use crate::manifest::line::Form;
 use crate::pending::{Own, Pending};
-use crate::show::text::harmless;
+use crate::text::harmless;
 
 /// Bytes of lines that are collected before they are written.
 const BUFFER: usize = 64 << 10;
@@ -129,7 +129,7 @@ impl Checksums {
                 .push(format!("{}: could not be written: {error}\nthe files themselves are not affected", self.shown));
         }
         if self.without_digest > 0 {
-            let files = crate::show::units::files(self.without_digest);
+            let files = crate::units::files(self.without_digest);
             let message = format!("{} lacks {files}, there already and not read again", self.shown);
             report.messages.push(message);
         }

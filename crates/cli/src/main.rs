@@ -6,6 +6,7 @@ mod checksums;
 mod commands;
 mod config;
 mod exit;
+mod host_policy;
 mod list;
 mod manifest;
 mod network;
@@ -21,6 +22,9 @@ mod standing;
 mod survey;
 mod sweep;
 mod terminal;
+mod text;
+mod units;
+mod user_dirs;
 
 use std::process::ExitCode;
 

@@ -6,7 +6,6 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::args::UsageError;
 use crate::args::values::Values;
-use crate::resolve::contradiction;
 
 /// What the options of a copy say.
 pub fn network(values: &Values) -> Result<NetworkOptions, UsageError> {
@@ -33,7 +32,7 @@ pub fn family(values: &Values, places: &str) -> Result<Option<AddressFamily>, Us
         Ok(values.choice(id, &words)?.is_some_and(|word| word.contains(|place| places.contains(place))))
     };
     match (is_for("ipv4")?, is_for("ipv6")?) {
-        (true, true) => Err(contradiction("ipv4", "ipv6")),
+        (true, true) => Err(UsageError::contradiction("ipv4", "ipv6")),
         (true, false) => Ok(Some(AddressFamily::V4)),
         (false, true) => Ok(Some(AddressFamily::V6)),
         (false, false) => Ok(None),

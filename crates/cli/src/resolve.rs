@@ -25,12 +25,13 @@ use haul_engine::job::spec::{
     CacheUse, Cipher, CompressionMethod, CompressionPolicy, DirectIo, Fsync, Job, JobOptions, Login, NULL_TARGET,
     RemoteAccess, Retries, SILENCE_MIN, SkipOptions, Symlinks, Verify, is_null,
 };
-use haul_engine::launch::served_label;
 use haul_engine::policy::PolicyRule;
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::limits::{CONGESTION_MAX, RATE_MIN};
 use haul_proto::path::escape;
 
+use crate::args::limits::{RATE_MAX, STREAMS_MAX};
+use crate::args::operand::{host_label, on_base};
 use crate::args::table::typed;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
@@ -38,8 +39,8 @@ use crate::list::list;
 use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
 use crate::report::Form;
+use crate::show::display::{Display, Mode};
 
-pub use self::details::on_base;
 use self::details::{
     Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
     window,
@@ -54,10 +55,6 @@ pub use self::verify::comparison;
 
 /// Progress as events, unless `-P` says otherwise.
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// Most streams.
-pub const MAX_STREAMS: u32 = 256;
-/// Highest rate that `-x` takes, in bytes a second.
-pub const MAX_RATE: u64 = 1 << 40;
 /// Most times that a job is begun again without coming further.
 const MAX_RETRIES: u32 = 1_000_000;
 /// Longest time for which that is tried: 30 days.
@@ -107,38 +104,6 @@ pub struct Settings {
     pub report: Option<PathBuf>,
     /// `-t`.
     pub time_limit: Option<Duration>,
-}
-
-/// What the user sees.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Display {
-    /// The form of progress.
-    pub mode: Mode,
-    /// `-v`, so many times.
-    pub verbosity: u8,
-    /// Whether bbcp's lines say how far it is: `-P`.
-    pub progress_lines: bool,
-    /// Whose name stands before lines, and whose words are used.
-    pub dialect: Dialect,
-    /// `-l`: where it is added to; `None` for standard error.
-    pub log: Option<PathBuf>,
-}
-
-/// The form of progress.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// A bar on the terminal.
-    Bar,
-    /// None; errors and the summary.
-    Plain,
-    /// The whole terminal, and keys.
-    Tui,
-    /// bbcp's lines.
-    BbcpLines,
-    /// Events on standard output.
-    Json,
-    /// Errors only.
-    Quiet,
 }
 
 /// The plan for a copy of `operands`, the last of which is the target.
@@ -309,7 +274,7 @@ fn cache(values: &Values) -> Result<CacheUse, UsageError> {
 
 /// `-s`, of a copy or of the demo.
 pub fn streams(values: &Values) -> Result<Option<u16>, UsageError> {
-    Ok(values.number("streams", 1..=MAX_STREAMS)?.and_then(|streams| u16::try_from(streams).ok()))
+    Ok(values.number("streams", 1..=STREAMS_MAX)?.and_then(|streams| u16::try_from(streams).ok()))
 }
 
 pub fn symlinks(values: &Values) -> Result<Option<Symlinks>, UsageError> {
@@ -335,7 +300,7 @@ fn rate(values: &Values) -> Result<Option<u64>, UsageError> {
     if let Some(limit) = values.last("bwlimit") {
         return bwlimit(limit);
     }
-    values.size("xfrrate", RATE_MIN..=MAX_RATE, "from 1k to 1024g, in bytes a second")
+    values.size("xfrrate", RATE_MIN..=RATE_MAX, "from 1k to 1024g, in bytes a second")
 }
 
 fn congestion(values: &Values) -> Result<Option<String>, UsageError> {
@@ -369,7 +334,7 @@ fn cipher(values: &Values) -> Result<Cipher, UsageError> {
         ],
     )?;
     match (named, values.flag("no-encrypt")) {
-        (Some(_), true) => Err(contradiction("cipher", "no-encrypt")),
+        (Some(_), true) => Err(UsageError::contradiction("cipher", "no-encrypt")),
         (None, true) => Ok(Cipher::AuthenticateOnly),
         (named, false) => Ok(named.unwrap_or(Cipher::Auto)),
     }
@@ -473,7 +438,7 @@ fn command(values: &Values, id: &str) -> Result<Option<String>, UsageError> {
                 .remedy(format!("for example {} 'ssh %I -l %U %H /opt/bin/haul'", typed(id))))
         }
         Some(command) => {
-            let permitted = crate::commands::worker::host_policy().check(PolicyRule::NoOwnCommands);
+            let permitted = crate::host_policy::read().check(PolicyRule::NoOwnCommands);
             permitted.map(|()| Some(command)).map_err(|text| UsageError::new(format!("{}: {text}", typed(id))))
         }
         None => Ok(None),
@@ -494,10 +459,10 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
     let (quiet, json) = (values.flag("quiet"), values.flag("json"));
     let lines = values.last("progress").is_some();
     if let Some(id) = ["vverbose", "debug", "verbose"].into_iter().find(|id| quiet && values.flag(id)) {
-        return Err(contradiction("quiet", id));
+        return Err(UsageError::contradiction("quiet", id));
     }
     if quiet && lines && !json {
-        return Err(contradiction("quiet", "progress"));
+        return Err(UsageError::contradiction("quiet", "progress"));
     }
     let dialect = values.dialect();
     let log = log(values)?;
@@ -529,11 +494,6 @@ fn tells_of_files(display: &Display) -> bool {
     }
 }
 
-/// Two options of which one has to go.
-pub fn contradiction(a: &str, b: &str) -> UsageError {
-    UsageError::new(format!("{} and {} contradict each other", typed(a), typed(b))).remedy("leave one of them out")
-}
-
 /// One host for all sources: one worker reads them all.
 fn check_hosts(sources: &[Location]) -> Result<(), UsageError> {
     let Some(first) = sources.first() else { return Ok(()) };
@@ -541,20 +501,10 @@ fn check_hosts(sources: &[Location]) -> Result<(), UsageError> {
         None => Ok(()),
         Some(other) => Err(UsageError::new(format!(
             "the sources are on two hosts: {} and {}",
-            shown(&first.host),
-            shown(&other.host)
+            host_label(&first.host),
+            host_label(&other.host)
         ))
         .remedy("copy from each host with a command of its own")),
-    }
-}
-
-/// A host as the user named it.
-pub fn shown(host: &Host) -> String {
-    match host {
-        Host::Local => "this machine".to_owned(),
-        Host::Remote { user: Some(user), name } => escape(format!("{user}@{name}").as_bytes()),
-        Host::Remote { user: None, name } => escape(name.as_bytes()),
-        Host::Served { name, port, directory, .. } => served_label(name, *port, directory),
     }
 }
 

@@ -12,8 +12,8 @@ use haul_engine::job::spec::{ClientCredentials, PrivateKey, PublicKey, Secret};
 use haul_proto::path::escape;
 
 use crate::args::UsageError;
+use crate::args::operand::host_label;
 use crate::args::values::Values;
-use crate::resolve::shown;
 
 /// A file with a secret is no longer than this.
 const FILE_MAX: u64 = 4096;
@@ -139,7 +139,7 @@ pub fn make_key(file: &OsStr) -> Result<PublicKey, UsageError> {
 pub fn complete<'l>(values: &Values, locations: impl Iterator<Item = &'l mut Location>) -> Result<(), UsageError> {
     let mut wanting = Vec::new();
     for Location { host, .. } in locations {
-        let shown = shown(host);
+        let shown = host_label(host);
         if let Host::Served { pass, .. } = host
             && pass.line().is_none()
         {

@@ -39,10 +39,9 @@ use jiff::tz::TimeZone;
 use toml::de::{DeTable, DeValue};
 
 use crate::args::UsageError;
+use crate::args::limits::{CLIENTS_MAX, RATE_MAX};
 use crate::args::nearest::nearest;
 use crate::args::size::parse_size;
-use crate::commands::serve::CLIENTS_MAX;
-use crate::resolve::MAX_RATE;
 use crate::secret::{self, Own};
 
 /// What may stand in a table.
@@ -243,7 +242,7 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
         secrets,
         keys,
         clients: clients.transpose()?,
-        rate: bytes("rate", RATE_MIN..=MAX_RATE)?,
+        rate: bytes("rate", RATE_MIN..=RATE_MAX)?,
         size: bytes("size", 1..=u64::MAX - 1)?,
         files: files.transpose()?,
     })

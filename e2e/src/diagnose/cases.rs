@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::judge::Claim;
+use super::claim::Claim;
 use super::limits::{
     far_link, interrupts, loss, names, one_thread, own_rate, policer, program, quota, rtt, shaped, slow_device,
     slow_disk, window,

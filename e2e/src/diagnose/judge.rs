@@ -3,40 +3,7 @@
 use serde_json::Value;
 
 use super::cases::Case;
-
-/// A limit by its name in `--json`, and what of it, where that matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Claim {
-    /// `limit`.
-    pub limit: &'static str,
-    /// `detail`; none where any will do.
-    pub detail: Option<&'static str>,
-}
-
-impl Claim {
-    /// A limit, whatever the detail.
-    pub const fn of(limit: &'static str) -> Self {
-        Self { limit, detail: None }
-    }
-
-    /// A limit with this detail.
-    pub const fn with(limit: &'static str, detail: &'static str) -> Self {
-        Self { limit, detail: Some(detail) }
-    }
-
-    fn covers(self, verdict: &Value) -> bool {
-        verdict["limit"] == self.limit && self.detail.is_none_or(|detail| verdict["detail"] == detail)
-    }
-
-    /// In words.
-    pub fn text(self) -> String {
-        words(self.limit, self.detail)
-    }
-}
-
-fn words(limit: &str, detail: Option<&str>) -> String {
-    detail.map_or(limit.to_owned(), |detail| format!("{limit} ({detail})"))
-}
+use super::claim::words;
 
 /// What came of a case.
 #[derive(Debug, Clone, PartialEq)]

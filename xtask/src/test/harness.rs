@@ -8,9 +8,9 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::steps::Done;
 use crate::artifacts::Executable;
-use crate::report::{Counts, add_cases};
+use crate::report::{Counts, Done};
+use crate::rows::add_cases;
 use crate::run::{Ended, Output, run};
 
 /// How a line begins with which a test says that it did not run.

@@ -3,16 +3,16 @@
 //! Everything is built once, in the dev profile (dependencies optimised, haul itself a little), and the test executables are then run
 //! directly: so the steps share one build, and each has its own time and time limit.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Step;
 use super::harness::Harness;
 use crate::artifacts::{self, Executable};
-use crate::report::{Cases, Counts};
-use crate::run::{Ended, Output, run};
+use crate::report::{Counts, Done};
+use crate::run::{Output, run};
 use crate::tools;
+use crate::workspace::{cargo, root};
 
 /// How many end-to-end tests run at once: they start sshds and wait a lot, so more than cores is no gain on small machines.
 const E2E_THREADS: &str = "--test-threads=2";
@@ -23,36 +23,10 @@ const AT_ONCE: usize = 2;
 const LONG: &[&str] =
     &["damage", "glitches", "faults", "parts", "retries", "sync_pairs", "status", "ways", "compression", "bootstrap"];
 
-/// Subcommands of cargo that resolve dependencies.
-const RESOLVE: &[&str] = &["build", "clippy", "deny", "doc", "run", "test"];
 /// What `cargo deny check` holds the tree to, wherever it runs; `deny.toml` has the rules.
 const RULES: &[&str] = &["bans", "licenses", "sources"];
 /// What it says where RustSec's advisories cannot be fetched.
 const NO_DATABASE: &str = "failed to fetch advisory database";
-
-/// What a step came to.
-#[derive(Debug, Default)]
-pub struct Done {
-    /// Why it failed, one phrase each; none means that it did not.
-    pub failures: Vec<String>,
-    /// Its tests.
-    pub counts: Counts,
-    /// Tests that could not run, with reasons.
-    pub skips: Vec<String>,
-    /// What harnesses tried many times over, and how often.
-    pub cases: Cases,
-}
-
-impl Done {
-    /// A step that failed for one reason.
-    pub fn failed(why: String) -> Self {
-        Self { failures: vec![why], ..Self::default() }
-    }
-
-    fn of(ended: &Ended) -> Self {
-        Self { failures: ended.failure.iter().cloned().collect(), ..Self::default() }
-    }
-}
 
 /// What steps leave for later ones.
 #[derive(Default)]
@@ -74,23 +48,6 @@ impl Context {
     fn built(&mut self) -> Result<Built, String> {
         self.built.get_or_insert_with(|| build_all(build_limit())).clone()
     }
-}
-
-/// The workspace's root: the parent of this package.
-pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
-}
-
-/// The cargo that started us, in the workspace's root, with the versions that Cargo.lock names and no others.
-pub fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let (subcommand, rest) = arguments.split_first().expect("a subcommand");
-    command.arg(subcommand);
-    if RESOLVE.contains(subcommand) {
-        command.arg("--locked");
-    }
-    command.args(rest).current_dir(root());
-    command
 }
 
 fn build_limit() -> Duration {

@@ -1,7 +1,7 @@
 //! Completions for bash, zsh and fish, made from the table of options.
 
-use super::parse::COMMANDS;
-use super::table::{COPY, Row, Section, Takes};
+use super::row::{Row, Section, Takes};
+use super::table::{COMMANDS, COPY};
 
 /// Options that can be typed, and have an effect.
 fn rows() -> impl Iterator<Item = &'static Row> {

@@ -1,6 +1,6 @@
 //! Options that leave something out, in the table of a copy and in others; and what `haul help filters` says of them.
 
-use super::table::{Row, Section, Takes, row};
+use super::row::{Row, Section, Takes, row};
 
 /// The options whose order counts: what they say, and whether it is a file.
 pub const ORDERED: [(&str, bool, bool); 4] =

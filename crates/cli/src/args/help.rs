@@ -7,20 +7,9 @@ use haul_proto::path::escape;
 
 use super::names::{self, Named};
 use super::nearest::nearest;
-use super::parse::COMMANDS;
-use super::table::{COPY, DEMO, PARTIALS, PROBE, Row, SERVE, SURVEY, SWEEP, Section, Takes, VERIFY};
+use super::row::{Row, Section};
+use super::table::{COMMANDS, COPY, DEMO, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
 use super::{Dialect, UsageError, completions, manual};
-
-/// What `--version` prints.
-pub const VERSION: &str = concat!("haul ", env!("CARGO_PKG_VERSION"), "\n");
-
-/// What `--license` prints.
-pub const LICENSE: &str = concat!(
-    "haul ",
-    env!("CARGO_PKG_VERSION"),
-    "\nLicensed under the MIT License <https://opensource.org/license/mit> or the Apache\n\
-     License, Version 2.0 <https://www.apache.org/licenses/LICENSE-2.0>, as you like.\n"
-);
 
 /// Help on what was named: nothing, `all`, an option or a command.
 pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
@@ -360,27 +349,11 @@ fn partials(command: &str) -> String {
 fn push_rows<'a>(text: &mut String, rows: impl Iterator<Item = &'a Row>) {
     for row in rows {
         let mut lines = row.help.lines();
-        text.push_str(&format!("  {:<25} {}\n", signature(row), lines.next().unwrap_or_default()));
+        text.push_str(&format!("  {:<25} {}\n", row.signature(), lines.next().unwrap_or_default()));
         lines.for_each(|line| text.push_str(&format!("  {:<25} {line}\n", "")));
     }
 }
 
-/// How an option is written: `-s, --streams N`.
-pub fn signature(row: &Row) -> String {
-    let mut shown = match row.letter {
-        Some(letter) if row.long => format!("-{letter}, --{}", row.id),
-        Some(letter) => format!("-{letter}"),
-        None => format!("    --{}", row.id),
-    };
-    match row.takes {
-        Takes::Nothing | Takes::Repeats => {}
-        Takes::One(name) | Takes::Each(name) => shown.push_str(&format!(" {name}")),
-        Takes::Perhaps(name) | Takes::Place(name) | Takes::Word { name, .. } | Takes::Time { name, .. } => {
-            shown.push_str(&format!(" [{name}]"))
-        }
-    }
-    shown
-}
 #[cfg(test)]
 #[path = "help_tests.rs"]
 mod tests;

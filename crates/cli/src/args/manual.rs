@@ -1,7 +1,8 @@
 //! The manual page haul(1), made from the table of options. Its language is that of man(7).
 
-use super::help::{VERSION, signature};
-use super::table::{COPY, Row, SERVE, Section};
+use super::row::{Row, Section};
+use super::table::{COPY, SERVE};
+use super::version::VERSION;
 
 const ABOUT: &str =
     "haul copies files and directories between machines, or within one. It is started over the user's own
@@ -122,7 +123,7 @@ pub fn page() -> String {
 }
 
 fn option(page: &mut String, row: &Row) {
-    let mut typed = signature(row).trim_start().to_owned();
+    let mut typed = row.signature().trim_start().to_owned();
     row.alias.iter().for_each(|alias| typed.push_str(&format!(", --{alias}")));
     row.other_letter.iter().for_each(|letter| typed.push_str(&format!(", -{letter}")));
     entry(page, &typed, row.help);
@@ -170,7 +171,7 @@ mod tests {
     fn every_listed_option_is_in_the_manual() {
         let page = page();
         for row in COPY.iter().filter(|row| row.section != Section::Unlisted).chain(SERVE) {
-            let line = format!("\n.B {}", text(signature(row).trim_start()));
+            let line = format!("\n.B {}", text(row.signature().trim_start()));
             assert!(page.contains(&line), "{}", row.id);
             assert!(page.contains(&text(row.help)), "{}", row.id);
         }

@@ -6,12 +6,14 @@ mod completions;
 pub mod filters;
 pub mod habits;
 pub mod help;
+pub mod limits;
 mod manual;
 mod names;
 pub mod nearest;
 pub mod operand;
 pub mod parse;
 pub mod probe;
+pub mod row;
 mod rsync;
 pub mod scan;
 pub mod served;
@@ -20,12 +22,14 @@ mod sweep;
 pub mod table;
 pub mod time;
 pub mod values;
+pub mod version;
 
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
-use table::Row;
+use row::Row;
+use table::typed;
 
 /// Whose command line it is: options, their prefixes and some defaults differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +72,11 @@ impl UsageError {
     /// An error that names the word that is wrong.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), remedies: Vec::new() }
+    }
+
+    /// Two options, named by their ids, contradict each other.
+    pub fn contradiction(a: &str, b: &str) -> Self {
+        Self::new(format!("{} and {} contradict each other", typed(a), typed(b))).remedy("leave one of them out")
     }
 
     /// The same with where that word stands in front.

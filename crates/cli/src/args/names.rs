@@ -3,7 +3,7 @@
 
 use super::Dialect;
 use super::nearest::nearest;
-use super::table::{Bbcp, Row};
+use super::row::{Bbcp, Row};
 
 /// What a long name stands for.
 pub enum Named {

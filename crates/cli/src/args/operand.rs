@@ -10,10 +10,12 @@ use std::path::PathBuf;
 
 use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::names_null;
+use haul_engine::launch::served_label;
 use haul_proto::path::escape;
 
 use super::UsageError;
 use super::served::parse_served;
+use super::table::typed;
 
 /// What one operand names. `null:` and `null:SIZE` are on this machine (a host of that name is `[null]:`).
 pub fn parse_operand(operand: &OsStr) -> Result<Location, UsageError> {
@@ -138,6 +140,34 @@ fn refuse_url(operand: &[u8]) -> Result<(), UsageError> {
     let (host, path) = rest.split_once('/').unwrap_or((&rest, ""));
     Err(UsageError::new(format!("{shown}: operands are paths, not URLs"))
         .remedy(format!("write {host}:/{path}, or ./{shown} for a file of that name")))
+}
+
+/// Puts a relative source without a host on the base's host.
+pub fn on_base(source: &mut Location, base: &Location) -> Result<(), UsageError> {
+    match source.host == base.host || source.path.is_absolute() {
+        true => Ok(()),
+        false if source.host == Host::Local => {
+            source.host = base.host.clone();
+            Ok(())
+        }
+        false => Err(UsageError::new(format!(
+            "{}: the base is on {}, and a source on {}",
+            typed("dirbase"),
+            host_label(&base.host),
+            host_label(&source.host)
+        ))
+        .remedy("name the sources without a host: they are on that of the base")),
+    }
+}
+
+/// A host as the user named it.
+pub fn host_label(host: &Host) -> String {
+    match host {
+        Host::Local => "this machine".to_owned(),
+        Host::Remote { user: Some(user), name } => escape(format!("{user}@{name}").as_bytes()),
+        Host::Remote { user: None, name } => escape(name.as_bytes()),
+        Host::Served { name, port, directory, .. } => served_label(name, *port, directory),
+    }
 }
 
 #[cfg(test)]

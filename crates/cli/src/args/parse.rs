@@ -10,14 +10,11 @@ use haul_proto::path::escape;
 
 use super::nearest::nearest;
 use super::operand::parse_operand;
+use super::row::Row;
 use super::scan::{Grammar, Scanned, scan};
-use super::table::{COPY, DEMO, PARTIALS, Row, SERVE, SURVEY, VERIFY};
+use super::table::{COMMANDS, COPY, DEMO, PARTIALS, SERVE, SURVEY, VERIFY};
 use super::values::Values;
-use super::{Dialect, UsageError, habits, help, rsync};
-
-/// Words that are commands when they stand first. `worker` is one, too, but only haul itself gives it.
-pub const COMMANDS: &[&str] =
-    &["clean", "config", "demo", "help", "probe", "serve", "status", "survey", "sweep", "sync", "verify"];
+use super::{Dialect, UsageError, habits, help, rsync, version};
 
 /// What the user wants.
 #[derive(Debug)]
@@ -113,10 +110,10 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
         return Ok(Command::Version);
     }
     if values.flag("version") {
-        return Ok(Command::Print(help::VERSION.to_owned()));
+        return Ok(Command::Print(version::VERSION.to_owned()));
     }
     if values.flag("license") {
-        return Ok(Command::Print(help::LICENSE.to_owned()));
+        return Ok(Command::Print(version::LICENSE.to_owned()));
     }
     refuse_what_cannot_be_had(&values)?;
     if dialect == Dialect::Haul {

@@ -173,7 +173,7 @@ fn under_bbcps_name_there_are_no_commands_but_the_worker() {
     assert!(matches!(parse(&["status", "h:"]), Ok(Command::Copy(_, operands)) if operands == ["status", "h:"]));
     assert!(matches!(parse(&["worker"]), Ok(Command::Worker(Worker::Run { input: None, output: None }))));
     assert!(matches!(parse(&["-h"]), Ok(Command::Print(text)) if text.starts_with("bbcp ")));
-    assert!(matches!(parse(&["-#"]), Ok(Command::Print(text)) if text == help::VERSION));
+    assert!(matches!(parse(&["-#"]), Ok(Command::Print(text)) if text == version::VERSION));
     assert!(matches!(parse(&["-$"]), Ok(Command::Print(text)) if text.contains("MIT")));
     let errors = [&[][..], &["a"], &["--json", "a", "b"], &["a", "b", "-f"], &["-L", "a", "b", "c"]];
     insta::assert_snapshot!(errors.map(|words| parse(words).unwrap_err().to_string()).join("\n---\n"), @r#"

@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::table::{COPY, PROBE, Row, Section};
+use super::row::{Row, Section};
+use super::table::{COPY, PROBE};
 use super::values::Values;
 
 /// Of the other options of a copy, those that a probe has, too.

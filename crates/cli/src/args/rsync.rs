@@ -5,7 +5,8 @@
 use std::ffi::{OsStr, OsString};
 
 use super::names::{self, Named};
-use super::table::{COPY, Row, Takes};
+use super::row::{Row, Takes};
+use super::table::COPY;
 use super::{Dialect, UsageError};
 
 /// What a letter of rsync's is here.

@@ -13,7 +13,7 @@ use std::vec::IntoIter;
 use haul_proto::path::escape;
 
 use super::names::{self, Named};
-use super::table::{Row, Takes};
+use super::row::{Row, Takes};
 use super::time::parse_time;
 use super::values::Values;
 use super::{Dialect, UsageError};
@@ -225,7 +225,7 @@ impl Scan {
             None => format!("{typed} needs an argument"),
         };
         let help = row.help.lines().collect::<Vec<_>>().join(" ");
-        UsageError::new(what).remedy(format!("{}: {help}", super::help::signature(row).trim_start()))
+        UsageError::new(what).remedy(format!("{}: {help}", row.signature().trim_start()))
     }
 
     fn unknown(&self, shown: &str, near: Option<&str>) -> UsageError {

@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::table::{COPY, Row, SWEEP};
+use super::row::Row;
+use super::table::{COPY, SWEEP};
 
 /// Options of a copy that all runs of a sweep can have.
 const KEPT: [&str; 39] = [

@@ -10,8 +10,9 @@ use std::time::Duration;
 use haul_proto::path::escape;
 
 use super::nearest::nearest;
+use super::row::{Row, Takes};
 use super::size::{SizeError, parse_size};
-use super::table::{COPY, Row, Takes, typed};
+use super::table::{COPY, typed};
 use super::time::parse_time;
 use super::{Dialect, UsageError};
 

@@ -7,7 +7,8 @@ use haul_proto::path::escape;
 use serde_json::{Value, json};
 
 use crate::args::parse::command_host;
-use crate::args::table::{COPY, Row, Section, Takes};
+use crate::args::row::{Row, Section, Takes};
+use crate::args::table::COPY;
 use crate::args::values::Values;
 use crate::config::{self, Loaded, Place, Said, Setting};
 use crate::exit::Exit;

@@ -11,9 +11,10 @@ use haul_proto::filter::ExceededLimit;
 use haul_proto::path::escape;
 
 use crate::args::UsageError;
+use crate::args::operand::host_label;
 use crate::args::values::Values;
 use crate::exit::Exit;
-use crate::resolve::{Plan, shown, typed_lists};
+use crate::resolve::{Plan, typed_lists};
 
 /// Explains what the option names, if it was given.
 pub fn asked(values: &Values, plan: &Plan) -> Option<anyhow::Result<Exit>> {
@@ -30,7 +31,7 @@ pub fn asked(values: &Values, plan: &Plan) -> Option<anyhow::Result<Exit>> {
 fn found(job: &Job, path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     if *job.source_host() != Host::Local {
         let what =
-            format!("--explain looks at files of this machine, and the source is on {}", shown(job.source_host()));
+            format!("--explain looks at files of this machine, and the source is on {}", host_label(job.source_host()));
         return Err(UsageError::new(what)
             .remedy("log in there, and say --explain with a copy to any other place")
             .into());

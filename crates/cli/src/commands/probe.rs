@@ -12,7 +12,6 @@ use haul_engine::sys::cancel::Cancel;
 use haul_proto::forecast::Forecast;
 use jiff::Zoned;
 
-use super::worker::state_dir;
 use crate::args::UsageError;
 use crate::args::values::Values;
 use crate::config;
@@ -20,11 +19,13 @@ use crate::exit::Exit;
 use crate::probe::figures::{self, Direction, Figures};
 use crate::probe::options::{Option_, recommended};
 use crate::probe::{json, ready, save, shown};
-use crate::resolve::{Mode, probe};
-use crate::show::text::Text;
-use crate::show::{self, units};
+use crate::resolve::probe;
+use crate::show::display::Mode;
 use crate::signals::Watch;
 use crate::terminal;
+use crate::text::Text;
+use crate::user_dirs::state_dir;
+use crate::{show, units};
 
 /// Probes `operands`: a target, or a source and a target.
 pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {

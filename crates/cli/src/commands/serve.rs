@@ -21,11 +21,11 @@ use haul_proto::wire::sandbox::Confinement;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::UsageError;
+use crate::args::limits::{CLIENTS_MAX, RATE_MAX};
 use crate::args::served::PORT;
 use crate::args::values::{Values, bad};
 use crate::exit::Exit;
 use crate::network::ports;
-use crate::resolve::{MAX_RATE, contradiction};
 use crate::secret::Own;
 use crate::show::served::{line, object, reloaded, unconfined};
 use crate::standing::{Standing, absolute};
@@ -35,8 +35,6 @@ use crate::{secret, show, standing};
 const ACCESS: [&str; 3] = ["read-only", "write-only", "create"];
 /// Most clients at a time, unless more are wanted.
 const CLIENTS: u32 = 16;
-/// Most clients that can be wanted.
-pub const CLIENTS_MAX: u32 = 1024;
 /// Longest time for which it can be told to serve: 30 days.
 const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 /// How long copies that run may still take once it is told to end.
@@ -78,7 +76,7 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
         directories,
         key,
         clients_max: usize::try_from(clients)?,
-        rate: values.size("xfrrate", RATE_MIN..=MAX_RATE, "from 1k to 1024g, in bytes a second")?,
+        rate: values.size("xfrrate", RATE_MIN..=RATE_MAX, "from 1k to 1024g, in bytes a second")?,
         sandboxed,
         audit: audit(values)?,
         deltas: values.choice("delta", &[("auto", true), ("off", false)])?.unwrap_or(true),
@@ -172,7 +170,7 @@ fn policy(values: &Values) -> ServePolicy {
 /// Nobody is served without a sandbox unless that is allowed.
 fn is_sandbox_required(values: &Values) -> Result<bool, UsageError> {
     match (values.flag("require-sandbox"), values.flag("allow-unsandboxed")) {
-        (true, true) => Err(contradiction("require-sandbox", "allow-unsandboxed")),
+        (true, true) => Err(UsageError::contradiction("require-sandbox", "allow-unsandboxed")),
         (_, allowed) => Ok(!allowed),
     }
 }
@@ -182,7 +180,9 @@ fn several(values: &Values) -> Result<Standing, UsageError> {
     let in_file = ACCESS.into_iter().find(|id| values.flag(id));
     let in_file = in_file.or(["secret-file", "max-size", "max-files"].into_iter().find(|id| values.last(id).is_some()));
     match in_file {
-        Some(option) => Err(contradiction("config", option).remedy("the file says that for each directory")),
+        Some(option) => {
+            Err(UsageError::contradiction("config", option).remedy("the file says that for each directory"))
+        }
         None => {
             let mut standing = standing::read(values.last("config").unwrap_or_default())?;
             let all = policy(values);
@@ -195,7 +195,7 @@ fn several(values: &Values) -> Result<Standing, UsageError> {
 fn access(values: &Values) -> Result<ServedAccess, UsageError> {
     let mut given = ACCESS.into_iter().filter(|option| values.flag(option));
     match (given.next(), given.next()) {
-        (Some(one), Some(other)) => Err(contradiction(one, other)),
+        (Some(one), Some(other)) => Err(UsageError::contradiction(one, other)),
         (Some(one), None) => Ok(ServedAccess::from_word(one).unwrap_or(ServedAccess::Both)),
         (None, _) => Ok(ServedAccess::Both),
     }

@@ -18,7 +18,6 @@ use haul_proto::path::escape;
 use jiff::Zoned;
 
 use super::places::refuse_remote;
-use super::worker::state_dir;
 use crate::args::UsageError;
 use crate::args::operand::parse_operand;
 use crate::args::values::{Values, bad};
@@ -32,6 +31,7 @@ use crate::survey::outlook::Outlook;
 use crate::survey::progress::ProgressLine;
 use crate::survey::{Shown, contents, json, page, words};
 use crate::terminal;
+use crate::user_dirs::state_dir;
 
 /// How long files are read.
 const TIME: Duration = Duration::from_secs(60);

@@ -9,12 +9,14 @@ use haul_engine::sys::cancel::Cancel;
 
 use crate::args::values::Values;
 use crate::exit::Exit;
-use crate::resolve::{Mode, sweep};
-use crate::show::{self, json::Line, text::Text, units};
+use crate::resolve::sweep;
+use crate::show::{self, display::Mode, json::Line};
 use crate::signals::Watch;
 use crate::sweep::figures::{Figures, Run};
 use crate::sweep::{Bench, Ended, Listener};
 use crate::terminal;
+use crate::text::Text;
+use crate::units;
 
 /// Sweeps `operands`: a source and a target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {

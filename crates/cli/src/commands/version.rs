@@ -6,9 +6,9 @@ use anyhow::{Error, Result};
 use haul_engine::worker::measure::{Primitive, primitives};
 
 use super::print;
-use crate::args::help::VERSION;
+use crate::args::version::VERSION;
 use crate::exit::Exit;
-use crate::show::units::rate;
+use crate::units::rate;
 
 /// Long enough for a figure of two digits.
 const EACH: Duration = Duration::from_millis(20);

@@ -10,14 +10,15 @@ use std::sync::atomic::Ordering;
 use haul_engine::job::account::WorkAccount;
 use haul_engine::job::credentials::ClientCredentials;
 use haul_engine::launch;
+use haul_engine::policy::HostPolicy;
 use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditLog};
-use haul_engine::policy::{self, HostPolicy};
 use haul_engine::worker::client_limits::ClientLimits;
 use haul_engine::worker::{Environment, InheritedFds, WorkerEnd};
 
 use crate::args::parse::Worker;
 use crate::exit::Exit;
-use crate::{show, signals};
+use crate::user_dirs::state_dir;
+use crate::{host_policy, show, signals};
 
 /// The line with what proves who it is is shorter.
 const PASS_MAX: usize = 512;
@@ -159,7 +160,7 @@ impl Host {
     /// `served` is the client of the server that started the worker, `directory` what its paths begin in, and `also` the
     /// server's own log.
     fn open(served: Option<String>, directory: PathBuf, also: Option<AuditDestination>) -> Self {
-        let policy = host_policy();
+        let policy = host_policy::read();
         let mut logs = policy.audit().to_vec();
         logs.extend(also.filter(|also| !policy.audit().contains(also)));
         let audit = AuditLog::open(&logs, &AuditClient { ssh_connection: ssh_connection(), served }, directory);
@@ -169,27 +170,6 @@ impl Host {
 
 fn ssh_connection() -> Option<String> {
     std::env::var("SSH_CONNECTION").ok().filter(|value| !value.is_empty())
-}
-
-/// What all users of this host must not do, and what this one must not.
-pub fn host_policy() -> HostPolicy {
-    HostPolicy::read(&policy_files())
-}
-
-fn policy_files() -> Vec<PathBuf> {
-    let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
-    let own = config.map(|config| config.join("haul/policy"));
-    std::iter::once(PathBuf::from(policy::HOST_FILE)).chain(own).collect()
-}
-
-fn absolute(name: &str) -> Option<PathBuf> {
-    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
-}
-
-/// Where a worker keeps what outlives it (XDG Base Directory Specification).
-pub(super) fn state_dir() -> Option<PathBuf> {
-    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-    Some(state.join("haul"))
 }
 
 /// Can only be read by setting it; no thread has started yet that could see it change.

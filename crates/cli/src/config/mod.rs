@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::args::table::Row;
+use crate::args::row::Row;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
 use crate::resolve::Hosts;

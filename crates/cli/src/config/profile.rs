@@ -13,8 +13,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::pattern;
 use crate::args::nearest::nearest;
+use crate::args::row::{Row, Takes};
 use crate::args::scan::DEFAULT;
-use crate::args::table::{COPY, Row, Takes};
+use crate::args::table::COPY;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
 use crate::resolve::settings;

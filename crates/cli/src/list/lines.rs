@@ -11,8 +11,7 @@ use haul_proto::limits::PATH_MAX;
 
 use super::text::{Got, Text};
 use crate::args::UsageError;
-use crate::args::operand::parse_operand;
-use crate::resolve::{on_base, shown};
+use crate::args::operand::{host_label, on_base, parse_operand};
 
 /// Bytes that are read at a time.
 const PIECE: usize = 64 << 10;
@@ -128,10 +127,12 @@ impl Reader {
             on_base(&mut source, base)?;
         }
         match &self.host {
-            Some(host) if *host != source.host => {
-                Err(UsageError::new(format!("it is on {}, and what is copied on {}", shown(&source.host), shown(host)))
-                    .remedy("copy from each host with a command of its own"))
-            }
+            Some(host) if *host != source.host => Err(UsageError::new(format!(
+                "it is on {}, and what is copied on {}",
+                host_label(&source.host),
+                host_label(host)
+            ))
+            .remedy("copy from each host with a command of its own")),
             _ => Ok(source),
         }
     }

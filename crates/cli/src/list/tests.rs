@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::args::Dialect;
+use crate::args::operand::host_label;
 use crate::args::parse::{Command, parse};
 use crate::list::list;
 use std::io::Write;
@@ -17,7 +18,7 @@ fn read(lines: &mut dyn ListReader) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(10);
     while Instant::now() < deadline {
         read.push(match lines.next(Duration::from_millis(10)) {
-            ListLine::Source(source) => format!("{} {}", shown(&source.host), source.path.display()),
+            ListLine::Source(source) => format!("{} {}", host_label(&source.host), source.path.display()),
             ListLine::Bad(line, text) => {
                 let text = text.lines().next().unwrap_or_default().to_owned();
                 format!("{}: {text}: {}", lines.position(), haul_proto::path::escape(&line))

@@ -15,7 +15,7 @@ use haul_proto::limits::EXPECTED_LINES_MAX;
 use haul_proto::path::escape;
 
 use self::line::Line;
-use crate::show::units::counted;
+use crate::units::counted;
 
 /// Most names that are told of those that have no other half.
 const NAMED_MAX: usize = 20;
@@ -151,7 +151,7 @@ fn said(what: &str, names: &[Vec<u8>], count: u64) -> String {
     names.iter().for_each(|name| text.push_str(&format!("\n{}", escape(name))));
     let others = count.saturating_sub(names.len() as u64);
     if others > 0 && !names.is_empty() {
-        text.push_str(&format!("\nand {} more", crate::show::units::count(others)));
+        text.push_str(&format!("\nand {} more", crate::units::count(others)));
     }
     text
 }

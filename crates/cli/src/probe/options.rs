@@ -2,7 +2,8 @@
 
 use haul_proto::forecast::SuggestedSetting;
 
-use crate::args::table::{COPY, Row, Section, Takes};
+use crate::args::row::{Row, Section, Takes};
+use crate::args::table::COPY;
 use crate::args::values::Values;
 
 /// An option and its argument; `None` where it has none.

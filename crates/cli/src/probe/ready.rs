@@ -3,8 +3,8 @@
 use haul_engine::job::event::TransportPath;
 use haul_engine::probe::EndMeasurement;
 
-use crate::show::text::harmless;
-use crate::show::units::{count, size};
+use crate::text::harmless;
+use crate::units::{count, size};
 
 /// Something that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use toml_edit::{DocumentMut, Item, Table, value};
 
 use super::options::Option_;
-use crate::args::table::Takes;
+use crate::args::row::Takes;
 use crate::config;
 
 /// Only the user may read and write a file that is made.

@@ -8,9 +8,9 @@ use haul_proto::forecast::Forecast;
 
 use super::options::{Option_, typed};
 use super::ready::Check;
-use crate::show::text::harmless;
-use crate::show::units::{counted, duration, rate, size};
 use crate::show::{paths, verdict};
+use crate::text::harmless;
+use crate::units::{counted, duration, rate, size};
 
 /// The transfer that the forecast is said for, in bytes.
 const EXAMPLE_BYTES: u64 = 100_000_000_000;

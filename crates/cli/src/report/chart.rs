@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::document::Table;
 use super::scale::Quantity;
+use super::table::Table;
 
 /// Lines that can be told apart in one chart.
 pub const LINES_MAX: usize = 12;

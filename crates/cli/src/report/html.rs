@@ -5,10 +5,11 @@ use std::fmt::Write;
 
 use haul_engine::checksum::sum_of;
 use haul_engine::job::spec::ChecksumAlgorithm;
-use haul_proto::path::disturbs;
 
-use super::document::{Block, Document, Table};
+use super::document::{Block, Document};
+use super::escape::text;
 use super::svg;
+use super::table::Table;
 
 /// Rows of the table below a chart.
 const ROWS_MAX: usize = 600;
@@ -120,25 +121,6 @@ fn push_row(page: &mut String, cell: &str, row: &[String]) {
     page.push_str("<tr>");
     row.iter().for_each(|content| page.push_str(&format!("<{cell}>{}</{cell}>", text(content))));
     page.push_str("</tr>\n");
-}
-
-/// Text in which nothing is a tag, ends an attribute, or turns what follows it around. A line feed stays: it separates
-/// lines of what is shown under the pointer.
-pub fn text(content: &str) -> String {
-    let mut shown = String::with_capacity(content.len());
-    for c in content.chars() {
-        match c {
-            '&' => shown.push_str("&amp;"),
-            '<' => shown.push_str("&lt;"),
-            '>' => shown.push_str("&gt;"),
-            '"' => shown.push_str("&quot;"),
-            '\'' => shown.push_str("&#39;"),
-            '\n' => shown.push(c),
-            c if disturbs(c) => shown.extend(c.escape_default()),
-            c => shown.push(c),
-        }
-    }
-    shown
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! A report as Markdown: charts become a line of blocks for each of their lines, and a short table.
 
 use super::chart::{Chart, Marks, Point};
-use super::document::{Block, Document, Table};
+use super::document::{Block, Document};
+use super::table::Table;
 
 use haul_proto::path::disturbs;
 

@@ -4,12 +4,14 @@
 
 pub mod chart;
 pub mod document;
+mod escape;
 pub mod html;
 mod markdown;
 pub mod scale;
 pub mod series;
 pub mod statistics;
 mod svg;
+pub mod table;
 mod track;
 mod transfer;
 
@@ -29,9 +31,9 @@ use self::document::Document;
 use self::series::Series;
 use self::transfer::{Transfer, document};
 use crate::args::UsageError;
+use crate::args::operand::host_label;
 use crate::pending::{Own, Pending};
-use crate::resolve::shown;
-use crate::show::text::harmless;
+use crate::text::harmless;
 
 /// Failures that are named in a report; all of them are on standard error.
 const FAILURES_MAX: usize = 200;
@@ -146,7 +148,7 @@ fn named(place: &Location) -> String {
     let path = escape(place.path.as_os_str().as_bytes());
     match &place.host {
         Host::Local => path,
-        host => format!("{}:{path}", shown(host)),
+        host => format!("{}:{path}", host_label(host)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::show::units::{count, duration, rate};
+use crate::units::{count, duration, rate};
 
 /// About so many steps between ticks.
 const STEPS: f64 = 5.0;

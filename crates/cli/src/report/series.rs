@@ -80,14 +80,14 @@ impl Series {
                 self.happens(now, format!("another path{because}"));
             }
             Event::RateLimit { bytes_per_s } => {
-                let limit = bytes_per_s.map_or("none".to_owned(), crate::show::units::limit);
+                let limit = bytes_per_s.map_or("none".to_owned(), crate::units::limit);
                 self.happens(now, format!("rate limit {limit}"));
             }
             Event::Pause { is_paused } => {
                 self.happens(now, if *is_paused { "paused" } else { "goes on" }.to_owned());
             }
             Event::Streams { wanted } => {
-                self.happens(now, crate::show::units::counted((*wanted).into(), "stream", "streams"));
+                self.happens(now, crate::units::counted((*wanted).into(), "stream", "streams"));
             }
             _ => {}
         }

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use super::chart::{Chart, Line, Marks, Point};
-use super::html::text;
+use super::escape::text;
 use super::scale::Scale;
 
 const WIDTH: f64 = 880.0;

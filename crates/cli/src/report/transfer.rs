@@ -8,12 +8,14 @@ use haul_proto::path::escape;
 use serde_json::Value;
 
 use super::chart::{Chart, LINES_MAX, Line, Marks, Point, Span};
-use super::document::{Block, Document, Table};
+use super::document::{Block, Document};
 use super::scale::Quantity;
 use super::series::{Met, Moved, Series};
 use super::statistics::{Quartiles, distribution};
+use super::table::Table;
 use super::track::Sample;
-use crate::show::{json, summary, units, verdict};
+use crate::show::{json, summary, verdict};
+use crate::units;
 
 /// What a report of a transfer is made from.
 pub struct Transfer<'a> {

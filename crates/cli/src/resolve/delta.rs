@@ -2,7 +2,6 @@
 
 use haul_engine::job::spec::{DeltaMode, DeltaOptions};
 
-use super::contradiction;
 use crate::args::UsageError;
 use crate::args::table::typed;
 use crate::args::values::Values;
@@ -28,7 +27,7 @@ pub fn rules(values: &Values) -> Result<DeltaOptions, UsageError> {
 /// What is changed in its own place is not read from its beginning to its end, and has no second file that could be.
 fn refuse_contradictions(values: &Values, delta: DeltaMode) -> Result<(), UsageError> {
     if let Some(other) = ["omit", "checksum", "expect"].into_iter().find(|other| values.flag(other)) {
-        return Err(contradiction("inplace", other));
+        return Err(UsageError::contradiction("inplace", other));
     }
     let words = [("verify", values.last("verify").is_some_and(|how| how == "disk"), "disk")];
     let how = if delta == DeltaMode::Rolling { "rolling" } else { "off" };

@@ -4,12 +4,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::job::location::{Host, Location};
+use haul_engine::job::location::Location;
 use haul_engine::job::spec::{ModeOptions, OverwritePolicy};
 use haul_proto::limits::{FRAME_MAX, FRAME_MIN, RATE_MIN, UNDER_WAY_MAX};
 use haul_proto::path::escape;
 
-use super::{MAX_RATE, contradiction, shown, sync};
+use super::sync;
+use crate::args::limits::RATE_MAX;
 use crate::args::operand::parse_operand;
 use crate::args::table::typed;
 use crate::args::values::{Values, bad};
@@ -31,7 +32,7 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         ("acls", "mode", is_hauls),
     ];
     match pairs.into_iter().find(|(a, b, holds)| *holds && values.flag(a) && values.flag(b)) {
-        Some((a, b, _)) => Err(contradiction(a, b)),
+        Some((a, b, _)) => Err(UsageError::contradiction(a, b)),
         None if values.flag("order") && values.last("streams").is_some_and(|streams| streams != "1") && is_hauls => {
             Err(UsageError::new("--order and --streams contradict each other: what is written in order comes by one stream")
                 .remedy("leave one of them out"))
@@ -57,10 +58,10 @@ pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError
             .remedy("the released ones have it, and cargo build --release --features tui makes one"));
     }
     if let Some(other) = ["json", "quiet"].into_iter().find(|other| values.flag(other)) {
-        return Err(contradiction("tui", other));
+        return Err(UsageError::contradiction("tui", other));
     }
     if values.last("progress").is_some() {
-        return Err(contradiction("tui", "progress"));
+        return Err(UsageError::contradiction("tui", "progress"));
     }
     if !stderr_is_terminal {
         return Err(UsageError::new("--tui needs a terminal, and standard error is none")
@@ -113,24 +114,6 @@ pub fn base(values: &Values) -> Result<Option<Location>, UsageError> {
     values.last("dirbase").map(parse_operand).transpose()
 }
 
-/// Sources that are relative, and on no other host, are on the base's host.
-pub fn on_base(source: &mut Location, base: &Location) -> Result<(), UsageError> {
-    match source.host == base.host || source.path.is_absolute() {
-        true => Ok(()),
-        false if source.host == Host::Local => {
-            source.host = base.host.clone();
-            Ok(())
-        }
-        false => Err(UsageError::new(format!(
-            "{}: the base is on {}, and a source on {}",
-            typed("dirbase"),
-            shown(&base.host),
-            shown(&source.host)
-        ))
-        .remedy("name the sources without a host: they are on that of the base")),
-    }
-}
-
 /// `-w [=]SIZE` and `-U SIZE`: the size, and whether it is to be had also where tuning could do better.
 pub fn window(values: &Values) -> Result<(Option<u32>, bool), UsageError> {
     let (id, value) = match (values.last("windowsz"), values.last("forced-window")) {
@@ -179,7 +162,7 @@ pub fn buffer_size(values: &Values) -> Result<Option<u32>, UsageError> {
 pub fn bwlimit(value: &OsStr) -> Result<Option<u64>, UsageError> {
     let text = value.to_str().unwrap_or_default();
     let with_unit = if text.bytes().all(|byte| byte.is_ascii_digit()) { format!("{text}k") } else { text.to_owned() };
-    match Values::size_of("bwlimit", OsStr::new(&with_unit), 0..=MAX_RATE, "from 1k to 1024g, in bytes a second")? {
+    match Values::size_of("bwlimit", OsStr::new(&with_unit), 0..=RATE_MAX, "from 1k to 1024g, in bytes a second")? {
         0 => Ok(None),
         rate if rate < RATE_MIN => Err(bad("bwlimit", value, "needs a rate of 1k or more a second")),
         rate => Ok(Some(rate)),

@@ -8,7 +8,6 @@ use haul_engine::job::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReferen
 use haul_proto::checksum::from_hex;
 use haul_proto::path::escape;
 
-use super::contradiction;
 use crate::args::UsageError;
 use crate::args::table::typed;
 use crate::args::values::{Values, bad};
@@ -111,7 +110,7 @@ fn refuse_a_second(asked: &Asked, named: Option<ChecksumAlgorithm>, expects: boo
         .remedy("leave % out"));
     }
     if expects && matches!(asked.what, What::Compare(_)) {
-        return Err(contradiction("checksum", "expect"));
+        return Err(UsageError::contradiction("checksum", "expect"));
     }
     Ok(())
 }

@@ -9,10 +9,12 @@ use haul_engine::probe::Probe;
 use haul_proto::path::escape;
 use std::os::unix::ffi::OsStrExt;
 
-use super::{Display, MAX_STREAMS, Settings, settings};
+use super::{Settings, settings};
 use crate::args::UsageError;
+use crate::args::limits::STREAMS_MAX;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
+use crate::show::display::Display;
 
 /// How long a part takes.
 const TIME: Duration = Duration::from_secs(3);
@@ -39,7 +41,7 @@ pub fn probe(
     };
     source.iter().chain([&target]).try_for_each(refuse_what_is_no_place)?;
     let Settings { options, access, display, time_limit, .. } = settings(copy, stderr_is_terminal)?;
-    let asked = own.numbers("try-streams", u16::try_from(MAX_STREAMS + 1).unwrap_or(u16::MAX))?;
+    let asked = own.numbers("try-streams", u16::try_from(STREAMS_MAX + 1).unwrap_or(u16::MAX))?;
     let streams = match (own.flag("try-streams"), options.streams) {
         (true, _) => asked.into_iter().filter(|streams| *streams > 0).collect(),
         // Who says how many wants to know of these.

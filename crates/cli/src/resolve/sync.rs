@@ -8,10 +8,11 @@ use haul_engine::job::spec::{DeleteMode, EqualityTest, JobOptions, OverwritePoli
 use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX};
 use haul_proto::path::escape;
 
-use super::{Plan, contradiction, planned};
+use super::{Plan, planned};
 use crate::args::UsageError;
 use crate::args::operand::parse_operand;
-use crate::args::table::{Section, typed};
+use crate::args::row::Section;
+use crate::args::table::typed;
 use crate::args::values::{Values, bad};
 use crate::pipes::Pipes;
 
@@ -121,7 +122,7 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     let is_json = values.flag("json");
     let mut given = pairs.into_iter().filter(|(a, b)| values.flag(a) && values.flag(b));
     if let Some((a, b)) = given.find(|(a, _)| *a != "quiet" || !is_json) {
-        return Err(contradiction(a, b));
+        return Err(UsageError::contradiction(a, b));
     }
     if values.flag("detect-renames") && values.choice("delete", &DELETE)? == Some(When::Before) {
         return Err(UsageError::new(
@@ -149,7 +150,7 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         Some(Some(_)) => &["omit", "ignore-existing"],
     };
     match denied.iter().find(|id| values.flag(id)) {
-        Some(id) => Err(contradiction("compare", id)),
+        Some(id) => Err(UsageError::contradiction("compare", id)),
         None => Ok(()),
     }
 }

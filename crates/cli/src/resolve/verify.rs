@@ -5,12 +5,13 @@ use std::ffi::OsString;
 use haul_engine::job::spec::{Job, JobOptions};
 
 use super::{
-    CPUS_END, Digests, Ends, Mode, Plan, access, cache, check_hosts, display, ends, filters, frame, metadata, owners,
+    CPUS_END, Digests, Ends, Plan, access, cache, check_hosts, display, ends, filters, frame, metadata, owners,
     progress_every, streams, symlinks, time_limit, unbuffered,
 };
 use crate::args::UsageError;
 use crate::args::values::Values;
 use crate::list::list;
+use crate::show::display::Mode;
 
 /// The plan for a comparison of `operands`, the last of which is the target.
 pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {

@@ -10,8 +10,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::Show;
 use super::human::Human;
 use super::meter::Meter;
-use super::units::{count, counted, part_of, percent, rate, size, time_ahead};
 use crate::terminal;
+use crate::units::{count, counted, part_of, percent, rate, size, time_ahead};
 
 /// Longest title, in characters.
 const MAX_TITLE: usize = 24;

@@ -12,8 +12,8 @@ use haul_proto::path::escape;
 
 use super::Show;
 use super::human::Human;
-use super::text::Text;
-use super::units::{bytes_per_s, percent};
+use crate::text::Text;
+use crate::units::{bytes_per_s, percent};
 
 /// Which of them are shown.
 #[derive(Debug, Clone, Copy)]
@@ -123,8 +123,8 @@ mod tests {
     use super::super::human::tests::every_event;
     use super::super::human::{Human, Level};
     use super::super::summary::tests::example;
-    use super::super::text::tests::Paper;
     use super::*;
+    use crate::text::tests::Paper;
 
     #[test]
     fn lines_have_bbcps_form() {

@@ -7,8 +7,8 @@ use haul_engine::job::error::Outcome;
 use haul_engine::job::event::{Event, Observer, TransportPath};
 
 use super::items::{self, Tally};
-use super::text::{Text, harmless};
 use super::{Show, names, paths, streams, summary};
+use crate::text::{Text, harmless};
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,12 +102,12 @@ impl Observer for Human {
                 self.text.notice(&format!("{}: left out: {reason}", haul_proto::path::escape(path)));
             }
             Event::Resumed { path, size, held, damaged, compared } => {
-                let part = super::units::part_of(*held, *size);
+                let part = crate::units::part_of(*held, *size);
                 let compared = if *compared { ", and the source compares it" } else { "" };
                 let damaged = match damaged {
                     0 => String::new(),
                     frames => {
-                        format!("; {} damaged and sent again", super::units::counted(*frames, "frame is", "frames are"))
+                        format!("; {} damaged and sent again", crate::units::counted(*frames, "frame is", "frames are"))
                     }
                 };
                 let path = haul_proto::path::escape(path);
@@ -116,22 +116,22 @@ impl Observer for Human {
             Event::Stopped(_) => {}
             Event::Notice(line) => self.text.notice(line),
             Event::RateLimit { bytes_per_s } => {
-                let limit = bytes_per_s.map_or("none".to_owned(), super::units::limit);
+                let limit = bytes_per_s.map_or("none".to_owned(), crate::units::limit);
                 self.text.notice(&format!("rate limit: {limit} from now on"));
             }
             Event::Pause { is_paused: true } => self.text.notice("paused"),
             Event::Pause { is_paused: false } => self.text.notice("it goes on"),
             Event::Streams { wanted } => {
-                let wanted = super::units::counted((*wanted).into(), "stream", "streams");
+                let wanted = crate::units::counted((*wanted).into(), "stream", "streams");
                 self.text.notice(&format!("{wanted} from now on"));
             }
             Event::Again { reason, pause, attempt, attempts, left } => {
-                let pause = super::units::time_ahead(*pause);
+                let pause = crate::units::time_ahead(*pause);
                 let until = until(*attempt, *attempts, *left);
                 self.text.notice(&format!("{}; trying again in {pause}{until}", harmless(reason)));
             }
             Event::Connected { way, streams, cipher } => {
-                let streams = super::units::counted((*streams).into(), "stream", "streams");
+                let streams = crate::units::counted((*streams).into(), "stream", "streams");
                 let cipher = names::sealed(way, *cipher).map(|cipher| format!(", {cipher}")).unwrap_or_default();
                 self.text.notice(&format!("connected: {}, {streams}{cipher}", connection(way)));
             }
@@ -142,7 +142,7 @@ impl Observer for Human {
             Event::FileDone { path, size, copied, .. } => {
                 let path = haul_proto::path::escape(path);
                 let end = if *copied { "done" } else { "there already" };
-                self.text.notice(&format!("{path}: {end}, {}", super::units::size(*size)));
+                self.text.notice(&format!("{path}: {end}, {}", crate::units::size(*size)));
             }
             Event::Progress(_) | Event::Checksum { .. } => {}
         }
@@ -180,7 +180,7 @@ impl Show for Human {
 fn until(attempt: u32, attempts: Option<u32>, left: Option<Duration>) -> String {
     match (attempts, left) {
         (Some(attempts), _) => format!(" ({attempt} of {attempts})"),
-        (None, Some(left)) => format!(" (for {} at most)", super::units::time_ahead(left)),
+        (None, Some(left)) => format!(" (for {} at most)", crate::units::time_ahead(left)),
         (None, None) => format!(" ({attempt})"),
     }
 }
@@ -189,7 +189,7 @@ fn until(attempt: u32, attempts: Option<u32>, left: Option<Duration>) -> String 
 fn connection(way: &TransportPath) -> String {
     match way {
         TransportPath::None => "nothing had to be moved".to_owned(),
-        TransportPath::Local { host } => super::text::within(host.as_deref()),
+        TransportPath::Local { host } => crate::text::within(host.as_deref()),
         TransportPath::Tcp { path, others, instead_of } => {
             let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
             let paths: Vec<_> = std::iter::once(path).chain(others).map(paths::with_ports).collect();
@@ -203,8 +203,8 @@ fn connection(way: &TransportPath) -> String {
 pub mod tests {
     use super::super::paths::tests::bare;
     use super::super::summary::tests::example;
-    use super::super::text::tests::Paper;
     use super::*;
+    use crate::text::tests::Paper;
     use haul_engine::job::error::Error;
     use haul_engine::job::event::{ChangeKind, EntryKind, ItemChange, Progress};
     use haul_engine::job::spec::Cipher;

@@ -7,7 +7,7 @@ use haul_proto::path::escape;
 use serde_json::Value;
 
 use super::differences::name;
-use super::units::{count, duration};
+use crate::units::{count, duration};
 
 /// The words for reasons, the same for people and for programs.
 const REASONS: [(ChangeReasons, &str); 8] = [

@@ -15,9 +15,9 @@ use haul_proto::wire::counters::PathFigures;
 use serde_json::{Map, Value, json};
 
 use super::human::Human;
-use super::units::bytes_per_s;
 use super::{Half, Show, differences, items, load, names, verdict};
 use crate::exit::Exit;
+use crate::units::bytes_per_s;
 
 /// Lines of JSON; what failed is said in words, too.
 pub struct Json {
@@ -359,9 +359,9 @@ mod tests {
     use super::super::human::Level;
     use super::super::human::tests::every_event;
     use super::super::summary::tests::example;
-    use super::super::text::Text;
-    use super::super::text::tests::Paper;
     use super::*;
+    use crate::text::Text;
+    use crate::text::tests::Paper;
     use haul_engine::job::error::Error;
     use haul_engine::job::event::SyncCounters;
 

@@ -5,6 +5,7 @@ mod bbcp;
 #[cfg(feature = "tui")]
 pub mod dashboard;
 mod differences;
+pub mod display;
 mod human;
 mod items;
 pub mod json;
@@ -16,8 +17,6 @@ pub mod paths;
 pub mod served;
 mod streams;
 pub mod summary;
-pub mod text;
-pub mod units;
 pub mod verdict;
 
 use std::fs::{File, OpenOptions};
@@ -32,9 +31,9 @@ use haul_proto::path::escape;
 
 use crate::args::Dialect;
 use crate::pending::{LOG_HEADER, Own};
-use crate::resolve::{Display, Mode};
 use crate::terminal;
-use text::Text;
+use crate::text::Text;
+use display::{Display, Mode};
 
 /// Bytes of events that are collected before they are written, unless one of them cannot wait.
 const EVENT_BUFFER: usize = 64 << 10;

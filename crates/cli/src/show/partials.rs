@@ -4,7 +4,7 @@ use haul_engine::partials::{PartialDetails, PartialExtent, PartialState};
 use haul_proto::path::escape;
 
 use super::json::Line;
-use super::units;
+use crate::units;
 
 /// A form of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

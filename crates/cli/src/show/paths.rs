@@ -2,7 +2,7 @@
 
 use haul_engine::job::event::NetworkPath;
 
-use super::text::harmless;
+use crate::text::harmless;
 
 /// With the ports, for whoever looks for a connection.
 pub fn with_ports(path: &NetworkPath) -> String {

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::json::harmless_json;
-use super::text::harmless;
-use super::units::size;
 use crate::args::UsageError;
+use crate::text::harmless;
+use crate::units::size;
 
 /// For people. Clients have a say in some of it.
 pub fn line(served: &ServeEvent) -> String {

@@ -3,7 +3,7 @@
 use haul_engine::job::event::StreamFigures;
 use std::time::Duration;
 
-use super::units::{count, duration, size};
+use crate::units::{count, duration, size};
 
 /// Streams in the table: the others are in `--json`.
 const SHOWN_MAX: usize = 32;

@@ -5,9 +5,9 @@ use haul_engine::job::event::{
 };
 use haul_engine::job::spec::Cipher;
 
-use super::text::{harmless, within};
-use super::units::{bytes_per_s, count, counted, duration, files, limit, rate, size};
 use super::{names, paths, verdict};
+use crate::text::{harmless, within};
+use crate::units::{bytes_per_s, count, counted, duration, files, limit, rate, size};
 
 /// The lines of the summary, each ended, below its first. `verbose` adds memory and what else was made.
 pub fn below(headline: &str, summary: &Summary, verbose: bool) -> String {

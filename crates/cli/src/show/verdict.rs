@@ -6,8 +6,8 @@ use haul_engine::job::event::{
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-use super::text::harmless;
-use super::units::{rate, size};
+use crate::text::harmless;
+use crate::units::{rate, size};
 
 /// Facts in the summary: the others are for `--json` and documentation.
 const FACTS_SHOWN: usize = 2;
@@ -97,7 +97,7 @@ pub fn said(fact: &Fact) -> String {
         FactUnit::BytesPerS => rate(fact.value),
         FactUnit::Us => format!("{:.1} ms", fact.value / 1000.0),
         FactUnit::Number if fact.value < 10.0 && fact.value.fract() != 0.0 => format!("{:.2}", fact.value),
-        FactUnit::Number => super::units::count(whole(fact.value)),
+        FactUnit::Number => crate::units::count(whole(fact.value)),
     };
     fact.figure.words().replace("{}", &value)
 }
@@ -220,6 +220,6 @@ pub mod tests {
         assert_eq!(of(Figure::Window, 1_048_576.0), "1.05 MB may be under way");
         assert_eq!(of(Figure::QuotaCores, 0.25), "the quota is 0.25 processors");
         assert_eq!(of(Figure::FilesPerS, 12_345.6), "12,345 files a second");
-        assert_eq!(of(Figure::Streams, f64::INFINITY), format!("streams: {}", super::super::units::count(u64::MAX)));
+        assert_eq!(of(Figure::Streams, f64::INFINITY), format!("streams: {}", crate::units::count(u64::MAX)));
     }
 }

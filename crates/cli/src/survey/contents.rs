@@ -8,9 +8,10 @@ use haul_proto::compression::chooser::PIPE_MIN_NS_PER_BYTE;
 use haul_proto::path::escape;
 
 use super::Shown;
-use crate::report::document::{Block, Document, Table};
-use crate::show::text::harmless;
-use crate::show::units::{count, counted, files, percent, rate, size};
+use crate::report::document::{Block, Document};
+use crate::report::table::Table;
+use crate::text::harmless;
+use crate::units::{count, counted, files, percent, rate, size};
 
 /// Below this part nothing worth while is saved by compression.
 const STUBBORN_MIN: f64 = 0.95;

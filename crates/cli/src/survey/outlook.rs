@@ -6,7 +6,7 @@ use haul_engine::survey::Survey;
 use haul_proto::path::escape;
 
 use crate::probe::figures::Figures;
-use crate::show::units::{duration, rate, size};
+use crate::units::{duration, rate, size};
 
 /// What can be said.
 #[derive(Debug, Clone, PartialEq)]

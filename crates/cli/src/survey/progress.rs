@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use haul_engine::survey::{Progress, Stage};
 
-use crate::show::units::{files, size};
+use crate::units::{files, size};
 
 /// How often it is written anew.
 const EVERY: Duration = Duration::from_millis(200);

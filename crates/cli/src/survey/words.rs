@@ -1,6 +1,7 @@
 //! A survey as words: figures first and names last, since names may be long.
 
-use crate::report::document::{Block, Document, Table};
+use crate::report::document::{Block, Document};
+use crate::report::table::Table;
 
 /// The text, of a document without charts.
 pub fn text(document: &Document) -> String {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::setting::{COUNT, DIMENSIONS, Setting};
 use crate::report::series::Series;
-use crate::show::units::bytes_per_s;
+use crate::units::bytes_per_s;
 
 /// A run.
 #[derive(Debug, Clone, PartialEq)]

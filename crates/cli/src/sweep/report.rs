@@ -7,10 +7,11 @@ use super::setting::{AUTO, COUNT, DIMENSIONS, Setting};
 use super::summary::{Group, fastest};
 use crate::args::size::parse_size;
 use crate::report::chart::{Bar, Chart, LINES_MAX, Line, Marks, Point};
-use crate::report::document::{Block, Document, Table};
+use crate::report::document::{Block, Document};
 use crate::report::scale::Quantity;
 use crate::report::statistics::{Quartiles, distribution};
-use crate::show::units::counted;
+use crate::report::table::Table;
+use crate::units::counted;
 
 /// Dimensions that can go from left to right, the first choice first.
 const ACROSS: [usize; 2] = [1, 5];

@@ -6,7 +6,7 @@ use super::figures::{Figures, Run};
 use super::journal::Header;
 use super::setting::{DIMENSIONS, Setting};
 use crate::report::statistics::Quartiles;
-use crate::show::units::rate;
+use crate::units::rate;
 
 /// What the runs with one setting say.
 #[derive(Debug, Clone)]

@@ -18,10 +18,11 @@ use super::copy::perform;
 use crate::args::UsageError;
 use crate::args::values::Values;
 use crate::exit::Exit;
-use crate::resolve::{Mode, Plan, Settings, settings, streams};
-use crate::show::{self, units};
+use crate::resolve::{Plan, Settings, settings, streams};
+use crate::show::display::Mode;
 use crate::signals::Watch;
 use crate::terminal;
+use crate::{show, units};
 
 /// How much data is made.
 const DEFAULT_BYTES: u64 = 1 << 30;

@@ -34,8 +34,8 @@ use self::board::{Board, Wish};
 use self::draw::{Look, draw};
 use super::Show;
 use super::human::{Human, Level};
-use super::text::Text;
 use crate::terminal;
+use crate::text::Text;
 
 /// How long a key is waited for before the screen is looked at.
 const TICK: Duration = Duration::from_millis(100);

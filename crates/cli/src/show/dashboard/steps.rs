@@ -2,14 +2,14 @@
 
 use haul_proto::limits::RATE_MIN;
 
-use crate::resolve::MAX_RATE;
+use crate::args::limits::RATE_MAX;
 
 /// In tenths.
 const STEPS: [u64; 6] = [10, 15, 20, 30, 50, 70];
 
 /// The next rate above this one.
 pub fn above(bytes_per_s: u64) -> u64 {
-    all().find(|step| *step > bytes_per_s).unwrap_or(MAX_RATE)
+    all().find(|step| *step > bytes_per_s).unwrap_or(RATE_MAX)
 }
 
 /// The next rate below this one.
@@ -20,7 +20,7 @@ pub fn below(bytes_per_s: u64) -> u64 {
 fn all() -> impl Iterator<Item = u64> {
     let powers = std::iter::successors(Some(100), |power: &u64| power.checked_mul(10));
     let steps = powers.flat_map(|power| STEPS.map(|step| power.saturating_mul(step)));
-    steps.skip_while(|step| *step < RATE_MIN).take_while(|step| *step <= MAX_RATE)
+    steps.skip_while(|step| *step < RATE_MIN).take_while(|step| *step <= RATE_MAX)
 }
 
 #[cfg(test)]
@@ -38,7 +38,7 @@ mod tests {
     #[test]
     fn there_is_a_least_and_a_highest_rate() {
         assert_eq!((below(0), below(1500), above(0)), (RATE_MIN, RATE_MIN, 1500));
-        assert_eq!((above(u64::MAX), above(MAX_RATE)), (MAX_RATE, MAX_RATE));
+        assert_eq!((above(u64::MAX), above(RATE_MAX)), (RATE_MAX, RATE_MAX));
         assert!(below(u64::MAX) > 1 << 39);
     }
 }

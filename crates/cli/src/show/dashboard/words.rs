@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::board::{Board, Phase};
 use super::lanes::Row;
 use super::layout::Panel;
-use crate::show::text::{harmless, within};
-use crate::show::units::{count, counted, duration, limit, rate, size};
 use crate::show::{bar, paths, verdict};
+use crate::text::{harmless, within};
+use crate::units::{count, counted, duration, limit, rate, size};
 
 /// The last line.
 pub const KEYS: &str = "q end  space pause  - + rate  0 no limit  < > streams  tab files  ? help";

@@ -1,0 +1,231 @@
+//! A row of the table of options: an option, its names, its argument and its place in the help.
+//!
+//! How a row takes its argument is a variant of [`Takes`], so that optional arguments and prefixes get a variant each
+//! and no special case.
+
+use std::fmt;
+
+/// An option.
+#[derive(Clone)]
+pub struct Row {
+    /// The name that code uses for it; also its long form, unless `long` says otherwise.
+    pub id: &'static str,
+    /// Whether `--id` can be typed (bbcp has options with a letter only).
+    pub long: bool,
+    /// Another long form of it.
+    pub alias: Option<&'static str>,
+    /// The letter.
+    pub letter: Option<char>,
+    /// Another letter for it.
+    pub other_letter: Option<char>,
+    /// What bbcp has of it; `None` where it is haul's own.
+    pub bbcp: Option<Bbcp>,
+    /// Its argument.
+    pub takes: Takes,
+    /// What it does, for the help.
+    pub help: &'static str,
+    /// Where the help lists it.
+    pub section: Section,
+    /// Whether it is one of the few on the first screen of help.
+    pub essential: bool,
+    /// Whether it says what one job does: it has no place in a configuration file.
+    pub of_one_job: bool,
+    /// It is known and cannot be had: why, and on a second line what to do instead.
+    pub refusal: Option<&'static str>,
+}
+
+/// What bbcp has of an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bbcp {
+    /// The letter alone.
+    Letter,
+    /// Also this long form, of which so many letters are enough.
+    Long(&'static str, usize),
+}
+
+/// How an option takes its argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// None. Typed twice, it is still set once.
+    Nothing,
+    /// None, and it counts how often it was typed.
+    Repeats,
+    /// One, called this in the help. Typed twice, the last one holds.
+    One(&'static str),
+    /// One each time, and all of them hold.
+    Each(&'static str),
+    /// One or none.
+    Perhaps(&'static str),
+    /// A directory or none: see [`super::scan`].
+    Place(&'static str),
+    /// A time, or none.
+    Time {
+        /// What it is called in the help.
+        name: &'static str,
+        /// The time that is meant where there is none.
+        absent: &'static str,
+    },
+    /// One of a few words, or none.
+    Word {
+        /// What it is called in the help.
+        name: &'static str,
+        /// All words.
+        known: &'static [&'static str],
+        /// The word that is meant where there is none.
+        absent: &'static str,
+    },
+}
+
+/// The parts of the full help, in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// What is copied and what becomes of what exists.
+    Copying,
+    /// What of it is left out.
+    Choosing,
+    /// What makes the target the same as the sources, and says so.
+    Syncing,
+    /// How bytes travel.
+    Moving,
+    /// How the other host is reached.
+    Reaching,
+    /// What is proven.
+    Verifying,
+    /// What is shown.
+    Showing,
+    /// Accepted so that command lines of bbcp, scp and rsync go on working; they change nothing.
+    Accepted,
+    /// Not listed: what cannot be had.
+    Unlisted,
+}
+
+impl Section {
+    /// Those that are listed, with their headings.
+    pub const LISTED: [(Self, &'static str); 8] = [
+        (Self::Copying, "Copying"),
+        (Self::Choosing, "Leaving out"),
+        (Self::Syncing, "Making the target the same (haul help sync)"),
+        (Self::Moving, "Moving data"),
+        (Self::Reaching, "Reaching the other host"),
+        (Self::Verifying, "Proving"),
+        (Self::Showing, "Showing"),
+        (Self::Accepted, "Accepted, since haul does so anyway"),
+    ];
+}
+
+pub(super) const fn row(
+    id: &'static str,
+    letter: Option<char>,
+    takes: Takes,
+    section: Section,
+    help: &'static str,
+) -> Row {
+    Row {
+        id,
+        long: true,
+        alias: None,
+        letter,
+        other_letter: None,
+        bbcp: None,
+        takes,
+        help,
+        section,
+        essential: false,
+        of_one_job: false,
+        refusal: None,
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id)
+    }
+}
+
+impl Row {
+    pub(super) const fn essential(mut self) -> Self {
+        self.essential = true;
+        self
+    }
+
+    pub(super) const fn letter_only(mut self) -> Self {
+        self.long = false;
+        self
+    }
+
+    pub(super) const fn or(mut self, alias: &'static str) -> Self {
+        self.alias = Some(alias);
+        self
+    }
+
+    pub(super) const fn or_letter(mut self, letter: char) -> Self {
+        self.other_letter = Some(letter);
+        self
+    }
+
+    /// bbcp has it under this name, of which so many letters are enough.
+    pub(super) const fn bbcp(self, letters: usize) -> Self {
+        let id = self.id;
+        self.bbcp_as(id, letters)
+    }
+
+    pub(super) const fn bbcp_as(mut self, name: &'static str, letters: usize) -> Self {
+        self.bbcp = Some(Bbcp::Long(name, letters));
+        self
+    }
+
+    pub(super) const fn bbcp_letter(mut self) -> Self {
+        self.bbcp = Some(Bbcp::Letter);
+        self
+    }
+
+    pub(super) const fn of_one_job(mut self) -> Self {
+        self.of_one_job = true;
+        self
+    }
+
+    pub(super) const fn refused(mut self, why: &'static str) -> Self {
+        self.refusal = Some(why);
+        self
+    }
+
+    /// Whether it is of this name in a configuration file, where each has one.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.id == key || self.alias == Some(key)
+    }
+
+    /// How a person types it, without its argument: `--streams`, or `-S` where there is no long form.
+    pub fn typed(&self) -> String {
+        match self.letter {
+            Some(letter) if !self.long => format!("-{letter}"),
+            _ => format!("--{}", self.id),
+        }
+    }
+
+    /// Whether this is one of its letters.
+    pub fn has_letter(&self, letter: char) -> bool {
+        self.letter == Some(letter) || self.other_letter == Some(letter)
+    }
+
+    /// Its long forms.
+    pub fn long_forms(&self) -> impl Iterator<Item = &'static str> {
+        self.long.then_some(self.id).into_iter().chain(self.alias)
+    }
+
+    /// How it is written: `-s, --streams N`.
+    pub fn signature(&self) -> String {
+        let mut shown = match self.letter {
+            Some(letter) if self.long => format!("-{letter}, --{}", self.id),
+            Some(letter) => format!("-{letter}"),
+            None => format!("    --{}", self.id),
+        };
+        match self.takes {
+            Takes::Nothing | Takes::Repeats => {}
+            Takes::One(name) | Takes::Each(name) => shown.push_str(&format!(" {name}")),
+            Takes::Perhaps(name) | Takes::Place(name) | Takes::Word { name, .. } | Takes::Time { name, .. } => {
+                shown.push_str(&format!(" [{name}]"))
+            }
+        }
+        shown
+    }
+}

@@ -1,0 +1,22 @@
+//! Escapes text for HTML and SVG.
+
+use haul_proto::path::disturbs;
+
+/// Text in which nothing is a tag, ends an attribute, or turns what follows it around. A line feed stays: it separates
+/// lines of what is shown under the pointer.
+pub fn text(content: &str) -> String {
+    let mut shown = String::with_capacity(content.len());
+    for c in content.chars() {
+        match c {
+            '&' => shown.push_str("&amp;"),
+            '<' => shown.push_str("&lt;"),
+            '>' => shown.push_str("&gt;"),
+            '"' => shown.push_str("&quot;"),
+            '\'' => shown.push_str("&#39;"),
+            '\n' => shown.push(c),
+            c if disturbs(c) => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}

@@ -1,0 +1,37 @@
+//! How a job is displayed: the form of progress, verbosity, and the log.
+
+use std::path::PathBuf;
+
+use crate::args::Dialect;
+
+/// What the user sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Display {
+    /// The form of progress.
+    pub mode: Mode,
+    /// `-v`, so many times.
+    pub verbosity: u8,
+    /// Whether bbcp's lines say how far it is: `-P`.
+    pub progress_lines: bool,
+    /// Whose name stands before lines, and whose words are used.
+    pub dialect: Dialect,
+    /// `-l`: where it is added to; `None` for standard error.
+    pub log: Option<PathBuf>,
+}
+
+/// The form of progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// A bar on the terminal.
+    Bar,
+    /// None; errors and the summary.
+    Plain,
+    /// The whole terminal, and keys.
+    Tui,
+    /// bbcp's lines.
+    BbcpLines,
+    /// Events on standard output.
+    Json,
+    /// Errors only.
+    Quiet,
+}

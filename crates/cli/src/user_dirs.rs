@@ -1,0 +1,18 @@
+//! The user's directories, by the XDG Base Directory Specification.
+
+use std::path::PathBuf;
+
+/// Directory of the user's configuration.
+pub fn config_dir() -> Option<PathBuf> {
+    absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))
+}
+
+/// Directory of state that outlives a worker.
+pub fn state_dir() -> Option<PathBuf> {
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    Some(state.join("haul"))
+}
+
+fn absolute(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
