@@ -18,7 +18,8 @@ fn read(relative: &str) -> String {
 /// The pages below `docs`, relative to it.
 fn pages() -> BTreeSet<String> {
     let docs = root().join("docs");
-    let relative = |path: &std::path::Path| path.strip_prefix(&docs).expect("below docs").to_string_lossy().into_owned();
+    let relative =
+        |path: &std::path::Path| path.strip_prefix(&docs).expect("below docs").to_string_lossy().into_owned();
     documents(&docs).iter().map(|path| relative(path)).filter(|page| page != SUMMARY).collect()
 }
 
