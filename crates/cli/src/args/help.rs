@@ -9,7 +9,7 @@ use super::names::{self, Named};
 use super::nearest::nearest;
 use super::parse::COMMANDS;
 use super::table::{COPY, DEMO, PARTIALS, PROBE, Row, SERVE, SURVEY, SWEEP, Section, Takes, VERIFY};
-use super::{Dialect, UsageError, completions, manual};
+use super::{Dialect, UsageError, completions, manual, markdown};
 
 /// What `--version` prints.
 pub const VERSION: &str = concat!("haul ", env!("CARGO_PKG_VERSION"), "\n");
@@ -30,6 +30,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "") => return Ok(short()),
         (_, "all") => return Ok(full()),
         (_, "man") => return Ok(manual::page()),
+        (_, "markdown") => return Ok(markdown::page()),
         (_, "bash") => return Ok(completions::bash()),
         (_, "zsh") => return Ok(completions::zsh()),
         (_, "fish") => return Ok(completions::fish()),
@@ -381,6 +382,15 @@ pub fn signature(row: &Row) -> String {
     }
     shown
 }
+
+/// The same with its other names: `-w, --windowsz [=]SIZE, -W`.
+pub fn full_signature(row: &Row) -> String {
+    let mut shown = signature(row).trim_start().to_owned();
+    row.alias.iter().for_each(|alias| shown.push_str(&format!(", --{alias}")));
+    row.other_letter.iter().for_each(|letter| shown.push_str(&format!(", -{letter}")));
+    shown
+}
+
 #[cfg(test)]
 #[path = "help_tests.rs"]
 mod tests;

@@ -1,6 +1,6 @@
 //! The manual page haul(1), made from the table of options. Its language is that of man(7).
 
-use super::help::{VERSION, signature};
+use super::help::{VERSION, full_signature};
 use super::table::{COPY, Row, SERVE, Section};
 
 const ABOUT: &str =
@@ -56,7 +56,10 @@ const COMMANDS: [(&str, &str); 11] = [
         "what a copy would be made of: bytes, sizes, types, duplicates, how it compresses; --html makes a page of it",
     ),
     ("haul demo", "a copy on this machine through the real path, to see it work"),
-    ("haul help WHAT", "about one option or command; man, bash, zsh and fish print this page and completions"),
+    (
+        "haul help WHAT",
+        "about one option or command; man, markdown, bash, zsh and fish print this page, a table of options, and completions",
+    ),
 ];
 
 const STATUS: [(&str, &str); 5] = [
@@ -122,10 +125,7 @@ pub fn page() -> String {
 }
 
 fn option(page: &mut String, row: &Row) {
-    let mut typed = signature(row).trim_start().to_owned();
-    row.alias.iter().for_each(|alias| typed.push_str(&format!(", --{alias}")));
-    row.other_letter.iter().for_each(|letter| typed.push_str(&format!(", -{letter}")));
-    entry(page, &typed, row.help);
+    entry(page, &full_signature(row), row.help);
 }
 
 fn list(page: &mut String, heading: &str, entries: &[(&str, &str)]) {
@@ -164,6 +164,7 @@ fn text(content: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::help::signature;
     use super::*;
 
     #[test]

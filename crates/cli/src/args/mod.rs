@@ -7,6 +7,7 @@ pub mod filters;
 pub mod habits;
 pub mod help;
 mod manual;
+mod markdown;
 mod names;
 pub mod nearest;
 pub mod operand;
