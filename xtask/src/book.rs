@@ -1,13 +1,15 @@
-//! Checks of the book: its table of contents, its glossary, and the addresses that lead from included pages.
+//! Checks of the book: its table of contents, its glossary, the options that it names, and links of included pages.
 
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::documents::{documents, links, prose, root};
+use crate::documents::{GUIDE, documents, links, prose, root};
 
 const SUMMARY: &str = "SUMMARY.md";
 /// Pages of the repository's root that pages of the book include.
 const INCLUDED: [&str; 4] = ["README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"];
+/// Options of other programs, and those that haul lacks, in these pages.
+const FOREIGN: [&str; 5] = ["--no-default-features", "--deb", "--ignore-times", "--compare-dest", "--copy-dest"];
 /// An entry with more words than this is no line.
 const ENTRY_WORDS_MAX: usize = 30;
 
@@ -69,6 +71,40 @@ fn links_of_included_pages_lead_to_pages_of_the_book() {
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// Long options in a line's code spans. The first column of a table in `docs/start` has another program's.
+fn options(line: &str, is_start: bool) -> impl Iterator<Item = &str> {
+    let own = line.strip_prefix("| ").filter(|_| is_start).and_then(|row| row.split_once(" | ")).map(|(_, own)| own);
+    let spans = own.unwrap_or(line).split('`').skip(1).step_by(2);
+    let words = spans.flat_map(|span| span.split([' ', '=', ',']));
+    words.filter(|word| word.starts_with("--") && word.len() > 2)
+}
+
+#[test]
+fn options_that_pages_name_are_in_the_reference() {
+    let reference = read("docs/OPTIONS.md");
+    let known: BTreeSet<_> = reference.split([' ', '`', ',']).filter(|word| word.starts_with("--")).collect();
+    let mut count = 0;
+    let mut unknown = Vec::new();
+    for page in GUIDE.iter().flat_map(|part| documents(&root().join(part))) {
+        let text = fs::read_to_string(&page).expect("it is UTF-8");
+        let is_start = page.parent().is_some_and(|part| part.ends_with("start"));
+        for option in text.lines().flat_map(|line| options(line, is_start)) {
+            count += 1;
+            if !known.contains(option) && !FOREIGN.contains(&option) {
+                unknown.push(format!("{}: {option}", page.display()));
+            }
+        }
+    }
+    assert!(count > 100 && unknown.is_empty(), "{count} options, of which haul lacks:\n{}", unknown.join("\n"));
+}
+
+#[test]
+fn options_are_found_in_code_spans() {
+    let found = |line, is_start| options(line, is_start).collect::<Vec<_>>();
+    assert_eq!(found("`--retry-for 2h` and `haul --fsync=none`, not --this", false), ["--retry-for", "--fsync"]);
+    assert_eq!(found("| `scp --theirs` | `--ours` | |", true), ["--ours"]);
 }
 
 /// The entries of a glossary: a term in bold type, a colon, and its meaning.

@@ -7,7 +7,7 @@ use std::process::Command;
 const README_LINES_MAX: usize = 150;
 const SENTENCE_WORDS_MAX: usize = 40;
 /// The parts of the documentation that users read first.
-const GUIDE: [&str; 3] = ["docs/start", "docs/guide", "docs/operating"];
+pub(crate) const GUIDE: [&str; 3] = ["docs/start", "docs/guide", "docs/operating"];
 const PARAGRAPH_WORDS_MAX: usize = 120;
 const SUBJECT_CHARS_MAX: usize = 72;
 /// Commits from this day on are checked.
