@@ -5,6 +5,8 @@
 
 mod artifacts;
 mod bench;
+#[cfg(test)]
+mod book;
 mod coverage;
 mod dist;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::names::{self, Named};
 use super::nearest::nearest;
 use super::row::{Row, Section};
 use super::table::{COMMANDS, COPY, DEMO, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
-use super::{Dialect, UsageError, completions, manual};
+use super::{Dialect, UsageError, completions, manual, markdown};
 
 /// Help on what was named: nothing, `all`, an option or a command.
 pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
@@ -19,6 +19,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "") => return Ok(short()),
         (_, "all") => return Ok(full()),
         (_, "man") => return Ok(manual::page()),
+        (_, "markdown") => return Ok(markdown::page()),
         (_, "bash") => return Ok(completions::bash()),
         (_, "zsh") => return Ok(completions::zsh()),
         (_, "fish") => return Ok(completions::fish()),

@@ -57,7 +57,10 @@ const COMMANDS: [(&str, &str); 11] = [
         "what a copy would be made of: bytes, sizes, types, duplicates, how it compresses; --html makes a page of it",
     ),
     ("haul demo", "a copy on this machine through the real path, to see it work"),
-    ("haul help WHAT", "about one option or command; man, bash, zsh and fish print this page and completions"),
+    (
+        "haul help WHAT",
+        "about one option or command; man, markdown, bash, zsh and fish print this page, a table of options, and completions",
+    ),
 ];
 
 const STATUS: [(&str, &str); 5] = [
@@ -123,10 +126,7 @@ pub fn page() -> String {
 }
 
 fn option(page: &mut String, row: &Row) {
-    let mut typed = row.signature().trim_start().to_owned();
-    row.alias.iter().for_each(|alias| typed.push_str(&format!(", --{alias}")));
-    row.other_letter.iter().for_each(|letter| typed.push_str(&format!(", -{letter}")));
-    entry(page, &typed, row.help);
+    entry(page, &row.full_signature(), row.help);
 }
 
 fn list(page: &mut String, heading: &str, entries: &[(&str, &str)]) {
@@ -165,6 +165,7 @@ fn text(content: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::help::signature;
     use super::*;
 
     #[test]

@@ -8,6 +8,7 @@ pub mod habits;
 pub mod help;
 pub mod limits;
 mod manual;
+mod markdown;
 mod names;
 pub mod nearest;
 pub mod operand;

@@ -228,4 +228,12 @@ impl Row {
         }
         shown
     }
+
+    /// The same with its other names: `-w, --windowsz [=]SIZE, -W`.
+    pub fn full_signature(&self) -> String {
+        let mut shown = self.signature().trim_start().to_owned();
+        self.alias.iter().for_each(|alias| shown.push_str(&format!(", --{alias}")));
+        self.other_letter.iter().for_each(|letter| shown.push_str(&format!(", -{letter}")));
+        shown
+    }
 }

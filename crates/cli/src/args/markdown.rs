@@ -1,0 +1,84 @@
+//! The reference of options in `docs/OPTIONS.md`, made from the table of options: `haul help markdown`.
+
+use super::row::{Row, Section};
+use super::table::{COPY, DEMO, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
+
+const INTRODUCTION: &str = "# Options
+
+`haul help markdown` prints this page; `haul help NAME` explains one option on the terminal.
+
+SIZE is a number of bytes, or one with k, m or g (powers of 1024). TIME is a number of seconds, or one with s, m, h or d. An argument in brackets is optional. `--OPTION=default` restores the default.
+";
+
+/// Commands with options of their own.
+const COMMANDS: [(&str, &[Row]); 7] = [
+    ("haul verify", VERIFY),
+    ("haul serve", SERVE),
+    ("haul probe", PROBE),
+    ("haul sweep", SWEEP),
+    ("haul survey", SURVEY),
+    ("haul demo", DEMO),
+    ("haul status, haul clean", PARTIALS),
+];
+
+/// The page.
+pub fn page() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    page.push_str("\nOptions of `haul` and `haul sync`:\n");
+    for (section, heading) in Section::LISTED {
+        table(&mut page, heading, COPY.iter().filter(|row| row.section == section));
+    }
+    for (command, rows) in COMMANDS {
+        table(&mut page, command, rows.iter().filter(|row| row.section != Section::Unlisted));
+    }
+    page
+}
+
+fn table<'a>(page: &mut String, heading: &str, rows: impl Iterator<Item = &'a Row>) {
+    page.push_str(&format!("\n## {heading}\n\n| option | |\n|---|---|\n"));
+    for row in rows {
+        let help = row.help.lines().collect::<Vec<_>>().join(" ");
+        page.push_str(&format!("| `{}` | {} |\n", row.full_signature(), text(&help)));
+    }
+}
+
+/// Text in which nothing is markup.
+fn text(content: &str) -> String {
+    let mut shown = String::with_capacity(content.len());
+    for c in content.chars() {
+        if "\\`*_<>[]|~^".contains(c) {
+            shown.push('\\');
+        }
+        shown.push(c);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_in_docs_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/OPTIONS.md");
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(written == page(), "docs/OPTIONS.md is not up to date: haul help markdown > docs/OPTIONS.md");
+    }
+
+    #[test]
+    fn every_listed_option_has_a_row() {
+        let page = page();
+        let tables = COMMANDS.iter().flat_map(|(_, rows)| rows.iter());
+        for row in COPY.iter().chain(tables).filter(|row| row.section != Section::Unlisted) {
+            assert!(page.contains(&format!("\n| `{}` | ", row.full_signature())), "{}", row.id);
+        }
+    }
+
+    #[test]
+    fn rows_have_two_cells() {
+        assert_eq!(text("a|b *.o <x> [y]"), "a\\|b \\*.o \\<x\\> \\[y\\]");
+        for line in page().lines().filter(|line| line.starts_with("| `")) {
+            assert_eq!(line.replace("\\|", "").matches('|').count(), 3, "{line}");
+        }
+    }
+}
