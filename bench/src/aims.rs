@@ -4,8 +4,8 @@
 //! A mode with tables of its own (`--wan`) gives its rates to a function of its own here.
 
 use crate::aligned::{aligned, number};
-use crate::cpuid::Level;
-use crate::rounds::{Measured, Outcome, Row};
+use crate::cpuid::CpuLevel;
+use crate::rounds::{MeasuredTable, RoundsReport, RoundsRow};
 
 /// An aim.
 struct Aim {
@@ -13,7 +13,7 @@ struct Aim {
     workload: &'static str,
     /// Whose figure.
     ours: &'static str,
-    figure: Figure,
+    figure: AimFigure,
     /// The most, or for a rate the least, by the CPU's kind: with AVX-512, with VAES, with AES-NI only.
     limits: [f64; 3],
 }
@@ -24,7 +24,7 @@ const fn any(limit: f64) -> [f64; 3] {
 }
 
 /// How the figure is made from medians.
-enum Figure {
+enum AimFigure {
     /// Seconds over those of the fastest of these tools.
     Time(&'static [&'static str]),
     /// CPU seconds of both ends over those of the one that uses least.
@@ -48,32 +48,32 @@ const GRIDFTP: &[&str] = &["gridftp-p1", "gridftp-p2"];
 /// All of them: the table of the aims.
 #[rustfmt::skip]
 const AIMS: &[Aim] = &[
-    Aim { workload: "big", ours: "haul", figure: Figure::Time(&["gridftp-p1", "gridftp-p2", "nc", "bbcp"]), limits: [0.90, 0.95, 1.15] },
-    Aim { workload: "big", ours: "haul", figure: Figure::Time(&["scp"]), limits: any(0.30) },
-    Aim { workload: "big", ours: "haul", figure: Figure::Time(&["rsync-ssh"]), limits: any(0.30) },
-    Aim { workload: "big", ours: "haul", figure: Figure::Time(&["escp"]), limits: any(0.45) },
-    Aim { workload: "big", ours: "haul", figure: Figure::Time(LOOP), limits: any(1.15) },
-    Aim { workload: "big", ours: "haul", figure: Figure::Cpu(PLAIN_LOOP), limits: [1.25, 1.40, 1.70] },
-    Aim { workload: "big", ours: "haul", figure: Figure::Cpu(LOOP), limits: any(1.10) },
-    Aim { workload: "big", ours: "haul-no-encrypt", figure: Figure::Cpu(PLAIN_LOOP), limits: any(1.15) },
-    Aim { workload: "big", ours: "haul", figure: Figure::CpuPerGb, limits: any(1.25) },
-    Aim { workload: "null", ours: "haul", figure: Figure::Time(GRIDFTP), limits: [0.95, 1.15, 1.40] },
-    Aim { workload: "null", ours: "haul-no-encrypt", figure: Figure::Time(GRIDFTP), limits: [0.85, 1.00, 1.20] },
-    Aim { workload: "null", ours: "haul-pipe", figure: Figure::Time(&["haul"]), limits: any(1.11) },
-    Aim { workload: "big", ours: "haul-third-party", figure: Figure::Time(&["haul"]), limits: any(1.05) },
-    Aim { workload: "disk", ours: "haul", figure: Figure::Time(&["gridftp-p1", "bbcp", "rsync-daemon", "nc", "scp"]), limits: any(0.95) },
-    Aim { workload: "disk", ours: "haul", figure: Figure::Cpu(&["bbcp"]), limits: any(0.50) },
-    Aim { workload: "small", ours: "haul", figure: Figure::Time(&["tar-nc"]), limits: any(0.85) },
-    Aim { workload: "small", ours: "haul", figure: Figure::Time(&["rsync-ssh"]), limits: any(0.35) },
-    Aim { workload: "mixed", ours: "haul", figure: Figure::Time(&["gridftp-pp", "gridftp-pp-p2"]), limits: [0.90, 1.10, 1.30] },
-    Aim { workload: "local-big", ours: "haul", figure: Figure::Time(&["cp"]), limits: any(1.00) },
-    Aim { workload: "local-small", ours: "haul", figure: Figure::Time(&["cp"]), limits: any(0.70) },
-    Aim { workload: "byte", ours: "haul", figure: Figure::Beyond("ssh-true"), limits: any(60.0) },
-    Aim { workload: "linear-empty", ours: "haul", figure: Figure::Growth, limits: any(1.20) },
-    Aim { workload: "linear-null", ours: "haul", figure: Figure::Growth, limits: any(1.20) },
-    Aim { workload: "linear-disk", ours: "haul", figure: Figure::Growth, limits: any(1.20) },
-    Aim { workload: "old-cpu", ours: "haul-old-cpu", figure: Figure::Rate, limits: any(1.00) },
-    Aim { workload: "curve-streams", ours: "haul", figure: Figure::Peak, limits: any(200.0) },
+    Aim { workload: "big", ours: "haul", figure: AimFigure::Time(&["gridftp-p1", "gridftp-p2", "nc", "bbcp"]), limits: [0.90, 0.95, 1.15] },
+    Aim { workload: "big", ours: "haul", figure: AimFigure::Time(&["scp"]), limits: any(0.30) },
+    Aim { workload: "big", ours: "haul", figure: AimFigure::Time(&["rsync-ssh"]), limits: any(0.30) },
+    Aim { workload: "big", ours: "haul", figure: AimFigure::Time(&["escp"]), limits: any(0.45) },
+    Aim { workload: "big", ours: "haul", figure: AimFigure::Time(LOOP), limits: any(1.15) },
+    Aim { workload: "big", ours: "haul", figure: AimFigure::Cpu(PLAIN_LOOP), limits: [1.25, 1.40, 1.70] },
+    Aim { workload: "big", ours: "haul", figure: AimFigure::Cpu(LOOP), limits: any(1.10) },
+    Aim { workload: "big", ours: "haul-no-encrypt", figure: AimFigure::Cpu(PLAIN_LOOP), limits: any(1.15) },
+    Aim { workload: "big", ours: "haul", figure: AimFigure::CpuPerGb, limits: any(1.25) },
+    Aim { workload: "null", ours: "haul", figure: AimFigure::Time(GRIDFTP), limits: [0.95, 1.15, 1.40] },
+    Aim { workload: "null", ours: "haul-no-encrypt", figure: AimFigure::Time(GRIDFTP), limits: [0.85, 1.00, 1.20] },
+    Aim { workload: "null", ours: "haul-pipe", figure: AimFigure::Time(&["haul"]), limits: any(1.11) },
+    Aim { workload: "big", ours: "haul-third-party", figure: AimFigure::Time(&["haul"]), limits: any(1.05) },
+    Aim { workload: "disk", ours: "haul", figure: AimFigure::Time(&["gridftp-p1", "bbcp", "rsync-daemon", "nc", "scp"]), limits: any(0.95) },
+    Aim { workload: "disk", ours: "haul", figure: AimFigure::Cpu(&["bbcp"]), limits: any(0.50) },
+    Aim { workload: "small", ours: "haul", figure: AimFigure::Time(&["tar-nc"]), limits: any(0.85) },
+    Aim { workload: "small", ours: "haul", figure: AimFigure::Time(&["rsync-ssh"]), limits: any(0.35) },
+    Aim { workload: "mixed", ours: "haul", figure: AimFigure::Time(&["gridftp-pp", "gridftp-pp-p2"]), limits: [0.90, 1.10, 1.30] },
+    Aim { workload: "local-big", ours: "haul", figure: AimFigure::Time(&["cp"]), limits: any(1.00) },
+    Aim { workload: "local-small", ours: "haul", figure: AimFigure::Time(&["cp"]), limits: any(0.70) },
+    Aim { workload: "byte", ours: "haul", figure: AimFigure::Beyond("ssh-true"), limits: any(60.0) },
+    Aim { workload: "linear-empty", ours: "haul", figure: AimFigure::Growth, limits: any(1.20) },
+    Aim { workload: "linear-null", ours: "haul", figure: AimFigure::Growth, limits: any(1.20) },
+    Aim { workload: "linear-disk", ours: "haul", figure: AimFigure::Growth, limits: any(1.20) },
+    Aim { workload: "old-cpu", ours: "haul-old-cpu", figure: AimFigure::Rate, limits: any(1.00) },
+    Aim { workload: "curve-streams", ours: "haul", figure: AimFigure::Peak, limits: any(200.0) },
 ];
 
 /// What a rate over a long link is compared with.
@@ -104,7 +104,7 @@ const LINK_AIMS: &[(&str, Under, OfRate, f64)] = &[
 
 /// What came of an aim.
 #[derive(Debug, PartialEq)]
-pub struct Verdict {
+pub struct AimVerdict {
     /// The table.
     pub workload: &'static str,
     /// What was compared with what.
@@ -122,14 +122,14 @@ pub struct Verdict {
 }
 
 /// A figure, and what is to be said with it; or why there is none.
-type Found = Result<(f64, String), String>;
+type MeasuredFigure = Result<(f64, String), String>;
 
 /// Judges every aim whose table was made with its tool.
-pub fn judge(outcome: &Outcome) -> Vec<Verdict> {
-    let kind = match outcome.cpu.or_else(Level::of_this_cpu) {
+pub fn judge(outcome: &RoundsReport) -> Vec<AimVerdict> {
+    let kind = match outcome.cpu.or_else(CpuLevel::of_this_cpu) {
         None => 0,
-        Some(Level::Vaes) => 1,
-        Some(Level::Avx2 | Level::Avx) => 2,
+        Some(CpuLevel::Vaes) => 1,
+        Some(CpuLevel::Avx2 | CpuLevel::Avx) => 2,
     };
     let judged = AIMS.iter().filter_map(|aim| {
         let table = outcome.workloads.iter().find(|measured| measured.name == aim.workload)?;
@@ -139,7 +139,7 @@ pub fn judge(outcome: &Outcome) -> Vec<Verdict> {
 }
 
 /// Judges the aims of a long link. `rates` are medians in Mbit/s of the whole command, by tool; haul's are its defaults'.
-pub fn judge_link(link: &'static str, control: &str, rates: &[(&str, f64)]) -> Vec<Verdict> {
+pub fn judge_link(link: &'static str, control: &str, rates: &[(&str, f64)]) -> Vec<AimVerdict> {
     let rate = |name: &str| rates.iter().find(|(tool, _)| *tool == name).map(|(_, rate)| *rate);
     let is_peer = |name: &str| !name.starts_with("haul") && !name.starts_with("iperf3");
     let best = rates.iter().filter(|(name, _)| is_peer(name)).max_by(|one, other| one.1.total_cmp(&other.1));
@@ -165,17 +165,17 @@ pub fn judge_link(link: &'static str, control: &str, rates: &[(&str, f64)]) -> V
         };
         let decimals = if matches!(of, OfRate::Alone) { 0 } else { 2 };
         let reached = measured.map(|measured| measured >= *limit);
-        Verdict { workload: link, what: format!("haul: {what}"), aim: *limit, measured, decimals, reached, remark }
+        AimVerdict { workload: link, what: format!("haul: {what}"), aim: *limit, measured, decimals, reached, remark }
     });
     judged.collect()
 }
 
 /// For people.
-pub fn table(aims: &[Verdict]) -> String {
+pub fn table(aims: &[AimVerdict]) -> String {
     aligned(&lines(aims), &[0, 1, 4, 5])
 }
 
-fn lines(aims: &[Verdict]) -> Vec<Vec<String>> {
+fn lines(aims: &[AimVerdict]) -> Vec<Vec<String>> {
     let mut lines = vec![["workload", "what", "aim", "measured", "", "remark"].map(str::to_owned).to_vec()];
     lines.extend(aims.iter().map(|aim| {
         let state = match aim.reached {
@@ -191,69 +191,69 @@ fn lines(aims: &[Verdict]) -> Vec<Vec<String>> {
 }
 
 impl Aim {
-    fn judge(&self, table: &Measured, kind: usize) -> Verdict {
+    fn judge(&self, table: &MeasuredTable, kind: usize) -> AimVerdict {
         let limit = self.limits[kind];
         let found = self.measure(table);
         let measured = found.as_ref().ok().map(|(figure, _)| *figure);
         let remark = found.map_or_else(|why| why, |(_, remark)| remark);
-        let at_least = matches!(self.figure, Figure::Rate);
+        let at_least = matches!(self.figure, AimFigure::Rate);
         let reached = measured.map(|figure| if at_least { figure >= limit } else { figure <= limit });
-        let decimals = if matches!(self.figure, Figure::Beyond(_) | Figure::Peak) { 0 } else { 2 };
-        Verdict { workload: self.workload, what: self.what(), aim: limit, measured, decimals, reached, remark }
+        let decimals = if matches!(self.figure, AimFigure::Beyond(_) | AimFigure::Peak) { 0 } else { 2 };
+        AimVerdict { workload: self.workload, what: self.what(), aim: limit, measured, decimals, reached, remark }
     }
 
     fn what(&self) -> String {
         let ours = self.ours;
         match self.figure {
-            Figure::Time(others) => format!("{ours}: time, at most, of {}", any_of(others)),
-            Figure::Cpu(others) => format!("{ours}: CPU s, at most, of {}", any_of(others)),
-            Figure::CpuPerGb => format!("{ours}: CPU s/GB, at most"),
-            Figure::Beyond(other) => format!("{ours}: ms, at most, beyond {other}"),
-            Figure::Growth => format!("{ours}: time each, at most, last row of first"),
-            Figure::Rate => format!("{ours}: GB/s, at least"),
-            Figure::Peak => format!("{ours}: MiB of an end, at most"),
+            AimFigure::Time(others) => format!("{ours}: time, at most, of {}", any_of(others)),
+            AimFigure::Cpu(others) => format!("{ours}: CPU s, at most, of {}", any_of(others)),
+            AimFigure::CpuPerGb => format!("{ours}: CPU s/GB, at most"),
+            AimFigure::Beyond(other) => format!("{ours}: ms, at most, beyond {other}"),
+            AimFigure::Growth => format!("{ours}: time each, at most, last row of first"),
+            AimFigure::Rate => format!("{ours}: GB/s, at least"),
+            AimFigure::Peak => format!("{ours}: MiB of an end, at most"),
         }
     }
 
-    fn measure(&self, table: &Measured) -> Found {
-        let ours: Vec<&Row> = table.rows.iter().filter(|row| row.tool.name == self.ours).collect();
+    fn measure(&self, table: &MeasuredTable) -> MeasuredFigure {
+        let ours: Vec<&RoundsRow> = table.rows.iter().filter(|row| row.tool.name == self.ours).collect();
         let (Some(first), Some(last)) = (ours.first(), ours.last()) else { return Err("it was not run".to_owned()) };
         let ours_s = wall_s(first)?;
         let login_s = table.rows.iter().find(|row| row.tool.name == "ssh-true").and_then(|row| row.wall_s());
         match self.figure {
-            Figure::Time(others) => {
+            AimFigure::Time(others) => {
                 let (best, best_s, note) = least(table, others, |row| row.wall_s())?;
                 let without = login_s.filter(|_| !logs_in(best)).map(|login_s| (ours_s - login_s) / best_s);
                 let without = without.map(|ratio| format!("; {ratio:.2} without ssh's login"));
                 Ok((ours_s / best_s, format!("of {}{}{note}", best.tool.name, without.unwrap_or_default())))
             }
-            Figure::Cpu(others) => {
+            AimFigure::Cpu(others) => {
                 let (best, best_s, note) = least(table, others, |row| row.median(|run| run.cpu_s()))?;
                 let cpu_s = first.median(|run| run.cpu_s()).ok_or("no run succeeded")?;
                 Ok((cpu_s / best_s, format!("of {}{note}", best.tool.name)))
             }
-            Figure::CpuPerGb => {
+            AimFigure::CpuPerGb => {
                 let cpu_s = first.median(|run| run.cpu_s()).ok_or("no run succeeded")?;
                 Ok((cpu_s / first.gigabytes, "both ends, ssh's login included".to_owned()))
             }
-            Figure::Beyond(other) => {
+            AimFigure::Beyond(other) => {
                 let (_, other_s, _) = least(table, &[other], |row| row.wall_s())?;
                 Ok(((ours_s - other_s) * 1e3, format!("{:.0} and {:.0} ms", ours_s * 1e3, other_s * 1e3)))
             }
-            Figure::Growth => growth(first, last, login_s),
-            Figure::Rate => {
+            AimFigure::Growth => growth(first, last, login_s),
+            AimFigure::Rate => {
                 let without = login_s.map(|login_s| first.gigabytes / (ours_s - login_s));
                 let without = without.map(|rate| format!("; {rate:.2} without ssh's login"));
                 Ok((first.gigabytes / ours_s, format!("the whole command{}", without.unwrap_or_default())))
             }
-            Figure::Peak => Ok((peak_mib(last)?, last.name())),
+            AimFigure::Peak => Ok((peak_mib(last)?, last.name())),
         }
     }
 }
 
 /// Time for a byte, or for a file where files are empty, compared.
-fn growth(first: &Row, last: &Row, login_s: Option<f64>) -> Found {
-    let count = |row: &Row| if row.gigabytes > 0.0 { row.gigabytes } else { f64::from(row.files) };
+fn growth(first: &RoundsRow, last: &RoundsRow, login_s: Option<f64>) -> MeasuredFigure {
+    let count = |row: &RoundsRow| if row.gigabytes > 0.0 { row.gigabytes } else { f64::from(row.files) };
     let factor = count(last) / count(first);
     let (first_s, last_s) = (wall_s(first)?, wall_s(last)?);
     let ratio = |login_s: f64| (last_s - login_s) / (first_s - login_s) / factor;
@@ -263,11 +263,11 @@ fn growth(first: &Row, last: &Row, login_s: Option<f64>) -> Found {
 
 /// The tool with the least of a figure, and a note about those that gave none.
 fn least<'a>(
-    table: &'a Measured,
+    table: &'a MeasuredTable,
     names: &[&str],
-    figure: impl Fn(&Row) -> Option<f64>,
-) -> Result<(&'a Row, f64, String), String> {
-    let mut found: Vec<(&Row, f64)> = Vec::new();
+    figure: impl Fn(&RoundsRow) -> Option<f64>,
+) -> Result<(&'a RoundsRow, f64, String), String> {
+    let mut found: Vec<(&RoundsRow, f64)> = Vec::new();
     let mut absent = Vec::new();
     for name in names {
         let row = table.rows.iter().find(|row| row.tool.name == *name);
@@ -281,18 +281,18 @@ fn least<'a>(
     best.map(|(row, figure)| (row, figure, note)).ok_or_else(|| format!("no figure of {}", absent.join(", ")))
 }
 
-fn wall_s(row: &Row) -> Result<f64, String> {
+fn wall_s(row: &RoundsRow) -> Result<f64, String> {
     row.wall_s().ok_or_else(|| row.missing.clone().unwrap_or_else(|| format!("no run of {} succeeded", row.name())))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 bytes")]
-fn peak_mib(row: &Row) -> Result<f64, String> {
+fn peak_mib(row: &RoundsRow) -> Result<f64, String> {
     let peak = row.median(|run| run.client_peak_bytes.max(run.server_peak_bytes) as f64 / f64::from(1 << 20));
     peak.ok_or_else(|| format!("no run of {} succeeded", row.name()))
 }
 
 /// Whether the tool's own time contains a login.
-fn logs_in(row: &Row) -> bool {
+fn logs_in(row: &RoundsRow) -> bool {
     ["scp", "rsync-ssh", "escp", "bbcp", "tar-ssh", "ssh-cat"].contains(&row.tool.name)
 }
 

@@ -1,23 +1,23 @@
 //! Tests of the aims.
 
 use super::*;
-use crate::kind::Kind;
+use crate::kind::WorkloadKind;
 use crate::machine::Machine;
-use crate::measure::Run;
+use crate::measure::ToolRun;
 use crate::tools;
 
-fn row(name: &str, label: &str, gigabytes: f64, wall_s: &[f64]) -> Row {
+fn row(name: &str, label: &str, gigabytes: f64, wall_s: &[f64]) -> RoundsRow {
     let tool = *tools::ALL.iter().find(|tool| tool.name == name).expect("a tool");
-    let run = |&wall_s: &f64| Run { wall_s, client_cpu_s: 1.5, client_peak_bytes: 9 << 20, ..Run::default() };
+    let run = |&wall_s: &f64| ToolRun { wall_s, client_cpu_s: 1.5, client_peak_bytes: 9 << 20, ..ToolRun::default() };
     let runs = wall_s.iter().map(run).collect();
-    Row { tool, label: label.to_owned(), files: 1, gigabytes, missing: None, runs }
+    RoundsRow { tool, label: label.to_owned(), files: 1, gigabytes, missing: None, runs }
 }
 
-fn judged(name: &'static str, rows: Vec<Row>) -> Vec<Verdict> {
+fn judged(name: &'static str, rows: Vec<RoundsRow>) -> Vec<AimVerdict> {
     let machine =
         Machine { cpu: "C".into(), cores: 2, memory_gib: 8, kernel: "Linux 6".into(), congestion: "cubic".into() };
-    let workloads = vec![Measured { name, title: String::new(), rows }];
-    judge(&Outcome {
+    let workloads = vec![MeasuredTable { name, title: String::new(), rows }];
+    judge(&RoundsReport {
         machine,
         cpu: None,
         haul_version: String::new(),
@@ -29,7 +29,7 @@ fn judged(name: &'static str, rows: Vec<Row>) -> Vec<Verdict> {
     })
 }
 
-fn one(name: &'static str, rows: Vec<Row>, what: &str) -> Verdict {
+fn one(name: &'static str, rows: Vec<RoundsRow>, what: &str) -> AimVerdict {
     let verdicts = judged(name, rows);
     verdicts.into_iter().find(|verdict| verdict.what.contains(what)).expect("an aim")
 }
@@ -37,12 +37,12 @@ fn one(name: &'static str, rows: Vec<Row>, what: &str) -> Verdict {
 #[test]
 fn aims_name_tables_and_tools_that_exist() {
     for aim in AIMS {
-        assert!(Kind::ALL.iter().any(|kind| kind.name() == aim.workload), "{}", aim.workload);
-        let kind = Kind::named(aim.workload).expect("a table")[0];
+        assert!(WorkloadKind::ALL.iter().any(|kind| kind.name() == aim.workload), "{}", aim.workload);
+        let kind = WorkloadKind::named(aim.workload).expect("a table")[0];
         let others = match aim.figure {
-            Figure::Time(others) | Figure::Cpu(others) => others.to_vec(),
-            Figure::Beyond(other) => vec![other],
-            Figure::CpuPerGb | Figure::Growth | Figure::Rate | Figure::Peak => Vec::new(),
+            AimFigure::Time(others) | AimFigure::Cpu(others) => others.to_vec(),
+            AimFigure::Beyond(other) => vec![other],
+            AimFigure::CpuPerGb | AimFigure::Growth | AimFigure::Rate | AimFigure::Peak => Vec::new(),
         };
         for name in others.into_iter().chain([aim.ours]) {
             let tool = tools::ALL.iter().find(|tool| tool.name == name);

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::cpuid::Level;
-use crate::kind::Kind;
-use crate::settings::Settings;
+use crate::cpuid::CpuLevel;
+use crate::kind::WorkloadKind;
+use crate::settings::BenchSettings;
 use crate::{curves, sync, tools};
 
 /// What the words mean.
@@ -16,32 +16,36 @@ pub enum Parsed {
     /// Print [`help`].
     Help,
     /// Measure.
-    Run(Box<Settings>),
+    Run(Box<BenchSettings>),
 }
 
 /// An option: its name, what its value is called, what it does, and how.
-struct Row {
+struct BenchOption {
     name: &'static str,
     value: Option<&'static str>,
     about: &'static str,
-    set: fn(&mut Settings, &OsStr) -> Result<()>,
+    set: fn(&mut BenchSettings, &OsStr) -> Result<()>,
 }
 
-const fn flag(name: &'static str, about: &'static str, set: fn(&mut Settings, &OsStr) -> Result<()>) -> Row {
-    Row { name, value: None, about, set }
+const fn flag(
+    name: &'static str,
+    about: &'static str,
+    set: fn(&mut BenchSettings, &OsStr) -> Result<()>,
+) -> BenchOption {
+    BenchOption { name, value: None, about, set }
 }
 
 const fn valued(
     name: &'static str,
     value: &'static str,
     about: &'static str,
-    set: fn(&mut Settings, &OsStr) -> Result<()>,
-) -> Row {
-    Row { name, value: Some(value), about, set }
+    set: fn(&mut BenchSettings, &OsStr) -> Result<()>,
+) -> BenchOption {
+    BenchOption { name, value: Some(value), about, set }
 }
 
 /// Every option.
-const OPTIONS: &[Row] = &[
+const OPTIONS: &[BenchOption] = &[
     flag("--compression", "text and noise over 1 Gbit/s, with and without -c (needs root)", |to, _| {
         to.compression = true;
         Ok(())
@@ -59,7 +63,7 @@ const OPTIONS: &[Row] = &[
         "NAME",
         "a workload or a family of them; repeatable (default: those without *)",
         |to, value| {
-            to.workloads.extend(Kind::named(&value.to_string_lossy())?);
+            to.workloads.extend(WorkloadKind::named(&value.to_string_lossy())?);
             Ok(())
         },
     ),
@@ -72,7 +76,7 @@ const OPTIONS: &[Row] = &[
         Ok(())
     }),
     flag("--old-cpu", "the same as --workload old-cpu: AVX2, AVX-512, VAES masked", |to, _| {
-        to.workloads.push(Kind::OldCpu);
+        to.workloads.push(WorkloadKind::OldCpu);
         Ok(())
     }),
     flag("--pacing", "instead: how smoothly -x keeps its rate, 512 KB/s to 1 GB/s (needs root)", |to, _| {
@@ -136,7 +140,7 @@ const OPTIONS: &[Row] = &[
         "haul and the bare loop see an older CPU (masked CPUID): vaes (AVX2 and\n\
             VAES, as Zen 3), avx2 (AVX2 and AES-NI, as Zen 2) or avx",
         |to, value| {
-            to.cpu = Some(value.to_str().and_then(Level::named).context("--cpu: vaes, avx2 or avx")?);
+            to.cpu = Some(value.to_str().and_then(CpuLevel::named).context("--cpu: vaes, avx2 or avx")?);
             Ok(())
         },
     ),
@@ -176,10 +180,10 @@ pub fn help() -> String {
         text.push_str(&format!("{left:<COLUMN$}{about}\n"));
     }
     text.push_str("\nWorkloads:\n");
-    for kind in Kind::ALL {
+    for kind in WorkloadKind::ALL {
         let title = kind.title();
         let (name, about) = title.split_once(": ").unwrap_or((&title, ""));
-        let mark = if Kind::usual().contains(&kind) { "" } else { " *" };
+        let mark = if WorkloadKind::usual().contains(&kind) { "" } else { " *" };
         text.push_str(&format!("{:<COLUMN$}{about}\n", format!("  {name}{mark}")));
     }
     text
@@ -187,7 +191,7 @@ pub fn help() -> String {
 
 /// Reads the arguments, without the program's name.
 pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Parsed> {
-    let mut settings = Settings::default();
+    let mut settings = BenchSettings::default();
     let mut args = args;
     while let Some(word) = args.next() {
         let word = word.to_string_lossy().into_owned();
@@ -202,7 +206,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Parsed> {
         (row.set)(&mut settings, &value).with_context(|| format!("{word} {}", value.to_string_lossy()))?;
     }
     if settings.workloads.is_empty() {
-        settings.workloads = Kind::usual();
+        settings.workloads = WorkloadKind::usual();
     }
     Ok(Parsed::Run(Box::new(settings)))
 }
@@ -241,7 +245,7 @@ fn known_congestion(value: &OsStr) -> Result<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn settings(words: &[&str]) -> Result<Settings> {
+    fn settings(words: &[&str]) -> Result<BenchSettings> {
         match parse(words.iter().map(OsString::from))? {
             Parsed::Run(settings) => Ok(*settings),
             Parsed::Help => bail!("help was asked for"),
@@ -251,7 +255,7 @@ mod tests {
     #[test]
     fn nothing_means_every_row_of_the_aims_three_times() {
         let settings = settings(&[]).expect("no word is wrong");
-        assert_eq!(settings, Settings { workloads: Kind::usual(), ..Settings::default() });
+        assert_eq!(settings, BenchSettings { workloads: WorkloadKind::usual(), ..BenchSettings::default() });
         assert_eq!((settings.runs, settings.workloads.len()), (3, 11));
     }
 
@@ -263,9 +267,15 @@ mod tests {
         for row in OPTIONS {
             assert!(given.contains(&row.name), "{} is not tried here", row.name);
         }
-        let curves =
-            [Kind::Null, Kind::CurveStreams, Kind::CurveFiles, Kind::CurveBytes, Kind::CurveNull, Kind::OldCpu];
-        let expected = Settings {
+        let curves = [
+            WorkloadKind::Null,
+            WorkloadKind::CurveStreams,
+            WorkloadKind::CurveFiles,
+            WorkloadKind::CurveBytes,
+            WorkloadKind::CurveNull,
+            WorkloadKind::OldCpu,
+        ];
+        let expected = BenchSettings {
             install: true,
             pacing: true,
             primitives: true,
@@ -284,7 +294,7 @@ mod tests {
             disk_dir: Some("/e".into()),
             haul: Some("/h".into()),
             beside: Some("/b".into()),
-            cpu: Some(Level::Vaes),
+            cpu: Some(CpuLevel::Vaes),
             congestion: vec!["cubic".to_owned(), "bbr".to_owned()],
             timeout: Duration::from_secs(7),
             json: Some("j".into()),

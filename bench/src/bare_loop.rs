@@ -34,7 +34,7 @@ const STREAMS_MAX: usize = 64;
 
 /// One end's settings.
 #[derive(Debug, Clone, PartialEq)]
-struct End {
+struct LoopEnd {
     port: u16,
     streams: usize,
     /// Neither check nor seal.
@@ -53,10 +53,10 @@ pub fn main(args: &[OsString]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn parse(args: &[OsString]) -> Result<(String, End)> {
+fn parse(args: &[OsString]) -> Result<(String, LoopEnd)> {
     let mut words = args.iter().map(|word| word.to_string_lossy().into_owned());
     let verb = words.next().context("bare-loop: send or receive?")?;
-    let mut end = End { port: 0, streams: 1, plain: false, path: PathBuf::new() };
+    let mut end = LoopEnd { port: 0, streams: 1, plain: false, path: PathBuf::new() };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--plain" => end.plain = true,
@@ -72,7 +72,7 @@ fn parse(args: &[OsString]) -> Result<(String, End)> {
     Ok((verb, end))
 }
 
-fn send(end: &End) -> Result<()> {
+fn send(end: &LoopEnd) -> Result<()> {
     let file = File::open(&end.path).with_context(|| format!("opening {:?}", end.path))?;
     let size = file.metadata()?.len();
     let next = AtomicU64::new(0);
@@ -89,7 +89,7 @@ fn send(end: &End) -> Result<()> {
     })
 }
 
-fn send_stream(end: &End, file: &File, size: u64, next: &AtomicU64, number: usize) -> Result<()> {
+fn send_stream(end: &LoopEnd, file: &File, size: u64, next: &AtomicU64, number: usize) -> Result<()> {
     let socket = connect(end.port)?;
     let mut sealing = Sealing::new(number)?;
     let mut record = vec![0; HEAD + BLOCK + TAG];
@@ -117,7 +117,7 @@ fn send_stream(end: &End, file: &File, size: u64, next: &AtomicU64, number: usiz
     Ok(())
 }
 
-fn receive(listener: &TcpListener, end: &End) -> Result<()> {
+fn receive(listener: &TcpListener, end: &LoopEnd) -> Result<()> {
     let file = File::create(&end.path).with_context(|| format!("making {:?}", end.path))?;
     let writing = Mutex::new(());
     std::thread::scope(|scope| {
@@ -131,7 +131,7 @@ fn receive(listener: &TcpListener, end: &End) -> Result<()> {
     })
 }
 
-fn receive_stream(end: &End, socket: &TcpStream, file: &File, writing: &Mutex<()>) -> Result<()> {
+fn receive_stream(end: &LoopEnd, socket: &TcpStream, file: &File, writing: &Mutex<()>) -> Result<()> {
     suit_connection(socket)?;
     let mut number = [0];
     ensure!(receive_all(socket, &mut number)?, "the sender said nothing");
@@ -246,8 +246,8 @@ mod tests {
 
     fn round_trip(source: &Path, streams: usize, plain: bool, at: &Path) -> Vec<u8> {
         let listener = listen(0).expect("a port");
-        let end = End { port: listener.local_addr().expect("bound").port(), streams, plain, path: at.join("copy") };
-        let sender = End { path: source.to_owned(), ..end.clone() };
+        let end = LoopEnd { port: listener.local_addr().expect("bound").port(), streams, plain, path: at.join("copy") };
+        let sender = LoopEnd { path: source.to_owned(), ..end.clone() };
         std::thread::scope(|scope| {
             scope.spawn(|| send(&sender).expect("sent"));
             receive(&listener, &end).expect("received");
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn what_arrives_is_what_was_sent() {
         let at = tempfile::tempdir().expect("a temporary directory");
-        let mut tree = haul_lab::Tree::new(at.path(), 1);
+        let mut tree = haul_lab::TestTree::new(at.path(), 1);
         tree.incompressible_file("odd", 2 * PIECE + BLOCK as u64 + 77).expect("made");
         let source = at.path().join("odd");
         let bytes = std::fs::read(&source).expect("there");
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn words_are_read() {
         let words = |text: &str| parse(&text.split(' ').map(OsString::from).collect::<Vec<_>>());
-        let end = End { port: 7, streams: 2, plain: true, path: "/f".into() };
+        let end = LoopEnd { port: 7, streams: 2, plain: true, path: "/f".into() };
         assert_eq!(words("send --port 7 --streams 2 --plain /f").expect("right"), ("send".to_owned(), end));
         assert!(words("send --streams 0 /f").is_err() && words("receive --port 7").is_err());
     }

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use haul_lab::{Finished, Netns, Tree, compare, run_with_timeout};
+use haul_lab::{Finished, Netns, TestTree, compare, run_with_timeout};
 use serde_json::Value;
 
-use crate::hosts::Pair;
-use crate::settings::Settings;
+use crate::hosts::CabledPair;
+use crate::settings::BenchSettings;
 use crate::statistics::median;
 use crate::{machine, programs, text};
 
@@ -27,12 +27,12 @@ const NOISE_LOSS_MAX: f64 = 1.02;
 
 /// What is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Data {
+enum CompressionData {
     Text,
     Noise,
 }
 
-impl Data {
+impl CompressionData {
     fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -43,14 +43,14 @@ impl Data {
 
 /// Who copies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CompressionTool {
     Off,
     Auto,
     Rsync,
     Scp,
 }
 
-impl Way {
+impl CompressionTool {
     const ALL: [Self; 4] = [Self::Off, Self::Auto, Self::Rsync, Self::Scp];
 
     fn name(self) -> &'static str {
@@ -69,8 +69,8 @@ impl Way {
 
 /// One way's copies of one file.
 #[derive(Debug)]
-struct Row {
-    way: Way,
+struct CompressionRow {
+    way: CompressionTool,
     seconds: Vec<f64>,
     /// What haul said of the last one.
     said: String,
@@ -78,12 +78,12 @@ struct Row {
 }
 
 /// Measures, prints the tables, and tells whether haul did all copies.
-pub fn run(settings: &Settings) -> Result<bool> {
-    let bench = Bench::prepare(settings)?;
+pub fn run(settings: &BenchSettings) -> Result<bool> {
+    let bench = CompressionBench::prepare(settings)?;
     println!("# Compression\n\n{}\n", machine::Machine::describe(None).line());
     println!("A cable of {RATE} between two namespaces; {} rounds, interleaved.", settings.runs);
     let mut good = true;
-    for data in [Data::Text, Data::Noise] {
+    for data in [CompressionData::Text, CompressionData::Noise] {
         let rows = bench.measure(settings, data)?;
         println!("{}", table(data, &rows, bench.bytes));
         good &= rows.iter().all(|row| !row.way.is_haul() || row.failure.is_none());
@@ -92,14 +92,14 @@ pub fn run(settings: &Settings) -> Result<bool> {
 }
 
 /// Two hosts, and how much is copied between them.
-struct Bench {
-    pair: Pair,
+struct CompressionBench {
+    pair: CabledPair,
     bytes: u64,
 }
 
-impl Bench {
-    fn prepare(settings: &Settings) -> Result<Self> {
-        let pair = Pair::prepare(settings, "compression")?;
+impl CompressionBench {
+    fn prepare(settings: &BenchSettings) -> Result<Self> {
+        let pair = CabledPair::prepare(settings, "compression")?;
         for (host, interface) in [(&pair.near, &pair.cable.0), (&pair.far, &pair.cable.1)] {
             let shape =
                 ["qdisc", "add", "dev", interface, "root", "tbf", "rate", RATE, "burst", "256k", "latency", "20ms"];
@@ -109,20 +109,20 @@ impl Bench {
     }
 
     /// All rounds over one file.
-    fn measure(&self, settings: &Settings, data: Data) -> Result<Vec<Row>> {
+    fn measure(&self, settings: &BenchSettings, data: CompressionData) -> Result<Vec<CompressionRow>> {
         let source = self.pair.directory.path().join(data.name());
         eprintln!("bench: {}: making {} bytes", data.name(), self.bytes);
         match data {
-            Data::Text => text::write(&source, self.bytes, SEED)?,
-            Data::Noise => {
-                Tree::new(self.pair.directory.path(), SEED).incompressible_file(data.name(), self.bytes)?;
+            CompressionData::Text => text::write(&source, self.bytes, SEED)?,
+            CompressionData::Noise => {
+                TestTree::new(self.pair.directory.path(), SEED).incompressible_file(data.name(), self.bytes)?;
             }
         }
-        let row = |way| Row { way, seconds: Vec::new(), said: String::new(), failure: missing(way) };
-        let mut rows = Way::ALL.map(row);
+        let row = |way| CompressionRow { way, seconds: Vec::new(), said: String::new(), failure: missing(way) };
+        let mut rows = CompressionTool::ALL.map(row);
         for round in 0..settings.runs as usize {
             for place in 0..rows.len() {
-                let row = &mut rows[(place + round) % Way::ALL.len()];
+                let row = &mut rows[(place + round) % CompressionTool::ALL.len()];
                 if row.failure.is_none() {
                     self.copy(settings, &source, row)?;
                 }
@@ -133,7 +133,7 @@ impl Bench {
     }
 
     /// One copy. What goes wrong with it is the row's; an error is the benchmark's own.
-    fn copy(&self, settings: &Settings, source: &Path, row: &mut Row) -> Result<()> {
+    fn copy(&self, settings: &BenchSettings, source: &Path, row: &mut CompressionRow) -> Result<()> {
         let target = self.pair.directory.path().join("target");
         let finished = run_with_timeout(self.pair.place(&self.command(row.way, source, &target)), settings.timeout)?;
         eprintln!("bench: {} {:.2} s", row.way.name(), finished.wall_s);
@@ -148,18 +148,18 @@ impl Bench {
         }
     }
 
-    fn command(&self, way: Way, source: &Path, target: &Path) -> Command {
-        let Pair { sshd, haul, .. } = &self.pair;
+    fn command(&self, way: CompressionTool, source: &Path, target: &Path) -> Command {
+        let CabledPair { sshd, haul, .. } = &self.pair;
         let mut command = match way {
-            Way::Off | Way::Auto => Command::new(haul),
-            Way::Rsync => Command::new("rsync"),
-            Way::Scp => Command::new("scp"),
+            CompressionTool::Off | CompressionTool::Auto => Command::new(haul),
+            CompressionTool::Rsync => Command::new("rsync"),
+            CompressionTool::Scp => Command::new("scp"),
         };
         match way {
-            Way::Off => command.args(["--json", "-c", "off"]).args(sshd.haul_args()),
-            Way::Auto => command.arg("--json").args(sshd.haul_args()),
-            Way::Rsync => command.args(["-z", "-e", &self.pair.ssh()]),
-            Way::Scp => command.args(["-q", "-C", "-F"]).arg(sshd.ssh_config()),
+            CompressionTool::Off => command.args(["--json", "-c", "off"]).args(sshd.haul_args()),
+            CompressionTool::Auto => command.arg("--json").args(sshd.haul_args()),
+            CompressionTool::Rsync => command.args(["-z", "-e", &self.pair.ssh()]),
+            CompressionTool::Scp => command.args(["-q", "-C", "-F"]).arg(sshd.ssh_config()),
         };
         command.arg(source).arg(sshd.location(target));
         command
@@ -167,11 +167,11 @@ impl Bench {
 }
 
 /// Why a way cannot be measured at all.
-fn missing(way: Way) -> Option<String> {
+fn missing(way: CompressionTool) -> Option<String> {
     let program = match way {
-        Way::Off | Way::Auto => return None,
-        Way::Rsync => "rsync",
-        Way::Scp => "scp",
+        CompressionTool::Off | CompressionTool::Auto => return None,
+        CompressionTool::Rsync => "rsync",
+        CompressionTool::Scp => "scp",
     };
     programs::find_program(program).is_none().then(|| format!("not found: {program} (--install)"))
 }
@@ -200,9 +200,9 @@ fn told(finished: &Finished) -> String {
 
 /// A table for one file, and what is aimed at.
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 bytes")]
-fn table(data: Data, rows: &[Row], bytes: u64) -> String {
+fn table(data: CompressionData, rows: &[CompressionRow], bytes: u64) -> String {
     let median_of = |way| rows.iter().find(|row| row.way == way).and_then(|row| median(row.seconds.clone()));
-    let off = median_of(Way::Off);
+    let off = median_of(CompressionTool::Off);
     let mut lines = vec![
         format!("\n## {}: {:.2} GB\n", data.name(), bytes as f64 / 1e9),
         "| | median | range | MB/s | time beside -c off | |".to_owned(),
@@ -224,20 +224,20 @@ fn table(data: Data, rows: &[Row], bytes: u64) -> String {
             _ => format!("| {name} | not measured | | | | |"),
         });
     }
-    if let (Some(off), Some(auto)) = (off, median_of(Way::Auto)) {
+    if let (Some(off), Some(auto)) = (off, median_of(CompressionTool::Auto)) {
         lines.push(format!("\n{}", verdict(data, off, auto)));
     }
     lines.join("\n")
 }
 
 /// Whether the aim is met.
-fn verdict(data: Data, off: f64, auto: f64) -> String {
+fn verdict(data: CompressionData, off: f64, auto: f64) -> String {
     let (met, text) = match data {
-        Data::Text => (
+        CompressionData::Text => (
             off / auto >= TEXT_GAIN_MIN,
             format!("{:.2} times as fast as without compression; at least {TEXT_GAIN_MIN} is aimed at", off / auto),
         ),
-        Data::Noise => (
+        CompressionData::Noise => (
             auto / off <= NOISE_LOSS_MAX,
             format!("{:.3} of the time without compression; at most {NOISE_LOSS_MAX} is aimed at", auto / off),
         ),
@@ -255,17 +255,17 @@ pub fn check() -> Result<()> {
 mod tests {
     use super::*;
 
-    fn row(way: Way, seconds: &[f64]) -> Row {
-        Row { way, seconds: seconds.to_vec(), said: String::new(), failure: None }
+    fn row(way: CompressionTool, seconds: &[f64]) -> CompressionRow {
+        CompressionRow { way, seconds: seconds.to_vec(), said: String::new(), failure: None }
     }
 
     #[test]
     fn aims_are_judged_by_medians() {
-        let rows = |auto: &[f64]| [row(Way::Off, &[9.0, 30.0, 10.0]), row(Way::Auto, auto)];
-        let text = |auto| table(Data::Text, &rows(auto), 1_000_000_000);
+        let rows = |auto: &[f64]| [row(CompressionTool::Off, &[9.0, 30.0, 10.0]), row(CompressionTool::Auto, auto)];
+        let text = |auto| table(CompressionData::Text, &rows(auto), 1_000_000_000);
         assert!(text(&[3.9, 4.0, 90.0]).contains("\nMet: 2.50 times"));
         assert!(text(&[4.1, 4.1, 0.1]).contains("\nMISSED: 2.44 times"));
-        let noise = |auto| table(Data::Noise, &rows(auto), 1_000_000_000);
+        let noise = |auto| table(CompressionData::Noise, &rows(auto), 1_000_000_000);
         assert!(noise(&[10.2]).contains("\nMet: 1.020 of the time"));
         assert!(noise(&[10.3]).contains("\nMISSED: 1.030"));
         assert!(noise(&[10.2]).contains("| haul -c off | 10.00 s | 9.00 to 30.00 | 100 | 1.000 |"));
@@ -273,7 +273,10 @@ mod tests {
 
     #[test]
     fn what_failed_is_named_and_has_no_figures() {
-        let failed = Row { failure: Some("exit status: 1: no".into()), ..row(Way::Scp, &[1.0]) };
-        assert!(table(Data::Text, &[row(Way::Off, &[1.0]), failed], 1).contains("| scp -C | exit status: 1: no |"));
+        let failed = CompressionRow { failure: Some("exit status: 1: no".into()), ..row(CompressionTool::Scp, &[1.0]) };
+        assert!(
+            table(CompressionData::Text, &[row(CompressionTool::Off, &[1.0]), failed], 1)
+                .contains("| scp -C | exit status: 1: no |")
+        );
     }
 }

@@ -10,7 +10,7 @@ pub const INVALID: [u8; 2] = [0x06, 0x06];
 
 /// A kind of x86-64 CPU that masking can make of a newer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
+pub enum CpuLevel {
     /// AVX2, VAES and VPCLMULQDQ, no AVX-512: Zen 3, Alder Lake.
     Vaes,
     /// AVX2 and AES-NI: Zen 2, Broadwell, Skylake clients.
@@ -19,7 +19,7 @@ pub enum Level {
     Avx,
 }
 
-impl Level {
+impl CpuLevel {
     /// Newest first.
     pub const ALL: [Self; 3] = [Self::Vaes, Self::Avx2, Self::Avx];
 
@@ -56,7 +56,7 @@ impl Level {
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for CpuLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Vaes => "AVX2 with VAES",
@@ -87,7 +87,7 @@ pub fn features() -> String {
 }
 
 /// What a CPU of this level would answer to CPUID with these inputs, as EAX, EBX, ECX, EDX.
-pub fn masked(level: Level, leaf: u32, subleaf: u32, answer: [u32; 4]) -> [u32; 4] {
+pub fn masked(level: CpuLevel, leaf: u32, subleaf: u32, answer: [u32; 4]) -> [u32; 4] {
     // Intel SDM, volume 2A, CPUID; AMD APM, volume 3, appendix E.
     const AVX2: u32 = 1 << 5;
     const AVX512_EBX: u32 = 1 << 16 | 1 << 17 | 1 << 21 | 1 << 26 | 1 << 27 | 1 << 28 | 1 << 30 | 1 << 31;
@@ -97,9 +97,9 @@ pub fn masked(level: Level, leaf: u32, subleaf: u32, answer: [u32; 4]) -> [u32; 
     const AVX512_EDX: u32 = 1 << 2 | 1 << 3 | 1 << 8 | 1 << 23;
     const AVX_LEAF_7_1_EAX: u32 = 1 << 4 | 1 << 5 | 1 << 23;
     let (older_ebx, older_ecx) = match level {
-        Level::Vaes => (0, 0),
-        Level::Avx2 => (0, VAES | VPCLMULQDQ),
-        Level::Avx => (AVX2, VAES | VPCLMULQDQ),
+        CpuLevel::Vaes => (0, 0),
+        CpuLevel::Avx2 => (0, VAES | VPCLMULQDQ),
+        CpuLevel::Avx => (AVX2, VAES | VPCLMULQDQ),
     };
     let [eax, ebx, ecx, edx] = answer;
     match (leaf, subleaf) {
@@ -116,16 +116,16 @@ mod tests {
     #[test]
     fn only_the_newer_instructions_are_masked() {
         let all = [u32::MAX; 4];
-        assert_eq!(masked(Level::Avx, 1, 0, all), all);
+        assert_eq!(masked(CpuLevel::Avx, 1, 0, all), all);
         let has = |level| {
             let [_, ebx, ecx, _] = masked(level, 7, 0, all);
             [ebx & 1 << 5 != 0, ebx & 1 << 16 != 0, ecx & 1 << 9 != 0, ecx & 1 << 10 != 0]
         };
         // AVX2, AVX-512, VAES, VPCLMULQDQ.
-        assert_eq!(has(Level::Vaes), [true, false, true, true]);
-        assert_eq!(has(Level::Avx2), [true, false, false, false]);
-        assert_eq!(has(Level::Avx), [false; 4]);
-        let [eax, ebx, ecx, edx] = masked(Level::Avx, 7, 0, all);
+        assert_eq!(has(CpuLevel::Vaes), [true, false, true, true]);
+        assert_eq!(has(CpuLevel::Avx2), [true, false, false, false]);
+        assert_eq!(has(CpuLevel::Avx), [false; 4]);
+        let [eax, ebx, ecx, edx] = masked(CpuLevel::Avx, 7, 0, all);
         assert_eq!(eax, u32::MAX);
         // BMI2, SHA and GFNI stay; AVX itself is in leaf 1.
         assert!(ebx & 1 << 8 != 0 && ebx & 1 << 29 != 0 && ecx & 1 << 8 != 0 && edx & 1 != 0);

@@ -11,7 +11,7 @@ use haul_lab::{Netns, Options, Sshd};
 use tempfile::TempDir;
 
 use crate::programs;
-use crate::settings::Settings;
+use crate::settings::BenchSettings;
 
 const NEAR: &str = "10.79.0.1/24";
 const FAR: &str = "10.79.0.2/24";
@@ -33,7 +33,7 @@ pub fn start_sshd(options: Options<'_>, programs: Option<&Path>, home: &Path) ->
 
 /// Two hosts that a cable joins, with ssh's server on the far one. Fields are dropped in this order: whoever uses a
 /// namespace goes before it.
-pub struct Pair {
+pub struct CabledPair {
     /// The far host's.
     pub sshd: Sshd,
     /// Where commands are typed.
@@ -48,9 +48,9 @@ pub struct Pair {
     pub haul: PathBuf,
 }
 
-impl Pair {
+impl CabledPair {
     /// Makes the hosts, for a benchmark of this name.
-    pub fn prepare(settings: &Settings, name: &str) -> Result<Self> {
+    pub fn prepare(settings: &BenchSettings, name: &str) -> Result<Self> {
         let haul = programs::find_haul(settings.haul.as_deref())?
             .context("there is no haul: cargo build --release --package haul")?;
         let directory = tempfile::Builder::new().prefix(&format!("haul-{name}-")).tempdir_in(&settings.dir)?;

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 
 /// The workloads: one table each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum WorkloadKind {
     /// One file of 4 GiB.
     Big,
     /// The same file, to `/dev/null` at the target.
@@ -41,7 +41,7 @@ pub enum Kind {
 
 /// Where a workload lies and where it goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum WorkloadPlace {
     /// From the directory of `--dir` to the same, through a host.
     Memory,
     /// From the directory of `--dir` to `/dev/null`, through a host.
@@ -54,12 +54,12 @@ pub enum Place {
 
 /// Which tables are made when no workload is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum KindRequest {
     ByDefault,
     ByName,
 }
 
-impl Kind {
+impl WorkloadKind {
     /// In the order in which they are run.
     pub const ALL: [Self; 16] = [
         Self::Big,
@@ -80,27 +80,37 @@ impl Kind {
         Self::CurveNull,
     ];
 
-    fn row(self) -> (&'static str, Place, Asked, &'static str) {
-        use Asked::{ByDefault, ByName};
+    fn row(self) -> (&'static str, WorkloadPlace, KindRequest, &'static str) {
+        use KindRequest::{ByDefault, ByName};
         match self {
-            Self::Big => ("big", Place::Memory, ByDefault, "one incompressible file"),
-            Self::Null => ("null", Place::Null, ByDefault, "one incompressible file, to /dev/null"),
-            Self::Small => ("small", Place::Memory, ByDefault, "many files of 1 to 16 KiB"),
-            Self::Mixed => ("mixed", Place::Memory, ByDefault, "files of 10 KiB to 64 MiB"),
-            Self::Byte => ("byte", Place::Memory, ByDefault, "one byte: what starting costs"),
-            Self::LocalBig => ("local-big", Place::Local, ByDefault, "one incompressible file, within this machine"),
-            Self::LocalSmall => {
-                ("local-small", Place::Local, ByDefault, "many files of 1 to 16 KiB, within this machine")
+            Self::Big => ("big", WorkloadPlace::Memory, ByDefault, "one incompressible file"),
+            Self::Null => ("null", WorkloadPlace::Null, ByDefault, "one incompressible file, to /dev/null"),
+            Self::Small => ("small", WorkloadPlace::Memory, ByDefault, "many files of 1 to 16 KiB"),
+            Self::Mixed => ("mixed", WorkloadPlace::Memory, ByDefault, "files of 10 KiB to 64 MiB"),
+            Self::Byte => ("byte", WorkloadPlace::Memory, ByDefault, "one byte: what starting costs"),
+            Self::LocalBig => {
+                ("local-big", WorkloadPlace::Local, ByDefault, "one incompressible file, within this machine")
             }
-            Self::Disk => ("disk", Place::Disk, ByDefault, "one incompressible file, disk to disk, cold, with sync"),
-            Self::LinearEmpty => ("linear-empty", Place::Memory, ByDefault, "empty files"),
-            Self::LinearNull => ("linear-null", Place::Null, ByDefault, "zeros from null:SIZE to /dev/null"),
-            Self::LinearDisk => ("linear-disk", Place::Disk, ByDefault, "one file, disk to disk, cold, with sync"),
-            Self::OldCpu => ("old-cpu", Place::Null, ByName, "one stream to /dev/null, old instructions only"),
-            Self::CurveStreams => ("curve-streams", Place::Memory, ByName, "one incompressible file, by streams"),
-            Self::CurveFiles => ("curve-files", Place::Memory, ByName, "files of 1 KiB, by their number"),
-            Self::CurveBytes => ("curve-bytes", Place::Memory, ByName, "one incompressible file, by its size"),
-            Self::CurveNull => ("curve-null", Place::Null, ByName, "zeros from null:SIZE to /dev/null, by size"),
+            Self::LocalSmall => {
+                ("local-small", WorkloadPlace::Local, ByDefault, "many files of 1 to 16 KiB, within this machine")
+            }
+            Self::Disk => {
+                ("disk", WorkloadPlace::Disk, ByDefault, "one incompressible file, disk to disk, cold, with sync")
+            }
+            Self::LinearEmpty => ("linear-empty", WorkloadPlace::Memory, ByDefault, "empty files"),
+            Self::LinearNull => ("linear-null", WorkloadPlace::Null, ByDefault, "zeros from null:SIZE to /dev/null"),
+            Self::LinearDisk => {
+                ("linear-disk", WorkloadPlace::Disk, ByDefault, "one file, disk to disk, cold, with sync")
+            }
+            Self::OldCpu => ("old-cpu", WorkloadPlace::Null, ByName, "one stream to /dev/null, old instructions only"),
+            Self::CurveStreams => {
+                ("curve-streams", WorkloadPlace::Memory, ByName, "one incompressible file, by streams")
+            }
+            Self::CurveFiles => ("curve-files", WorkloadPlace::Memory, ByName, "files of 1 KiB, by their number"),
+            Self::CurveBytes => ("curve-bytes", WorkloadPlace::Memory, ByName, "one incompressible file, by its size"),
+            Self::CurveNull => {
+                ("curve-null", WorkloadPlace::Null, ByName, "zeros from null:SIZE to /dev/null, by size")
+            }
         }
     }
 
@@ -110,7 +120,7 @@ impl Kind {
     }
 
     /// Where it lies and goes.
-    pub fn place(self) -> Place {
+    pub fn place(self) -> WorkloadPlace {
         self.row().1
     }
 
@@ -130,7 +140,7 @@ impl Kind {
 
     /// Those that are run when none is named.
     pub fn usual() -> Vec<Self> {
-        Self::ALL.into_iter().filter(|kind| kind.row().2 == Asked::ByDefault).collect()
+        Self::ALL.into_iter().filter(|kind| kind.row().2 == KindRequest::ByDefault).collect()
     }
 
     /// Rounds, where `runs` were asked for: what takes milliseconds is looked at more often.
@@ -151,12 +161,15 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_command_line() {
-        for kind in Kind::ALL {
-            assert_eq!(Kind::named(kind.name()).expect("its own name"), [kind]);
+        for kind in WorkloadKind::ALL {
+            assert_eq!(WorkloadKind::named(kind.name()).expect("its own name"), [kind]);
         }
-        assert_eq!(Kind::named("local").expect("a family"), [Kind::LocalBig, Kind::LocalSmall]);
-        assert_eq!(Kind::named("linear").expect("a family").len(), 3);
-        assert!(Kind::named("").is_err() && Kind::named("lin").is_err());
-        assert!(!Kind::usual().contains(&Kind::CurveFiles) && Kind::usual().contains(&Kind::Disk));
+        assert_eq!(WorkloadKind::named("local").expect("a family"), [WorkloadKind::LocalBig, WorkloadKind::LocalSmall]);
+        assert_eq!(WorkloadKind::named("linear").expect("a family").len(), 3);
+        assert!(WorkloadKind::named("").is_err() && WorkloadKind::named("lin").is_err());
+        assert!(
+            !WorkloadKind::usual().contains(&WorkloadKind::CurveFiles)
+                && WorkloadKind::usual().contains(&WorkloadKind::Disk)
+        );
     }
 }

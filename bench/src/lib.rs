@@ -58,8 +58,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 
 use args::Parsed;
-use rounds::Outcome;
-use settings::Settings;
+use rounds::RoundsReport;
+use settings::BenchSettings;
 
 /// Runs the benchmark that these arguments (without the program's name) describe.
 ///
@@ -98,7 +98,7 @@ fn conclude(result: Result<bool>) -> ExitCode {
 }
 
 /// Whether haul did all that it was asked to.
-fn run(settings: &Settings) -> Result<bool> {
+fn run(settings: &BenchSettings) -> Result<bool> {
     if settings.install {
         install()?;
     }
@@ -126,7 +126,8 @@ fn run(settings: &Settings) -> Result<bool> {
         [] => vec![None],
         names => names.iter().map(|name| Some(name.as_str())).collect(),
     };
-    let outcomes: Vec<Outcome> = passes.into_iter().map(|name| rounds::run(settings, name)).collect::<Result<_>>()?;
+    let outcomes: Vec<RoundsReport> =
+        passes.into_iter().map(|name| rounds::run(settings, name)).collect::<Result<_>>()?;
     let text: Vec<String> = outcomes.iter().map(report::markdown).collect();
     let text = text.join("\n");
     println!("{text}");
@@ -136,7 +137,7 @@ fn run(settings: &Settings) -> Result<bool> {
     if let Some(path) = &settings.json {
         std::fs::write(path, report::json(&outcomes)).with_context(|| format!("writing {path:?}"))?;
     }
-    Ok(outcomes.iter().all(Outcome::haul_succeeded))
+    Ok(outcomes.iter().all(RoundsReport::haul_succeeded))
 }
 
 /// Whether these are the arguments of a program that the benchmark starts for itself, for which nothing is to be built.

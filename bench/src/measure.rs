@@ -9,11 +9,11 @@ use anyhow::{Context, Result, ensure};
 use haul_lab::{Cgroup, Finished, Sshd, compare, start};
 
 use crate::daemon::Daemon;
-use crate::kind::Place;
+use crate::kind::WorkloadPlace;
 use crate::machine::busy_s;
 use crate::recipes::{Recipe, Server, landing};
-use crate::site::Site;
-use crate::tools::Tool;
+use crate::site::BenchSite;
+use crate::tools::BenchTool;
 use crate::workload::Workload;
 
 /// How often memory is looked at.
@@ -27,7 +27,7 @@ const COMPLAINT_CHARS_MAX: usize = 300;
 
 /// One copy by one tool.
 #[derive(Debug, Clone, Default)]
-pub struct Run {
+pub struct ToolRun {
     /// Which round, from 1.
     pub round: u32,
     /// Seconds from the client's start to the end of the copy.
@@ -48,7 +48,7 @@ pub struct Run {
     pub timed_out: bool,
 }
 
-impl Run {
+impl ToolRun {
     /// Of both ends.
     pub fn cpu_s(&self) -> f64 {
         self.client_cpu_s + self.server_cpu_s
@@ -56,9 +56,15 @@ impl Run {
 }
 
 /// Runs `tool` once and compares its copy. An error here is the benchmark's own; a tool's is in the run.
-pub fn measure(site: &Site, tool: &Tool, workload: &Workload, round: u32, timeout: Duration) -> Result<Run> {
+pub fn measure(
+    site: &BenchSite,
+    tool: &BenchTool,
+    workload: &Workload,
+    round: u32,
+    timeout: Duration,
+) -> Result<ToolRun> {
     let recipe = tool.recipe(site, workload)?;
-    let on_disk = workload.kind.place() == Place::Disk;
+    let on_disk = workload.kind.place() == WorkloadPlace::Disk;
     if on_disk && tool.copies() {
         forget_pages(&workload.source)?;
     }
@@ -80,7 +86,7 @@ fn forget_pages(path: &Path) -> Result<()> {
 }
 
 /// `sync` is part of the time; nothing it does is counted as anybody's CPU time, as the kernel's own threads are not.
-fn copy(site: &Site, recipe: Recipe, timeout: Duration, sync: impl Fn() -> Result<()>) -> Result<Run> {
+fn copy(site: &BenchSite, recipe: Recipe, timeout: Duration, sync: impl Fn() -> Result<()>) -> Result<ToolRun> {
     let mut other = OtherEnd::start(site, recipe.server)?;
     let account = Cgroup::create();
     let client = site.place(&recipe.client);
@@ -105,7 +111,7 @@ fn copy(site: &Site, recipe: Recipe, timeout: Duration, sync: impl Fn() -> Resul
     let server_cpu_s = other.cpu_s() - cpu_before_s;
     let client_cpu_s = account.as_ref().map_or(client.cpu_s, Cgroup::cpu_s);
     let receiver = other.finish()?;
-    Ok(Run {
+    Ok(ToolRun {
         round: 0,
         wall_s,
         client_cpu_s,
@@ -130,9 +136,9 @@ fn failure(ended: bool, timeout: Duration, client: &Finished, receiver: Option<&
 }
 
 /// Whether the copy is what was to be copied.
-fn check(site: &Site, workload: &Workload) -> Result<(), String> {
+fn check(site: &BenchSite, workload: &Workload) -> Result<(), String> {
     match workload.kind.place() {
-        Place::Null => Ok(()),
+        WorkloadPlace::Null => Ok(()),
         _ => compare(&workload.source, &landing(site, workload)),
     }
 }
@@ -148,11 +154,11 @@ fn ensure_null_device() -> Result<()> {
 
 /// The serving end of one copy.
 struct OtherEnd<'a> {
-    site: &'a Site,
-    server: Serving<'a>,
+    site: &'a BenchSite,
+    server: ServedSource<'a>,
 }
 
-enum Serving<'a> {
+enum ServedSource<'a> {
     None,
     Sshd(&'a Sshd),
     Rsyncd,
@@ -161,36 +167,36 @@ enum Serving<'a> {
 }
 
 impl<'a> OtherEnd<'a> {
-    fn start(site: &'a Site, server: Server) -> Result<Self> {
+    fn start(site: &'a BenchSite, server: Server) -> Result<Self> {
         let server = match server {
-            Server::None => Serving::None,
-            Server::Sshd(host) => Serving::Sshd(site.sshd_of(host)),
-            Server::Rsyncd => Serving::Rsyncd,
-            Server::Gridftp => Serving::Gridftp,
-            Server::Receiver(command, port) => Serving::Receiver(Daemon::start(&site.place(&command), port)?),
+            Server::None => ServedSource::None,
+            Server::Sshd(host) => ServedSource::Sshd(site.sshd_of(host)),
+            Server::Rsyncd => ServedSource::Rsyncd,
+            Server::Gridftp => ServedSource::Gridftp,
+            Server::Receiver(command, port) => ServedSource::Receiver(Daemon::start(&site.place(&command), port)?),
         };
         Ok(Self { site, server })
     }
 
     fn daemon(&self) -> Option<&Daemon> {
         match &self.server {
-            Serving::Rsyncd => self.site.rsyncd().map(|(daemon, _)| daemon),
-            Serving::Gridftp => self.site.gridftp().map(|(daemon, _)| daemon),
-            Serving::Receiver(receiver) => Some(receiver),
-            Serving::None | Serving::Sshd(_) => None,
+            ServedSource::Rsyncd => self.site.rsyncd().map(|(daemon, _)| daemon),
+            ServedSource::Gridftp => self.site.gridftp().map(|(daemon, _)| daemon),
+            ServedSource::Receiver(receiver) => Some(receiver),
+            ServedSource::None | ServedSource::Sshd(_) => None,
         }
     }
 
     fn cpu_s(&self) -> f64 {
         match self.server {
-            Serving::Sshd(sshd) => sshd.cpu_s(),
+            ServedSource::Sshd(sshd) => sshd.cpu_s(),
             _ => self.daemon().map_or(0.0, Daemon::cpu_s),
         }
     }
 
     fn memory_bytes(&self) -> u64 {
         match self.server {
-            Serving::Sshd(sshd) => sshd.session_memory_bytes(),
+            ServedSource::Sshd(sshd) => sshd.session_memory_bytes(),
             _ => self.daemon().map_or(0, Daemon::memory_bytes),
         }
     }
@@ -198,7 +204,7 @@ impl<'a> OtherEnd<'a> {
     /// True at once where no receiver belongs to the copy.
     fn receiver_ends_within(&mut self, time: Duration) -> bool {
         match &mut self.server {
-            Serving::Receiver(receiver) => receiver.ends_within(time),
+            ServedSource::Receiver(receiver) => receiver.ends_within(time),
             _ => true,
         }
     }
@@ -210,27 +216,27 @@ impl<'a> OtherEnd<'a> {
             std::thread::sleep(Duration::from_millis(2));
         }
         match &self.server {
-            Serving::Sshd(sshd) => sshd.end_sessions(),
-            Serving::Rsyncd | Serving::Gridftp => {
+            ServedSource::Sshd(sshd) => sshd.end_sessions(),
+            ServedSource::Rsyncd | ServedSource::Gridftp => {
                 if let Some(daemon) = self.daemon() {
                     daemon.end_sessions();
                 }
             }
-            Serving::None | Serving::Receiver(_) => {}
+            ServedSource::None | ServedSource::Receiver(_) => {}
         }
     }
 
     fn is_quiet(&self) -> bool {
         match self.server {
-            Serving::Sshd(sshd) => sshd.session_pids().is_empty(),
-            Serving::Rsyncd | Serving::Gridftp => self.daemon().is_none_or(Daemon::is_idle),
-            Serving::None | Serving::Receiver(_) => true,
+            ServedSource::Sshd(sshd) => sshd.session_pids().is_empty(),
+            ServedSource::Rsyncd | ServedSource::Gridftp => self.daemon().is_none_or(Daemon::is_idle),
+            ServedSource::None | ServedSource::Receiver(_) => true,
         }
     }
 
     fn finish(self) -> Result<Option<Finished>> {
         match self.server {
-            Serving::Receiver(receiver) => receiver.finish().map(Some),
+            ServedSource::Receiver(receiver) => receiver.finish().map(Some),
             _ => Ok(None),
         }
     }

@@ -13,13 +13,13 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::cpuid::{CPUID, INVALID, Level, features};
+use crate::cpuid::{CPUID, CpuLevel, INVALID, features};
 use crate::helper::helper;
 use crate::tracer;
 
 /// Puts a copy of `haul` into `directory`, and beside it a program that runs it under the tracer, as on a CPU of
 /// `level`. Gives that program.
-pub fn install(haul: &Path, directory: &Path, level: Level) -> Result<PathBuf> {
+pub fn install(haul: &Path, directory: &Path, level: CpuLevel) -> Result<PathBuf> {
     let copy = without_cpuid(haul, directory)?;
     let mut tracer = tracer(level)?;
     tracer.arg(&copy);
@@ -35,14 +35,14 @@ pub fn install(haul: &Path, directory: &Path, level: Level) -> Result<PathBuf> {
 }
 
 /// Runs what its arguments name as on a CPU of `level`; a program that [`without_cpuid`] has made.
-fn tracer(level: Level) -> Result<Command> {
+fn tracer(level: CpuLevel) -> Result<Command> {
     let mut tracer = helper("old-cpu")?;
     tracer.args(["--level", level.name()]);
     Ok(tracer)
 }
 
 /// A helper as on a CPU of `level`, by a copy of this program that [`without_cpuid`] has made.
-pub fn helper_on(level: Level, copy: &Path, verb: &str) -> Result<Command> {
+pub fn helper_on(level: CpuLevel, copy: &Path, verb: &str) -> Result<Command> {
     let mut command = tracer(level)?;
     command.arg(copy).args(helper(verb)?.get_args());
     Ok(command)
@@ -72,20 +72,20 @@ pub fn without_cpuid(program: &Path, directory: &Path) -> Result<PathBuf> {
 /// `--features`, which prints what this program believes of the CPU.
 pub fn main(args: &[OsString]) -> Result<ExitCode> {
     let level =
-        |name: &OsStr| name.to_str().and_then(Level::named).with_context(|| format!("old-cpu: no level {name:?}"));
+        |name: &OsStr| name.to_str().and_then(CpuLevel::named).with_context(|| format!("old-cpu: no level {name:?}"));
     match args {
         [option, program, directory, name] if option == "--install" => {
             println!("{}", install(Path::new(program), Path::new(directory), level(name)?)?.display());
         }
         [option] if option == "--features" => println!("{}", features()),
         [option, name, program, rest @ ..] if option == "--level" => return run_traced(program, rest, level(name)?),
-        [program, rest @ ..] => return run_traced(program, rest, Level::Avx),
+        [program, rest @ ..] => return run_traced(program, rest, CpuLevel::Avx),
         [] => bail!("old-cpu: which program?"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_traced(program: &OsStr, args: &[OsString], level: Level) -> Result<ExitCode> {
+fn run_traced(program: &OsStr, args: &[OsString], level: CpuLevel) -> Result<ExitCode> {
     let mut command = Command::new(program);
     command.args(args);
     tracer::run(command, level)

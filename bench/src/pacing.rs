@@ -19,8 +19,8 @@ use tempfile::TempDir;
 
 use crate::machine::Machine;
 use crate::programs::find_haul;
-use crate::settings::Settings;
-use crate::windows::{Sample, first, transfer, worst};
+use crate::settings::BenchSettings;
+use crate::windows::{ArrivalSample, first, transfer, worst};
 
 /// The rates that are tried, bytes a second, and those of them that `--quick` tries.
 const RATES: [(u64, &str, bool); 5] = [
@@ -50,14 +50,14 @@ const FILES_PER_DIRECTORY: u64 = 1000;
 
 /// What is copied.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Data {
+enum PacingData {
     /// One file, to /dev/null.
     Big,
     /// A tree of small files, into memory.
     Small,
 }
 
-struct Bench {
+struct PacingBench {
     haul: PathBuf,
     netns: Netns,
     directory: TempDir,
@@ -65,7 +65,7 @@ struct Bench {
 }
 
 /// Measures, and prints the table. Whether each promise that could be looked at was kept.
-pub fn run(settings: &Settings) -> Result<bool> {
+pub fn run(settings: &BenchSettings) -> Result<bool> {
     ensure!(Netns::available(), "--pacing counts in a network namespace of its own, and that needs root");
     let haul = find_haul(settings.haul.as_deref())?
         .context("there is no haul to measure: cargo build --release --package haul")?;
@@ -75,7 +75,7 @@ pub fn run(settings: &Settings) -> Result<bool> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("setting a signal handler")?;
     }
-    let bench = Bench { haul, netns: Netns::create()?, directory, interrupted };
+    let bench = PacingBench { haul, netns: Netns::create()?, directory, interrupted };
     let machine = Machine::describe(None).line();
     let mut text = format!(
         "Machine: {machine}\nLoopback, counted at the interface every {} ms. Worst deviation from the rate over any window of that length.\n\n\
@@ -86,11 +86,11 @@ pub fn run(settings: &Settings) -> Result<bool> {
     let mut kept = true;
     for (rate, name, quick_rate) in RATES {
         for (streams, quick_streams) in STREAMS {
-            for data in [Data::Big, Data::Small] {
+            for data in [PacingData::Big, PacingData::Small] {
                 if settings.quick && !(quick_rate && quick_streams) {
                     continue;
                 }
-                let mut row = Row::of(&bench.measure(rate, true, streams, data)?, rate);
+                let mut row = PacingRow::of(&bench.measure(rate, true, streams, data)?, rate);
                 if !row.is_kept() {
                     // Is it that the machine does not carry so much?
                     row.without_limit = average(&bench.measure(rate, false, streams, data)?);
@@ -109,7 +109,7 @@ pub fn run(settings: &Settings) -> Result<bool> {
 }
 
 /// What came of one run.
-struct Row {
+struct PacingRow {
     first_second: Option<f64>,
     any_2_s: Option<f64>,
     any_10_s: Option<f64>,
@@ -120,8 +120,8 @@ struct Row {
     without_limit: Option<f64>,
 }
 
-impl Row {
-    fn of(samples: &[Sample], rate: u64) -> Self {
+impl PacingRow {
+    fn of(samples: &[ArrivalSample], rate: u64) -> Self {
         let samples = transfer(samples);
         // No rate here comes near to what this type cannot hold exactly.
         let rate = rate as f64;
@@ -144,10 +144,10 @@ impl Row {
             && within(self.any_10_s, PROMISED_10_S)
     }
 
-    fn line(&self, rate: &str, streams: u16, data: Data) -> String {
+    fn line(&self, rate: &str, streams: u16, data: PacingData) -> String {
         let shown = |deviation: Option<f64>| deviation.map_or("-".to_owned(), |it| format!("{:+.2} %", 100.0 * it));
         let verdict = if self.is_kept() { "reached" } else { "NOT reached" };
-        let data = if data == Data::Big { "one file" } else { "small files" };
+        let data = if data == PacingData::Big { "one file" } else { "small files" };
         let mut line = format!("| {rate} | {data} | {streams} ");
         for deviation in [self.first_second, self.any_2_s, self.any_10_s] {
             let _ = write!(line, "| {} ", shown(deviation));
@@ -165,24 +165,24 @@ impl Row {
 }
 
 /// Bytes a second over the whole transfer.
-fn average(samples: &[Sample]) -> Option<f64> {
+fn average(samples: &[ArrivalSample]) -> Option<f64> {
     let samples = transfer(samples);
     let (first, last) = samples.first().zip(samples.last())?;
     Some((last.bytes - first.bytes) / (last.at_s - first.at_s))
 }
 
-impl Bench {
+impl PacingBench {
     /// Copies what takes 14 s at this rate, with that as a limit or with none, and tells what had passed by when.
-    fn measure(&self, rate: u64, limited: bool, streams: u16, data: Data) -> Result<Vec<Sample>> {
+    fn measure(&self, rate: u64, limited: bool, streams: u16, data: PacingData) -> Result<Vec<ArrivalSample>> {
         let (source, target) = (self.directory.path().join("source"), self.directory.path().join("target"));
         let bytes = rate * 14;
         let copied_to = match data {
-            Data::Big => {
+            PacingData::Big => {
                 // Never written, so that it takes no room; it is read like any other.
                 fs::File::create(&source)?.set_len(bytes)?;
                 Path::new("/dev/null")
             }
-            Data::Small => {
+            PacingData::Small => {
                 small_files(&source, &self.directory.path().join("model"), bytes.min(SMALL_BYTES_MAX), rate)?;
                 &target
             }
@@ -221,7 +221,7 @@ fn small_files(root: &Path, model: &Path, bytes: u64, rate: u64) -> Result<()> {
 }
 
 /// Looks at the counters from when the streams are up until enough was seen or the copy is over. Ends it.
-fn sample(mut running: Running, interrupted: &AtomicBool) -> Result<Vec<Sample>> {
+fn sample(mut running: Running, interrupted: &AtomicBool) -> Result<Vec<ArrivalSample>> {
     let begun = Instant::now();
     while !running.stdout_so_far().contains("\"connected\"") {
         let ended = running.wait_up_to(Duration::from_millis(1));
@@ -234,7 +234,7 @@ fn sample(mut running: Running, interrupted: &AtomicBool) -> Result<Vec<Sample>>
     while due.duration_since(begun) < MEASURED + Duration::from_millis(500) {
         let Some(bytes) = passed(&counters) else { break };
         ensure!(!interrupted.load(Ordering::Relaxed), "interrupted");
-        samples.push(Sample { at_s: begun.elapsed().as_secs_f64(), bytes: bytes as f64 });
+        samples.push(ArrivalSample { at_s: begun.elapsed().as_secs_f64(), bytes: bytes as f64 });
         due += SAMPLE_EVERY;
         thread::sleep(due.saturating_duration_since(Instant::now()));
         due = due.max(Instant::now());
@@ -255,8 +255,8 @@ fn passed(counters: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn row(first_second: f64, any_2_s: f64, any_10_s: Option<f64>) -> Row {
-        Row {
+    fn row(first_second: f64, any_2_s: f64, any_10_s: Option<f64>) -> PacingRow {
+        PacingRow {
             first_second: Some(first_second),
             any_2_s: Some(any_2_s),
             any_10_s,
@@ -272,17 +272,17 @@ mod tests {
         assert!(!row(0.051, 0.0, Some(0.0)).is_kept());
         assert!(!row(0.0, -0.051, Some(0.0)).is_kept());
         assert!(!row(0.0, 0.0, Some(0.011)).is_kept());
-        assert!(!Row { first_second: None, ..row(0.0, 0.0, None) }.is_kept());
+        assert!(!PacingRow { first_second: None, ..row(0.0, 0.0, None) }.is_kept());
     }
 
     #[test]
     fn a_line_says_what_was_seen() {
-        let line = row(-0.012, 0.0034, None).line("5 MB/s", 4, Data::Small);
+        let line = row(-0.012, 0.0034, None).line("5 MB/s", 4, PacingData::Small);
         assert_eq!(line, "| 5 MB/s | small files | 4 | -1.20 % | +0.34 % | - | reached (6.0 s only) |\n");
-        let slow = Row { without_limit: Some(840e6), ..row(-0.4, -0.4, Some(-0.4)) };
-        let line = slow.line("1 GB/s", 1, Data::Big);
+        let slow = PacingRow { without_limit: Some(840e6), ..row(-0.4, -0.4, Some(-0.4)) };
+        let line = slow.line("1 GB/s", 1, PacingData::Big);
         assert!(line.ends_with("| NOT reached; without -x 0.84 GB/s |\n"), "{line}");
-        let line = Row { late_s: 0.25, ..slow }.line("1 GB/s", 1, Data::Big);
+        let line = PacingRow { late_s: 0.25, ..slow }.line("1 GB/s", 1, PacingData::Big);
         assert!(line.ends_with("; the machine was busy, the counter itself late by 250 ms |\n"), "{line}");
     }
 }

@@ -16,7 +16,7 @@ use haul_proto::integrity::frame_check;
 use haul_proto::wire::handshake::CipherSuite;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::cpuid::{self, Level};
+use crate::cpuid::{self, CpuLevel};
 use crate::machine::Machine;
 use crate::old_cpu;
 
@@ -26,7 +26,7 @@ const ROUNDS: usize = 7;
 /// Time of one primitive in one round.
 const TURN: Duration = Duration::from_millis(60);
 
-struct Primitive {
+struct PrimitiveRow {
     name: String,
     /// Does the work once over [`BUFFER`] bytes.
     work: Box<dyn FnMut()>,
@@ -41,7 +41,7 @@ pub fn run() -> Result<bool> {
         let directory = tempfile::tempdir()?;
         let own = std::env::current_exe()?;
         let copy = old_cpu::without_cpuid(&own, directory.path())?;
-        for level in Level::ALL {
+        for level in CpuLevel::ALL {
             columns.push((level.to_string(), masked(&copy, level)?));
         }
     }
@@ -50,7 +50,7 @@ pub fn run() -> Result<bool> {
 }
 
 /// The rows of a process that takes this CPU for one of `level`.
-fn masked(copy: &Path, level: Level) -> Result<Vec<(String, Cost)>> {
+fn masked(copy: &Path, level: CpuLevel) -> Result<Vec<(String, Cost)>> {
     rows_of(&mut old_cpu::helper_on(level, copy, "primitives")?)
 }
 
@@ -116,7 +116,7 @@ fn median(costs: &mut [Cost], of: impl Fn(&Cost) -> f64) -> f64 {
     costs.get(costs.len() / 2).map_or(f64::NAN, of)
 }
 
-fn all() -> Result<Vec<Primitive>> {
+fn all() -> Result<Vec<PrimitiveRow>> {
     let mut primitives = Vec::new();
     for (library, of) in [(CipherLibrary::AwsLc, "AWS-LC"), (CipherLibrary::Ring, "ring")] {
         for (suite, cipher) in [
@@ -125,7 +125,7 @@ fn all() -> Result<Vec<Primitive>> {
             (CipherSuite::AuthenticateOnly, "AES-256-GMAC"),
             (CipherSuite::ChaCha20Poly1305, "ChaCha20-Poly1305"),
         ] {
-            primitives.push(Primitive { name: format!("{cipher}, {of}"), work: sealing(library, suite)? });
+            primitives.push(PrimitiveRow { name: format!("{cipher}, {of}"), work: sealing(library, suite)? });
         }
     }
     let buffer = || vec![7; BUFFER];
@@ -144,7 +144,7 @@ fn all() -> Result<Vec<Primitive>> {
             })
         }),
     ];
-    primitives.extend(hashes.into_iter().map(|(name, work)| Primitive { name: name.to_owned(), work }));
+    primitives.extend(hashes.into_iter().map(|(name, work)| PrimitiveRow { name: name.to_owned(), work }));
     Ok(primitives)
 }
 
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn every_primitive_does_work() {
-        for Primitive { name, mut work } in all().expect("every cipher is there") {
+        for PrimitiveRow { name, mut work } in all().expect("every cipher is there") {
             work();
             let cost = turn(&mut work);
             assert!(cost.wall > 0.0 && cost.wall < 1000.0, "{name}: {cost:?}");

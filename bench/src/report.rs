@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::aims::{self, Verdict};
+use crate::aims::{self, AimVerdict};
 use crate::aligned::{aligned, number};
 use crate::cpuid;
-use crate::measure::Run;
-use crate::rounds::{Measured, Outcome, Row};
+use crate::measure::ToolRun;
+use crate::rounds::{MeasuredTable, RoundsReport, RoundsRow};
 
 /// Above this share of the machine's CPU time the seconds are not worth comparing.
 const DISTURBANCE_PERCENT_MAX: f64 = 5.0;
@@ -20,7 +20,7 @@ const HEADINGS: [&str; 9] =
     ["tool", "seconds (min to max)", "GB/s", "files/s", "CPU s", "CPU s/GB", "client MiB", "server MiB", "times haul"];
 
 /// Tables in Markdown, aligned so that they can be read as text too.
-pub fn markdown(outcome: &Outcome) -> String {
+pub fn markdown(outcome: &RoundsReport) -> String {
     let mut text = format!("Machine: {}\n", outcome.machine.line());
     match outcome.cpu {
         Some(level) => text.push_str(&format!("haul and the bare loop see a CPU with {level} (masked CPUID).\n")),
@@ -60,7 +60,7 @@ fn not_at_scale(scale: f64) -> String {
 }
 
 /// A warning when other processes had more than a little of the machine.
-fn disturbance(outcome: &Outcome) -> Option<String> {
+fn disturbance(outcome: &RoundsReport) -> Option<String> {
     let runs = || outcome.workloads.iter().flat_map(|measured| &measured.rows).flat_map(|row| &row.runs);
     let others_s: f64 = runs().map(|run| run.others_cpu_s).sum();
     let wall_s: f64 = runs().map(|run| run.wall_s).sum();
@@ -72,12 +72,12 @@ fn disturbance(outcome: &Outcome) -> Option<String> {
 }
 
 /// Every run of every tool.
-pub fn json(outcomes: &[Outcome]) -> String {
+pub fn json(outcomes: &[RoundsReport]) -> String {
     let value = json!({ "passes": outcomes.iter().map(outcome_json).collect::<Vec<_>>() });
     format!("{value:#}\n")
 }
 
-fn outcome_json(outcome: &Outcome) -> Value {
+fn outcome_json(outcome: &RoundsReport) -> Value {
     let machine = &outcome.machine;
     json!({
         "machine": {
@@ -93,14 +93,14 @@ fn outcome_json(outcome: &Outcome) -> Value {
     })
 }
 
-fn workload_json(measured: &Measured) -> Value {
+fn workload_json(measured: &MeasuredTable) -> Value {
     json!({
         "name": measured.name, "title": measured.title,
         "tools": measured.rows.iter().map(row_json).collect::<Vec<_>>(),
     })
 }
 
-fn row_json(row: &Row) -> Value {
+fn row_json(row: &RoundsRow) -> Value {
     json!({
         "name": row.tool.name, "about": row.tool.about, "case": row.label, "files": row.files,
         "gigabytes": row.gigabytes, "missing": row.missing,
@@ -108,14 +108,14 @@ fn row_json(row: &Row) -> Value {
     })
 }
 
-fn aim_json(aim: &Verdict) -> Value {
+fn aim_json(aim: &AimVerdict) -> Value {
     json!({
         "workload": aim.workload, "what": aim.what, "aim": aim.aim, "measured": aim.measured,
         "reached": aim.reached, "remark": aim.remark,
     })
 }
 
-fn run_json(run: &Run) -> Value {
+fn run_json(run: &ToolRun) -> Value {
     json!({
         "round": run.round, "wall_s": run.wall_s, "client_cpu_s": run.client_cpu_s, "server_cpu_s": run.server_cpu_s,
         "others_cpu_s": run.others_cpu_s, "client_peak_bytes": run.client_peak_bytes, "server_peak_bytes": run.server_peak_bytes,
@@ -124,7 +124,7 @@ fn run_json(run: &Run) -> Value {
 }
 
 /// One line a tool, and one more for each of its workloads that failed.
-fn remarks(measured: &Measured) -> Vec<String> {
+fn remarks(measured: &MeasuredTable) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for row in &measured.rows {
         let name = if row.failure().is_some() { row.name() } else { row.tool.name.to_owned() };
@@ -137,7 +137,7 @@ fn remarks(measured: &Measured) -> Vec<String> {
 }
 
 /// What it is, and how much where all rows copy the same.
-fn heading(measured: &Measured) -> String {
+fn heading(measured: &MeasuredTable) -> String {
     let mut copies = measured.rows.iter().filter(|row| row.tool.copies());
     let Some(first) = copies.next() else { return measured.title.clone() };
     let same = copies.all(|row| (row.files, row.gigabytes) == (first.files, first.gigabytes));
@@ -149,7 +149,7 @@ fn heading(measured: &Measured) -> String {
     }
 }
 
-fn remark(row: &Row) -> String {
+fn remark(row: &RoundsRow) -> String {
     let failed = row.runs.len() - row.good().count();
     match (&row.missing, row.failure()) {
         (Some(missing), _) => missing.clone(),
@@ -161,16 +161,16 @@ fn remark(row: &Row) -> String {
     }
 }
 
-fn table(measured: &Measured) -> String {
+fn table(measured: &MeasuredTable) -> String {
     let mut lines = vec![HEADINGS.map(str::to_owned).to_vec()];
     lines.extend(measured.rows.iter().map(|row| {
         let beside = measured.rows.iter().find(|other| other.tool.name == "haul" && other.label == row.label);
-        cells(row, beside.and_then(Row::wall_s)).to_vec()
+        cells(row, beside.and_then(RoundsRow::wall_s)).to_vec()
     }));
     aligned(&lines, &[0])
 }
 
-fn cells(row: &Row, haul_s: Option<f64>) -> [String; 9] {
+fn cells(row: &RoundsRow, haul_s: Option<f64>) -> [String; 9] {
     let name = row.name();
     let Some(wall_s) = row.wall_s() else {
         let state = if row.missing.is_some() { "not found" } else { "failed" };
@@ -179,7 +179,7 @@ fn cells(row: &Row, haul_s: Option<f64>) -> [String; 9] {
     };
     let (low, high) =
         row.good().fold((f64::MAX, 0.0_f64), |(low, high), run| (low.min(run.wall_s), high.max(run.wall_s)));
-    let cpu_s = row.median(Run::cpu_s).unwrap_or(0.0);
+    let cpu_s = row.median(ToolRun::cpu_s).unwrap_or(0.0);
     let has_bytes = row.gigabytes >= WORTH_A_RATE_GB;
     [
         name,
@@ -195,7 +195,7 @@ fn cells(row: &Row, haul_s: Option<f64>) -> [String; 9] {
 }
 
 /// None where there was no such end, or where it was gone before its memory was looked at.
-fn memory_mib(row: &Row, bytes: impl Fn(&Run) -> u64) -> Option<f64> {
+fn memory_mib(row: &RoundsRow, bytes: impl Fn(&ToolRun) -> u64) -> Option<f64> {
     row.median(|run| mebibytes(bytes(run))).filter(|mib| *mib > 0.0)
 }
 
@@ -210,8 +210,8 @@ mod tests {
     use crate::machine::Machine;
     use crate::tools;
 
-    fn run(wall_s: f64, failure: Option<&str>) -> Run {
-        Run {
+    fn run(wall_s: f64, failure: Option<&str>) -> ToolRun {
+        ToolRun {
             round: 1,
             wall_s,
             client_cpu_s: 1.0,
@@ -224,13 +224,13 @@ mod tests {
         }
     }
 
-    fn row(name: &str, runs: Vec<Run>) -> Row {
+    fn row(name: &str, runs: Vec<ToolRun>) -> RoundsRow {
         let tool = tools::ALL.into_iter().find(|tool| tool.name == name).expect("a tool");
         let missing = runs.is_empty().then(|| "not found: it (INSTALL)".to_owned());
-        Row { tool, label: String::new(), files: 1, gigabytes: 4.0, missing, runs }
+        RoundsRow { tool, label: String::new(), files: 1, gigabytes: 4.0, missing, runs }
     }
 
-    fn outcome() -> Outcome {
+    fn outcome() -> RoundsReport {
         let machine =
             Machine { cpu: "C".into(), cores: 2, memory_gib: 8, kernel: "Linux 6".into(), congestion: "cubic".into() };
         let rows = vec![
@@ -242,8 +242,8 @@ mod tests {
             row("scp", vec![run(8.0, None), run(4.0, None)]),
             row("nc", vec![run(8.0, Some("lost"))]),
         ];
-        let measured = Measured { name: "big", title: "big: a file".into(), rows };
-        Outcome {
+        let measured = MeasuredTable { name: "big", title: "big: a file".into(), rows };
+        RoundsReport {
             machine,
             cpu: None,
             haul_version: "haul 1\n".into(),

@@ -6,24 +6,24 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use haul_lab::{Cgroup, run_with_timeout};
 
-use crate::cpuid::Level;
-use crate::kind::{Kind, Place};
+use crate::cpuid::CpuLevel;
+use crate::kind::{WorkloadKind, WorkloadPlace};
 use crate::machine::{Machine, available_memory_bytes};
-use crate::measure::{Run, measure};
+use crate::measure::{ToolRun, measure};
 use crate::recipes;
-use crate::settings::Settings;
-use crate::site::Site;
+use crate::settings::BenchSettings;
+use crate::site::BenchSite;
 use crate::statistics::median;
-use crate::tools::{self, Tool};
+use crate::tools::{self, BenchTool};
 use crate::workload::{self, Workload};
 
 /// All that a report tells.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct RoundsReport {
     /// Where it was measured.
     pub machine: Machine,
     /// The kind of CPU that haul and the bare loop saw, if not this one.
-    pub cpu: Option<Level>,
+    pub cpu: Option<CpuLevel>,
     /// What `haul --version -v` printed there.
     pub haul_version: String,
     /// Measured rounds.
@@ -35,25 +35,25 @@ pub struct Outcome {
     /// Whether CPU time was counted by control group.
     pub counted_by_cgroup: bool,
     /// In the order in which they were run.
-    pub workloads: Vec<Measured>,
+    pub workloads: Vec<MeasuredTable>,
 }
 
 /// What came of one table.
 #[derive(Debug)]
-pub struct Measured {
+pub struct MeasuredTable {
     /// As on the command line.
     pub name: &'static str,
     /// For a heading.
     pub title: String,
     /// Tools in the order of [`tools::ALL`], each with all its workloads.
-    pub rows: Vec<Row>,
+    pub rows: Vec<RoundsRow>,
 }
 
 /// What came of one tool and one workload.
 #[derive(Debug)]
-pub struct Row {
+pub struct RoundsRow {
     /// Which tool.
-    pub tool: Tool,
+    pub tool: BenchTool,
     /// Which of the table's workloads; empty where there is one only.
     pub label: String,
     /// How many files.
@@ -63,11 +63,11 @@ pub struct Row {
     /// Why it was not run at all.
     pub missing: Option<String>,
     /// Every run, also those that failed.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ToolRun>,
 }
 
-impl Row {
-    fn new(tool: Tool, workload: &Workload, missing: Option<String>) -> Self {
+impl RoundsRow {
+    fn new(tool: BenchTool, workload: &Workload, missing: Option<String>) -> Self {
         let none = Self { tool, label: String::new(), files: 0, gigabytes: 0.0, missing, runs: Vec::new() };
         if !tool.copies() {
             return none;
@@ -75,13 +75,13 @@ impl Row {
         Self { label: workload.label.clone(), files: workload.files, gigabytes: workload.gigabytes(), ..none }
     }
 
-    fn without_room(tool: Tool, missing: &str) -> Self {
+    fn without_room(tool: BenchTool, missing: &str) -> Self {
         let missing = Some(missing.to_owned());
         Self { tool, label: String::new(), files: 0, gigabytes: 0.0, missing, runs: Vec::new() }
     }
 
     /// The runs that count.
-    pub fn good(&self) -> impl Iterator<Item = &Run> {
+    pub fn good(&self) -> impl Iterator<Item = &ToolRun> {
         self.runs.iter().filter(|run| run.failure.is_none())
     }
 
@@ -91,7 +91,7 @@ impl Row {
     }
 
     /// Over the runs that count; none when there is none.
-    pub fn median(&self, value: impl Fn(&Run) -> f64) -> Option<f64> {
+    pub fn median(&self, value: impl Fn(&ToolRun) -> f64) -> Option<f64> {
         median(self.good().map(value).collect())
     }
 
@@ -106,7 +106,7 @@ impl Row {
     }
 }
 
-impl Outcome {
+impl RoundsReport {
     /// Whether haul, where it was to be run, was there and never failed. Its variants need not be there.
     pub fn haul_succeeded(&self) -> bool {
         let mut rows = self.workloads.iter().flat_map(|measured| &measured.rows).filter(|row| row.tool.is_haul());
@@ -115,8 +115,8 @@ impl Outcome {
 }
 
 /// Measures everything that the settings ask for, over connections that use `congestion` or what this machine has chosen.
-pub fn run(settings: &Settings, congestion: Option<&str>) -> Result<Outcome> {
-    let site = Site::prepare(settings, congestion)?;
+pub fn run(settings: &BenchSettings, congestion: Option<&str>) -> Result<RoundsReport> {
+    let site = BenchSite::prepare(settings, congestion)?;
     let machine = Machine::describe(congestion);
     eprintln!("bench: {}", machine.line());
     let mut workloads = Vec::new();
@@ -127,7 +127,7 @@ pub fn run(settings: &Settings, congestion: Option<&str>) -> Result<Outcome> {
         }
     }
     ensure!(!workloads.is_empty(), "none of the tools that were named does any of the workloads that were named");
-    Ok(Outcome {
+    Ok(RoundsReport {
         machine,
         cpu: settings.cpu,
         haul_version: site.haul_version.clone(),
@@ -139,15 +139,20 @@ pub fn run(settings: &Settings, congestion: Option<&str>) -> Result<Outcome> {
     })
 }
 
-fn chosen_tools(settings: &Settings, kind: Kind) -> Vec<Tool> {
-    let wanted = |tool: &Tool| settings.tools.is_empty() || settings.tools.iter().any(|name| tool.is_called(name));
+fn chosen_tools(settings: &BenchSettings, kind: WorkloadKind) -> Vec<BenchTool> {
+    let wanted = |tool: &BenchTool| settings.tools.is_empty() || settings.tools.iter().any(|name| tool.is_called(name));
     // Nobody misses a second haul that was not named.
-    let present = |tool: &Tool| tool.name != "haul-before" || settings.beside.is_some();
+    let present = |tool: &BenchTool| tool.name != "haul-before" || settings.beside.is_some();
     tools::ALL.into_iter().filter(|tool| tool.kinds.contains(&kind) && wanted(tool) && present(tool)).collect()
 }
 
-fn run_table(site: &Site, settings: &Settings, kind: Kind, chosen: &[Tool]) -> Result<Measured> {
-    let measured = |rows| Measured { name: kind.name(), title: kind.title(), rows };
+fn run_table(
+    site: &BenchSite,
+    settings: &BenchSettings,
+    kind: WorkloadKind,
+    chosen: &[BenchTool],
+) -> Result<MeasuredTable> {
+    let measured = |rows| MeasuredTable { name: kind.name(), title: kind.title(), rows };
     let needed_bytes = workload::room_bytes(kind, settings.scale);
     let room_bytes = room(site.place_of(kind))?;
     if needed_bytes > room_bytes {
@@ -157,17 +162,18 @@ fn run_table(site: &Site, settings: &Settings, kind: Kind, chosen: &[Tool]) -> R
             workload::gigabytes(needed_bytes),
             workload::gigabytes(room_bytes)
         );
-        return Ok(measured(chosen.iter().map(|&tool| Row::without_room(tool, &missing)).collect()));
+        return Ok(measured(chosen.iter().map(|&tool| RoundsRow::without_room(tool, &missing)).collect()));
     }
     eprintln!("bench: {}: making the data", kind.name());
     let sources = site.sources(kind);
     let workloads = workload::make(kind, &sources, settings.scale)?;
-    let mut entries: Vec<(Row, &Workload)> = Vec::new();
+    let mut entries: Vec<(RoundsRow, &Workload)> = Vec::new();
     for &tool in chosen {
         let missing = tool.missing(site);
         let count = if tool.copies() { workloads.len() } else { 1 };
-        entries
-            .extend(workloads.iter().take(count).map(|workload| (Row::new(tool, workload, missing.clone()), workload)));
+        entries.extend(
+            workloads.iter().take(count).map(|workload| (RoundsRow::new(tool, workload, missing.clone()), workload)),
+        );
     }
     if entries.iter().any(|(row, _)| row.missing.is_none()) {
         warm_up(site, settings, &workloads)?;
@@ -190,10 +196,10 @@ fn room(place: &Path) -> Result<u64> {
 }
 
 /// Touches every page that the runs will need: on a virtual machine the first use of each is slow.
-fn warm_up(site: &Site, settings: &Settings, workloads: &[Workload]) -> Result<()> {
+fn warm_up(site: &BenchSite, settings: &BenchSettings, workloads: &[Workload]) -> Result<()> {
     let largest = workloads.iter().filter(|workload| workload.has_source()).max_by_key(|workload| workload.bytes);
     let Some(workload) = largest else { return Ok(()) };
-    if workload.kind.place() == Place::Disk {
+    if workload.kind.place() == WorkloadPlace::Disk {
         // Its pages can leave the page cache only when they are clean.
         return site.sync_target(workload);
     }
@@ -202,7 +208,13 @@ fn warm_up(site: &Site, settings: &Settings, workloads: &[Workload]) -> Result<(
     site.empty_target(workload)
 }
 
-fn run_round(site: &Site, settings: &Settings, entries: &mut [(Row, &Workload)], round: u32, runs: u32) -> Result<()> {
+fn run_round(
+    site: &BenchSite,
+    settings: &BenchSettings,
+    entries: &mut [(RoundsRow, &Workload)],
+    round: u32,
+    runs: u32,
+) -> Result<()> {
     let count = entries.len();
     for position in 0..count {
         let (row, workload) = &mut entries[(position + round as usize - 1) % count];
@@ -227,15 +239,15 @@ mod tests {
     #[test]
     fn every_tool_that_is_there_copies_every_workload_it_is_compared_on() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let settings = Settings {
+        let settings = BenchSettings {
             runs: 2,
             scale: 0.0005,
-            workloads: Kind::ALL.into_iter().filter(|kind| *kind != Kind::OldCpu).collect(),
+            workloads: WorkloadKind::ALL.into_iter().filter(|kind| *kind != WorkloadKind::OldCpu).collect(),
             dir: dir.path().to_owned(),
             disk_dir: Some(dir.path().to_owned()),
             haul: Some(PathBuf::from("/bin/false")),
             tools: ["cp", "scp", "rsync", "tar", "nc", "ssh", "gridftp", "rclone", "haul"].map(str::to_owned).to_vec(),
-            ..Settings::default()
+            ..BenchSettings::default()
         };
         let outcome = run(&settings, None).expect("the site is there");
         assert_eq!(outcome.workloads.len(), 15);

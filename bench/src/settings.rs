@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cpuid::Level;
-use crate::kind::Kind;
+use crate::cpuid::CpuLevel;
+use crate::kind::WorkloadKind;
 use crate::programs;
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct BenchSettings {
     /// Install peers first.
     pub install: bool,
     /// Measure pacing instead.
@@ -33,7 +33,7 @@ pub struct Settings {
     /// Measured rounds.
     pub runs: u32,
     /// In the order given.
-    pub workloads: Vec<Kind>,
+    pub workloads: Vec<WorkloadKind>,
     /// Names or families; empty for all.
     pub tools: Vec<String>,
     /// Factor on sizes and counts.
@@ -47,7 +47,7 @@ pub struct Settings {
     /// A second haul, to be compared with it.
     pub beside: Option<PathBuf>,
     /// The kind of CPU that haul and the bare loop see; none for this machine's own.
-    pub cpu: Option<Level>,
+    pub cpu: Option<CpuLevel>,
     /// Congestion controls to set, one after the other; empty for this machine's own.
     pub congestion: Vec<String>,
     /// Limit of one run.
@@ -58,7 +58,7 @@ pub struct Settings {
     pub markdown: Option<PathBuf>,
 }
 
-impl Default for Settings {
+impl Default for BenchSettings {
     fn default() -> Self {
         Self {
             install: false,
@@ -88,7 +88,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl BenchSettings {
     /// A size at the scale that was asked for.
     #[expect(
         clippy::cast_precision_loss,

@@ -11,21 +11,21 @@ use anyhow::{Context, Result, ensure};
 use haul_lab::{Netns, Options, Sshd};
 use tempfile::TempDir;
 
-use crate::cpuid::Level;
+use crate::cpuid::CpuLevel;
 use crate::daemon::{Daemon, free_port};
 use crate::helper::helper;
 use crate::hosts;
-use crate::kind::{Kind, Place};
+use crate::kind::{WorkloadKind, WorkloadPlace};
 use crate::old_cpu;
 use crate::programs::{find_haul, find_program};
-use crate::settings::Settings;
+use crate::settings::BenchSettings;
 use crate::workload::Workload;
 
 /// Directories with data begin with this and the process's id.
 pub const PREFIX: &str = "haul-bench-";
 
 /// The command line of the bare loop on a CPU of this kind.
-fn bare_loop(cpu: Option<Level>, directory: &Path) -> Result<Vec<OsString>> {
+fn bare_loop(cpu: Option<CpuLevel>, directory: &Path) -> Result<Vec<OsString>> {
     let verb = "bare-loop";
     let command = match cpu {
         Some(level) => {
@@ -39,7 +39,7 @@ fn bare_loop(cpu: Option<Level>, directory: &Path) -> Result<Vec<OsString>> {
 
 /// The hosts, which differ in what `haul` is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Host {
+pub enum BenchHost {
     /// The haul that is measured.
     Usual,
     /// The haul of `--beside`.
@@ -59,11 +59,11 @@ pub struct Installed<'a> {
 
 /// Everything that is there before the first run. Removed and ended in `Drop`.
 #[derive(Debug)]
-pub struct Site {
+pub struct BenchSite {
     // Fields are dropped in this order: whoever uses the namespace goes before it.
     /// The server for everything that goes through ssh.
     pub sshd: Sshd,
-    others: Vec<(Host, PathBuf, Sshd)>,
+    others: Vec<(BenchHost, PathBuf, Sshd)>,
     rsyncd: Option<(Daemon, u16)>,
     gridftp: Option<(Daemon, u16)>,
     /// Where the tools run, if not in this process's own network namespace.
@@ -80,16 +80,16 @@ pub struct Site {
     interrupted: Arc<AtomicBool>,
 }
 
-impl Site {
+impl BenchSite {
     /// Makes the directories and starts the servers whose programs are there. `congestion` is
     /// what the tools' connections use, if not what this machine has chosen.
-    pub fn prepare(settings: &Settings, congestion: Option<&str>) -> Result<Self> {
+    pub fn prepare(settings: &BenchSettings, congestion: Option<&str>) -> Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("setting a signal handler")?;
         }
         let directory = make_directory(&settings.dir)?;
-        let needs_disk = settings.workloads.iter().any(|kind| kind.place() == Place::Disk);
+        let needs_disk = settings.workloads.iter().any(|kind| kind.place() == WorkloadPlace::Disk);
         let disk = needs_disk.then(|| make_directory(&settings.disk_dir())).transpose()?;
         for place in [Some(&directory), disk.as_ref()].into_iter().flatten() {
             make_children(place.path(), &["source", "target"])?;
@@ -111,13 +111,13 @@ impl Site {
             let program = path.canonicalize().with_context(|| format!("--beside {path:?}"))?;
             let program = masked(program, "cpu-before")?;
             let sshd = start(Some(&program), "bin-before")?;
-            others.push((Host::Before, program, sshd));
+            others.push((BenchHost::Before, program, sshd));
         }
-        if let (true, Some(haul)) = (settings.workloads.contains(&Kind::OldCpu), &haul) {
-            match old_cpu::install(haul, &directory.path().join("home"), Level::Avx) {
+        if let (true, Some(haul)) = (settings.workloads.contains(&WorkloadKind::OldCpu), &haul) {
+            match old_cpu::install(haul, &directory.path().join("home"), CpuLevel::Avx) {
                 Ok(program) => {
                     let sshd = start(Some(&program), "bin-old-cpu")?;
-                    others.push((Host::OldCpu, program, sshd));
+                    others.push((BenchHost::OldCpu, program, sshd));
                 }
                 Err(error) => eprintln!("bench: no old CPU: {error:#}"),
             }
@@ -147,9 +147,9 @@ impl Site {
     }
 
     /// The haul of this host; none where there is none.
-    pub fn installed(&self, host: Host) -> Option<Installed<'_>> {
+    pub fn installed(&self, host: BenchHost) -> Option<Installed<'_>> {
         match host {
-            Host::Usual => self.haul.as_deref().map(|program| Installed { program, sshd: &self.sshd }),
+            BenchHost::Usual => self.haul.as_deref().map(|program| Installed { program, sshd: &self.sshd }),
             _ => {
                 let (_, program, sshd) = self.others.iter().find(|(other, ..)| *other == host)?;
                 Some(Installed { program, sshd })
@@ -158,7 +158,7 @@ impl Site {
     }
 
     /// The server of this host.
-    pub fn sshd_of(&self, host: Host) -> &Sshd {
+    pub fn sshd_of(&self, host: BenchHost) -> &Sshd {
         self.others.iter().find(|(other, ..)| *other == host).map_or(&self.sshd, |(_, _, sshd)| sshd)
     }
 
@@ -171,7 +171,7 @@ impl Site {
     }
 
     /// Where data of this kind is.
-    pub fn sources(&self, kind: Kind) -> PathBuf {
+    pub fn sources(&self, kind: WorkloadKind) -> PathBuf {
         self.place_of(kind).join("source").join(kind.name())
     }
 
@@ -181,9 +181,9 @@ impl Site {
     }
 
     /// The directory in which both are.
-    pub fn place_of(&self, kind: Kind) -> &Path {
+    pub fn place_of(&self, kind: WorkloadKind) -> &Path {
         match (kind.place(), &self.disk) {
-            (Place::Disk, Some(disk)) => disk.path(),
+            (WorkloadPlace::Disk, Some(disk)) => disk.path(),
             _ => self.directory.path(),
         }
     }

@@ -12,12 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use haul_lab::{Loiterers, Netns, Running, Seen, Tree, compare, knock, start};
+use haul_lab::{Loiterers, Netns, Running, Seen, TestTree, compare, knock, start};
 use tempfile::TempDir;
 
 use crate::machine::Machine;
 use crate::programs::find_haul;
-use crate::settings::Settings;
+use crate::settings::BenchSettings;
 use crate::statistics::median;
 
 const SEED: u64 = 0x73_7472;
@@ -34,23 +34,23 @@ const LOSS_MAX: f64 = 0.10;
 /// How long a copy may take to listen.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-struct Bench<'s> {
+struct StrangersBench<'s> {
     haul: PathBuf,
     netns: Netns,
     directory: TempDir,
-    settings: &'s Settings,
+    settings: &'s BenchSettings,
 }
 
 /// Measures, and prints the table. Whether no more was lost than may be.
-pub fn run(settings: &Settings) -> Result<bool> {
+pub fn run(settings: &BenchSettings) -> Result<bool> {
     ensure!(Netns::available(), "--strangers needs a network namespace of its own, and that needs root");
     let haul = find_haul(settings.haul.as_deref())?
         .context("there is no haul to measure: cargo build --release --package haul")?;
     let directory = tempfile::Builder::new().prefix("haul-bench-").tempdir_in(&settings.dir);
     let directory = directory.with_context(|| format!("making a directory in {:?}", settings.dir))?;
     let bytes = settings.scaled(BYTES);
-    Tree::new(directory.path(), SEED).incompressible_file("source", bytes)?;
-    let bench = Bench { haul, netns: Netns::create()?, directory, settings };
+    TestTree::new(directory.path(), SEED).incompressible_file("source", bytes)?;
+    let bench = StrangersBench { haul, netns: Netns::create()?, directory, settings };
     bench.copy(false)?;
     let (mut alone, mut beset, mut knocks) = (Vec::new(), Vec::new(), 0);
     for round in 0..settings.runs {
@@ -72,7 +72,7 @@ pub fn run(settings: &Settings) -> Result<bool> {
     Ok(lost <= LOSS_MAX)
 }
 
-impl Bench<'_> {
+impl StrangersBench<'_> {
     /// Copies once. Returns the seconds, and how many came with wrong keys.
     fn copy(&self, with_strangers: bool) -> Result<(f64, u64)> {
         let (source, target) = (self.directory.path().join("source"), self.directory.path().join("target"));

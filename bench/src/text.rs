@@ -26,7 +26,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub fn write(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let file = File::create(path).with_context(|| format!("making {path:?}"))?;
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, file);
-    let mut text = Text::new(seed);
+    let mut text = TableText::new(seed);
     let mut left = bytes;
     while left > 0 {
         let line = text.line();
@@ -37,7 +37,7 @@ pub fn write(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     out.flush().with_context(|| format!("writing {path:?}"))
 }
 
-struct Text {
+struct TableText {
     random: Random,
     words: Vec<Vec<u8>>,
     phrases: Vec<Vec<u8>>,
@@ -47,7 +47,7 @@ struct Text {
     clock_ms: u64,
 }
 
-impl Text {
+impl TableText {
     fn new(seed: u64) -> Self {
         let mut random = Random(seed);
         let words: Vec<_> = (0..WORDS).map(|rank| word(&mut random, rank)).collect();
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn lines_repeat_nowhere() {
-        let mut text = Text::new(7);
+        let mut text = TableText::new(7);
         let lines: std::collections::HashSet<Vec<u8>> = (0..20_000).map(|_| text.line().to_vec()).collect();
         assert!(lines.len() > 19_990, "{}", lines.len());
     }

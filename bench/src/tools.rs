@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use crate::kind::{Kind, is_called};
+use crate::kind::{WorkloadKind, is_called};
 use crate::programs::find_program;
 use crate::recipes::{self, Recipe};
-use crate::site::{Host, Site};
+use crate::site::{BenchHost, BenchSite};
 use crate::workload::Workload;
 
 /// What `--install` installs.
@@ -14,7 +14,7 @@ pub const DEBIAN_PACKAGES: [&str; 6] =
 
 /// One row of the tables.
 #[derive(Debug, Clone, Copy)]
-pub struct Tool {
+pub struct BenchTool {
     /// As on the command line.
     pub name: &'static str,
     /// How it is told to copy, for the reader.
@@ -24,16 +24,18 @@ pub struct Tool {
     /// What to do when they are not.
     pub remedy: &'static str,
     /// What it is compared on.
-    pub kinds: &'static [Kind],
-    recipe: fn(&Site, &Workload) -> Result<Recipe>,
+    pub kinds: &'static [WorkloadKind],
+    recipe: fn(&BenchSite, &Workload) -> Result<Recipe>,
 }
 
-const FILES: &[Kind] = &[Kind::Big, Kind::Null];
-const FILES_AND_DISK: &[Kind] = &[Kind::Big, Kind::Null, Kind::Disk];
-const TREES: &[Kind] = &[Kind::Small, Kind::Mixed];
-const NOT_NULL: &[Kind] = &[Kind::Big, Kind::Small, Kind::Mixed];
-const NOT_NULL_AND_DISK: &[Kind] = &[Kind::Big, Kind::Small, Kind::Mixed, Kind::Disk];
-const FILES_AND_TREES: &[Kind] = &[Kind::Big, Kind::Null, Kind::Small, Kind::Mixed];
+const FILES: &[WorkloadKind] = &[WorkloadKind::Big, WorkloadKind::Null];
+const FILES_AND_DISK: &[WorkloadKind] = &[WorkloadKind::Big, WorkloadKind::Null, WorkloadKind::Disk];
+const TREES: &[WorkloadKind] = &[WorkloadKind::Small, WorkloadKind::Mixed];
+const NOT_NULL: &[WorkloadKind] = &[WorkloadKind::Big, WorkloadKind::Small, WorkloadKind::Mixed];
+const NOT_NULL_AND_DISK: &[WorkloadKind] =
+    &[WorkloadKind::Big, WorkloadKind::Small, WorkloadKind::Mixed, WorkloadKind::Disk];
+const FILES_AND_TREES: &[WorkloadKind] =
+    &[WorkloadKind::Big, WorkloadKind::Null, WorkloadKind::Small, WorkloadKind::Mixed];
 const BUILD_HAUL: &str = "cargo build --release --package haul, or --haul PATH";
 const INSTALL: &str = "--install";
 const FROM_SOURCE: &str = "not in Debian: build it and put it into PATH";
@@ -41,57 +43,57 @@ const BY_XTASK: &str = "run cargo xtask bench, or haul-bench itself";
 
 /// All tools, in the order of the tables.
 #[rustfmt::skip]
-pub const ALL: [Tool; 27] = [
-    Tool { name: "haul", about: "defaults", needs: &["haul"], remedy: BUILD_HAUL, kinds: &Kind::ALL, recipe: recipes::haul },
-    Tool { name: "haul-before", about: "defaults, the haul named by --beside", needs: &["haul-before"], remedy: "--beside PATH", kinds: &Kind::ALL, recipe: recipes::haul_before },
-    Tool { name: "haul-no-encrypt", about: "--no-encrypt", needs: &["haul"], remedy: BUILD_HAUL, kinds: FILES_AND_TREES, recipe: recipes::haul_no_encrypt },
-    Tool { name: "haul-direct", about: "-u st", needs: &["haul", "haul: -u,"], remedy: "a haul with -u", kinds: &[Kind::Disk], recipe: recipes::haul_direct },
-    Tool { name: "haul-pipe", about: "cat | haul -", needs: &["haul", "cat"], remedy: BUILD_HAUL, kinds: &[Kind::Null], recipe: recipes::haul_pipe },
-    Tool { name: "haul-third-party", about: "between two hosts, from here", needs: &["haul"], remedy: BUILD_HAUL, kinds: &[Kind::Big], recipe: recipes::haul_third_party },
-    Tool { name: "haul-old-cpu", about: "told by CPUID that there is no AVX2, AVX-512, VAES or VPCLMULQDQ", needs: &["haul", "haul-old-cpu"], remedy: "x86-64, objdump (binutils), and cargo xtask bench or haul-bench itself", kinds: &[Kind::OldCpu], recipe: recipes::haul_old_cpu },
-    Tool { name: "ssh-true", about: "ssh HOST true: the login alone", needs: &["ssh"], remedy: INSTALL, kinds: LOGIN, recipe: recipes::ssh_true },
-    Tool { name: "bare-loop-1", about: "read, XXH3, AES-128-GCM, send; receive, open, XXH3, write; one stream, no login", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_1 },
-    Tool { name: "bare-loop-2", about: "the same with two streams", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_2 },
-    Tool { name: "bare-loop-plain-1", about: "the loop without hash and seal, one stream", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_plain_1 },
-    Tool { name: "bare-loop-plain-2", about: "the loop without hash and seal, two streams", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_plain_2 },
-    Tool { name: "gridftp-p1", about: "globus-url-copy -fast -p 1, unencrypted", needs: GRIDFTP, remedy: INSTALL, kinds: FILES_AND_DISK, recipe: recipes::gridftp_p1 },
-    Tool { name: "gridftp-p2", about: "globus-url-copy -fast -p 2, unencrypted", needs: GRIDFTP, remedy: INSTALL, kinds: FILES, recipe: recipes::gridftp_p2 },
-    Tool { name: "gridftp-pp", about: "globus-url-copy -fast -pp -cc 2 -r, unencrypted", needs: GRIDFTP, remedy: INSTALL, kinds: TREES, recipe: recipes::gridftp_pp },
-    Tool { name: "gridftp-pp-p2", about: "globus-url-copy -fast -p 2 -pp -cc 2 -r, unencrypted", needs: GRIDFTP, remedy: INSTALL, kinds: TREES, recipe: recipes::gridftp_pp_p2 },
-    Tool { name: "bbcp", about: "-s 4 -w 4M, unencrypted", needs: &["bbcp"], remedy: FROM_SOURCE, kinds: &[Kind::Big, Kind::Null, Kind::Small, Kind::Mixed, Kind::Disk], recipe: recipes::bbcp },
-    Tool { name: "escp", about: "--nodirect, AES-128-GCM", needs: &["escp"], remedy: FROM_SOURCE, kinds: NOT_NULL, recipe: recipes::escp },
-    Tool { name: "rsync-daemon", about: "rsync -r to a daemon, unencrypted", needs: &["rsync"], remedy: INSTALL, kinds: NOT_NULL_AND_DISK, recipe: recipes::rsync_daemon },
-    Tool { name: "rsync-ssh", about: "rsync -r over ssh, aes128-gcm", needs: &["rsync", "ssh"], remedy: INSTALL, kinds: NOT_NULL, recipe: recipes::rsync_ssh },
-    Tool { name: "scp", about: "aes128-gcm", needs: &["scp"], remedy: INSTALL, kinds: &[Kind::Big, Kind::Small, Kind::Mixed, Kind::Disk, Kind::Byte], recipe: recipes::scp },
-    Tool { name: "rclone-sftp", about: "defaults (its own ssh, checks by md5sum)", needs: &["rclone"], remedy: INSTALL, kinds: NOT_NULL, recipe: recipes::rclone },
-    Tool { name: "tar-ssh", about: "tar | ssh tar, aes128-gcm", needs: &["tar", "ssh"], remedy: INSTALL, kinds: TREES, recipe: recipes::tar_ssh },
-    Tool { name: "ssh-cat", about: "ssh 'cat >', aes128-gcm", needs: &["ssh"], remedy: INSTALL, kinds: FILES, recipe: recipes::ssh_cat },
-    Tool { name: "tar-nc", about: "tar | nc, unencrypted", needs: &["tar", "nc"], remedy: INSTALL, kinds: TREES, recipe: recipes::tar_nc },
-    Tool { name: "nc", about: "unencrypted", needs: &["nc"], remedy: INSTALL, kinds: FILES_AND_DISK, recipe: recipes::nc },
-    Tool { name: "cp", about: "local, for reference", needs: &["cp"], remedy: INSTALL, kinds: &[Kind::Big, Kind::Small, Kind::Mixed, Kind::LocalBig, Kind::LocalSmall, Kind::Disk], recipe: recipes::cp },
+pub const ALL: [BenchTool; 27] = [
+    BenchTool { name: "haul", about: "defaults", needs: &["haul"], remedy: BUILD_HAUL, kinds: &WorkloadKind::ALL, recipe: recipes::haul },
+    BenchTool { name: "haul-before", about: "defaults, the haul named by --beside", needs: &["haul-before"], remedy: "--beside PATH", kinds: &WorkloadKind::ALL, recipe: recipes::haul_before },
+    BenchTool { name: "haul-no-encrypt", about: "--no-encrypt", needs: &["haul"], remedy: BUILD_HAUL, kinds: FILES_AND_TREES, recipe: recipes::haul_no_encrypt },
+    BenchTool { name: "haul-direct", about: "-u st", needs: &["haul", "haul: -u,"], remedy: "a haul with -u", kinds: &[WorkloadKind::Disk], recipe: recipes::haul_direct },
+    BenchTool { name: "haul-pipe", about: "cat | haul -", needs: &["haul", "cat"], remedy: BUILD_HAUL, kinds: &[WorkloadKind::Null], recipe: recipes::haul_pipe },
+    BenchTool { name: "haul-third-party", about: "between two hosts, from here", needs: &["haul"], remedy: BUILD_HAUL, kinds: &[WorkloadKind::Big], recipe: recipes::haul_third_party },
+    BenchTool { name: "haul-old-cpu", about: "told by CPUID that there is no AVX2, AVX-512, VAES or VPCLMULQDQ", needs: &["haul", "haul-old-cpu"], remedy: "x86-64, objdump (binutils), and cargo xtask bench or haul-bench itself", kinds: &[WorkloadKind::OldCpu], recipe: recipes::haul_old_cpu },
+    BenchTool { name: "ssh-true", about: "ssh HOST true: the login alone", needs: &["ssh"], remedy: INSTALL, kinds: LOGIN, recipe: recipes::ssh_true },
+    BenchTool { name: "bare-loop-1", about: "read, XXH3, AES-128-GCM, send; receive, open, XXH3, write; one stream, no login", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_1 },
+    BenchTool { name: "bare-loop-2", about: "the same with two streams", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_2 },
+    BenchTool { name: "bare-loop-plain-1", about: "the loop without hash and seal, one stream", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_plain_1 },
+    BenchTool { name: "bare-loop-plain-2", about: "the loop without hash and seal, two streams", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_plain_2 },
+    BenchTool { name: "gridftp-p1", about: "globus-url-copy -fast -p 1, unencrypted", needs: GRIDFTP, remedy: INSTALL, kinds: FILES_AND_DISK, recipe: recipes::gridftp_p1 },
+    BenchTool { name: "gridftp-p2", about: "globus-url-copy -fast -p 2, unencrypted", needs: GRIDFTP, remedy: INSTALL, kinds: FILES, recipe: recipes::gridftp_p2 },
+    BenchTool { name: "gridftp-pp", about: "globus-url-copy -fast -pp -cc 2 -r, unencrypted", needs: GRIDFTP, remedy: INSTALL, kinds: TREES, recipe: recipes::gridftp_pp },
+    BenchTool { name: "gridftp-pp-p2", about: "globus-url-copy -fast -p 2 -pp -cc 2 -r, unencrypted", needs: GRIDFTP, remedy: INSTALL, kinds: TREES, recipe: recipes::gridftp_pp_p2 },
+    BenchTool { name: "bbcp", about: "-s 4 -w 4M, unencrypted", needs: &["bbcp"], remedy: FROM_SOURCE, kinds: &[WorkloadKind::Big, WorkloadKind::Null, WorkloadKind::Small, WorkloadKind::Mixed, WorkloadKind::Disk], recipe: recipes::bbcp },
+    BenchTool { name: "escp", about: "--nodirect, AES-128-GCM", needs: &["escp"], remedy: FROM_SOURCE, kinds: NOT_NULL, recipe: recipes::escp },
+    BenchTool { name: "rsync-daemon", about: "rsync -r to a daemon, unencrypted", needs: &["rsync"], remedy: INSTALL, kinds: NOT_NULL_AND_DISK, recipe: recipes::rsync_daemon },
+    BenchTool { name: "rsync-ssh", about: "rsync -r over ssh, aes128-gcm", needs: &["rsync", "ssh"], remedy: INSTALL, kinds: NOT_NULL, recipe: recipes::rsync_ssh },
+    BenchTool { name: "scp", about: "aes128-gcm", needs: &["scp"], remedy: INSTALL, kinds: &[WorkloadKind::Big, WorkloadKind::Small, WorkloadKind::Mixed, WorkloadKind::Disk, WorkloadKind::Byte], recipe: recipes::scp },
+    BenchTool { name: "rclone-sftp", about: "defaults (its own ssh, checks by md5sum)", needs: &["rclone"], remedy: INSTALL, kinds: NOT_NULL, recipe: recipes::rclone },
+    BenchTool { name: "tar-ssh", about: "tar | ssh tar, aes128-gcm", needs: &["tar", "ssh"], remedy: INSTALL, kinds: TREES, recipe: recipes::tar_ssh },
+    BenchTool { name: "ssh-cat", about: "ssh 'cat >', aes128-gcm", needs: &["ssh"], remedy: INSTALL, kinds: FILES, recipe: recipes::ssh_cat },
+    BenchTool { name: "tar-nc", about: "tar | nc, unencrypted", needs: &["tar", "nc"], remedy: INSTALL, kinds: TREES, recipe: recipes::tar_nc },
+    BenchTool { name: "nc", about: "unencrypted", needs: &["nc"], remedy: INSTALL, kinds: FILES_AND_DISK, recipe: recipes::nc },
+    BenchTool { name: "cp", about: "local, for reference", needs: &["cp"], remedy: INSTALL, kinds: &[WorkloadKind::Big, WorkloadKind::Small, WorkloadKind::Mixed, WorkloadKind::LocalBig, WorkloadKind::LocalSmall, WorkloadKind::Disk], recipe: recipes::cp },
 ];
 
 /// Where the login is a part of haul's time that its peers' may not have.
-const LOGIN: &[Kind] = &[
-    Kind::Big,
-    Kind::Null,
-    Kind::Small,
-    Kind::Mixed,
-    Kind::Byte,
-    Kind::Disk,
-    Kind::LinearEmpty,
-    Kind::LinearNull,
-    Kind::LinearDisk,
-    Kind::OldCpu,
-    Kind::CurveStreams,
-    Kind::CurveFiles,
-    Kind::CurveBytes,
-    Kind::CurveNull,
+const LOGIN: &[WorkloadKind] = &[
+    WorkloadKind::Big,
+    WorkloadKind::Null,
+    WorkloadKind::Small,
+    WorkloadKind::Mixed,
+    WorkloadKind::Byte,
+    WorkloadKind::Disk,
+    WorkloadKind::LinearEmpty,
+    WorkloadKind::LinearNull,
+    WorkloadKind::LinearDisk,
+    WorkloadKind::OldCpu,
+    WorkloadKind::CurveStreams,
+    WorkloadKind::CurveFiles,
+    WorkloadKind::CurveBytes,
+    WorkloadKind::CurveNull,
 ];
 
 const GRIDFTP: &[&str] = &["globus-url-copy", "globus-gridftp-server"];
 
-impl Tool {
+impl BenchTool {
     /// Whether `name` means this tool: its own name, or that of its family (`gridftp`).
     pub fn is_called(&self, name: &str) -> bool {
         is_called(self.name, name)
@@ -108,11 +110,11 @@ impl Tool {
     }
 
     /// Why it cannot be run here, and what to do; none when it can.
-    pub fn missing(&self, site: &Site) -> Option<String> {
+    pub fn missing(&self, site: &BenchSite) -> Option<String> {
         let there = |need: &str| match need {
-            "haul" => site.installed(Host::Usual).is_some(),
-            "haul-before" => site.installed(Host::Before).is_some(),
-            "haul-old-cpu" => site.installed(Host::OldCpu).is_some(),
+            "haul" => site.installed(BenchHost::Usual).is_some(),
+            "haul-before" => site.installed(BenchHost::Before).is_some(),
+            "haul-old-cpu" => site.installed(BenchHost::OldCpu).is_some(),
             "bare-loop" => site.bare_loop().is_ok(),
             _ => match need.strip_prefix("haul:") {
                 Some(option) => site.haul_help.contains(option),
@@ -124,7 +126,7 @@ impl Tool {
     }
 
     /// How it copies this workload here.
-    pub fn recipe(&self, site: &Site, workload: &Workload) -> Result<Recipe> {
+    pub fn recipe(&self, site: &BenchSite, workload: &Workload) -> Result<Recipe> {
         (self.recipe)(site, workload)
     }
 }
@@ -151,7 +153,7 @@ mod tests {
     fn names_are_unique_and_only_haul_is_measured_against_itself() {
         for (index, tool) in ALL.iter().enumerate() {
             assert!(ALL[index + 1..].iter().all(|other| other.name != tool.name), "{}", tool.name);
-            let alone = tool.kinds.contains(&Kind::LinearEmpty) && tool.copies();
+            let alone = tool.kinds.contains(&WorkloadKind::LinearEmpty) && tool.copies();
             assert!(!alone || tool.is_haul(), "{}", tool.name);
             assert!(!tool.kinds.is_empty() && !tool.needs.is_empty());
         }

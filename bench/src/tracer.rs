@@ -5,7 +5,7 @@
 pub use x86_64::run;
 
 #[cfg(not(target_arch = "x86_64"))]
-pub fn run(_: std::process::Command, _: crate::cpuid::Level) -> anyhow::Result<std::process::ExitCode> {
+pub fn run(_: std::process::Command, _: crate::cpuid::CpuLevel) -> anyhow::Result<std::process::ExitCode> {
     anyhow::bail!("only x86-64 has a CPUID instruction")
 }
 
@@ -20,13 +20,13 @@ mod x86_64 {
 
     use anyhow::{Context, Result};
 
-    use crate::cpuid::{INVALID, Level, masked};
+    use crate::cpuid::{CpuLevel, INVALID, masked};
 
     /// Exit status of a program that a signal ended, less the signal, as shells have it.
     const BY_SIGNAL: c_int = 128;
 
     /// Runs it to its end as on a CPU of `level`, and ends as it ended. What it leaves running is ended with it.
-    pub fn run(mut command: Command, level: Level) -> Result<ExitCode> {
+    pub fn run(mut command: Command, level: CpuLevel) -> Result<ExitCode> {
         // SAFETY: between fork and exec only ptrace(2) is called, which is a plain system call and takes no lock.
         unsafe { command.pre_exec(|| ptrace(libc::PTRACE_TRACEME, 0, null_mut(), null_mut()).map(drop)) };
         let first = command.spawn().with_context(|| format!("starting {:?}", command.get_program()))?;
@@ -60,7 +60,7 @@ mod x86_64 {
     }
 
     /// What a stopped thread is to be told when it goes on; 0 is nothing.
-    fn next_signal(pid: c_int, status: c_int, is_new: bool, level: Level) -> io::Result<c_int> {
+    fn next_signal(pid: c_int, status: c_int, is_new: bool, level: CpuLevel) -> io::Result<c_int> {
         let signal = libc::WSTOPSIG(status);
         let is_event = status >> 16 != 0;
         match signal {
@@ -71,7 +71,7 @@ mod x86_64 {
     }
 
     /// Does what CPUID would have done, if that is what the thread stopped at.
-    fn answer(pid: c_int, level: Level) -> io::Result<bool> {
+    fn answer(pid: c_int, level: CpuLevel) -> io::Result<bool> {
         // SAFETY: zeros are a value of this structure of integers.
         let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
         ptrace(libc::PTRACE_GETREGS, pid, null_mut(), (&raw mut registers).cast())?;

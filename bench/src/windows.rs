@@ -2,7 +2,7 @@
 
 /// What had arrived by when.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
+pub struct ArrivalSample {
     /// Seconds, on any clock.
     pub at_s: f64,
     /// All bytes up to then.
@@ -11,8 +11,8 @@ pub struct Sample {
 
 /// The deviation from `rate_bytes_per_s` that is largest over all windows of `window_s` that begin at a sample and end
 /// before the last one: 0.05 is 5 % more than the rate. `None` where no window fits.
-pub fn worst(samples: &[Sample], window_s: f64, rate_bytes_per_s: f64) -> Option<f64> {
-    let deviation = |begin: &Sample| {
+pub fn worst(samples: &[ArrivalSample], window_s: f64, rate_bytes_per_s: f64) -> Option<f64> {
+    let deviation = |begin: &ArrivalSample| {
         let end = bytes_at(samples, begin.at_s + window_s)?;
         Some((end - begin.bytes) / (window_s * rate_bytes_per_s) - 1.0)
     };
@@ -20,7 +20,7 @@ pub fn worst(samples: &[Sample], window_s: f64, rate_bytes_per_s: f64) -> Option
 }
 
 /// The deviation over the window of this length that begins with the first sample.
-pub fn first(samples: &[Sample], window_s: f64, rate_bytes_per_s: f64) -> Option<f64> {
+pub fn first(samples: &[ArrivalSample], window_s: f64, rate_bytes_per_s: f64) -> Option<f64> {
     let begin = samples.first()?;
     let end = bytes_at(samples, begin.at_s + window_s)?;
     Some((end - begin.bytes) / (window_s * rate_bytes_per_s) - 1.0)
@@ -28,8 +28,8 @@ pub fn first(samples: &[Sample], window_s: f64, rate_bytes_per_s: f64) -> Option
 
 /// From the last sample before anything came to the last that brought something: what is before and after is no part
 /// of the transfer.
-pub fn transfer(samples: &[Sample]) -> &[Sample] {
-    let moved = |pair: &[Sample]| pair[1].bytes > pair[0].bytes;
+pub fn transfer(samples: &[ArrivalSample]) -> &[ArrivalSample] {
+    let moved = |pair: &[ArrivalSample]| pair[1].bytes > pair[0].bytes;
     let begin = samples.windows(2).position(moved);
     let end = samples.windows(2).rposition(moved);
     match (begin, end) {
@@ -39,7 +39,7 @@ pub fn transfer(samples: &[Sample]) -> &[Sample] {
 }
 
 /// The bytes at a time, on a line between the samples around it.
-fn bytes_at(samples: &[Sample], at_s: f64) -> Option<f64> {
+fn bytes_at(samples: &[ArrivalSample], at_s: f64) -> Option<f64> {
     let next = samples.partition_point(|sample| sample.at_s < at_s);
     let after = samples.get(next)?;
     let before = samples.get(next.checked_sub(1)?)?;
@@ -52,13 +52,13 @@ mod tests {
     use super::*;
 
     /// A sample each 10 ms for `seconds`, at a rate that depends on the time.
-    fn samples(seconds: u32, rate: impl Fn(f64) -> f64) -> Vec<Sample> {
+    fn samples(seconds: u32, rate: impl Fn(f64) -> f64) -> Vec<ArrivalSample> {
         let mut bytes = 0.0;
-        let mut all = vec![Sample { at_s: 0.0, bytes }];
+        let mut all = vec![ArrivalSample { at_s: 0.0, bytes }];
         for tick in 1..=seconds * 100 {
             let at_s = f64::from(tick) / 100.0;
             bytes += rate(at_s - 0.005) / 100.0;
-            all.push(Sample { at_s, bytes });
+            all.push(ArrivalSample { at_s, bytes });
         }
         all
     }

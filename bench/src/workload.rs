@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use haul_lab::Tree;
+use haul_lab::TestTree;
 
-use crate::kind::{Kind, Place};
+use crate::kind::{WorkloadKind, WorkloadPlace};
 
 /// One seed for all, so that every machine copies the same bytes.
 const SEED: u64 = 0x6861_756c;
@@ -16,48 +16,58 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// The rows of a tool in its table, before scaling.
-fn points(kind: Kind) -> Vec<Point> {
-    let alone = |data| vec![Point { label: String::new(), data, options: Vec::new() }];
+fn points(kind: WorkloadKind) -> Vec<WorkloadPoint> {
+    let alone = |data| vec![WorkloadPoint { label: String::new(), data, options: Vec::new() }];
     match kind {
-        Kind::Big | Kind::Null | Kind::LocalBig | Kind::Disk => alone(Data::File(4 * GIB)),
-        Kind::Small | Kind::LocalSmall => alone(Data::Small(50_000)),
-        Kind::Mixed => alone(Data::Mixed(200)),
-        Kind::Byte => alone(Data::Byte),
-        Kind::LinearEmpty => [50_000, 1_000_000].map(|files| Point::of(Data::Empty(files))).into(),
-        Kind::LinearNull => [GIB, 16 * GIB].map(|bytes| Point::of(Data::Zeros(bytes))).into(),
-        Kind::LinearDisk => [GIB, 16 * GIB].map(|bytes| Point::of(Data::File(bytes))).into(),
-        Kind::OldCpu => vec![Point::streams(1)],
-        Kind::CurveStreams => [1, 2, 3, 4, 6, 8, 12, 16].map(Point::streams).into(),
-        Kind::CurveFiles => (0..=6).map(|power| Point::of(Data::Same(10_u32.pow(power)))).collect(),
-        Kind::CurveBytes => [1, 4, 16, 64, 256, 1024, 4096].map(|mib: u64| Point::of(Data::File(mib * MIB))).into(),
-        Kind::CurveNull => [1, 16, 256, 1024, 4096, 16384].map(|mib: u64| Point::of(Data::Zeros(mib * MIB))).into(),
+        WorkloadKind::Big | WorkloadKind::Null | WorkloadKind::LocalBig | WorkloadKind::Disk => {
+            alone(WorkloadData::File(4 * GIB))
+        }
+        WorkloadKind::Small | WorkloadKind::LocalSmall => alone(WorkloadData::Small(50_000)),
+        WorkloadKind::Mixed => alone(WorkloadData::Mixed(200)),
+        WorkloadKind::Byte => alone(WorkloadData::Byte),
+        WorkloadKind::LinearEmpty => {
+            [50_000, 1_000_000].map(|files| WorkloadPoint::of(WorkloadData::Empty(files))).into()
+        }
+        WorkloadKind::LinearNull => [GIB, 16 * GIB].map(|bytes| WorkloadPoint::of(WorkloadData::Zeros(bytes))).into(),
+        WorkloadKind::LinearDisk => [GIB, 16 * GIB].map(|bytes| WorkloadPoint::of(WorkloadData::File(bytes))).into(),
+        WorkloadKind::OldCpu => vec![WorkloadPoint::streams(1)],
+        WorkloadKind::CurveStreams => [1, 2, 3, 4, 6, 8, 12, 16].map(WorkloadPoint::streams).into(),
+        WorkloadKind::CurveFiles => {
+            (0..=6).map(|power| WorkloadPoint::of(WorkloadData::Same(10_u32.pow(power)))).collect()
+        }
+        WorkloadKind::CurveBytes => {
+            [1, 4, 16, 64, 256, 1024, 4096].map(|mib: u64| WorkloadPoint::of(WorkloadData::File(mib * MIB))).into()
+        }
+        WorkloadKind::CurveNull => {
+            [1, 16, 256, 1024, 4096, 16384].map(|mib: u64| WorkloadPoint::of(WorkloadData::Zeros(mib * MIB))).into()
+        }
     }
 }
 
 /// What is copied, and how haul is told to.
 #[derive(Debug, Clone, PartialEq)]
-struct Point {
+struct WorkloadPoint {
     label: String,
-    data: Data,
+    data: WorkloadData,
     options: Vec<String>,
 }
 
-impl Point {
-    fn of(data: Data) -> Self {
+impl WorkloadPoint {
+    fn of(data: WorkloadData) -> Self {
         Self { label: String::new(), data, options: Vec::new() }
     }
 
     fn streams(streams: u32) -> Self {
         Self {
             label: format!("-s {streams}"),
-            data: Data::File(4 * GIB),
+            data: WorkloadData::File(4 * GIB),
             options: vec!["-s".into(), streams.to_string()],
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Data {
+enum WorkloadData {
     File(u64),
     Byte,
     Zeros(u64),
@@ -67,7 +77,7 @@ enum Data {
     Empty(u32),
 }
 
-impl Data {
+impl WorkloadData {
     fn scaled(self, scale: f64) -> Self {
         match self {
             Self::File(bytes) => Self::File(scaled(bytes, scale)),
@@ -105,7 +115,7 @@ impl Data {
         }
     }
 
-    fn make(self, tree: &mut Tree, name: &str) -> Result<u64> {
+    fn make(self, tree: &mut TestTree, name: &str) -> Result<u64> {
         match self {
             Self::File(bytes) => tree.incompressible_file(name, bytes),
             Self::Byte => tree.incompressible_file(name, 1),
@@ -131,7 +141,7 @@ impl Data {
 #[derive(Debug, Clone)]
 pub struct Workload {
     /// Which table it belongs to.
-    pub kind: Kind,
+    pub kind: WorkloadKind,
     /// Which row of a tool; empty where there is one only.
     pub label: String,
     /// The name of the file or directory.
@@ -149,15 +159,15 @@ pub struct Workload {
 }
 
 /// What the data of a table and one copy of it need, in bytes.
-pub fn room_bytes(kind: Kind, scale: f64) -> u64 {
+pub fn room_bytes(kind: WorkloadKind, scale: f64) -> u64 {
     let data = distinct(kind, scale);
     let copy = data.iter().map(|data| data.room_bytes()).max().unwrap_or(0);
-    let copied = if kind.place() == Place::Null { 0 } else { copy };
+    let copied = if kind.place() == WorkloadPlace::Null { 0 } else { copy };
     data.iter().map(|data| data.room_bytes()).sum::<u64>() + copied
 }
 
-fn distinct(kind: Kind, scale: f64) -> Vec<Data> {
-    let mut all: Vec<Data> = Vec::new();
+fn distinct(kind: WorkloadKind, scale: f64) -> Vec<WorkloadData> {
+    let mut all: Vec<WorkloadData> = Vec::new();
     for point in scaled_points(kind, scale) {
         if !all.contains(&point.data) {
             all.push(point.data);
@@ -167,10 +177,10 @@ fn distinct(kind: Kind, scale: f64) -> Vec<Data> {
 }
 
 /// At a small scale some become the same: these are left out.
-fn scaled_points(kind: Kind, scale: f64) -> Vec<Point> {
-    let mut all: Vec<Point> = Vec::new();
+fn scaled_points(kind: WorkloadKind, scale: f64) -> Vec<WorkloadPoint> {
+    let mut all: Vec<WorkloadPoint> = Vec::new();
     for point in points(kind) {
-        let point = Point { data: point.data.scaled(scale), ..point };
+        let point = WorkloadPoint { data: point.data.scaled(scale), ..point };
         if !all.contains(&point) {
             all.push(point);
         }
@@ -179,9 +189,9 @@ fn scaled_points(kind: Kind, scale: f64) -> Vec<Point> {
 }
 
 /// Makes a table's data in `directory`, sizes and counts times `scale`.
-pub fn make(kind: Kind, directory: &Path, scale: f64) -> Result<Vec<Workload>> {
+pub fn make(kind: WorkloadKind, directory: &Path, scale: f64) -> Result<Vec<Workload>> {
     fs::create_dir_all(directory).with_context(|| format!("making {directory:?}"))?;
-    let mut tree = Tree::new(directory, SEED);
+    let mut tree = TestTree::new(directory, SEED);
     let mut made = Vec::new();
     for (number, data) in distinct(kind, scale).into_iter().enumerate() {
         let name = format!("{}-{number}", kind.name());
@@ -199,7 +209,11 @@ pub fn make(kind: Kind, directory: &Path, scale: f64) -> Result<Vec<Workload>> {
             kind,
             label,
             name: name.clone(),
-            source: if let Data::Zeros(bytes) = data { format!("null:{bytes}").into() } else { directory.join(name) },
+            source: if let WorkloadData::Zeros(bytes) = data {
+                format!("null:{bytes}").into()
+            } else {
+                directory.join(name)
+            },
             is_tree: data.is_tree(),
             files: data.files(),
             bytes: *bytes,
@@ -258,21 +272,25 @@ mod tests {
     #[test]
     fn data_is_made_to_scale() {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        for kind in Kind::ALL {
+        for kind in WorkloadKind::ALL {
             let at = directory.path().join(kind.name());
             let workloads = make(kind, &at, 0.0001).expect("made");
             for workload in &workloads {
                 assert_eq!(workload.source.is_dir(), workload.is_tree, "{workload:?}");
-                assert_eq!(workload.label.is_empty(), workloads.len() == 1 && kind != Kind::OldCpu, "{workload:?}");
+                assert_eq!(
+                    workload.label.is_empty(),
+                    workloads.len() == 1 && kind != WorkloadKind::OldCpu,
+                    "{workload:?}"
+                );
                 assert_eq!(workload.has_source(), workload.source.exists(), "{workload:?}");
             }
             let of = |index: usize| (workloads[index].files, workloads[index].bytes);
             match kind {
-                Kind::Big | Kind::Null => assert_eq!(of(0), (1, 429_496)),
-                Kind::LinearEmpty => assert_eq!((of(0), of(1)), ((5, 0), (100, 0))),
-                Kind::LinearNull => assert_eq!(workloads[1].source, Path::new("null:1717986")),
-                Kind::CurveFiles => assert_eq!((of(0), of(2)), ((1, 1 << 10), (100, 100 << 10))),
-                Kind::Byte => assert_eq!(of(0), (1, 1)),
+                WorkloadKind::Big | WorkloadKind::Null => assert_eq!(of(0), (1, 429_496)),
+                WorkloadKind::LinearEmpty => assert_eq!((of(0), of(1)), ((5, 0), (100, 0))),
+                WorkloadKind::LinearNull => assert_eq!(workloads[1].source, Path::new("null:1717986")),
+                WorkloadKind::CurveFiles => assert_eq!((of(0), of(2)), ((1, 1 << 10), (100, 100 << 10))),
+                WorkloadKind::Byte => assert_eq!(of(0), (1, 1)),
                 _ => {}
             }
         }
@@ -280,10 +298,10 @@ mod tests {
 
     #[test]
     fn room_is_for_the_data_and_one_copy() {
-        assert_eq!(room_bytes(Kind::Big, 1.0), 8 * GIB);
-        assert_eq!(room_bytes(Kind::Null, 1.0), 4 * GIB);
-        assert_eq!(room_bytes(Kind::CurveStreams, 1.0), 8 * GIB);
-        assert_eq!(room_bytes(Kind::LinearDisk, 1.0), 33 * GIB);
-        assert_eq!(room_bytes(Kind::CurveNull, 1.0), 0);
+        assert_eq!(room_bytes(WorkloadKind::Big, 1.0), 8 * GIB);
+        assert_eq!(room_bytes(WorkloadKind::Null, 1.0), 4 * GIB);
+        assert_eq!(room_bytes(WorkloadKind::CurveStreams, 1.0), 8 * GIB);
+        assert_eq!(room_bytes(WorkloadKind::LinearDisk, 1.0), 33 * GIB);
+        assert_eq!(room_bytes(WorkloadKind::CurveNull, 1.0), 0);
     }
 }

@@ -22,7 +22,7 @@ pub struct Browser<'a> {
 
 /// What a browser makes of a page.
 #[derive(Debug)]
-pub struct Page {
+pub struct BrowserPage {
     /// The page as it is once it was read: what the browser took for elements, written out again.
     pub dom: String,
     /// What it complained of.
@@ -45,13 +45,13 @@ impl<'a> Browser<'a> {
 
     /// Reads a page.
     #[track_caller]
-    pub fn read(&self, page: &Path) -> Page {
+    pub fn read(&self, page: &Path) -> BrowserPage {
         let finished = self.run(&["--dump-dom", "--enable-logging=stderr"], page);
         // What concerns the page is said by its console, and by nothing else.
         let is_of_page = |line: &&str| line.contains("CONSOLE");
         let said = finished.stderr_text();
         let complaints = said.lines().filter(is_of_page).map(str::to_owned).collect();
-        Page { dom: finished.stdout_text(), complaints }
+        BrowserPage { dom: finished.stdout_text(), complaints }
     }
 
     /// Draws a page into a PNG of this name, in light or dark.

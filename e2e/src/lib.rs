@@ -23,26 +23,26 @@ mod user;
 mod wait;
 mod worker;
 
-pub use browser::{Browser, Page};
+pub use browser::{Browser, BrowserPage};
 pub use fake::{FakeLink, FakeWorker, hello};
 pub use files::{chain, chain_file, contents, fifo, hidden_or_partial, listing, mode, mtime, set_mtime, stamp};
 pub use haul_lab::{
-    Answers, Attributes, Cgroup, Cut, Disk, Flip, Loiterers, Netns, Options, Proxy, Rng, Running, Seen, Sshd, Towards,
-    Tree, apart, cases, compare, compare_with, count, knock,
+    Answers, Attributes, Cgroup, Cut, Disk, Flip, Loiterers, Netns, Options, Proxy, Rng, Running, Seen, Sshd, TestTree,
+    Towards, apart, cases, compare, compare_with, count, knock,
 };
 pub use processes::{commands, pid};
-pub use program::{Haul, Run, haul_binary, strace_arguments};
-pub use remote::{Connection, Pair, Remote};
+pub use program::{Haul, ProgramRun, haul_binary, strace_arguments};
+pub use remote::{Connection, HostPair, Remote};
 pub use sandbox::{Mount, Sandbox, shell};
-pub use serving::Serving;
+pub use serving::ServedShare;
 pub use stream::{RawAcceptor, RawStream, SUITE};
 pub use terminal::Terminal;
-pub use trio::{Link, Trio};
+pub use trio::{HostLink, Trio};
 pub use two_links::TwoLinks;
-pub use under_way::{MEGABIT_PER_S, UnderWay, goes_on, group_or_skip};
+pub use under_way::{MEGABIT_PER_S, RunningCopy, goes_on, group_or_skip};
 pub use user::{NOBODY, give_to_user, user};
 pub use wait::{eventually, within};
-pub use worker::{PeakMemory, WORKER_MEMORY_MAX, Worker};
+pub use worker::{PeakMemory, WORKER_MEMORY_MAX, WorkerProgramProcess};
 
 use std::time::Duration;
 

@@ -136,12 +136,12 @@ impl<'a> Haul<'a> {
 
     /// Runs it to its end.
     #[track_caller]
-    pub fn run(self) -> Run {
+    pub fn run(self) -> ProgramRun {
         let limit = self.limit;
         let command = self.into_command();
         let shown = format!("{command:?}");
         let finished = run_with_timeout(command, limit).unwrap_or_else(|error| panic!("{error:#}"));
-        Run::new(shown, &finished)
+        ProgramRun::new(shown, &finished)
     }
 
     /// Starts it and lets it run. `Running::finish` or dropping it ends it.
@@ -162,7 +162,7 @@ pub fn strace_arguments(call: &str, fault: &str) -> Vec<String> {
 
 /// How a call ended and what it said.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct ProgramRun {
     /// What was run.
     pub command: String,
     /// Exit status; none when a signal ended it.
@@ -177,7 +177,7 @@ pub struct Run {
     pub timed_out: bool,
 }
 
-impl Run {
+impl ProgramRun {
     /// From what the lab reports.
     pub fn new(command: String, finished: &haul_lab::Finished) -> Self {
         Self {

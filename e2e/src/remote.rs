@@ -139,7 +139,7 @@ impl Connection {
 
 /// Two hosts joined by a cable: haul runs on the near one, the sshd on the far one.
 #[derive(Debug)]
-pub struct Pair {
+pub struct HostPair {
     /// The far host; declared first, so that it ends before its network does.
     pub remote: Remote,
     /// Where haul runs.
@@ -149,7 +149,7 @@ pub struct Pair {
     cable: (String, String),
 }
 
-impl Pair {
+impl HostPair {
     /// Address of the near host.
     pub const NEAR: &str = "10.77.0.1";
     /// Address of the far host.
@@ -255,7 +255,7 @@ mod tests {
             return;
         }
         let sandbox = Sandbox::new();
-        let pair = Pair::slow(&sandbox, 100);
+        let pair = HostPair::slow(&sandbox, 100);
         let ssh = pair.near.enclose(&pair.remote.sshd().ssh_command(["head -c 5000000 /dev/zero"]));
         let finished = run_with_timeout(ssh, Duration::from_secs(10)).unwrap();
         assert_eq!(finished.stdout.len(), 5_000_000, "{}", finished.stderr_text());

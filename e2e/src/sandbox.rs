@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, Once};
 
-use haul_lab::Tree;
+use haul_lab::TestTree;
 
 use crate::program::{Haul, haul_binary};
 
@@ -76,14 +76,14 @@ impl Sandbox {
 
     /// Makes a file that cannot be compressed, the same for the same size.
     pub fn big_file(&self, relative: impl AsRef<Path>, bytes: u64) -> PathBuf {
-        Tree::new(&self.directory, bytes).incompressible_file(relative.as_ref(), bytes).expect("a big file");
+        TestTree::new(&self.directory, bytes).incompressible_file(relative.as_ref(), bytes).expect("a big file");
         self.path(relative)
     }
 
     /// Makes a tree of a bit of everything that is ordinary: files of all sizes up to 3 MiB, empty ones, empty directories, depth.
     pub fn tree(&self, relative: impl AsRef<Path>) -> PathBuf {
         let root = self.dir(relative);
-        let mut tree = Tree::new(&root, 42);
+        let mut tree = TestTree::new(&root, 42);
         tree.small_files("small", 120, 6, 1..=16 * 1024).expect("small files");
         tree.incompressible_file("big", 3 * 1024 * 1024 + 17).expect("a big file");
         tree.incompressible_file("a frame", 1024 * 1024).expect("a file of whole frames");

@@ -4,17 +4,17 @@ use std::net::TcpListener;
 
 use rustix::process::Signal;
 
-use crate::{Haul, Run, Running, Sandbox, eventually};
+use crate::{Haul, ProgramRun, Running, Sandbox, eventually};
 
 /// A server of the directory `shared`.
-pub struct Serving {
+pub struct ServedShare {
     /// The process.
     pub running: Running,
     /// What it printed.
     pub line: String,
 }
 
-impl Serving {
+impl ServedShare {
     /// One that listens on this machine alone.
     pub fn start(sandbox: &Sandbox, options: &[&str]) -> Self {
         sandbox.dir("shared");
@@ -60,8 +60,8 @@ impl Serving {
     }
 
     /// Tells it to end.
-    pub fn end(self) -> Run {
+    pub fn end(self) -> ProgramRun {
         self.running.signal(Signal::TERM);
-        Run::of(self.running)
+        ProgramRun::of(self.running)
     }
 }

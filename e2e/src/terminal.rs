@@ -13,7 +13,7 @@ use haul_lab::{Running, start};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::{Haul, Run, eventually};
+use crate::{Haul, ProgramRun, eventually};
 
 /// A program on a terminal of its own.
 #[derive(Debug)]
@@ -23,14 +23,14 @@ pub struct Terminal {
     /// Kept open, so that what was set can be asked for when the program has ended.
     slave: File,
     before: String,
-    shown: Arc<Mutex<Shown>>,
+    shown: Arc<Mutex<TerminalOutput>>,
     reader: Option<JoinHandle<()>>,
     running: Option<Running>,
 }
 
 /// What arrived, and what it makes of the screen.
 #[derive(Debug, Default)]
-struct Shown {
+struct TerminalOutput {
     bytes: Vec<u8>,
     screen: Vec<Vec<char>>,
     at: (usize, usize),
@@ -48,7 +48,7 @@ impl Terminal {
         let master = File::from(master);
         let slave = OpenOptions::new().read(true).write(true).open(&name).expect("its other end");
         let before = settings(&tcgetattr(&slave).expect("a terminal"));
-        let shown = Arc::new(Mutex::new(Shown::default()));
+        let shown = Arc::new(Mutex::new(TerminalOutput::default()));
         let mut terminal = Self { master, slave, before, shown: Arc::clone(&shown), reader: None, running: None };
         terminal.resize(columns, rows);
         let command = haul.into_command();
@@ -116,15 +116,15 @@ impl Terminal {
 
     /// Waits for the program's end. What it wrote stands in `stderr`.
     #[track_caller]
-    pub fn end(mut self) -> Run {
+    pub fn end(mut self) -> ProgramRun {
         let running = self.running.take().expect("it was started");
-        let run = Run::of(running);
+        let run = ProgramRun::of(running);
         eventually("all is read", || self.shown.lock().expect("nobody panics").pending.is_empty());
         let is_as_before = self.is_as_before();
         let bytes = self.bytes();
         drop(self);
         assert!(is_as_before, "the terminal is not set as it was before: {bytes:?}");
-        Run { stderr: bytes, ..run }
+        ProgramRun { stderr: bytes, ..run }
     }
 }
 
@@ -153,7 +153,7 @@ fn settings(termios: &Termios) -> String {
     format!("{termios:?}")
 }
 
-impl Shown {
+impl TerminalOutput {
     fn take(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         for byte in bytes {

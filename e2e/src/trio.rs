@@ -11,7 +11,7 @@ use crate::{Remote, Sandbox};
 
 /// How the two hosts that ssh reaches may speak to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Link {
+pub enum HostLink {
     /// Not at all.
     None,
     /// By a cable of their own, of which the first host knows nothing.
@@ -47,21 +47,21 @@ impl Trio {
 
     /// Three hosts, two of which have an sshd.
     #[track_caller]
-    pub fn new(sandbox: &Sandbox, link: Link) -> Self {
+    pub fn new(sandbox: &Sandbox, link: HostLink) -> Self {
         Self::try_new(sandbox, link).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
     #[track_caller]
-    fn try_new(sandbox: &Sandbox, link: Link) -> anyhow::Result<Self> {
+    fn try_new(sandbox: &Sandbox, link: HostLink) -> anyhow::Result<Self> {
         let (first, net_a, net_b) = (Netns::create()?, Netns::create()?, Netns::create()?);
         first.connect(&net_a, "10.81.0.1/24", "10.81.0.2/24")?;
         first.connect(&net_b, "10.82.0.1/24", "10.82.0.2/24")?;
-        if link == Link::Routed {
+        if link == HostLink::Routed {
             first.run("sysctl", ["-qw", "net.ipv4.ip_forward=1"])?;
             net_a.run("ip", ["route", "add", "default", "via", "10.81.0.1"])?;
             net_b.run("ip", ["route", "add", "default", "via", "10.82.0.1"])?;
         }
-        if link == Link::Cable {
+        if link == HostLink::Cable {
             net_a.connect(&net_b, &format!("{}/24", Self::CABLE[0]), &format!("{}/24", Self::CABLE[1]))?;
         }
         let remote = |address: [u8; 4], netns, port| {

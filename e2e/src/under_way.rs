@@ -7,7 +7,7 @@ use haul_lab::{Cgroup, Running, descendants};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::processes::{commands, is_process, pid};
-use crate::{Pair, Run, Sandbox, compare, eventually, hidden_or_partial, is_root_or_skip, listing, within};
+use crate::{HostPair, ProgramRun, Sandbox, compare, eventually, hidden_or_partial, is_root_or_skip, listing, within};
 
 /// The copies take about three seconds at this rate.
 const BIG: u64 = 32_000_000;
@@ -20,8 +20,8 @@ pub const MEGABIT_PER_S: u32 = 100;
 /// A copy over a slow cable that is under way: of the directory `source`, in which `little` and `big` are, to
 /// `place/target`, which did not exist.
 #[derive(Debug)]
-pub struct UnderWay<'a> {
-    pair: &'a Pair,
+pub struct RunningCopy<'a> {
+    pair: &'a HostPair,
     cgroup: &'a Cgroup,
     source: PathBuf,
     target: PathBuf,
@@ -41,10 +41,10 @@ pub fn group_or_skip() -> Option<Cgroup> {
     cgroup
 }
 
-impl<'a> UnderWay<'a> {
+impl<'a> RunningCopy<'a> {
     /// Starts to copy with these options, pushing or pulling, and waits until some of the big file has arrived.
     #[track_caller]
-    pub fn start(sandbox: &'a Sandbox, pair: &'a Pair, cgroup: &'a Cgroup, push: bool, options: &[&str]) -> Self {
+    pub fn start(sandbox: &'a Sandbox, pair: &'a HostPair, cgroup: &'a Cgroup, push: bool, options: &[&str]) -> Self {
         sandbox.big_file("source/big", BIG);
         sandbox.file("source/little", "little");
         let (source, target) = (sandbox.path("source"), sandbox.path("place/target"));
@@ -93,22 +93,22 @@ impl<'a> UnderWay<'a> {
 
     /// It has to be over within `limit`, with all that it started on both hosts, and to have failed.
     #[track_caller]
-    pub fn over_within(mut self, limit: Duration) -> Run {
+    pub fn over_within(mut self, limit: Duration) -> ProgramRun {
         let started = Instant::now();
         let ended = self.running.wait_up_to(limit);
         assert!(ended, "still running after {limit:?}: {}", self.running.stderr_so_far());
         let left = || (self.cgroup.pids(), self.pair.remote.sshd().session_pids());
         let clean = within(limit.saturating_sub(started.elapsed()), || left() == (vec![], vec![]));
         assert!(clean, "left here and there after {limit:?}: {:?}, {:?}", commands(&left().0), commands(&left().1));
-        let run = Run::of(self.running);
+        let run = ProgramRun::of(self.running);
         assert!(!self.target.join("big").exists(), "a half copy has its final name\n{}", run.account());
         run
     }
 
     /// It has to come to a good end, with everything there, and nothing beside it or left running.
     #[track_caller]
-    pub fn completes(self) -> Run {
-        let run = Run::of(self.running).succeeds();
+    pub fn completes(self) -> ProgramRun {
+        let run = ProgramRun::of(self.running).succeeds();
         compare(&self.source, &self.target).unwrap_or_else(|error| panic!("{error}\n{}", run.account()));
         assert_eq!(listing(&self.target), ["big", "little"]);
         let left = || (self.cgroup.pids(), self.pair.remote.commands());
@@ -119,7 +119,7 @@ impl<'a> UnderWay<'a> {
 
 /// Runs a push that was interrupted again: it has to complete, with nothing left beside it.
 #[track_caller]
-pub fn goes_on(sandbox: &Sandbox, pair: &Pair) {
+pub fn goes_on(sandbox: &Sandbox, pair: &HostPair) {
     let (source, target) = (sandbox.path("source"), sandbox.path("place/target"));
     pair.haul(sandbox).arg("-r").arg(&source).arg(pair.at(&target)).run().succeeds();
     compare(&source, &target).unwrap();

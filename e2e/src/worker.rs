@@ -26,7 +26,7 @@ const MEMORY_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The worker. Dropping it kills it.
 #[derive(Debug)]
-pub struct Worker {
+pub struct WorkerProgramProcess {
     child: Child,
     input: Option<ChildStdin>,
     frames: Receiver<(LinkChannel, Vec<u8>)>,
@@ -76,7 +76,7 @@ impl Drop for PeakMemory {
     }
 }
 
-impl Worker {
+impl WorkerProgramProcess {
     /// Starts one, in the sandbox's environment.
     #[track_caller]
     pub fn start(sandbox: &Sandbox) -> Self {
@@ -156,7 +156,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for WorkerProgramProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::time::Duration;
 
-use haul_e2e::{FakeLink, FakeWorker, Run, Sandbox, hello};
+use haul_e2e::{FakeLink, FakeWorker, ProgramRun, Sandbox, hello};
 use haul_proto::ids::EntryId;
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::control_channel::LinkChannel;
@@ -15,7 +15,7 @@ use haul_proto::wire::request::ControllerMessage;
 
 /// What came of a push to a host that names itself so.
 struct Outcome {
-    run: Run,
+    run: ProgramRun,
     /// Whether the listener on this machine was connected to.
     is_reached: bool,
     /// The routes that the far end was given when it was its turn.
@@ -36,7 +36,7 @@ fn push_to(host: &str, hello: &WorkerHello) -> Outcome {
     let mut link = fake.accept(Duration::from_secs(20)).expect("the controller starts its worker");
     let played = play(&mut link, hello, port);
     link.close();
-    let run = Run::of(running);
+    let run = ProgramRun::of(running);
     let routes = played.unwrap_or_else(|error| panic!("{error}\n{}", run.account()));
     Outcome { run, is_reached: service.accept().is_ok(), routes }
 }

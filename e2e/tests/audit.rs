@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use haul_e2e::{Remote, Run, Sandbox, Serving, is_root_or_skip};
+use haul_e2e::{ProgramRun, Remote, Sandbox, ServedShare, is_root_or_skip};
 use serde_json::Value;
 
 /// A name that would be a line of its own, with an escape and a byte that is not UTF-8.
@@ -127,7 +127,7 @@ fn a_server_has_an_audit_log_of_its_own() {
     let sandbox = Sandbox::new();
     let files = tree(&sandbox);
     let log = sandbox.path("files.log");
-    let server = Serving::start(&sandbox, &["--audit", log.to_str().unwrap()]);
+    let server = ServedShare::start(&sandbox, &["--audit", log.to_str().unwrap()]);
     sandbox.haul(["-r", "source", &server.at("there")]).run().succeeds();
     server.end().succeeds();
     let said = lines(&log);
@@ -143,7 +143,7 @@ fn a_served_worker_says_who_and_what_was_refused() {
     let sandbox = Sandbox::new();
     let files = tree(&sandbox);
     let log = audit_to(&sandbox, &sandbox.home(), "log");
-    let server = Serving::start(&sandbox, &[]);
+    let server = ServedShare::start(&sandbox, &[]);
     // The client's own workers have no part in it.
     fs::create_dir(sandbox.path("client")).unwrap();
     let haul = |words: &[&str]| sandbox.haul(words).env("HOME", sandbox.path("client")).run();
@@ -185,7 +185,7 @@ fn a_log_on_a_full_disk_ends_the_job() {
     }
     let mount = sandbox.tmpfs("disk", "size=16k");
     let log = audit_to(&sandbox, &sandbox.home(), "disk/log");
-    let copy = |target: &str| -> Run { sandbox.haul(["-r", "source", target]).run() };
+    let copy = |target: &str| -> ProgramRun { sandbox.haul(["-r", "source", target]).run() };
     let run = copy("some");
     assert!(run.status != Some(0) && run.stderr.contains("cannot be written"), "{}", run.account());
     assert!(fs::metadata(&log).unwrap().len() > 4096, "it was full at once");

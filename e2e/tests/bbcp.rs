@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use haul_e2e::{
-    Haul, Remote, Run, Running, Sandbox, compare, contents, eventually, haul_binary, hidden_or_partial, listing, mode,
-    mtime, set_mtime, shell, within,
+    Haul, ProgramRun, Remote, Running, Sandbox, compare, contents, eventually, haul_binary, hidden_or_partial, listing,
+    mode, mtime, set_mtime, shell, within,
 };
 use rustix::process::Signal;
 
@@ -182,7 +182,7 @@ fn seed_lines_run_as_they_stand() {
     // Interrupted, and again: it goes on.
     let resumable = format!("-a {place}/there/ -r -P 2 -V -f -w 9m -s 16 -i KEY file.256m HOST:{place}/there/");
     broken(&bbcp, &format!("bbcp -k -x 20m {resumable}"), &there);
-    let run: Run = bbcp.line(&format!("bbcp -k {resumable}")).run().succeeds();
+    let run: ProgramRun = bbcp.line(&format!("bbcp -k {resumable}")).run().succeeds();
     let created = format!("File {place}/there/file.256m created; 64000001 bytes at ").replace("//", "/");
     let said = run.stderr.replace("//", "/");
     assert!(said.contains("file.256m: goes on, ") && said.contains(&created), "{}", run.account());

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 
-use haul_e2e::{Options, Remote, Run, Sandbox, compare, contents, is_root_or_skip, stamp};
+use haul_e2e::{Options, ProgramRun, Remote, Sandbox, compare, contents, is_root_or_skip, stamp};
 
 /// A sandbox, a host without haul, and a source to push to it.
 fn bare_host(extra_config: &str) -> (Sandbox, Remote) {
@@ -15,7 +15,7 @@ fn bare_host(extra_config: &str) -> (Sandbox, Remote) {
     (sandbox, remote)
 }
 
-fn push(sandbox: &Sandbox, remote: &Remote, target: &str) -> Run {
+fn push(sandbox: &Sandbox, remote: &Remote, target: &str) -> ProgramRun {
     remote.haul(sandbox).args(["-r", "source"]).arg(remote.at(sandbox.path(target))).run()
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
-use haul_e2e::{Remote, Run, Running, Sandbox, compare, hidden_or_partial, listing, within};
+use haul_e2e::{ProgramRun, Remote, Running, Sandbox, compare, hidden_or_partial, listing, within};
 
 const BIG: u64 = 24_000_001;
 const SOME: u64 = 4_000_000;
@@ -35,9 +35,9 @@ fn under_way(sandbox: &Sandbox) -> Copying {
 }
 
 impl Copying {
-    fn ended(mut self) -> Run {
+    fn ended(mut self) -> ProgramRun {
         assert!(self.running.wait_up_to(LIMIT), "it goes on for ever: {}", self.running.stderr_so_far());
-        Run::of(self.running)
+        ProgramRun::of(self.running)
     }
 }
 
@@ -73,7 +73,7 @@ fn one_that_goes_on_changing_is_named_and_has_no_final_name() {
         byte %= 100;
     }
     let place = copying.place.clone();
-    let run = Run::of(copying.running).ends(1);
+    let run = ProgramRun::of(copying.running).ends(1);
     assert!(run.stdout.contains("it changed while it was being read\\nrun"), "{}", run.account());
     assert_eq!(listing(&place), ["little"]);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use haul_e2e::{
-    Cut, Disk, Rng, Run, Sandbox, apart, compare, contents, eventually, is_root_or_skip, pid, shell, within,
+    Cut, Disk, ProgramRun, Rng, Sandbox, apart, compare, contents, eventually, is_root_or_skip, pid, shell, within,
 };
 use rustix::process::{Signal, kill_process};
 
@@ -112,7 +112,7 @@ fn goes_on_from_the_checkpoint(kind: &'static str) {
         disk.cut(Cut::LogLost)?;
         let thread = text.lines().find(|line| line.contains("--- SIGSTOP {")).and_then(|line| line.split(' ').next());
         kill_process(pid(thread.and_then(|id| id.parse().ok()).expect("strace says whose")), Signal::CONT)?;
-        let run = Run::of(running);
+        let run = ProgramRun::of(running);
         assert!(!run.timed_out && run.status != Some(0), "{}", run.account());
         assert!(within(Duration::from_secs(10), || disk.recover().is_ok()), "{kind} cannot be mounted again");
         let run = haul("").run().succeeds();

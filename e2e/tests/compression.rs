@@ -1,6 +1,6 @@
 //! Compressed copies: what arrives is what was sent, and the summary says what compression did.
 
-use haul_e2e::{Pair, Remote, Sandbox, compare, is_root_or_skip};
+use haul_e2e::{HostPair, Remote, Sandbox, compare, is_root_or_skip};
 use serde_json::Value;
 use std::fs;
 
@@ -98,7 +98,7 @@ fn a_tunnel_carries_compressed_data_too() {
         return;
     }
     let sandbox = Sandbox::new();
-    let pair = Pair::new(&sandbox);
+    let pair = HostPair::new(&sandbox);
     // No new connection but ssh's reaches the far host, and none the near one.
     let port = pair.remote.sshd().port();
     for (host, but) in [(&pair.near, String::new()), (&pair.far, format!("tcp dport != {port}"))] {
@@ -120,10 +120,10 @@ fn by_itself_it_compresses_for_a_slow_cable_and_not_within_a_host() {
         return;
     }
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, 100);
+    let pair = HostPair::slow(&sandbox, 100);
     fs::create_dir(sandbox.path("source")).unwrap();
     sandbox.file("source/text", text(40_000_000));
-    let haul = |pair: &Pair, name: &str| {
+    let haul = |pair: &HostPair, name: &str| {
         let there = pair.at(sandbox.path(name));
         let run = pair.haul(&sandbox).args(["--json", "-r", "source"]).arg(&there).run().succeeds();
         compare(&sandbox.path("source"), &sandbox.path(name)).unwrap();

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use haul_e2e::{
-    NOBODY, Pair, Remote, Run, Sandbox, cases, contents, count, give_to_user, hidden_or_partial, is_root_or_skip,
-    listing, mode, shell, within,
+    HostPair, NOBODY, ProgramRun, Remote, Sandbox, cases, contents, count, give_to_user, hidden_or_partial,
+    is_root_or_skip, listing, mode, shell, within,
 };
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
@@ -57,7 +57,7 @@ fn a_file_that_becomes_a_link_while_others_are_copied_is_not_read() {
         return;
     }
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, 100);
+    let pair = HostPair::slow(&sandbox, 100);
     if !is_confined(&sandbox.haul(["--json", "null:1", "null:"]).run().succeeds().summary()) {
         return;
     }
@@ -74,7 +74,7 @@ fn a_file_that_becomes_a_link_while_others_are_copied_is_not_read() {
     fs::File::options().write(true).open(&secret).and_then(|file| file.set_modified(modified)).expect("it can be set");
     fs::remove_file(&second).expect("it is ours");
     symlink(&secret, &second).expect("a link");
-    let run = Run::of(running).ends(1).says(["second", "permission"]);
+    let run = ProgramRun::of(running).ends(1).says(["second", "permission"]);
     assert_eq!(listing(&target), ["big"], "{}", run.account());
 }
 

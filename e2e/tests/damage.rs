@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use haul_e2e::{
-    Flip, Netns, Proxy, Rng, Run, Sandbox, Towards, cases, compare, count, haul_binary, is_root_or_skip, listing,
+    Flip, Netns, ProgramRun, Proxy, Rng, Sandbox, Towards, cases, compare, count, haul_binary, is_root_or_skip, listing,
 };
 
 /// What the end that accepts says on a stream: an answer, and a Finished.
@@ -36,7 +36,7 @@ impl<'a> Lane<'a> {
     }
 
     /// A copy of `source` under these conditions.
-    fn copy(&self, flip: Option<Flip>, options: &[&str]) -> Run {
+    fn copy(&self, flip: Option<Flip>, options: &[&str]) -> ProgramRun {
         fs::remove_dir_all(&self.there).unwrap_or_default();
         self.proxy.flip(flip);
         let (haul, target) = (haul_binary(), format!("{}:{}", Proxy::ADDRESS, self.there.display()));
@@ -76,7 +76,7 @@ fn are_right(source: &Path, there: &Path) -> bool {
 }
 
 /// Whether a run ended as it may: with everything there, or with a failure, and never with a wrong file.
-fn is_honest(run: &Run, source: &Path, there: &Path) -> bool {
+fn is_honest(run: &ProgramRun, source: &Path, there: &Path) -> bool {
     let complete = || compare(source, there).is_ok();
     let explained = || !run.stderr.is_empty() && !run.stderr.contains("bug");
     match run.status {

@@ -5,7 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_e2e::{Remote, Rng, Run, Sandbox, compare, contents, hidden_or_partial, listing, mtime, set_mtime, within};
+use haul_e2e::{
+    ProgramRun, Remote, Rng, Sandbox, compare, contents, hidden_or_partial, listing, mtime, set_mtime, within,
+};
 use haul_lab::descendants;
 use haul_proto::delta::patch::{PatchHeader, append};
 use haul_proto::entry::Timestamp;
@@ -38,7 +40,7 @@ impl Change {
         Self { sandbox, remote, new, old }
     }
 
-    fn push(&self, options: &[&str]) -> Run {
+    fn push(&self, options: &[&str]) -> ProgramRun {
         let haul = self.remote.haul(&self.sandbox).limit(LIMIT).args(["--json", "-f"]).args(options);
         haul.arg(&self.new).arg(self.remote.at(&self.old)).run()
     }
@@ -67,7 +69,7 @@ fn number(value: &Value, name: &str) -> u64 {
 
 /// What is told of old files, and of what came.
 #[track_caller]
-fn travelled(run: &Run) -> (Value, u64) {
+fn travelled(run: &ProgramRun) -> (Value, u64) {
     let delta = run.summary()["delta"].clone();
     let bytes = number(&delta, "told_bytes") + number(&delta, "carried_bytes");
     (delta, bytes)

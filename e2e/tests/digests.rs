@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use haul_e2e::{Haul, Remote, Run, Sandbox, compare, hidden_or_partial, listing, within};
+use haul_e2e::{Haul, ProgramRun, Remote, Sandbox, compare, hidden_or_partial, listing, within};
 use haul_engine::checksum::sum_of;
 use haul_engine::job::spec::ChecksumAlgorithm;
 use haul_proto::checksum::hex;
@@ -37,7 +37,7 @@ fn three(sandbox: &Sandbox) -> Vec<PathBuf> {
 }
 
 /// The lines of `-E`, sorted.
-fn lines(run: &Run) -> Vec<String> {
+fn lines(run: &ProgramRun) -> Vec<String> {
     let mut lines: Vec<_> = run.stdout.lines().map(str::to_owned).collect();
     lines.sort();
     lines

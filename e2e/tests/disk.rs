@@ -5,7 +5,8 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
 use haul_e2e::{
-    Pair, Remote, Run, Sandbox, contents, eventually, give_to_user, hidden_or_partial, is_root_or_skip, listing,
+    HostPair, ProgramRun, Remote, Sandbox, contents, eventually, give_to_user, hidden_or_partial, is_root_or_skip,
+    listing,
 };
 
 #[test]
@@ -75,7 +76,7 @@ fn what_may_not_be_read_is_named_and_the_rest_is_copied() {
 }
 
 /// Starts to copy `source` to `there` over a slow cable, and waits until some of `source/changing` has arrived.
-fn half_way<'a>(sandbox: &'a Sandbox, pair: &'a Pair) -> haul_e2e::Running {
+fn half_way<'a>(sandbox: &'a Sandbox, pair: &'a HostPair) -> haul_e2e::Running {
     sandbox.big_file("source/changing", 24_000_000);
     sandbox.file("source/steady", "steady");
     sandbox.dir("there");
@@ -91,10 +92,10 @@ fn a_source_that_shrinks_is_begun_anew() {
         return;
     }
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, 100);
+    let pair = HostPair::slow(&sandbox, 100);
     let running = half_way(&sandbox, &pair);
     OpenOptions::new().write(true).open(sandbox.path("source/changing")).unwrap().set_len(1000).unwrap();
-    Run::of(running).succeeds().says(["source/changing", "begun anew"]);
+    ProgramRun::of(running).succeeds().says(["source/changing", "begun anew"]);
     assert!(contents(&sandbox.path("there/copy/changing")) == contents(&sandbox.path("source/changing")));
     assert_eq!(contents(&sandbox.path("there/copy/steady")), b"steady");
 }
@@ -105,12 +106,12 @@ fn a_source_that_is_written_to_is_never_half_old_and_half_new() {
         return;
     }
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, 100);
+    let pair = HostPair::slow(&sandbox, 100);
     let running = half_way(&sandbox, &pair);
     let mut file = OpenOptions::new().write(true).open(sandbox.path("source/changing")).unwrap();
     file.write_all(&[b'n'; 4_000_000]).unwrap();
     drop(file);
-    Run::of(running).succeeds().says(["source/changing", "begun anew"]);
+    ProgramRun::of(running).succeeds().says(["source/changing", "begun anew"]);
     assert!(contents(&sandbox.path("there/copy/changing")) == contents(&sandbox.path("source/changing")));
     assert_eq!(contents(&sandbox.path("there/copy/steady")), b"steady");
     assert!(listing(&sandbox.path("there/copy")).contains(&"steady".to_owned()));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use haul_e2e::{Mount, Run, Sandbox, compare, contents, is_root_or_skip, listing, shell};
+use haul_e2e::{Mount, ProgramRun, Sandbox, compare, contents, is_root_or_skip, listing, shell};
 
 /// Enough for all that is copied here.
 const IMAGE_BYTES: u64 = 64 << 20;
@@ -24,7 +24,7 @@ fn disk(sandbox: &Sandbox) -> Option<Mount<'_>> {
 }
 
 /// Copies `source` into `ext4` under strace with these options.
-fn traced(sandbox: &Sandbox, strace: &str, haul: &str) -> Run {
+fn traced(sandbox: &Sandbox, strace: &str, haul: &str) -> ProgramRun {
     shell(sandbox, &format!("exec strace -f -qq -o trace {strace} $0 {haul} -r source ext4/")).run()
 }
 

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use haul_e2e::{
-    Pair, RUN_LIMIT, Remote, Run, Sandbox, compare, contents, eventually, fifo, hidden_or_partial, is_root_or_skip,
-    listing, mtime, set_mtime, shell, stamp, within,
+    HostPair, ProgramRun, RUN_LIMIT, Remote, Sandbox, compare, contents, eventually, fifo, hidden_or_partial,
+    is_root_or_skip, listing, mtime, set_mtime, shell, stamp, within,
 };
 use haul_lab::{run_with_timeout, start};
 
@@ -82,7 +82,7 @@ fn the_old_file_stays_until_the_new_one_is_whole() {
         return;
     }
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, 100);
+    let pair = HostPair::slow(&sandbox, 100);
     let source = sandbox.big_file("source", 24_000_000);
     let old = vec![b'o'; 3_000_000];
     let target = sandbox.file("there/file", &old);
@@ -196,7 +196,7 @@ fn a_socket_is_connected_to_and_written() {
         }
         received
     });
-    let run: Run = sandbox.haul(["source", "socket"]).run();
+    let run: ProgramRun = sandbox.haul(["source", "socket"]).run();
     let received = reader.join().unwrap();
     let run = run.succeeds();
     assert!(received == contents(&source), "{} bytes arrived\n{}", received.len(), run.account());

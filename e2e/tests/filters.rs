@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use haul_e2e::{Haul, Remote, Run, Sandbox, set_mtime};
+use haul_e2e::{Haul, ProgramRun, Remote, Sandbox, set_mtime};
 
 const FILES: [&str; 11] = [
     "a.c",
@@ -144,7 +144,7 @@ fn what_is_left_out_is_no_difference() {
         fs::create_dir_all(to.join(file).parent().unwrap()).unwrap();
         fs::write(to.join(file), "target").unwrap();
     }
-    let named = |run: &Run| -> Vec<String> {
+    let named = |run: &ProgramRun| -> Vec<String> {
         let differs = run.events().into_iter().filter(|event| event["event"] == "differs");
         differs.map(|event| event["path"].as_str().unwrap().to_owned()).collect()
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use haul_e2e::{Pair, Run, Running, Sandbox, cases, compare, count, eventually, is_root_or_skip, within};
+use haul_e2e::{HostPair, ProgramRun, Running, Sandbox, cases, compare, count, eventually, is_root_or_skip, within};
 
 /// The table of the packet filter that tests put into the far host.
 const TABLE: &str = "glitch";
@@ -21,7 +21,7 @@ const HEALED: Duration = Duration::from_secs(15);
 
 /// A copy that is under way.
 struct Copying<'a> {
-    pair: &'a Pair,
+    pair: &'a HostPair,
     source: PathBuf,
     target: PathBuf,
     running: Running,
@@ -29,7 +29,7 @@ struct Copying<'a> {
 
 /// Starts to copy a file of `bytes` over `streams` streams, pushing or pulling, and waits until all streams carry some of it.
 #[track_caller]
-fn copying<'a>(sandbox: &Sandbox, pair: &'a Pair, push: bool, bytes: u64, streams: usize) -> Copying<'a> {
+fn copying<'a>(sandbox: &Sandbox, pair: &'a HostPair, push: bool, bytes: u64, streams: usize) -> Copying<'a> {
     let source = sandbox.big_file("source", bytes);
     let target = sandbox.dir("place").join("target");
     let (from, to) =
@@ -94,10 +94,10 @@ impl Copying<'_> {
     }
 
     #[track_caller]
-    fn arrives(self) -> Run {
+    fn arrives(self) -> ProgramRun {
         let Self { pair, source, target, mut running } = self;
         assert!(running.wait_up_to(LIMIT), "still running\n{}", running.stderr_so_far());
-        let run = Run::of(running).succeeds();
+        let run = ProgramRun::of(running).succeeds();
         compare(&source, &target).unwrap();
         pair.remote.is_left_clean();
         run
@@ -111,7 +111,7 @@ fn a_stream_that_is_reset_is_replaced() {
     }
     for (push, at_near) in [(true, true), (false, false)] {
         let sandbox = Sandbox::new();
-        let pair = Pair::slow(&sandbox, 50);
+        let pair = HostPair::slow(&sandbox, 50);
         let copy = copying(&sandbox, &pair, push, 32_000_001, 4);
         let lost = copy.streams()[1];
         let (host, end) = if at_near { (&pair.near, "sport") } else { (&pair.far, "dport") };
@@ -128,7 +128,7 @@ fn a_stream_that_stops_is_given_up_and_replaced() {
     }
     for push in [true, false] {
         let sandbox = Sandbox::new();
-        let pair = Pair::slow(&sandbox, 20);
+        let pair = HostPair::slow(&sandbox, 20);
         let copy = copying(&sandbox, &pair, push, 40_000_001, 8);
         let lost = copy.streams()[3];
         copy.filter(&format!("tcp sport {} drop;", lost.0), &format!("tcp dport {} drop;", lost.0));
@@ -144,7 +144,7 @@ fn a_target_that_pauses_costs_no_stream() {
         return;
     }
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, 50);
+    let pair = HostPair::slow(&sandbox, 50);
     let copy = copying(&sandbox, &pair, true, 32_000_001, 4);
     let [worker] = pair.remote.workers()[..] else { panic!("one worker") };
     let worker = i32::try_from(worker).ok().and_then(Pid::from_raw).unwrap();
@@ -164,7 +164,7 @@ fn glitches_of_the_link_are_lived_through() {
     for first in (0..all).step_by(25) {
         let number = (all - first).min(GLITCHES);
         let sandbox = Sandbox::new();
-        let pair = Pair::slow(&sandbox, 50);
+        let pair = HostPair::slow(&sandbox, 50);
         let mut copy = copying(&sandbox, &pair, true, 100_000_001, 8);
         copy.cut_for(Duration::from_secs(3));
         assert!(copy.goes_on());
@@ -189,7 +189,7 @@ fn a_link_that_is_down_for_long_is_used_again_when_it_is_back() {
     let pulled = if std::env::var_os("HAUL_GLITCH_30").is_some() { 30 } else { 8 };
     let lives_through = |push, seconds| {
         let sandbox = Sandbox::new();
-        let pair = Pair::slow(&sandbox, 50);
+        let pair = HostPair::slow(&sandbox, 50);
         let mut copy = copying(&sandbox, &pair, push, 40_000_001, 8);
         copy.cut_for(Duration::from_secs(seconds));
         assert!(copy.goes_on());

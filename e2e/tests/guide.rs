@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_e2e::{Run, Sandbox, haul_binary, shell};
+use haul_e2e::{ProgramRun, Sandbox, haul_binary, shell};
 
 /// The directories with such pages, below `docs`.
 const PARTS: [&str; 3] = ["start", "guide", "operating"];
@@ -89,7 +89,7 @@ impl Desk {
         Self { sandbox, path }
     }
 
-    fn run(&self, script: &str, limit: Duration) -> Run {
+    fn run(&self, script: &str, limit: Duration) -> ProgramRun {
         let script = format!("exec 2>&1\n{script}");
         let haul = shell(&self.sandbox, &script).env("PATH", &self.path).current_dir(self.sandbox.path("desk"));
         haul.limit(limit).run()

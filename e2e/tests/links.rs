@@ -1,6 +1,6 @@
 //! Hosts with several addresses: which path the data takes by itself, and what the user may say of it.
 
-use haul_e2e::{Run, Sandbox, TwoLinks, compare, contents, eventually, hidden_or_partial, is_root_or_skip};
+use haul_e2e::{ProgramRun, Sandbox, TwoLinks, compare, contents, eventually, hidden_or_partial, is_root_or_skip};
 
 /// No cable holds anything back.
 const FAST: [u32; 2] = [0, 0];
@@ -17,7 +17,7 @@ fn scene(megabit_per_s: [u32; 2]) -> Option<(Sandbox, TwoLinks)> {
 }
 
 /// Pushes the small file with these options.
-fn push(sandbox: &Sandbox, links: &TwoLinks, options: &[&str]) -> Run {
+fn push(sandbox: &Sandbox, links: &TwoLinks, options: &[&str]) -> ProgramRun {
     let there = sandbox.path("there");
     let _ = std::fs::remove_file(&there);
     links.haul(sandbox).args(["--json", "--fsync=none"]).args(options).arg("file").arg(links.at(&there)).run()
@@ -90,7 +90,7 @@ fn a_link_that_is_cut_is_left_for_the_other_one() {
             && hidden_or_partial(&sandbox.path("place"), &["target"], 1_000_000).is_some()
     });
     links.cut(1);
-    let run = Run::of(copy).succeeds();
+    let run = ProgramRun::of(copy).succeeds();
     compare(&source, &target).unwrap();
     let summary = run.summary();
     assert_eq!((&summary["restarts"], &summary["failed"]), (&0.into(), &0.into()), "{}", run.account());
@@ -105,7 +105,7 @@ fn the_best_link_is_left_for_another_one_when_it_is_cut() {
     let copy = links.haul(&sandbox).arg("--json").arg(&source).arg(links.at(&target)).start();
     eventually("the faster link is taken", || copy.stdout_so_far().contains("\"moved\""));
     links.cut(1);
-    let run = Run::of(copy).succeeds();
+    let run = ProgramRun::of(copy).succeeds();
     compare(&source, &target).unwrap();
     let moved: Vec<_> = run.events().into_iter().filter(|event| event["event"] == "moved").collect();
     let why = moved.last().and_then(|event| event["message"].as_str()).unwrap_or_default();

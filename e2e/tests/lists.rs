@@ -9,8 +9,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use haul_e2e::{
-    Haul, MEGABIT_PER_S, Pair, Remote, Run, Sandbox, cases, compare, contents, count, eventually, fifo, group_or_skip,
-    hidden_or_partial, listing,
+    Haul, HostPair, MEGABIT_PER_S, ProgramRun, Remote, Sandbox, cases, compare, contents, count, eventually, fifo,
+    group_or_skip, hidden_or_partial, listing,
 };
 use haul_lab::{Running, peak_memory_bytes, start};
 use rustix::process::{Pid, Signal, kill_process};
@@ -64,7 +64,7 @@ fn a_list_names_sources_in_a_file_or_on_standard_input() {
         sandbox.dir(&file);
         sandbox.haul(["-I", "list"]).args(options).arg(&file).run().succeeds();
         let piped = sandbox.haul(["-A", "-I", "-"]).args(options).arg(&input);
-        Run::of(fed(&sandbox, piped, list)).succeeds();
+        ProgramRun::of(fed(&sandbox, piped, list)).succeeds();
         assert_eq!((listing(&sandbox.path(&file)), listing(&sandbox.path(&input))), (strings(names), strings(names)));
     }
     assert_eq!(contents(&sandbox.path("file0/two")), b"s/a/b/two");
@@ -96,7 +96,7 @@ fn a_list_is_pushed_and_pulled() {
     remote.haul(&sandbox).args(["-A", "-I", "list", "pulled"]).run().succeeds();
     assert_eq!(listing(&sandbox.path("pulled")), ["one", "two"]);
     let based = remote.haul(&sandbox).args(["-A", "-r", "-I", "-", "-d"]).arg(there("s")).arg("based");
-    Run::of(fed(&sandbox, based, b"a\nthree\n")).succeeds();
+    ProgramRun::of(fed(&sandbox, based, b"a\nthree\n")).succeeds();
     compare(&sandbox.path("s"), &sandbox.path("based")).unwrap();
     remote.is_left_clean();
 }
@@ -197,7 +197,7 @@ fn data_flows_while_the_list_is_being_written() {
         eventually("it arrives before the list goes on", arrived);
     }
     drop(writing);
-    Run::of(running).succeeds();
+    ProgramRun::of(running).succeeds();
     assert_eq!(listing(&sandbox.path("target")), ["one", "three", "two"]);
 }
 
@@ -207,7 +207,7 @@ fn a_list_from_a_pipe_is_there_for_the_next_attempt() {
         return;
     }
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
     sandbox.big_file("s/big", 32_000_000);
     sandbox.file("s/little", "little");
     sandbox.dir("target");
@@ -219,7 +219,7 @@ fn a_list_from_a_pipe_is_there_for_the_next_attempt() {
         let worker = Pid::from_raw(i32::try_from(worker).unwrap()).unwrap();
         kill_process(worker, Signal::KILL).unwrap();
     }
-    let run = Run::of(running).succeeds();
+    let run = ProgramRun::of(running).succeeds();
     assert!(run.summary()["restarts"].as_u64() >= Some(1), "{}", run.account());
     compare(&sandbox.path("s"), &target).unwrap();
 }
@@ -243,13 +243,13 @@ fn a_copy_of_a_list_can_be_verified_and_has_checksums() {
 
 /// Starts a copy and looks at its memory until it ends: what it says at its end, and the controller's peak.
 #[track_caller]
-fn peak(haul: Haul<'_>, limit: Duration) -> (Run, u64) {
+fn peak(haul: Haul<'_>, limit: Duration) -> (ProgramRun, u64) {
     let mut running = haul.start();
     let mut peak = 0;
     while !running.wait_up_to(Duration::from_millis(20)) {
         peak = peak.max(peak_memory_bytes(running.id()));
     }
-    (Run::new("haul".to_owned(), &running.finish(limit).unwrap()), peak)
+    (ProgramRun::new("haul".to_owned(), &running.finish(limit).unwrap()), peak)
 }
 
 fn make_files(root: &Path, lines: u64) {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use haul_e2e::{Sandbox, Tree, chain, chain_file, compare, contents, haul_binary, is_root_or_skip, listing, shell};
+use haul_e2e::{Sandbox, TestTree, chain, chain_file, compare, contents, haul_binary, is_root_or_skip, listing, shell};
 
 #[test]
 fn a_file_gets_a_new_name() {
@@ -146,7 +146,7 @@ fn empty_things_are_things() {
 fn sizes_around_a_frames_edges_are_whole() {
     let sandbox = Sandbox::new();
     let source = sandbox.dir("source");
-    let mut tree = Tree::new(&source, 5);
+    let mut tree = TestTree::new(&source, 5);
     for power in [256 * 1024, 512 * 1024, 1024 * 1024, 2 * 1024 * 1024_u64] {
         for bytes in [power - 1, power, power + 1] {
             tree.incompressible_file(format!("{bytes}"), bytes).expect("a file");
@@ -165,7 +165,7 @@ fn sizes_around_a_frames_edges_are_whole() {
 fn many_small_files_arrive() {
     let sandbox = Sandbox::new();
     let source = sandbox.dir("source");
-    Tree::new(&source, 6).small_files("", 5000, 50, 0..=9000).expect("files");
+    TestTree::new(&source, 6).small_files("", 5000, 50, 0..=9000).expect("files");
     let summary = sandbox.haul(["--json", "-r", "source", "target"]).run().succeeds().summary();
     assert_eq!(summary["files_copied"], 5000, "{summary}");
     compare(&source, &sandbox.path("target")).unwrap();

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use haul_e2e::{
-    Options, Remote, Run, Sandbox, compare, contents, is_root_or_skip, listing, mode, mtime, set_mtime, shell,
+    Options, ProgramRun, Remote, Sandbox, compare, contents, is_root_or_skip, listing, mode, mtime, set_mtime, shell,
 };
 
 #[test]
@@ -139,7 +139,7 @@ fn what_cannot_be_read_is_left_out_where_that_is_asked_for() {
     }
     // The binary may lie where that user cannot go.
     fs::copy(haul_e2e::haul_binary(), sandbox.path("haul")).unwrap();
-    let run = |arguments: &str| -> Run {
+    let run = |arguments: &str| -> ProgramRun {
         let command = "exec setpriv --reuid=65534 --regid=65534 --clear-groups ./haul -r";
         shell(&sandbox, &format!("{command} {arguments} source target")).run()
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_e2e::{Pair, Remote, Run, Sandbox, compare, is_root_or_skip, shell};
+use haul_e2e::{HostPair, ProgramRun, Remote, Sandbox, compare, is_root_or_skip, shell};
 
 #[test]
 fn without_a_terminal_there_is_nothing_but_the_summary() {
@@ -67,7 +67,7 @@ fn progress_lines_have_bbcps_form() {
         return;
     }
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, 100);
+    let pair = HostPair::slow(&sandbox, 100);
     sandbox.big_file("source", 32_000_000);
     let run = pair.haul(&sandbox).args(["-P", "1", "source"]).arg(pair.at(sandbox.path("target"))).run().succeeds();
     let said = run.stdout.clone() + &run.stderr;
@@ -99,7 +99,7 @@ fn a_terminal_gets_a_bar_and_keeps_its_errors() {
         return;
     }
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, 100);
+    let pair = HostPair::slow(&sandbox, 100);
     sandbox.big_file("source", 16_000_000);
     let haul = pair.haul(&sandbox).arg("source").arg(pair.at(sandbox.path("target"))).into_command();
     let words = std::iter::once(haul.get_program()).chain(haul.get_args());
@@ -131,7 +131,7 @@ fn the_version_and_the_help_go_to_standard_output() {
 fn what_is_typed_wrong_is_status_2_with_a_hint() {
     let sandbox = Sandbox::new();
     let usage = |words: &[&str], phrases: &[&str]| {
-        let run: Run = sandbox.haul(words).run().ends(2).says(phrases.iter().copied());
+        let run: ProgramRun = sandbox.haul(words).run().ends(2).says(phrases.iter().copied());
         assert_eq!(run.stdout, "", "{}", run.account());
     };
     sandbox.file("source", "content");

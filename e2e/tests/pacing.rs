@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use haul_e2e::{RUN_LIMIT, Remote, Run, Running, Sandbox, compare, eventually, fifo, within};
+use haul_e2e::{ProgramRun, RUN_LIMIT, Remote, Running, Sandbox, compare, eventually, fifo, within};
 use haul_lab::descendants;
 use rustix::process::Signal;
 
@@ -59,7 +59,7 @@ fn sigusr1_makes_it_faster_and_sigusr2_slower() {
         running.wait_up_to(SOON)
     });
     assert!(ended, "it is no faster: {}", running.stdout_so_far());
-    let run = Run::of(running).succeeds();
+    let run = ProgramRun::of(running).succeeds();
     assert!(run.summary()["rate_limit_bytes_per_s"].as_u64() > Some(64 << 10), "{}", run.account());
     compare(&sandbox.path("big"), &sandbox.path("copy")).unwrap();
 }
@@ -86,7 +86,7 @@ fn a_slow_copy_is_interrupted_at_once() {
     let mut running = slow_copy(&sandbox, &remote, &["-x", "1k", "-s", "4"]);
     running.signal(Signal::INT);
     assert!(running.wait_up_to(Duration::from_millis(1500)), "{}", running.stderr_so_far());
-    Run::of(running).ends(4);
+    ProgramRun::of(running).ends(4);
     remote.is_left_clean();
 }
 

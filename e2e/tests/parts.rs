@@ -12,8 +12,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use haul_e2e::{
-    Haul, Remote, Rng, Run, Sandbox, cases, compare, count, fifo, give_to_user, hidden_or_partial, is_root_or_skip,
-    listing, mtime, set_mtime, user, within,
+    Haul, ProgramRun, Remote, Rng, Sandbox, cases, compare, count, fifo, give_to_user, hidden_or_partial,
+    is_root_or_skip, listing, mtime, set_mtime, user, within,
 };
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::Signal;
@@ -449,7 +449,7 @@ fn a_part_that_is_cut_off_while_it_is_resumed_comes_again() {
         assert!(is_resumed, "{}", running.stderr_so_far());
         File::options().write(true).open(&part).unwrap().set_len(0).unwrap();
         assert!(running.wait_up_to(LIMIT), "it is still running");
-        let run = Run::of(running).succeeds();
+        let run = ProgramRun::of(running).succeeds();
         compare(&ground.source.join("b"), &place.join("b"))
             .unwrap_or_else(|error| panic!("{error}\n{}", run.account()));
         assert!(run.stdout.contains("were removed after they were written"), "{}", run.account());

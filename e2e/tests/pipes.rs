@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use haul_e2e::{Haul, Pair, Remote, Run, Sandbox, compare, eventually, is_root_or_skip, listing, shell, within};
+use haul_e2e::{
+    Haul, HostPair, ProgramRun, Remote, Sandbox, compare, eventually, is_root_or_skip, listing, shell, within,
+};
 
 /// Payload of a frame, unless something else is asked for.
 const F: usize = 512 << 10;
@@ -139,7 +141,7 @@ fn streams_that_break_lose_nothing_of_a_pipe() {
     }
     for push in [true, false] {
         let sandbox = Sandbox::new();
-        let pair = Pair::slow(&sandbox, 100);
+        let pair = HostPair::slow(&sandbox, 100);
         let source = sandbox.big_file("source", 40_000_001);
         let target = sandbox.path("target");
         let haul = || pair.haul(&sandbox).args(["-s", "8"]);
@@ -180,7 +182,7 @@ fn what_cannot_be_meant_is_refused() {
     sandbox.file("a", "a");
     sandbox.file("b", "b");
     sandbox.dir("dir");
-    let run = |words: &[&str]| -> Run { sandbox.haul(words).run() };
+    let run = |words: &[&str]| -> ProgramRun { sandbox.haul(words).run() };
     run(&["--json", "a", "-"]).ends(2).says(["the target - and --json both want standard output"]);
     run(&["--checksums", "-", "a", "-"]).ends(2).says(["both want standard output"]);
     run(&["a", "b", "-"]).ends(2).says(["there are several sources", "tar -cf -"]);

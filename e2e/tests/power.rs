@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use haul_e2e::{Cut, Disk, Run, Sandbox, apart, cases, count, is_root_or_skip, set_mtime, within};
+use haul_e2e::{Cut, Disk, ProgramRun, Sandbox, apart, cases, count, is_root_or_skip, set_mtime, within};
 
 /// Cuts on each file system, unless the environment says otherwise.
 const CUTS: u64 = 30;
@@ -78,7 +78,7 @@ fn cut_again_and_again(kind: &'static str, cuts: u64, fsync: &str) -> Option<Vec
             Ok::<_, anyhow::Error>(sandbox.haul(["-rf", fsync]).arg(source).arg(root).start())
         };
         let begun = std::time::Instant::now();
-        Run::of(copy(&disk.path().join("uncut"))?).succeeds();
+        ProgramRun::of(copy(&disk.path().join("uncut"))?).succeeds();
         let takes = begun.elapsed();
         let mut failures = Vec::new();
         for round in 0..cuts {
@@ -88,7 +88,7 @@ fn cut_again_and_again(kind: &'static str, cuts: u64, fsync: &str) -> Option<Vec
             running.wait_up_to(takes.mul_f64(1.2 * round as f64 / cuts as f64));
             let complete = running.wait_up_to(Duration::ZERO);
             disk.cut(if round % 2 == 0 { Cut::LogWritten } else { Cut::LogLost })?;
-            let run = Run::of(running);
+            let run = ProgramRun::of(running);
             assert!(!run.timed_out && run.status.is_some(), "{}", run.account());
             let complete = complete && run.status == Some(0) && run.stderr.contains("durable");
             assert!(within(Duration::from_secs(10), || disk.recover().is_ok()), "{kind} cannot be mounted again");
@@ -102,9 +102,9 @@ fn cut_again_and_again(kind: &'static str, cuts: u64, fsync: &str) -> Option<Vec
         let root = disk.path().join("again");
         let running = copy(&root)?;
         disk.cut(Cut::LogLost)?;
-        drop(Run::of(running));
+        drop(ProgramRun::of(running));
         assert!(within(Duration::from_secs(10), || disk.recover().is_ok()), "{kind} cannot be mounted again");
-        Run::of(copy(&root)?).succeeds();
+        ProgramRun::of(copy(&root)?).succeeds();
         assert_eq!(wrong(&root, &old, &new, true), [""; 0]);
         Ok(Some(failures))
     });

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use haul_e2e::{Haul, Remote, Run, Running, Sandbox, contents, eventually, is_root_or_skip};
+use haul_e2e::{Haul, ProgramRun, Remote, Running, Sandbox, contents, eventually, is_root_or_skip};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -162,7 +162,7 @@ fn interrupted_or_killed_it_leaves_nothing() {
     for (number, target) in [(Signal::INT, &empty), (Signal::KILL, &empty)] {
         let running = under_way(&sandbox, &remote, target);
         running.signal(number);
-        let run = Run::of(running);
+        let run = ProgramRun::of(running);
         if number == Signal::INT {
             run.ends(4).says(["interrupted"]);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use haul_e2e::{Haul, Remote, Run, Sandbox, compare, eventually, fifo, listing, within};
+use haul_e2e::{Haul, ProgramRun, Remote, Sandbox, compare, eventually, fifo, listing, within};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -161,7 +161,7 @@ fn a_policy_at_the_far_end_forbids_programs() {
     sandbox.file("source", "source");
     let touched = sandbox.path("touched");
     let program = at(&remote, &format!("touch {}; cat", touched.display()));
-    let run = |words: &[&str]| -> Run { remote.haul(&sandbox).args(words).run() };
+    let run = |words: &[&str]| -> ProgramRun { remote.haul(&sandbox).args(words).run() };
     let cases = [
         ("# for all\nprograms = no\n", "programs are not allowed here"),
         ("progams = yes\n", "'progams = yes' is not understood"),

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use haul_e2e::{Mount, Run, Running, Sandbox, compare, contents, is_root_or_skip, listing, pid, shell};
+use haul_e2e::{Mount, ProgramRun, Running, Sandbox, compare, contents, is_root_or_skip, listing, pid, shell};
 use rustix::process::{Signal, kill_process};
 
 const IMAGE_BYTES: u64 = 96 << 20;
@@ -72,7 +72,7 @@ fn damage_all(sandbox: &Sandbox, needles: &[Needle]) {
 
 /// Copies with these options. Each time that something was synced, the process that did it is stopped `meanwhile`: a
 /// sync's way out is the one moment at which the disk has the bytes and nobody has read them yet.
-fn copy(sandbox: &Sandbox, options: &str, mut meanwhile: impl FnMut()) -> Run {
+fn copy(sandbox: &Sandbox, options: &str, mut meanwhile: impl FnMut()) -> ProgramRun {
     let _ = fs::remove_file(sandbox.path("trace"));
     let strace = "strace -f -qq -o trace -e trace=fsync,syncfs -e inject=fsync,syncfs:signal=SIGSTOP";
     let mut running: Running = shell(sandbox, &format!("exec {strace} $0 {options} -r source ext4/")).start();
@@ -88,7 +88,7 @@ fn copy(sandbox: &Sandbox, options: &str, mut meanwhile: impl FnMut()) -> Run {
             let _ = kill_process(pid(thread), Signal::CONT);
         }
     }
-    Run::of(running)
+    ProgramRun::of(running)
 }
 
 /// Leaves nothing of the last copy.

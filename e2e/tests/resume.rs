@@ -5,7 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_e2e::{Haul, Remote, Run, Running, Sandbox, compare, hidden_or_partial, listing, mtime, set_mtime, within};
+use haul_e2e::{
+    Haul, ProgramRun, Remote, Running, Sandbox, compare, hidden_or_partial, listing, mtime, set_mtime, within,
+};
 use rustix::process::Signal;
 
 /// More than a file needs to be recorded, in frames of 512 KiB and a rest.
@@ -67,7 +69,7 @@ impl<'a> Copying<'a> {
 
 /// The event `resumed` of a run.
 #[track_caller]
-fn resumed(run: &Run) -> serde_json::Value {
+fn resumed(run: &ProgramRun) -> serde_json::Value {
     let events = run.events();
     let found = events.iter().find(|event| event["event"] == "resumed").cloned();
     found.unwrap_or_else(|| panic!("nothing was gone on with\n{}", run.account()))
@@ -79,7 +81,7 @@ fn number(value: &serde_json::Value, name: &str) -> u64 {
 
 /// Sent and held make up the file.
 #[track_caller]
-fn adds_up(run: &Run, size: u64) {
+fn adds_up(run: &ProgramRun, size: u64) {
     let summary = run.summary();
     let (sent, there) = (number(&summary, "bytes"), number(&summary, "bytes_skipped"));
     assert_eq!(sent + there, size, "{}", run.account());

@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use haul_e2e::{MEGABIT_PER_S, Pair, Run, Sandbox, UnderWay, eventually, group_or_skip, haul_binary, within};
+use haul_e2e::{
+    HostPair, MEGABIT_PER_S, ProgramRun, RunningCopy, Sandbox, eventually, group_or_skip, haul_binary, within,
+};
 use rustix::process::{Signal, kill_process};
 
 /// How soon an end has to notice that another one is gone, and all has to be over then: within 15 s, and as long again
@@ -18,7 +20,7 @@ const IMPATIENT: &[&str] = &["--json", "--silence", "3s"];
 
 /// The summary of a run that lost its connection, and was begun again at least once, has to tell of one copy.
 #[track_caller]
-fn is_one_copy(run: &Run) {
+fn is_one_copy(run: &ProgramRun) {
     let summary = run.summary();
     let number = |name: &str| summary[name].as_u64().unwrap_or_else(|| panic!("no {name} in {summary}"));
     let counts = ["files_copied", "files_skipped", "failed", "bytes", "bytes_skipped"].map(number);
@@ -36,13 +38,13 @@ fn a_far_worker_that_is_killed_is_replaced() {
         let sandbox = Sandbox::new();
         // Nothing can be remembered there: the copy has to go on in its own tree all the same, and not to nest another.
         sandbox.file("remote-home/.local", "in the way");
-        let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-        let copy = UnderWay::start(&sandbox, &pair, &cgroup, push, &["--json"]);
+        let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+        let copy = RunningCopy::start(&sandbox, &pair, &cgroup, push, &["--json"]);
         copy.signal_far_worker(Signal::KILL);
         let run = copy.completes();
         is_one_copy(&run);
         let again = run.events().into_iter().find(|event| event["event"] == "again").expect("it was told");
-        assert!(again["message"].as_str().is_some_and(|text| text.contains(Pair::FAR)), "{again}");
+        assert!(again["message"].as_str().is_some_and(|text| text.contains(HostPair::FAR)), "{again}");
     }
 }
 
@@ -51,8 +53,8 @@ fn so_are_a_near_one_and_an_ssh() {
     let Some(cgroup) = group_or_skip() else { return };
     for (executable, is_worker) in [("haul", true), ("ssh", false)] {
         let sandbox = Sandbox::new();
-        let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-        let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &[]);
+        let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+        let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &[]);
         kill_process(copy.process(executable, is_worker), Signal::KILL).expect("it was there");
         copy.completes().says(["was lost", "trying again in 1 s", "begun again 1 time"]);
     }
@@ -62,8 +64,8 @@ fn so_are_a_near_one_and_an_ssh() {
 fn a_host_that_refuses_for_a_while_is_tried_until_it_does_not() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &["--retries", "9"]);
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &["--retries", "9"]);
     pair.refuse_ssh();
     copy.signal_far_worker(Signal::KILL);
     copy.says("(2 of 9)");
@@ -75,8 +77,8 @@ fn a_host_that_refuses_for_a_while_is_tried_until_it_does_not() {
 fn a_host_that_stays_away_is_given_up() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &["--retries", "2"]);
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &["--retries", "2"]);
     pair.refuse_ssh();
     copy.signal_far_worker(Signal::KILL);
     let run = copy.over_within(NOTICE_LIMIT).ends(4);
@@ -87,8 +89,8 @@ fn a_host_that_stays_away_is_given_up() {
 fn control_c_ends_a_pause() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &[]);
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &[]);
     pair.refuse_ssh();
     copy.signal_far_worker(Signal::KILL);
     copy.says("trying again");
@@ -100,8 +102,8 @@ fn control_c_ends_a_pause() {
 fn a_way_that_is_cut_for_a_moment_is_waited_for() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &["--json"]);
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &["--json"]);
     pair.cut();
     std::thread::sleep(Duration::from_secs(3));
     pair.heal();
@@ -113,11 +115,11 @@ fn a_way_that_is_cut_for_a_moment_is_waited_for() {
 fn a_way_that_is_cut_for_longer_is_lost_at_both_ends_and_used_again_when_it_is_there() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
     // Given a time, it is that long, with the silence that users have.
     let cut_s: u64 = std::env::var("HAUL_CUT_SECONDS").map_or(0, |seconds| seconds.parse().expect("a number"));
     let options = if cut_s == 0 { IMPATIENT } else { &["--json"] };
-    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, options);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, options);
     pair.cut();
     let began = Instant::now();
     eventually("the far worker ends by itself", || pair.remote.workers().is_empty());
@@ -134,21 +136,21 @@ fn a_way_that_is_cut_for_longer_is_lost_at_both_ends_and_used_again_when_it_is_t
 fn a_far_worker_that_is_stopped_is_lost_and_ends_when_it_goes_on() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-    let mut copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &["--retries", "0"]);
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+    let mut copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &["--retries", "0"]);
     copy.signal_far_worker(Signal::STOP);
     let noticed = copy.running.wait_up_to(NOTICE_LIMIT);
     assert!(noticed, "still running: {}", copy.running.stderr_so_far());
     copy.signal_far_worker(Signal::CONT);
-    copy.over_within(NOTICE_LIMIT).ends(4).says(["nothing was heard from it for 13 s", Pair::FAR]);
+    copy.over_within(NOTICE_LIMIT).ends(4).says(["nothing was heard from it for 13 s", HostPair::FAR]);
 }
 
 #[test]
 fn what_a_stopped_worker_holds_is_waited_for() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, IMPATIENT);
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, IMPATIENT);
     let stopped = pair.remote.workers();
     copy.signal_far_worker(Signal::STOP);
     eventually("another worker starts", || pair.remote.workers().iter().any(|worker| !stopped.contains(worker)));
@@ -176,8 +178,8 @@ fn ends_that_have_little_to_say_are_not_lost() {
 fn a_controller_that_is_stopped_loses_its_workers_and_begins_again() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, IMPATIENT);
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, IMPATIENT);
     let near = copy.process("haul", true);
     copy.running.signal(Signal::STOP);
     // Ended and not waited for, since the one to do that is stopped.

@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use haul_e2e::{Run, Running, Sandbox, Serving, contents, eventually, give_to_user, haul_binary, shell, user};
+use haul_e2e::{
+    ProgramRun, Running, Sandbox, ServedShare, contents, eventually, give_to_user, haul_binary, shell, user,
+};
 use haul_lab::descendants;
 use haul_proto::wire::control_channel::{HEADER_LEN, LinkChannel, decode_header};
 use haul_proto::wire::request::ControllerMessage;
@@ -72,7 +74,7 @@ fn files_below(directory: &Path, apart: &Path) -> Vec<PathBuf> {
 fn a_one_time_secret_leaves_the_arguments() {
     let sandbox = Sandbox::new();
     sandbox.big_file("file", 3_000_000);
-    let server = Serving::start(&sandbox, &[]);
+    let server = ServedShare::start(&sandbox, &[]);
     let secret = server.line.split('#').nth(1).expect("a secret behind #").trim().to_owned();
     for words in [vec!["file".to_owned(), server.at("there")], vec![server.at("there"), "back".to_owned()]] {
         let connected = server.logged("connected");
@@ -82,7 +84,7 @@ fn a_one_time_secret_leaves_the_arguments() {
         let has = |text: &str| seen.windows(text.len()).any(|part| part == text.as_bytes());
         assert!(has("haul://") && has(&"x".repeat(secret.len())), "the arguments are not those");
         assert!(!has(&secret), "{}", String::from_utf8_lossy(&seen));
-        Run::of(running).succeeds();
+        ProgramRun::of(running).succeeds();
     }
     server.end().succeeds();
 }
@@ -109,7 +111,7 @@ fn the_secret_is_in_no_argument_environment_or_file_and_is_not_said() {
     let begun = files_below(&sandbox.path(""), &told);
     seen.extend(begun.iter().flat_map(|file| fs::read(file).unwrap_or_default()));
     assert!(!ended(&running), "it was over before it was looked at");
-    let run = Run::of(running).succeeds();
+    let run = ProgramRun::of(running).succeeds();
     let secret = secret.unwrap_or_else(|| panic!("the controller told no secret\n{}", run.account()));
     let traces = Traces::of(&secret);
     // The worker was told, and the looking finds what is there.
@@ -219,5 +221,5 @@ fn no_other_process_of_the_same_user_reads_haul_s_memory() {
     sleep.kill().unwrap();
     sleep.wait().unwrap();
     copy.signal(rustix::process::Signal::TERM);
-    Run::of(copy);
+    ProgramRun::of(copy);
 }

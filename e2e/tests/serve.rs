@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use haul_e2e::{
-    RUN_LIMIT, Run, Sandbox, Serving, cases, compare, count, eventually, haul_binary, hidden_or_partial,
+    ProgramRun, RUN_LIMIT, Sandbox, ServedShare, cases, compare, count, eventually, haul_binary, hidden_or_partial,
     is_root_or_skip, pid, shell, within,
 };
 use rustix::process::{Signal, kill_process};
@@ -16,7 +16,7 @@ fn what_is_sent_there_can_be_fetched_from_there() {
     let tree = sandbox.dir("tree");
     sandbox.file("tree/a/small", "small");
     sandbox.big_file("tree/big", 20_000_000);
-    let server = Serving::start(&sandbox, &[]);
+    let server = ServedShare::start(&sandbox, &[]);
     sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
     compare(&tree, &sandbox.path("shared/tree")).unwrap();
     sandbox.haul(["-r", &server.at("tree"), "back"]).run().succeeds();
@@ -38,20 +38,20 @@ fn what_is_sent_there_can_be_fetched_from_there() {
 fn it_ends_after_one_copy_or_when_its_time_is_over() {
     let sandbox = Sandbox::new();
     sandbox.file("file", "content");
-    let server = Serving::start(&sandbox, &["--once"]);
+    let server = ServedShare::start(&sandbox, &["--once"]);
     // One that comes to nothing does not count.
     sandbox.haul([&server.at("missing"), "back"]).run().ends(1);
     sandbox.haul(["file", &server.line]).run().succeeds();
-    Run::of(server.running).succeeds();
-    let server = Serving::start(&sandbox, &["--for", "1s"]);
-    Run::of(server.running).succeeds();
+    ProgramRun::of(server.running).succeeds();
+    let server = ServedShare::start(&sandbox, &["--for", "1s"]);
+    ProgramRun::of(server.running).succeeds();
 }
 
 #[test]
 fn a_wrong_secret_learns_nothing() {
     let sandbox = Sandbox::new();
     sandbox.file("shared/file", "content");
-    let server = Serving::start(&sandbox, &[]);
+    let server = ServedShare::start(&sandbox, &[]);
     let last = if server.line.ends_with('0') { '1' } else { '0' };
     let wrong = format!("{}{last}", &server.line[..server.line.len() - 1]);
     for path in ["file", "missing"] {
@@ -68,7 +68,7 @@ fn a_wrong_secret_learns_nothing() {
 fn strangers_disturb_no_copy() {
     let sandbox = Sandbox::new();
     let file = sandbox.big_file("file", 8_000_000);
-    let server = Serving::start(&sandbox, &[]);
+    let server = ServedShare::start(&sandbox, &[]);
     let mut running = sandbox.haul(["-x", "1m", "file", &server.line]).start();
     eventually("the copy runs", || server.logged("connected") == 1);
     let knocks = cases("HAUL_KNOCKS", 1000);
@@ -88,7 +88,7 @@ fn strangers_disturb_no_copy() {
         running.signal(Signal::USR1);
         running.wait_up_to(Duration::from_millis(50))
     }));
-    Run::of(running).succeeds();
+    ProgramRun::of(running).succeeds();
     compare(&file, &sandbox.path("shared/file")).unwrap();
     server.end().succeeds();
     count("strangers-at-a-server", knocks);
@@ -101,7 +101,7 @@ fn what_it_does_not_offer_is_refused_by_name() {
     sandbox.file("outside", "outside");
     std::os::unix::fs::symlink("../outside", sandbox.path("shared/link")).unwrap();
     std::os::unix::fs::symlink("..", sandbox.path("shared/up")).unwrap();
-    let server = Serving::start(&sandbox, &["--read-only"]);
+    let server = ServedShare::start(&sandbox, &["--read-only"]);
     sandbox.haul(["outside", &server.line]).run().ends(2).says(["read-only"]);
     sandbox.haul([&server.at("file"), "back"]).run().succeeds();
     for path in ["../outside", "/etc/passwd", "shared/../../outside"] {
@@ -117,7 +117,7 @@ fn what_it_does_not_offer_is_refused_by_name() {
     assert!(!sandbox.path("stolen").exists());
     server.end().succeeds();
 
-    let server = Serving::start(&sandbox, &["--write-only"]);
+    let server = ServedShare::start(&sandbox, &["--write-only"]);
     sandbox.haul([&server.at("file"), "stolen"]).run().ends(2).says(["write-only"]);
     sandbox.haul(["outside", &server.at("up/new")]).run().ends(2).says(["through no symbolic link"]);
     sandbox.haul(["outside", &server.at("../new")]).run().ends(2).says(["outside of the served directory"]);
@@ -130,12 +130,12 @@ fn what_it_does_not_offer_is_refused_by_name() {
 fn two_come_at_once_and_no_more_than_it_takes() {
     let sandbox = Sandbox::new();
     let files = ["a", "b"].map(|name| sandbox.big_file(name, 4_000_000));
-    let server = Serving::start(&sandbox, &["--clients", "2"]);
+    let server = ServedShare::start(&sandbox, &["--clients", "2"]);
     let copies = ["a", "b"].map(|name| sandbox.haul(["-x", "2m", name, &server.line]).start());
     eventually("both run", || server.logged("connected") == 2);
     sandbox.haul(["a", &server.at("c")]).run().ends(3).says(["takes no more", "try later"]);
     for (copy, file) in copies.into_iter().zip(files) {
-        Run::of(copy).succeeds();
+        ProgramRun::of(copy).succeeds();
         compare(&file, &sandbox.path("shared").join(file.file_name().unwrap())).unwrap();
     }
     assert_eq!(server.logged("refused"), 1);
@@ -146,7 +146,7 @@ fn two_come_at_once_and_no_more_than_it_takes() {
 fn its_limit_holds_whatever_the_client_wants() {
     let sandbox = Sandbox::new();
     sandbox.big_file("shared/file", 3_000_000);
-    let server = Serving::start(&sandbox, &["-x", "1m"]);
+    let server = ServedShare::start(&sandbox, &["-x", "1m"]);
     let run = sandbox.haul(["-x", "1g", &server.at("file"), "back"]).run().succeeds();
     assert!(run.elapsed > Duration::from_secs(2), "{}", run.account());
     server.end().succeeds();
@@ -156,18 +156,18 @@ fn its_limit_holds_whatever_the_client_wants() {
 fn told_to_end_it_lets_copies_end_but_not_for_ever() {
     let sandbox = Sandbox::new();
     let file = sandbox.big_file("file", 4_000_000);
-    let server = Serving::start(&sandbox, &[]);
+    let server = ServedShare::start(&sandbox, &[]);
     let copy = sandbox.haul(["-x", "2m", "file", &server.line]).start();
     eventually("it runs", || server.logged("connected") == 1);
     server.end().succeeds();
-    Run::of(copy).succeeds();
+    ProgramRun::of(copy).succeeds();
     compare(&file, &sandbox.path("shared/file")).unwrap();
 
-    let server = Serving::start(&sandbox, &["--grace", "0"]);
+    let server = ServedShare::start(&sandbox, &["--grace", "0"]);
     let copy = sandbox.haul(["-x", "100k", "--retries", "0", "file", &server.at("other")]).start();
     eventually("it runs", || server.logged("connected") == 1);
     server.end().succeeds();
-    let run = Run::of(copy);
+    let run = ProgramRun::of(copy);
     assert!(matches!(run.status, Some(3 | 4)), "{}", run.account());
 }
 
@@ -177,18 +177,18 @@ fn a_copy_goes_on_after_a_client_or_a_server_was_killed() {
         let sandbox = Sandbox::new();
         let file = sandbox.big_file("file", 48_000_000);
         let shared = sandbox.dir("shared");
-        let mut server = Serving::start(&sandbox, &[]);
+        let mut server = ServedShare::start(&sandbox, &[]);
         let copy = sandbox.haul(["-x", "10m", "--retries", "0", "file", &server.line]).start();
         eventually("some of it is there", || hidden_or_partial(&shared, &[], 20_000_000).is_some());
         let killed = if kill_server { server.running.id() } else { copy.id() };
         kill_process(pid(killed), Signal::KILL).expect("it ran");
-        let run = Run::of(copy);
+        let run = ProgramRun::of(copy);
         assert_ne!(run.status, Some(0), "{}", run.account());
         if !kill_server {
             eventually("the server has noticed", || server.logged("ended") == 1);
         } else {
             drop(server);
-            server = Serving::start(&sandbox, &[]);
+            server = ServedShare::start(&sandbox, &[]);
         }
         let run = sandbox.haul(["--json", "file", &server.line]).run().succeeds();
         compare(&file, &shared.join("file")).unwrap();
@@ -203,7 +203,7 @@ fn a_secret_may_stand_in_a_file() {
     let sandbox = Sandbox::new();
     sandbox.secret_file("secret", "000102030405060708090a0b0c0d0e0f\n");
     sandbox.file("file", "content");
-    let server = Serving::start(&sandbox, &["--secret-file", "secret"]);
+    let server = ServedShare::start(&sandbox, &["--secret-file", "secret"]);
     assert!(!server.line.contains('#'), "{}", server.line);
     sandbox.haul(["--secret-file", "secret", "file", &server.line]).run().succeeds();
     assert_eq!(std::fs::read(sandbox.path("shared/file")).unwrap(), b"content");
@@ -221,7 +221,7 @@ fn a_standing_server_has_several_directories_each_with_its_secrets() {
     let config = "[public]\npath = \"data/public\"\naccess = \"read-only\"\nsecrets = [\"ann\", \"bob\"]\n\
                   [in]\npath = \"data/in\"\naccess = \"write-only\"\nsecrets = [\"ann\"]\n";
     sandbox.file("serve.toml", config);
-    let server = Serving::standing(&sandbox, "serve.toml");
+    let server = ServedShare::standing(&sandbox, "serve.toml");
     let at = |path: &str| format!("{}{path}", server.line);
     let as_who = |who: &str, from: &str, to: &str| sandbox.haul(["--secret-file", who, from, to]).run();
     as_who("bob", &at("public/file"), "back").succeeds();
@@ -249,7 +249,7 @@ fn a_server_needs_no_proc() {
     }
     std::fs::copy(haul_binary(), sandbox.path("root/bin/haul")).unwrap();
     let line = "cd root && HOME=/ exec /usr/sbin/chroot . /bin/haul serve --bind 127.0.0.1 --json /shared";
-    let server = Serving::of(shell(&sandbox, line));
+    let server = ServedShare::of(shell(&sandbox, line));
     sandbox.haul(["-r", "source", &server.at("there")]).run().succeeds();
     compare(&sandbox.path("source"), &sandbox.path("root/shared/there")).unwrap();
     sandbox.haul(["-r", &server.at("there"), "back"]).run().succeeds();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use haul_e2e::{RUN_LIMIT, Run, Sandbox, Serving, cases, contents, count, eventually, listing, shell};
+use haul_e2e::{ProgramRun, RUN_LIMIT, Sandbox, ServedShare, cases, contents, count, eventually, listing, shell};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::Signal;
 
@@ -17,9 +17,9 @@ use rustix::process::Signal;
 const SECRET: &str = "the outside's";
 
 /// A server whose kernel has no Landlock.
-fn without_landlock(sandbox: &Sandbox) -> Serving {
+fn without_landlock(sandbox: &Sandbox) -> ServedShare {
     let options = ["serve", "--bind", "127.0.0.1", "--json", "--allow-unsandboxed", "--clients", "64", "shared"];
-    Serving::of(sandbox.haul(options).injecting("landlock_create_ruleset", "error=ENOSYS"))
+    ServedShare::of(sandbox.haul(options).injecting("landlock_create_ruleset", "error=ENOSYS"))
 }
 
 /// Exchanges directories and files for links that lead outside, as fast as that goes, while `work` is done.
@@ -110,7 +110,7 @@ fn a_directory_for_new_names_keeps_what_is_there() {
     sandbox.file("mine/dir/sub/new", "new");
     symlink("new", sandbox.path("mine/dir/link")).expect("a link");
     fs::set_permissions(sandbox.path("mine/dir"), fs::Permissions::from_mode(0o700)).expect("it is ours");
-    let server = Serving::start(&sandbox, &["--create"]);
+    let server = ServedShare::start(&sandbox, &["--create"]);
     sandbox.haul(["mine/dir/new", &server.at("sent")]).run().succeeds();
     assert_eq!(contents(&sandbox.path("shared/sent")), b"new");
     // A rerun of the same is no change, and another content none either.
@@ -138,12 +138,12 @@ fn a_directory_for_new_names_keeps_what_is_there() {
 fn nothing_of_an_unfinished_file_is_left_in_a_directory_for_new_names() {
     let sandbox = Sandbox::new();
     sandbox.big_file("file", 4_000_000);
-    let server = Serving::start(&sandbox, &["--create"]);
+    let server = ServedShare::start(&sandbox, &["--create"]);
     let copy = sandbox.haul(["-x", "500k", "--retries", "0", "file", &server.line]).start();
     let shared = sandbox.path("shared");
     eventually("some of it is there", || haul_e2e::hidden_or_partial(&shared, &[], 200_000).is_some());
     copy.signal(Signal::INT);
-    Run::of(copy);
+    ProgramRun::of(copy);
     eventually("it is removed", || server.logged("ended") == 1 && listing(&shared).is_empty());
     sandbox.haul(["file", &server.line]).run().succeeds();
     server.end().succeeds();
@@ -166,7 +166,7 @@ fn links_that_lead_out_are_refused_unless_allowed() {
         symlink(points_to, sandbox.path(link)).expect("a link");
     }
     for access in [&[][..], &["--write-only"], &["--create"], &["--create", "--allow-unsafe-links"]] {
-        let server = Serving::start(&sandbox, access);
+        let server = ServedShare::start(&sandbox, access);
         let run = sandbox.haul(["-r", "tree", &server.line]).run().ends(1);
         run.says(["tree/absolute", "tree/up", "tree/sub/up", "tree/behind", "leads out of the served directory"]);
         assert_eq!(listing(&sandbox.path("shared/tree")), ["dangling", "inside", "sub"], "{access:?}");
@@ -177,7 +177,7 @@ fn links_that_lead_out_are_refused_unless_allowed() {
         fs::remove_dir_all(sandbox.path("shared")).expect("it is ours");
         server.end();
     }
-    let server = Serving::start(&sandbox, &["--allow-unsafe-links"]);
+    let server = ServedShare::start(&sandbox, &["--allow-unsafe-links"]);
     sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
     assert_eq!(fs::read_link(sandbox.path("shared/tree/absolute")).expect("a link"), Path::new("/etc/passwd"));
     server.end().succeeds();
@@ -190,7 +190,7 @@ fn secrets_and_keys_that_others_can_reach_are_refused_at_both_ends() {
     sandbox.dir("shared");
     let secret = sandbox.secret_file("private/secret", "0f".repeat(16));
     let chmod = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
-    let server = Serving::start(&sandbox, &["--secret-file", "private/secret"]);
+    let server = ServedShare::start(&sandbox, &["--secret-file", "private/secret"]);
     let send = || sandbox.haul(["--secret-file", "private/secret", "file", &server.line]).run();
     let serve = || sandbox.haul(["serve", "--for", "1s", "--secret-file", "private/secret", "shared"]).run();
     send().succeeds();
@@ -217,7 +217,7 @@ fn secrets_and_keys_that_others_can_reach_are_refused_at_both_ends() {
 fn a_server_may_require_encryption_and_decides_about_its_network() {
     let sandbox = Sandbox::new();
     sandbox.big_file("file", 100_000);
-    let server = Serving::start(&sandbox, &["--require-encryption"]);
+    let server = ServedShare::start(&sandbox, &["--require-encryption"]);
     sandbox.haul(["--no-encrypt", "file", &server.line]).run().ends(2).says(["requires encryption", "--no-encrypt"]);
     sandbox.haul(["file", &server.line]).run().succeeds();
     // A congestion control that this kernel may not have: it is not asked for there.
@@ -229,7 +229,7 @@ fn a_server_may_require_encryption_and_decides_about_its_network() {
         "[in]\npath = \"shared\"\nsecrets = [\"secret\"]\nrequire-encryption = true\n\
          [out]\npath = \"shared\"\nsecrets = [\"secret\"]\n",
     );
-    let server = Serving::standing(&sandbox, "serve.toml");
+    let server = ServedShare::standing(&sandbox, "serve.toml");
     let send = |to: &str| {
         sandbox.haul(["--no-encrypt", "--secret-file", "secret", "file", &format!("{}{to}/new", server.line)]).run()
     };
@@ -242,7 +242,7 @@ fn a_server_may_require_encryption_and_decides_about_its_network() {
 fn idle_connections_lock_nobody_out() {
     let sandbox = Sandbox::new();
     sandbox.file("file", "content");
-    let server = Serving::start(&sandbox, &[]);
+    let server = ServedShare::start(&sandbox, &[]);
     let knock = || TcpStream::connect(server.address()).expect("it listens");
     let mut idle: Vec<_> = (0..100).map(|_| knock()).collect();
     let over = AtomicBool::new(false);
@@ -279,7 +279,7 @@ fn idle_connections_lock_nobody_out() {
 fn a_busy_server_is_tried_again_and_never_taken_for_a_wrong_secret() {
     let sandbox = Sandbox::new();
     sandbox.file("shared/file", "content");
-    let server = Serving::start(&sandbox, &[]);
+    let server = ServedShare::start(&sandbox, &[]);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let busy = server.line.replace(&server.address(), &listener.local_addr().expect("an address").to_string());
     let address = server.address();
@@ -343,7 +343,7 @@ fn keys_are_revoked_without_a_restart_and_their_sessions_end() {
     let (ann, bob) = (new_key(&sandbox, "ann.key"), new_key(&sandbox, "bob.key"));
     with_keys(&sandbox, &format!("\"{ann}\", \"{bob}\""));
     let file = sandbox.big_file("file", 6_000_000);
-    let server = Serving::standing(&sandbox, "serve.toml");
+    let server = ServedShare::standing(&sandbox, "serve.toml");
     let send = |who: &str, to: &str| {
         let (to, rate) = (server.line.replace("/#", &format!("/in/{to}#")), if to == "ann" { "100k" } else { "1m" });
         sandbox.haul(["--secret-file", who, "-x", rate, "--retries", "0", "file"]).arg(to)
@@ -361,12 +361,12 @@ fn keys_are_revoked_without_a_restart_and_their_sessions_end() {
     with_keys(&sandbox, &format!("{{ key = \"{ann}\", revoked = true }}, \"{bob}\""));
     hang_up("reloaded", 1);
     let [of_ann, of_bob] = copies;
-    assert_ne!(Run::of(of_ann).status, Some(0));
+    assert_ne!(ProgramRun::of(of_ann).status, Some(0));
     let is_revoked =
         |event: &serde_json::Value| event["reason"].as_str().is_some_and(|why| why.contains("was revoked"));
     eventually("it is logged", || server.log("ended").iter().any(is_revoked));
     send("ann.key", "again").run().ends(3).says(["does not know this key"]);
-    Run::of(of_bob).succeeds();
+    ProgramRun::of(of_bob).succeeds();
     haul_e2e::compare(&file, &sandbox.path("data/bob")).expect("the same");
     // Taken out of the file, it is as good as revoked; a new one is let in at once.
     let carl = new_key(&sandbox, "carl.key");
@@ -390,7 +390,7 @@ fn keys_expire_also_while_they_are_in_use() {
         &format!("{{ key = \"{ann}\", expires = {then} }}, {{ key = \"{bob}\", expires = 2026-01-31 }}"),
     );
     sandbox.big_file("file", 20_000_000);
-    let server = Serving::standing(&sandbox, "serve.toml");
+    let server = ServedShare::standing(&sandbox, "serve.toml");
     let to = server.line.replace("/#", "/in/#");
     let send = |who: &str| sandbox.haul(["--secret-file", who, "-x", "1m", "--retries", "0", "file", &to]);
     send("bob.key").run().ends(3).says(["does not know this key", "expired"]);

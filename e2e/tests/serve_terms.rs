@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use haul_e2e::{
-    PeakMemory, Remote, Run, Sandbox, Serving, WORKER_MEMORY_MAX, cases, compare, contents, count, eventually, listing,
-    mode, set_mtime, shell,
+    PeakMemory, ProgramRun, Remote, Sandbox, ServedShare, WORKER_MEMORY_MAX, cases, compare, contents, count,
+    eventually, listing, mode, set_mtime, shell,
 };
 
 /// Makes a key in this file, and says its public one.
@@ -15,13 +15,13 @@ fn new_key(sandbox: &Sandbox, file: &str) -> String {
 }
 
 /// A standing server with this file.
-fn standing(sandbox: &Sandbox, file: &str) -> Serving {
+fn standing(sandbox: &Sandbox, file: &str) -> ServedShare {
     sandbox.file("serve.toml", file);
-    Serving::standing(sandbox, "serve.toml")
+    ServedShare::standing(sandbox, "serve.toml")
 }
 
 /// The operand for a path in a directory of a standing server, with its key.
-fn with_key(server: &Serving, path: &str) -> String {
+fn with_key(server: &ServedShare, path: &str) -> String {
     server.line.replace("/#", &format!("/{path}#"))
 }
 
@@ -70,7 +70,7 @@ fn clients_may_have_keys_and_know_the_server_by_its_own() {
 fn its_rate_holds_for_what_comes_too() {
     let sandbox = Sandbox::new();
     let file = sandbox.big_file("file", 3_000_000);
-    let server = Serving::start(&sandbox, &["-x", "1m"]);
+    let server = ServedShare::start(&sandbox, &["-x", "1m"]);
     let run = sandbox.haul(["-x", "1g", "file", &server.line]).run().succeeds();
     assert!(run.elapsed > Duration::from_secs(2), "{}", run.account());
     compare(&file, &sandbox.path("shared/file")).unwrap();
@@ -83,7 +83,7 @@ fn no_more_is_taken_than_its_limit() {
     for (name, bytes) in [("tree/a", 600_000), ("tree/b", 600_000), ("tree/c", 100_000)] {
         sandbox.big_file(name, bytes);
     }
-    let server = Serving::start(&sandbox, &["--max-size", "1000k"]);
+    let server = ServedShare::start(&sandbox, &["--max-size", "1000k"]);
     sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["takes 1024000 bytes in all"]);
     let there = listing(&sandbox.path("shared/tree"));
     assert!(there.len() == 2 && there.contains(&"c".to_owned()), "{there:?}");
@@ -102,7 +102,7 @@ fn no_more_is_taken_than_its_limit() {
 fn no_more_files_are_taken_than_its_limit_from_all_clients() {
     let sandbox = Sandbox::new();
     (0..10).for_each(|at| drop(sandbox.file(format!("tree/{at}"), "x")));
-    let server = Serving::start(&sandbox, &["--max-files", "15"]);
+    let server = ServedShare::start(&sandbox, &["--max-files", "15"]);
     sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
     sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
     let refused = sandbox.haul(["-r", "tree", &server.at("again")]).run().ends(1);
@@ -116,7 +116,7 @@ fn no_more_files_are_taken_than_its_limit_from_all_clients() {
 fn directories_are_bounded_by_its_limit_in_bytes() {
     let sandbox = Sandbox::new();
     (0..1100).for_each(|at| drop(sandbox.dir(format!("tree/{at}"))));
-    let server = Serving::start(&sandbox, &["--write-only", "--max-size", "1m"]);
+    let server = ServedShare::start(&sandbox, &["--write-only", "--max-size", "1m"]);
     sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["takes 1024 files and directories in all"]);
     assert_eq!(listing(&sandbox.path("shared/tree")).len(), 1023);
     server.end().succeeds();
@@ -129,7 +129,7 @@ fn a_writer_of_many_names_takes_little_memory_of_the_server() {
         let path = sandbox.dir(format!("tree/{directory:0>200}"));
         (0..5).for_each(|file| fs::write(path.join(format!("{file:0>200}")), "").expect("it is ours"));
     }
-    let server = Serving::start(&sandbox, &["--write-only"]);
+    let server = ServedShare::start(&sandbox, &["--write-only"]);
     let memory = PeakMemory::of(server.running.id());
     let run = sandbox.haul(["-r", "--json", "tree", &server.line]).run().succeeds();
     memory.assert_bounded("the server");
@@ -154,7 +154,7 @@ fn a_directory_takes_as_many_clients_as_its_table_says() {
     eventually("it runs", || server.logged("connected") == 1);
     send("one").run().ends(3).says(["the directory has 1 clients", "try later"]);
     send("any").run().succeeds();
-    let run = Run::of(first).succeeds();
+    let run = ProgramRun::of(first).succeeds();
     assert!(run.elapsed > Duration::from_secs(3), "its rate\n{}", run.account());
     let refused = server.log("refused");
     assert_eq!((refused.len(), &refused[0]["directory"]), (1, &"one".into()), "{refused:?}");
@@ -165,7 +165,7 @@ fn a_directory_takes_as_many_clients_as_its_table_says() {
 fn what_is_there_can_be_compared_where_it_can_be_read() {
     let sandbox = Sandbox::new();
     let tree = sandbox.tree("tree");
-    let server = Serving::start(&sandbox, &["--write-only"]);
+    let server = ServedShare::start(&sandbox, &["--write-only"]);
     sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
     sandbox.haul(["verify", "-r", "tree", &server.at("tree")]).run().ends(2).says(["write-only"]);
     sandbox.haul(["verify", "-r", &server.at("tree"), "tree"]).run().ends(2).says(["write-only"]);
@@ -173,7 +173,7 @@ fn what_is_there_can_be_compared_where_it_can_be_read() {
     sandbox.haul(["-r", "-O", "-E", "md5", "tree", &server.line]).run().ends(2).says(["write-only", "no digests"]);
     sandbox.haul(["-r", "-E", "%md5", "tree", &server.line]).run().succeeds();
     server.end().succeeds();
-    let server = Serving::start(&sandbox, &["--read-only"]);
+    let server = ServedShare::start(&sandbox, &["--read-only"]);
     for ends in [["tree", server.line.as_str()], ["tree/.", &server.at("tree")], [&server.at("tree/."), "tree"]] {
         sandbox.haul(["verify", "-r"]).args(ends).run().succeeds();
     }
@@ -188,7 +188,7 @@ fn what_is_there_can_be_compared_where_it_can_be_read() {
 #[test]
 fn pipes_are_the_clients_and_programs_nobodys() {
     let sandbox = Sandbox::new();
-    let server = Serving::start(&sandbox, &[]);
+    let server = ServedShare::start(&sandbox, &[]);
     shell(&sandbox, &format!("printf content | \"$0\" - '{}'", server.at("piped"))).run().succeeds();
     let run = shell(&sandbox, &format!("\"$0\" '{}' -", server.at("piped"))).run().succeeds();
     assert_eq!(run.stdout, "content");
@@ -218,7 +218,7 @@ fn the_other_end_may_be_a_third_host_or_a_server_too() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let file = sandbox.big_file("file", 3_000_000);
-    let server = Serving::start(&sandbox, &[]);
+    let server = ServedShare::start(&sandbox, &[]);
     remote.haul(&sandbox).arg(remote.at(&file)).arg(&server.line).run().succeeds();
     compare(&file, &sandbox.path("shared/file")).unwrap();
     let there = sandbox.path("there");
@@ -227,7 +227,7 @@ fn the_other_end_may_be_a_third_host_or_a_server_too() {
 
     // Neither of two servers connects to the other: through here, sealed between the two.
     sandbox.dir("other");
-    let other = Serving::of(sandbox.haul(["serve", "--bind", "127.0.0.1", "--json", "other"]));
+    let other = ServedShare::of(sandbox.haul(["serve", "--bind", "127.0.0.1", "--json", "other"]));
     let run = sandbox.haul(["--json", &server.at("file"), &other.line]).run().succeeds();
     compare(&file, &sandbox.path("other/file")).unwrap();
     assert_eq!((&run.summary()["way"]["kind"], &run.summary()["cipher"]), (&"ssh".into(), &"aes-128-gcm".into()));
@@ -242,7 +242,7 @@ fn the_other_end_may_be_a_third_host_or_a_server_too() {
 fn wrong_secrets_disturb_no_copy_and_are_logged() {
     let sandbox = Sandbox::new();
     let file = sandbox.big_file("file", 8_000_000);
-    let server = Serving::start(&sandbox, &[]);
+    let server = ServedShare::start(&sandbox, &[]);
     let running = sandbox.haul(["-x", "1m", "file", &server.line]).start();
     eventually("the copy runs", || server.logged("connected") == 1);
     let wrong = format!("{}#{}:x", server.line.split('#').next().unwrap(), "00".repeat(16));
@@ -250,7 +250,7 @@ fn wrong_secrets_disturb_no_copy_and_are_logged() {
     for _ in 0..tries {
         sandbox.haul([&wrong, "back"]).run().ends(3);
     }
-    Run::of(running).succeeds();
+    ProgramRun::of(running).succeeds();
     compare(&file, &sandbox.path("shared/file")).unwrap();
     let strangers = server.log("stranger");
     let all: u64 = strangers.iter().map(|event| 1 + event["others"].as_u64().unwrap()).sum();
@@ -273,10 +273,10 @@ fn a_kernel_without_landlock_is_refused_unless_that_is_allowed() {
     }
     let both = ["serve", "--require-sandbox", "--allow-unsandboxed", "shared"];
     sandbox.haul(both).run().ends(2).says(["--require-sandbox", "--allow-unsandboxed"]);
-    let server = Serving::of(without(&["--once", "--allow-unsandboxed"]));
+    let server = ServedShare::of(without(&["--once", "--allow-unsandboxed"]));
     assert_eq!(server.logged("unconfined"), 1);
     sandbox.haul([&server.at("file"), "back"]).run().succeeds();
-    Run::of(server.running).succeeds();
+    ProgramRun::of(server.running).succeeds();
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn a_server_without_deltas_tells_nothing_of_old_files() {
     let mut bytes = contents(&old);
     bytes[1_000_000] ^= 1;
     set_mtime(&sandbox.file("file", bytes), 1_700_000_000, 5);
-    let server = Serving::start(&sandbox, &["--delta", "off"]);
+    let server = ServedShare::start(&sandbox, &["--delta", "off"]);
     for how in [&["--delta", "rolling"][..], &["--inplace"]] {
         sandbox.haul(["-f"]).args(how).args(["file", &server.line]).run().ends(2).says(["makes no deltas"]);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
-use haul_e2e::{Run, Sandbox, Serving, compare, haul_binary, shell};
+use haul_e2e::{ProgramRun, Sandbox, ServedShare, compare, haul_binary, shell};
 
 const UNIT: &str = include_str!("../../contrib/haul-serve.service");
 /// The highest exposure that `systemd-analyze security` may find, in tenths.
@@ -89,11 +89,11 @@ fn called(sandbox: &Sandbox) -> BTreeSet<String> {
     let mut called = BTreeSet::new();
     for is_sent in [true, false] {
         let serve = "strace -f -qq -e signal=none -o trace $0 serve --bind 127.0.0.1 --json --once shared";
-        let server = Serving::of(shell(sandbox, &format!("exec {serve}")));
+        let server = ServedShare::of(shell(sandbox, &format!("exec {serve}")));
         let at = server.at("tree");
         let copy = if is_sent { ["-r", "tree", &server.line] } else { ["-r", &at, "back"] };
         sandbox.haul(copy).run().succeeds();
-        Run::of(server.running).succeeds();
+        ProgramRun::of(server.running).succeeds();
         let trace = std::fs::read_to_string(sandbox.path("trace")).unwrap();
         let calls = trace.lines().filter_map(|line| line.split_whitespace().nth(1)?.split_once('('));
         called.extend(calls.map(|(call, _)| call.to_owned()));

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use haul_e2e::{
-    MEGABIT_PER_S, Pair, Run, Running, Sandbox, UnderWay, commands, compare, contents, eventually, goes_on,
-    group_or_skip, pid, shell,
+    HostPair, MEGABIT_PER_S, ProgramRun, Running, RunningCopy, Sandbox, commands, compare, contents, eventually,
+    goes_on, group_or_skip, pid, shell,
 };
 use haul_lab::descendants;
 use rustix::process::{Signal, kill_process, kill_process_group};
@@ -22,8 +22,8 @@ fn control_c_ends_both_ends_at_once() {
     let Some(cgroup) = group_or_skip() else { return };
     for push in [true, false] {
         let sandbox = Sandbox::new();
-        let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-        let copy = UnderWay::start(&sandbox, &pair, &cgroup, push, &[]);
+        let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+        let copy = RunningCopy::start(&sandbox, &pair, &cgroup, push, &[]);
         copy.signal_group(Signal::INT);
         copy.over_within(STOP_LIMIT).ends(4).says(["interrupted", "again"]);
         if push {
@@ -36,8 +36,8 @@ fn control_c_ends_both_ends_at_once() {
 fn termination_is_as_good_as_control_c() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &[]);
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &[]);
     // To the controller alone, as `kill` does.
     copy.running.signal(Signal::TERM);
     copy.over_within(STOP_LIMIT).ends(4).says(["again"]);
@@ -47,10 +47,10 @@ fn termination_is_as_good_as_control_c() {
 fn a_hang_up_does_not_stop_what_runs_in_the_background() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, 2 * MEGABIT_PER_S);
-    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &[]);
+    let pair = HostPair::slow(&sandbox, 2 * MEGABIT_PER_S);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &[]);
     copy.signal_group(Signal::HUP);
-    Run::of(copy.running).succeeds();
+    ProgramRun::of(copy.running).succeeds();
     compare(&sandbox.path("source"), &sandbox.path("place/target")).unwrap();
 }
 
@@ -58,7 +58,7 @@ fn a_hang_up_does_not_stop_what_runs_in_the_background() {
 fn a_lost_terminal_does_not_stop_what_runs_in_the_background() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, 2 * MEGABIT_PER_S);
+    let pair = HostPair::slow(&sandbox, 2 * MEGABIT_PER_S);
     sandbox.big_file("source", 32_000_000);
     let target = sandbox.path("target");
     let haul = pair.haul(&sandbox).arg("source").arg(pair.at(&target)).into_command();
@@ -84,10 +84,10 @@ fn a_remote_worker_that_is_killed_is_an_error_without_retries() {
     let Some(cgroup) = group_or_skip() else { return };
     for push in [true, false] {
         let sandbox = Sandbox::new();
-        let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-        let copy = UnderWay::start(&sandbox, &pair, &cgroup, push, ONCE);
+        let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+        let copy = RunningCopy::start(&sandbox, &pair, &cgroup, push, ONCE);
         copy.signal_far_worker(Signal::KILL);
-        copy.over_within(NOTICE_LIMIT).ends(4).says([Pair::FAR, "again"]);
+        copy.over_within(NOTICE_LIMIT).ends(4).says([HostPair::FAR, "again"]);
     }
 }
 
@@ -95,8 +95,8 @@ fn a_remote_worker_that_is_killed_is_an_error_without_retries() {
 fn a_local_worker_that_is_killed_is_an_error_without_retries() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, ONCE);
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, ONCE);
     kill_process(copy.process("haul", true), Signal::KILL).expect("it was there");
     copy.over_within(NOTICE_LIMIT).ends(4).says(["again"]);
 }
@@ -105,8 +105,8 @@ fn a_local_worker_that_is_killed_is_an_error_without_retries() {
 fn a_controller_that_is_killed_takes_both_ends_with_it() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, &[]);
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &[]);
     copy.running.signal(Signal::KILL);
     copy.over_within(NOTICE_LIMIT);
     goes_on(&sandbox, &pair);
@@ -116,10 +116,10 @@ fn a_controller_that_is_killed_takes_both_ends_with_it() {
 fn an_ssh_connection_that_breaks_is_an_error_without_retries() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
-    let pair = Pair::slow(&sandbox, MEGABIT_PER_S);
-    let copy = UnderWay::start(&sandbox, &pair, &cgroup, true, ONCE);
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, ONCE);
     pair.remote.sshd().end_sessions();
-    copy.over_within(NOTICE_LIMIT).ends(4).says([Pair::FAR, "again"]);
+    copy.over_within(NOTICE_LIMIT).ends(4).says([HostPair::FAR, "again"]);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn control_c_before_anything_is_known_ends_at_once() {
     eventually("the silent ssh runs", || asleep(&running));
     kill_process_group(pid(running.id()), Signal::INT).expect("the group is there");
     assert!(running.wait_up_to(STOP_LIMIT), "still running: {}", running.stderr_so_far());
-    Run::of(running).ends(4);
+    ProgramRun::of(running).ends(4);
 }
 
 #[test]
@@ -149,5 +149,5 @@ fn a_copy_within_this_machine_stops_as_well() {
     assert!(!running.wait_up_to(Duration::from_millis(700)), "it ended: {}", running.stderr_so_far());
     kill_process_group(pid(running.id()), Signal::INT).expect("the group is there");
     assert!(running.wait_up_to(STOP_LIMIT), "still running: {}", running.stderr_so_far());
-    Run::of(running).ends(4);
+    ProgramRun::of(running).ends(4);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv6Addr};
 use std::process::Command;
 
-use haul_e2e::{Attributes, Options, Remote, Run, Sandbox, compare, compare_with, contents, listing};
+use haul_e2e::{Attributes, Options, ProgramRun, Remote, Sandbox, compare, compare_with, contents, listing};
 
 #[test]
 fn a_file_is_pushed_and_pulled() {
@@ -195,7 +195,7 @@ fn a_given_command_that_is_not_there_is_named() {
 }
 
 /// An attempt to push a file to where nobody lets us in.
-fn refused(run: Run, phrases: &[&str]) {
+fn refused(run: ProgramRun, phrases: &[&str]) {
     run.ends(3).says(phrases.iter().copied());
 }
 

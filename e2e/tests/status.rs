@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_e2e::{Haul, Run, Running, Sandbox, cases, compare, count, hidden_or_partial, listing, within};
+use haul_e2e::{Haul, ProgramRun, Running, Sandbox, cases, compare, count, hidden_or_partial, listing, within};
 use haul_lab::descendants;
 use rustix::process::Signal;
 
@@ -68,13 +68,13 @@ impl<'a> Copying<'a> {
         held
     }
 
-    fn look(&self, words: &[&str]) -> Run {
+    fn look(&self, words: &[&str]) -> ProgramRun {
         self.sandbox.haul(words).run()
     }
 }
 
 #[track_caller]
-fn prints(run: &Run, phrases: &[&str]) {
+fn prints(run: &ProgramRun, phrases: &[&str]) {
     phrases.iter().for_each(|phrase| assert!(run.stdout.contains(phrase), "did not say {phrase:?}\n{}", run.account()));
 }
 
@@ -177,13 +177,13 @@ fn no_resume_begins_anew_and_no_keep_does_not() {
 }
 
 /// Makes it so fast that it ends.
-fn faster(mut running: Running) -> Run {
+fn faster(mut running: Running) -> ProgramRun {
     let ended = within(LIMIT, || {
         running.signal(Signal::USR1);
         running.wait_up_to(Duration::from_millis(100))
     });
     assert!(ended, "it is no faster: {}", running.stderr_so_far());
-    Run::of(running)
+    ProgramRun::of(running)
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn who_waits_for_a_run_that_ends_finds_its_file_whole() {
     let waits = within(LIMIT, || descendants(second.id()).iter().any(|worker| has_a_part_open(*worker)));
     assert!(waits, "it does not wait: {}", second.stderr_so_far());
     faster(first).succeeds();
-    let run = Run::of(second);
+    let run = ProgramRun::of(second);
     // On a machine that is busy with something else, its patience may have ended before.
     match run.status {
         Some(0) => assert_eq!(run.summary()["files_skipped"], 1, "{}", run.account()),
@@ -221,7 +221,7 @@ fn one_wins(sandbox: &Sandbox, words: &[&str], says: &str) {
             .into_iter()
             .filter_map(|mut run| {
                 if run.wait_up_to(Duration::ZERO) {
-                    lost.push(Run::of(run));
+                    lost.push(ProgramRun::of(run));
                     None
                 } else {
                     Some(run)
@@ -230,7 +230,7 @@ fn one_wins(sandbox: &Sandbox, words: &[&str], says: &str) {
             .collect();
         running.len() <= 1
     });
-    let accounts = || lost.iter().map(Run::account).collect::<String>();
+    let accounts = || lost.iter().map(ProgramRun::account).collect::<String>();
     assert!(only_one_is_left && running.len() == 1, "{} are left\n{}", running.len(), accounts());
     let winner = running.remove(0);
     let worker = descendants(winner.id());
@@ -269,7 +269,7 @@ fn many_runs_at_once() {
 
     let files: Vec<_> = (0..RUNS).map(|n| sandbox.big_file(format!("file{n}"), 1_500_000 + n as u64)).collect();
     let running: Vec<_> = files.iter().map(|file| sandbox.haul([file.as_os_str(), "place".as_ref()]).start()).collect();
-    running.into_iter().for_each(|run| drop(Run::of(run).succeeds()));
+    running.into_iter().for_each(|run| drop(ProgramRun::of(run).succeeds()));
     files.iter().for_each(|file| compare(file, &place.join(file.file_name().unwrap())).unwrap());
     assert_eq!(listing(&place).len(), RUNS + 3);
 }

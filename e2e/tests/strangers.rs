@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use haul_e2e::{
-    Loiterers, Netns, Proxy, RUN_LIMIT, Run, Sandbox, Seen, cases, compare, count, eventually, haul_binary,
+    Loiterers, Netns, ProgramRun, Proxy, RUN_LIMIT, Sandbox, Seen, cases, compare, count, eventually, haul_binary,
     is_root_or_skip, knock, within,
 };
 use rustix::process::Signal;
@@ -64,7 +64,7 @@ fn copy_among_strangers(knocks: u64, loiterers: u64) {
     // A greeting that is right is answered; what no key has sealed is not.
     assert_eq!(answers.longest.load(Ordering::SeqCst), ANSWER_BYTES);
     assert!(unheard.longest.load(Ordering::SeqCst) <= ANSWER_BYTES, "{unheard:?}");
-    let run = Run::of(running).succeeds();
+    let run = ProgramRun::of(running).succeeds();
     compare(&source, &there).unwrap_or_else(|error| panic!("{error:#}\n{}", run.account()));
 }
 

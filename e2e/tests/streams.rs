@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use haul_e2e::{Remote, Run, Sandbox, compare, is_root_or_skip};
+use haul_e2e::{ProgramRun, Remote, Sandbox, compare, is_root_or_skip};
 use haul_lab::{Congestion, Options, Wan, WanSettings};
 
 /// What haul begins with at this round-trip time.
@@ -31,7 +31,7 @@ fn remote(sandbox: &Sandbox, wan: &Wan) -> Remote {
 }
 
 /// The numbers of streams that a run told of, in their order.
-fn streams(run: &Run) -> Vec<u64> {
+fn streams(run: &ProgramRun) -> Vec<u64> {
     run.events()
         .iter()
         .filter(|event| event["event"] == "progress")

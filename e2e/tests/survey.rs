@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use haul_e2e::{Browser, Remote, Run, Sandbox, fifo, listing, set_mtime, shell, stamp};
+use haul_e2e::{Browser, ProgramRun, Remote, Sandbox, fifo, listing, set_mtime, shell, stamp};
 use serde_json::Value;
 
 /// What find(1) counts with these words.
@@ -29,7 +29,7 @@ fn numbers<const N: usize>(object: &Value, ways: [&str; N]) -> [u64; N] {
     ways.map(|way| object.pointer(way).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {way} in {object}")))
 }
 
-fn survey(sandbox: &Sandbox, words: &[&str]) -> Run {
+fn survey(sandbox: &Sandbox, words: &[&str]) -> ProgramRun {
     sandbox.haul(["survey", "--json"]).args(words).run()
 }
 

@@ -3,7 +3,9 @@
 use std::fs;
 use std::time::Duration;
 
-use haul_e2e::{Browser, Options, Pair, Remote, Run, Sandbox, contents, eventually, is_root_or_skip, listing, pid};
+use haul_e2e::{
+    Browser, HostPair, Options, ProgramRun, Remote, Sandbox, contents, eventually, is_root_or_skip, listing, pid,
+};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
@@ -61,7 +63,7 @@ fn one_that_is_interrupted_is_gone_on_with() {
     }
     let sandbox = Sandbox::new();
     // Each run takes long enough to be interrupted in it, or in the pause after it.
-    let pair = Pair::slow(&sandbox, 100);
+    let pair = HostPair::slow(&sandbox, 100);
     let there = sandbox.dir("there");
     sandbox.file("there/theirs", "theirs");
     sandbox.big_file("source", 6_000_000);
@@ -73,7 +75,7 @@ fn one_that_is_interrupted_is_gone_on_with() {
     eventually("two runs are over", || rows(&sandbox).len() >= 2);
     eventually("a third writes", || listing(&there).len() > 1);
     kill_process(pid(running.id()), Signal::INT).unwrap();
-    Run::of(running).ends(4).says(["interrupted", "run the same command again"]);
+    ProgramRun::of(running).ends(4).says(["interrupted", "run the same command again"]);
     let before = rows(&sandbox);
     assert_eq!(before.len(), 2, "{before:?}");
     assert_eq!(listing(&there), ["theirs"], "what it made is gone");

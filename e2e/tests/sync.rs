@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use haul_e2e::{
-    Attributes, Remote, Rng, Run, Sandbox, compare, compare_with, contents, eventually, fifo, give_to_user,
+    Attributes, ProgramRun, Remote, Rng, Sandbox, compare, compare_with, contents, eventually, fifo, give_to_user,
     hidden_or_partial, is_root_or_skip, listing, mtime, pid, set_mtime, stamp, user, within,
 };
 use haul_lab::descendants;
@@ -30,13 +30,13 @@ fn text(path: impl AsRef<Path>) -> String {
 
 /// `haul sync OPTIONS s/ t/` in the sandbox.
 #[track_caller]
-fn sync(sandbox: &Sandbox, options: &[&str]) -> Run {
+fn sync(sandbox: &Sandbox, options: &[&str]) -> ProgramRun {
     sandbox.haul(["sync"]).args(options).args(["s/", "t/"]).run()
 }
 
 /// What was told of single entries: `change path`, below `t`, in the order of the alphabet.
 #[track_caller]
-fn items(run: &Run) -> Vec<String> {
+fn items(run: &ProgramRun) -> Vec<String> {
     let events = run.events();
     let told = events.iter().filter(|event| event["event"] == "item").map(|event| {
         let path = event["path"].as_str().expect("a path");
@@ -263,7 +263,7 @@ fn before_during_and_after_are_when_they_say() {
         }
         assert_eq!(sandbox.path("t/alone").exists(), is_there_during, "{when}");
         running.wait_up_to(Duration::from_secs(30));
-        Run::of(running).succeeds();
+        ProgramRun::of(running).succeeds();
         assert!(!sandbox.path("t/alone").exists(), "{when}");
     }
 }
@@ -321,7 +321,7 @@ fn the_target_is_never_without_a_file_that_is_kept() {
         };
         assert!(within(Duration::from_secs(20), is_new));
         assert!(!missed, "there was a moment without the file");
-        Run::of(running).succeeds();
+        ProgramRun::of(running).succeeds();
     }
     assert_eq!([text(&name), text(sandbox.path("t/kept/f"))], ["round 29", "round 28"]);
 }
@@ -491,7 +491,7 @@ fn what_was_removed_before_a_connection_was_lost_counts_when_it_is_begun_again()
         kill_process(pid, Signal::KILL).unwrap();
     }
     assert!(running.wait_up_to(limit), "still running");
-    let run = Run::of(running).ends(1).says(["--max-delete"]);
+    let run = ProgramRun::of(running).ends(1).says(["--max-delete"]);
     assert_eq!((&run.summary()["removed"], &run.summary()["restarts"]), (&3.into(), &1.into()), "{}", run.account());
     assert_eq!(listing(&there), ["4", "5", "a", "big"]);
 }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use haul_e2e::{
-    Link, Remote, Run, Sandbox, Trio, compare, contents, eventually, haul_binary, hidden_or_partial, is_root_or_skip,
-    listing, within,
+    HostLink, ProgramRun, Remote, Sandbox, Trio, compare, contents, eventually, haul_binary, hidden_or_partial,
+    is_root_or_skip, listing, within,
 };
 use rustix::process::{Signal, kill_process};
 
 /// The line of the summary that tells the way.
 #[track_caller]
-fn way(run: &Run) -> String {
+fn way(run: &ProgramRun) -> String {
     let line = run.stderr.lines().find(|line| line.trim_start().starts_with("way "));
     line.unwrap_or_else(|| panic!("no line tells the way\n{}", run.account())).to_owned()
 }
@@ -26,7 +26,7 @@ fn data_goes_straight_from_one_host_to_the_other() {
         return;
     }
     let sandbox = Sandbox::new();
-    let trio = Trio::new(&sandbox, Link::Routed);
+    let trio = Trio::new(&sandbox, HostLink::Routed);
     let source = sandbox.tree("source");
     let run = trio.haul(&sandbox).arg("-r").args(trio.at(&source, sandbox.path("there"))).run().succeeds();
     compare(&source, &sandbox.path("there")).unwrap();
@@ -46,7 +46,7 @@ fn a_cable_of_which_only_the_two_know_is_found() {
         return;
     }
     let sandbox = Sandbox::new();
-    let trio = Trio::new(&sandbox, Link::Cable);
+    let trio = Trio::new(&sandbox, HostLink::Cable);
     let source = sandbox.file("source", "content");
     let run = trio.haul(&sandbox).args(trio.at(&source, sandbox.path("there"))).run().succeeds();
     assert_eq!(contents(&sandbox.path("there")), b"content");
@@ -60,7 +60,7 @@ fn hosts_that_cannot_reach_each_other_are_joined_through_here() {
         return;
     }
     let sandbox = Sandbox::new();
-    let trio = Trio::new(&sandbox, Link::None);
+    let trio = Trio::new(&sandbox, HostLink::None);
     let source = sandbox.tree("source");
     let run = trio.haul(&sandbox).args(["--json", "-r"]).args(trio.at(&source, sandbox.path("there"))).run().succeeds();
     compare(&source, &sandbox.path("there")).unwrap();
@@ -76,7 +76,7 @@ fn several_sources_of_one_host_go_together_and_of_two_hosts_not() {
         return;
     }
     let sandbox = Sandbox::new();
-    let trio = Trio::new(&sandbox, Link::Routed);
+    let trio = Trio::new(&sandbox, HostLink::Routed);
     let files = ["one", "two"].map(|name| sandbox.file(name, name));
     let target = sandbox.dir("target");
     let [one, into] = trio.at(&files[0], &target);
@@ -92,7 +92,7 @@ fn a_host_that_is_not_there_is_named() {
         return;
     }
     let sandbox = Sandbox::new();
-    let trio = Trio::new(&sandbox, Link::Routed);
+    let trio = Trio::new(&sandbox, HostLink::Routed);
     let source = sandbox.file("source", "content");
     let (a, b) = (trio.a.at(&source), trio.b.at(sandbox.path("target")));
     let nobody = |path: &str| format!("no-such-host.invalid:{path}");
@@ -141,7 +141,7 @@ fn when_the_controller_is_killed_both_ends_end() {
         return;
     }
     let sandbox = Sandbox::new();
-    let trio = Trio::new(&sandbox, Link::Routed);
+    let trio = Trio::new(&sandbox, HostLink::Routed);
     let source = sandbox.big_file("source", 64_000_000);
     let target = sandbox.dir("place").join("target");
     let copy = trio.haul(&sandbox).args(["-x", "8m"]).args(trio.at(&source, &target)).start();
@@ -161,14 +161,14 @@ fn an_end_that_is_killed_is_replaced_and_the_copy_goes_on() {
     }
     for at_source in [true, false] {
         let sandbox = Sandbox::new();
-        let trio = Trio::new(&sandbox, Link::Routed);
+        let trio = Trio::new(&sandbox, HostLink::Routed);
         let source = sandbox.big_file("source", 64_000_000);
         let target = sandbox.dir("place").join("target");
         let copy = trio.haul(&sandbox).args(["--json", "-x", "16m"]).args(trio.at(&source, &target)).start();
         eventually("some of it arrives", || has_more_than(&sandbox, 20_000_000));
         let victim = if at_source { &trio.a } else { &trio.b };
         victim.workers().iter().for_each(|&id| kill_process(haul_e2e::pid(id), Signal::KILL).expect("it was there"));
-        let run = Run::of(copy).succeeds();
+        let run = ProgramRun::of(copy).succeeds();
         compare(&source, &target).unwrap();
         assert_eq!(run.summary()["restarts"], 1, "{}", run.account());
         assert!(run.stdout.contains("\"resumed\""), "it began anew\n{}", run.account());

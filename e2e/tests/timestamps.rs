@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
-use haul_e2e::{Mount, Remote, Run, Sandbox, is_root_or_skip, mtime, set_mtime};
+use haul_e2e::{Mount, ProgramRun, Remote, Sandbox, is_root_or_skip, mtime, set_mtime};
 
 /// Times as they are at a source: with nanoseconds, odd seconds, and out of some file systems' ranges.
 const TIMES: [(&str, i64, u32); 6] = [
@@ -25,7 +25,7 @@ fn source(sandbox: &Sandbox) {
     set_mtime(&sandbox.path("s"), 1_500_000_005, 123_456_789);
 }
 
-fn changes(run: &Run) -> Vec<String> {
+fn changes(run: &ProgramRun) -> Vec<String> {
     let items = run.events().into_iter().filter(|event| event["event"] == "item");
     items.map(|item| item.to_string()).collect()
 }

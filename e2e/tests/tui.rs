@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_e2e::{Remote, Run, Sandbox, Terminal, compare, eventually, within};
+use haul_e2e::{ProgramRun, Remote, Sandbox, Terminal, compare, eventually, within};
 
 /// What takes the other screen, and what gives it back.
 const ENTERED: &str = "\x1b[?1049h";
@@ -35,7 +35,7 @@ fn arrived(sandbox: &Sandbox) -> usize {
 }
 
 /// What was said when the screen was left.
-fn said_afterwards(run: &Run) -> String {
+fn said_afterwards(run: &ProgramRun) -> String {
     let (_, after) = run.stderr.rsplit_once(LEFT).unwrap_or_else(|| panic!("it was not left\n{}", run.account()));
     assert!(run.stderr.contains(ENTERED) && !after.contains("\x1b["), "{after:?}");
     after.replace("\r\n", "\n")

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use haul_e2e::{Haul, Remote, Run, Sandbox, Tree, chain, fifo, is_root_or_skip, set_mtime, stamp};
+use haul_e2e::{Haul, ProgramRun, Remote, Sandbox, TestTree, chain, fifo, is_root_or_skip, set_mtime, stamp};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, makedev};
 
 /// A frame, unless another length is asked for.
@@ -42,7 +42,7 @@ const WAYS: [Way; 4] = [Way::Local, Way::Push, Way::Pull, Way::Away];
 impl<'a> Twins<'a> {
     fn new(sandbox: &'a Sandbox) -> Self {
         let source = sandbox.tree("source");
-        let mut tree = Tree::new(&source, 7);
+        let mut tree = TestTree::new(&source, 7);
         tree.incompressible_file("one byte", 1).unwrap();
         tree.incompressible_file("frame", FRAME).unwrap();
         tree.incompressible_file("large", 17 * FRAME + 5).unwrap();
@@ -90,7 +90,7 @@ impl<'a> Twins<'a> {
 
     /// What a comparison names, by paths in the copy.
     #[track_caller]
-    fn named(&self, run: &Run) -> BTreeMap<PathBuf, String> {
+    fn named(&self, run: &ProgramRun) -> BTreeMap<PathBuf, String> {
         let root = self.sandbox.path("target/source");
         let events = run.events().into_iter().filter(|event| event["event"] == "differs");
         let named = events.map(|event| {
@@ -131,7 +131,7 @@ fn flip(path: &Path, offset: u64) {
 fn the_same_trees_are_identical_and_stay_untouched() {
     let sandbox = Sandbox::new();
     let twins = Twins::new(&sandbox);
-    Tree::new(twins.source(), 3).small_files("many", MANY, 20, 0..=4096).unwrap();
+    TestTree::new(twins.source(), 3).small_files("many", MANY, 20, 0..=4096).unwrap();
     twins.duplicate();
     let twins = twins.on_another_host();
     let files = stamps(&twins.source()).into_keys().filter(|path| path.symlink_metadata().unwrap().is_file());

@@ -1,6 +1,6 @@
 //! Which way the data takes when networks do not let everything through: two hosts, a cable, and packet filters.
 
-use haul_e2e::{Pair, Run, Sandbox, compare, is_root_or_skip};
+use haul_e2e::{HostPair, ProgramRun, Sandbox, compare, is_root_or_skip};
 
 /// Which new TCP connections a host's filter lets in besides ssh's, and how it treats the others.
 enum Refusal {
@@ -28,7 +28,7 @@ fn rules(port: u16, refusal: &Refusal, outgoing: bool) -> String {
 }
 
 /// Pushes a tree to the far host and pulls it back; checks both, and gives the runs.
-fn there_and_back(sandbox: &Sandbox, pair: &Pair) -> [Run; 2] {
+fn there_and_back(sandbox: &Sandbox, pair: &HostPair) -> [ProgramRun; 2] {
     let source = sandbox.tree("source");
     let there = pair.at(sandbox.path("there"));
     let push = pair.haul(sandbox).args(["-r", "source"]).arg(&there).run().succeeds();
@@ -41,7 +41,7 @@ fn there_and_back(sandbox: &Sandbox, pair: &Pair) -> [Run; 2] {
 
 /// The line of the summary that tells the way.
 #[track_caller]
-fn way(run: &Run) -> String {
+fn way(run: &ProgramRun) -> String {
     let line = run.stderr.lines().find(|line| line.trim_start().starts_with("way "));
     line.unwrap_or_else(|| panic!("no line tells the way\n{}", run.account())).to_owned()
 }
@@ -52,10 +52,10 @@ fn the_way_is_direct_where_nothing_is_in_it() {
         return;
     }
     let sandbox = Sandbox::new();
-    let pair = Pair::new(&sandbox);
+    let pair = HostPair::new(&sandbox);
     for run in there_and_back(&sandbox, &pair) {
         let way = way(&run);
-        assert!(way.contains("tcp") && way.contains(Pair::FAR) && way.contains(Pair::NEAR), "{way}");
+        assert!(way.contains("tcp") && way.contains(HostPair::FAR) && way.contains(HostPair::NEAR), "{way}");
         assert!(!way.contains("through ssh"), "{way}");
         assert!(run.elapsed.as_secs_f64() < 3.0, "{}", run.account());
     }
@@ -63,8 +63,8 @@ fn the_way_is_direct_where_nothing_is_in_it() {
     let summary = pair.haul(&sandbox).args(["--json", "-r", "source"]).arg(target).run().succeeds().summary();
     assert_eq!(summary["way"]["kind"], "tcp", "{summary}");
     // The initiator's end connects, to the address that ssh used.
-    assert!(summary["way"]["to"].as_str().unwrap_or_default().contains(Pair::FAR), "{summary}");
-    assert!(summary["way"]["from"].as_str().unwrap_or_default().contains(Pair::NEAR), "{summary}");
+    assert!(summary["way"]["to"].as_str().unwrap_or_default().contains(HostPair::FAR), "{summary}");
+    assert!(summary["way"]["from"].as_str().unwrap_or_default().contains(HostPair::NEAR), "{summary}");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_filter_that_lets_only_ssh_through_is_no_obstacle() {
     }
     for refusal in [Refusal::Silent, Refusal::Plain] {
         let sandbox = Sandbox::new();
-        let pair = Pair::new(&sandbox);
+        let pair = HostPair::new(&sandbox);
         pair.far.nft(&rules(pair.remote.sshd().port(), &refusal, true)).unwrap();
         for run in there_and_back(&sandbox, &pair) {
             let way = way(&run);
@@ -95,7 +95,7 @@ fn where_only_the_other_direction_is_open_it_is_taken() {
     }
     for refusal in [Refusal::Silent, Refusal::Plain] {
         let sandbox = Sandbox::new();
-        let pair = Pair::new(&sandbox);
+        let pair = HostPair::new(&sandbox);
         pair.far.nft(&rules(pair.remote.sshd().port(), &refusal, false)).unwrap();
         for run in there_and_back(&sandbox, &pair) {
             let way = way(&run);
@@ -106,7 +106,7 @@ fn where_only_the_other_direction_is_open_it_is_taken() {
         let summary = pair.haul(&sandbox).args(["--json", "-r", "source"]).arg(target).run().succeeds().summary();
         assert_eq!(summary["way"]["kind"], "tcp", "{summary}");
         // Here the far end connected; and that something had been tried before is said.
-        assert!(summary["way"]["from"].as_str().unwrap_or_default().contains(Pair::FAR), "{summary}");
+        assert!(summary["way"]["from"].as_str().unwrap_or_default().contains(HostPair::FAR), "{summary}");
         assert!(summary["way"]["instead_of"].is_string(), "{summary}");
     }
 }

@@ -40,5 +40,5 @@ pub use slow_fs::{SlowFs, Slowness};
 pub use sshd::{Options, Sshd};
 pub use strangers::{Answers, Loiterers, knock};
 pub use throttle::Throttle;
-pub use tree::Tree;
+pub use tree::TestTree;
 pub use wan::{Congestion, Count, Wan, WanSettings};

@@ -91,7 +91,7 @@ pub(crate) fn is_running(pid: u32) -> bool {
 
 /// Resident memory of one process.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Memory {
+pub(crate) struct ProcessMemory {
     /// Now.
     pub now_bytes: u64,
     /// The most since it was started.
@@ -99,14 +99,14 @@ pub(crate) struct Memory {
 }
 
 /// Resident memory of one process; zeros when it has ended.
-pub(crate) fn memory(pid: u32) -> Memory {
+pub(crate) fn memory(pid: u32) -> ProcessMemory {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field_bytes = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         kib.unwrap_or(0) * 1024
     };
-    Memory { now_bytes: field_bytes("VmRSS:"), peak_bytes: field_bytes("VmHWM:") }
+    ProcessMemory { now_bytes: field_bytes("VmRSS:"), peak_bytes: field_bytes("VmHWM:") }
 }
 
 /// The living children of all threads of `parent`.

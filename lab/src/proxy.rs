@@ -51,10 +51,10 @@ pub struct Seen {
 
 /// The running proxy. It ends in `Drop`, and so does every connection through it.
 #[derive(Debug)]
-pub struct Proxy(Arc<Shared>);
+pub struct Proxy(Arc<ProxyState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ProxyState {
     stop: AtomicBool,
     /// Bytes that went either way.
     passed: [AtomicU64; 2],
@@ -76,7 +76,7 @@ impl Proxy {
         netns.nft(&format!(
             "table ip proxy {{ chain out {{ type nat hook output priority -100; ip daddr {address} meta l4proto tcp redirect to :{port}; }}; }}"
         ))?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ProxyState::default());
         let its = Arc::clone(&shared);
         let inside = netns.inside()?;
         thread::Builder::new()
@@ -113,7 +113,7 @@ impl Drop for Proxy {
     }
 }
 
-impl Shared {
+impl ProxyState {
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
         while !self.stop.load(Ordering::SeqCst) {
             let timeout = Timespec { tv_sec: 0, tv_nsec: ROUND.subsec_nanos().into() };

@@ -19,13 +19,13 @@ const MIB: u64 = 1024 * KIB;
 /// Writes test data below a directory. Paths are relative to it; directories
 /// that are missing are made. Each call gives the number of bytes it wrote.
 #[derive(Debug)]
-pub struct Tree {
+pub struct TestTree {
     root: PathBuf,
     random: Rng,
     block: Vec<u8>,
 }
 
-impl Tree {
+impl TestTree {
     /// Data below `root`, all of it decided by `seed` and the order of the calls.
     pub fn new(root: impl Into<PathBuf>, seed: u64) -> Self {
         Self { root: root.into(), random: Rng::new(seed), block: vec![0; BLOCK_BYTES] }
@@ -119,7 +119,7 @@ mod tests {
 
     fn make(seed: u64) -> (tempfile::TempDir, u64) {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let mut tree = Tree::new(directory.path(), seed);
+        let mut tree = TestTree::new(directory.path(), seed);
         let mut bytes = tree.incompressible_file("deep/er/big", 3 * MIB + 5).expect("big");
         bytes += tree.small_files("small", 25, 4, 1..=4000).expect("small");
         bytes += tree.log_uniform_files("mixed", 20, 1..=100_000).expect("mixed");

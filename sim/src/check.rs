@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use haul_proto::overwrite_policy::{OverwriteDecision, decide};
 
-use crate::disk::{Disk, Standing, existing};
-use crate::receiver::{Fate, Receiver, conduct};
+use crate::disk::{DiskEntry, SimDisk, existing};
+use crate::receiver::{EntryOutcome, Receiver, conduct};
 use crate::scenario::Scenario;
 use crate::sender::Sender;
-use crate::tree::{Node, Tree, What};
+use crate::tree::{SimTree, TreeEntry, TreeEntryKind};
 
 /// Holds after every run, however it ended: what has a final name is whole, and is the source's or was there before.
-pub fn names(disk: &Disk, before: &Disk, tree: &Tree) -> Result<(), String> {
+pub fn names(disk: &SimDisk, before: &SimDisk, tree: &SimTree) -> Result<(), String> {
     if let Some(gone) = before.keys().find(|path| !disk.contains_key(*path)) {
         return Err(format!("{} was there and is gone", shown(gone)));
     }
@@ -26,8 +26,8 @@ pub fn names(disk: &Disk, before: &Disk, tree: &Tree) -> Result<(), String> {
 }
 
 /// Holds after every run, however it ended: what the target called done is there, also after a loss of power.
-pub fn done_stays(receiver: &Receiver, disk: &Disk) -> Result<(), String> {
-    let done = receiver.fates.iter().filter(|(_, fate)| **fate == Fate::Done).map(|(path, _)| path);
+pub fn done_stays(receiver: &Receiver, disk: &SimDisk) -> Result<(), String> {
+    let done = receiver.fates.iter().filter(|(_, fate)| **fate == EntryOutcome::Done).map(|(path, _)| path);
     match done.into_iter().find(|path| !disk.contains_key(*path)) {
         Some(gone) => Err(format!("{} was called done and is gone", shown(gone))),
         None => Ok(()),
@@ -35,11 +35,11 @@ pub fn done_stays(receiver: &Receiver, disk: &Disk) -> Result<(), String> {
 }
 
 /// Whether this can have come from this entry.
-fn is_of(standing: &Standing, node: &Node) -> bool {
+fn is_of(standing: &DiskEntry, node: &TreeEntry) -> bool {
     match (standing, &node.what) {
-        (Standing::Directory, What::Directory) => true,
-        (Standing::Link(there), What::Link(points_to)) => there == points_to,
-        (Standing::File(content, _), What::File(file)) => file.versions.contains(content),
+        (DiskEntry::Directory, TreeEntryKind::Directory) => true,
+        (DiskEntry::Link(there), TreeEntryKind::Link(points_to)) => there == points_to,
+        (DiskEntry::File(content, _), TreeEntryKind::File(file)) => file.versions.contains(content),
         _ => false,
     }
 }
@@ -47,15 +47,16 @@ fn is_of(standing: &Standing, node: &Node) -> bool {
 /// Holds after a run that both ends finished.
 pub fn finished(
     scenario: &Scenario,
-    tree: &Tree,
-    disk: &Disk,
-    at_start: &Disk,
+    tree: &SimTree,
+    disk: &SimDisk,
+    at_start: &SimDisk,
     ends: (&Sender, &Receiver),
 ) -> Result<(), String> {
     counts(ends.0, ends.1)?;
     for node in &tree.nodes {
         let parent = node.parent.map(|parent| &tree.nodes[parent].path);
-        let reached = parent.is_none_or(|parent| matches!(ends.1.fates.get(parent), Some(Fate::Done | Fate::Failed)));
+        let reached = parent
+            .is_none_or(|parent| matches!(ends.1.fates.get(parent), Some(EntryOutcome::Done | EntryOutcome::Failed)));
         match ends.1.fates.get(&node.path) {
             None if reached => return Err(format!("nothing became of {}", shown(&node.path))),
             Some(_) if !reached => return Err(format!("{} is in a refused directory", shown(&node.path))),
@@ -65,7 +66,8 @@ pub fn finished(
     }
     for (path, written) in &ends.1.device_writes {
         let node = tree.nodes.iter().find(|node| node.path == *path);
-        if !node.is_some_and(|node| matches!(&node.what, What::File(file) if file.versions.contains(written))) {
+        if !node.is_some_and(|node| matches!(&node.what, TreeEntryKind::File(file) if file.versions.contains(written)))
+        {
             return Err(format!("the device {} got something else", shown(path)));
         }
     }
@@ -75,8 +77,8 @@ pub fn finished(
 /// Both ends agree on how many entries came to what.
 fn counts(sender: &Sender, receiver: &Receiver) -> Result<(), String> {
     let count = |wanted| receiver.fates.values().filter(|fate| **fate == wanted).count() as u64;
-    let refused = count(Fate::Refused) + receiver.refused_below;
-    let here = (count(Fate::Done), count(Fate::Kept), refused);
+    let refused = count(EntryOutcome::Refused) + receiver.refused_below;
+    let here = (count(EntryOutcome::Done), count(EntryOutcome::Kept), refused);
     let there = (sender.told.done, sender.told.kept, sender.told.refused);
     if here != there {
         return Err(format!("done, kept, refused: {here:?} at the target, {there:?} at the source"));
@@ -89,28 +91,36 @@ fn counts(sender: &Sender, receiver: &Receiver) -> Result<(), String> {
 }
 
 /// What became of an entry is right, and is what stands there.
-fn entry(scenario: &Scenario, node: &Node, fate: Fate, disk: &Disk, at_start: &Disk) -> Result<(), String> {
+fn entry(
+    scenario: &Scenario,
+    node: &TreeEntry,
+    fate: EntryOutcome,
+    disk: &SimDisk,
+    at_start: &SimDisk,
+) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{} is {fate:?}, but {what}", shown(&node.path)));
     let there = disk.get(&node.path);
-    let device = there == Some(&Standing::Device);
-    let current = |standing: &Standing| match (standing, &node.what) {
-        (Standing::File(content, stamp), What::File(file)) => content == &file.content && *stamp == node.stamp,
+    let device = there == Some(&DiskEntry::Device);
+    let current = |standing: &DiskEntry| match (standing, &node.what) {
+        (DiskEntry::File(content, stamp), TreeEntryKind::File(file)) => {
+            content == &file.content && *stamp == node.stamp
+        }
         _ => is_of(standing, node),
     };
     match fate {
-        Fate::Done if device || there.is_some_and(|there| is_of(there, node)) => {
+        EntryOutcome::Done if device || there.is_some_and(|there| is_of(there, node)) => {
             if scenario.is_calm() && !device && !there.is_some_and(current) {
                 return wrong("another version is there");
             }
             Ok(())
         }
-        Fate::Kept if there.is_some_and(current) => Ok(()),
-        Fate::Kept if is_secretly_changed(node) && there.is_some_and(|there| is_of(there, node)) => Ok(()),
-        Fate::Done | Fate::Kept => wrong("it is not there"),
+        EntryOutcome::Kept if there.is_some_and(current) => Ok(()),
+        EntryOutcome::Kept if is_secretly_changed(node) && there.is_some_and(|there| is_of(there, node)) => Ok(()),
+        EntryOutcome::Done | EntryOutcome::Kept => wrong("it is not there"),
         // What goes to a device goes with its stream.
-        Fate::Failed if scenario.is_calm() && !device => wrong("nothing went wrong"),
-        Fate::Failed => Ok(()),
-        Fate::Refused => {
+        EntryOutcome::Failed if scenario.is_calm() && !device => wrong("nothing went wrong"),
+        EntryOutcome::Failed => Ok(()),
+        EntryOutcome::Refused => {
             let kind = node.offered_kind();
             let decision = decide(&kind, node.stamp, &existing(at_start, &node.path), conduct(scenario.in_the_way));
             if scenario.is_calm() && !matches!(decision, OverwriteDecision::Refuse(_)) {
@@ -122,16 +132,15 @@ fn entry(scenario: &Scenario, node: &Node, fate: Fate, disk: &Disk, at_start: &D
 }
 
 /// Whether a file can be another one with the same size and time.
-fn is_secretly_changed(node: &Node) -> bool {
-    matches!(&node.what, What::File(file) if file.secretly_changed)
+fn is_secretly_changed(node: &TreeEntry) -> bool {
+    matches!(&node.what, TreeEntryKind::File(file) if file.secretly_changed)
 }
 
 /// What a run must leave alone that finds everything done: it names nothing new.
-pub fn nothing_left_to_do(receiver: &Receiver, tree: &Tree) -> Result<(), String> {
-    let again = tree
-        .nodes
-        .iter()
-        .find(|node| matches!(node.what, What::File(_)) && receiver.fates.get(&node.path) == Some(&Fate::Done));
+pub fn nothing_left_to_do(receiver: &Receiver, tree: &SimTree) -> Result<(), String> {
+    let again = tree.nodes.iter().find(|node| {
+        matches!(node.what, TreeEntryKind::File(_)) && receiver.fates.get(&node.path) == Some(&EntryOutcome::Done)
+    });
     match again {
         Some(node) if !receiver.device_writes.iter().any(|(path, _)| *path == node.path) => {
             Err(format!("{} was copied again", shown(&node.path)))

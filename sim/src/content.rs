@@ -26,7 +26,7 @@ pub fn frame_len() -> FrameLen {
 
 /// The bytes of one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Block {
+pub enum ContentBlock {
     /// A full frame that repeats one byte, and what became of it.
     Full(u8),
     /// These bytes.
@@ -46,80 +46,80 @@ thread_local! {
     static KNOWN: RefCell<Known> = RefCell::default();
 }
 
-impl Block {
+impl ContentBlock {
     /// Bytes.
     pub fn len(&self) -> usize {
         match self {
-            Block::Full(_) => FRAME_BYTES as usize,
-            Block::Bytes(bytes) => bytes.len(),
+            ContentBlock::Full(_) => FRAME_BYTES as usize,
+            ContentBlock::Bytes(bytes) => bytes.len(),
         }
     }
 
     /// The bytes themselves.
     pub fn bytes(&self) -> Rc<[u8]> {
         match self {
-            Block::Full(pattern) => full(*pattern).into(),
-            Block::Bytes(bytes) => Rc::clone(bytes),
+            ContentBlock::Full(pattern) => full(*pattern).into(),
+            ContentBlock::Bytes(bytes) => Rc::clone(bytes),
         }
     }
 
     /// What a disk shows where nothing was written.
-    pub fn zeros(len: usize) -> Block {
-        if len == FRAME_BYTES as usize { Block::Full(0) } else { Block::Bytes(vec![0; len].into()) }
+    pub fn zeros(len: usize) -> ContentBlock {
+        if len == FRAME_BYTES as usize { ContentBlock::Full(0) } else { ContentBlock::Bytes(vec![0; len].into()) }
     }
 
     /// The same, half written.
-    pub fn torn(&self) -> Block {
+    pub fn torn(&self) -> ContentBlock {
         match self {
-            Block::Full(pattern) => Block::Full(pattern | TORN),
-            Block::Bytes(bytes) => {
+            ContentBlock::Full(pattern) => ContentBlock::Full(pattern | TORN),
+            ContentBlock::Bytes(bytes) => {
                 let mut bytes = bytes.to_vec();
                 let half = bytes.len() / 2;
                 bytes[half..].fill(0);
-                Block::Bytes(bytes.into())
+                ContentBlock::Bytes(bytes.into())
             }
         }
     }
 
     /// The same after a bit has flipped on the disk.
-    pub fn decayed(&self, rng: &mut Rng) -> Block {
+    pub fn decayed(&self, rng: &mut Rng) -> ContentBlock {
         match self {
-            Block::Full(pattern) => Block::Full(pattern | DECAYED),
-            Block::Bytes(_) => self.damaged(rng),
+            ContentBlock::Full(pattern) => ContentBlock::Full(pattern | DECAYED),
+            ContentBlock::Bytes(_) => self.damaged(rng),
         }
     }
 
     /// Check of the bytes.
     pub fn check(&self) -> u64 {
         match self {
-            Block::Full(pattern) => KNOWN
+            ContentBlock::Full(pattern) => KNOWN
                 .with_borrow_mut(|known| *known.checks.entry(*pattern).or_insert_with(|| frame_check(&self.bytes()))),
-            Block::Bytes(bytes) => frame_check(bytes),
+            ContentBlock::Bytes(bytes) => frame_check(bytes),
         }
     }
 
     /// BLAKE3 value as frame `index` of a file of `size` bytes.
     pub fn value(&self, size: u64, index: u64) -> Digest {
         match self {
-            Block::Full(pattern) => KNOWN.with_borrow_mut(|known| {
+            ContentBlock::Full(pattern) => KNOWN.with_borrow_mut(|known| {
                 let only = frame_len().frames(size) == 1;
                 *known
                     .values
                     .entry((*pattern, index, only))
                     .or_insert_with(|| frame_len().hash(size, index, &self.bytes()))
             }),
-            Block::Bytes(bytes) => frame_len().hash(size, index, bytes),
+            ContentBlock::Bytes(bytes) => frame_len().hash(size, index, bytes),
         }
     }
 
     /// The same with one bit flipped; a frame without bytes stays as it is.
-    pub fn damaged(&self, rng: &mut Rng) -> Block {
+    pub fn damaged(&self, rng: &mut Rng) -> ContentBlock {
         let mut bytes = self.bytes().to_vec();
         if !bytes.is_empty() {
             let at = rng.index(bytes.len());
             bytes[at] ^= 1 << rng.below(8);
         }
-        Block::Bytes(bytes.into())
+        ContentBlock::Bytes(bytes.into())
     }
 }
 
@@ -138,11 +138,11 @@ fn full(pattern: u8) -> Vec<u8> {
 
 /// A whole file's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Content {
-    blocks: Vec<Block>,
+pub struct FileContent {
+    blocks: Vec<ContentBlock>,
 }
 
-impl Content {
+impl FileContent {
     /// Content of a size that is interesting for the protocol.
     pub fn random(rng: &mut Rng) -> Self {
         let pack_max = frame_len().pack_file_max();
@@ -163,16 +163,16 @@ impl Content {
         for index in 0..frame_len().frames(size) {
             let len = frame_len().frame_len(size, index).unwrap_or(0);
             blocks.push(if len == FRAME_BYTES as usize {
-                Block::Full(1 + u8::try_from(rng.below(PATTERNS.into())).unwrap_or(0))
+                ContentBlock::Full(1 + u8::try_from(rng.below(PATTERNS.into())).unwrap_or(0))
             } else {
-                Block::Bytes(rng.bytes(len).into())
+                ContentBlock::Bytes(rng.bytes(len).into())
             });
         }
         Self { blocks }
     }
 
     /// One that was put together from frames.
-    pub fn from_blocks(blocks: Vec<Block>) -> Self {
+    pub fn from_blocks(blocks: Vec<ContentBlock>) -> Self {
         Self { blocks }
     }
 
@@ -182,13 +182,13 @@ impl Content {
     }
 
     /// Frame `index`, if there is one.
-    pub fn block(&self, index: u64) -> Option<&Block> {
+    pub fn block(&self, index: u64) -> Option<&ContentBlock> {
         self.blocks.get(usize::try_from(index).ok()?)
     }
 
     /// The bytes of a file that is at most one frame.
     pub fn small_bytes(&self) -> Rc<[u8]> {
-        self.blocks.first().map_or_else(|| Rc::from(&[][..]), Block::bytes)
+        self.blocks.first().map_or_else(|| Rc::from(&[][..]), ContentBlock::bytes)
     }
 
     /// BLAKE3 of it all.

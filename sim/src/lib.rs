@@ -26,7 +26,7 @@ mod tree;
 mod world;
 
 pub use many::{Failure, run_many};
-pub use world::{Outcome, run};
+pub use world::{SeedOutcome, run};
 
 /// A rule that the simulator breaks on purpose, to see that its checks notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

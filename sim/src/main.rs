@@ -10,7 +10,7 @@ const SEEDS: u64 = 10_000;
 
 /// What was asked for.
 #[derive(Default)]
-struct Asked {
+struct SimArguments {
     seeds: Option<u64>,
     from: u64,
     one: Option<u64>,
@@ -29,8 +29,8 @@ fn main() -> ExitCode {
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn parse(mut arguments: impl Iterator<Item = String>) -> Option<Asked> {
-    let mut asked = Asked::default();
+fn parse(mut arguments: impl Iterator<Item = String>) -> Option<SimArguments> {
+    let mut asked = SimArguments::default();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--seeds" => asked.seeds = Some(arguments.next()?.parse().ok()?),

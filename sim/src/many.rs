@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Outcome, Plant, run};
+use crate::{Plant, SeedOutcome, run};
 
 /// A seed that broke a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Failure {
 }
 
 /// Runs these seeds; returns those that failed, in order, and all others' outcomes added up.
-pub fn run_many(seeds: Range<u64>, plant: Plant) -> (Vec<Failure>, Outcome) {
+pub fn run_many(seeds: Range<u64>, plant: Plant) -> (Vec<Failure>, SeedOutcome) {
     let next = AtomicU64::new(seeds.start);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let results: Vec<_> = std::thread::scope(|scope| {
@@ -24,7 +24,7 @@ pub fn run_many(seeds: Range<u64>, plant: Plant) -> (Vec<Failure>, Outcome) {
         workers.into_iter().map(|worker| worker.join().expect("seeds' panics are caught")).collect()
     });
     let mut failures = Vec::new();
-    let mut total = Outcome::default();
+    let mut total = SeedOutcome::default();
     for (failed, sum) in results {
         failures.extend(failed);
         total = total.plus(sum);
@@ -34,9 +34,9 @@ pub fn run_many(seeds: Range<u64>, plant: Plant) -> (Vec<Failure>, Outcome) {
 }
 
 /// A thread: takes seeds until there are none.
-fn work(next: &AtomicU64, end: u64, plant: Plant) -> (Vec<Failure>, Outcome) {
+fn work(next: &AtomicU64, end: u64, plant: Plant) -> (Vec<Failure>, SeedOutcome) {
     let mut failures = Vec::new();
-    let mut total = Outcome::default();
+    let mut total = SeedOutcome::default();
     loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= end {

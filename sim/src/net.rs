@@ -7,7 +7,7 @@ use haul_proto::encoding::Writer;
 use haul_proto::ids::JobNumber;
 use haul_proto::wire::frame::{RecordPrefix, RecordTrailer};
 
-use crate::content::Block;
+use crate::content::ContentBlock;
 use haul_lab::Rng;
 
 /// The job in every message.
@@ -22,14 +22,14 @@ pub struct Record {
     /// The encoded prefix.
     pub prefix: [u8; haul_proto::wire::frame::PREFIX_LEN],
     /// The payload.
-    pub payload: Block,
+    pub payload: ContentBlock,
     /// The encoded trailer.
     pub trailer: Vec<u8>,
 }
 
 impl Record {
     /// Encodes a record.
-    pub fn new(payload: Block, trailer: &RecordTrailer) -> Self {
+    pub fn new(payload: ContentBlock, trailer: &RecordTrailer) -> Self {
         let mut out = Writer::new();
         trailer.encode(&mut out);
         let trailer = out.into_bytes();
@@ -49,15 +49,15 @@ impl Record {
 
 /// A queue that makes its sender wait when it is full.
 #[derive(Debug)]
-pub struct Way<T>(VecDeque<T>);
+pub struct SimQueue<T>(VecDeque<T>);
 
-impl<T> Default for Way<T> {
+impl<T> Default for SimQueue<T> {
     fn default() -> Self {
         Self(VecDeque::new())
     }
 }
 
-impl<T> Way<T> {
+impl<T> SimQueue<T> {
     /// Whether another one may be sent.
     pub fn has_room(&self) -> bool {
         self.0.len() < QUEUE_MAX
@@ -83,7 +83,7 @@ impl<T> Way<T> {
 #[derive(Debug, Default)]
 pub struct Stream {
     /// What is on its way.
-    pub way: Way<Record>,
+    pub way: SimQueue<Record>,
     /// It takes nothing any more; what had come through before is still received.
     pub broken: bool,
 }
@@ -100,9 +100,9 @@ impl Stream {
 #[derive(Debug, Default)]
 pub struct Net {
     /// Control messages for the target.
-    pub to_target: Way<Vec<u8>>,
+    pub to_target: SimQueue<Vec<u8>>,
     /// Control messages for the source.
-    pub to_source: Way<Vec<u8>>,
+    pub to_source: SimQueue<Vec<u8>>,
     /// Data streams.
     pub streams: Vec<Stream>,
 }

@@ -8,20 +8,20 @@ use haul_proto::journal::{
     HEADER_BYTES, JournalHeader, JournalRecord, SLOT_BYTES, decode_slot, encode_slot, slot_offset,
 };
 
-use crate::content::{Block, Content, frame_len};
+use crate::content::{ContentBlock, FileContent, frame_len};
 
 /// A file that has no final name yet.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct PartFile {
     size: u64,
-    blocks: Vec<Option<Block>>,
+    blocks: Vec<Option<ContentBlock>>,
     /// Its bytes, as they are written and read; none where none is kept.
     journal: Option<Vec<u8>>,
     /// Frames that were written, and perhaps recorded, and that the disk need not have yet.
     fresh: BTreeSet<u64>,
 }
 
-impl Part {
+impl PartFile {
     /// Of a file of `size` bytes, with a journal that begins with this.
     pub fn new(size: u64, header: Option<&JournalHeader>) -> Self {
         let blocks = vec![None; index(frame_len().frames(size))];
@@ -44,7 +44,7 @@ impl Part {
     }
 
     /// Writes a frame.
-    pub fn write(&mut self, frame: u64, block: Block) {
+    pub fn write(&mut self, frame: u64, block: ContentBlock) {
         if let Some(place) = self.blocks.get_mut(index(frame)) {
             *place = Some(block);
             self.fresh.insert(frame);
@@ -66,15 +66,15 @@ impl Part {
     }
 
     /// What a reader gets of a frame; zeros where nothing was written.
-    pub fn read(&self, frame: u64) -> Block {
+    pub fn read(&self, frame: u64) -> ContentBlock {
         let len = frame_len().frame_len(self.size, frame).unwrap_or(0);
         let block = self.blocks.get(index(frame)).cloned().flatten();
-        block.unwrap_or_else(|| Block::zeros(len))
+        block.unwrap_or_else(|| ContentBlock::zeros(len))
     }
 
     /// All of it.
-    pub fn content(&self) -> Content {
-        Content::from_blocks((0..self.blocks.len() as u64).map(|frame| self.read(frame)).collect())
+    pub fn content(&self) -> FileContent {
+        FileContent::from_blocks((0..self.blocks.len() as u64).map(|frame| self.read(frame)).collect())
     }
 
     /// The disk has what was written of the file; it need not have the journal.
@@ -90,7 +90,7 @@ impl Part {
     }
 
     /// The writer was killed in the middle of this write.
-    pub fn tear(&mut self, frame: u64, block: &Block) {
+    pub fn tear(&mut self, frame: u64, block: &ContentBlock) {
         self.write(frame, block.torn());
     }
 

@@ -20,18 +20,18 @@ use haul_proto::wire::frame::{DataFrame, PackFrame, RecordTrailer};
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 
 use crate::Plant;
-use crate::content::{Block, Content, frame_len};
-use crate::disk::{Standing, existing};
+use crate::content::{ContentBlock, FileContent, frame_len};
+use crate::disk::{DiskEntry, existing};
 use crate::net::{JOB, Net};
 use crate::scenario::Rates;
-use crate::storage::Storage;
+use crate::storage::SimStorage;
 use haul_lab::Rng;
 use old::{Telling, is_large};
 use proof::Proof;
 
 /// What became of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum EntryOutcome {
     /// It has its name by this run.
     Done,
     /// It was there, or (a link) was made at once.
@@ -49,7 +49,7 @@ pub struct Receiver {
     open: Vec<Open>,
     todo: Vec<Todo>,
     streams: Vec<Incoming>,
-    settings: Settings,
+    settings: SimSettings,
     /// Paths of the operands, as a Request gives them.
     operands: HashMap<u32, Vec<u8>>,
     /// Children of each directory that have no fate yet.
@@ -62,9 +62,9 @@ pub struct Receiver {
     /// Entries whose place another offer of the same file took.
     pub replaced: u64,
     /// What became of each other entry, by path.
-    pub fates: HashMap<Vec<u8>, Fate>,
+    pub fates: HashMap<Vec<u8>, EntryOutcome>,
     /// What was written to devices, to the end.
-    pub device_writes: Vec<(Vec<u8>, Content)>,
+    pub device_writes: Vec<(Vec<u8>, FileContent)>,
     /// Frames and packs that were asked for again.
     pub resent: u64,
     /// Files that the source gave up after they were needed.
@@ -79,7 +79,7 @@ pub struct Receiver {
 
 /// What does not change during a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
+pub struct SimSettings {
     /// What becomes of what exists.
     pub in_the_way: OverwritePolicy,
     /// Hash what arrives.
@@ -98,7 +98,7 @@ struct Open {
     directory: bool,
     size: u64,
     /// What went to a device. What goes to a file is in its part.
-    device: Option<Vec<Option<Block>>>,
+    device: Option<Vec<Option<ContentBlock>>>,
     /// The source is to compare what an earlier run left of it.
     compare: bool,
     /// It has a fate, or a name: what comes for it still is dropped.
@@ -111,7 +111,7 @@ enum Todo {
     Name {
         entry: EntryId,
         handle: usize,
-        content: Content,
+        content: FileContent,
         modified: Timestamp,
     },
     /// It has its name, which the disk need not have yet.
@@ -139,11 +139,11 @@ struct Writing {
     handle: usize,
     entry: EntryId,
     offset: u64,
-    block: Block,
+    block: ContentBlock,
     value: Digest,
 }
 
-type Done<T> = Result<T, String>;
+type DoneEntries<T> = Result<T, String>;
 
 /// A copy's, with this rule for what is in the way.
 pub fn conduct(in_the_way: OverwritePolicy) -> OverwriteRules {
@@ -152,7 +152,7 @@ pub fn conduct(in_the_way: OverwritePolicy) -> OverwriteRules {
 
 impl Receiver {
     /// Ready for the first message.
-    pub fn new(streams: u16, settings: Settings, operands: HashMap<u32, Vec<u8>>) -> Self {
+    pub fn new(streams: u16, settings: SimSettings, operands: HashMap<u32, Vec<u8>>) -> Self {
         let mut machine = TargetSession::new(frame_len());
         if settings.verify_memory {
             machine.keep_values();
@@ -204,7 +204,7 @@ impl Receiver {
     }
 
     /// Takes a control message.
-    pub fn listen(&mut self, net: &mut Net, storage: &mut Storage, rng: &mut Rng) -> Done<bool> {
+    pub fn listen(&mut self, net: &mut Net, storage: &mut SimStorage, rng: &mut Rng) -> DoneEntries<bool> {
         let Some(bytes) = net.to_target.receive() else { return Ok(false) };
         let message = SourceMessage::decode(&bytes, JOB).map_err(|fault| format!("the source's message: {fault}"))?;
         let step = self.machine.handle(message).map_err(|fault| format!("the target refuses: {fault}"))?;
@@ -215,7 +215,13 @@ impl Receiver {
         Ok(true)
     }
 
-    fn examine(&mut self, first: EntryId, entries: &[Entry], storage: &mut Storage, rng: &mut Rng) -> Done<()> {
+    fn examine(
+        &mut self,
+        first: EntryId,
+        entries: &[Entry],
+        storage: &mut SimStorage,
+        rng: &mut Rng,
+    ) -> DoneEntries<()> {
         let (mut claims, mut tellings) = (Vec::new(), Vec::new());
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
             let path = self.place(&entry.place, storage);
@@ -244,7 +250,7 @@ impl Receiver {
     }
 
     /// An entry's path; none where its directory was refused.
-    fn place(&mut self, place: &EntryLocation, storage: &mut Storage) -> Option<Vec<u8>> {
+    fn place(&mut self, place: &EntryLocation, storage: &mut SimStorage) -> Option<Vec<u8>> {
         match (self.machine.parent(place), place) {
             (ParentDirectory::Open(handle), EntryLocation::Child { name, .. }) => {
                 let parent = &self.open[*handle].path;
@@ -266,13 +272,19 @@ impl Receiver {
         }
     }
 
-    fn look(&mut self, path: &[u8], entry: &Entry, storage: &mut Storage, rng: &mut Rng) -> Done<EntryAnswer<usize>> {
+    fn look(
+        &mut self,
+        path: &[u8],
+        entry: &Entry,
+        storage: &mut SimStorage,
+        rng: &mut Rng,
+    ) -> DoneEntries<EntryAnswer<usize>> {
         let directory = entry.kind == EntryContent::Directory;
         let standing = storage.names.get(path);
-        if matches!((&entry.kind, standing), (EntryContent::File { .. }, Some(Standing::Device))) {
+        if matches!((&entry.kind, standing), (EntryContent::File { .. }, Some(DiskEntry::Device))) {
             return match entry.place {
                 EntryLocation::Operand(_) => Ok(EntryAnswer::NeededInOrder(self.begin(path, &entry.kind, true))),
-                _ => self.settled(path, Fate::Refused, directory).map(|()| EntryAnswer::Refused),
+                _ => self.settled(path, EntryOutcome::Refused, directory).map(|()| EntryAnswer::Refused),
             };
         }
         let mut decision = decide(
@@ -282,7 +294,7 @@ impl Receiver {
             conduct(self.settings.in_the_way),
         );
         if self.settings.plant == Plant::KeepBySize
-            && let (EntryContent::File { size }, Some(Standing::File(content, _))) = (&entry.kind, standing)
+            && let (EntryContent::File { size }, Some(DiskEntry::File(content, _))) = (&entry.kind, standing)
             && content.size() == *size
         {
             decision = OverwriteDecision::Keep;
@@ -291,27 +303,27 @@ impl Receiver {
         let path = path.to_vec();
         Ok(match (&entry.kind, decision) {
             (_, OverwriteDecision::Refuse(_)) => {
-                self.settled(&path, Fate::Refused, directory)?;
+                self.settled(&path, EntryOutcome::Refused, directory)?;
                 EntryAnswer::Refused
             }
             (EntryContent::Directory, OverwriteDecision::Keep) => {
                 EntryAnswer::Needed(self.begin(&path, &entry.kind, false))
             }
             (_, OverwriteDecision::Keep) => {
-                self.settled(&path, Fate::Kept, directory)?;
+                self.settled(&path, EntryOutcome::Kept, directory)?;
                 EntryAnswer::Settled
             }
             _ if fails => {
-                self.settled(&path, Fate::Refused, directory)?;
+                self.settled(&path, EntryOutcome::Refused, directory)?;
                 EntryAnswer::Refused
             }
             (EntryContent::Directory, _) => {
-                storage.names.insert(path.clone(), Standing::Directory);
+                storage.names.insert(path.clone(), DiskEntry::Directory);
                 EntryAnswer::Needed(self.begin(&path, &entry.kind, false))
             }
             (EntryContent::Symlink { points_to }, _) => {
-                storage.give_name(&path, Standing::Link(points_to.clone()), true);
-                self.settled(&path, Fate::Kept, directory)?;
+                storage.give_name(&path, DiskEntry::Link(points_to.clone()), true);
+                self.settled(&path, EntryOutcome::Kept, directory)?;
                 EntryAnswer::Settled
             }
             (EntryContent::File { .. }, _) => {
@@ -344,7 +356,13 @@ impl Receiver {
     }
 
     /// Moves a stream on: takes a record, or writes what it took before.
-    pub fn stream(&mut self, stream: usize, net: &mut Net, storage: &mut Storage, rng: &mut Rng) -> Done<bool> {
+    pub fn stream(
+        &mut self,
+        stream: usize,
+        net: &mut Net,
+        storage: &mut SimStorage,
+        rng: &mut Rng,
+    ) -> DoneEntries<bool> {
         let known = self.streams.len().max(stream + 1);
         self.streams.resize_with(known, Incoming::default);
         if let Some(writing) = self.streams[stream].writing.take() {
@@ -372,7 +390,7 @@ impl Receiver {
         Ok(true)
     }
 
-    fn data(&mut self, frame: &DataFrame, block: Block) -> Done<Option<Writing>> {
+    fn data(&mut self, frame: &DataFrame, block: ContentBlock) -> DoneEntries<Option<Writing>> {
         let DataFrame { job, entry, offset, check, value } = *frame;
         let admitted = self.machine.admit_frame(entry, offset, block.len());
         let Some(handle) = admitted.map_err(|fault| format!("a frame of another job {job:?}, or: {fault}"))? else {
@@ -389,7 +407,7 @@ impl Receiver {
         Ok(Some(Writing { handle: *handle, entry, offset, block, value }))
     }
 
-    fn pack(&mut self, pack: &PackFrame, payload: &Block) -> Done<()> {
+    fn pack(&mut self, pack: &PackFrame, payload: &ContentBlock) -> DoneEntries<()> {
         let refuses = |fault| format!("the target refuses a pack: {fault}");
         if payload.check() != pack.check && self.settings.plant != Plant::SkipCheck {
             self.resent += 1;
@@ -401,8 +419,8 @@ impl Receiver {
         for (file, handle) in pack.files.iter().zip(admitted) {
             let (content, behind) = rest.split_at(file.len as usize);
             rest = behind;
-            let blocks = if content.is_empty() { vec![] } else { vec![Block::Bytes(content.into())] };
-            let content = Content::from_blocks(blocks);
+            let blocks = if content.is_empty() { vec![] } else { vec![ContentBlock::Bytes(content.into())] };
+            let content = FileContent::from_blocks(blocks);
             self.todo.extend(handle.map(|handle| Todo::Name {
                 entry: file.entry,
                 handle: *handle,
@@ -413,7 +431,7 @@ impl Receiver {
         Ok(())
     }
 
-    fn write(&mut self, writing: Writing, storage: &mut Storage, rng: &mut Rng) -> Done<()> {
+    fn write(&mut self, writing: Writing, storage: &mut SimStorage, rng: &mut Rng) -> DoneEntries<()> {
         let Writing { handle, entry, offset, block, value } = writing;
         let fails = storage.full || rng.chance(self.settings.rates.write);
         let open = &mut self.open[handle];
@@ -429,7 +447,7 @@ impl Receiver {
                     part.write(frame, block);
                     part.record(frame, &record);
                     if self.settings.plant == Plant::NameEarly {
-                        let standing = Standing::File(part.content(), Timestamp::default());
+                        let standing = DiskEntry::File(part.content(), Timestamp::default());
                         storage.names.insert(open.path.clone(), standing);
                     }
                 }
@@ -441,7 +459,7 @@ impl Receiver {
     }
 
     /// The end is killed: what a thread was writing may be there, or half of it.
-    pub fn die(&mut self, storage: &mut Storage, rng: &mut Rng) {
+    pub fn die(&mut self, storage: &mut SimStorage, rng: &mut Rng) {
         for Writing { handle, offset, block, .. } in self.streams.iter_mut().filter_map(|stream| stream.writing.take())
         {
             let open = &self.open[handle];
@@ -451,7 +469,7 @@ impl Receiver {
     }
 
     /// Takes up what a machine's step asks for; a thread will do it.
-    fn follow(&mut self, step: TargetStep<usize>, storage: &mut Storage) -> Done<()> {
+    fn follow(&mut self, step: TargetStep<usize>, storage: &mut SimStorage) -> DoneEntries<()> {
         match step {
             TargetStep::None
             | TargetStep::Connect(..)

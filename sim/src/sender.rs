@@ -14,10 +14,10 @@ use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, RecordTrailer};
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 
 use crate::Plant;
-use crate::content::{Block, frame_len};
+use crate::content::{ContentBlock, frame_len};
 use crate::net::{JOB, Net, Record, Stream};
 use crate::scenario::Rates;
-use crate::tree::{Node, Tree, Trouble, Visit, What};
+use crate::tree::{SimTree, TreeEntry, TreeEntryKind, Trouble, Visit};
 use haul_lab::Rng;
 
 /// The source's end of one run.
@@ -32,16 +32,16 @@ pub struct Sender {
     stamps: HashMap<EntryId, Timestamp>,
     streams: Vec<Outgoing>,
     /// Frames of flows, and their values, until the end of the run.
-    kept: HashMap<(EntryId, u64), (Block, [u8; 32])>,
+    kept: HashMap<(EntryId, u64), (ContentBlock, [u8; 32])>,
     rates: Rates,
     plant: Plant,
     /// What the target said, by outcome.
-    pub told: Told,
+    pub told: SenderOutcomes,
 }
 
 /// What the target said became of entries.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct SenderOutcomes {
     /// At their places by this run.
     pub done: u64,
     /// There before (links: there now).
@@ -76,7 +76,7 @@ impl Sender {
             kept: HashMap::new(),
             rates,
             plant,
-            told: Told::default(),
+            told: SenderOutcomes::default(),
         }
     }
 
@@ -91,7 +91,7 @@ impl Sender {
     }
 
     /// Moves the walk on by one step; `false` if it has ended or has to wait.
-    pub fn walk(&mut self, tree: &Tree, rng: &mut Rng) -> bool {
+    pub fn walk(&mut self, tree: &SimTree, rng: &mut Rng) -> bool {
         match tree.walk.get(self.at) {
             None if self.offers_ended => return false,
             None => {
@@ -119,14 +119,14 @@ impl Sender {
         true
     }
 
-    fn skip_to_end_of(&mut self, tree: &Tree, directory: Option<usize>) {
+    fn skip_to_end_of(&mut self, tree: &SimTree, directory: Option<usize>) {
         let is_end = |visit: &Visit| matches!(visit, Visit::Leave(node) if Some(*node) == directory);
         while tree.walk.get(self.at).is_some_and(|visit| !is_end(visit)) {
             self.at += 1;
         }
     }
 
-    fn offer(&mut self, tree: &Tree, id: usize) {
+    fn offer(&mut self, tree: &SimTree, id: usize) {
         let node = &tree.nodes[id];
         let place = match node.parent {
             None => EntryLocation::Operand(u32::try_from(id).unwrap_or(u32::MAX)),
@@ -139,13 +139,13 @@ impl Sender {
         self.note_offer(node, id, entry);
     }
 
-    fn note_offer(&mut self, node: &Node, id: usize, entry: EntryId) {
+    fn note_offer(&mut self, node: &TreeEntry, id: usize, entry: EntryId) {
         self.offered.insert(id, entry);
         self.stamps.insert(entry, node.stamp);
     }
 
     /// A file is not what was offered: it is offered anew, as it is now, or given up.
-    fn changed(&mut self, entry: EntryId, id: usize, tree: &Tree, rng: &mut Rng) {
+    fn changed(&mut self, entry: EntryId, id: usize, tree: &SimTree, rng: &mut Rng) {
         if rng.chance(300) {
             self.machine.fail(entry, "it has changed");
             return;
@@ -189,7 +189,7 @@ impl Sender {
     }
 
     /// Moves a stream on by one record.
-    pub fn stream(&mut self, stream: usize, tree: &mut Tree, net: &mut Net, rng: &mut Rng) -> bool {
+    pub fn stream(&mut self, stream: usize, tree: &mut SimTree, net: &mut Net, rng: &mut Rng) -> bool {
         if self.streams[stream].ended {
             return false;
         }
@@ -220,7 +220,7 @@ impl Sender {
                 None if self.machine.is_finished() => {
                     self.streams[stream].ended = true;
                     let end = RecordTrailer::End { records: self.streams[stream].records };
-                    net.streams[stream].way.send(Record::new(Block::Bytes([].into()), &end));
+                    net.streams[stream].way.send(Record::new(ContentBlock::Bytes([].into()), &end));
                     return true;
                 }
                 // One that has nothing to do does again what another has not done, if it has waited long enough.
@@ -259,7 +259,7 @@ impl Sender {
         stream: usize,
         piece: Chunk<usize>,
         held: Vec<Digest>,
-        tree: &mut Tree,
+        tree: &mut SimTree,
         rng: &mut Rng,
     ) -> Option<Record> {
         let mut read = std::mem::take(&mut self.streams[stream].read);
@@ -301,10 +301,10 @@ impl Sender {
     }
 
     /// Reads the next frame of a flow, which is a file that a device takes.
-    fn read_flow(&mut self, next: &FlowFrame<usize>, tree: &mut Tree, rng: &mut Rng) -> Option<Record> {
+    fn read_flow(&mut self, next: &FlowFrame<usize>, tree: &mut SimTree, rng: &mut Rng) -> Option<Record> {
         let entry = next.entry;
         let modified = self.stamps[&entry];
-        let What::File(file) = &tree.nodes[*next.handle].what else { return None };
+        let TreeEntryKind::File(file) = &tree.nodes[*next.handle].what else { return None };
         let size = file.content.size();
         let frames = next.index..next.index + 1;
         let piece = Chunk { entry, handle: Arc::clone(&next.handle), size, frames, ticket: 0 };
@@ -321,9 +321,9 @@ impl Sender {
         Some(data_record(entry, next.index, block, value))
     }
 
-    fn read(&self, piece: &Chunk<usize>, index: u64, tree: &mut Tree, rng: &mut Rng) -> Option<Block> {
+    fn read(&self, piece: &Chunk<usize>, index: u64, tree: &mut SimTree, rng: &mut Rng) -> Option<ContentBlock> {
         tree.touch(*piece.handle);
-        let What::File(file) = &tree.nodes[*piece.handle].what else { return None };
+        let TreeEntryKind::File(file) = &tree.nodes[*piece.handle].what else { return None };
         if matches!(file.trouble, Trouble::Unreadable(from) if index >= from) || rng.chance(self.rates.read) {
             return None;
         }
@@ -332,13 +332,13 @@ impl Sender {
         file.content.block(index).filter(|block| Some(block.len()) == len).cloned()
     }
 
-    fn read_pack(&mut self, files: &[SmallFile<usize>], tree: &mut Tree, rng: &mut Rng) -> Option<Record> {
+    fn read_pack(&mut self, files: &[SmallFile<usize>], tree: &mut SimTree, rng: &mut Rng) -> Option<Record> {
         let mut packed = Vec::new();
         let mut payload = Vec::new();
         for small in files {
             tree.touch(*small.handle);
             let node = &tree.nodes[*small.handle];
-            let What::File(file) = &node.what else { continue };
+            let TreeEntryKind::File(file) = &node.what else { continue };
             let size = file.content.size();
             let unreadable = matches!(file.trouble, Trouble::Unreadable(0)) || rng.chance(self.rates.read);
             if unreadable
@@ -359,14 +359,14 @@ impl Sender {
         if packed.is_empty() {
             return None;
         }
-        let block = Block::Bytes(payload.into());
+        let block = ContentBlock::Bytes(payload.into());
         let pack = PackFrame { job: JOB, check: block.check(), files: packed };
         Some(Record::new(block, &RecordTrailer::Pack(pack)))
     }
 }
 
 /// What is offered of an entry, as it is now.
-fn described(node: &Node, place: EntryLocation) -> Entry {
+fn described(node: &TreeEntry, place: EntryLocation) -> Entry {
     let meta = EntryMetadata { modified: node.stamp, ..EntryMetadata::default() };
     Entry { place, kind: node.offered_kind(), meta, version: node.offered_version(), more: None }
 }
@@ -375,7 +375,7 @@ fn id(stream: usize) -> StreamId {
     StreamId(u16::try_from(stream).unwrap_or(u16::MAX))
 }
 
-fn data_record(entry: EntryId, index: u64, block: Block, value: [u8; 32]) -> Record {
+fn data_record(entry: EntryId, index: u64, block: ContentBlock, value: [u8; 32]) -> Record {
     let offset = index * u64::from(frame_len().get());
     let check = block.check();
     Record::new(block, &RecordTrailer::Data(DataFrame { job: JOB, entry, offset, check, value }))

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 
 use haul_lab::Rng;
 
-use crate::content::Content;
-use crate::disk::{Disk, Standing};
-use crate::parts::Part;
+use crate::content::FileContent;
+use crate::disk::{DiskEntry, SimDisk};
+use crate::parts::PartFile;
 
 /// A part decays this often in a thousand, whenever a run has ended badly.
 const DECAYS: u64 = 60;
 
 /// What runs leave for each other.
 #[derive(Debug, Default)]
-pub struct Storage {
+pub struct SimStorage {
     /// What stands under which name.
-    pub names: Disk,
+    pub names: SimDisk,
     /// What will get which name.
-    pub parts: BTreeMap<Vec<u8>, Part>,
+    pub parts: BTreeMap<Vec<u8>, PartFile>,
     /// No room: whatever writes fails.
     pub full: bool,
     unsynced: BTreeMap<Vec<u8>, Unsynced>,
@@ -28,21 +28,21 @@ pub struct Storage {
 #[derive(Debug)]
 struct Unsynced {
     /// What the name stood for.
-    before: Option<Standing>,
+    before: Option<DiskEntry>,
     /// What got the name, if that was a part.
-    part: Option<Part>,
+    part: Option<PartFile>,
     /// Its bytes are on the disk.
     written: bool,
 }
 
-impl Storage {
+impl SimStorage {
     /// With these names, all of them on the disk.
-    pub fn new(names: Disk) -> Self {
+    pub fn new(names: SimDisk) -> Self {
         Self { names, ..Self::default() }
     }
 
     /// Gives a name; the disk need not have it. `written`: it has the bytes.
-    pub fn give_name(&mut self, path: &[u8], standing: Standing, written: bool) {
+    pub fn give_name(&mut self, path: &[u8], standing: DiskEntry, written: bool) {
         let part = self.parts.remove(path);
         let before = self.names.insert(path.to_vec(), standing);
         let unsynced = Unsynced { before, part, written };
@@ -64,7 +64,7 @@ impl Storage {
         self.parts.values_mut().for_each(|part| part.lose_power(rng));
         for (path, Unsynced { before, part, written }) in std::mem::take(&mut self.unsynced) {
             if rng.chance(500) {
-                if let (false, Some(Standing::File(content, _))) = (written, self.names.get_mut(&path)) {
+                if let (false, Some(DiskEntry::File(content, _))) = (written, self.names.get_mut(&path)) {
                     *content = lost(content);
                 }
                 continue;
@@ -91,6 +91,6 @@ impl Storage {
 }
 
 /// What a file contains whose name reached the disk, and whose bytes did not: all of its length, and zeros.
-fn lost(content: &Content) -> Content {
-    Part::new(content.size(), None).content()
+fn lost(content: &FileContent) -> FileContent {
+    PartFile::new(content.size(), None).content()
 }

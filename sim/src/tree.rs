@@ -2,7 +2,7 @@
 
 use haul_proto::entry::{EntryContent, FileVersion, Timestamp};
 
-use crate::content::{Content, frame_len};
+use crate::content::{FileContent, frame_len};
 use haul_lab::Rng;
 
 /// Number of entries in a tree that fills the window.
@@ -10,7 +10,7 @@ pub const WIDE_ENTRIES: usize = 18_000;
 
 /// One entry of the tree.
 #[derive(Debug)]
-pub struct Node {
+pub struct TreeEntry {
     /// Its directory; none for an operand.
     pub parent: Option<usize>,
     /// Its name.
@@ -18,7 +18,7 @@ pub struct Node {
     /// From the operand down.
     pub path: Vec<u8>,
     /// What it is.
-    pub what: What,
+    pub what: TreeEntryKind,
     /// Time of last modification.
     pub stamp: Timestamp,
     /// Which file it is, and since when it is unchanged.
@@ -27,7 +27,7 @@ pub struct Node {
 
 /// What an entry is.
 #[derive(Debug)]
-pub enum What {
+pub enum TreeEntryKind {
     /// A directory.
     Directory,
     /// A link to this.
@@ -40,9 +40,9 @@ pub enum What {
 #[derive(Debug)]
 pub struct File {
     /// What it contains now.
-    pub content: Content,
+    pub content: FileContent,
     /// What it contained at any time, the present included.
-    pub versions: Vec<Content>,
+    pub versions: Vec<FileContent>,
     /// What goes wrong with it.
     pub trouble: Trouble,
     /// Frames that were read of it.
@@ -59,7 +59,7 @@ pub enum Trouble {
     /// This frame and those behind it cannot be read.
     Unreadable(u64),
     /// After this many reads somebody writes another content into it, once.
-    Changes(u64, Content),
+    Changes(u64, FileContent),
 }
 
 /// A step of the walk.
@@ -73,21 +73,21 @@ pub enum Visit {
 
 /// The source.
 #[derive(Debug, Default)]
-pub struct Tree {
+pub struct SimTree {
     /// Entries; a directory stands before what is in it.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<TreeEntry>,
     /// The walk, depth first.
     pub walk: Vec<Visit>,
 }
 
-impl Tree {
+impl SimTree {
     /// A tree of a few entries, or now and then one that is wider than the window.
     pub fn random(rng: &mut Rng, wide: bool, troubles_per_mille: u64) -> Self {
         let mut tree = Self::default();
         if wide {
-            let root = tree.add(rng, None, What::Directory);
+            let root = tree.add(rng, None, TreeEntryKind::Directory);
             for _ in 0..WIDE_ENTRIES {
-                tree.add(rng, Some(root), file(Content::default(), Trouble::None));
+                tree.add(rng, Some(root), file(FileContent::default(), Trouble::None));
             }
             tree.walk.push(Visit::Leave(root));
             return tree;
@@ -108,7 +108,7 @@ impl Tree {
         let directories = [6, 5, 3][usize::try_from(depth).unwrap_or(2).min(2)];
         match rng.below(10) {
             n if n < directories && depth < 12 => {
-                let directory = self.add(rng, parent, What::Directory);
+                let directory = self.add(rng, parent, TreeEntryKind::Directory);
                 while *left > 0 && rng.chance(900) {
                     self.grow(rng, Some(directory), left, troubles_per_mille, depth + 1);
                 }
@@ -116,17 +116,17 @@ impl Tree {
             }
             9 => {
                 let length = 1 + rng.index(20);
-                self.add(rng, parent, What::Link(vec![b'l'; length].into()));
+                self.add(rng, parent, TreeEntryKind::Link(vec![b'l'; length].into()));
             }
             _ => {
-                let content = Content::random(rng);
+                let content = FileContent::random(rng);
                 let trouble = if rng.chance(troubles_per_mille) { trouble(&content, rng) } else { Trouble::None };
                 self.add(rng, parent, file(content, trouble));
             }
         }
     }
 
-    fn add(&mut self, rng: &mut Rng, parent: Option<usize>, what: What) -> usize {
+    fn add(&mut self, rng: &mut Rng, parent: Option<usize>, what: TreeEntryKind) -> usize {
         let id = self.nodes.len();
         let name = match rng.below(8) {
             0 => [b"\xff\n".as_slice(), id.to_string().as_bytes()].concat(),
@@ -138,7 +138,7 @@ impl Tree {
         };
         let stamp = Timestamp { seconds: 1_000_000_000 + (rng.number() >> 40).cast_signed(), nanoseconds: 7 };
         let version = FileVersion { device: 1, inode: id as u64, changed: stamp };
-        self.nodes.push(Node { parent, name, path, what, stamp, version });
+        self.nodes.push(TreeEntry { parent, name, path, what, stamp, version });
         self.walk.push(Visit::Enter(id));
         id
     }
@@ -146,7 +146,7 @@ impl Tree {
     /// Counts a read of a file, which may be the one after which it is another.
     pub fn touch(&mut self, node: usize) {
         let node = &mut self.nodes[node];
-        let What::File(file) = &mut node.what else { return };
+        let TreeEntryKind::File(file) = &mut node.what else { return };
         file.reads += 1;
         if let Trouble::Changes(reads, content) = &file.trouble
             && file.reads > *reads
@@ -163,12 +163,12 @@ impl Tree {
     pub fn pass_time(&mut self, rng: &mut Rng) {
         let remounted = rng.chance(100);
         for node in &mut self.nodes {
-            let Node { what: What::File(file), stamp, version, .. } = node else { continue };
+            let TreeEntry { what: TreeEntryKind::File(file), stamp, version, .. } = node else { continue };
             version.device += u64::from(remounted);
             let size = file.content.size();
             let content = match rng.below(40) {
-                0 => Content::random(rng),
-                1 | 2 => Content::of_size(size, rng),
+                0 => FileContent::random(rng),
+                1 | 2 => FileContent::of_size(size, rng),
                 // A chmod.
                 3 => file.content.clone(),
                 _ => continue,
@@ -189,38 +189,39 @@ impl Tree {
     /// From now on, every file can be read and stays as it is.
     pub fn calm_down(&mut self) {
         for node in &mut self.nodes {
-            if let What::File(file) = &mut node.what {
+            if let TreeEntryKind::File(file) = &mut node.what {
                 file.trouble = Trouble::None;
             }
         }
     }
 }
 
-fn file(content: Content, trouble: Trouble) -> What {
-    What::File(File { versions: vec![content.clone()], content, trouble, reads: 0, secretly_changed: false })
+fn file(content: FileContent, trouble: Trouble) -> TreeEntryKind {
+    TreeEntryKind::File(File { versions: vec![content.clone()], content, trouble, reads: 0, secretly_changed: false })
 }
 
-fn trouble(content: &Content, rng: &mut Rng) -> Trouble {
+fn trouble(content: &FileContent, rng: &mut Rng) -> Trouble {
     match rng.below(3) {
         0 => Trouble::Unreadable(rng.below(6)),
-        1 => Trouble::Changes(rng.below(8), Content::random(rng)),
-        _ => Trouble::Changes(rng.below(4), Content::of_size(content.size(), rng)),
+        1 => Trouble::Changes(rng.below(8), FileContent::random(rng)),
+        _ => Trouble::Changes(rng.below(4), FileContent::of_size(content.size(), rng)),
     }
 }
 
-impl Node {
+impl TreeEntry {
     /// What is offered of it.
     pub fn offered_kind(&self) -> EntryContent {
         match &self.what {
-            What::Directory => EntryContent::Directory,
-            What::Link(points_to) => EntryContent::Symlink { points_to: points_to.clone() },
-            What::File(file) => EntryContent::File { size: file.content.size() },
+            TreeEntryKind::Directory => EntryContent::Directory,
+            TreeEntryKind::Link(points_to) => EntryContent::Symlink { points_to: points_to.clone() },
+            TreeEntryKind::File(file) => EntryContent::File { size: file.content.size() },
         }
     }
 
     /// What is offered with a large file, so that a later run knows whether it is the same.
     pub fn offered_version(&self) -> Option<FileVersion> {
-        let is_large = matches!(&self.what, What::File(file) if file.content.size() > frame_len().pack_file_max());
+        let is_large =
+            matches!(&self.what, TreeEntryKind::File(file) if file.content.size() > frame_len().pack_file_max());
         is_large.then_some(self.version)
     }
 }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use crate::Plant;
 use crate::check;
-use crate::disk::{self, Disk};
+use crate::disk::{self, SimDisk};
 use crate::net::Net;
-use crate::receiver::{Fate, Receiver, Settings};
+use crate::receiver::{EntryOutcome, Receiver, SimSettings};
 use crate::scenario::{Rates, Scenario};
 use crate::sender::Sender;
-use crate::storage::Storage;
-use crate::tree::{Tree, What};
+use crate::storage::SimStorage;
+use crate::tree::{SimTree, TreeEntryKind};
 use haul_lab::Rng;
 
 /// Most streams that break in a run.
@@ -35,7 +35,7 @@ enum Crash {
 
 /// What a seed came to.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Outcome {
+pub struct SeedOutcome {
     /// Entries of the tree.
     pub entries: u64,
     /// Moves that were made.
@@ -66,10 +66,10 @@ pub struct Outcome {
     pub healed: u64,
 }
 
-impl Outcome {
+impl SeedOutcome {
     /// Both added up.
-    pub fn plus(self, other: Outcome) -> Outcome {
-        Outcome {
+    pub fn plus(self, other: SeedOutcome) -> SeedOutcome {
+        SeedOutcome {
             entries: self.entries + other.entries,
             steps: self.steps + other.steps,
             crashes: self.crashes + other.crashes,
@@ -93,16 +93,16 @@ impl Crash {
 }
 
 /// How a run ended.
-enum Ended {
+enum RunEnd {
     Finished,
     Crashed,
 }
 
 /// Runs a seed to its end; the error says what rule was broken.
-pub fn run(seed: u64, plant: Plant, verbose: bool) -> Result<Outcome, String> {
+pub fn run(seed: u64, plant: Plant, verbose: bool) -> Result<SeedOutcome, String> {
     let mut rng = Rng::new(seed);
     let mut scenario = Scenario::random(seed, &mut rng);
-    let mut tree = Tree::random(&mut rng, scenario.wide, scenario.rates.troubles);
+    let mut tree = SimTree::random(&mut rng, scenario.wide, scenario.rates.troubles);
     let mixed = rng.chance(600) && !scenario.wide;
     let before = disk::before(&tree, mixed, &mut rng);
     if verbose {
@@ -112,7 +112,7 @@ pub fn run(seed: u64, plant: Plant, verbose: bool) -> Result<Outcome, String> {
     for _ in 0..scenario.crashes {
         let crash = (crash_step(&mut world.rng, step_limit(&tree)), world.rng.pick(&Crash::ALL));
         let ended = world.run_once(&mut tree, &scenario, Some(crash), &before)?;
-        if matches!(ended, Ended::Finished) {
+        if matches!(ended, RunEnd::Finished) {
             break;
         }
         world.outcome.crashes += 1;
@@ -133,30 +133,30 @@ pub fn run(seed: u64, plant: Plant, verbose: bool) -> Result<Outcome, String> {
 
 struct World {
     rng: Rng,
-    storage: Storage,
-    settings: Settings,
+    storage: SimStorage,
+    settings: SimSettings,
     verbose: bool,
     /// A run that finds everything done.
     again: bool,
-    outcome: Outcome,
+    outcome: SeedOutcome,
 }
 
 /// The two ends and what is between them.
-struct Ends {
+struct SimEnds {
     sender: Sender,
     receiver: Receiver,
     net: Net,
 }
 
 impl World {
-    fn new(scenario: &Scenario, plant: Plant, verbose: bool, rng: Rng, disk: Disk) -> Self {
+    fn new(scenario: &Scenario, plant: Plant, verbose: bool, rng: Rng, disk: SimDisk) -> Self {
         let Scenario { in_the_way, rates, verify_memory, resumes, .. } = *scenario;
-        let settings = Settings { in_the_way, verify_memory, resumes, rates, plant };
-        Self { rng, storage: Storage::new(disk), settings, verbose, again: false, outcome: Outcome::default() }
+        let settings = SimSettings { in_the_way, verify_memory, resumes, rates, plant };
+        Self { rng, storage: SimStorage::new(disk), settings, verbose, again: false, outcome: SeedOutcome::default() }
     }
 
     /// From here on nothing goes wrong: what failed before comes through now.
-    fn calm_down(&mut self, scenario: &mut Scenario, tree: &mut Tree) {
+    fn calm_down(&mut self, scenario: &mut Scenario, tree: &mut SimTree) {
         tree.pass_time(&mut self.rng);
         tree.calm_down();
         scenario.rates = Rates::default();
@@ -167,16 +167,16 @@ impl World {
 
     fn run_once(
         &mut self,
-        tree: &mut Tree,
+        tree: &mut SimTree,
         scenario: &Scenario,
         crash: Option<(u64, Crash)>,
-        before: &Disk,
-    ) -> Result<Ended, String> {
+        before: &SimDisk,
+    ) -> Result<RunEnd, String> {
         let Scenario { streams, rates, .. } = *scenario;
         let operands = tree.nodes.iter().enumerate().filter(|(_, node)| node.parent.is_none());
         let operands: HashMap<_, _> =
             operands.map(|(id, node)| (u32::try_from(id).unwrap_or(u32::MAX), node.path.clone())).collect();
-        let mut ends = Ends {
+        let mut ends = SimEnds {
             sender: Sender::new(streams, rates, self.settings.plant),
             receiver: Receiver::new(streams, self.settings, operands),
             net: Net::new(streams),
@@ -185,7 +185,7 @@ impl World {
         let ended = self.drive(&mut ends, tree, crash)?;
         check::names(&self.storage.names, before, tree)?;
         check::done_stays(&ends.receiver, &self.storage.names)?;
-        if matches!(ended, Ended::Finished) {
+        if matches!(ended, RunEnd::Finished) {
             self.storage.sync_names();
             check::finished(scenario, tree, &self.storage.names, &at_start, (&ends.sender, &ends.receiver))?;
             if self.again {
@@ -196,10 +196,10 @@ impl World {
         Ok(ended)
     }
 
-    fn note_outcome(&mut self, tree: &Tree, ends: &Ends) {
-        let Ends { sender, receiver, .. } = ends;
-        let failed = receiver.fates.values().filter(|fate| **fate == Fate::Failed).count();
-        let run = Outcome {
+    fn note_outcome(&mut self, tree: &SimTree, ends: &SimEnds) {
+        let SimEnds { sender, receiver, .. } = ends;
+        let failed = receiver.fates.values().filter(|fate| **fate == EntryOutcome::Failed).count();
+        let run = SeedOutcome {
             done: sender.told.done,
             failed: failed as u64,
             refused: sender.told.refused,
@@ -209,19 +209,19 @@ impl World {
             to_devices: receiver.device_writes.len() as u64,
             held: receiver.held,
             unproven: receiver.unproven,
-            ..Outcome::default()
+            ..SeedOutcome::default()
         };
-        self.outcome = Outcome { entries: tree.nodes.len() as u64, ..self.outcome.plus(run) };
+        self.outcome = SeedOutcome { entries: tree.nodes.len() as u64, ..self.outcome.plus(run) };
     }
 
     /// Moves one or the other until both are finished, or until the crash.
-    fn drive(&mut self, ends: &mut Ends, tree: &mut Tree, crash: Option<(u64, Crash)>) -> Result<Ended, String> {
+    fn drive(&mut self, ends: &mut SimEnds, tree: &mut SimTree, crash: Option<(u64, Crash)>) -> Result<RunEnd, String> {
         let limit = step_limit(tree);
         let (mut steps, mut idle, mut breaks) = (0, 0, 0);
         while !(ends.sender.is_finished() && ends.receiver.is_finished() && ends.net.is_empty()) {
             if let Some((_, crash)) = crash.filter(|(at, _)| *at <= steps) {
                 self.crash(crash, ends, tree)?;
-                return Ok(Ended::Crashed);
+                return Ok(RunEnd::Crashed);
             }
             self.fill_or_clear();
             if breaks < BREAKS_MAX && self.rng.chance(self.settings.rates.breaks) {
@@ -246,11 +246,11 @@ impl World {
             }
         }
         self.outcome.steps += steps;
-        Ok(Ended::Finished)
+        Ok(RunEnd::Finished)
     }
 
     /// Cuts the run off.
-    fn crash(&mut self, crash: Crash, ends: &mut Ends, tree: &mut Tree) -> Result<(), String> {
+    fn crash(&mut self, crash: Crash, ends: &mut SimEnds, tree: &mut SimTree) -> Result<(), String> {
         self.note("crash", true);
         if crash == Crash::Source {
             let targets: Vec<_> = [4, 5].into_iter().chain((0..ends.net.streams.len()).map(|n| 7 + 2 * n)).collect();
@@ -287,8 +287,8 @@ impl World {
     }
 
     /// Lets one of them move, if it can.
-    fn step(&mut self, actor: usize, ends: &mut Ends, tree: &mut Tree) -> Result<bool, String> {
-        let Ends { sender, receiver, net } = ends;
+    fn step(&mut self, actor: usize, ends: &mut SimEnds, tree: &mut SimTree) -> Result<bool, String> {
+        let SimEnds { sender, receiver, net } = ends;
         let (rng, storage) = (&mut self.rng, &mut self.storage);
         let (name, moved) = match actor {
             0 => ("walk", sender.walk(tree, rng)),
@@ -312,8 +312,9 @@ impl World {
 }
 
 /// More moves than any run of this tree takes.
-fn step_limit(tree: &Tree) -> u64 {
-    let frames = |what: &What| if let What::File(file) = what { 2 + (file.content.size() >> 18) } else { 1 };
+fn step_limit(tree: &SimTree) -> u64 {
+    let frames =
+        |what: &TreeEntryKind| if let TreeEntryKind::File(file) = what { 2 + (file.content.size() >> 18) } else { 1 };
     let work: u64 = tree.nodes.iter().map(|node| frames(&node.what)).sum();
     5000 + 100 * (work + tree.nodes.len() as u64)
 }

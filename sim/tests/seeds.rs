@@ -1,7 +1,7 @@
 //! The everyday run: twenty thousand seeds, and proof that the simulator notices what it is meant to notice.
 
 use haul_lab::{cases, count};
-use haul_sim::{Outcome, Plant, run, run_many};
+use haul_sim::{Plant, SeedOutcome, run, run_many};
 
 /// Seeds of the everyday run; `HAUL_SEEDS` makes it more, and `haul-sim --from` goes on where it stops.
 const SEEDS: u64 = 20_000;
@@ -20,8 +20,8 @@ fn no_seed_breaks_a_rule() {
     );
     // Everything that can happen does, and most of what is offered comes through all the same.
     println!("{total:?}");
-    let Outcome { crashes, done, failed, refused, resent, abandoned, mismatched, to_devices, broken, .. } = total;
-    let Outcome { held, unproven, healed, .. } = total;
+    let SeedOutcome { crashes, done, failed, refused, resent, abandoned, mismatched, to_devices, broken, .. } = total;
+    let SeedOutcome { held, unproven, healed, .. } = total;
     let rare = [crashes, failed, refused, resent, abandoned, mismatched, to_devices, broken, held, unproven, healed];
     assert!(rare.into_iter().all(|number| number > seeds / 100) && done > failed * 4, "{total:?}");
     count("simulator-seeds", seeds);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// An executable that cargo reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Executable {
+pub struct BuiltExecutable {
     /// Directory of its package, where its tests expect to run.
     pub package_dir: PathBuf,
     /// Name of the target: a library's, a program's or a test file's.
@@ -17,7 +17,7 @@ pub struct Executable {
     pub path: PathBuf,
 }
 
-impl Executable {
+impl BuiltExecutable {
     /// `crates/proto: haul_proto`, with the package's directory relative to `root`.
     pub fn label(&self, root: &Path) -> String {
         let package = self.package_dir.strip_prefix(root).unwrap_or(&self.package_dir);
@@ -26,7 +26,7 @@ impl Executable {
 }
 
 /// The executables in the output of `cargo ... --message-format=json`, in its order.
-pub fn parse(messages: &str) -> Vec<Executable> {
+pub fn parse(messages: &str) -> Vec<BuiltExecutable> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
@@ -35,11 +35,11 @@ pub fn parse(messages: &str) -> Vec<Executable> {
 }
 
 /// The executable that one message names, if it names one.
-fn executable(message: &Value) -> Option<Executable> {
+fn executable(message: &Value) -> Option<BuiltExecutable> {
     if message["reason"] != "compiler-artifact" {
         return None;
     }
-    Some(Executable {
+    Some(BuiltExecutable {
         package_dir: Path::new(message["manifest_path"].as_str()?).parent()?.to_owned(),
         target: message["target"]["name"].as_str()?.to_owned(),
         test: message["profile"]["test"].as_bool()?,

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use crate::coverage;
-use crate::run::{Ended, Output, run, was_interrupted};
+use crate::run::{CommandEnd, Output, run, was_interrupted};
 use crate::suggest;
 use crate::workspace::root;
 
@@ -17,7 +17,7 @@ const DEFAULT_SECONDS: u64 = 60;
 const BUILD_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct FuzzArguments {
     seconds: u64,
     /// Names of targets; none means all.
     targets: Vec<String>,
@@ -37,8 +37,8 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
     }
 }
 
-fn parse(arguments: &[String]) -> Result<Asked, String> {
-    let mut asked = Asked { seconds: DEFAULT_SECONDS, targets: Vec::new(), coverage: false };
+fn parse(arguments: &[String]) -> Result<FuzzArguments, String> {
+    let mut asked = FuzzArguments { seconds: DEFAULT_SECONDS, targets: Vec::new(), coverage: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         if argument == "--seconds" {
@@ -62,7 +62,7 @@ fn seconds(value: &str) -> Result<u64, String> {
 }
 
 /// Fuzzes each target in turn; whether none of them found anything.
-fn fuzz(asked: Asked) -> Result<bool, String> {
+fn fuzz(asked: FuzzArguments) -> Result<bool, String> {
     if asked.coverage {
         return coverage::measure().map(|()| true);
     }
@@ -96,7 +96,7 @@ fn fuzz(asked: Asked) -> Result<bool, String> {
 
 /// Names of the fuzz targets; fails, with the remedy, where cargo-fuzz or nightly is missing.
 fn targets() -> Result<Vec<String>, String> {
-    let listed = |command: &mut Command| -> Ended { run(command, Duration::from_secs(60), Output::Kept) };
+    let listed = |command: &mut Command| -> CommandEnd { run(command, Duration::from_secs(60), Output::Kept) };
     if !listed(Command::new("cargo").args(["+nightly", "--version"])).succeeded() {
         return Err("the nightly toolchain is not installed: rustup toolchain install nightly".to_owned());
     }
@@ -130,10 +130,10 @@ mod tests {
 
     #[test]
     fn reads_its_arguments() {
-        assert_eq!(parse(&[]), Ok(Asked { seconds: DEFAULT_SECONDS, targets: vec![], coverage: false }));
+        assert_eq!(parse(&[]), Ok(FuzzArguments { seconds: DEFAULT_SECONDS, targets: vec![], coverage: false }));
         assert_eq!(
             parse(&words("--seconds 5 control frame")),
-            Ok(Asked { seconds: 5, targets: words("control frame"), coverage: false })
+            Ok(FuzzArguments { seconds: 5, targets: words("control frame"), coverage: false })
         );
         assert!(parse(&words("--coverage")).is_ok_and(|asked| asked.coverage));
         assert!(parse(&words("--seconds 0")).is_err());

@@ -78,7 +78,7 @@ impl Crate {
             let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
             let syntax = syn::parse_file(&text).map_err(|error| format!("{}: {error}", file.display()))?;
             let mut module = Module::default();
-            Reader { module: &mut module }.visit_file(&syntax);
+            SyntaxReader { module: &mut module }.visit_file(&syntax);
             modules.insert(path, module);
         }
         Ok(Self { modules })
@@ -291,11 +291,11 @@ fn module_path(folder: &Path, file: &Path) -> Option<ModulePath> {
 }
 
 /// Collects what a file names.
-struct Reader<'a> {
+struct SyntaxReader<'a> {
     module: &'a mut Module,
 }
 
-impl Reader<'_> {
+impl SyntaxReader<'_> {
     fn flatten(&mut self, tree: &syn::UseTree, prefix: &[String]) {
         let mut path = prefix.to_vec();
         match tree {
@@ -361,7 +361,7 @@ fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-impl<'a> Visit<'a> for Reader<'_> {
+impl<'a> Visit<'a> for SyntaxReader<'_> {
     fn visit_item(&mut self, item: &'a syn::Item) {
         let attributes = match item {
             syn::Item::Mod(one) => &one.attrs,

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::rows::{self, Cases, ROWS};
-use crate::run::Ended;
+use crate::run::CommandEnd;
 
 /// Tests that a harness reported, and tests that said that they could not run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ fn number_before(line: &str, word: &str) -> u64 {
 
 /// What a step came to.
 #[derive(Debug, Default)]
-pub struct Done {
+pub struct StepResult {
     /// Why it failed, one phrase each; none means that it did not.
     pub failures: Vec<String>,
     /// Its tests.
@@ -66,21 +66,21 @@ pub struct Done {
     pub cases: Cases,
 }
 
-impl Done {
+impl StepResult {
     /// A step that failed for one reason.
     pub fn failed(why: String) -> Self {
         Self { failures: vec![why], ..Self::default() }
     }
 
     /// A step that ran one program.
-    pub fn of(ended: &Ended) -> Self {
+    pub fn of(ended: &CommandEnd) -> Self {
         Self { failures: ended.failure.iter().cloned().collect(), ..Self::default() }
     }
 }
 
 /// How a step ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum StepVerdict {
     /// Did what it should.
     Passed,
     /// Did not; the reasons, one a line.
@@ -91,11 +91,11 @@ pub enum Verdict {
 
 /// A step that is over.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct StepRow {
     /// Its name.
     pub step: &'static str,
     /// How it ended.
-    pub verdict: Verdict,
+    pub verdict: StepVerdict,
     /// The tests in it, where it has any.
     pub counts: Counts,
     /// Tests that could not run, with their reasons.
@@ -108,13 +108,13 @@ pub struct Row {
 
 /// The whole run.
 #[derive(Debug, Default)]
-pub struct Report {
-    rows: Vec<Row>,
+pub struct TestReport {
+    rows: Vec<StepRow>,
 }
 
-impl Report {
+impl TestReport {
     /// Adds a step that is over.
-    pub fn push(&mut self, row: Row) {
+    pub fn push(&mut self, row: StepRow) {
         self.rows.push(row);
     }
 
@@ -123,7 +123,7 @@ impl Report {
         let mut sum = Counts::default();
         for row in &self.rows {
             sum.add(row.counts);
-            if matches!(row.verdict, Verdict::Failed(_)) && row.counts.failed == 0 {
+            if matches!(row.verdict, StepVerdict::Failed(_)) && row.counts.failed == 0 {
                 sum.failed += 1;
             }
         }
@@ -132,7 +132,7 @@ impl Report {
 
     /// Whether a step that was run has failed.
     pub fn failed(&self) -> bool {
-        self.rows.iter().any(|row| matches!(row.verdict, Verdict::Failed(_)))
+        self.rows.iter().any(|row| matches!(row.verdict, StepVerdict::Failed(_)))
     }
 
     /// The table of steps, the reasons for what failed or was skipped, and the closing line.
@@ -167,11 +167,11 @@ impl Report {
         rows::table(ROWS.iter().map(|row| (row, row.everyday, row.ran(&all)))) + &others.collect::<String>()
     }
 
-    fn line(&self, row: &Row) -> String {
+    fn line(&self, row: &StepRow) -> String {
         let result = match row.verdict {
-            Verdict::Passed => "ok",
-            Verdict::Failed(_) => "FAILED",
-            Verdict::Skipped(_) => "skipped",
+            StepVerdict::Passed => "ok",
+            StepVerdict::Failed(_) => "FAILED",
+            StepVerdict::Skipped(_) => "skipped",
         };
         let Counts { passed, failed, skipped } = row.counts;
         let seconds = row.elapsed.as_secs_f64();
@@ -183,14 +183,14 @@ impl Report {
 }
 
 /// One line for each thing that a reader of the table must know.
-fn remarks(row: &Row) -> String {
+fn remarks(row: &StepRow) -> String {
     let mut text = String::new();
     match &row.verdict {
-        Verdict::Passed => {}
-        Verdict::Failed(reasons) => {
+        StepVerdict::Passed => {}
+        StepVerdict::Failed(reasons) => {
             reasons.iter().for_each(|why| text.push_str(&format!("FAILED  {}: {why}\n", row.step)))
         }
-        Verdict::Skipped(why) => text.push_str(&format!("skipped {}: {why}\n", row.step)),
+        StepVerdict::Skipped(why) => text.push_str(&format!("skipped {}: {why}\n", row.step)),
     }
     row.skips.iter().for_each(|why| text.push_str(&format!("skipped {}: {why}\n", row.step)));
     text
@@ -204,8 +204,8 @@ mod tests {
     const HARNESS: &str = "running 2 tests\ntest a ... ok\n\ntest result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s\n\
         test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n";
 
-    fn row(verdict: Verdict, counts: Counts) -> Row {
-        Row {
+    fn row(verdict: StepVerdict, counts: Counts) -> StepRow {
+        StepRow {
             step: "unit",
             verdict,
             counts,
@@ -225,8 +225,8 @@ mod tests {
     fn what_was_tried_many_times_is_added_up_and_shown() {
         let mut cases = Cases::new();
         add_cases(&mut cases, "COUNT kills 98\nCOUNT kills 20\nCOUNTED 3\nCOUNT bits on a stream 7\nCOUNT broken x\n");
-        let mut report = Report::default();
-        report.push(Row { cases, ..row(Verdict::Passed, Counts::default()) });
+        let mut report = TestReport::default();
+        report.push(StepRow { cases, ..row(StepVerdict::Passed, Counts::default()) });
         let text = report.render();
         assert!(text.contains("       100        118\n") && text.contains("         7\n"), "{text}");
         assert!(!text.contains("broken"), "{text}");
@@ -241,9 +241,9 @@ mod tests {
 
     #[test]
     fn a_failed_step_without_tests_counts_as_a_failure() {
-        let mut report = Report::default();
-        report.push(row(Verdict::Passed, Counts { passed: 7, failed: 0, skipped: 0 }));
-        report.push(row(Verdict::Failed(vec!["exit status 1".into()]), Counts::default()));
+        let mut report = TestReport::default();
+        report.push(row(StepVerdict::Passed, Counts { passed: 7, failed: 0, skipped: 0 }));
+        report.push(row(StepVerdict::Failed(vec!["exit status 1".into()]), Counts::default()));
         assert!(report.failed());
         let text = report.render();
         assert!(text.ends_with("\n7 passed, 1 failed\n"), "{text}");
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn a_skipped_step_says_why_and_is_not_green() {
-        let mut report = Report::default();
-        report.push(row(Verdict::Skipped("no such tool".into()), Counts::default()));
+        let mut report = TestReport::default();
+        report.push(row(StepVerdict::Skipped("no such tool".into()), Counts::default()));
         let text = report.render();
         assert!(text.contains("skipped unit: no such tool"), "{text}");
         assert!(!text.contains(" ok "), "{text}");

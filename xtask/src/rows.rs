@@ -18,7 +18,7 @@ pub fn add_cases(cases: &mut Cases, output: &str) {
 }
 
 /// One thing that is tried again and again.
-pub struct Row {
+pub struct CaseRow {
     /// What `--only` calls it.
     pub name: &'static str,
     /// What is tried.
@@ -32,7 +32,7 @@ pub struct Row {
     /// The least with which its tests can show that they can lose.
     pub least: u64,
     /// Variables that say how often, each for its part of all.
-    pub variables: &'static [(&'static str, Part)],
+    pub variables: &'static [(&'static str, CasePart)],
     /// Variables that a soak sets besides.
     pub always: &'static [(&'static str, &'static str)],
     /// The tests.
@@ -40,7 +40,7 @@ pub struct Row {
 }
 
 /// A variable's part of a number: so many of so many.
-pub type Part = (u64, u64);
+pub type CasePart = (u64, u64);
 
 /// Tests in one executable.
 pub struct Tests {
@@ -52,7 +52,7 @@ pub struct Tests {
     pub filter: &'static str,
 }
 
-const ALL: Part = (1, 1);
+const ALL: CasePart = (1, 1);
 
 const fn tests(package: &'static str, target: &'static str, filter: &'static str) -> Tests {
     Tests { package, target, filter }
@@ -67,8 +67,8 @@ const fn engine(filter: &'static str) -> Tests {
 }
 
 /// All of them, in the order in which they are shown.
-pub const ROWS: &[Row] = &[
-    Row {
+pub const ROWS: &[CaseRow] = &[
+    CaseRow {
         name: "kills",
         about: "SIGKILL at a chosen system call of either end, then resumed",
         counted: &["kills"],
@@ -79,7 +79,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[e2e("faults", "killed")],
     },
-    Row {
+    CaseRow {
         name: "damaged-parts",
         about: "partial files and journals damaged between a kill and the rerun",
         counted: &["damaged-parts"],
@@ -90,7 +90,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[e2e("parts", "damaged_parts")],
     },
-    Row {
+    CaseRow {
         name: "power-cuts",
         about: "power cuts, ext4 and XFS, then resumed",
         counted: &["power-cuts-ext4", "power-cuts-xfs"],
@@ -101,7 +101,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[e2e("power", "after_a_cut")],
     },
-    Row {
+    CaseRow {
         name: "failing-calls",
         about: "the n-th call fails, 12 system calls",
         counted: &["failing-calls"],
@@ -112,7 +112,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[e2e("faults", "a_call_that_fails")],
     },
-    Row {
+    CaseRow {
         name: "flips",
         about: "bits flipped in flight and in memory",
         counted: &["bits-flipped-on-a-stream", "bits-flipped-before-a-write", "bits-flipped-in-memory"],
@@ -123,7 +123,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[engine("stream::damage_tests"), engine("target::deliver::tests")],
     },
-    Row {
+    CaseRow {
         name: "proxy-flips",
         about: "bits flipped by a proxy between two ends",
         counted: &["bits-flipped-through-a-proxy"],
@@ -134,7 +134,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[e2e("damage", "a_bit_that_flips")],
     },
-    Row {
+    CaseRow {
         name: "records",
         about: "records dropped, doubled, swapped, spliced",
         counted: &["records-dropped-doubled-swapped-spliced"],
@@ -145,7 +145,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[engine("records_that_are_dropped")],
     },
-    Row {
+    CaseRow {
         name: "glitches",
         about: "a link that is down for a moment",
         counted: &["glitches-short"],
@@ -156,7 +156,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[e2e("glitches", "glitches_of_the_link")],
     },
-    Row {
+    CaseRow {
         name: "long-glitches",
         about: "3 s and 30 s without a link, 1 of 8 streams stopped",
         counted: &["glitches-of-3-s", "glitches-of-30-s", "streams-stopped"],
@@ -167,7 +167,7 @@ pub const ROWS: &[Row] = &[
         always: &[("HAUL_GLITCH_30", "1"), ("HAUL_CUT_SECONDS", "30")],
         tests: &[e2e("glitches", ""), e2e("retries", "cut")],
     },
-    Row {
+    CaseRow {
         name: "races",
         about: "path races, seconds for each of 12 operations",
         counted: &["path-race-seconds-each"],
@@ -178,7 +178,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[engine("race_tests"), e2e("confinement", "while_their_paths_are_exchanged")],
     },
-    Row {
+    CaseRow {
         name: "hostile",
         about: "sources that keep to no rule",
         counted: &["hostile-sources"],
@@ -189,7 +189,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[e2e("hostile", "a_hostile_source")],
     },
-    Row {
+    CaseRow {
         name: "hostile-target",
         about: "far workers that keep to no rule",
         counted: &["hostile-targets"],
@@ -200,7 +200,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[e2e("hostile_target", "a_hostile_worker")],
     },
-    Row {
+    CaseRow {
         name: "strangers",
         about: "strangers at the port with wrong keys",
         counted: &["strangers-with-wrong-keys"],
@@ -211,7 +211,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[e2e("strangers", "strangers_at_the_port")],
     },
-    Row {
+    CaseRow {
         name: "loiterers",
         about: "strangers at the port, slow or silent",
         counted: &["strangers-that-are-slow-or-silent"],
@@ -222,7 +222,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[e2e("strangers", "strangers_at_the_port")],
     },
-    Row {
+    CaseRow {
         name: "listed",
         about: "lines of a list, and the memory that they take",
         counted: &["listed-lines"],
@@ -233,7 +233,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[e2e("lists", "a_long_list")],
     },
-    Row {
+    CaseRow {
         name: "seeds",
         about: "seeds of the simulator, with faults",
         counted: &["simulator-seeds"],
@@ -244,7 +244,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[tests("sim", "seeds", "no_seed")],
     },
-    Row {
+    CaseRow {
         name: "fuzz",
         about: "fuzz targets, seconds each, on the stable toolchain",
         counted: &["fuzz-seconds-each"],
@@ -255,7 +255,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[tests("fuzz", "mutate", "")],
     },
-    Row {
+    CaseRow {
         name: "concurrent",
         about: "runs of one job at the same time",
         counted: &["concurrent-runs"],
@@ -266,7 +266,7 @@ pub const ROWS: &[Row] = &[
         always: &[],
         tests: &[e2e("status", "of_many_runs")],
     },
-    Row {
+    CaseRow {
         name: "sync-pairs",
         about: "haul sync of random pairs of trees, beside rsync",
         counted: &["sync-pairs"],
@@ -279,7 +279,7 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
-impl Row {
+impl CaseRow {
     /// How often it was tried, with nothing wrong.
     pub fn ran(&self, cases: &Cases) -> u64 {
         self.counted.iter().filter_map(|name| cases.get(*name)).sum()
@@ -287,7 +287,7 @@ impl Row {
 
     /// The variables' values for so many tries.
     pub fn environment(&self, number: u64) -> Vec<(&'static str, String)> {
-        let part = |(of, whole): Part| (number * of).div_ceil(whole);
+        let part = |(of, whole): CasePart| (number * of).div_ceil(whole);
         let counts = self.variables.iter().map(|(name, of)| (*name, part(*of).to_string()));
         counts.chain(self.always.iter().map(|(name, value)| (*name, (*value).to_owned()))).collect()
     }
@@ -299,7 +299,7 @@ pub fn counts(name: &str) -> bool {
 }
 
 /// The table: for each row what was asked for, and what was run. One that was tried less, or not at all, is called so.
-pub fn table<'r>(rows: impl IntoIterator<Item = (&'r Row, u64, u64)>) -> String {
+pub fn table<'r>(rows: impl IntoIterator<Item = (&'r CaseRow, u64, u64)>) -> String {
     let mut text = format!("\n{:<70} {:>10} {:>10}\n", "tried, with nothing wrong", "asked for", "ran");
     for (row, asked, ran) in rows {
         let about = format!("{:<14} {}", row.name, row.about);

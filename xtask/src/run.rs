@@ -28,14 +28,14 @@ pub enum Output {
 
 /// How a command ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct CommandEnd {
     /// What it printed on standard output.
     pub stdout: String,
     /// Why it failed, if it did, as one phrase.
     pub failure: Option<String>,
 }
 
-impl Ended {
+impl CommandEnd {
     /// Whether it ended by itself with status 0.
     pub fn succeeded(&self) -> bool {
         self.failure.is_none()
@@ -43,20 +43,23 @@ impl Ended {
 }
 
 /// Runs `command` without standard input for at most `limit`.
-pub fn run(command: &mut Command, limit: Duration, output: Output) -> Ended {
+pub fn run(command: &mut Command, limit: Duration, output: Output) -> CommandEnd {
     let stop = interrupted();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
             let program = command.get_program().to_string_lossy().into_owned();
-            return Ended { stdout: String::new(), failure: Some(format!("{program} could not be started: {error}")) };
+            return CommandEnd {
+                stdout: String::new(),
+                failure: Some(format!("{program} could not be started: {error}")),
+            };
         }
     };
     let reader = read_along(&mut child, output);
     let failure = await_end(&mut child, limit, &stop);
     end_group(&child);
-    Ended { stdout: collect(reader), failure }
+    CommandEnd { stdout: collect(reader), failure }
 }
 
 /// Set at the first SIGINT or SIGTERM; a process-wide fact, so it is registered once.

@@ -7,8 +7,8 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::artifacts::Executable;
-use crate::rows::{Cases, ROWS, Row, Tests, table};
+use crate::artifacts::BuiltExecutable;
+use crate::rows::{CaseRow, Cases, ROWS, Tests, table};
 use crate::run::was_interrupted;
 use crate::suggest;
 use crate::test::{Built, Harness, build_all, package_of};
@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(15 * 60);
 const PLANNED_PERCENT: u128 = 90;
 
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct SoakArguments {
     minutes: Option<u64>,
     /// Names of rows; none means all.
     rows: Vec<String>,
@@ -32,8 +32,8 @@ struct Asked {
 }
 
 /// What came of a row.
-struct Outcome {
-    row: &'static Row,
+struct SoakOutcome {
+    row: &'static CaseRow,
     ran: u64,
     failures: Vec<String>,
     elapsed: Duration,
@@ -51,8 +51,8 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
     }
 }
 
-fn parse(arguments: &[String]) -> Result<Asked, String> {
-    let mut asked = Asked { minutes: None, rows: Vec::new(), list: false };
+fn parse(arguments: &[String]) -> Result<SoakArguments, String> {
+    let mut asked = SoakArguments { minutes: None, rows: Vec::new(), list: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let (name, value) = match argument.split_once('=') {
@@ -88,7 +88,7 @@ fn parse(arguments: &[String]) -> Result<Asked, String> {
 }
 
 /// Tries the chosen rows; whether nothing went wrong.
-fn soak(asked: Asked) -> Result<bool, String> {
+fn soak(asked: SoakArguments) -> Result<bool, String> {
     if asked.list {
         ROWS.iter().for_each(|row| println!("{:<16}{:>10}  {}", row.name, row.soak, row.about));
         return Ok(true);
@@ -117,10 +117,10 @@ fn soak(asked: Asked) -> Result<bool, String> {
 }
 
 /// Tries a row: in this time, or as often as it is to be.
-fn soak_row(built: &Built, row: &'static Row, share: Option<Duration>) -> Result<Outcome, String> {
+fn soak_row(built: &Built, row: &'static CaseRow, share: Option<Duration>) -> Result<SoakOutcome, String> {
     println!("\n==> {}: {}", row.name, row.about);
     let tests = row.tests.iter().map(|tests| find(built, tests)).collect::<Result<Vec<_>, _>>()?;
-    let mut outcome = Outcome { row, ran: 0, failures: Vec::new(), elapsed: Duration::ZERO };
+    let mut outcome = SoakOutcome { row, ran: 0, failures: Vec::new(), elapsed: Duration::ZERO };
     let Some(share) = share else {
         outcome.run(built, &tests, row.soak, ROW_LIMIT);
         return Ok(outcome);
@@ -136,7 +136,7 @@ fn soak_row(built: &Built, row: &'static Row, share: Option<Duration>) -> Result
 }
 
 /// How often a row can be tried in the time that is left, if its least number took `least`; 0 if not even that.
-fn more(row: &Row, least: Duration, left: Duration) -> u64 {
+fn more(row: &CaseRow, least: Duration, left: Duration) -> u64 {
     if row.variables.is_empty() {
         return 0;
     }
@@ -147,16 +147,16 @@ fn more(row: &Row, least: Duration, left: Duration) -> u64 {
     if fits < row.least { 0 } else { fits }
 }
 
-fn find<'b>(built: &'b Built, tests: &'static Tests) -> Result<(&'b Executable, &'static str), String> {
-    let is_it = |built: &&Executable| package_of(built) == tests.package && built.target == tests.target;
+fn find<'b>(built: &'b Built, tests: &'static Tests) -> Result<(&'b BuiltExecutable, &'static str), String> {
+    let is_it = |built: &&BuiltExecutable| package_of(built) == tests.package && built.target == tests.target;
     let executable = built.tests.iter().find(is_it);
     let executable = executable.ok_or_else(|| format!("{} has no tests called {}", tests.package, tests.target))?;
     Ok((executable, tests.filter))
 }
 
-impl Outcome {
+impl SoakOutcome {
     /// Tries it so often.
-    fn run(&mut self, built: &Built, tests: &[(&Executable, &'static str)], number: u64, limit: Duration) {
+    fn run(&mut self, built: &Built, tests: &[(&BuiltExecutable, &'static str)], number: u64, limit: Duration) {
         let begun = Instant::now();
         let mut cases = Cases::new();
         for (executable, filter) in tests {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn reads_its_arguments() {
-        let asked = |minutes, rows| Ok(Asked { minutes, rows: words(rows), list: false });
+        let asked = |minutes, rows| Ok(SoakArguments { minutes, rows: words(rows), list: false });
         assert_eq!(parse(&[]), asked(None, ""));
         assert_eq!(parse(&words("--minutes 5 --only kills --only=seeds")), asked(Some(5), "kills seeds"));
         assert!(parse(&words("--minutes 0")).is_err());

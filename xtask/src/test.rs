@@ -11,7 +11,7 @@ pub use steps::{Built, build_all, build_program, package_of};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::report::{Counts, Done, Report, Row, Verdict};
+use crate::report::{Counts, StepResult, StepRow, StepVerdict, TestReport};
 use crate::rows::Cases;
 use crate::{run, suggest};
 use steps::Context;
@@ -25,10 +25,15 @@ pub struct Step {
     /// It fails when it takes longer: most of it is compiling, the first time.
     pub limit: Duration,
     /// Does it.
-    pub work: fn(&mut Context, &Step) -> Done,
+    pub work: fn(&mut Context, &Step) -> StepResult,
 }
 
-const fn step(name: &'static str, minutes: u64, work: fn(&mut Context, &Step) -> Done, about: &'static str) -> Step {
+const fn step(
+    name: &'static str,
+    minutes: u64,
+    work: fn(&mut Context, &Step) -> StepResult,
+    about: &'static str,
+) -> Step {
     Step { name, about, limit: Duration::from_secs(60 * minutes), work }
 }
 
@@ -55,8 +60,8 @@ pub const STEPS: &[Step] = &[
 /// Runs the chore.
 pub fn main(arguments: Vec<String>) -> ExitCode {
     let chosen = match parse(&arguments) {
-        Ok(Asked::Steps(names)) => names,
-        Ok(Asked::List) => {
+        Ok(TestArguments::Steps(names)) => names,
+        Ok(TestArguments::List) => {
             STEPS.iter().for_each(|step| println!("{:<12}{}", step.name, step.about));
             return ExitCode::SUCCESS;
         }
@@ -71,18 +76,18 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum TestArguments {
     List,
     /// Names of steps; none means all.
     Steps(Vec<String>),
 }
 
-fn parse(arguments: &[String]) -> Result<Asked, String> {
+fn parse(arguments: &[String]) -> Result<TestArguments, String> {
     let mut names = Vec::new();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let value = match argument.as_str() {
-            "--list" => return Ok(Asked::List),
+            "--list" => return Ok(TestArguments::List),
             "--only" => {
                 rest.next().ok_or("cargo xtask test: --only needs the name of a step: cargo xtask test --list")?
             }
@@ -98,12 +103,12 @@ fn parse(arguments: &[String]) -> Result<Asked, String> {
         }
         names.push(value.to_owned());
     }
-    Ok(Asked::Steps(names))
+    Ok(TestArguments::Steps(names))
 }
 
 /// Runs the chosen steps (all, where none is named). What a chosen step depends on is done with it.
-fn run_steps(chosen: &[String]) -> Report {
-    let mut report = Report::default();
+fn run_steps(chosen: &[String]) -> TestReport {
+    let mut report = TestReport::default();
     let mut context = Context::default();
     let everything = chosen.is_empty();
     for step in STEPS {
@@ -123,19 +128,19 @@ fn run_steps(chosen: &[String]) -> Report {
     }
     if everything && report.totals().passed == 0 {
         let why = vec!["not one test was run".to_owned()];
-        report.push(Row { step: "tests", verdict: Verdict::Failed(why), ..skipped(&STEPS[0], "") });
+        report.push(StepRow { step: "tests", verdict: StepVerdict::Failed(why), ..skipped(&STEPS[0], "") });
     }
     report
 }
 
-fn row(step: &Step, done: Done, elapsed: Duration) -> Row {
-    let verdict = if done.failures.is_empty() { Verdict::Passed } else { Verdict::Failed(done.failures) };
-    Row { step: step.name, verdict, counts: done.counts, skips: done.skips, cases: done.cases, elapsed }
+fn row(step: &Step, done: StepResult, elapsed: Duration) -> StepRow {
+    let verdict = if done.failures.is_empty() { StepVerdict::Passed } else { StepVerdict::Failed(done.failures) };
+    StepRow { step: step.name, verdict, counts: done.counts, skips: done.skips, cases: done.cases, elapsed }
 }
 
-fn skipped(step: &Step, why: &str) -> Row {
-    let verdict = Verdict::Skipped(why.to_owned());
-    Row {
+fn skipped(step: &Step, why: &str) -> StepRow {
+    let verdict = StepVerdict::Skipped(why.to_owned());
+    StepRow {
         step: step.name,
         verdict,
         counts: Counts::default(),
@@ -155,9 +160,9 @@ mod tests {
 
     #[test]
     fn chooses_steps_by_name() {
-        assert_eq!(parse(&[]), Ok(Asked::Steps(vec![])));
-        assert_eq!(parse(&words("--only e2e --only=unit")), Ok(Asked::Steps(words("e2e unit"))));
-        assert_eq!(parse(&words("--list")), Ok(Asked::List));
+        assert_eq!(parse(&[]), Ok(TestArguments::Steps(vec![])));
+        assert_eq!(parse(&words("--only e2e --only=unit")), Ok(TestArguments::Steps(words("e2e unit"))));
+        assert_eq!(parse(&words("--list")), Ok(TestArguments::List));
         let unknown = parse(&words("--only e2")).expect_err("no such step");
         assert!(unknown.contains("did you mean 'e2e'?"), "{unknown}");
         assert!(parse(&words("--only")).is_err());

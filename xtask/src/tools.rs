@@ -13,7 +13,7 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 const MORE_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// A program, and where it comes from.
-pub struct Tool {
+pub struct InstalledTool {
     /// Its name on PATH.
     pub program: &'static str,
     /// The Debian package that has it.
@@ -22,16 +22,16 @@ pub struct Tool {
     pub optional: bool,
 }
 
-const fn needed(program: &'static str, package: &'static str) -> Tool {
-    Tool { program, package, optional: false }
+const fn needed(program: &'static str, package: &'static str) -> InstalledTool {
+    InstalledTool { program, package, optional: false }
 }
 
-const fn optional(program: &'static str, package: &'static str) -> Tool {
-    Tool { program, package, optional: true }
+const fn optional(program: &'static str, package: &'static str) -> InstalledTool {
+    InstalledTool { program, package, optional: true }
 }
 
 /// Everything that the tests start, besides what a Rust toolchain brings.
-pub const TOOLS: &[Tool] = &[
+pub const TOOLS: &[InstalledTool] = &[
     needed("sshd", "openssh-server"),
     needed("ssh", "openssh-client"),
     needed("ssh-keygen", "openssh-client"),
@@ -80,7 +80,7 @@ pub fn provide_cargo_deny() -> Result<(), String> {
 }
 
 /// What came of looking for the tools.
-pub struct Found {
+pub struct ToolSearch {
     /// Needed, missing, and not to be had: one line each, with the remedy.
     pub missing: Vec<String>,
     /// Optional and missing: one line each.
@@ -88,12 +88,12 @@ pub struct Found {
 }
 
 /// Looks for every tool and, as root on a system with `apt-get`, installs what is missing.
-pub fn provide() -> Found {
+pub fn provide() -> ToolSearch {
     let absent = absent();
     if !absent.is_empty() && rustix::process::geteuid().is_root() && find("apt-get").is_some() {
         install(&absent);
     }
-    let mut found = Found { missing: Vec::new(), left_out: Vec::new() };
+    let mut found = ToolSearch { missing: Vec::new(), left_out: Vec::new() };
     for tool in self::absent() {
         let remedy = format!("{} is not installed: apt-get install {}", tool.program, tool.package);
         let list = if tool.optional { &mut found.left_out } else { &mut found.missing };
@@ -103,12 +103,12 @@ pub fn provide() -> Found {
 }
 
 /// The tools that are not there.
-fn absent() -> Vec<&'static Tool> {
+fn absent() -> Vec<&'static InstalledTool> {
     TOOLS.iter().filter(|tool| find(tool.program).is_none()).collect()
 }
 
 /// Installs the packages of `tools`; what did not work shows when the tools are looked for again.
-fn install(tools: &[&Tool]) {
+fn install(tools: &[&InstalledTool]) {
     let mut packages: Vec<_> = tools.iter().map(|tool| tool.package).collect();
     packages.dedup();
     println!("installing {}", packages.join(" "));

@@ -2,7 +2,7 @@
 
 /// A job over the data of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Job {
+pub enum CurveJob {
     /// A copy to an empty target.
     Copy,
     /// The same command again.
@@ -17,7 +17,7 @@ pub enum Job {
     Survey,
 }
 
-impl Job {
+impl CurveJob {
     /// The name in the table.
     pub fn name(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Job {
 
 /// The data of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum DataShape {
     /// One hole of so many bytes.
     Hole,
     /// A file of so many incompressible bytes.
@@ -62,57 +62,59 @@ pub enum Shape {
 
 /// One number that grows.
 #[derive(Debug)]
-pub struct Case {
+pub struct CurveCase {
     /// The name on the command line and in the table.
     pub name: &'static str,
     /// What is counted.
     pub unit: &'static str,
     /// The data.
-    pub shape: Shape,
+    pub shape: DataShape,
     /// The least number, and the greatest.
     range: (u64, u64),
     /// Each number is so many times the one before.
     factor: u64,
     /// The jobs, in this order.
-    pub jobs: &'static [Job],
+    pub jobs: &'static [CurveJob],
 }
 
-const ALL_BUT_RESUME: &[Job] = &[Job::Survey, Job::Copy, Job::Rerun, Job::Verify, Job::Sync];
-const ALL: &[Job] = &[Job::Survey, Job::Copy, Job::Rerun, Job::Verify, Job::Sync, Job::Resume];
+const ALL_BUT_RESUME: &[CurveJob] =
+    &[CurveJob::Survey, CurveJob::Copy, CurveJob::Rerun, CurveJob::Verify, CurveJob::Sync];
+const ALL: &[CurveJob] =
+    &[CurveJob::Survey, CurveJob::Copy, CurveJob::Rerun, CurveJob::Verify, CurveJob::Sync, CurveJob::Resume];
 /// A sync of these has nothing to change.
-const WITHOUT_SYNC: &[Job] = &[Job::Survey, Job::Copy, Job::Rerun, Job::Verify];
-const RENAMED: &[Job] = &[Job::Copy, Job::Sync];
-const TYPED: &[Job] = &[Job::Copy, Job::Rerun, Job::Verify, Job::Sync];
-const LISTED: &[Job] = &[Job::Copy, Job::Rerun];
-const RESUMED: &[Job] = &[Job::Resume];
+const WITHOUT_SYNC: &[CurveJob] = &[CurveJob::Survey, CurveJob::Copy, CurveJob::Rerun, CurveJob::Verify];
+const RENAMED: &[CurveJob] = &[CurveJob::Copy, CurveJob::Sync];
+const TYPED: &[CurveJob] = &[CurveJob::Copy, CurveJob::Rerun, CurveJob::Verify, CurveJob::Sync];
+const LISTED: &[CurveJob] = &[CurveJob::Copy, CurveJob::Rerun];
+const RESUMED: &[CurveJob] = &[CurveJob::Resume];
 /// With `--large`, numbers of files go up to this.
 const LARGE_FILES: u64 = 10_000_000;
 
 const fn case(
     (name, unit): (&'static str, &'static str),
-    shape: Shape,
+    shape: DataShape,
     range: (u64, u64),
     factor: u64,
-    jobs: &'static [Job],
-) -> Case {
-    Case { name, unit, shape, range, factor, jobs }
+    jobs: &'static [CurveJob],
+) -> CurveCase {
+    CurveCase { name, unit, shape, range, factor, jobs }
 }
 
-impl Case {
+impl CurveCase {
     /// In the order of the table.
     pub const ALL: &'static [Self] = &[
-        case(("size", "bytes of a hole"), Shape::Hole, (1 << 20, 64 << 30), 4, WITHOUT_SYNC),
-        case(("data", "bytes of noise"), Shape::Noise, (32 << 20, 1 << 30), 2, ALL),
-        case(("files", "empty files in one directory"), Shape::OneDirectory, (1, 1_000_000), 10, ALL_BUT_RESUME),
-        case(("trees", "empty files, 100 to a directory"), Shape::Directories, (1, 1_000_000), 10, ALL_BUT_RESUME),
-        case(("depth", "directories within each other"), Shape::Depth, (32, 4096), 2, ALL_BUT_RESUME),
-        case(("links", "hard links to one file"), Shape::HardLinks, (100, 200_000), 4, ALL_BUT_RESUME),
-        case(("holes", "holes in a file"), Shape::Holes, (2048, 131_072), 2, ALL),
-        case(("frames", "frames, every second one recorded"), Shape::Frames, (128, 4096), 2, RESUMED),
-        case(("operands", "sources on the command line"), Shape::Operands, (500, 32_000), 2, TYPED),
-        case(("renames", "renamed files of one size"), Shape::Renames, (256, 16_384), 2, RENAMED),
-        case(("lines", "lines of a list"), Shape::Lines, (100, 200_000), 4, LISTED),
-        case(("rules", "filter rules over 1,000 files"), Shape::Rules, (64, 65_536), 4, ALL_BUT_RESUME),
+        case(("size", "bytes of a hole"), DataShape::Hole, (1 << 20, 64 << 30), 4, WITHOUT_SYNC),
+        case(("data", "bytes of noise"), DataShape::Noise, (32 << 20, 1 << 30), 2, ALL),
+        case(("files", "empty files in one directory"), DataShape::OneDirectory, (1, 1_000_000), 10, ALL_BUT_RESUME),
+        case(("trees", "empty files, 100 to a directory"), DataShape::Directories, (1, 1_000_000), 10, ALL_BUT_RESUME),
+        case(("depth", "directories within each other"), DataShape::Depth, (32, 4096), 2, ALL_BUT_RESUME),
+        case(("links", "hard links to one file"), DataShape::HardLinks, (100, 200_000), 4, ALL_BUT_RESUME),
+        case(("holes", "holes in a file"), DataShape::Holes, (2048, 131_072), 2, ALL),
+        case(("frames", "frames, every second one recorded"), DataShape::Frames, (128, 4096), 2, RESUMED),
+        case(("operands", "sources on the command line"), DataShape::Operands, (500, 32_000), 2, TYPED),
+        case(("renames", "renamed files of one size"), DataShape::Renames, (256, 16_384), 2, RENAMED),
+        case(("lines", "lines of a list"), DataShape::Lines, (100, 200_000), 4, LISTED),
+        case(("rules", "filter rules over 1,000 files"), DataShape::Rules, (64, 65_536), 4, ALL_BUT_RESUME),
     ];
 
     /// The numbers at which it is measured.
@@ -124,7 +126,7 @@ impl Case {
     )]
     pub fn numbers(&self, scale: f64, large: bool) -> Vec<u64> {
         let (least, most) = self.range;
-        let is_files = matches!(self.shape, Shape::OneDirectory | Shape::Directories);
+        let is_files = matches!(self.shape, DataShape::OneDirectory | DataShape::Directories);
         let most = if large && is_files { LARGE_FILES } else { (most as f64 * scale) as u64 };
         let next = |number: &u64| number.checked_mul(self.factor);
         std::iter::successors(Some(least), next).take_while(|number| *number <= most.max(least)).collect()
@@ -137,7 +139,7 @@ mod tests {
 
     #[test]
     fn ranges_are_those_that_are_documented() {
-        let of = |name| Case::ALL.iter().find(|case| case.name == name).expect("a case");
+        let of = |name| CurveCase::ALL.iter().find(|case| case.name == name).expect("a case");
         assert_eq!(of("files").numbers(1.0, false), [1, 10, 100, 1000, 10_000, 100_000, 1_000_000]);
         assert_eq!(of("files").numbers(1.0, true).last(), Some(&10_000_000));
         assert_eq!(of("size").numbers(1.0, true).last(), Some(&(64 << 30)));

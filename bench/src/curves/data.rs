@@ -1,14 +1,14 @@
 //! The data of each case.
 
 use anyhow::{Context, Result};
-use haul_lab::Tree;
+use haul_lab::TestTree;
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::cases::Shape;
+use super::cases::DataShape;
 
 const SEED: u64 = 0x63_7572;
 const FILES_IN_DIRECTORY: u64 = 100;
@@ -21,28 +21,28 @@ const FRAME_BYTES: u64 = 256 << 10;
 pub const FRAME: &str = "256k";
 
 /// Makes the data of `number` below `place`: `source`, and `list` or `rules` beside it.
-pub fn make(place: &Path, shape: Shape, number: u64) -> Result<()> {
+pub fn make(place: &Path, shape: DataShape, number: u64) -> Result<()> {
     let source = place.join("source");
     match shape {
-        Shape::Hole => Ok(File::create(source)?.set_len(number)?),
-        Shape::Noise => noise(place, number),
-        Shape::Frames => noise(place, number * FRAME_BYTES),
-        Shape::OneDirectory | Shape::Operands => files(&source, number, number),
-        Shape::Directories => files(&source, number, FILES_IN_DIRECTORY),
-        Shape::Depth => deep(&source, number),
-        Shape::Renames => {
+        DataShape::Hole => Ok(File::create(source)?.set_len(number)?),
+        DataShape::Noise => noise(place, number),
+        DataShape::Frames => noise(place, number * FRAME_BYTES),
+        DataShape::OneDirectory | DataShape::Operands => files(&source, number, number),
+        DataShape::Directories => files(&source, number, FILES_IN_DIRECTORY),
+        DataShape::Depth => deep(&source, number),
+        DataShape::Renames => {
             fs::create_dir_all(source.join("old"))?;
             (0..number).try_for_each(|file| Ok(fs::write(source.join(format!("old/f{file}")), format!("{file:5000}"))?))
         }
-        Shape::HardLinks => hard_links(&source, number),
-        Shape::Holes => holes(&source, number),
-        Shape::Lines => {
+        DataShape::HardLinks => hard_links(&source, number),
+        DataShape::Holes => holes(&source, number),
+        DataShape::Lines => {
             files(&source, number, FILES_IN_DIRECTORY)?;
             let mut list = BufWriter::new(File::create(place.join("list"))?);
             (0..number).try_for_each(|file| writeln!(list, "{}", path_of(file, FILES_IN_DIRECTORY)))?;
             list.flush().context("writing a list")
         }
-        Shape::Rules => {
+        DataShape::Rules => {
             files(&source, FILTERED_FILES, FILES_IN_DIRECTORY)?;
             let mut rules = BufWriter::new(File::create(place.join("rules"))?);
             (0..number).try_for_each(|rule| writeln!(rules, "never-{rule}-*"))?;
@@ -52,7 +52,7 @@ pub fn make(place: &Path, shape: Shape, number: u64) -> Result<()> {
 }
 
 fn noise(place: &Path, bytes: u64) -> Result<()> {
-    Tree::new(place, SEED).incompressible_file("source", bytes).map(drop)
+    TestTree::new(place, SEED).incompressible_file("source", bytes).map(drop)
 }
 
 fn path_of(file: u64, in_directory: u64) -> String {
@@ -117,12 +117,12 @@ pub fn forget_every_second_frame(target: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::curves::cases::Case;
+    use crate::curves::cases::CurveCase;
     use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn the_data_of_each_case_is_made() {
-        for case in Case::ALL {
+        for case in CurveCase::ALL {
             let place = tempfile::tempdir().expect("a temporary directory");
             make(place.path(), case.shape, 70).expect(case.name);
             let source = place.path().join("source");
@@ -130,16 +130,16 @@ mod tests {
             let lines = |name: &str| fs::read_to_string(place.path().join(name)).expect(case.name).lines().count();
             let metadata = source.metadata().expect(case.name);
             match case.shape {
-                Shape::Hole => assert_eq!((metadata.len(), metadata.blocks()), (70, 0)),
-                Shape::Noise => assert_eq!(metadata.len(), 70),
-                Shape::Frames => assert_eq!(metadata.len(), 70 * FRAME_BYTES),
-                Shape::Holes => assert_eq!(metadata.len(), 140 * BLOCK),
-                Shape::OneDirectory | Shape::Directories | Shape::Operands => assert_eq!(count("d0"), 70),
-                Shape::Depth => assert!(source.join("d/".repeat(70)).is_dir()),
-                Shape::HardLinks => assert_eq!(source.join("f0").metadata().expect("a file").nlink(), 70),
-                Shape::Renames => assert_eq!(count("old"), 70),
-                Shape::Lines => assert_eq!((count("d0"), lines("list")), (70, 70)),
-                Shape::Rules => assert_eq!((count("d9"), lines("rules")), (100, 70)),
+                DataShape::Hole => assert_eq!((metadata.len(), metadata.blocks()), (70, 0)),
+                DataShape::Noise => assert_eq!(metadata.len(), 70),
+                DataShape::Frames => assert_eq!(metadata.len(), 70 * FRAME_BYTES),
+                DataShape::Holes => assert_eq!(metadata.len(), 140 * BLOCK),
+                DataShape::OneDirectory | DataShape::Directories | DataShape::Operands => assert_eq!(count("d0"), 70),
+                DataShape::Depth => assert!(source.join("d/".repeat(70)).is_dir()),
+                DataShape::HardLinks => assert_eq!(source.join("f0").metadata().expect("a file").nlink(), 70),
+                DataShape::Renames => assert_eq!(count("old"), 70),
+                DataShape::Lines => assert_eq!((count("d0"), lines("list")), (70, 70)),
+                DataShape::Rules => assert_eq!((count("d9"), lines("rules")), (100, 70)),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Fits a power of the number to measured times: least squares over the logarithms.
 
-use super::Point;
+use super::CurvePoint;
 
 /// Below this, CPU time is noise: the least that counts beyond the start.
 const LEAST_S: f64 = 0.05;
@@ -34,10 +34,10 @@ impl Fit {
 ///
 /// The figure of the first point is the constant cost of the start: it is subtracted, and only points clearly above it
 /// count. The number of the first point is subtracted, too, so that a straight line keeps the power 1.
-pub fn fit(points: &[Point], of: impl Fn(&Point) -> f64) -> Option<Fit> {
+pub fn fit(points: &[CurvePoint], of: impl Fn(&CurvePoint) -> f64) -> Option<Fit> {
     let first = points.first()?;
     let start_s = of(first);
-    let above = |point: &&Point| of(point) - start_s >= LEAST_S.max(start_s);
+    let above = |point: &&CurvePoint| of(point) - start_s >= LEAST_S.max(start_s);
     // A point that noise has lifted says nothing, unless all behind it are above the start as well.
     let last_below = points.iter().rposition(|point| !above(&point))?;
     let above = &points[last_below + 1..];
@@ -75,7 +75,7 @@ mod tests {
     fn curve(time: impl Fn(f64) -> f64) -> Option<Fit> {
         let point = |power| {
             let number = 4_u64.pow(power);
-            Point { number, cpu_s: time(float(number)), user_s: 0.0, wall_s: 0.0 }
+            CurvePoint { number, cpu_s: time(float(number)), user_s: 0.0, wall_s: 0.0 }
         };
         fit(&(0..10).map(point).collect::<Vec<_>>(), |point| point.cpu_s)
     }

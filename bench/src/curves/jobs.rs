@@ -9,9 +9,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-use super::cases::{Case, Job, Shape};
-use super::{Point, data, needs_copy};
-use crate::settings::Settings;
+use super::cases::{CurveCase, CurveJob, DataShape};
+use super::{CurvePoint, data, needs_copy};
+use crate::settings::BenchSettings;
 
 /// How often the partial file of a copy that is to be killed is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -25,17 +25,17 @@ const CHANGED_BYTES: usize = 4096;
 const COMPLAINT_CHARS_MAX: usize = 200;
 
 /// The data of one number.
-pub struct Bench<'s> {
-    settings: &'s Settings,
+pub struct CurveBench<'s> {
+    settings: &'s BenchSettings,
     haul: &'s Path,
-    case: &'static Case,
+    case: &'static CurveCase,
     number: u64,
     place: TempDir,
 }
 
-impl<'s> Bench<'s> {
+impl<'s> CurveBench<'s> {
     /// Makes the data.
-    pub fn prepare(settings: &'s Settings, haul: &'s Path, case: &'static Case, number: u64) -> Result<Self> {
+    pub fn prepare(settings: &'s BenchSettings, haul: &'s Path, case: &'static CurveCase, number: u64) -> Result<Self> {
         let place = tempfile::Builder::new().prefix("haul-bench-").tempdir_in(&settings.dir);
         let place = place.with_context(|| format!("making a directory in {:?}", settings.dir))?;
         data::make(place.path(), case.shape, number)?;
@@ -43,8 +43,8 @@ impl<'s> Bench<'s> {
     }
 
     /// The least CPU time and the least wall time of all rounds; or the reason why the job failed.
-    pub fn measure(&self, job: Job) -> Result<Result<Point, String>> {
-        let mut least: Option<Point> = None;
+    pub fn measure(&self, job: CurveJob) -> Result<Result<CurvePoint, String>> {
+        let mut least: Option<CurvePoint> = None;
         for _ in 0..self.settings.runs {
             self.make_ready(job)?;
             let point = match self.run(job, self.command(job))? {
@@ -52,7 +52,7 @@ impl<'s> Bench<'s> {
                 Err(text) => return Ok(Err(text)),
             };
             let least = least.get_or_insert(point);
-            *least = Point {
+            *least = CurvePoint {
                 number: self.number,
                 cpu_s: least.cpu_s.min(point.cpu_s),
                 user_s: least.user_s.min(point.user_s),
@@ -72,31 +72,31 @@ impl<'s> Bench<'s> {
     }
 
     fn is_one_file(&self) -> bool {
-        matches!(self.case.shape, Shape::Hole | Shape::Noise | Shape::Holes | Shape::Frames)
+        matches!(self.case.shape, DataShape::Hole | DataShape::Noise | DataShape::Holes | DataShape::Frames)
     }
 
     /// Makes the target what the job expects.
-    fn make_ready(&self, job: Job) -> Result<()> {
+    fn make_ready(&self, job: CurveJob) -> Result<()> {
         if !needs_copy(job) {
             remove(&self.target())?;
             fs::create_dir(self.target())?;
         }
         match (job, self.case.shape) {
-            (Job::Resume, _) => self.break_off(),
-            (Job::Sync, Shape::Noise | Shape::Holes) => {
+            (CurveJob::Resume, _) => self.break_off(),
+            (CurveJob::Sync, DataShape::Noise | DataShape::Holes) => {
                 let file = File::options().write(true).open(self.source())?;
                 let middle = file.metadata()?.len() / 2;
                 // Behind the middle, so that the blocks before it are compared, too.
                 file.write_all_at(&[self.next_byte()?; CHANGED_BYTES], middle)?;
                 Ok(())
             }
-            (Job::Sync, Shape::OneDirectory | Shape::Directories | Shape::HardLinks) => {
+            (CurveJob::Sync, DataShape::OneDirectory | DataShape::Directories | DataShape::HardLinks) => {
                 let target = self.target().join("source");
                 let extraneous = self.number.div_ceil(EXTRANEOUS_EVERY);
                 (0..extraneous)
                     .try_for_each(|file| Ok(File::create(target.join(format!("extraneous-{file}"))).map(drop)?))
             }
-            (Job::Sync, Shape::Renames) => {
+            (CurveJob::Sync, DataShape::Renames) => {
                 let [old, new] = ["old", "new"].map(|name| self.source().join(name));
                 let (from, to) = if old.exists() { (old, new) } else { (new, old) };
                 fs::rename(from, to).context("renaming a directory")
@@ -113,52 +113,52 @@ impl<'s> Bench<'s> {
         Ok(byte[0].wrapping_add(1))
     }
 
-    fn command(&self, job: Job) -> Command {
+    fn command(&self, job: CurveJob) -> Command {
         let mut command = Command::new(self.haul);
         let place = self.place.path();
         command.env("HOME", place).current_dir(place);
         match job {
-            Job::Sync => command.args(["sync", "--delete"]),
-            Job::Verify => command.arg("verify"),
-            Job::Survey => command.arg("survey"),
-            Job::Copy | Job::Rerun | Job::Resume if self.is_one_file() => &mut command,
-            Job::Copy | Job::Rerun | Job::Resume => command.arg("-r"),
+            CurveJob::Sync => command.args(["sync", "--delete"]),
+            CurveJob::Verify => command.arg("verify"),
+            CurveJob::Survey => command.arg("survey"),
+            CurveJob::Copy | CurveJob::Rerun | CurveJob::Resume if self.is_one_file() => &mut command,
+            CurveJob::Copy | CurveJob::Rerun | CurveJob::Resume => command.arg("-r"),
         };
-        if job == Job::Verify && !self.is_one_file() {
+        if job == CurveJob::Verify && !self.is_one_file() {
             command.arg("-r");
         }
-        if self.case.shape == Shape::HardLinks && job != Job::Survey {
+        if self.case.shape == DataShape::HardLinks && job != CurveJob::Survey {
             command.arg("--hard-links");
         }
-        if self.case.shape == Shape::Rules {
+        if self.case.shape == DataShape::Rules {
             command.arg("--exclude-from").arg(place.join("rules"));
         }
-        if (job, self.case.shape) == (Job::Sync, Shape::Renames) {
+        if (job, self.case.shape) == (CurveJob::Sync, DataShape::Renames) {
             command.arg("--detect-renames");
         }
-        if self.case.shape == Shape::Frames {
+        if self.case.shape == DataShape::Frames {
             command.args(["--frame", data::FRAME]);
         }
-        if job == Job::Survey {
+        if job == CurveJob::Survey {
             command.arg(self.source());
             return command;
         }
-        if job != Job::Verify {
+        if job != CurveJob::Verify {
             command.arg("--fsync=none");
         }
         command.arg("--quiet").arg("--target-command").arg(self.haul);
         match self.case.shape {
-            Shape::Operands => {
+            DataShape::Operands => {
                 command.current_dir(self.source().join("d0")).args((0..self.number).map(|file| format!("f{file}")))
             }
-            Shape::Lines => command.arg("--dirbase").arg(self.source()).arg("--infiles").arg(place.join("list")),
+            DataShape::Lines => command.arg("--dirbase").arg(self.source()).arg("--infiles").arg(place.join("list")),
             _ => command.arg(self.source()),
         };
         command.arg(format!("127.0.0.1:{}/", self.target().display()));
         command
     }
 
-    fn run(&self, job: Job, command: Command) -> Result<Result<Point, String>> {
+    fn run(&self, job: CurveJob, command: Command) -> Result<Result<CurvePoint, String>> {
         let account = Cgroup::create().context("a control group")?;
         let running = start(account.enclose(&command))?;
         let finished = running.finish(self.settings.timeout)?;
@@ -171,14 +171,14 @@ impl<'s> Bench<'s> {
             return Ok(Err(format!("{} failed ({}): {text}", job.name(), finished.status)));
         }
         let (cpu_s, user_s) = (account.cpu_s(), account.user_cpu_s());
-        Ok(Ok(Point { number: self.number, cpu_s, user_s, wall_s: finished.wall_s }))
+        Ok(Ok(CurvePoint { number: self.number, cpu_s, user_s, wall_s: finished.wall_s }))
     }
 
     /// Kills a copy once most of the data is at the target.
     fn break_off(&self) -> Result<()> {
         let wanted = fs::metadata(self.source())?.blocks() / 4 * 3;
         let account = Cgroup::create().context("a control group")?;
-        let mut command = self.command(Job::Copy);
+        let mut command = self.command(CurveJob::Copy);
         // Slow enough that it does not end between two looks.
         command.args(["-x", "400m"]);
         let mut running = start(account.enclose(&command))?;
@@ -194,7 +194,7 @@ impl<'s> Bench<'s> {
         account.kill_all();
         running.finish(END_LIMIT)?;
         ensure!(account.pids().is_empty(), "the killed copy is still running");
-        if self.case.shape == Shape::Frames {
+        if self.case.shape == DataShape::Frames {
             data::forget_every_second_frame(&self.target())?;
         }
         Ok(())
@@ -210,7 +210,7 @@ impl<'s> Bench<'s> {
     }
 }
 
-impl Drop for Bench<'_> {
+impl Drop for CurveBench<'_> {
     fn drop(&mut self) {
         // Trees that are deeper than a path can say.
         let _ = remove(&self.source()).and_then(|()| remove(&self.target()));

@@ -14,25 +14,25 @@ mod table;
 use anyhow::{Context, Result, ensure};
 use haul_lab::Cgroup;
 
-use self::cases::{Case, Job};
-use self::jobs::Bench;
+use self::cases::{CurveCase, CurveJob};
+use self::jobs::CurveBench;
 use self::table::Curve;
 use crate::machine::Machine;
 use crate::programs::find_haul;
-use crate::settings::Settings;
+use crate::settings::BenchSettings;
 
 /// The names of all cases.
 pub fn case_names() -> Vec<&'static str> {
-    Case::ALL.iter().map(|case| case.name).collect()
+    CurveCase::ALL.iter().map(|case| case.name).collect()
 }
 
 /// Measures, prints the table, and returns whether no curve is too steep and no job failed.
-pub fn run(settings: &Settings) -> Result<bool> {
+pub fn run(settings: &BenchSettings) -> Result<bool> {
     let haul = find_haul(settings.haul.as_deref())?
         .context("there is no haul to measure: cargo build --release --package haul")?;
     ensure!(Cgroup::create().is_some(), "--curves counts CPU time by control group, which needs root and cgroup2");
     let mut curves = Vec::new();
-    for case in Case::ALL.iter().filter(|case| settings.is_wanted(case.name)) {
+    for case in CurveCase::ALL.iter().filter(|case| settings.is_wanted(case.name)) {
         curves.extend(measure(settings, &haul, case)?);
     }
     println!("# Curves\n\n{}\n", Machine::describe(None).line());
@@ -45,13 +45,13 @@ pub fn run(settings: &Settings) -> Result<bool> {
 }
 
 /// The curves of one case, one for each job.
-fn measure(settings: &Settings, haul: &std::path::Path, case: &'static Case) -> Result<Vec<Curve>> {
+fn measure(settings: &BenchSettings, haul: &std::path::Path, case: &'static CurveCase) -> Result<Vec<Curve>> {
     let mut curves: Vec<_> = case.jobs.iter().map(|job| Curve::new(case, *job)).collect();
     for number in case.numbers(settings.scale, settings.large) {
         if curves.iter().all(|curve| curve.failure.is_some()) {
             break;
         }
-        let bench = Bench::prepare(settings, haul, case, number)
+        let bench = CurveBench::prepare(settings, haul, case, number)
             .with_context(|| format!("{}: making {number} {}", case.name, case.unit))?;
         for curve in curves.iter_mut().filter(|curve| curve.failure.is_none()) {
             match bench.measure(curve.job).with_context(|| format!("{} {number}", case.name))? {
@@ -69,7 +69,7 @@ fn measure(settings: &Settings, haul: &std::path::Path, case: &'static Case) -> 
 
 /// One measurement: the least of all rounds.
 #[derive(Debug, Clone, Copy)]
-struct Point {
+struct CurvePoint {
     number: u64,
     cpu_s: f64,
     /// The part of it outside of the kernel.
@@ -78,6 +78,6 @@ struct Point {
 }
 
 /// Whether a job needs the target of the copy before it.
-fn needs_copy(job: Job) -> bool {
-    matches!(job, Job::Rerun | Job::Sync | Job::Verify)
+fn needs_copy(job: CurveJob) -> bool {
+    matches!(job, CurveJob::Rerun | CurveJob::Sync | CurveJob::Verify)
 }

@@ -1,30 +1,30 @@
 //! The table of curves.
 
-use super::Point;
-use super::cases::{Case, Job, Shape};
+use super::CurvePoint;
+use super::cases::{CurveCase, CurveJob, DataShape};
 use super::fit::{Fit, fit};
 
 /// The measurements of one job of one case.
 #[derive(Debug)]
 pub struct Curve {
-    case: &'static Case,
+    case: &'static CurveCase,
     /// The job.
-    pub job: Job,
+    pub job: CurveJob,
     /// By number, ascending.
-    pub points: Vec<Point>,
+    pub points: Vec<CurvePoint>,
     /// Why there are no more.
     pub failure: Option<String>,
 }
 
 impl Curve {
     /// Without a measurement.
-    pub fn new(case: &'static Case, job: Job) -> Self {
+    pub fn new(case: &'static CurveCase, job: CurveJob) -> Self {
         Self { case, job, points: Vec::new(), failure: None }
     }
 
     fn fit(&self) -> Option<Fit> {
         // The kernel's part is its own: see the text below the table.
-        let is_own = self.case.shape == Shape::Depth;
+        let is_own = self.case.shape == DataShape::Depth;
         fit(&self.points, |point| if is_own { point.user_s } else { point.cpu_s })
     }
 
@@ -36,7 +36,7 @@ impl Curve {
     fn row(&self) -> String {
         let (first, last) = match (self.points.first(), self.points.last()) {
             (Some(first), Some(last)) => (first.number.to_string(), *last),
-            _ => ("-".to_owned(), Point { number: 0, cpu_s: 0.0, user_s: 0.0, wall_s: 0.0 }),
+            _ => ("-".to_owned(), CurvePoint { number: 0, cpu_s: 0.0, user_s: 0.0, wall_s: 0.0 }),
         };
         let fit = self.fit();
         let shown = |figure: fn(&Fit) -> f64| fit.as_ref().map_or("-".to_owned(), |fit| format!("{:.2}", figure(fit)));
@@ -44,7 +44,7 @@ impl Curve {
             (Some(text), _) => format!("FAILED {text}"),
             (None, Some(fit)) if fit.is_steep() => "STEEP".to_owned(),
             (None, Some(_)) => "fine".to_owned(),
-            (None, None) if self.case.shape == Shape::Depth => "fine: nearly all in the kernel".to_owned(),
+            (None, None) if self.case.shape == DataShape::Depth => "fine: nearly all in the kernel".to_owned(),
             (None, None) => "fine: hardly more than the start".to_owned(),
         };
         format!(
@@ -71,7 +71,7 @@ pub fn table(curves: &[Curve]) -> String {
         "|---|---|---:|---:|---:|---:|---:|---:|---|".to_owned(),
     ];
     lines.extend(curves.iter().map(Curve::row));
-    lines.extend(curves.iter().any(|curve| curve.case.shape == Shape::Depth).then(|| DEPTH.to_owned()));
+    lines.extend(curves.iter().any(|curve| curve.case.shape == DataShape::Depth).then(|| DEPTH.to_owned()));
     lines.join("\n")
 }
 
@@ -82,9 +82,9 @@ mod tests {
     fn curve(time: impl Fn(f64) -> f64) -> Curve {
         let point = |power| {
             let number = 10_u64.pow(power);
-            Point { number, cpu_s: time(10_f64.powi(power.cast_signed())), user_s: 0.0, wall_s: 1.0 }
+            CurvePoint { number, cpu_s: time(10_f64.powi(power.cast_signed())), user_s: 0.0, wall_s: 1.0 }
         };
-        Curve { points: (0..7).map(point).collect(), ..Curve::new(&Case::ALL[2], Job::Copy) }
+        Curve { points: (0..7).map(point).collect(), ..Curve::new(&CurveCase::ALL[2], CurveJob::Copy) }
     }
 
     #[test]

@@ -4,12 +4,12 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-use super::Tool;
-use super::hosts::Hosts;
+use super::SyncTool;
+use super::hosts::SyncHosts;
 
 /// What has changed since the copy was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Case {
+pub enum SyncCase {
     /// Nothing, in a million files.
     Unchanged,
     /// One file of 50,000 is new.
@@ -26,7 +26,7 @@ pub enum Case {
 
 /// What is aimed at: parts of what the first peer takes.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Aim {
+pub struct SyncAim {
     /// Of its time.
     pub time: Option<f64>,
     /// Of its bytes on the cable.
@@ -37,7 +37,7 @@ pub struct Aim {
     pub sent_max: Option<u64>,
 }
 
-impl Case {
+impl SyncCase {
     /// In the order of the tables.
     pub const ALL: [Self; 6] = [Self::Unchanged, Self::Added, Self::Pages, Self::Insert, Self::Renamed, Self::Sparse];
 
@@ -66,24 +66,24 @@ impl Case {
     }
 
     /// Who does it; haul comes first, and then the peer that it is held against.
-    pub fn tools(self) -> &'static [Tool] {
+    pub fn tools(self) -> &'static [SyncTool] {
         match self {
-            Self::Unchanged | Self::Added => &[Tool::Haul, Tool::RsyncSsh, Tool::RsyncDaemon],
-            Self::Pages | Self::Insert | Self::Renamed => &[Tool::Haul, Tool::RsyncSsh],
-            Self::Sparse => &[Tool::Haul, Tool::Cp],
+            Self::Unchanged | Self::Added => &[SyncTool::Haul, SyncTool::RsyncSsh, SyncTool::RsyncDaemon],
+            Self::Pages | Self::Insert | Self::Renamed => &[SyncTool::Haul, SyncTool::RsyncSsh],
+            Self::Sparse => &[SyncTool::Haul, SyncTool::Cp],
         }
     }
 
     /// What is aimed at.
-    pub fn aim(self) -> Aim {
-        let none = Aim::default();
+    pub fn aim(self) -> SyncAim {
+        let none = SyncAim::default();
         match self {
-            Self::Unchanged => Aim { time: Some(0.4), peak_bytes: Some(256 << 20), ..none },
-            Self::Added => Aim { time: Some(0.5), bytes: Some(1.0), ..none },
-            Self::Pages => Aim { time: Some(0.25), bytes: Some(1.2), ..none },
-            Self::Insert => Aim { time: Some(0.5), bytes: Some(1.5), ..none },
-            Self::Renamed => Aim { bytes: Some(0.01), ..none },
-            Self::Sparse => Aim { sent_max: Some(101 << 20), ..none },
+            Self::Unchanged => SyncAim { time: Some(0.4), peak_bytes: Some(256 << 20), ..none },
+            Self::Added => SyncAim { time: Some(0.5), bytes: Some(1.0), ..none },
+            Self::Pages => SyncAim { time: Some(0.25), bytes: Some(1.2), ..none },
+            Self::Insert => SyncAim { time: Some(0.5), bytes: Some(1.5), ..none },
+            Self::Renamed => SyncAim { bytes: Some(0.01), ..none },
+            Self::Sparse => SyncAim { sent_max: Some(101 << 20), ..none },
         }
     }
 
@@ -93,7 +93,7 @@ impl Case {
     }
 
     /// How a tool makes `target` what `source` is: what is in them, of directories.
-    pub fn command(self, hosts: &Hosts, tool: Tool, source: &Path, target: &Path) -> Result<Command> {
+    pub fn command(self, hosts: &SyncHosts, tool: SyncTool, source: &Path, target: &Path) -> Result<Command> {
         let contents = || {
             let mut path = source.as_os_str().to_owned();
             path.push("/");
@@ -101,26 +101,26 @@ impl Case {
         };
         let is_tree = self.is_tree();
         let mut command = match tool {
-            Tool::Haul => hosts.haul(),
-            Tool::RsyncSsh | Tool::RsyncDaemon => Command::new("rsync"),
-            Tool::Cp => Command::new("cp"),
+            SyncTool::Haul => hosts.haul(),
+            SyncTool::RsyncSsh | SyncTool::RsyncDaemon => Command::new("rsync"),
+            SyncTool::Cp => Command::new("cp"),
         };
         match (tool, self) {
-            (Tool::Haul, Self::Pages) => command.arg("--inplace"),
-            (Tool::Haul, Self::Renamed) => command.args(["--delete", "--detect-renames"]),
-            (Tool::Haul, _) => &mut command,
-            (Tool::Cp, _) => command.arg("--sparse=always"),
+            (SyncTool::Haul, Self::Pages) => command.arg("--inplace"),
+            (SyncTool::Haul, Self::Renamed) => command.args(["--delete", "--detect-renames"]),
+            (SyncTool::Haul, _) => &mut command,
+            (SyncTool::Cp, _) => command.arg("--sparse=always"),
             (_, Self::Pages) => command.args(["-a", "--inplace", "--no-whole-file"]),
             (_, Self::Renamed) => command.args(["-a", "--delete"]),
             (_, _) => command.arg("-a"),
         };
-        if tool == Tool::RsyncSsh {
+        if tool == SyncTool::RsyncSsh {
             command.args(["-e", &hosts.pair.ssh()]);
         }
         let target = match tool {
-            Tool::RsyncDaemon => hosts.module(target)?.into(),
-            Tool::Cp => target.as_os_str().to_owned(),
-            Tool::Haul | Tool::RsyncSsh => hosts.pair.location(target),
+            SyncTool::RsyncDaemon => hosts.module(target)?.into(),
+            SyncTool::Cp => target.as_os_str().to_owned(),
+            SyncTool::Haul | SyncTool::RsyncSsh => hosts.pair.location(target),
         };
         command.arg(if is_tree { contents() } else { source.as_os_str().to_owned() }).arg(target);
         Ok(hosts.pair.place(&command))

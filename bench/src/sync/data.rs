@@ -1,16 +1,16 @@
 //! What is synced: made once, copied once for each tool that changes its copy, and changed before each round.
 
 use anyhow::{Context, Result};
-use haul_lab::{Rng, Tree};
+use haul_lab::{Rng, TestTree};
 use rustix::fs::{Advice, fadvise};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Tool;
-use super::cases::Case;
-use crate::settings::Settings;
+use super::SyncTool;
+use super::cases::SyncCase;
+use crate::settings::BenchSettings;
 
 const SEED: u64 = 0x5e_9c00;
 /// Of a database.
@@ -25,32 +25,32 @@ const FILES_IN_DIRECTORY: u32 = 1000;
 const SPARSE_PIECES: u64 = 100;
 
 /// A source and its copies.
-pub struct Site {
+pub struct SyncSite {
     place: PathBuf,
     source: PathBuf,
     has_own_copies: bool,
     rng: Rng,
 }
 
-impl Site {
+impl SyncSite {
     /// Makes the source, and what is there of it already.
-    pub fn make(place: &Path, case: Case, settings: &Settings) -> Result<Self> {
+    pub fn make(place: &Path, case: SyncCase, settings: &BenchSettings) -> Result<Self> {
         eprintln!("bench: {}: making {}", case.name(), case.about());
         let source = place.join("source");
         let scaled = |count| settings.scaled(count);
         match case {
-            Case::Unchanged => files(&source, scaled(1_000_000))?,
-            Case::Added => files(&source, scaled(50_000))?,
-            Case::Renamed => {
+            SyncCase::Unchanged => files(&source, scaled(1_000_000))?,
+            SyncCase::Added => files(&source, scaled(50_000))?,
+            SyncCase::Renamed => {
                 let count = u32::try_from(scaled(2000))?;
-                Tree::new(&source, SEED).log_uniform_files("run-0", count, 4 << 10..=1 << 20)?;
+                TestTree::new(&source, SEED).log_uniform_files("run-0", count, 4 << 10..=1 << 20)?;
             }
-            Case::Pages => noise(place, scaled(8 << 30))?,
-            Case::Insert => noise(place, scaled(1 << 30))?,
-            Case::Sparse => sparse(&source, scaled(4 << 30))?,
+            SyncCase::Pages => noise(place, scaled(8 << 30))?,
+            SyncCase::Insert => noise(place, scaled(1 << 30))?,
+            SyncCase::Sparse => sparse(&source, scaled(4 << 30))?,
         }
         let site = Self { place: place.into(), source, has_own_copies: case.has_own_copies(), rng: Rng::new(SEED) };
-        if case != Case::Sparse {
+        if case != SyncCase::Sparse {
             for tool in if site.has_own_copies { case.tools() } else { &case.tools()[..1] } {
                 site.copy_to(&site.target(*tool))?;
             }
@@ -71,23 +71,23 @@ impl Site {
     }
 
     /// What a tool makes the same.
-    pub fn target(&self, tool: Tool) -> PathBuf {
+    pub fn target(&self, tool: SyncTool) -> PathBuf {
         match (self.has_own_copies, tool) {
             (false, _) => self.place.join("copy"),
-            (true, Tool::Haul) => self.place.join("copy-haul"),
+            (true, SyncTool::Haul) => self.place.join("copy-haul"),
             (true, _) => self.place.join("copy-other"),
         }
     }
 
     /// Changes the source, as the case says.
-    pub fn change(&mut self, case: Case, round: u32) -> Result<()> {
+    pub fn change(&mut self, case: SyncCase, round: u32) -> Result<()> {
         match case {
-            Case::Unchanged | Case::Sparse => {}
-            Case::Added => {
+            SyncCase::Unchanged | SyncCase::Sparse => {}
+            SyncCase::Added => {
                 fs::write(self.source.join("d0").join(format!("added-{round}")), vec![b'x'; 10_000])?;
             }
-            Case::Pages => self.change_pages()?,
-            Case::Insert => {
+            SyncCase::Pages => self.change_pages()?,
+            SyncCase::Insert => {
                 let mut content = fs::read(&self.source)?;
                 let mut inserted = vec![0; INSERTED];
                 self.rng.fill(&mut inserted);
@@ -95,7 +95,7 @@ impl Site {
                 content.splice(at..at, inserted);
                 fs::write(&self.source, content)?;
             }
-            Case::Renamed => {
+            SyncCase::Renamed => {
                 let name = |round| self.source.join(format!("run-{round}"));
                 fs::rename(name(round), name(round + 1))?;
             }
@@ -115,10 +115,10 @@ impl Site {
     }
 
     /// Makes it as it was before a run, where the next one shares the copy.
-    pub fn reset(&self, case: Case, tool: Tool) -> Result<()> {
+    pub fn reset(&self, case: SyncCase, tool: SyncTool) -> Result<()> {
         let target = self.target(tool);
         match case {
-            Case::Added => {
+            SyncCase::Added => {
                 for entry in fs::read_dir(target.join("d0"))? {
                     let entry = entry?;
                     if entry.file_name().to_string_lossy().starts_with("added-") {
@@ -129,15 +129,15 @@ impl Site {
                     Command::new("touch").arg("-r").arg(self.source.join("d0")).arg(target.join("d0")).status()?;
                 anyhow::ensure!(status.success(), "touch failed: {status}");
             }
-            Case::Sparse => fs::remove_file(&target)?,
+            SyncCase::Sparse => fs::remove_file(&target)?,
             _ => {}
         }
         Ok(())
     }
 
     /// A file on disk is read from there. Trees are not: they would have to be found there first.
-    pub fn forget_pages(&self, case: Case, target: &Path) -> Result<()> {
-        if case == Case::Pages {
+    pub fn forget_pages(&self, case: SyncCase, target: &Path) -> Result<()> {
+        if case == SyncCase::Pages {
             for path in [&*self.source, target] {
                 let file = File::open(path)?;
                 file.sync_all()?;
@@ -151,7 +151,7 @@ impl Site {
 /// Small files, by the thousand in each directory.
 fn files(source: &Path, count: u64) -> Result<()> {
     let mut left = u32::try_from(count)?;
-    let mut tree = Tree::new(source, SEED);
+    let mut tree = TestTree::new(source, SEED);
     for number in 0.. {
         let here = left.min(FILES_IN_DIRECTORY);
         if here == 0 {
@@ -164,7 +164,7 @@ fn files(source: &Path, count: u64) -> Result<()> {
 }
 
 fn noise(place: &Path, bytes: u64) -> Result<()> {
-    Tree::new(place, SEED).incompressible_file("source", bytes).map(drop)
+    TestTree::new(place, SEED).incompressible_file("source", bytes).map(drop)
 }
 
 fn sparse(path: &Path, bytes: u64) -> Result<()> {

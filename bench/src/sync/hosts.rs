@@ -9,22 +9,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::daemon::Daemon;
-use crate::hosts::{FAR_ADDRESS, Pair};
-use crate::settings::Settings;
+use crate::hosts::{CabledPair, FAR_ADDRESS};
+use crate::settings::BenchSettings;
 
 /// In a namespace of its own, nothing else is there.
 const RSYNC_PORT: u16 = 8873;
 
 /// Fields are dropped in this order: whoever uses a namespace goes before it.
-pub struct Hosts {
+pub struct SyncHosts {
     rsyncd: RefCell<Option<(Daemon, PathBuf)>>,
-    pub pair: Pair,
+    pub pair: CabledPair,
 }
 
-impl Hosts {
+impl SyncHosts {
     /// Makes the hosts, and starts ssh's server.
-    pub fn prepare(settings: &Settings) -> Result<Self> {
-        Ok(Self { rsyncd: RefCell::new(None), pair: Pair::prepare(settings, "sync")? })
+    pub fn prepare(settings: &BenchSettings) -> Result<Self> {
+        Ok(Self { rsyncd: RefCell::new(None), pair: CabledPair::prepare(settings, "sync")? })
     }
 
     /// Starts rsync's daemon for what is in a directory, in the place of the one before.

@@ -13,22 +13,22 @@ use anyhow::{Context, Result, ensure};
 use haul_lab::{Finished, Netns, compare, run_with_timeout};
 use std::path::Path;
 
-use self::cases::Case;
-use self::hosts::Hosts;
-use self::table::{Measured, Row};
+use self::cases::SyncCase;
+use self::hosts::SyncHosts;
+use self::table::{MeasuredSync, SyncRow};
 use crate::machine;
-use crate::settings::Settings;
+use crate::settings::BenchSettings;
 
 /// Who makes the copy what its source is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tool {
+pub enum SyncTool {
     Haul,
     RsyncSsh,
     RsyncDaemon,
     Cp,
 }
 
-impl Tool {
+impl SyncTool {
     /// As it stands in the tables.
     pub fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Tool {
 
 /// What can be measured.
 pub fn case_names() -> Vec<&'static str> {
-    Case::ALL.iter().map(|case| case.name()).collect()
+    SyncCase::ALL.iter().map(|case| case.name()).collect()
 }
 
 /// An error where this cannot be measured.
@@ -53,25 +53,25 @@ pub fn check() -> Result<()> {
 }
 
 /// Measures, prints the tables, and tells whether haul did all that it was to do.
-pub fn run(settings: &Settings) -> Result<bool> {
-    let hosts = Hosts::prepare(settings)?;
+pub fn run(settings: &BenchSettings) -> Result<bool> {
+    let hosts = SyncHosts::prepare(settings)?;
     println!("# Sync\n\n{}\n", machine::Machine::describe(None).line());
     println!("A cable between two namespaces; {} rounds, interleaved. Bytes are those on the cable.", settings.runs);
     let mut good = true;
-    for case in Case::ALL.into_iter().filter(|case| settings.is_wanted(case.name())) {
+    for case in SyncCase::ALL.into_iter().filter(|case| settings.is_wanted(case.name())) {
         let rows = measure(settings, &hosts, case)?;
-        good &= rows.iter().all(|row| row.tool != Tool::Haul || row.failure.is_none());
+        good &= rows.iter().all(|row| row.tool != SyncTool::Haul || row.failure.is_none());
         println!("{}", table::table(case, &rows));
     }
     Ok(good)
 }
 
 /// All rounds of one case.
-fn measure(settings: &Settings, hosts: &Hosts, case: Case) -> Result<Vec<Row>> {
+fn measure(settings: &BenchSettings, hosts: &SyncHosts, case: SyncCase) -> Result<Vec<SyncRow>> {
     let place = tempfile::Builder::new().prefix("haul-sync-").tempdir_in(settings.disk_dir())?;
-    let mut site = data::Site::make(place.path(), case, settings)?;
+    let mut site = data::SyncSite::make(place.path(), case, settings)?;
     hosts.serve(place.path())?;
-    let mut rows: Vec<_> = case.tools().iter().map(|tool| Row::new(*tool)).collect();
+    let mut rows: Vec<_> = case.tools().iter().map(|tool| SyncRow::new(*tool)).collect();
     for round in 0..settings.runs {
         site.change(case, round)?;
         for at in 0..rows.len() {
@@ -90,7 +90,13 @@ fn measure(settings: &Settings, hosts: &Hosts, case: Case) -> Result<Vec<Row>> {
 }
 
 /// What only haul itself knows, from a run that is not measured: with `--json` it tells of each file.
-fn ask_haul(settings: &Settings, hosts: &Hosts, site: &data::Site, case: Case, row: &mut Row) -> Result<()> {
+fn ask_haul(
+    settings: &BenchSettings,
+    hosts: &SyncHosts,
+    site: &data::SyncSite,
+    case: SyncCase,
+    row: &mut SyncRow,
+) -> Result<()> {
     let mut command = case.command(hosts, row.tool, site.source(), &site.target(row.tool))?;
     command.arg("--json");
     let finished = run_with_timeout(command, settings.timeout)?;
@@ -101,7 +107,13 @@ fn ask_haul(settings: &Settings, hosts: &Hosts, site: &data::Site, case: Case, r
 }
 
 /// One run. What goes wrong with it is the row's; an error is the benchmark's own.
-fn once(settings: &Settings, hosts: &Hosts, site: &data::Site, case: Case, row: &mut Row) -> Result<()> {
+fn once(
+    settings: &BenchSettings,
+    hosts: &SyncHosts,
+    site: &data::SyncSite,
+    case: SyncCase,
+    row: &mut SyncRow,
+) -> Result<()> {
     let target = site.target(row.tool);
     site.forget_pages(case, &target)?;
     let before = hosts.bytes_on_cable()?;
@@ -110,14 +122,14 @@ fn once(settings: &Settings, hosts: &Hosts, site: &data::Site, case: Case, row: 
     let bytes = hosts.bytes_on_cable()? - before;
     eprintln!("bench: {}: {} {:.2} s, {:.2} MB", case.name(), row.tool.name(), finished.wall_s, megabytes(bytes));
     row.failure = failure(&finished).or_else(|| checked(case, site.source(), &target));
-    row.runs.push(Measured { seconds: finished.wall_s, bytes });
+    row.runs.push(MeasuredSync { seconds: finished.wall_s, bytes });
     row.peak_bytes = row.peak_bytes.max(finished.peak_memory_bytes);
     Ok(())
 }
 
 /// A tree of a million files is not read through again: that nothing was copied is known from the bytes on the cable.
-fn checked(case: Case, source: &Path, target: &Path) -> Option<String> {
-    (case != Case::Unchanged).then(|| compare(source, target).err()).flatten()
+fn checked(case: SyncCase, source: &Path, target: &Path) -> Option<String> {
+    (case != SyncCase::Unchanged).then(|| compare(source, target).err()).flatten()
 }
 
 fn failure(finished: &Finished) -> Option<String> {

@@ -1,12 +1,12 @@
 //! Tables, and whether what is aimed at is reached.
 
-use super::cases::{Aim, Case};
-use super::{Tool, megabytes};
+use super::cases::{SyncAim, SyncCase};
+use super::{SyncTool, megabytes};
 use crate::statistics::median;
 
 /// One run.
 #[derive(Debug, Clone, Copy)]
-pub struct Measured {
+pub struct MeasuredSync {
     /// From start to end.
     pub seconds: f64,
     /// On the cable.
@@ -15,11 +15,11 @@ pub struct Measured {
 
 /// One tool's runs.
 #[derive(Debug)]
-pub struct Row {
+pub struct SyncRow {
     /// Whose.
-    pub tool: Tool,
+    pub tool: SyncTool,
     /// Those that were made.
-    pub runs: Vec<Measured>,
+    pub runs: Vec<MeasuredSync>,
     /// The most memory at either end, as far as it is known: at the near one for others than haul.
     pub peak_bytes: u64,
     /// Bytes of the records that haul sent; 0 where that was not asked.
@@ -28,9 +28,9 @@ pub struct Row {
     pub failure: Option<String>,
 }
 
-impl Row {
+impl SyncRow {
     /// No run yet.
-    pub fn new(tool: Tool) -> Self {
+    pub fn new(tool: SyncTool) -> Self {
         Self { tool, runs: Vec::new(), peak_bytes: 0, sent_bytes: 0, failure: None }
     }
 
@@ -45,7 +45,7 @@ impl Row {
 }
 
 /// The table of a case, and what is aimed at.
-pub fn table(case: Case, rows: &[Row]) -> String {
+pub fn table(case: SyncCase, rows: &[SyncRow]) -> String {
     let mut lines = vec![
         format!("\n## {}\n", case.about()),
         "| | median | range | bytes on the cable | most memory |".to_owned(),
@@ -76,20 +76,20 @@ pub fn table(case: Case, rows: &[Row]) -> String {
 }
 
 /// What is aimed at beside a peer.
-fn verdicts(aim: Aim, haul: &Row, peer: &Row) -> Vec<String> {
-    let part = |of: fn(&Row) -> Option<f64>| of(haul).zip(of(peer)).map(|(own, other)| own / other);
+fn verdicts(aim: SyncAim, haul: &SyncRow, peer: &SyncRow) -> Vec<String> {
+    let part = |of: fn(&SyncRow) -> Option<f64>| of(haul).zip(of(peer)).map(|(own, other)| own / other);
     let said = |what, part: Option<f64>, most: Option<f64>| {
         let (part, most) = part.zip(most)?;
         let met = if part <= most { "Met" } else { "MISSED" };
         Some(format!("\n{met}: {part:.3} of the {what} of {}; at most {most} is aimed at.", peer.tool.name()))
     };
-    let time = said("time", part(Row::seconds), aim.time);
-    let bytes = said("bytes", part(Row::bytes), aim.bytes);
+    let time = said("time", part(SyncRow::seconds), aim.time);
+    let bytes = said("bytes", part(SyncRow::bytes), aim.bytes);
     [time, bytes].into_iter().flatten().collect()
 }
 
 /// What is aimed at whatever others do.
-fn limits(aim: Aim, haul: &Row) -> Vec<String> {
+fn limits(aim: SyncAim, haul: &SyncRow) -> Vec<String> {
     let said = |what, own: f64, most: Option<u64>| {
         let most = megabytes(most?);
         let met = if own <= most { "Met" } else { "MISSED" };
@@ -104,27 +104,28 @@ fn limits(aim: Aim, haul: &Row) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn row(tool: Tool, seconds: f64, bytes: u64) -> Row {
-        Row { runs: vec![Measured { seconds, bytes }], peak_bytes: 300 << 20, ..Row::new(tool) }
+    fn row(tool: SyncTool, seconds: f64, bytes: u64) -> SyncRow {
+        SyncRow { runs: vec![MeasuredSync { seconds, bytes }], peak_bytes: 300 << 20, ..SyncRow::new(tool) }
     }
 
     #[test]
     fn aims_are_judged_beside_each_peer() {
-        let rows = [row(Tool::Haul, 1.0, 90), row(Tool::RsyncSsh, 2.0, 100), row(Tool::RsyncDaemon, 1.5, 80)];
-        let text = table(Case::Added, &rows);
+        let rows =
+            [row(SyncTool::Haul, 1.0, 90), row(SyncTool::RsyncSsh, 2.0, 100), row(SyncTool::RsyncDaemon, 1.5, 80)];
+        let text = table(SyncCase::Added, &rows);
         assert!(text.contains("Met: 0.500 of the time of rsync over ssh"), "{text}");
         assert!(text.contains("MISSED: 0.667 of the time of rsync to a daemon"), "{text}");
         assert!(text.contains("Met: 0.900 of the bytes of rsync over ssh"), "{text}");
-        assert!(table(Case::Unchanged, &rows).contains("MISSED: 314.6 MB of memory"));
-        let haul = Row { sent_bytes: 100 << 20, ..row(Tool::Haul, 1.0, 110 << 20) };
-        let sparse = table(Case::Sparse, &[haul, row(Tool::Cp, 1.0, 0)]);
+        assert!(table(SyncCase::Unchanged, &rows).contains("MISSED: 314.6 MB of memory"));
+        let haul = SyncRow { sent_bytes: 100 << 20, ..row(SyncTool::Haul, 1.0, 110 << 20) };
+        let sparse = table(SyncCase::Sparse, &[haul, row(SyncTool::Cp, 1.0, 0)]);
         assert!(sparse.contains("Met: 104.9 MB in records"), "{sparse}");
     }
 
     #[test]
     fn what_failed_is_named() {
-        let failed = Row { failure: Some("no".into()), ..row(Tool::RsyncSsh, 1.0, 1) };
-        let text = table(Case::Insert, &[row(Tool::Haul, 1.0, 1), failed]);
+        let failed = SyncRow { failure: Some("no".into()), ..row(SyncTool::RsyncSsh, 1.0, 1) };
+        let text = table(SyncCase::Insert, &[row(SyncTool::Haul, 1.0, 1), failed]);
         assert!(text.contains("| rsync over ssh | no |") && !text.contains("Met"), "{text}");
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::links::{Control, Link};
-use super::tools::{self, Tool};
+use super::links::{Control, WanLink};
+use super::tools::{self, WanTool};
 
 /// What `--wan --help` prints.
 pub const HELP: &str = "\
@@ -30,15 +30,15 @@ cargo xtask bench --wan [OPTIONS]
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct WanBenchSettings {
     /// Measured rounds.
     pub runs: u32,
     /// In their own order.
-    pub links: Vec<Link>,
+    pub links: Vec<WanLink>,
     /// In their own order.
     pub controls: Vec<Control>,
     /// One row each.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<WanTool>,
     /// Size of the file.
     pub bytes: u64,
     /// Limit of one run.
@@ -54,15 +54,15 @@ pub struct Settings {
 /// What is collected from the words before it is put together.
 #[derive(Default)]
 struct Chosen {
-    links: Vec<Link>,
+    links: Vec<WanLink>,
     controls: Vec<Control>,
-    tools: Vec<Tool>,
-    variants: Vec<Tool>,
+    tools: Vec<WanTool>,
+    variants: Vec<WanTool>,
 }
 
 /// Reads the arguments, of which `--wan` is one. None when help was asked for.
-pub fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Option<Settings>> {
-    let mut settings = Settings {
+pub fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Option<WanBenchSettings>> {
+    let mut settings = WanBenchSettings {
         runs: 3,
         links: Vec::new(),
         controls: Vec::new(),
@@ -82,7 +82,7 @@ pub fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Option<Settings
             _ => set(&mut settings, &mut chosen, &option, &mut args)?,
         }
     }
-    settings.links = or_all(chosen.links, &Link::ALL);
+    settings.links = or_all(chosen.links, &WanLink::ALL);
     settings.controls = or_all(chosen.controls, &Control::ALL);
     settings.tools = or_all(chosen.tools, &tools::all());
     settings.tools.extend(chosen.variants);
@@ -95,7 +95,7 @@ fn or_all<Item: Clone>(chosen: Vec<Item>, all: &[Item]) -> Vec<Item> {
 
 /// Takes an option that has a value.
 fn set(
-    settings: &mut Settings,
+    settings: &mut WanBenchSettings,
     chosen: &mut Chosen,
     option: &str,
     args: &mut impl Iterator<Item = OsString>,
@@ -106,10 +106,10 @@ fn set(
         "--runs" => settings.runs = number(option, &text()?, 1000)?,
         "--size" => settings.bytes = u64::from(number(option, &text()?, 1 << 20)?) << 20,
         "--limit" => settings.limit = Duration::from_secs(number(option, &text()?, 86_400)?.into()),
-        "--link" => chosen.links.push(Link::from_name(&text()?)?),
+        "--link" => chosen.links.push(WanLink::from_name(&text()?)?),
         "--congestion" => chosen.controls.push(Control::from_name(&text()?)?),
         "--tool" => chosen.tools.push(tools::from_name(&text()?)?),
-        "--haul-arg" => chosen.variants.push(Tool::haul_with(&text()?)),
+        "--haul-arg" => chosen.variants.push(WanTool::haul_with(&text()?)),
         "--dir" => settings.dir = value()?.into(),
         "--haul" => settings.haul = Some(value()?.into()),
         "--markdown" => settings.markdown = Some(value()?.into()),
@@ -128,7 +128,7 @@ fn number(option: &str, text: &str, max: u32) -> Result<u32> {
 mod tests {
     use super::*;
 
-    fn settings(words: &[&str]) -> Result<Settings> {
+    fn settings(words: &[&str]) -> Result<WanBenchSettings> {
         parse(words.iter().map(OsString::from))?.context("help was asked for")
     }
 

@@ -7,7 +7,7 @@ use haul_lab::{Congestion, WanSettings};
 
 /// A link of 1 Gbit/s with a queue for what it carries in a round trip.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Link {
+pub struct WanLink {
     /// As on the command line.
     pub name: &'static str,
     /// For a heading.
@@ -16,7 +16,7 @@ pub struct Link {
     loss: f64,
 }
 
-impl Link {
+impl WanLink {
     /// In the order in which they are run.
     pub const ALL: [Self; 3] = [
         Self { name: "50ms", title: "1 Gbit/s, 50 ms, no loss", rtt_ms: 50, loss: 0.0 },

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use haul_lab::{Finished, compare, start};
 
-use super::site::Site;
-use super::tools::Tool;
+use super::site::WanSite;
+use super::tools::WanTool;
 use crate::daemon::Daemon;
 
 /// How soon Ctrl-C is noticed.
@@ -25,7 +25,7 @@ const COMPLAINT_CHARS_MAX: usize = 300;
 
 /// One run.
 #[derive(Debug, Clone, Default)]
-pub struct Run {
+pub struct WanRun {
     /// Of the whole command, start-up included.
     pub mbit_per_s: f64,
     /// Whether it was ended by the limit: the rate is then what the link carried for it until then.
@@ -35,7 +35,7 @@ pub struct Run {
 }
 
 /// Runs `tool` once. An error here is the benchmark's own; a tool's is in the run.
-pub fn measure(site: &Site, tool: &Tool, limit: Duration, interrupted: &AtomicBool) -> Result<Run> {
+pub fn measure(site: &WanSite, tool: &WanTool, limit: Duration, interrupted: &AtomicBool) -> Result<WanRun> {
     site.empty_target()?;
     site.wan.forget()?;
     let server =
@@ -55,13 +55,13 @@ pub fn measure(site: &Site, tool: &Tool, limit: Duration, interrupted: &AtomicBo
     quiet_down(site);
     let run = judge(site, tool, ended, &finished, payload(carried));
     Ok(match run {
-        Ok(bytes) => Run { mbit_per_s: megabits(bytes) / wall_s, limited: !ended, failure: None },
-        Err(failure) => Run { failure: Some(failure), ..Run::default() },
+        Ok(bytes) => WanRun { mbit_per_s: megabits(bytes) / wall_s, limited: !ended, failure: None },
+        Err(failure) => WanRun { failure: Some(failure), ..WanRun::default() },
     })
 }
 
 /// How many bytes count, or why none do.
-fn judge(site: &Site, tool: &Tool, ended: bool, finished: &Finished, carried: u64) -> Result<u64, String> {
+fn judge(site: &WanSite, tool: &WanTool, ended: bool, finished: &Finished, carried: u64) -> Result<u64, String> {
     if !ended {
         return Ok(carried.min(site.bytes));
     }
@@ -78,7 +78,7 @@ fn judge(site: &Site, tool: &Tool, ended: bool, finished: &Finished, carried: u6
 }
 
 /// Ends what the far host still does for a client that is gone, and lets the link run empty.
-fn quiet_down(site: &Site) {
+fn quiet_down(site: &WanSite) {
     site.sshd.end_sessions();
     if let Some((gridftp, _)) = &site.gridftp {
         gridftp.end_sessions();

@@ -21,10 +21,10 @@ use haul_lab::Wan;
 
 use crate::aims;
 use crate::machine::Machine;
-use args::Settings;
-use links::{Control, Link};
-use site::{Data, Site};
-use table::Row;
+use args::WanBenchSettings;
+use links::{Control, WanLink};
+use site::{WanData, WanSite};
+use table::WanRow;
 
 /// Whether these arguments are for this benchmark.
 pub fn is_meant(args: &[OsString]) -> bool {
@@ -34,7 +34,7 @@ pub fn is_meant(args: &[OsString]) -> bool {
 /// Whether there is a link of this name.
 #[cfg(test)]
 pub fn has_link(name: &str) -> bool {
-    Link::from_name(name).is_ok()
+    WanLink::from_name(name).is_ok()
 }
 
 /// Runs the benchmark; prints tables on standard output and progress on standard error. Succeeds when no run of haul failed.
@@ -52,7 +52,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     }
 }
 
-fn run(settings: &Settings) -> Result<bool> {
+fn run(settings: &WanBenchSettings) -> Result<bool> {
     ensure!(Wan::available(), "an emulated link needs root and /dev/net/tun (modprobe tun)");
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -68,7 +68,7 @@ fn run(settings: &Settings) -> Result<bool> {
         settings.limit.as_secs()
     );
     print!("{text}");
-    let data = Data::make(&settings.dir, settings.bytes, settings.haul.as_deref())?;
+    let data = WanData::make(&settings.dir, settings.bytes, settings.haul.as_deref())?;
     let mut haul_succeeded = true;
     let mut verdicts = Vec::new();
     for &link in &settings.links {
@@ -94,23 +94,23 @@ fn run(settings: &Settings) -> Result<bool> {
     Ok(haul_succeeded)
 }
 
-fn succeeded(settings: &Settings, rows: &[Row]) -> bool {
+fn succeeded(settings: &WanBenchSettings, rows: &[WanRow]) -> bool {
     let mut hauls = rows.iter().zip(&settings.tools).filter(|(_, tool)| tool.is_haul()).map(|(row, _)| row);
     hauls.all(|row| row.missing.is_none() && row.failure().is_none())
 }
 
 fn run_link(
-    settings: &Settings,
-    data: &Data,
-    link: Link,
+    settings: &WanBenchSettings,
+    data: &WanData,
+    link: WanLink,
     control: Control,
     interrupted: &AtomicBool,
-) -> Result<Vec<Row>> {
-    let site = Site::prepare(data, Wan::new(&link.settings(control))?)?;
+) -> Result<Vec<WanRow>> {
+    let site = WanSite::prepare(data, Wan::new(&link.settings(control))?)?;
     let tools = &settings.tools;
-    let mut rows: Vec<Row> = tools
+    let mut rows: Vec<WanRow> = tools
         .iter()
-        .map(|tool| Row { name: tool.name.clone(), missing: tool.missing(&site), runs: Vec::new() })
+        .map(|tool| WanRow { name: tool.name.clone(), missing: tool.missing(&site), runs: Vec::new() })
         .collect();
     for round in 1..=settings.runs {
         for position in 0..tools.len() {
@@ -140,10 +140,10 @@ mod tests {
     use std::time::Duration;
 
     /// Settings for one quick round of these tools.
-    fn settings(dir: &std::path::Path, tools: &[&str], mebibytes: u64) -> Settings {
-        Settings {
+    fn settings(dir: &std::path::Path, tools: &[&str], mebibytes: u64) -> WanBenchSettings {
+        WanBenchSettings {
             runs: 1,
-            links: vec![Link::from_name("50ms").expect("it is there")],
+            links: vec![WanLink::from_name("50ms").expect("it is there")],
             controls: vec![Control::Cubic],
             tools: tools.iter().map(|name| tools::from_name(name).expect("it is there")).collect(),
             bytes: mebibytes << 20,
@@ -154,8 +154,8 @@ mod tests {
         }
     }
 
-    fn measured(settings: &Settings) -> Vec<Row> {
-        let data = Data::make(&settings.dir, settings.bytes, settings.haul.as_deref()).expect("the data is made");
+    fn measured(settings: &WanBenchSettings) -> Vec<WanRow> {
+        let data = WanData::make(&settings.dir, settings.bytes, settings.haul.as_deref()).expect("the data is made");
         let interrupted = AtomicBool::new(false);
         run_link(settings, &data, settings.links[0], settings.controls[0], &interrupted).expect("the link is there")
     }
@@ -191,9 +191,9 @@ mod tests {
         let mut settings = settings(dir.path(), &["iperf3-p1"], 4096);
         settings.limit = Duration::from_secs(2);
         // The file itself is not needed: iperf3 makes its own bytes.
-        let data = Data::make(&settings.dir, 4096, settings.haul.as_deref()).expect("the data is made");
+        let data = WanData::make(&settings.dir, 4096, settings.haul.as_deref()).expect("the data is made");
         let wan = Wan::new(&settings.links[0].settings(settings.controls[0])).expect("a link");
-        let site = Site { bytes: settings.bytes, ..Site::prepare(&data, wan).expect("servers start") };
+        let site = WanSite { bytes: settings.bytes, ..WanSite::prepare(&data, wan).expect("servers start") };
         let run = measure::measure(&site, &settings.tools[0], settings.limit, &AtomicBool::new(false));
         let run = run.expect("it is measured");
         assert!(run.limited && run.failure.is_none() && (5.0..942.0).contains(&run.mbit_per_s), "{run:?}");

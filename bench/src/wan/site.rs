@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use haul_lab::{Options, Sshd, Tree, Wan};
+use haul_lab::{Options, Sshd, TestTree, Wan};
 use tempfile::TempDir;
 
 use crate::daemon::{Daemon, free_port};
@@ -23,13 +23,13 @@ const FAR: &str = "far";
 
 /// The file that is copied. Removed in `Drop`.
 #[derive(Debug)]
-pub struct Data {
+pub struct WanData {
     directory: TempDir,
     bytes: u64,
     haul: Option<PathBuf>,
 }
 
-impl Data {
+impl WanData {
     /// Makes `bytes` in a new directory in `dir`, to be copied by the haul that was named, or else by the release build.
     pub fn make(dir: &Path, bytes: u64, haul: Option<&Path>) -> Result<Self> {
         remove_leftovers(dir);
@@ -40,14 +40,14 @@ impl Data {
         for child in ["source", "target", "home"] {
             fs::create_dir(directory.path().join(child)).with_context(|| format!("making {child} in {directory:?}"))?;
         }
-        let bytes = Tree::new(directory.path().join("source"), SEED).incompressible_file(FILE, bytes)?;
+        let bytes = TestTree::new(directory.path().join("source"), SEED).incompressible_file(FILE, bytes)?;
         Ok(Self { directory, bytes, haul: find_haul(haul)? })
     }
 }
 
 /// A link with servers at its far end. Ended in `Drop`, the servers before their network.
 #[derive(Debug)]
-pub struct Site<'a> {
+pub struct WanSite<'a> {
     /// For everything that goes through ssh.
     pub sshd: Sshd,
     /// The GridFTP server, if its program is there, and its port.
@@ -62,9 +62,9 @@ pub struct Site<'a> {
     pub directory: &'a Path,
 }
 
-impl<'a> Site<'a> {
+impl<'a> WanSite<'a> {
     /// Starts the servers at the far end of `wan`.
-    pub fn prepare(data: &'a Data, wan: Wan) -> Result<Self> {
+    pub fn prepare(data: &'a WanData, wan: Wan) -> Result<Self> {
         let directory = data.directory.path();
         let sshd = start_sshd(&wan, data.haul.as_deref(), &directory.join("home"))?;
         ensure_plain(sshd.directory())?;

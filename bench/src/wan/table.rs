@@ -2,23 +2,23 @@
 
 use std::fmt::Write as _;
 
-use super::measure::Run;
+use super::measure::WanRun;
 
 /// What all are compared with.
 const YARDSTICK: &str = "iperf3-p8";
 
 /// One tool on one link.
 #[derive(Debug)]
-pub struct Row {
+pub struct WanRow {
     /// Of the tool.
     pub name: String,
     /// Why it was not run at all.
     pub missing: Option<String>,
     /// Every run, also those that failed.
-    pub runs: Vec<Run>,
+    pub runs: Vec<WanRun>,
 }
 
-impl Row {
+impl WanRow {
     /// The first reason why a run does not count.
     pub fn failure(&self) -> Option<&str> {
         self.runs.iter().find_map(|run| run.failure.as_deref())
@@ -44,8 +44,8 @@ impl Row {
 }
 
 /// One link under one congestion control, in Markdown.
-pub fn markdown(title: &str, rows: &[Row]) -> String {
-    let yardstick = rows.iter().find(|row| row.name == YARDSTICK).and_then(Row::median);
+pub fn markdown(title: &str, rows: &[WanRow]) -> String {
+    let yardstick = rows.iter().find(|row| row.name == YARDSTICK).and_then(WanRow::median);
     let mut text = format!("\n### {title}\n\n");
     line(&mut text, ["tool", "Mbit/s (min to max)", "of iperf3 -P 8"]);
     let _ = writeln!(text, "| {:-<16} | {:->27}: | {:->15}: |", "", "", "");
@@ -66,7 +66,7 @@ pub fn markdown(title: &str, rows: &[Row]) -> String {
     text
 }
 
-fn rates(row: &Row) -> String {
+fn rates(row: &WanRow) -> String {
     let (Some(median), rates) = (row.median(), row.rates()) else {
         return if row.missing.is_some() { "not found" } else { "failed" }.to_owned();
     };
@@ -83,9 +83,9 @@ fn line(text: &mut String, [tool, rate, ratio]: [&str; 3]) {
 mod tests {
     use super::*;
 
-    fn row(name: &str, rates: &[f64]) -> Row {
-        let runs = rates.iter().map(|rate| Run { mbit_per_s: *rate, ..Run::default() }).collect();
-        Row { name: name.to_owned(), missing: None, runs }
+    fn row(name: &str, rates: &[f64]) -> WanRow {
+        let runs = rates.iter().map(|rate| WanRun { mbit_per_s: *rate, ..WanRun::default() }).collect();
+        WanRow { name: name.to_owned(), missing: None, runs }
     }
 
     #[test]
@@ -93,8 +93,8 @@ mod tests {
         let mut slow = row("scp", &[40.0]);
         slow.runs[0].limited = true;
         let mut broken = row("haul -s 4", &[100.0]);
-        broken.runs.push(Run { failure: Some("exit status: 1:\nno way".to_owned()), ..Run::default() });
-        let gone = Row { missing: Some("not found: rsync (INSTALL)".to_owned()), ..row("rsync", &[]) };
+        broken.runs.push(WanRun { failure: Some("exit status: 1:\nno way".to_owned()), ..WanRun::default() });
+        let gone = WanRow { missing: Some("not found: rsync (INSTALL)".to_owned()), ..row("rsync", &[]) };
         let rows = [row("haul", &[700.0, 900.0, 800.0]), row("iperf3-p8", &[900.0, 700.0]), slow, broken, gone];
         let text = markdown("a link", &rows);
         let cells = |name: &str| {

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use haul_lab::Wan;
 
-use super::site::{NEAR, Site, with_hosts};
+use super::site::{NEAR, WanSite, with_hosts};
 use crate::programs::find_program;
 
 /// The fastest of ssh's ciphers on machines with AES instructions.
@@ -20,14 +20,14 @@ const STREAMS_MAX: u32 = 128;
 
 /// One row of the tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tool {
+pub struct WanTool {
     /// As on the command line; with its options, where it is a variant.
     pub name: String,
-    kind: Kind,
+    kind: WanToolKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
+enum WanToolKind {
     Haul(Vec<String>),
     Iperf3(u32),
     Rsync,
@@ -36,60 +36,60 @@ enum Kind {
 }
 
 /// All tools but haul's variants, in the order of the tables.
-pub fn all() -> Vec<Tool> {
+pub fn all() -> Vec<WanTool> {
     let all = [
-        ("haul", Kind::Haul(Vec::new())),
-        ("iperf3-p8", Kind::Iperf3(8)),
-        ("iperf3-p1", Kind::Iperf3(1)),
-        ("rsync", Kind::Rsync),
-        ("scp", Kind::Scp),
-        ("gridftp-p8", Kind::Gridftp(8)),
-        ("gridftp-p16", Kind::Gridftp(16)),
+        ("haul", WanToolKind::Haul(Vec::new())),
+        ("iperf3-p8", WanToolKind::Iperf3(8)),
+        ("iperf3-p1", WanToolKind::Iperf3(1)),
+        ("rsync", WanToolKind::Rsync),
+        ("scp", WanToolKind::Scp),
+        ("gridftp-p8", WanToolKind::Gridftp(8)),
+        ("gridftp-p16", WanToolKind::Gridftp(16)),
     ];
-    all.into_iter().map(|(name, kind)| Tool { name: name.to_owned(), kind }).collect()
+    all.into_iter().map(|(name, kind)| WanTool { name: name.to_owned(), kind }).collect()
 }
 
 /// The tool of this name: one of all, or iperf3 or GridFTP with another number of streams.
-pub fn from_name(name: &str) -> Result<Tool> {
+pub fn from_name(name: &str) -> Result<WanTool> {
     let names = || all().into_iter().map(|tool| tool.name).collect::<Vec<_>>().join(", ");
     let streams = |family: &str| {
         let number: u32 = name.strip_prefix(family)?.parse().ok()?;
         (1..=STREAMS_MAX).contains(&number).then_some(number)
     };
-    let kind = streams("iperf3-p").map(Kind::Iperf3).or_else(|| streams("gridftp-p").map(Kind::Gridftp));
-    let own = kind.map(|kind| Tool { name: name.to_owned(), kind });
+    let kind = streams("iperf3-p").map(WanToolKind::Iperf3).or_else(|| streams("gridftp-p").map(WanToolKind::Gridftp));
+    let own = kind.map(|kind| WanTool { name: name.to_owned(), kind });
     let found = all().into_iter().find(|tool| tool.name == name).or(own);
     found.with_context(|| format!("there is no tool {name}; there are {}", names()))
 }
 
-impl Tool {
+impl WanTool {
     /// haul with options of its own.
     pub fn haul_with(options: &str) -> Self {
         let words: Vec<String> = options.split_whitespace().map(str::to_owned).collect();
-        Self { name: format!("haul {}", words.join(" ")), kind: Kind::Haul(words) }
+        Self { name: format!("haul {}", words.join(" ")), kind: WanToolKind::Haul(words) }
     }
 
     /// Whether it is haul, with or without options.
     pub fn is_haul(&self) -> bool {
-        matches!(self.kind, Kind::Haul(_))
+        matches!(self.kind, WanToolKind::Haul(_))
     }
 
     /// Whether it leaves a copy that can be compared.
     pub fn copies(&self) -> bool {
-        !matches!(self.kind, Kind::Iperf3(_))
+        !matches!(self.kind, WanToolKind::Iperf3(_))
     }
 
     /// Why it cannot be run, and what to do; none when it can.
-    pub fn missing(&self, site: &Site) -> Option<String> {
+    pub fn missing(&self, site: &WanSite) -> Option<String> {
         let (programs, remedy): (&[&str], _) = match self.kind {
-            Kind::Haul(_) if site.haul.is_none() => {
+            WanToolKind::Haul(_) if site.haul.is_none() => {
                 return Some("not found: cargo build --release --package haul".into());
             }
-            Kind::Haul(_) => return None,
-            Kind::Iperf3(_) => (&["iperf3"], "apt-get install iperf3"),
-            Kind::Rsync => (&["rsync"], "apt-get install rsync"),
-            Kind::Scp => (&["scp"], "apt-get install openssh-client"),
-            Kind::Gridftp(_) => (
+            WanToolKind::Haul(_) => return None,
+            WanToolKind::Iperf3(_) => (&["iperf3"], "apt-get install iperf3"),
+            WanToolKind::Rsync => (&["rsync"], "apt-get install rsync"),
+            WanToolKind::Scp => (&["scp"], "apt-get install openssh-client"),
+            WanToolKind::Gridftp(_) => (
                 &["globus-url-copy", "globus-gridftp-server"],
                 "apt-get install globus-gass-copy-progs globus-gridftp-server-progs",
             ),
@@ -100,37 +100,37 @@ impl Tool {
 
     /// A server that serves one run alone, and the port it listens on.
     pub fn server(&self) -> Option<(Command, u16)> {
-        let Kind::Iperf3(_) = self.kind else { return None };
+        let WanToolKind::Iperf3(_) = self.kind else { return None };
         let mut server = Command::new("iperf3");
         server.args(["--server", "--one-off", "--bind", &Wan::ADDRESS_B.to_string()]);
         Some((server, IPERF3_PORT))
     }
 
     /// What is run and measured.
-    pub fn client(&self, site: &Site) -> Result<Command> {
+    pub fn client(&self, site: &WanSite) -> Result<Command> {
         let sshd = &site.sshd;
         let target = sshd.location(&site.target());
         let mut client;
         match &self.kind {
-            Kind::Haul(options) => {
+            WanToolKind::Haul(options) => {
                 client = Command::new(site.haul.as_ref().context("there is no haul")?);
                 client.args(options).args(sshd.haul_args()).arg(site.source()).arg(target);
             }
-            Kind::Iperf3(streams) => {
+            WanToolKind::Iperf3(streams) => {
                 client = Command::new("iperf3");
                 client.args(["--json", "--client", &Wan::ADDRESS_B.to_string()]);
                 client.args(["--parallel", &streams.to_string(), "--bytes", &site.bytes.to_string()]);
             }
-            Kind::Rsync => {
+            WanToolKind::Rsync => {
                 client = Command::new("rsync");
                 let shell = format!("ssh -F {} -c {CIPHER}", sshd.ssh_config().display());
                 client.args(["-e", &shell]).arg(site.source()).arg(target);
             }
-            Kind::Scp => {
+            WanToolKind::Scp => {
                 client = Command::new("scp");
                 client.arg("-q").arg("-F").arg(sshd.ssh_config()).args(["-c", CIPHER]).arg(site.source()).arg(target);
             }
-            Kind::Gridftp(streams) => {
+            WanToolKind::Gridftp(streams) => {
                 let (_, port) = site.gridftp.as_ref().context("the GridFTP server does not run")?;
                 client = with_hosts(site.directory, NEAR, Path::new("globus-url-copy"));
                 client.args(["-fast", "-p", &streams.to_string()]);
@@ -143,7 +143,7 @@ impl Tool {
 
     /// The bytes that a run which ended well has brought over, where the tool itself must be asked.
     pub fn brought(&self, said: &str) -> Option<u64> {
-        let Kind::Iperf3(_) = self.kind else { return None };
+        let WanToolKind::Iperf3(_) = self.kind else { return None };
         let value: serde_json::Value = serde_json::from_str(said).ok()?;
         value["end"]["sum_received"]["bytes"].as_u64()
     }
@@ -161,7 +161,7 @@ mod tests {
             assert_eq!(&from_name(&tool.name).expect("its own name"), tool);
         }
         let more = from_name("iperf3-p32").expect("any number of streams");
-        assert_eq!((more.name.as_str(), more.kind), ("iperf3-p32", Kind::Iperf3(32)));
+        assert_eq!((more.name.as_str(), more.kind), ("iperf3-p32", WanToolKind::Iperf3(32)));
         assert!(from_name("iperf3-p0").is_err() && from_name("iperf3-p129").is_err() && from_name("scp-p8").is_err());
         assert!(from_name("haul").is_ok_and(|tool| tool.is_haul() && tool.copies()));
     }

@@ -11,8 +11,8 @@ use std::path::Path;
 use haul_engine::job::event::Event;
 use haul_proto::path::escape;
 
-use crate::manifest::line::Form;
-use crate::pending::{Own, Pending};
+use crate::manifest::line::LineFormat;
+use crate::pending::{Pending, ReplaceableFile};
 use crate::text::harmless;
 
 /// Bytes of lines that are collected before they are written.
@@ -21,7 +21,7 @@ const BUFFER: usize = 64 << 10;
 /// The lines, on their way to where they go.
 pub struct Checksums {
     shown: String,
-    form: Form,
+    form: LineFormat,
     out: BufWriter<Box<dyn Write>>,
     /// The file, unless that is standard output.
     pending: Option<Pending>,
@@ -34,7 +34,7 @@ pub struct Checksums {
 
 /// What the lines do not cover, and whether they could be written.
 #[derive(Debug)]
-pub struct Report {
+pub struct ChecksumReport {
     /// Whether lines are missing that should be there: a job with them did not do all it was asked for.
     pub incomplete: bool,
     /// What to say, one message each.
@@ -43,12 +43,12 @@ pub struct Report {
 
 impl Checksums {
     /// Opens `to`, or standard output for `-`. A file keeps its old content until the job is over.
-    pub fn create(to: &Path, form: Form) -> io::Result<Self> {
+    pub fn create(to: &Path, form: LineFormat) -> io::Result<Self> {
         let shown = match to.as_os_str().as_encoded_bytes() {
             b"-" => "standard output".to_owned(),
             name => escape(name),
         };
-        let pending = (to.as_os_str() != "-").then(|| Pending::create(to, Own::Checksums)).transpose()?;
+        let pending = (to.as_os_str() != "-").then(|| Pending::create(to, ReplaceableFile::Checksums)).transpose()?;
         let out: Box<dyn Write> = match &pending {
             Some(pending) => Box::new(pending.writer()?),
             None => Box::new(io::stdout()),
@@ -58,21 +58,21 @@ impl Checksums {
     }
 
     /// Lines behind what the file has.
-    pub fn append(to: &Path, form: Form) -> io::Result<Self> {
-        Own::Checksums.check(to)?;
+    pub fn append(to: &Path, form: LineFormat) -> io::Result<Self> {
+        ReplaceableFile::Checksums.check(to)?;
         let out = OpenOptions::new().create(true).append(true).open(to)?;
         Ok(Self::to(Box::new(out), escape(to.as_os_str().as_encoded_bytes()), form))
     }
 
     /// Lines on standard error, where standard output has something else.
-    pub fn on_standard_error(form: Form) -> Self {
+    pub fn on_standard_error(form: LineFormat) -> Self {
         Self {
             on_terminal: io::stderr().is_terminal(),
             ..Self::to(Box::new(io::stderr()), "standard error".into(), form)
         }
     }
 
-    fn to(out: Box<dyn Write>, shown: String, form: Form) -> Self {
+    fn to(out: Box<dyn Write>, shown: String, form: LineFormat) -> Self {
         let out = BufWriter::with_capacity(BUFFER, out);
         Self { shown, form, out, pending: None, incomplete: false, on_terminal: false, without_digest: 0, broken: None }
     }
@@ -81,10 +81,12 @@ impl Checksums {
     /// cannot be written.
     pub fn event(&mut self, event: &Event) -> Option<String> {
         match (event, self.form) {
-            (Event::FileDone { path, digest, .. }, Form::B3sum) => {
+            (Event::FileDone { path, digest, .. }, LineFormat::B3sum) => {
                 self.add(path, digest.as_ref().map(<[u8; 32]>::as_slice))
             }
-            (Event::Checksum { path, digest, .. }, Form::Coreutils | Form::Bbcp(_)) => self.add(path, Some(digest)),
+            (Event::Checksum { path, digest, .. }, LineFormat::Coreutils | LineFormat::Bbcp(_)) => {
+                self.add(path, Some(digest))
+            }
             _ => None,
         }
     }
@@ -119,8 +121,8 @@ impl Checksums {
     }
 
     /// Gives the file its name. Whatever the lines lack is in the report.
-    pub fn finish(mut self) -> Report {
-        let mut report = Report { incomplete: self.incomplete, messages: Vec::new() };
+    pub fn finish(mut self) -> ChecksumReport {
+        let mut report = ChecksumReport { incomplete: self.incomplete, messages: Vec::new() };
         let written = self.broken.take().map_or(Ok(()), Err).and_then(|()| self.out.flush());
         if let Err(error) = written.and_then(|()| self.pending.take().map_or(Ok(()), Pending::publish)) {
             report.incomplete = true;
@@ -146,14 +148,14 @@ mod tests {
     const DIGEST: [u8; 32] = [0xab; 32];
 
     fn create(to: &Path) -> io::Result<Checksums> {
-        Checksums::create(to, Form::B3sum)
+        Checksums::create(to, LineFormat::B3sum)
     }
 
     fn line(path: &[u8]) -> String {
-        String::from_utf8(Form::B3sum.line(path, &DIGEST).unwrap()).unwrap()
+        String::from_utf8(LineFormat::B3sum.line(path, &DIGEST).unwrap()).unwrap()
     }
 
-    fn complete(report: Report) -> bool {
+    fn complete(report: ChecksumReport) -> bool {
         !report.incomplete && report.messages.is_empty()
     }
 

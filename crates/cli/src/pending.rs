@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-use crate::manifest::line::{Line, is_bbcps};
+use crate::manifest::line::{ManifestLine, is_bbcps};
 
 /// The first line of a log.
 pub const LOG_HEADER: &str = "# haul log\n";
@@ -30,7 +30,7 @@ struct Unfinished(Mutex<BTreeSet<PathBuf>>);
 /// What a file has to be for haul to replace it, or to add to it: made by haul, as its beginning shows. An empty file,
 /// a device and a FIFO will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Own {
+pub enum ReplaceableFile {
     /// Lines of digests and names.
     Checksums,
     /// A page of `--report`, `haul survey --html` or `haul sweep`.
@@ -41,7 +41,7 @@ pub enum Own {
     Anything,
 }
 
-impl Own {
+impl ReplaceableFile {
     /// Bytes of a file that are looked at.
     const BEGINNING: u64 = 8192;
 
@@ -68,7 +68,7 @@ impl Own {
         let first = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let is_log = first == LOG_HEADER.trim_end().as_bytes();
         match self {
-            Self::Checksums => Line::parse(first).is_some() || is_bbcps(first),
+            Self::Checksums => ManifestLine::parse(first).is_some() || is_bbcps(first),
             Self::Page => {
                 first.starts_with(b"# haul") && !is_log || beginning.windows(11).any(|text| text == b"<title>haul")
             }
@@ -92,7 +92,7 @@ struct Names {
 impl Pending {
     /// Begins what is to be called `to`. What is there keeps its old content until then. What a link points to is
     /// replaced, not the link; and a device is written to.
-    pub fn create(to: &Path, own: Own) -> io::Result<Self> {
+    pub fn create(to: &Path, own: ReplaceableFile) -> io::Result<Self> {
         own.check(to)?;
         let target = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
         match fs::metadata(&target) {
@@ -200,7 +200,7 @@ mod tests {
     use std::os::unix::fs::FileTypeExt;
 
     fn write(to: &Path, content: &str) -> io::Result<Pending> {
-        let pending = Pending::create(to, Own::Anything)?;
+        let pending = Pending::create(to, ReplaceableFile::Anything)?;
         pending.writer()?.write_all(content.as_bytes())?;
         Ok(pending)
     }
@@ -240,11 +240,13 @@ mod tests {
             ("<!doctype html>\n<title>the page of somebody else</title>", false, false, false),
         ] {
             fs::write(&path, content).unwrap();
-            let found = [Own::Checksums, Own::Page, Own::Log].map(|own| own.check(&path).is_ok());
+            let found = [ReplaceableFile::Checksums, ReplaceableFile::Page, ReplaceableFile::Log]
+                .map(|own| own.check(&path).is_ok());
             assert_eq!(found, [checksums, page, log], "{content:?}");
         }
         assert!(
-            Own::Page.check(&dir.path().join("missing")).is_ok() && Own::Page.check(Path::new("/dev/null")).is_ok()
+            ReplaceableFile::Page.check(&dir.path().join("missing")).is_ok()
+                && ReplaceableFile::Page.check(Path::new("/dev/null")).is_ok()
         );
     }
 
@@ -261,7 +263,7 @@ mod tests {
         let (to, temporary) = here(&dir);
         fs::write(&temporary, "left").unwrap();
         let pending = write(&to, "new").unwrap();
-        let error = Pending::create(&to, Own::Anything).err().unwrap().to_string();
+        let error = Pending::create(&to, ReplaceableFile::Anything).err().unwrap().to_string();
         assert!(error.starts_with("another haul is writing it"), "{error}");
         pending.publish().unwrap();
         assert_eq!(fs::read_to_string(&to).unwrap(), "new");
@@ -285,7 +287,7 @@ mod tests {
         let (to, temporary) = here(&dir);
         fs::write(dir.path().join("other"), "other").unwrap();
         std::os::unix::fs::symlink("other", &temporary).unwrap();
-        assert!(Pending::create(&to, Own::Anything).is_err());
+        assert!(Pending::create(&to, ReplaceableFile::Anything).is_err());
         assert!(fs::symlink_metadata(&temporary).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(dir.path().join("other")).unwrap(), "other");
     }
@@ -320,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_place_that_cannot_be_written_is_known_before_anything_else() {
-        assert!(Pending::create(Path::new("/nonexistent/sums"), Own::Checksums).is_err());
-        assert!(Pending::create(Path::new("/"), Own::Checksums).is_err());
+        assert!(Pending::create(Path::new("/nonexistent/sums"), ReplaceableFile::Checksums).is_err());
+        assert!(Pending::create(Path::new("/"), ReplaceableFile::Checksums).is_err());
     }
 }

@@ -38,14 +38,14 @@ use crate::args::{Dialect, UsageError, habits};
 use crate::list::list;
 use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
-use crate::report::Form;
+use crate::report::ReportFormat;
 use crate::show::display::{Display, Mode};
 
 use self::details::{
     Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
     window,
 };
-pub use self::digests::{Digests, Told};
+pub use self::digests::{DigestSink, Digests};
 pub use self::filters::{filters, typed_lists};
 use self::owners::owners;
 pub use self::probe::probe;
@@ -89,7 +89,7 @@ pub struct Plan {
 
 /// Everything about a copy except what is copied to where.
 #[derive(Debug)]
-pub struct Settings {
+pub struct ResolvedSettings {
     /// For the engine.
     pub options: JobOptions,
     /// For the engine.
@@ -120,7 +120,7 @@ fn planned(
 ) -> Result<Plan, UsageError> {
     sync::refuse_what_lacks(values, is_sync)?;
     let mut settings = settings(values, stderr_is_terminal)?;
-    let Ends { mut sources, mut target, base } = ends(values, operands)?;
+    let TypedEnds { mut sources, mut target, base } = ends(values, operands)?;
     if is_sync {
         sources = sources.into_iter().map(sync::contents).collect();
         settings.options = sync::implied(settings.options, values, &target);
@@ -139,7 +139,7 @@ fn planned(
     }
     settings.options.base = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
-    let Settings { options, access, display, checksums, digests, report, time_limit } = settings;
+    let ResolvedSettings { options, access, display, checksums, digests, report, time_limit } = settings;
     let options = JobOptions { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
     let job = Job { sources, list, target, options, access };
     let is_remote = [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local);
@@ -149,7 +149,7 @@ fn planned(
 
 /// The names of the hosts at both ends, without users; none is this machine.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Hosts {
+pub struct HostNames {
     /// That of the sources.
     pub source: Option<String>,
     /// That of the target.
@@ -157,18 +157,18 @@ pub struct Hosts {
 }
 
 /// Between which hosts `operands` are copied.
-pub fn hosts(values: &Values, operands: &[OsString]) -> Result<Hosts, UsageError> {
-    let Ends { sources, target, base } = ends(values, operands)?;
+pub fn hosts(values: &Values, operands: &[OsString]) -> Result<HostNames, UsageError> {
+    let TypedEnds { sources, target, base } = ends(values, operands)?;
     let name = |place: &Location| match &place.host {
         Host::Local => None,
         Host::Remote { name, .. } | Host::Served { name, .. } => Some(name.clone()),
     };
     // Of a list, the base alone says it before the list is read.
-    Ok(Hosts { source: sources.first().or(base.as_ref()).and_then(name), target: name(&target) })
+    Ok(HostNames { source: sources.first().or(base.as_ref()).and_then(name), target: name(&target) })
 }
 
 /// What was typed of the ends.
-struct Ends {
+struct TypedEnds {
     sources: Vec<Location>,
     target: Location,
     /// Where relative sources are.
@@ -176,16 +176,16 @@ struct Ends {
 }
 
 /// Where the operands are, the last of which is the target.
-fn ends(values: &Values, operands: &[OsString]) -> Result<Ends, UsageError> {
+fn ends(values: &Values, operands: &[OsString]) -> Result<TypedEnds, UsageError> {
     let mut sources = locations(values, operands)?;
     let target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
     let base = base(values)?;
     base.iter().try_for_each(|base| sources.iter_mut().try_for_each(|source| on_base(source, base)))?;
-    Ok(Ends { sources, target, base })
+    Ok(TypedEnds { sources, target, base })
 }
 
 /// What the options of a copy say.
-pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, UsageError> {
+pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSettings, UsageError> {
     let display = display(values, stderr_is_terminal)?;
     let checksums = checksums(values)?;
     let (checksum, digests) = digests::digests(values)?;
@@ -237,7 +237,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
     };
     let time_limit = time_limit(values)?;
     let report = report(values)?;
-    Ok(Settings {
+    Ok(ResolvedSettings {
         options,
         access: access(values, stderr_is_terminal)?,
         display,
@@ -250,7 +250,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<Settings, U
 
 fn report(values: &Values) -> Result<Option<PathBuf>, UsageError> {
     let file = values.last("report").map(PathBuf::from);
-    file.iter().try_for_each(|file| Form::of(file).map(|_| ()))?;
+    file.iter().try_for_each(|file| ReportFormat::of(file).map(|_| ()))?;
     Ok(file)
 }
 

@@ -22,7 +22,7 @@ const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 
 /// What such a file has.
 #[derive(Debug, Clone)]
-pub enum Own {
+pub enum SecretFileState {
     /// What a client and a server know.
     Secret(Secret),
     /// What only its owner has.
@@ -30,7 +30,7 @@ pub enum Own {
 }
 
 /// What is in the first line of `file`.
-pub fn read(file: &OsStr) -> Result<Own, UsageError> {
+pub fn read(file: &OsStr) -> Result<SecretFileState, UsageError> {
     let shown = escape(file.as_bytes());
     let mut text = String::new();
     let failed = |error: std::io::Error| UsageError::new(format!("{shown}: {error}"));
@@ -38,7 +38,8 @@ pub fn read(file: &OsStr) -> Result<Own, UsageError> {
     check_private(Path::new(file), &opened)?;
     opened.take(FILE_MAX).read_to_string(&mut text).map_err(failed)?;
     let line = text.lines().next().unwrap_or_default().trim();
-    let own = Secret::parse(line).map(Own::Secret).or_else(|| PrivateKey::parse(line).map(Own::Key));
+    let own =
+        Secret::parse(line).map(SecretFileState::Secret).or_else(|| PrivateKey::parse(line).map(SecretFileState::Key));
     own.ok_or_else(|| {
         UsageError::new(format!("{shown}: its first line is no secret (32 hexadecimal digits) and no private key"))
             .remedy("make a key with haul serve --new-key FILE, or a secret with\n(umask 077; head -c16 /dev/urandom | od -An -tx1 | tr -d ' \\n' >FILE)")
@@ -160,20 +161,25 @@ pub fn complete<'l>(values: &Values, locations: impl Iterator<Item = &'l mut Loc
     Ok(())
 }
 
-fn completed(pass: ClientCredentials, own: Option<&Own>) -> Result<ClientCredentials, (&'static str, &'static str)> {
+fn completed(
+    pass: ClientCredentials,
+    own: Option<&SecretFileState>,
+) -> Result<ClientCredentials, (&'static str, &'static str)> {
     match (pass, own) {
-        (ClientCredentials::Missing, Some(Own::Secret(secret))) => Ok(ClientCredentials::Secret(secret.clone())),
-        (ClientCredentials::Server(server), Some(Own::Key(own))) => {
+        (ClientCredentials::Missing, Some(SecretFileState::Secret(secret))) => {
+            Ok(ClientCredentials::Secret(secret.clone()))
+        }
+        (ClientCredentials::Server(server), Some(SecretFileState::Key(own))) => {
             Ok(ClientCredentials::Keys { own: own.clone(), server })
         }
         (ClientCredentials::Missing, None) => {
             Err(("its secret is missing", "give the whole line that haul serve printed, or --secret-file FILE"))
         }
         (ClientCredentials::Server(_), None) => Err(("your key is missing", "give it with --secret-file FILE")),
-        (ClientCredentials::Missing, Some(Own::Key(_))) => {
+        (ClientCredentials::Missing, Some(SecretFileState::Key(_))) => {
             Err(("the server's public key is missing", "give the whole line that haul serve printed"))
         }
-        (ClientCredentials::Server(_), Some(Own::Secret(_))) => Err((
+        (ClientCredentials::Server(_), Some(SecretFileState::Secret(_))) => Err((
             "--secret-file has a secret, and the server's key is for those who have a key",
             "leave out #haul-public-...",
         )),

@@ -42,7 +42,7 @@ use crate::args::UsageError;
 use crate::args::limits::{CLIENTS_MAX, RATE_MAX};
 use crate::args::nearest::nearest;
 use crate::args::size::parse_size;
-use crate::secret::{self, Own};
+use crate::secret::{self, SecretFileState};
 
 /// What may stand in a table.
 const KEYS: [&str; 11] = [
@@ -65,7 +65,7 @@ const OWN_KEY: &str = "key";
 
 /// What stands in such a file.
 #[derive(Debug)]
-pub struct Standing {
+pub struct StandingDirectory {
     /// What is served.
     pub directories: Vec<ServedDirectory>,
     /// What the server proves itself with.
@@ -73,7 +73,7 @@ pub struct Standing {
 }
 
 /// What `file` has.
-pub fn read(file: &OsStr) -> Result<Standing, UsageError> {
+pub fn read(file: &OsStr) -> Result<StandingDirectory, UsageError> {
     let shown = escape(file.as_bytes());
     let in_file = |what: String| UsageError::new(format!("{shown}: {what}"));
     let text = fs::read_to_string(file).map_err(|error| in_file(error.to_string()))?;
@@ -94,20 +94,22 @@ pub fn read(file: &OsStr) -> Result<Standing, UsageError> {
             Err(in_file(what)
                 .remedy("make one with haul serve --new-key FILE, and write key = \"FILE\" above all tables"))
         }
-        _ => Ok(Standing { directories, key }),
+        _ => Ok(StandingDirectory { directories, key }),
     }
 }
 
 fn own_key(file: &str) -> Result<PrivateKey, String> {
     match secret::read(OsStr::new(file)).map_err(|error| error.to_string())? {
-        Own::Key(key) => Ok(key),
-        Own::Secret(_) => Err(format!("key = \"{file}\": this is a secret\nmake a key with haul serve --new-key FILE")),
+        SecretFileState::Key(key) => Ok(key),
+        SecretFileState::Secret(_) => {
+            Err(format!("key = \"{file}\": this is a secret\nmake a key with haul serve --new-key FILE"))
+        }
     }
 }
 
 /// A directory as it is written.
 #[derive(Debug, PartialEq, Eq)]
-struct Written {
+struct WrittenDirectory {
     name: String,
     path: PathBuf,
     access: ServedAccess,
@@ -163,7 +165,7 @@ fn expiry(text: &str) -> Option<SystemTime> {
 }
 
 /// The name of the file with the server's key, and the directories.
-fn parse(text: &str) -> Result<(Option<String>, Vec<Written>), String> {
+fn parse(text: &str) -> Result<(Option<String>, Vec<WrittenDirectory>), String> {
     let all = DeTable::parse(text).map_err(|error| error.to_string().trim_end().to_owned())?.into_inner();
     let key = all.get(OWN_KEY).and_then(|value| value.get_ref().as_str()).map(str::to_owned);
     let has_key = key.is_some();
@@ -173,7 +175,7 @@ fn parse(text: &str) -> Result<(Option<String>, Vec<Written>), String> {
     Ok((key, directories.collect::<Result<_, _>>()?))
 }
 
-fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
+fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> {
     if name.is_empty() || !is_directory_name(name) {
         return Err("a name has letters, digits, '.', '_' and '-', at most 64, and does not begin with '.'".into());
     }
@@ -234,7 +236,7 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
         let number = value.get_ref().as_integer().and_then(|number| number.as_str().parse::<u64>().ok());
         number.filter(|number| *number > 0).ok_or("files needs a number of at least 1")
     });
-    Ok(Written {
+    Ok(WrittenDirectory {
         policy,
         name: name.to_owned(),
         path,
@@ -249,13 +251,13 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<Written, String> {
 }
 
 /// Looks at what is written: the directory is there, and so are the secrets.
-fn complete(written: Written) -> Result<ServedDirectory, String> {
-    let Written { name, path, access, secrets, keys, clients, rate, size, files, policy } = written;
+fn complete(written: WrittenDirectory) -> Result<ServedDirectory, String> {
+    let WrittenDirectory { name, path, access, secrets, keys, clients, rate, size, files, policy } = written;
     let in_table = |why: String| format!("[{name}]: {why}");
     let path = absolute(&path).map_err(in_table)?;
     let secrets = secrets.iter().map(|file| match secret::read(OsStr::new(file)) {
-        Ok(Own::Secret(secret)) => Ok(ServedCredential::lasting(KnownClient::Secret(secret))),
-        Ok(Own::Key(_)) => {
+        Ok(SecretFileState::Secret(secret)) => Ok(ServedCredential::lasting(KnownClient::Secret(secret))),
+        Ok(SecretFileState::Key(_)) => {
             Err(in_table(format!("{file}: a private key is its owner's alone\nwrite the public one into keys")))
         }
         Err(error) => Err(in_table(error.to_string())),
@@ -288,7 +290,7 @@ mod tests {
         assert_eq!(own, None);
         assert_eq!(
             directories[0],
-            Written {
+            WrittenDirectory {
                 name: "in".into(),
                 path: "/srv/in".into(),
                 access: ServedAccess::WriteOnly,
@@ -311,7 +313,9 @@ mod tests {
             "key = \"own\"\n[in]\npath = \"p\"\nkeys = [\"{key}\"]\nclients = 2\nrate = \"5m\"\nsize = \"1g\"\nfiles = 7"
         );
         let (own, directories) = parse(&text).unwrap();
-        let [Written { keys, clients, rate, size, files, .. }] = &directories[..] else { panic!("{directories:?}") };
+        let [WrittenDirectory { keys, clients, rate, size, files, .. }] = &directories[..] else {
+            panic!("{directories:?}")
+        };
         assert_eq!((own.as_deref(), keys[0].key, *clients), (Some("own"), key, Some(2)));
         assert_eq!((*rate, *size, *files), (Some(5 << 20), Some(1 << 30), Some(7)));
     }

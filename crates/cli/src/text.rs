@@ -7,13 +7,13 @@ use std::io::Write;
 use haul_proto::path::escape;
 
 /// Where lines go, and whether they may be coloured.
-pub struct Text {
+pub struct TextOutput {
     out: Box<dyn Write>,
     colour: bool,
     program: &'static str,
 }
 
-impl Text {
+impl TextOutput {
     /// Writes to `out`.
     pub fn new(out: Box<dyn Write>, colour: bool) -> Self {
         Self { out, colour, program: "haul" }
@@ -106,7 +106,7 @@ pub mod tests {
     #[test]
     fn remedies_stand_below_and_names_are_escaped() {
         let paper = Paper::default();
-        let mut text = Text::new(Box::new(paper.clone()), false);
+        let mut text = TextOutput::new(Box::new(paper.clone()), false);
         text.failure("db1", b"run7/a\nb", "no space left on the device\nfree some, then run the same command again");
         text.failure("", b"\xff", "it is a directory");
         text.notice("haul was put on db1: \x1b[2J.cache/a\\nb");
@@ -121,7 +121,7 @@ pub mod tests {
     #[test]
     fn only_errors_are_coloured() {
         let paper = Paper::default();
-        let mut text = Text::new(Box::new(paper.clone()), true);
+        let mut text = TextOutput::new(Box::new(paper.clone()), true);
         text.error("bad");
         text.notice("good");
         assert_eq!(paper.text(), "\x1b[31mhaul:\x1b[0m bad\nhaul: good\n");
@@ -138,6 +138,6 @@ pub mod tests {
                 Err(io::ErrorKind::BrokenPipe.into())
             }
         }
-        Text::new(Box::new(Lost), false).error("still here");
+        TextOutput::new(Box::new(Lost), false).error("still here");
     }
 }

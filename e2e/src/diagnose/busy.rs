@@ -7,12 +7,12 @@ use serde_json::Value;
 
 /// A look at the machine's account of its processors' time.
 #[derive(Debug)]
-pub struct Look {
+pub struct ProcessorSnapshot {
     at: Instant,
     busy_s: f64,
 }
 
-impl Look {
+impl ProcessorSnapshot {
     /// Now.
     pub fn now() -> Self {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn what_a_test_computes_is_seen() {
-        let look = Look::now();
+        let look = ProcessorSnapshot::now();
         let begun = Instant::now();
         while begun.elapsed().as_millis() < 300 {
             std::hint::spin_loop();

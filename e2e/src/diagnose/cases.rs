@@ -8,14 +8,14 @@ use super::limits::{
     slow_disk, window,
 };
 use super::pick::{Pick, Strength};
-use super::scene::{Data, End, Network, Scene, Store, Way};
+use super::scene::{Network, Scene, SceneData, SceneEnd, StartedBy, Store};
 
 /// A limit that is made on purpose.
 struct Limit {
     name: &'static str,
     expected: Claim,
     /// The direction in which the everyday suite tries it.
-    everyday: Option<Way>,
+    everyday: Option<StartedBy>,
     scene: fn(&mut Pick) -> Scene,
 }
 
@@ -27,31 +27,38 @@ struct Free {
     scene: fn() -> Scene,
 }
 
-const fn limit(name: &'static str, expected: Claim, everyday: Option<Way>, scene: fn(&mut Pick) -> Scene) -> Limit {
+const fn limit(
+    name: &'static str,
+    expected: Claim,
+    everyday: Option<StartedBy>,
+    scene: fn(&mut Pick) -> Scene,
+) -> Limit {
     Limit { name, expected, everyday, scene }
 }
 
 const LIMITS: &[Limit] = &[
-    limit("source-disk", Claim::of("source-disk"), Some(Way::Push), |pick| slow_disk(pick, End::Source)),
-    limit("target-disk", Claim::of("target-disk"), Some(Way::Pull), |pick| slow_disk(pick, End::Target)),
-    limit("source-device", Claim::of("source-disk"), None, |pick| slow_device(pick, End::Source)),
-    limit("target-device", Claim::of("target-disk"), None, |pick| slow_device(pick, End::Target)),
-    limit("source-cpu", Claim::of("source-cpu"), Some(Way::Pull), |pick| quota(pick, End::Source)),
-    limit("target-cpu", Claim::of("target-cpu"), Some(Way::Push), |pick| quota(pick, End::Target)),
+    limit("source-disk", Claim::of("source-disk"), Some(StartedBy::Push), |pick| slow_disk(pick, SceneEnd::Source)),
+    limit("target-disk", Claim::of("target-disk"), Some(StartedBy::Pull), |pick| slow_disk(pick, SceneEnd::Target)),
+    limit("source-device", Claim::of("source-disk"), None, |pick| slow_device(pick, SceneEnd::Source)),
+    limit("target-device", Claim::of("target-disk"), None, |pick| slow_device(pick, SceneEnd::Target)),
+    limit("source-cpu", Claim::of("source-cpu"), Some(StartedBy::Pull), |pick| quota(pick, SceneEnd::Source)),
+    limit("target-cpu", Claim::of("target-cpu"), Some(StartedBy::Push), |pick| quota(pick, SceneEnd::Target)),
     limit("one-thread", Claim::of("source-cpu"), None, one_thread),
-    limit("link", Claim::of("link"), Some(Way::Push), shaped),
+    limit("link", Claim::of("link"), Some(StartedBy::Push), shaped),
     limit("far-link", Claim::of("link"), None, far_link),
-    limit("policer", Claim::with("rate-limit", "policer"), Some(Way::Pull), policer),
-    limit("loss", Claim::with("congestion", "loss"), Some(Way::Push), loss),
+    limit("policer", Claim::with("rate-limit", "policer"), Some(StartedBy::Pull), policer),
+    limit("loss", Claim::with("congestion", "loss"), Some(StartedBy::Push), loss),
     limit("rtt", Claim::with("congestion", "rtt"), None, rtt),
-    limit("sender-buffer", Claim::of("sender-buffer"), Some(Way::Push), |pick| window(pick, End::Source)),
-    limit("receiver-window", Claim::of("receiver-window"), Some(Way::Pull), |pick| window(pick, End::Target)),
-    limit("own-rate", Claim::with("rate-limit", "own"), Some(Way::Push), own_rate),
+    limit("sender-buffer", Claim::of("sender-buffer"), Some(StartedBy::Push), |pick| window(pick, SceneEnd::Source)),
+    limit("receiver-window", Claim::of("receiver-window"), Some(StartedBy::Pull), |pick| {
+        window(pick, SceneEnd::Target)
+    }),
+    limit("own-rate", Claim::with("rate-limit", "own"), Some(StartedBy::Push), own_rate),
     limit("interrupts", Claim::of("interrupts"), None, interrupts),
-    limit("source-names", Claim::of("small-files"), Some(Way::Pull), |pick| names(pick, End::Source)),
-    limit("target-names", Claim::of("small-files"), Some(Way::Push), |pick| names(pick, End::Target)),
-    limit("source-program", Claim::of("source-program"), Some(Way::Push), |pick| program(pick, End::Source)),
-    limit("target-program", Claim::of("target-program"), Some(Way::Pull), |pick| program(pick, End::Target)),
+    limit("source-names", Claim::of("small-files"), Some(StartedBy::Pull), |pick| names(pick, SceneEnd::Source)),
+    limit("target-names", Claim::of("small-files"), Some(StartedBy::Push), |pick| names(pick, SceneEnd::Target)),
+    limit("source-program", Claim::of("source-program"), Some(StartedBy::Push), |pick| program(pick, SceneEnd::Source)),
+    limit("target-program", Claim::of("target-program"), Some(StartedBy::Pull), |pick| program(pick, SceneEnd::Target)),
 ];
 
 const NONE: Claim = Claim::of("none");
@@ -74,7 +81,7 @@ const FREE: &[Free] = &[
         ..Scene::default()
     }),
     free("free-small", &[SOURCE_CPU, TARGET_CPU, Claim::of("small-files")], || Scene {
-        data: Data::Files { count: 20_000, bytes: 4096 },
+        data: SceneData::Files { count: 20_000, bytes: 4096 },
         ..Scene::default()
     }),
     free("free-pipes", &[SOURCE_CPU, TARGET_CPU], || {
@@ -90,13 +97,13 @@ const fn free(name: &'static str, allowed: &'static [Claim], scene: fn() -> Scen
     Free { name, allowed, scene }
 }
 
-const fn big() -> Data {
-    Data::File { bytes: BIG }
+const fn big() -> SceneData {
+    SceneData::File { bytes: BIG }
 }
 
 /// One case: a scene in one direction.
 #[derive(Debug)]
-pub struct Case {
+pub struct DiagnoseCase {
     name: String,
     settings: String,
     expected: Vec<Claim>,
@@ -105,10 +112,10 @@ pub struct Case {
     /// What is built.
     pub scene: Scene,
     /// Who starts the copy.
-    pub way: Way,
+    pub way: StartedBy,
 }
 
-impl Case {
+impl DiagnoseCase {
     /// The limit, the strength, the direction: `loss/mild/push`.
     pub fn name(&self) -> String {
         self.name.clone()
@@ -134,27 +141,34 @@ impl Case {
 }
 
 /// All cases: with a seed, other settings from the same ranges. Limits hold the copy up for about `seconds`.
-pub fn cases(seed: Option<u64>, seconds: u64) -> Vec<Case> {
+pub fn cases(seed: Option<u64>, seconds: u64) -> Vec<DiagnoseCase> {
     let mut all = Vec::new();
     for limit in LIMITS {
         for strength in Strength::ALL {
-            for way in Way::ALL {
+            for way in StartedBy::ALL {
                 let name = format!("{}/{}/{}", limit.name, strength.name(), way.name());
                 // Each case has settings of its own, whichever others there are.
                 let own = seed.map(|seed| name.bytes().fold(seed, |sum, byte| sum.wrapping_mul(257) + u64::from(byte)));
                 let mut pick = Pick::new(strength, own, seconds);
                 let scene = (limit.scene)(&mut pick);
                 let everyday = strength == Strength::Hard && limit.everyday == Some(way);
-                all.push(Case { name, settings: pick.picked(), expected: vec![limit.expected], everyday, scene, way });
+                all.push(DiagnoseCase {
+                    name,
+                    settings: pick.picked(),
+                    expected: vec![limit.expected],
+                    everyday,
+                    scene,
+                    way,
+                });
             }
         }
     }
     for free in FREE {
-        for way in Way::ALL {
+        for way in StartedBy::ALL {
             let name = format!("{}/{}", free.name, way.name());
             let expected = [&[NONE], free.allowed].concat();
             let scene = (free.scene)();
-            all.push(Case { name, settings: String::new(), expected, everyday: false, scene, way });
+            all.push(DiagnoseCase { name, settings: String::new(), expected, everyday: false, scene, way });
         }
     }
     all
@@ -170,7 +184,7 @@ mod tests {
         let free = all.iter().filter(|case| case.expected.contains(&NONE)).count();
         assert!(all.len() - free >= 40, "{}", all.len());
         assert!(free >= 10, "{free}");
-        let mut names: Vec<_> = all.iter().map(Case::name).collect();
+        let mut names: Vec<_> = all.iter().map(DiagnoseCase::name).collect();
         names.sort();
         names.dedup();
         assert_eq!(names.len(), all.len(), "no two have one name");
@@ -187,8 +201,8 @@ mod tests {
     #[test]
     fn a_seed_changes_settings_and_nothing_else() {
         let (middle, drawn, other) = (cases(None, 3), cases(Some(1), 3), cases(Some(2), 3));
-        let names = |cases: &[Case]| cases.iter().map(Case::name).collect::<Vec<_>>();
-        let settings = |cases: &[Case]| cases.iter().map(Case::settings).collect::<Vec<_>>();
+        let names = |cases: &[DiagnoseCase]| cases.iter().map(DiagnoseCase::name).collect::<Vec<_>>();
+        let settings = |cases: &[DiagnoseCase]| cases.iter().map(DiagnoseCase::settings).collect::<Vec<_>>();
         assert_eq!(names(&middle), names(&drawn));
         assert_ne!(settings(&middle), settings(&drawn));
         assert_ne!(settings(&other), settings(&drawn));

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::process::ExitCode;
 
-use super::busy::Look;
-use super::cases::{Case, cases};
-use super::judge::{Outcome, Ruling};
+use super::busy::ProcessorSnapshot;
+use super::cases::{DiagnoseCase, cases};
+use super::judge::{CaseOutcome, Ruling};
 use super::stage::{play, show};
 
 const HELP: &str = "\
@@ -27,7 +27,7 @@ Makes each limit of a copy on purpose, and compares haul's verdict with it. Need
 const SECONDS: u64 = 3;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct DiagnoseArguments {
     patterns: Vec<String>,
     runs: u64,
     quick: bool,
@@ -53,19 +53,19 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
 }
 
 /// Tries the case that the everyday suite has of this limit; `None` where it has none.
-pub fn everyday(limit: &str) -> Option<Outcome> {
-    let asked = Asked { quick: true, patterns: vec![format!("{limit}/")], ..Asked::default() };
+pub fn everyday(limit: &str) -> Option<CaseOutcome> {
+    let asked = DiagnoseArguments { quick: true, patterns: vec![format!("{limit}/")], ..DiagnoseArguments::default() };
     chosen(&asked).first().map(|case| attempt(case, &asked, 0))
 }
 
 /// The limits of which the everyday suite has a case.
 pub fn everyday_limits() -> Vec<String> {
-    let all = chosen(&Asked { quick: true, ..Asked::default() });
+    let all = chosen(&DiagnoseArguments { quick: true, ..DiagnoseArguments::default() });
     all.iter().filter_map(|case| case.name().split_once('/').map(|(limit, _)| limit.to_owned())).collect()
 }
 
-fn parse(arguments: Vec<String>) -> Result<Asked, String> {
-    let mut asked = Asked { runs: 1, ..Asked::default() };
+fn parse(arguments: Vec<String>) -> Result<DiagnoseArguments, String> {
+    let mut asked = DiagnoseArguments { runs: 1, ..DiagnoseArguments::default() };
     let mut rest = VecDeque::from(arguments);
     while let Some(word) = rest.pop_front() {
         let (name, mut given) = match word.split_once('=') {
@@ -90,7 +90,7 @@ fn parse(arguments: Vec<String>) -> Result<Asked, String> {
     Ok(asked)
 }
 
-fn chosen(asked: &Asked) -> Vec<Case> {
+fn chosen(asked: &DiagnoseArguments) -> Vec<DiagnoseCase> {
     let seconds = asked.seconds.unwrap_or(SECONDS);
     let mut cases = cases(asked.seed, seconds);
     let is_named = |name: &str| asked.patterns.is_empty() || asked.patterns.iter().any(|part| name.contains(part));
@@ -98,7 +98,7 @@ fn chosen(asked: &Asked) -> Vec<Case> {
     cases
 }
 
-fn run(asked: &Asked) -> ExitCode {
+fn run(asked: &DiagnoseArguments) -> ExitCode {
     // What goes wrong in a case is in its line.
     std::panic::set_hook(Box::new(|_| {}));
     let cases = chosen(asked);
@@ -110,7 +110,7 @@ fn run(asked: &Asked) -> ExitCode {
         return show_all(&cases, asked);
     }
     if !asked.json {
-        println!("{}", Outcome::head());
+        println!("{}", CaseOutcome::head());
     }
     let mut outcomes = Vec::new();
     for turn in 0..asked.runs {
@@ -124,16 +124,16 @@ fn run(asked: &Asked) -> ExitCode {
             outcomes.push(outcome);
         }
     }
-    let count = |wanted: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| wanted(outcome)).count();
+    let count = |wanted: fn(&CaseOutcome) -> bool| outcomes.iter().filter(|outcome| wanted(outcome)).count();
     let right = count(|outcome| outcome.ruling == Ruling::Right);
-    let wrong = count(Outcome::is_wrong);
+    let wrong = count(CaseOutcome::is_wrong);
     if !asked.json {
         println!("\n{right} right, {wrong} wrong, {} skipped", outcomes.len() - right - wrong);
     }
     if wrong > 0 || outcomes.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn show_all(cases: &[Case], asked: &Asked) -> ExitCode {
+fn show_all(cases: &[DiagnoseCase], asked: &DiagnoseArguments) -> ExitCode {
     let mut status = ExitCode::SUCCESS;
     for case in cases {
         match show(&case.scene, case.way, asked.seed.unwrap_or(0)) {
@@ -147,10 +147,10 @@ fn show_all(cases: &[Case], asked: &Asked) -> ExitCode {
     status
 }
 
-fn attempt(case: &Case, asked: &Asked, turn: u64) -> Outcome {
+fn attempt(case: &DiagnoseCase, asked: &DiagnoseArguments, turn: u64) -> CaseOutcome {
     let seed = asked.seed.unwrap_or(0).wrapping_add(turn);
-    let look = Look::now();
-    let mut outcome = Outcome::judge(case, play(&case.scene, case.way, seed));
+    let look = ProcessorSnapshot::now();
+    let mut outcome = CaseOutcome::judge(case, play(&case.scene, case.way, seed));
     outcome.others = look.others_since(&outcome.summary);
     outcome
 }
@@ -159,7 +159,7 @@ fn attempt(case: &Case, asked: &Asked, turn: u64) -> Outcome {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Asked, String> {
+    fn parsed(line: &str) -> Result<DiagnoseArguments, String> {
         parse(line.split_whitespace().map(str::to_owned).collect())
     }
 
@@ -170,7 +170,8 @@ mod tests {
         let patterns = vec!["loss".to_owned(), "/pull".to_owned()];
         let (seconds, seed) = (Some(4), Some(9));
         let (json, show, list) = (true, true, true);
-        let expected = Asked { patterns, runs: 3, quick: true, seconds, seed, json, show, list, help: false };
+        let expected =
+            DiagnoseArguments { patterns, runs: 3, quick: true, seconds, seed, json, show, list, help: false };
         assert_eq!(asked, expected);
         for word in ["--sead", "--runs x", "--seed"] {
             assert!(parsed(word).is_err(), "{word}");
@@ -179,7 +180,8 @@ mod tests {
 
     #[test]
     fn cases_are_chosen_by_parts_of_their_names() {
-        let names = |line: &str| chosen(&parsed(line).expect("fine")).iter().map(Case::name).collect::<Vec<_>>();
+        let names =
+            |line: &str| chosen(&parsed(line).expect("fine")).iter().map(DiagnoseCase::name).collect::<Vec<_>>();
         assert_eq!(names("--case loss/mild"), ["loss/mild/push", "loss/mild/pull"]);
         assert!(names("--quick").len() >= 10);
         assert!(names("--case nothing-like-it").is_empty());

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use anyhow::{Context, Result};
 use haul_lab::{Netns, Options, Wan};
 
-use super::scene::{End, Network, Way, Window};
-use crate::{Haul, Pair, Remote, Sandbox};
+use super::scene::{Network, SceneEnd, StartedBy, Window};
+use crate::{Haul, HostPair, Remote, Sandbox};
 
 /// A policer lets through at once what it lets through in this part of a second.
 const POLICED_BURSTS_PER_S: u64 = 40;
@@ -15,22 +15,22 @@ const POLICED_BURST_MIN_KIB: u64 = 64;
 
 /// The hosts; gone with this value.
 #[derive(Debug)]
-pub enum Hosts {
+pub enum DiagnoseHosts {
     /// Both are this machine.
     One(Remote),
     /// A cable.
-    Pair(Pair),
+    Pair(HostPair),
     /// A long link. The far host ends before its network does.
     Wan(Remote, Wan),
 }
 
-impl Hosts {
+impl DiagnoseHosts {
     /// Builds them.
     pub fn build(sandbox: &Sandbox, network: &Network) -> Result<Self> {
         Ok(match network {
             Network::Loopback => Self::One(Remote::new(sandbox)),
-            Network::Cable => Self::Pair(Pair::new(sandbox)),
-            Network::Slow { mbit_per_s } => Self::Pair(Pair::slow(sandbox, *mbit_per_s)),
+            Network::Cable => Self::Pair(HostPair::new(sandbox)),
+            Network::Slow { mbit_per_s } => Self::Pair(HostPair::slow(sandbox, *mbit_per_s)),
             Network::Policed { kib_per_s } => Self::Pair(policed(sandbox, *kib_per_s)?),
             Network::Filtered { rules } => Self::Pair(filtered(sandbox, *rules)?),
             Network::Wan(settings) => {
@@ -60,12 +60,12 @@ impl Hosts {
     }
 
     /// Keeps one end's socket buffers small.
-    pub fn keep_small(&self, window: Window, way: Way) -> Result<()> {
+    pub fn keep_small(&self, window: Window, way: StartedBy) -> Result<()> {
         let [near, far] = self.netns().context("windows belong to a host with a network of its own")?;
         let host = if way.near() == window.end { near } else { far };
         let setting = match window.end {
-            End::Source => "tcp_wmem",
-            End::Target => "tcp_rmem",
+            SceneEnd::Source => "tcp_wmem",
+            SceneEnd::Target => "tcp_rmem",
         };
         let bytes = window.bytes;
         let least = bytes.min(16 << 10);
@@ -83,8 +83,8 @@ impl Hosts {
 }
 
 /// Hosts that throw away what comes to them beyond a rate, at once and without a queue.
-fn policed(sandbox: &Sandbox, kib_per_s: u64) -> Result<Pair> {
-    let pair = Pair::new(sandbox);
+fn policed(sandbox: &Sandbox, kib_per_s: u64) -> Result<HostPair> {
+    let pair = HostPair::new(sandbox);
     let burst_kib = (kib_per_s / POLICED_BURSTS_PER_S).max(POLICED_BURST_MIN_KIB);
     let rule = format!("iifname != \"lo\" limit rate over {kib_per_s} kbytes/second burst {burst_kib} kbytes drop");
     let rules =
@@ -97,8 +97,8 @@ fn policed(sandbox: &Sandbox, kib_per_s: u64) -> Result<Pair> {
 }
 
 /// Hosts where one processor takes all packets that come in, each past so many rules.
-fn filtered(sandbox: &Sandbox, rules: u32) -> Result<Pair> {
-    let pair = Pair::new(sandbox);
+fn filtered(sandbox: &Sandbox, rules: u32) -> Result<HostPair> {
+    let pair = HostPair::new(sandbox);
     let rule = "ip saddr 192.0.2.1 tcp dport 9 drop\n".repeat(rules as usize);
     let rules = format!("table inet busy {{\n chain input {{\n type filter hook input priority 0;\n {rule} }}\n }}\n");
     for (host, interface) in pair.ends() {

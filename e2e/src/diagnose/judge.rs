@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::cases::Case;
+use super::cases::DiagnoseCase;
 use super::claim::words;
 
 /// What came of a case.
@@ -20,7 +20,7 @@ pub enum Ruling {
 
 /// A case that was tried.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct CaseOutcome {
     /// Its name.
     pub name: String,
     /// Its settings, in words.
@@ -39,9 +39,9 @@ pub struct Outcome {
     pub summary: Value,
 }
 
-impl Outcome {
+impl CaseOutcome {
     /// Holds a summary against what the case expects.
-    pub fn judge(case: &Case, made: Result<Value, Ruling>) -> Self {
+    pub fn judge(case: &DiagnoseCase, made: Result<Value, Ruling>) -> Self {
         let (summary, failure) = match made {
             Ok(summary) => (summary, None),
             Err(why) => (Value::Null, Some(why)),
@@ -114,9 +114,9 @@ mod tests {
     use crate::diagnose::cases::cases;
     use serde_json::json;
 
-    fn judged(name: &str, summary: Value) -> Outcome {
+    fn judged(name: &str, summary: Value) -> CaseOutcome {
         let case = cases(None, 3).into_iter().find(|case| case.name() == name);
-        Outcome::judge(&case.expect("there is such a case"), Ok(summary))
+        CaseOutcome::judge(&case.expect("there is such a case"), Ok(summary))
     }
 
     #[test]

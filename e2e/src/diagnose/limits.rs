@@ -8,32 +8,32 @@ use std::time::Duration;
 use haul_lab::{Congestion, Slowness, WanSettings};
 
 use super::pick::Pick;
-use super::scene::{Data, End, Network, Scene, Store, Window};
+use super::scene::{Network, Scene, SceneData, SceneEnd, Store, Window};
 
 const MB: u64 = 1_000_000;
 const KIB: u64 = 1 << 10;
 
 /// Files on a slow disk, through the page cache.
-pub fn slow_disk(pick: &mut Pick, end: End) -> Scene {
+pub fn slow_disk(pick: &mut Pick, end: SceneEnd) -> Scene {
     let rate = MB * pick.of("MB/s", 60..=140, 8..=30);
     let latency = Duration::from_millis(pick.of("latency ms", 0..=2, 2..=10));
     let slow = Store::Slow(Slowness { bytes_per_s: Some(rate), latency, names: Duration::ZERO });
-    Scene { data: Data::File { bytes: pick.bytes_at(rate) }, ..Scene::default() }.with(end, slow)
+    Scene { data: SceneData::File { bytes: pick.bytes_at(rate) }, ..Scene::default() }.with(end, slow)
 }
 
 /// Past the page cache: what the kernel writes for a process later is not charged to it.
-pub fn slow_device(pick: &mut Pick, end: End) -> Scene {
+pub fn slow_device(pick: &mut Pick, end: SceneEnd) -> Scene {
     let rate = MB * pick.of("MB/s", 60..=140, 8..=30);
-    let direct = if end == End::Source { "s" } else { "t" };
+    let direct = if end == SceneEnd::Source { "s" } else { "t" };
     let options = vec!["-u".to_owned(), direct.to_owned()];
-    let data = Data::File { bytes: pick.bytes_at(rate) };
+    let data = SceneData::File { bytes: pick.bytes_at(rate) };
     Scene { data, options, ..Scene::default() }.with(end, Store::Device { bytes_per_s: rate })
 }
 
 /// A worker that gets little of the processors.
-pub fn quota(pick: &mut Pick, end: End) -> Scene {
+pub fn quota(pick: &mut Pick, end: SceneEnd) -> Scene {
     let percent = pick.of("% of a core", 15..=30, 4..=10);
-    let data = Data::File { bytes: pick.bytes_at(8 * MB * percent) };
+    let data = SceneData::File { bytes: pick.bytes_at(8 * MB * percent) };
     Scene { data, quota: Some((end, percent)), ..Scene::default() }
 }
 
@@ -42,13 +42,13 @@ pub fn one_thread(pick: &mut Pick) -> Scene {
     let level = pick.of("zstd level", 8..=10, 15..=18);
     let rate = if level > 10 { 3 * MB } else { 25 * MB };
     let options = ["-s", "1", "-c", &level.to_string()].map(str::to_owned).to_vec();
-    Scene { data: Data::Text { bytes: pick.bytes_at(rate) }, options, ..Scene::default() }
+    Scene { data: SceneData::Text { bytes: pick.bytes_at(rate) }, options, ..Scene::default() }
 }
 
 /// A cable that carries little, with a queue in front of it.
 pub fn shaped(pick: &mut Pick) -> Scene {
     let mbit_per_s = pick.of("Mbit/s", 200..=400, 40..=100);
-    let data = Data::File { bytes: pick.bytes_at(mbit_per_s * MB / 8) };
+    let data = SceneData::File { bytes: pick.bytes_at(mbit_per_s * MB / 8) };
     let mbit_per_s = u32::try_from(mbit_per_s).unwrap_or(u32::MAX);
     Scene { network: Network::Slow { mbit_per_s }, data, ..Scene::default() }
 }
@@ -58,13 +58,13 @@ pub fn far_link(pick: &mut Pick) -> Scene {
     let mbit_per_s = pick.of("Mbit/s", 100..=200, 30..=60);
     let rtt = Duration::from_millis(pick.any("rtt ms", 5..=30));
     let wan = WanSettings { rtt, rate_bits_per_s: mbit_per_s * MB, ..WanSettings::default() };
-    Scene { data: Data::File { bytes: pick.bytes_at(mbit_per_s * MB / 8) }, ..over(wan) }
+    Scene { data: SceneData::File { bytes: pick.bytes_at(mbit_per_s * MB / 8) }, ..over(wan) }
 }
 
 /// A host that throws away what comes too fast.
 pub fn policer(pick: &mut Pick) -> Scene {
     let kib_per_s = KIB * pick.of("MiB/s", 15..=30, 4..=8);
-    let data = Data::File { bytes: pick.bytes_at(kib_per_s * KIB) };
+    let data = SceneData::File { bytes: pick.bytes_at(kib_per_s * KIB) };
     Scene { network: Network::Policed { kib_per_s }, data, ..Scene::default() }
 }
 
@@ -78,7 +78,7 @@ pub fn loss(pick: &mut Pick) -> Scene {
     let loss = f64::from(u32::try_from(per_10_000).unwrap_or(0)) / 1e4;
     let wan = WanSettings { rtt: Duration::from_millis(rtt_ms), loss, congestion, ..WanSettings::default() };
     let per_round_trip = streams * 1448 * 12 / 10 * 100 / per_10_000.isqrt();
-    let data = Data::File { bytes: pick.bytes_at(per_round_trip * 1000 / rtt_ms) };
+    let data = SceneData::File { bytes: pick.bytes_at(per_round_trip * 1000 / rtt_ms) };
     Scene { data, options: vec!["-s".to_owned(), streams.to_string()], ..over(wan) }
 }
 
@@ -89,11 +89,11 @@ pub fn rtt(pick: &mut Pick) -> Scene {
     let window_max_bytes = Some(64 << 20);
     let wan = WanSettings { rtt: Duration::from_millis(rtt_ms), window_max_bytes, ..WanSettings::default() };
     let options = vec!["-s".to_owned(), "1".to_owned()];
-    Scene { data: Data::File { bytes: MB * megabytes }, options, ..over(wan) }
+    Scene { data: SceneData::File { bytes: MB * megabytes }, options, ..over(wan) }
 }
 
 /// Two or more streams on a long way, whose buffers hold a few packets at one end.
-pub fn window(pick: &mut Pick, end: End) -> Scene {
+pub fn window(pick: &mut Pick, end: SceneEnd) -> Scene {
     let kib = pick.of("buffer KiB", 192..=320, 64..=128);
     let rtt_ms = pick.of("rtt ms", 25..=40, 50..=90);
     let streams = pick.any("streams", 4..=10);
@@ -101,7 +101,7 @@ pub fn window(pick: &mut Pick, end: End) -> Scene {
     let bytes_per_s = streams * kib * KIB / 2 * 1000 / rtt_ms;
     let window = Some(Window { end, bytes: kib * KIB });
     let options = vec!["-s".to_owned(), streams.to_string()];
-    Scene { data: Data::File { bytes: pick.bytes_at(bytes_per_s) }, window, options, ..over(wan) }
+    Scene { data: SceneData::File { bytes: pick.bytes_at(bytes_per_s) }, window, options, ..over(wan) }
 }
 
 fn over(wan: WanSettings) -> Scene {
@@ -112,31 +112,31 @@ fn over(wan: WanSettings) -> Scene {
 pub fn own_rate(pick: &mut Pick) -> Scene {
     let rate = MB * pick.of("MB/s", 40..=80, 3..=10);
     let options = vec!["-x".to_owned(), rate.to_string()];
-    Scene { data: Data::File { bytes: pick.bytes_at(rate) }, options, ..Scene::default() }
+    Scene { data: SceneData::File { bytes: pick.bytes_at(rate) }, options, ..Scene::default() }
 }
 
 /// Each packet costs one processor a walk through a filter's rules, in the interrupt that brings it.
 pub fn interrupts(pick: &mut Pick) -> Scene {
     let rules = pick.of("rules", 1000..=2000, 4000..=8000);
-    let data = Data::File { bytes: pick.bytes_at(60_000 * MB / rules) };
+    let data = SceneData::File { bytes: pick.bytes_at(60_000 * MB / rules) };
     Scene { network: Network::Filtered { rules: u32::try_from(rules).unwrap_or(u32::MAX) }, data, ..Scene::default() }
 }
 
 /// Small files where each name takes its time, as on a far file server.
-pub fn names(pick: &mut Pick, end: End) -> Scene {
+pub fn names(pick: &mut Pick, end: SceneEnd) -> Scene {
     let us = pick.of("us a name", 500..=1000, 2000..=5000);
     let kib = pick.any("KiB a file", 1..=8);
     let slow = Store::Slow(Slowness { names: Duration::from_micros(us), ..Slowness::default() });
     // About what gets through: the source looks at some names at a time, and the target needs many for each file.
-    let files_per_s = if end == End::Source { 250_000 } else { 60_000 } / us;
-    let data = Data::Files { count: pick.count_at(files_per_s), bytes: KIB * kib };
+    let files_per_s = if end == SceneEnd::Source { 250_000 } else { 60_000 } / us;
+    let data = SceneData::Files { count: pick.count_at(files_per_s), bytes: KIB * kib };
     Scene { data, ..Scene::default() }.with(end, slow)
 }
 
 /// A program that rests after each block.
-pub fn program(pick: &mut Pick, end: End) -> Scene {
+pub fn program(pick: &mut Pick, end: SceneEnd) -> Scene {
     let block = 1000 * pick.any("kB a block", 200..=1000);
     let rest_ms = pick.of("rest ms", 10..=20, 60..=150);
-    let data = Data::File { bytes: pick.bytes_at(block * 1000 / (rest_ms + 3)) };
+    let data = SceneData::File { bytes: pick.bytes_at(block * 1000 / (rest_ms + 3)) };
     Scene { data, ..Scene::default() }.with(end, Store::Program { block, rest: Duration::from_millis(rest_ms) })
 }

@@ -16,4 +16,4 @@ mod scene;
 mod stage;
 
 pub use command::{everyday, everyday_limits, main};
-pub use judge::{Outcome, Ruling};
+pub use judge::{CaseOutcome, Ruling};

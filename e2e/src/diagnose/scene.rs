@@ -6,7 +6,7 @@ use haul_lab::{Slowness, WanSettings};
 
 /// An end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum SceneEnd {
     /// Which reads.
     Source,
     /// Which writes.
@@ -15,14 +15,14 @@ pub enum End {
 
 /// Who starts the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum StartedBy {
     /// The source.
     Push,
     /// The target.
     Pull,
 }
 
-impl Way {
+impl StartedBy {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Push, Self::Pull];
 
@@ -35,10 +35,10 @@ impl Way {
     }
 
     /// The end that starts the copy.
-    pub fn near(self) -> End {
+    pub fn near(self) -> SceneEnd {
         match self {
-            Self::Push => End::Source,
-            Self::Pull => End::Target,
+            Self::Push => SceneEnd::Source,
+            Self::Pull => SceneEnd::Target,
         }
     }
 }
@@ -96,7 +96,7 @@ pub enum Network {
 
 /// What is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Data {
+pub enum SceneData {
     /// One file.
     File {
         /// Its size.
@@ -120,7 +120,7 @@ pub enum Data {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// Whose.
-    pub end: End,
+    pub end: SceneEnd,
     /// The most that it becomes.
     pub bytes: u64,
 }
@@ -135,9 +135,9 @@ pub struct Scene {
     /// What the target writes.
     pub target: Store,
     /// What is copied.
-    pub data: Data,
+    pub data: SceneData,
     /// An end that has so many hundredths of a processor.
-    pub quota: Option<(End, u64)>,
+    pub quota: Option<(SceneEnd, u64)>,
     /// An end whose socket buffers are small: the sending one of a source, the receiving one of a target.
     pub window: Option<Window>,
     /// Options of haul.
@@ -150,7 +150,7 @@ impl Default for Scene {
             network: Network::Cable,
             source: Store::Memory,
             target: Store::Memory,
-            data: Data::File { bytes: 1 << 20 },
+            data: SceneData::File { bytes: 1 << 20 },
             quota: None,
             window: None,
             options: Vec::new(),
@@ -160,18 +160,18 @@ impl Default for Scene {
 
 impl Scene {
     /// One end's store.
-    pub fn store(&self, end: End) -> Store {
+    pub fn store(&self, end: SceneEnd) -> Store {
         match end {
-            End::Source => self.source,
-            End::Target => self.target,
+            SceneEnd::Source => self.source,
+            SceneEnd::Target => self.target,
         }
     }
 
     /// The same with one end's store replaced.
-    pub fn with(mut self, end: End, store: Store) -> Self {
+    pub fn with(mut self, end: SceneEnd, store: Store) -> Self {
         match end {
-            End::Source => self.source = store,
-            End::Target => self.target = store,
+            SceneEnd::Source => self.source = store,
+            SceneEnd::Target => self.target = store,
         }
         self
     }
@@ -179,8 +179,8 @@ impl Scene {
     /// Bytes of all that is copied.
     pub fn bytes(&self) -> u64 {
         match self.data {
-            Data::File { bytes } | Data::Text { bytes } => bytes,
-            Data::Files { count, bytes } => u64::from(count) * bytes,
+            SceneData::File { bytes } | SceneData::Text { bytes } => bytes,
+            SceneData::Files { count, bytes } => u64::from(count) * bytes,
         }
     }
 }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use haul_lab::{Cgroup, Disk, Rng, SlowFs, Slowness, Throttle, Tree, Wan};
+use haul_lab::{Cgroup, Disk, Rng, SlowFs, Slowness, TestTree, Throttle, Wan};
 use serde_json::Value;
 
-use super::hosts::Hosts;
+use super::hosts::DiagnoseHosts;
 use super::judge::Ruling;
-use super::scene::{Data, End, Network, Scene, Store, Way};
-use crate::{Run, Sandbox, haul_binary};
+use super::scene::{Network, Scene, SceneData, SceneEnd, StartedBy, Store};
+use crate::{ProgramRun, Sandbox, haul_binary};
 
 /// Much longer than any case takes.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -22,21 +22,21 @@ const NAME: &str = "data";
 const SPARE_BYTES: u64 = 64 << 20;
 
 /// Builds the scene, copies, and gives the copy's last event.
-pub fn play(scene: &Scene, way: Way, seed: u64) -> Result<Value, Ruling> {
+pub fn play(scene: &Scene, way: StartedBy, seed: u64) -> Result<Value, Ruling> {
     copied(scene, way, seed, &["--json"]).map(|run| run.summary())
 }
 
 /// The same, and gives what a person sees.
-pub fn show(scene: &Scene, way: Way, seed: u64) -> Result<String, Ruling> {
+pub fn show(scene: &Scene, way: StartedBy, seed: u64) -> Result<String, Ruling> {
     copied(scene, way, seed, &[]).map(|run| run.stderr)
 }
 
-fn copied(scene: &Scene, way: Way, seed: u64, form: &[&str]) -> Result<Run, Ruling> {
+fn copied(scene: &Scene, way: StartedBy, seed: u64, form: &[&str]) -> Result<ProgramRun, Ruling> {
     if let Some(why) = lacking(scene) {
         return Err(Ruling::Skipped(why));
     }
     // What builds hosts for tests fails by panics.
-    let played = std::panic::catch_unwind(|| Stage::play(scene, way, seed, form));
+    let played = std::panic::catch_unwind(|| DiagnoseStage::play(scene, way, seed, form));
     let failed = |why: String| Ruling::Failed(why);
     match played {
         Ok(result) => result.map_err(|error| failed(format!("{error:#}"))),
@@ -64,7 +64,7 @@ fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 /// One end's files, and what holds it back.
-struct Place {
+struct EndFiles {
     /// Where its files are; a program's, too.
     path: PathBuf,
     slow: Option<(SlowFs, Slowness)>,
@@ -72,23 +72,23 @@ struct Place {
     _disk: Option<Disk>,
 }
 
-struct Stage<'a> {
+struct DiagnoseStage<'a> {
     scene: &'a Scene,
-    way: Way,
-    source: Place,
-    target: Place,
+    way: StartedBy,
+    source: EndFiles,
+    target: EndFiles,
 }
 
-impl Stage<'_> {
-    fn play(scene: &Scene, way: Way, seed: u64, form: &[&str]) -> Result<Run> {
+impl DiagnoseStage<'_> {
+    fn play(scene: &Scene, way: StartedBy, seed: u64, form: &[&str]) -> Result<ProgramRun> {
         // Dropped in reverse: hosts and their processes first, then what they had open.
         let sandbox = Sandbox::new();
         let _memory = sandbox.tmpfs("memory", &format!("size={}", 3 * scene.bytes() + 8 * SPARE_BYTES));
-        let places = (place(scene, End::Source, &sandbox)?, place(scene, End::Target, &sandbox)?);
-        let stage = Stage { scene, way, source: places.0, target: places.1 };
+        let places = (place(scene, SceneEnd::Source, &sandbox)?, place(scene, SceneEnd::Target, &sandbox)?);
+        let stage = DiagnoseStage { scene, way, source: places.0, target: places.1 };
         stage.make_data(seed)?;
         stage.begin_to_hold_back(&sandbox)?;
-        let hosts = Hosts::build(&sandbox, &scene.network)?;
+        let hosts = DiagnoseHosts::build(&sandbox, &scene.network)?;
         if let Some(window) = scene.window {
             hosts.keep_small(window, way)?;
         }
@@ -99,11 +99,11 @@ impl Stage<'_> {
         if self.scene.source == Store::Nothing {
             return Ok(());
         }
-        let mut tree = Tree::new(&self.source.path, seed);
+        let mut tree = TestTree::new(&self.source.path, seed);
         match self.scene.data {
-            Data::File { bytes } => tree.incompressible_file(NAME, bytes)?,
-            Data::Text { bytes } => tree.file(NAME, &text(seed, bytes))?,
-            Data::Files { count, bytes } => tree.small_files(NAME, count, count.div_ceil(500), bytes..=bytes)?,
+            SceneData::File { bytes } => tree.incompressible_file(NAME, bytes)?,
+            SceneData::Text { bytes } => tree.file(NAME, &text(seed, bytes))?,
+            SceneData::Files { count, bytes } => tree.small_files(NAME, count, count.div_ceil(500), bytes..=bytes)?,
         };
         let root = fs::File::open(&self.source.path)?;
         rustix::fs::syncfs(&root).context("writing the data to its disk")
@@ -114,7 +114,7 @@ impl Stage<'_> {
         for (slow, slowness) in [&self.source, &self.target].into_iter().filter_map(|place| place.slow.as_ref()) {
             slow.set(*slowness);
         }
-        let far = if self.way.near() == End::Source { &self.target } else { &self.source };
+        let far = if self.way.near() == SceneEnd::Source { &self.target } else { &self.source };
         if let Some(group) = &far.group {
             let (haul, procs) = (haul_binary(), group.procs());
             let script = format!("#!/bin/sh\necho $$ >{}\nexec {} \"$@\"\n", procs.display(), haul.display());
@@ -123,21 +123,21 @@ impl Stage<'_> {
         Ok(())
     }
 
-    fn copy(&self, sandbox: &Sandbox, hosts: &Hosts, form: &[&str]) -> Result<Run> {
+    fn copy(&self, sandbox: &Sandbox, hosts: &DiagnoseHosts, form: &[&str]) -> Result<ProgramRun> {
         let haul = hosts.haul(sandbox).args(form).args(["--retries", "0"]);
         let mut haul = haul.args(&self.scene.options).limit(LIMIT);
-        let programs: String = [(End::Source, 'i'), (End::Target, 'o')]
+        let programs: String = [(SceneEnd::Source, 'i'), (SceneEnd::Target, 'o')]
             .into_iter()
             .filter_map(|(end, letter)| matches!(self.scene.store(end), Store::Program { .. }).then_some(letter))
             .collect();
         if !programs.is_empty() {
             haul = haul.args(["-N", &programs]);
         }
-        if matches!(self.scene.data, Data::Files { .. }) {
+        if matches!(self.scene.data, SceneData::Files { .. }) {
             haul = haul.arg("-r");
         }
-        haul = haul.arg(self.operand(End::Source, hosts)).arg(self.operand(End::Target, hosts));
-        let near = if self.way.near() == End::Source { &self.source } else { &self.target };
+        haul = haul.arg(self.operand(SceneEnd::Source, hosts)).arg(self.operand(SceneEnd::Target, hosts));
+        let near = if self.way.near() == SceneEnd::Source { &self.source } else { &self.target };
         if let Some(group) = &near.group {
             haul = haul.cgroup(group);
         }
@@ -146,14 +146,14 @@ impl Stage<'_> {
         Ok(run)
     }
 
-    fn operand(&self, end: End, hosts: &Hosts) -> OsString {
-        let place = if end == End::Source { &self.source } else { &self.target };
+    fn operand(&self, end: SceneEnd, hosts: &DiagnoseHosts) -> OsString {
+        let place = if end == SceneEnd::Source { &self.source } else { &self.target };
         let words: OsString = match self.scene.store(end) {
-            Store::Nothing if end == End::Source => format!("null:{}", self.scene.bytes()).into(),
+            Store::Nothing if end == SceneEnd::Source => format!("null:{}", self.scene.bytes()).into(),
             Store::Nothing => "null:".into(),
             Store::Program { block, rest } => program(end, &place.path, self.scene.bytes(), block, rest).into(),
             // What comes out of a pipe has no name.
-            _ if end == End::Source || matches!(self.scene.source, Store::Program { .. }) => {
+            _ if end == SceneEnd::Source || matches!(self.scene.source, Store::Program { .. }) => {
                 place.path.join(NAME).into()
             }
             _ => place.path.clone().into(),
@@ -169,10 +169,10 @@ fn text(seed: u64, bytes: u64) -> Vec<u8> {
 }
 
 /// Makes one end's file system, and the group that holds its worker back.
-fn place(scene: &Scene, end: End, sandbox: &Sandbox) -> Result<Place> {
-    let name = if end == End::Source { "source" } else { "target" };
+fn place(scene: &Scene, end: SceneEnd, sandbox: &Sandbox) -> Result<EndFiles> {
+    let name = if end == SceneEnd::Source { "source" } else { "target" };
     let in_memory = sandbox.dir(Path::new("memory").join(name));
-    let mut place = Place { path: in_memory, slow: None, group: None, _disk: None };
+    let mut place = EndFiles { path: in_memory, slow: None, group: None, _disk: None };
     match scene.store(end) {
         Store::Memory | Store::Program { .. } | Store::Nothing => {}
         Store::Disk => place.path = sandbox.dir(format!("disk/{name}")),
@@ -184,8 +184,8 @@ fn place(scene: &Scene, end: End, sandbox: &Sandbox) -> Result<Place> {
             let disk = Disk::new("ext4", &place.path, scene.bytes() * 5 / 4 + SPARE_BYTES)?;
             place.path = disk.path().to_owned();
             let throttle = match end {
-                End::Source => Throttle::Reads(&place.path, bytes_per_s),
-                End::Target => Throttle::Writes(&place.path, bytes_per_s),
+                SceneEnd::Source => Throttle::Reads(&place.path, bytes_per_s),
+                SceneEnd::Target => Throttle::Writes(&place.path, bytes_per_s),
             };
             place.group = Some(Cgroup::throttled(throttle)?);
             place._disk = Some(disk);
@@ -198,18 +198,18 @@ fn place(scene: &Scene, end: End, sandbox: &Sandbox) -> Result<Place> {
 }
 
 /// A line of shell that reads or writes all of it, and rests after each block.
-fn program(end: End, place: &Path, bytes: u64, block: u64, rest: Duration) -> String {
+fn program(end: SceneEnd, place: &Path, bytes: u64, block: u64, rest: Duration) -> String {
     let rests = if rest.is_zero() { ":".to_owned() } else { format!("sleep {}", rest.as_secs_f64()) };
     let blocks = bytes.div_ceil(block);
     match end {
-        End::Source => {
+        SceneEnd::Source => {
             let file = place.join(NAME);
             format!(
                 "i=0; while [ $i -lt {blocks} ]; do head -c {block} <&3; {rests}; i=$((i+1)); done 3<{}",
                 file.display()
             )
         }
-        End::Target => {
+        SceneEnd::Target => {
             format!("i=0; while [ $i -lt {blocks} ]; do head -c {block} >/dev/null; {rests}; i=$((i+1)); done")
         }
     }

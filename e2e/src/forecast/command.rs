@@ -17,7 +17,7 @@ Probes, then copies, and compares what was foretold with what was reached. Needs
 /// A forecast is right that is off by no more than this.
 const TOLERANCE: f64 = 0.15;
 
-struct Asked {
+struct ForecastArguments {
     patterns: Vec<String>,
     gib: u64,
     runs: u32,
@@ -64,8 +64,8 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
     if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn parse(arguments: Vec<String>) -> Result<Option<Asked>, String> {
-    let mut asked = Asked { patterns: Vec::new(), gib: 4, runs: 1 };
+fn parse(arguments: Vec<String>) -> Result<Option<ForecastArguments>, String> {
+    let mut asked = ForecastArguments { patterns: Vec::new(), gib: 4, runs: 1 };
     let mut words = arguments.into_iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -85,7 +85,7 @@ fn parse(arguments: Vec<String>) -> Result<Option<Asked>, String> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Option<Asked>, String> {
+    fn parsed(line: &str) -> Result<Option<ForecastArguments>, String> {
         parse(line.split_whitespace().map(str::to_owned).collect())
     }
 

@@ -9,13 +9,13 @@ use anyhow::{Context, Result};
 use haul_lab::{Wan, WanSettings};
 use serde_json::Value;
 
-use crate::{Haul, Options, Remote, Run, Sandbox};
+use crate::{Haul, Options, ProgramRun, Remote, Sandbox};
 
 /// Longest that one command takes.
 const LIMIT: Duration = Duration::from_secs(1800);
 
 /// One place.
-pub struct Place {
+pub struct ForecastPlace {
     /// What the table calls it.
     pub name: &'static str,
     /// The link; `None` for loopback.
@@ -27,7 +27,7 @@ pub struct Place {
 }
 
 /// What came of one.
-pub struct Outcome {
+pub struct ForecastOutcome {
     /// What the probe foretold, in bytes a second.
     pub forecast: f64,
     /// What the copy reached, in bytes a second.
@@ -37,23 +37,23 @@ pub struct Outcome {
 }
 
 /// All of them.
-pub fn places() -> Vec<Place> {
+pub fn places() -> Vec<ForecastPlace> {
     let link = |mbit_per_s: u64, rtt_ms, loss| {
         let rate_bits_per_s = mbit_per_s * 1_000_000;
         Some(WanSettings { rtt: Duration::from_millis(rtt_ms), loss, rate_bits_per_s, ..WanSettings::default() })
     };
     vec![
-        Place { name: "loopback", link: None, disk: false, part: 1 },
-        Place { name: "disk", link: None, disk: true, part: 1 },
-        Place { name: "1g-1ms", link: link(1000, 1, 0.0), disk: false, part: 1 },
-        Place { name: "1g-50ms", link: link(1000, 50, 0.0), disk: false, part: 1 },
-        Place { name: "200m-50ms-loss", link: link(200, 50, 0.001), disk: false, part: 4 },
+        ForecastPlace { name: "loopback", link: None, disk: false, part: 1 },
+        ForecastPlace { name: "disk", link: None, disk: true, part: 1 },
+        ForecastPlace { name: "1g-1ms", link: link(1000, 1, 0.0), disk: false, part: 1 },
+        ForecastPlace { name: "1g-50ms", link: link(1000, 50, 0.0), disk: false, part: 1 },
+        ForecastPlace { name: "200m-50ms-loss", link: link(200, 50, 0.001), disk: false, part: 4 },
     ]
 }
 
-impl Place {
+impl ForecastPlace {
     /// Probes, then copies `bytes`.
-    pub fn try_out(&self, bytes: u64) -> Result<Outcome> {
+    pub fn try_out(&self, bytes: u64) -> Result<ForecastOutcome> {
         let bytes = bytes / self.part;
         let sandbox = Sandbox::new();
         let wan = self.link.as_ref().map(Wan::new).transpose()?;
@@ -77,21 +77,26 @@ impl Place {
 }
 
 /// From memory into a file system in memory: what is measured is everything but disks.
-fn in_memory<'a>(remote: &Remote, haul: impl Fn(&[&str]) -> Haul<'a>, bytes: u64) -> Result<Outcome> {
+fn in_memory<'a>(remote: &Remote, haul: impl Fn(&[&str]) -> Haul<'a>, bytes: u64) -> Result<ForecastOutcome> {
     let target = tempfile::tempdir_in("/dev/shm").context("a directory in memory")?;
     let probe = haul(&["probe", "--json"]).arg(remote.at(target.path())).run();
     let copied = target.path().join("copied");
     let copy = haul(&["--json", "-c", "off"]).arg(format!("null:{bytes}")).arg(remote.at(copied)).run();
-    Outcome::of(&probe, &copy)
+    ForecastOutcome::of(&probe, &copy)
 }
 
-fn on_disk<'a>(sandbox: &Sandbox, remote: &Remote, haul: impl Fn(&[&str]) -> Haul<'a>, bytes: u64) -> Result<Outcome> {
+fn on_disk<'a>(
+    sandbox: &Sandbox,
+    remote: &Remote,
+    haul: impl Fn(&[&str]) -> Haul<'a>,
+    bytes: u64,
+) -> Result<ForecastOutcome> {
     let source = sandbox.big_file("source", bytes);
     let target = sandbox.dir("target");
     let probe = haul(&["probe", "--json"]).arg(&source).arg(remote.at(&target)).run();
     let_go(&source)?;
     let copy = haul(&["--json"]).arg(&source).arg(remote.at(&target)).run();
-    Outcome::of(&probe, &copy)
+    ForecastOutcome::of(&probe, &copy)
 }
 
 /// A probe's forecast is for files that are not in the page cache.
@@ -103,22 +108,22 @@ fn let_go(path: &PathBuf) -> Result<()> {
 }
 
 /// What went wrong, in a line.
-fn said(run: &Run) -> String {
+fn said(run: &ProgramRun) -> String {
     let words = run.stderr.lines().next().unwrap_or("it does not say what is looked for");
     format!("{words} (status {:?})", run.status)
 }
 
-impl Outcome {
+impl ForecastOutcome {
     /// A copy's own rate counts from the command on: what is foretold is the time that it takes to start, and then the rate.
-    fn of(probe: &Run, copy: &Run) -> Result<Self> {
-        let lines = |run: &Run| -> Result<Vec<Value>> {
+    fn of(probe: &ProgramRun, copy: &ProgramRun) -> Result<Self> {
+        let lines = |run: &ProgramRun| -> Result<Vec<Value>> {
             run.stdout.lines().map(|line| serde_json::from_str(line).with_context(|| said(run))).collect()
         };
         let (told, done) = (lines(probe)?, lines(copy)?);
         let whole = told.iter().find(|line| line["part"] == "whole").with_context(|| said(probe))?;
         let (told, done) = (told.last().with_context(|| said(probe))?, done.last().with_context(|| said(copy))?);
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-        let number = |value: &Value, run: &Run| value.as_f64().with_context(|| said(run));
+        let number = |value: &Value, run: &ProgramRun| value.as_f64().with_context(|| said(run));
         let bytes = number(&done["bytes"], copy)?;
         let takes_s = number(&whole["start_s"], probe)? + bytes / number(&told["bytes_per_s"], probe)?;
         Ok(Self {

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use haul_e2e::{RawStream, Rng, SUITE, Sandbox, Worker};
+use haul_e2e::{RawStream, Rng, SUITE, Sandbox, WorkerProgramProcess};
 use haul_proto::cpus::Cpus;
 use haul_proto::delta::options::{DeltaMode, DeltaOptions};
 use haul_proto::ids::{JobId, JobNumber, StreamId};
@@ -37,7 +37,7 @@ type Snapshot = BTreeMap<PathBuf, (u32, u64, i64, i64, Vec<u8>)>;
 
 pub struct Scene {
     // Declared first, so that it ends before its directory does.
-    worker: Worker,
+    worker: WorkerProgramProcess,
     sandbox: Sandbox,
     settings: SessionSettings,
     stream: Option<RawStream>,
@@ -65,7 +65,7 @@ impl Scene {
         sandbox.dir("landing/tree");
         symlink(&outside, landing.join("way-out")).expect("a link");
         symlink("../../outside", landing.join("tree/way-out")).expect("a link");
-        let mut worker = Worker::start(&sandbox);
+        let mut worker = WorkerProgramProcess::start(&sandbox);
         let settings = settings();
         let force = rng.chance(500);
         let mut request = request(&landing, settings.clone(), force, rng);

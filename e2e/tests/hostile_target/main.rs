@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use haul_e2e::{FakeLink, Rng, Run, cases, count};
+use haul_e2e::{FakeLink, ProgramRun, Rng, cases, count};
 use haul_proto::wire::report::WorkerMessage;
 
 use scene::{MEMORY_MAX, Scene, Way};
@@ -75,7 +75,7 @@ fn hold(seed: u64, attack: &Attack) {
     }
     let account = || {
         let out: String = run.stdout.chars().take(400).collect();
-        let Run { status, elapsed, .. } = &run;
+        let ProgramRun { status, elapsed, .. } = &run;
         format!("seed {seed}, {name}: {played:?}\nstatus {status:?}, {elapsed:?}\nstdout: {out}\nstderr: {said}")
     };
     assert!(!run.timed_out && run.elapsed < TIME_MAX, "{}", account());

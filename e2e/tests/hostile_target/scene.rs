@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use haul_e2e::{FakeLink, FakeWorker, RawAcceptor, Rng, Run, Sandbox};
+use haul_e2e::{FakeLink, FakeWorker, ProgramRun, RawAcceptor, Rng, Sandbox};
 use haul_lab::{Running, descendants, peak_memory_bytes};
 use haul_proto::ids::{EntryId, JobNumber};
 use haul_proto::path::Name;
@@ -256,12 +256,12 @@ impl Scene {
     }
 
     /// Waits for the end of the job: what it said, and the most memory that one of its processes had.
-    pub fn end(&mut self) -> (Run, u64) {
+    pub fn end(&mut self) -> (ProgramRun, u64) {
         let running = self.running.take().expect("it ends once");
         let finished = running.finish(LIMIT).expect("it can be waited for");
         self.over.store(true, Ordering::SeqCst);
         let memory = self.watch.take().expect("it ends once").join().expect("it does not panic");
-        (Run::new("haul".into(), &finished), memory)
+        (ProgramRun::new("haul".into(), &finished), memory)
     }
 }
 

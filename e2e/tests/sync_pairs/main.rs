@@ -8,7 +8,7 @@ mod families;
 mod place;
 mod spec;
 
-use haul_e2e::{Mount, NOBODY, Run, Sandbox, cases, count};
+use haul_e2e::{Mount, NOBODY, ProgramRun, Sandbox, cases, count};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -193,7 +193,7 @@ fn same_items(options: &[&str], planned: &[String], done: &[String]) -> Result<(
     }
 }
 
-fn sync(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: &[&str], how: &str) -> Run {
+fn sync(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: &[&str], how: &str) -> ProgramRun {
     let slash = |path: &Path| format!("{}/", path.display());
     // The two exclude each other.
     let links = !options.contains(&"--existing");
@@ -205,8 +205,8 @@ fn sync(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: 
     haul.args(options).arg(how).args([slash(source), slash(target)]).run()
 }
 
-fn succeeds(run: Run) -> Result<Run, String> {
-    let Run { command, status, timed_out, stderr, .. } = &run;
+fn succeeds(run: ProgramRun) -> Result<ProgramRun, String> {
+    let ProgramRun { command, status, timed_out, stderr, .. } = &run;
     match status {
         Some(0) => Ok(run),
         _ => Err(format!("it ended with {status:?}, timed out: {timed_out}\n{command}\n{stderr}")),
@@ -214,7 +214,7 @@ fn succeeds(run: Run) -> Result<Run, String> {
 }
 
 /// What a run tells of single entries, in the order of the alphabet.
-fn items(run: &Run) -> Vec<String> {
+fn items(run: &ProgramRun) -> Vec<String> {
     let mut items: Vec<_> =
         run.events().into_iter().filter(|event| event["event"] == "item").map(|event| event.to_string()).collect();
     items.sort();
@@ -222,7 +222,7 @@ fn items(run: &Run) -> Vec<String> {
 }
 
 /// What a dry run tells; nothing may be changed by it.
-fn dry(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: &[&str]) -> Result<Run, String> {
+fn dry(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: &[&str]) -> Result<ProgramRun, String> {
     let before = look(target).map_err(|error| error.to_string())?;
     let run = sync(sandbox, scope, source, target, options, "--dry-run");
     let after = look(target).map_err(|error| error.to_string())?;

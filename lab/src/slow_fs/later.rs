@@ -10,11 +10,11 @@ type Work = Box<dyn FnOnce() + Send>;
 
 /// Ends its thread when it is dropped, and does what is left then at once: nobody shall wait for an answer for ever.
 pub struct Later {
-    shared: Arc<Shared>,
+    shared: Arc<LaterShared>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct LaterShared {
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -30,7 +30,7 @@ struct Queue {
 impl Later {
     /// Starts the thread.
     pub fn start() -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(LaterShared::default());
         let of_thread = shared.clone();
         thread::Builder::new().name("slow-fs-later".to_owned()).spawn(move || of_thread.run())?;
         Ok(Self { shared })
@@ -54,7 +54,7 @@ impl Drop for Later {
     }
 }
 
-impl Shared {
+impl LaterShared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -16,22 +16,22 @@ const BLOCK_BYTES: u64 = 512;
 
 /// All of it.
 #[derive(Debug)]
-pub struct Memory {
-    nodes: HashMap<u64, Node>,
+pub struct MemoryFs {
+    nodes: HashMap<u64, MemoryNode>,
     next: u64,
     /// Names that differ only in the case of ASCII letters are one.
     folds: bool,
 }
 
 #[derive(Debug)]
-struct Node {
+struct MemoryNode {
     attr: FileAttr,
-    content: Content,
+    content: NodeContent,
 }
 
 /// What is in something.
 #[derive(Debug)]
-pub enum Content {
+pub enum NodeContent {
     /// A file's bytes.
     File(Vec<u8>),
     /// A directory's names.
@@ -59,11 +59,11 @@ pub struct Change {
     pub mtime: Option<SystemTime>,
 }
 
-impl Memory {
+impl MemoryFs {
     /// An empty root directory.
     pub fn new(folds: bool) -> Self {
         let owner = Owner { uid: 0, gid: 0, mode: 0o755 };
-        let root = Node::new(FUSE_ROOT_ID, Content::Directory(BTreeMap::new()), owner);
+        let root = MemoryNode::new(FUSE_ROOT_ID, NodeContent::Directory(BTreeMap::new()), owner);
         Self { nodes: HashMap::from([(FUSE_ROOT_ID, root)]), next: FUSE_ROOT_ID + 1, folds }
     }
 
@@ -83,10 +83,10 @@ impl Memory {
         self.node(id).map(|node| node.attr)
     }
 
-    pub fn make(&mut self, parent: u64, name: &OsStr, content: Content, owner: Owner) -> Result<FileAttr, Errno> {
+    pub fn make(&mut self, parent: u64, name: &OsStr, content: NodeContent, owner: Owner) -> Result<FileAttr, Errno> {
         let id = self.next;
         self.insert(parent, name, id)?;
-        let node = Node::new(id, content, owner);
+        let node = MemoryNode::new(id, content, owner);
         let attr = node.attr;
         self.nodes.insert(id, node);
         self.next += 1;
@@ -103,7 +103,7 @@ impl Memory {
     pub fn change(&mut self, id: u64, change: Change) -> Result<FileAttr, Errno> {
         let node = self.node_mut(id)?;
         if let Some(size) = change.size {
-            let Content::File(bytes) = &mut node.content else { return Err(Errno::ISDIR) };
+            let NodeContent::File(bytes) = &mut node.content else { return Err(Errno::ISDIR) };
             bytes.resize(usize::try_from(size).map_err(|_| Errno::FBIG)?, 0);
             node.resized();
         }
@@ -119,7 +119,7 @@ impl Memory {
 
     pub fn remove(&mut self, parent: u64, name: &OsStr) -> Result<(), Errno> {
         let id = self.lookup(parent, name)?.ino;
-        if let Content::Directory(names) = &self.node(id)?.content
+        if let NodeContent::Directory(names) = &self.node(id)?.content
             && !names.is_empty()
         {
             return Err(Errno::NOTEMPTY);
@@ -145,13 +145,13 @@ impl Memory {
 
     pub fn target(&self, id: u64) -> Result<&Path, Errno> {
         match &self.node(id)?.content {
-            Content::Link(target) => Ok(target),
+            NodeContent::Link(target) => Ok(target),
             _ => Err(Errno::INVAL),
         }
     }
 
     pub fn read(&self, id: u64, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
-        let Content::File(bytes) = &self.node(id)?.content else { return Err(Errno::ISDIR) };
+        let NodeContent::File(bytes) = &self.node(id)?.content else { return Err(Errno::ISDIR) };
         let begin = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
         let end = begin.saturating_add(size as usize).min(bytes.len());
         Ok(bytes[begin..end].to_vec())
@@ -159,7 +159,7 @@ impl Memory {
 
     pub fn write(&mut self, id: u64, offset: u64, data: &[u8]) -> Result<(), Errno> {
         let node = self.node_mut(id)?;
-        let Content::File(bytes) = &mut node.content else { return Err(Errno::ISDIR) };
+        let NodeContent::File(bytes) = &mut node.content else { return Err(Errno::ISDIR) };
         let begin = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
         let end = begin.checked_add(data.len()).ok_or(Errno::FBIG)?;
         bytes.resize(bytes.len().max(end), 0);
@@ -187,34 +187,34 @@ impl Memory {
 
     fn names(&self, id: u64) -> Result<&BTreeMap<OsString, u64>, Errno> {
         match &self.node(id)?.content {
-            Content::Directory(names) => Ok(names),
+            NodeContent::Directory(names) => Ok(names),
             _ => Err(Errno::NOTDIR),
         }
     }
 
     fn names_mut(&mut self, id: u64) -> Result<&mut BTreeMap<OsString, u64>, Errno> {
         match &mut self.node_mut(id)?.content {
-            Content::Directory(names) => Ok(names),
+            NodeContent::Directory(names) => Ok(names),
             _ => Err(Errno::NOTDIR),
         }
     }
 
-    fn node(&self, id: u64) -> Result<&Node, Errno> {
+    fn node(&self, id: u64) -> Result<&MemoryNode, Errno> {
         self.nodes.get(&id).ok_or(Errno::NOENT)
     }
 
-    fn node_mut(&mut self, id: u64) -> Result<&mut Node, Errno> {
+    fn node_mut(&mut self, id: u64) -> Result<&mut MemoryNode, Errno> {
         self.nodes.get_mut(&id).ok_or(Errno::NOENT)
     }
 }
 
-impl Node {
-    fn new(id: u64, content: Content, owner: Owner) -> Self {
+impl MemoryNode {
+    fn new(id: u64, content: NodeContent, owner: Owner) -> Self {
         let now = SystemTime::now();
         let kind = match &content {
-            Content::File(_) => FileType::RegularFile,
-            Content::Directory(_) => FileType::Directory,
-            Content::Link(_) => FileType::Symlink,
+            NodeContent::File(_) => FileType::RegularFile,
+            NodeContent::Directory(_) => FileType::Directory,
+            NodeContent::Link(_) => FileType::Symlink,
         };
         let attr = FileAttr {
             ino: id,
@@ -241,9 +241,9 @@ impl Node {
     /// Puts the size right.
     fn resized(&mut self) {
         self.attr.size = match &self.content {
-            Content::File(bytes) => bytes.len() as u64,
-            Content::Directory(_) => 0,
-            Content::Link(target) => target.as_os_str().len() as u64,
+            NodeContent::File(bytes) => bytes.len() as u64,
+            NodeContent::Directory(_) => 0,
+            NodeContent::Link(target) => target.as_os_str().len() as u64,
         };
         self.attr.blocks = self.attr.size.div_ceil(BLOCK_BYTES);
     }

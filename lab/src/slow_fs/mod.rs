@@ -50,7 +50,7 @@ impl SlowFs {
         let place = place.into();
         let slowness = Arc::new(Mutex::new(Slowness::default()));
         let options = [MountOption::FSName("haul-slow".to_owned()), MountOption::DefaultPermissions];
-        let serving = serve::Serving::start(slowness.clone(), folds)?;
+        let serving = serve::KernelFs::start(slowness.clone(), folds)?;
         let session = fuser::spawn_mount2(serving, &place, &options)
             .with_context(|| format!("mounting a FUSE file system on {place:?} (needs root and /dev/fuse)"))?;
         Ok(Self { place, slowness, session: Some(session) })

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::Slowness;
 use super::later::Later;
-use super::memory::{Change, Content, Memory, Owner};
+use super::memory::{Change, MemoryFs, NodeContent, Owner};
 
 /// How long the kernel may believe what it was told of names and attributes: each lookup shall be asked for.
 const BELIEVED: Duration = Duration::ZERO;
@@ -28,18 +28,18 @@ const RENAME_NOREPLACE: u32 = 1;
 const BLOCKS: u64 = 1 << 30;
 
 /// The file system as the kernel sees it.
-pub struct Serving {
-    memory: Memory,
+pub struct KernelFs {
+    memory: MemoryFs,
     slowness: Arc<Mutex<Slowness>>,
     later: Later,
     /// When the disk will be through with what it was given.
     free_at: Instant,
 }
 
-impl Serving {
+impl KernelFs {
     /// An empty one.
     pub fn start(slowness: Arc<Mutex<Slowness>>, folds: bool) -> io::Result<Self> {
-        Ok(Self { memory: Memory::new(folds), slowness, later: Later::start()?, free_at: Instant::now() })
+        Ok(Self { memory: MemoryFs::new(folds), slowness, later: Later::start()?, free_at: Instant::now() })
     }
 
     fn slowness(&self) -> Slowness {
@@ -103,7 +103,7 @@ fn position(offset: i64) -> u64 {
     u64::try_from(offset).unwrap_or(0)
 }
 
-impl Filesystem for Serving {
+impl Filesystem for KernelFs {
     /// As on a file server, names of one directory are looked up at the same time. A kernel that cannot asks one by one.
     fn init(&mut self, _: &Request<'_>, config: &mut KernelConfig) -> Result<(), i32> {
         let _ = config.add_capabilities(FUSE_PARALLEL_DIROPS);
@@ -150,13 +150,13 @@ impl Filesystem for Serving {
     }
 
     fn mkdir(&mut self, request: &Request<'_>, parent: u64, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
-        let content = Content::Directory(BTreeMap::new());
+        let content = NodeContent::Directory(BTreeMap::new());
         let made = self.memory.make(parent, name, content, owner(request, mode & !umask));
         self.entry(made, reply);
     }
 
     fn symlink(&mut self, request: &Request<'_>, parent: u64, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let made = self.memory.make(parent, name, Content::Link(target.to_owned()), owner(request, 0o777));
+        let made = self.memory.make(parent, name, NodeContent::Link(target.to_owned()), owner(request, 0o777));
         self.entry(made, reply);
     }
 
@@ -170,7 +170,7 @@ impl Filesystem for Serving {
         _: i32,
         reply: ReplyCreate,
     ) {
-        let made = self.memory.make(parent, name, Content::File(Vec::new()), owner(request, mode & !umask));
+        let made = self.memory.make(parent, name, NodeContent::File(Vec::new()), owner(request, mode & !umask));
         self.after_name(move || match made {
             Ok(attr) => reply.created(&BELIEVED, &attr, GENERATION, 0, 0),
             Err(error) => reply.error(error.raw_os_error()),

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::packet::{ETHERNET_BYTES, Shape};
+use super::packet::{ETHERNET_BYTES, PacketShape};
 use crate::rng::Rng;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -31,7 +31,7 @@ pub struct Properties {
 
 /// What came of the segments of one direction.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct LineCounters {
     /// Sent on.
     pub carried: AtomicU64,
     /// Bytes of these, IP headers included.
@@ -44,9 +44,9 @@ pub struct Counters {
 
 /// One direction.
 #[derive(Debug)]
-pub struct Line<'a> {
+pub struct WanDirection<'a> {
     properties: Properties,
-    counters: &'a Counters,
+    counters: &'a LineCounters,
     /// Losses are random numbers below this.
     lost_below: u64,
     /// How long a full queue takes to empty.
@@ -58,9 +58,9 @@ pub struct Line<'a> {
     under_way: VecDeque<(u64, Vec<u8>)>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> WanDirection<'a> {
     /// An empty line.
-    pub fn new(properties: Properties, counters: &'a Counters) -> Self {
+    pub fn new(properties: Properties, counters: &'a LineCounters) -> Self {
         Self {
             properties,
             counters,
@@ -74,15 +74,15 @@ impl<'a> Line<'a> {
 
     /// Takes what was sent at `now_ns`; this must not go back.
     pub fn send(&mut self, now_ns: u64, frame: &[u8]) {
-        let shape = Shape::of(frame);
-        let mut run = Run::default();
+        let shape = PacketShape::of(frame);
+        let mut run = SegmentRun::default();
         for segment in 0..shape.segments {
             let Some(left_ns) = self.pass(now_ns, shape.cable_bytes(segment)) else {
                 self.send_on(frame, &shape, &mut run);
                 continue;
             };
             if run.count == 0 {
-                run = Run { first: segment, count: 0, first_left_ns: left_ns, left_ns };
+                run = SegmentRun { first: segment, count: 0, first_left_ns: left_ns, left_ns };
             }
             (run.count, run.left_ns) = (run.count + 1, left_ns);
             if run.left_ns - run.first_left_ns >= PIECE_NS {
@@ -108,7 +108,7 @@ impl<'a> Line<'a> {
     }
 
     /// Puts a run of segments on its way, and begins an empty one.
-    fn send_on(&mut self, frame: &[u8], shape: &Shape, run: &mut Run) {
+    fn send_on(&mut self, frame: &[u8], shape: &PacketShape, run: &mut SegmentRun) {
         if run.count > 0 {
             let arrives_ns = run.left_ns + self.properties.delay_ns;
             let segments = run.first..run.first + run.count;
@@ -117,7 +117,7 @@ impl<'a> Line<'a> {
             self.counters.carried.fetch_add(run.count as u64, Ordering::Relaxed);
             self.counters.carried_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         }
-        *run = Run::default();
+        *run = SegmentRun::default();
     }
 
     /// When the next packet arrives.
@@ -134,7 +134,7 @@ impl<'a> Line<'a> {
 
 /// Segments one after the other that arrive together.
 #[derive(Default)]
-struct Run {
+struct SegmentRun {
     first: usize,
     count: usize,
     first_left_ns: u64,
@@ -183,14 +183,14 @@ mod tests {
         frame
     }
 
-    fn counts(counters: &Counters) -> [u64; 3] {
+    fn counts(counters: &LineCounters) -> [u64; 3] {
         [&counters.carried, &counters.lost, &counters.dropped].map(|counter| counter.load(Ordering::Relaxed))
     }
 
     #[test]
     fn packets_arrive_at_the_links_rate_after_the_delay() {
-        let counters = Counters::default();
-        let mut line = Line::new(properties(), &counters);
+        let counters = LineCounters::default();
+        let mut line = WanDirection::new(properties(), &counters);
         line.send(3 * MS, &packet());
         line.send(3 * MS, &packet());
         let takes_ns = 1538 * 800;
@@ -206,8 +206,8 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_and_takes_again_once_there_is_room() {
-        let counters = Counters::default();
-        let mut line = Line::new(properties(), &counters);
+        let counters = LineCounters::default();
+        let mut line = WanDirection::new(properties(), &counters);
         (0..10).for_each(|_| line.send(0, &packet()));
         assert_eq!(counts(&counters), [6, 0, 4], "one on the cable and five behind it");
         line.send(2 * MS, &packet());
@@ -217,15 +217,15 @@ mod tests {
     #[test]
     fn losses_are_as_many_as_asked_for_and_the_same_each_time() {
         let run = |seed| {
-            let counters = Counters::default();
+            let counters = LineCounters::default();
             let slow = Properties { loss: 0.02, rate_bits_per_s: 1 << 40, queue_bytes: 1 << 30, seed, ..properties() };
-            let mut line = Line::new(slow, &counters);
+            let mut line = WanDirection::new(slow, &counters);
             (0..2000).for_each(|ms| line.send(ms * MS, &superpacket()));
             let [carried, lost, dropped] = counts(&counters);
             assert_eq!((carried + lost, dropped), (20_000, 0));
             let mut bytes = 0;
             while let Some(frame) = line.arrived(u64::MAX) {
-                let shape = Shape::of(&frame);
+                let shape = PacketShape::of(&frame);
                 bytes += (0..shape.segments).map(|segment| shape.cable_bytes(segment) as u64).sum::<u64>();
             }
             assert_eq!(bytes, carried * 1538);
@@ -239,9 +239,9 @@ mod tests {
 
     #[test]
     fn a_superpacket_is_taken_apart_where_the_link_is_slow() {
-        let counters = Counters::default();
+        let counters = LineCounters::default();
         let plenty = Properties { queue_bytes: 1 << 20, ..properties() };
-        let mut line = Line::new(plenty, &counters);
+        let mut line = WanDirection::new(plenty, &counters);
         line.send(0, &superpacket());
         let mut arrivals = Vec::new();
         while let Some(arrives_ns) = line.next_arrival_ns() {

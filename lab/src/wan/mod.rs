@@ -147,9 +147,9 @@ impl Wan {
     }
 }
 
-fn count(counters: &line::Counters) -> Count {
+fn count(counters: &line::LineCounters) -> Count {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let line::Counters { carried, carried_bytes, lost, dropped } = counters;
+    let line::LineCounters { carried, carried_bytes, lost, dropped } = counters;
     Count { carried: read(carried), bytes: read(carried_bytes), lost: read(lost), dropped: read(dropped) }
 }
 

@@ -38,7 +38,7 @@ const TCP: u32 = 6;
 
 /// How a packet looks on a cable: as one or more segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct PacketShape {
     /// How many; at least one.
     pub segments: usize,
     /// IP and TCP header, which stand in front of each segment; 0 where there is but one.
@@ -50,7 +50,7 @@ pub struct Shape {
     payload_bytes: usize,
 }
 
-impl Shape {
+impl PacketShape {
     /// Looks at what was read. Whatever is not a TCP superpacket over IPv4 is one segment.
     pub fn of(frame: &[u8]) -> Self {
         Self::of_superpacket(frame).unwrap_or_else(|| Self {
@@ -200,30 +200,30 @@ mod tests {
 
     #[test]
     fn a_superpacket_counts_as_its_segments() {
-        let shape = Shape::of(&superpacket(4000));
+        let shape = PacketShape::of(&superpacket(4000));
         assert_eq!(shape.segments, 3);
         assert_eq!([0, 1, 2].map(|segment| shape.cable_bytes(segment)), [1538, 1538, 52 + 1104 + 38]);
-        assert_eq!(Shape::of(&superpacket(2896)).segments, 2);
+        assert_eq!(PacketShape::of(&superpacket(2896)).segments, 2);
     }
 
     #[test]
     fn what_is_no_superpacket_is_one_segment() {
         let mut plain = superpacket(100);
         plain[GSO_TYPE] = GSO_NONE;
-        let shape = Shape::of(&plain);
+        let shape = PacketShape::of(&plain);
         assert_eq!((shape.segments, shape.cable_bytes(0)), (1, 52 + 100 + 38));
         assert_eq!(shape.part(&plain, 0, 1), plain);
         for cut in 0..plain.len().min(70) {
             let mut short = superpacket(100);
             short.truncate(cut);
-            assert_eq!(Shape::of(&short).segments, 1, "{cut}");
+            assert_eq!(PacketShape::of(&short).segments, 1, "{cut}");
         }
     }
 
     #[test]
     fn a_part_is_what_the_kernel_would_have_sent_in_its_place() {
         let frame = superpacket(4000);
-        let shape = Shape::of(&frame);
+        let shape = PacketShape::of(&frame);
         let part = shape.part(&frame, 1, 1);
         assert_eq!(part[GSO_TYPE], GSO_NONE);
         let packet = &part[VNET_HEADER_BYTES..];
@@ -241,11 +241,11 @@ mod tests {
     #[test]
     fn the_ends_keep_their_flags_and_runs_stay_superpackets() {
         let frame = superpacket(4000);
-        let shape = Shape::of(&frame);
+        let shape = PacketShape::of(&frame);
         let (head, tail) = (shape.part(&frame, 0, 2), shape.part(&frame, 2, 1));
         assert_eq!((head[GSO_TYPE], u16::from_ne_bytes([head[4], head[5]])), (GSO_TCP4 | GSO_ECN, SEGMENT));
         assert_eq!(u16::from_ne_bytes([head[2], head[3]]), 52);
-        assert_eq!(Shape::of(&head).segments, 2);
+        assert_eq!(PacketShape::of(&head).segments, 2);
         assert_eq!(head[VNET_HEADER_BYTES + 20 + FLAGS], 0x90, "CWR and ACK");
         assert_eq!(tail[VNET_HEADER_BYTES + 20 + FLAGS], 0x19, "FIN, PSH and ACK");
         assert_eq!(shape.part(&frame, 0, 3), frame);

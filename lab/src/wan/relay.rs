@@ -16,7 +16,7 @@ use rustix::io::{Errno, read, write};
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
-use super::line::{Counters, Line, Properties};
+use super::line::{LineCounters, Properties, WanDirection};
 
 /// How often the devices are looked at, at most.
 const ROUND: Duration = Duration::from_micros(250);
@@ -37,9 +37,9 @@ const AT_ONCE: Duration = Duration::from_micros(20);
 #[derive(Debug, Default)]
 pub struct Traffic {
     /// From the first device to the second.
-    pub forth: Counters,
+    pub forth: LineCounters,
     /// The other way.
-    pub back: Counters,
+    pub back: LineCounters,
     /// What arrived where the interface was down, or too late.
     pub refused: AtomicU64,
 }
@@ -60,7 +60,7 @@ impl Relay {
         let (its_traffic, its_stop) = (Arc::clone(&traffic), Arc::clone(&stop));
         let carry = move || {
             be_urgent();
-            let lines = [Line::new(forth, &its_traffic.forth), Line::new(back, &its_traffic.back)];
+            let lines = [WanDirection::new(forth, &its_traffic.forth), WanDirection::new(back, &its_traffic.back)];
             Carrier { devices: &devices, lines, refused: &its_traffic.refused, epoch: Instant::now() }.run(&its_stop);
         };
         let thread = std::thread::Builder::new().name("haul-wan".to_owned()).spawn(carry).context("a thread")?;
@@ -93,7 +93,7 @@ fn be_urgent() {
 struct Carrier<'a> {
     devices: &'a [OwnedFd; 2],
     /// Each takes from the device of its number and gives to the other.
-    lines: [Line<'a>; 2],
+    lines: [WanDirection<'a>; 2],
     refused: &'a AtomicU64,
     epoch: Instant,
 }
@@ -123,7 +123,7 @@ impl Carrier<'_> {
 
     /// How long nothing has to be done unless something is sent; without end where nothing is under way.
     fn pause(&self) -> Option<Timespec> {
-        let next_ns = self.lines.iter().filter_map(Line::next_arrival_ns).min()?;
+        let next_ns = self.lines.iter().filter_map(WanDirection::next_arrival_ns).min()?;
         Some(timespec(Duration::from_nanos(next_ns.saturating_sub(self.now_ns()))))
     }
 

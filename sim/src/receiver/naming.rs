@@ -7,15 +7,15 @@ use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;
 use haul_proto::session::step::{FinishedEntry, LostFile};
 
-use super::{Done, Fate, Receiver, Todo};
+use super::{DoneEntries, EntryOutcome, Receiver, Todo};
 use crate::Plant;
-use crate::content::Content;
-use crate::disk::Standing;
-use crate::storage::Storage;
+use crate::content::FileContent;
+use crate::disk::DiskEntry;
+use crate::storage::SimStorage;
 
 impl Receiver {
     /// Does one thing that is to be done.
-    pub fn work(&mut self, storage: &mut Storage, rng: &mut Rng) -> Done<bool> {
+    pub fn work(&mut self, storage: &mut SimStorage, rng: &mut Rng) -> DoneEntries<bool> {
         if self.todo.is_empty() {
             return Ok(false);
         }
@@ -26,7 +26,7 @@ impl Receiver {
             Todo::Tell(telling) => self.tell(telling, rng),
             Todo::Remove { entry, handle } => {
                 storage.parts.remove(&self.open[handle].path);
-                self.close(handle, Fate::Failed)?;
+                self.close(handle, EntryOutcome::Failed)?;
                 let finish = self.machine.abandoned(entry);
                 self.todo.extend(finish.map(Todo::Finish));
             }
@@ -51,7 +51,7 @@ impl Receiver {
     }
 
     /// What came of a large file that is called whole.
-    fn whole(&mut self, handle: usize, storage: &mut Storage) -> Done<Content> {
+    fn whole(&mut self, handle: usize, storage: &mut SimStorage) -> DoneEntries<FileContent> {
         let open = &mut self.open[handle];
         let blocks = match (&mut open.device, storage.parts.get_mut(&open.path)) {
             (Some(blocks), _) => std::mem::take(blocks).into_iter().collect(),
@@ -61,17 +61,17 @@ impl Receiver {
             }
             (None, None) => None,
         };
-        blocks.map(Content::from_blocks).ok_or_else(|| "a file with holes is called whole".into())
+        blocks.map(FileContent::from_blocks).ok_or_else(|| "a file with holes is called whole".into())
     }
 
     fn name(
         &mut self,
         entry: EntryId,
         handle: usize,
-        content: Content,
+        content: FileContent,
         modified: Timestamp,
-        storage: &mut Storage,
-    ) -> Done<()> {
+        storage: &mut SimStorage,
+    ) -> DoneEntries<()> {
         let open = &mut self.open[handle];
         if std::mem::replace(&mut open.closed, true) {
             return Ok(());
@@ -81,7 +81,7 @@ impl Receiver {
             return self.settle(entry, handle);
         }
         let written = self.settings.plant != Plant::NameUnwritten;
-        storage.give_name(&open.path, Standing::File(content, modified), written);
+        storage.give_name(&open.path, DiskEntry::File(content, modified), written);
         if self.settings.plant == Plant::SettleEarly {
             return self.settle(entry, handle);
         }
@@ -90,16 +90,16 @@ impl Receiver {
     }
 
     /// An entry is at its place, to stay.
-    fn settle(&mut self, entry: EntryId, handle: usize) -> Done<()> {
+    fn settle(&mut self, entry: EntryId, handle: usize) -> DoneEntries<()> {
         let open = &self.open[handle];
         let (path, directory) = (open.path.clone(), open.directory);
-        self.settled(&path, Fate::Done, directory)?;
+        self.settled(&path, EntryOutcome::Done, directory)?;
         let finish = self.machine.settle(entry, true);
         self.todo.extend(finish.map(Todo::Finish));
         Ok(())
     }
 
-    fn finish_directory(&mut self, entry: EntryId, handle: usize) -> Done<()> {
+    fn finish_directory(&mut self, entry: EntryId, handle: usize) -> DoneEntries<()> {
         let open = &self.open[handle];
         let left = self.unsettled_in.get(&open.path).copied().unwrap_or(0);
         if !open.directory || left > 0 {
@@ -110,7 +110,7 @@ impl Receiver {
     }
 
     /// A whole file of a pack does not reach the disk: it comes again, and if it is lost then, it fails.
-    fn lose(&mut self, entry: EntryId, handle: usize, storage: &mut Storage) -> Done<()> {
+    fn lose(&mut self, entry: EntryId, handle: usize, storage: &mut SimStorage) -> DoneEntries<()> {
         if self.open[handle].closed {
             return Ok(());
         }
@@ -123,7 +123,12 @@ impl Receiver {
 
     /// Some frames of a whole file, or all, are not on the disk as they were sent: they come again, and if the file is lost
     /// then, it fails.
-    fn lose_frames(&mut self, finish: FinishedEntry<usize>, storage: &mut Storage, rng: &mut Rng) -> Done<()> {
+    fn lose_frames(
+        &mut self,
+        finish: FinishedEntry<usize>,
+        storage: &mut SimStorage,
+        rng: &mut Rng,
+    ) -> DoneEntries<()> {
         let FinishedEntry { entry, handle, end, .. } = finish;
         let open = &self.open[*handle];
         let end = end.filter(|_| !open.closed && open.device.is_none());
@@ -143,7 +148,7 @@ impl Receiver {
     }
 
     /// Gives up an entry, unless another thread did so before. What the next run can go on with stays.
-    pub(super) fn fail(&mut self, entry: EntryId, handle: usize, storage: &mut Storage) -> Done<()> {
+    pub(super) fn fail(&mut self, entry: EntryId, handle: usize, storage: &mut SimStorage) -> DoneEntries<()> {
         let open = &self.open[handle];
         if open.closed {
             return Ok(());
@@ -151,7 +156,7 @@ impl Receiver {
         if storage.parts.get(&open.path).is_some_and(|part| !part.has_journal()) {
             storage.parts.remove(&open.path);
         }
-        self.close(handle, Fate::Failed)?;
+        self.close(handle, EntryOutcome::Failed)?;
         if self.settings.plant != Plant::FailSilently {
             let finish = self.machine.settle(entry, false);
             self.todo.extend(finish.map(Todo::Finish));
@@ -159,7 +164,7 @@ impl Receiver {
         Ok(())
     }
 
-    fn close(&mut self, handle: usize, fate: Fate) -> Done<()> {
+    fn close(&mut self, handle: usize, fate: EntryOutcome) -> DoneEntries<()> {
         let open = &mut self.open[handle];
         if std::mem::replace(&mut open.closed, true) {
             return Ok(());
@@ -169,7 +174,7 @@ impl Receiver {
     }
 
     /// Notes what became of an entry: once.
-    pub(super) fn settled(&mut self, path: &[u8], fate: Fate, directory: bool) -> Done<()> {
+    pub(super) fn settled(&mut self, path: &[u8], fate: EntryOutcome, directory: bool) -> DoneEntries<()> {
         if let Some(before) = self.fates.insert(path.to_vec(), fate) {
             return Err(format!("an entry is {before:?}, and then {fate:?}"));
         }

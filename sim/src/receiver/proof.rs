@@ -11,11 +11,11 @@ use haul_proto::path::Name;
 use haul_proto::ranges::RangeSet;
 use haul_proto::session::step::TargetStep;
 
-use super::{Done, Receiver, Todo};
+use super::{DoneEntries, Receiver, Todo};
 use crate::Plant;
 use crate::content::frame_len;
-use crate::parts::Part;
-use crate::storage::Storage;
+use crate::parts::PartFile;
+use crate::storage::SimStorage;
 
 /// Most frames that are looked at before others have their turn.
 const AT_A_TIME: u64 = 4;
@@ -38,7 +38,7 @@ impl Proof {
 impl Receiver {
     /// Whether there is a part to go on with, and then whether the source is to compare it. Otherwise a new one is there
     /// afterwards, if the file is to have one.
-    pub(super) fn find_part(&self, path: &[u8], entry: &Entry, storage: &mut Storage) -> Option<bool> {
+    pub(super) fn find_part(&self, path: &[u8], entry: &Entry, storage: &mut SimStorage) -> Option<bool> {
         let EntryContent::File { size } = entry.kind else { return None };
         if size <= frame_len().pack_file_max() {
             return None;
@@ -59,13 +59,13 @@ impl Receiver {
             }
         });
         if compare.is_none() {
-            storage.parts.insert(path.to_vec(), Part::new(size, offered.as_ref()));
+            storage.parts.insert(path.to_vec(), PartFile::new(size, offered.as_ref()));
         }
         compare
     }
 
     /// Goes on with a proof, and puts it back where that was not the end of it.
-    pub(super) fn prove(&mut self, proof: Proof, storage: &mut Storage, rng: &mut Rng) -> Done<()> {
+    pub(super) fn prove(&mut self, proof: Proof, storage: &mut SimStorage, rng: &mut Rng) -> DoneEntries<()> {
         let Proof { entry, handle, claimed } = proof;
         let open = &self.open[handle];
         let Some(part) = storage.parts.get(&open.path).filter(|_| !open.closed) else { return Ok(()) };
@@ -100,12 +100,12 @@ impl Receiver {
         Ok(())
     }
 
-    fn is_claimed(&self, part: &Part, frame: u64) -> bool {
+    fn is_claimed(&self, part: &PartFile, frame: u64) -> bool {
         self.settings.plant == Plant::TrustSize || part.recorded(frame).is_some()
     }
 
     /// The value of a frame, if it is what was recorded.
-    fn proven(&self, part: &Part, frame: u64) -> Option<Digest> {
+    fn proven(&self, part: &PartFile, frame: u64) -> Option<Digest> {
         let (there, recorded) = (part.read(frame), part.recorded(frame));
         let value = there.value(part.size(), frame);
         match (self.settings.plant, recorded) {

@@ -8,10 +8,10 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::artifacts::Executable;
-use crate::report::{Counts, Done};
+use crate::artifacts::BuiltExecutable;
+use crate::report::{Counts, StepResult};
 use crate::rows::add_cases;
-use crate::run::{Ended, Output, run};
+use crate::run::{CommandEnd, Output, run};
 
 /// How a line begins with which a test says that it did not run.
 const SKIPPED: &str = "SKIPPED: ";
@@ -32,9 +32,9 @@ pub struct Harness<'a> {
 
 impl Harness<'_> {
     /// Runs `executables`. No test at all is a failure.
-    pub fn run(&self, executables: &[&Executable]) -> Done {
+    pub fn run(&self, executables: &[&BuiltExecutable]) -> StepResult {
         let started = Instant::now();
-        let (done, waiting) = (Mutex::new(Done::default()), Mutex::new(executables.iter()));
+        let (done, waiting) = (Mutex::new(StepResult::default()), Mutex::new(executables.iter()));
         std::thread::scope(|scope| {
             for _ in 0..self.at_once {
                 scope.spawn(|| {
@@ -54,7 +54,7 @@ impl Harness<'_> {
         done
     }
 
-    fn run_one(&self, executable: &Executable, limit: Duration, all: &Mutex<Done>) {
+    fn run_one(&self, executable: &BuiltExecutable, limit: Duration, all: &Mutex<StepResult>) {
         let title = format!("\n--- {}", executable.label(self.root));
         let alone = self.at_once == 1;
         if alone {
@@ -62,7 +62,7 @@ impl Harness<'_> {
         }
         let begun = Instant::now();
         let output = if alone { Output::Shown } else { Output::Kept };
-        let Ended { stdout, failure } = run(&mut self.command(executable), limit, output);
+        let CommandEnd { stdout, failure } = run(&mut self.command(executable), limit, output);
         let mut done = all.lock().unwrap_or_else(PoisonError::into_inner);
         if !alone {
             println!("{title} ({:.1} s)\n{stdout}", begun.elapsed().as_secs_f64());
@@ -78,7 +78,7 @@ impl Harness<'_> {
         }
     }
 
-    fn command(&self, executable: &Executable) -> Command {
+    fn command(&self, executable: &BuiltExecutable) -> Command {
         let mut command = Command::new(&executable.path);
         command
             .arg("--show-output")

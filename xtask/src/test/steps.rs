@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::Step;
 use super::harness::Harness;
-use crate::artifacts::{self, Executable};
-use crate::report::{Counts, Done};
+use crate::artifacts::{self, BuiltExecutable};
+use crate::report::{Counts, StepResult};
 use crate::run::{Output, run};
 use crate::tools;
 use crate::workspace::{cargo, root};
@@ -38,7 +38,7 @@ pub struct Context {
 #[derive(Debug, Clone)]
 pub struct Built {
     /// Test executables.
-    pub tests: Vec<Executable>,
+    pub tests: Vec<BuiltExecutable>,
     /// The program.
     pub haul: PathBuf,
 }
@@ -54,20 +54,20 @@ fn build_limit() -> Duration {
     super::STEPS.iter().find(|step| step.name == "build").map_or(Duration::MAX, |step| step.limit)
 }
 
-pub fn tools(_: &mut Context, _: &Step) -> Done {
+pub fn tools(_: &mut Context, _: &Step) -> StepResult {
     let found = tools::provide();
-    Done { failures: found.missing, skips: found.left_out, ..Done::default() }
+    StepResult { failures: found.missing, skips: found.left_out, ..StepResult::default() }
 }
 
-pub fn format(_: &mut Context, step: &Step) -> Done {
+pub fn format(_: &mut Context, step: &Step) -> StepResult {
     let done = component("fmt", "rustfmt");
     if !done.failures.is_empty() {
         return done;
     }
-    Done::of(&run(&mut cargo(&["fmt", "--all", "--check"]), step.limit, Output::Shown))
+    StepResult::of(&run(&mut cargo(&["fmt", "--all", "--check"]), step.limit, Output::Shown))
 }
 
-pub fn clippy(_: &mut Context, step: &Step) -> Done {
+pub fn clippy(_: &mut Context, step: &Step) -> StepResult {
     let done = component("clippy", "clippy");
     if !done.failures.is_empty() {
         return done;
@@ -78,26 +78,26 @@ pub fn clippy(_: &mut Context, step: &Step) -> Done {
         let arguments = [&["clippy", "--quiet"], which, &["--", "-D", "warnings"]].concat();
         run(&mut cargo(&arguments), step.limit, Output::Shown).failure
     });
-    Done { failures: failures.collect(), ..Done::default() }
+    StepResult { failures: failures.collect(), ..StepResult::default() }
 }
 
 /// Fails, with the remedy, when the toolchain lacks a component.
-fn component(subcommand: &str, component: &str) -> Done {
+fn component(subcommand: &str, component: &str) -> StepResult {
     let ended = run(&mut cargo(&[subcommand, "--version"]), Duration::from_secs(60), Output::Kept);
     if ended.succeeded() {
-        Done::default()
+        StepResult::default()
     } else {
-        Done::failed(format!("{component} is not installed: rustup component add {component}"))
+        StepResult::failed(format!("{component} is not installed: rustup component add {component}"))
     }
 }
 
 /// Holds the dependency tree to `deny.toml`.
-pub fn supply_chain(_: &mut Context, step: &Step) -> Done {
+pub fn supply_chain(_: &mut Context, step: &Step) -> StepResult {
     if let Err(why) = tools::provide_cargo_deny() {
-        return Done::failed(why);
+        return StepResult::failed(why);
     }
     let rules = [&["deny", "--log-level", "error", "check"], RULES].concat();
-    let mut done = Done::of(&run(&mut cargo(&rules), step.limit, Output::Shown));
+    let mut done = StepResult::of(&run(&mut cargo(&rules), step.limit, Output::Shown));
     let mut advisories = cargo(&["deny", "--log-level", "error", "check", "advisories"]);
     match advisories.output() {
         Err(error) => done.failures.push(format!("cargo deny could not be started: {error}")),
@@ -115,18 +115,18 @@ pub fn supply_chain(_: &mut Context, step: &Step) -> Done {
     done
 }
 
-pub fn docs(_: &mut Context, step: &Step) -> Done {
+pub fn docs(_: &mut Context, step: &Step) -> StepResult {
     let mut command = cargo(&["doc", "--quiet", "--workspace", "--no-deps"]);
-    Done::of(&run(command.env("RUSTDOCFLAGS", "-D warnings"), step.limit, Output::Shown))
+    StepResult::of(&run(command.env("RUSTDOCFLAGS", "-D warnings"), step.limit, Output::Shown))
 }
 
-pub fn build(context: &mut Context, _: &Step) -> Done {
+pub fn build(context: &mut Context, _: &Step) -> StepResult {
     match context.built() {
         Ok(built) => {
             println!("{} test executables, and {}", built.tests.len(), built.haul.display());
-            Done::default()
+            StepResult::default()
         }
-        Err(why) => Done::failed(why),
+        Err(why) => StepResult::failed(why),
     }
 }
 
@@ -145,7 +145,7 @@ pub fn build_program(name: &str, options: &[&str], limit: Duration) -> Result<Pa
 }
 
 /// What a call of cargo builds.
-fn executables(arguments: &[&str], limit: Duration) -> Result<Vec<Executable>, String> {
+fn executables(arguments: &[&str], limit: Duration) -> Result<Vec<BuiltExecutable>, String> {
     let ended = run(cargo(arguments).arg("--message-format=json-render-diagnostics"), limit, Output::Kept);
     match ended.failure {
         Some(why) => Err(format!("cargo {}: {why}", arguments.join(" "))),
@@ -153,7 +153,7 @@ fn executables(arguments: &[&str], limit: Duration) -> Result<Vec<Executable>, S
     }
 }
 
-pub fn unit(context: &mut Context, step: &Step) -> Done {
+pub fn unit(context: &mut Context, step: &Step) -> StepResult {
     let mut done = run_tests(context, step, AT_ONCE, &[], |test| !matches!(package_of(test), "e2e" | "sim" | "fuzz"));
     if context.built().is_err() {
         return done;
@@ -164,24 +164,24 @@ pub fn unit(context: &mut Context, step: &Step) -> Done {
     done
 }
 
-pub fn simulator(context: &mut Context, step: &Step) -> Done {
+pub fn simulator(context: &mut Context, step: &Step) -> StepResult {
     run_tests(context, step, 1, &[], |test| package_of(test) == "sim")
 }
 
-pub fn fuzz(context: &mut Context, step: &Step) -> Done {
+pub fn fuzz(context: &mut Context, step: &Step) -> StepResult {
     run_tests(context, step, 1, &[], |test| package_of(test) == "fuzz")
 }
 
-pub fn e2e(context: &mut Context, step: &Step) -> Done {
+pub fn e2e(context: &mut Context, step: &Step) -> StepResult {
     run_tests(context, step, AT_ONCE, &[E2E_THREADS], |test| package_of(test) == "e2e" && !is_alone(test))
 }
 
 /// Verdicts: each test has the machine to itself, or the others could be the limit.
-pub fn diagnose(context: &mut Context, step: &Step) -> Done {
+pub fn diagnose(context: &mut Context, step: &Step) -> StepResult {
     run_tests(context, step, 1, &["--test-threads=1"], |test| package_of(test) == "e2e" && is_alone(test))
 }
 
-fn is_alone(test: &Executable) -> bool {
+fn is_alone(test: &BuiltExecutable) -> bool {
     test.target == "diagnose"
 }
 
@@ -191,11 +191,11 @@ fn run_tests(
     step: &Step,
     at_once: usize,
     arguments: &[&'static str],
-    wanted: fn(&Executable) -> bool,
-) -> Done {
+    wanted: fn(&BuiltExecutable) -> bool,
+) -> StepResult {
     let built = match context.built() {
         Ok(built) => built,
-        Err(why) => return Done::failed(format!("nothing could be run: {why}")),
+        Err(why) => return StepResult::failed(format!("nothing could be run: {why}")),
     };
     let mut chosen: Vec<_> = built.tests.iter().filter(|test| wanted(test)).collect();
     chosen.sort_by_key(|test| LONG.iter().position(|name| *name == test.target).unwrap_or(LONG.len()));
@@ -210,7 +210,7 @@ fn run_tests(
 }
 
 /// A package's directory under the root: `sim`, `crates/proto`.
-pub fn package_of(executable: &Executable) -> &str {
+pub fn package_of(executable: &BuiltExecutable) -> &str {
     let package = executable.package_dir.strip_prefix(root()).unwrap_or(&executable.package_dir);
     package.to_str().unwrap_or_default()
 }

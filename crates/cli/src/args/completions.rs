@@ -1,20 +1,20 @@
 //! Completions for bash, zsh and fish, made from the table of options.
 
-use super::row::{Row, Section, Takes};
+use super::row::{HelpSection, OptionRow, Takes};
 use super::table::{COMMANDS, COPY};
 
 /// Options that can be typed, and have an effect.
-fn rows() -> impl Iterator<Item = &'static Row> {
-    COPY.iter().filter(|row| row.section != Section::Unlisted)
+fn rows() -> impl Iterator<Item = &'static OptionRow> {
+    COPY.iter().filter(|row| row.section != HelpSection::Unlisted)
 }
 
 /// Whether an option cannot do without an argument.
-fn needs_argument(row: &Row) -> bool {
+fn needs_argument(row: &OptionRow) -> bool {
     matches!(row.takes, Takes::One(_) | Takes::Each(_))
 }
 
 /// What can be its argument, where that is one of a few words.
-fn words(row: &Row) -> &'static [&'static str] {
+fn words(row: &OptionRow) -> &'static [&'static str] {
     match (row.id, row.takes) {
         (_, Takes::Word { known, .. }) => known,
         ("symlinks", _) => &["keep", "follow", "ignore"],
@@ -31,13 +31,13 @@ fn words(row: &Row) -> &'static [&'static str] {
     }
 }
 
-fn about(row: &Row) -> String {
+fn about(row: &OptionRow) -> String {
     row.help.lines().collect::<Vec<_>>().join(" ")
 }
 
 /// For bash: `haul help bash > /etc/bash_completion.d/haul`.
 pub fn bash() -> String {
-    let long: Vec<_> = rows().flat_map(Row::long_forms).map(|name| format!("--{name}")).collect();
+    let long: Vec<_> = rows().flat_map(OptionRow::long_forms).map(|name| format!("--{name}")).collect();
     let mut cases = String::new();
     for row in rows().filter(|row| !words(row).is_empty()) {
         let names: Vec<_> = row.long_forms().map(|name| format!("--{name}")).collect();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::{COPY, Row};
+use super::{COPY, OptionRow};
 use crate::args::row::Bbcp;
 
 fn root() -> PathBuf {
@@ -39,7 +39,7 @@ fn every_option_of_bbcp_has_a_row_that_says_whether_it_is_there() {
             if let Some(Bbcp::Long(name, _)) = row.bbcp {
                 assert!(named(typed, &format!("--{name}")), "--{name} stands beside {letter}");
             }
-            let Row { refusal, .. } = row;
+            let OptionRow { refusal, .. } = row;
             let is_missing = does.contains("not there yet") || does.contains("refused:");
             assert_eq!(refusal.is_some(), is_missing, "{letter}: {does}");
             assert!(

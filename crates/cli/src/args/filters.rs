@@ -1,47 +1,47 @@
 //! Options that leave something out, in the table of a copy and in others; and what `haul help filters` says of them.
 
-use super::row::{Row, Section, Takes, row};
+use super::row::{HelpSection, OptionRow, Takes, row};
 
 /// The options whose order counts: what they say, and whether it is a file.
 pub const ORDERED: [(&str, bool, bool); 4] =
     [("include", true, false), ("exclude", false, false), ("include-from", true, true), ("exclude-from", false, true)];
 
-pub const INCLUDE: Row = choosing(
+pub const INCLUDE: OptionRow = choosing(
     "include",
     Takes::Each("PATTERN"),
     "take what matches; the first of these options that\nmatches decides (haul help filters)",
 );
-pub const EXCLUDE: Row = choosing(
+pub const EXCLUDE: OptionRow = choosing(
     "exclude",
     Takes::Each("PATTERN"),
     "leave out what matches: a gitignore pattern, such as\n'*.o', '/build/' or 'src/**/*.tmp'",
 );
-pub const INCLUDE_FROM: Row = choosing(
+pub const INCLUDE_FROM: OptionRow = choosing(
     "include-from",
     Takes::Each("FILE"),
     "patterns of what is taken, one a line; of these the\nlast that matches decides, and ! leaves out",
 );
-pub const EXCLUDE_FROM: Row =
+pub const EXCLUDE_FROM: OptionRow =
     choosing("exclude-from", Takes::Each("FILE"), "patterns of what is left out, as in a .gitignore");
-pub const FILTER_FILES: Row = choosing(
+pub const FILTER_FILES: OptionRow = choosing(
     "filter-files",
     Takes::Each("NAME"),
     "files of that name in the source's directories have\npatterns, such as .gitignore or .haulignore",
 );
-pub const MIN_SIZE: Row = choosing("min-size", Takes::One("SIZE"), "leave out files with fewer bytes");
-pub const MAX_SIZE: Row = choosing("max-size", Takes::One("SIZE"), "leave out files with more bytes");
-pub const NEWER: Row = choosing(
+pub const MIN_SIZE: OptionRow = choosing("min-size", Takes::One("SIZE"), "leave out files with fewer bytes");
+pub const MAX_SIZE: OptionRow = choosing("max-size", Takes::One("SIZE"), "leave out files with more bytes");
+pub const NEWER: OptionRow = choosing(
     "newer",
     Takes::One("WHEN"),
     "only files modified at WHEN (2026-11-01, in UTC) or\nlater, or in that time (12h, 7d)",
 );
-pub const OLDER: Row = choosing("older", Takes::One("WHEN"), "only files modified before that");
-pub const EXPLAIN: Row =
+pub const OLDER: OptionRow = choosing("older", Takes::One("WHEN"), "only files modified before that");
+pub const EXPLAIN: OptionRow =
     choosing("explain", Takes::One("PATH"), "copy nothing: say whether PATH would be taken, and\nwhich rule says so");
 
 /// It would be taken for the beginning of --filter-files.
-pub const FILTER: Row = {
-    let mut made = row("filter", None, Takes::Each("RULE"), Section::Unlisted, "rsync's rules");
+pub const FILTER: OptionRow = {
+    let mut made = row("filter", None, Takes::Each("RULE"), HelpSection::Unlisted, "rsync's rules");
     made.of_one_job = true;
     made.refusal = Some(
         "rsync's rules are options here\n'- PATTERN' is --exclude PATTERN, '+ PATTERN' --include PATTERN, ': NAME' --filter-files NAME",
@@ -49,8 +49,8 @@ pub const FILTER: Row = {
     made
 };
 
-const fn choosing(id: &'static str, takes: Takes, help: &'static str) -> Row {
-    let mut made = row(id, None, takes, Section::Choosing, help);
+const fn choosing(id: &'static str, takes: Takes, help: &'static str) -> OptionRow {
+    let mut made = row(id, None, takes, HelpSection::Choosing, help);
     made.of_one_job = true;
     made
 }

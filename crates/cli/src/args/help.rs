@@ -7,7 +7,7 @@ use haul_proto::path::escape;
 
 use super::names::{self, Named};
 use super::nearest::nearest;
-use super::row::{Row, Section};
+use super::row::{HelpSection, OptionRow};
 use super::table::{COMMANDS, COPY, DEMO, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
 use super::{Dialect, UsageError, completions, manual, markdown};
 
@@ -57,12 +57,12 @@ fn option(text: &str) -> Named {
     }
 }
 
-fn named(name: &str) -> Option<&'static Row> {
+fn named(name: &str) -> Option<&'static OptionRow> {
     COPY.iter().find(|row| row.long_forms().any(|form| form == name))
 }
 
 /// One option: how it is written, and what it does.
-fn one(row: &Row) -> String {
+fn one(row: &OptionRow) -> String {
     let mut text = String::new();
     push_rows(&mut text, std::iter::once(row));
     let also = row.other_letter.map(|letter| format!("-{letter}")).into_iter();
@@ -121,7 +121,7 @@ pub fn full() -> String {
          or g (powers of 1024). Run an interrupted copy again: what is there is not\n\
          sent twice.\n",
     );
-    for (section, heading) in Section::LISTED {
+    for (section, heading) in HelpSection::LISTED {
         text.push_str(&format!("\n{heading}:\n"));
         push_rows(&mut text, COPY.iter().filter(|row| row.section == section));
     }
@@ -235,7 +235,7 @@ fn config() -> String {
          host's name before a pattern (* and ?), that before what is for all hosts.\n\
          --OPTION=default is as if nothing had said OPTION. These cannot be in a file:\n\n",
     );
-    let rows = COPY.iter().filter(|row| row.of_one_job && row.section != Section::Unlisted);
+    let rows = COPY.iter().filter(|row| row.of_one_job && row.section != HelpSection::Unlisted);
     let names: Vec<_> = rows.map(|row| row.id).collect();
     let mut line = String::new();
     for name in names {
@@ -277,7 +277,7 @@ fn survey() -> String {
          this machine.\n\n\
          PATH is on this machine; for another: ssh HOST haul survey PATH\n\n",
     );
-    push_rows(&mut text, SURVEY.iter().filter(|row| row.section != Section::Unlisted));
+    push_rows(&mut text, SURVEY.iter().filter(|row| row.section != HelpSection::Unlisted));
     text.push_str(
         "\nFiles of equal size are read, those first with which most could be saved. Exit\n\
          status: 0, or 1 if something cannot be read.\n",
@@ -296,7 +296,7 @@ fn sync() -> String {
          \x20 haul sync run7 db1:/archive      run7 becomes /archive/run7\n\
          \x20 haul sync run7/ db1:/archive     what is in run7 goes into /archive\n\n",
     );
-    push_rows(&mut text, COPY.iter().filter(|row| row.section == Section::Syncing));
+    push_rows(&mut text, COPY.iter().filter(|row| row.section == HelpSection::Syncing));
     text.push_str(
         "\nAll other options of a copy are taken, too: haul --help all. --hard-links,\n\
          --xattrs, --acls, --specials and --devices are not implied. A copy takes these\n\
@@ -319,7 +319,7 @@ fn verify() -> String {
          block. Times are never compared. What only some copies keep is compared with the\n\
          options that keep it.\n\n",
     );
-    push_rows(&mut text, VERIFY.iter().filter(|row| row.section != Section::Unlisted));
+    push_rows(&mut text, VERIFY.iter().filter(|row| row.section != HelpSection::Unlisted));
     text.push_str(
         "\nExit status: 0 identical, 1 differences (or files that could not be read), each\n\
          named on standard error; 2 to 4 as of a copy.\n",
@@ -347,7 +347,7 @@ fn partials(command: &str) -> String {
     text
 }
 
-fn push_rows<'a>(text: &mut String, rows: impl Iterator<Item = &'a Row>) {
+fn push_rows<'a>(text: &mut String, rows: impl Iterator<Item = &'a OptionRow>) {
     for row in rows {
         let mut lines = row.help.lines();
         text.push_str(&format!("  {:<25} {}\n", row.signature(), lines.next().unwrap_or_default()));

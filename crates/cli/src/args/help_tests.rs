@@ -19,7 +19,7 @@ fn the_first_screen_fits_a_screen() {
 #[test]
 fn every_listed_option_is_in_the_full_help() {
     let text = full();
-    for row in COPY.iter().filter(|row| row.section != Section::Unlisted) {
+    for row in COPY.iter().filter(|row| row.section != HelpSection::Unlisted) {
         assert!(row.help.lines().all(|line| text.contains(line)), "{}", row.id);
     }
 }

@@ -1,6 +1,6 @@
 //! The manual page haul(1), made from the table of options. Its language is that of man(7).
 
-use super::row::{Row, Section};
+use super::row::{HelpSection, OptionRow};
 use super::table::{COPY, SERVE};
 use super::version::VERSION;
 
@@ -110,7 +110,7 @@ pub fn page() -> String {
     paragraph(&mut page, OPERANDS);
     page.push_str(".SH OPTIONS\n");
     paragraph(&mut page, ARGUMENTS);
-    for (part, heading) in Section::LISTED {
+    for (part, heading) in HelpSection::LISTED {
         page.push_str(&format!(".SS {heading}\n"));
         COPY.iter().filter(|row| row.section == part).for_each(|row| option(&mut page, row));
     }
@@ -125,7 +125,7 @@ pub fn page() -> String {
     page
 }
 
-fn option(page: &mut String, row: &Row) {
+fn option(page: &mut String, row: &OptionRow) {
     entry(page, &row.full_signature(), row.help);
 }
 
@@ -165,13 +165,12 @@ fn text(content: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::help::signature;
     use super::*;
 
     #[test]
     fn every_listed_option_is_in_the_manual() {
         let page = page();
-        for row in COPY.iter().filter(|row| row.section != Section::Unlisted).chain(SERVE) {
+        for row in COPY.iter().filter(|row| row.section != HelpSection::Unlisted).chain(SERVE) {
             let line = format!("\n.B {}", text(row.signature().trim_start()));
             assert!(page.contains(&line), "{}", row.id);
             assert!(page.contains(&text(row.help)), "{}", row.id);

@@ -1,6 +1,6 @@
 //! The reference of options in `docs/OPTIONS.md`, made from the table of options: `haul help markdown`.
 
-use super::row::{Row, Section};
+use super::row::{HelpSection, OptionRow};
 use super::table::{COPY, DEMO, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
 
 const INTRODUCTION: &str = "# Options
@@ -11,7 +11,7 @@ SIZE is a number of bytes, or one with k, m or g (powers of 1024). TIME is a num
 ";
 
 /// Commands with options of their own.
-const COMMANDS: [(&str, &[Row]); 7] = [
+const COMMANDS: [(&str, &[OptionRow]); 7] = [
     ("haul verify", VERIFY),
     ("haul serve", SERVE),
     ("haul probe", PROBE),
@@ -25,16 +25,16 @@ const COMMANDS: [(&str, &[Row]); 7] = [
 pub fn page() -> String {
     let mut page = INTRODUCTION.to_owned();
     page.push_str("\nOptions of `haul` and `haul sync`:\n");
-    for (section, heading) in Section::LISTED {
+    for (section, heading) in HelpSection::LISTED {
         table(&mut page, heading, COPY.iter().filter(|row| row.section == section));
     }
     for (command, rows) in COMMANDS {
-        table(&mut page, command, rows.iter().filter(|row| row.section != Section::Unlisted));
+        table(&mut page, command, rows.iter().filter(|row| row.section != HelpSection::Unlisted));
     }
     page
 }
 
-fn table<'a>(page: &mut String, heading: &str, rows: impl Iterator<Item = &'a Row>) {
+fn table<'a>(page: &mut String, heading: &str, rows: impl Iterator<Item = &'a OptionRow>) {
     page.push_str(&format!("\n## {heading}\n\n| option | |\n|---|---|\n"));
     for row in rows {
         let help = row.help.lines().collect::<Vec<_>>().join(" ");
@@ -69,7 +69,7 @@ mod tests {
     fn every_listed_option_has_a_row() {
         let page = page();
         let tables = COMMANDS.iter().flat_map(|(_, rows)| rows.iter());
-        for row in COPY.iter().chain(tables).filter(|row| row.section != Section::Unlisted) {
+        for row in COPY.iter().chain(tables).filter(|row| row.section != HelpSection::Unlisted) {
             assert!(page.contains(&format!("\n| `{}` | ", row.full_signature())), "{}", row.id);
         }
     }

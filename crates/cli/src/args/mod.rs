@@ -29,7 +29,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
-use row::Row;
+use row::OptionRow;
 use table::typed;
 
 /// Whose command line it is: options, their prefixes and some defaults differ.
@@ -49,7 +49,7 @@ impl Dialect {
     }
 
     /// Whether an option is there.
-    fn has(self, row: &Row) -> bool {
+    fn has(self, row: &OptionRow) -> bool {
         self == Self::Haul || row.bbcp.is_some()
     }
 

@@ -3,12 +3,12 @@
 
 use super::Dialect;
 use super::nearest::nearest;
-use super::row::{Bbcp, Row};
+use super::row::{Bbcp, OptionRow};
 
 /// What a long name stands for.
 pub enum Named {
     /// This option.
-    One(&'static Row),
+    One(&'static OptionRow),
     /// The beginning of several.
     Several(Vec<&'static str>),
     /// None; perhaps this was meant.
@@ -16,7 +16,7 @@ pub enum Named {
 }
 
 /// The option whose long form `typed` is, or begins.
-pub fn long(table: &'static [Row], dialect: Dialect, typed: &str) -> Named {
+pub fn long(table: &'static [OptionRow], dialect: Dialect, typed: &str) -> Named {
     let rows = || table.iter().filter(move |row| dialect.has(row));
     if let Some(row) = rows().find(|row| forms(row, dialect).any(|form| form == typed)) {
         return Named::One(row);
@@ -42,18 +42,18 @@ pub fn long(table: &'static [Row], dialect: Dialect, typed: &str) -> Named {
 }
 
 /// The option of a letter.
-pub fn letter(table: &'static [Row], dialect: Dialect, letter: char) -> Option<&'static Row> {
+pub fn letter(table: &'static [OptionRow], dialect: Dialect, letter: char) -> Option<&'static OptionRow> {
     table.iter().find(|row| dialect.has(row) && row.has_letter(letter))
 }
 
 /// Its long forms, as far as they can be typed.
-fn forms(row: &'static Row, dialect: Dialect) -> impl Iterator<Item = &'static str> {
+fn forms(row: &'static OptionRow, dialect: Dialect) -> impl Iterator<Item = &'static str> {
     let bbcps = bbcp_name(row).map(|(name, _)| name).filter(|_| dialect == Dialect::Bbcp);
     row.long_forms().filter(move |_| dialect == Dialect::Haul).chain(bbcps)
 }
 
 /// bbcp's long form, and how many letters of it are enough there.
-fn bbcp_name(row: &Row) -> Option<(&'static str, usize)> {
+fn bbcp_name(row: &OptionRow) -> Option<(&'static str, usize)> {
     match row.bbcp {
         Some(Bbcp::Long(name, letters)) => Some((name, letters)),
         _ => None,

@@ -10,7 +10,7 @@ use haul_proto::path::escape;
 
 use super::nearest::nearest;
 use super::operand::parse_operand;
-use super::row::Row;
+use super::row::OptionRow;
 use super::scan::{Grammar, Scanned, scan};
 use super::table::{COMMANDS, COPY, DEMO, PARTIALS, SERVE, SURVEY, VERIFY};
 use super::values::Values;
@@ -42,7 +42,7 @@ pub enum Command {
     /// `haul config`: options of a copy, whether JSON is wanted, and the host.
     Config(Values, bool, Option<OsString>),
     /// `haul worker`: started by a controller, never by a person.
-    Worker(Worker),
+    Worker(WorkerArguments),
     /// `haul --version --verbose`: the version, and how this CPU seals and hashes.
     Version,
     /// Text that was asked for.
@@ -51,7 +51,7 @@ pub enum Command {
 
 /// What a worker is asked to do.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Worker {
+pub enum WorkerArguments {
     /// Take a Request from standard input and work. The standard input and output of whoever typed the command are the
     /// descriptors of these numbers.
     Run { input: Option<i32>, output: Option<i32> },
@@ -148,7 +148,7 @@ fn refuse_what_cannot_be_had(values: &Values) -> Result<(), UsageError> {
 }
 
 /// An option that is known and cannot be had.
-pub fn refused(row: &Row, why: &str) -> UsageError {
+pub fn refused(row: &OptionRow, why: &str) -> UsageError {
     let mut lines = why.lines();
     let error = UsageError::new(format!("{}: {}", row.typed(), lines.next().unwrap_or_default()));
     lines.fold(error, UsageError::remedy)
@@ -275,7 +275,7 @@ fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) 
 /// A command that takes operands, as a copy does: where a file has the command's name, nothing is guessed.
 fn with_operands(
     command: &str,
-    table: &'static [Row],
+    table: &'static [OptionRow],
     words: &[OsString],
     exists: &dyn Fn(&OsStr) -> bool,
     make: impl FnOnce(Values, Vec<OsString>) -> Result<Command, UsageError>,
@@ -340,33 +340,33 @@ fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
     }
 }
 
-fn asked_of_a_worker(words: &[OsString]) -> Option<Worker> {
+fn asked_of_a_worker(words: &[OsString]) -> Option<WorkerArguments> {
     if let [worker, word, command] = words
         && worker == "worker"
         && let Some(word) = word.to_str().filter(|word| word.starts_with("--keep-"))
     {
-        return Some(Worker::Keep(word.to_owned(), command.clone()));
+        return Some(WorkerArguments::Keep(word.to_owned(), command.clone()));
     }
     let last = words.last();
     let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     if let (["worker", "--served", terms @ .., _], Some(directory)) = (&words[..], last)
         && let Some(terms) = ClientLimits::from_words(terms)
     {
-        return Some(Worker::Served(terms, PathBuf::from(directory)));
+        return Some(WorkerArguments::Served(terms, PathBuf::from(directory)));
     }
     match words.as_slice() {
-        ["worker"] => Some(Worker::Run { input: None, output: None }),
+        ["worker"] => Some(WorkerArguments::Run { input: None, output: None }),
         ["worker", "--dial", host, port, directory] => {
             let port = port.parse().ok()?;
-            Some(Worker::Dial { host: (*host).to_owned(), port, directory: (*directory).to_owned() })
+            Some(WorkerArguments::Dial { host: (*host).to_owned(), port, directory: (*directory).to_owned() })
         }
-        ["worker", "--identify"] => Some(Worker::Identify),
-        ["worker", "--verify", hex] => Some(Worker::Verify((*hex).to_owned())),
+        ["worker", "--identify"] => Some(WorkerArguments::Identify),
+        ["worker", "--verify", hex] => Some(WorkerArguments::Verify((*hex).to_owned())),
         ["worker", words @ ..]
             if words.iter().all(|word| handed("--input=", word).or(handed("--output=", word)).is_some()) =>
         {
             let last = |option| words.iter().rev().find_map(|word| handed(option, word));
-            Some(Worker::Run { input: last("--input="), output: last("--output=") })
+            Some(WorkerArguments::Run { input: last("--input="), output: last("--output=") })
         }
         _ => None,
     }

@@ -2,20 +2,22 @@
 
 use std::sync::LazyLock;
 
-use super::row::{Row, Section};
+use super::row::{HelpSection, OptionRow};
 use super::table::{COPY, PROBE};
 use super::values::Values;
 
 /// Of the other options of a copy, those that a probe has, too.
 const OTHERS: [&str; 6] = ["fsync", "verify", "json", "quiet", "timelimit", "config"];
 
-static ALL: LazyLock<Vec<Row>> = LazyLock::new(|| {
-    let is_kept = |row: &&Row| matches!(row.section, Section::Moving | Section::Reaching) || OTHERS.contains(&row.id);
+static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
+    let is_kept = |row: &&OptionRow| {
+        matches!(row.section, HelpSection::Moving | HelpSection::Reaching) || OTHERS.contains(&row.id)
+    };
     PROBE.iter().chain(COPY.iter().filter(is_kept)).cloned().collect()
 });
 
 /// All of them.
-pub fn rows() -> &'static [Row] {
+pub fn rows() -> &'static [OptionRow] {
     &ALL
 }
 
@@ -36,7 +38,7 @@ mod tests {
 
     #[test]
     fn none_is_there_twice_and_none_of_its_own_is_called_as_one_of_a_copy() {
-        let names: Vec<_> = rows().iter().flat_map(Row::long_forms).collect();
+        let names: Vec<_> = rows().iter().flat_map(OptionRow::long_forms).collect();
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
         let letters: Vec<_> = rows().iter().filter_map(|row| row.letter).collect();
         assert_eq!(letters.iter().collect::<HashSet<_>>().len(), letters.len());

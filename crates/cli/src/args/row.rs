@@ -7,7 +7,7 @@ use std::fmt;
 
 /// An option.
 #[derive(Clone)]
-pub struct Row {
+pub struct OptionRow {
     /// The name that code uses for it; also its long form, unless `long` says otherwise.
     pub id: &'static str,
     /// Whether `--id` can be typed (bbcp has options with a letter only).
@@ -25,7 +25,7 @@ pub struct Row {
     /// What it does, for the help.
     pub help: &'static str,
     /// Where the help lists it.
-    pub section: Section,
+    pub section: HelpSection,
     /// Whether it is one of the few on the first screen of help.
     pub essential: bool,
     /// Whether it says what one job does: it has no place in a configuration file.
@@ -78,7 +78,7 @@ pub enum Takes {
 
 /// The parts of the full help, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Section {
+pub enum HelpSection {
     /// What is copied and what becomes of what exists.
     Copying,
     /// What of it is left out.
@@ -99,7 +99,7 @@ pub enum Section {
     Unlisted,
 }
 
-impl Section {
+impl HelpSection {
     /// Those that are listed, with their headings.
     pub const LISTED: [(Self, &'static str); 8] = [
         (Self::Copying, "Copying"),
@@ -117,10 +117,10 @@ pub(super) const fn row(
     id: &'static str,
     letter: Option<char>,
     takes: Takes,
-    section: Section,
+    section: HelpSection,
     help: &'static str,
-) -> Row {
-    Row {
+) -> OptionRow {
+    OptionRow {
         id,
         long: true,
         alias: None,
@@ -136,13 +136,13 @@ pub(super) const fn row(
     }
 }
 
-impl fmt::Debug for Row {
+impl fmt::Debug for OptionRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.id)
     }
 }
 
-impl Row {
+impl OptionRow {
     pub(super) const fn essential(mut self) -> Self {
         self.essential = true;
         self

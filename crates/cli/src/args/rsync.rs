@@ -5,7 +5,7 @@
 use std::ffi::{OsStr, OsString};
 
 use super::names::{self, Named};
-use super::row::{Row, Takes};
+use super::row::{OptionRow, Takes};
 use super::table::COPY;
 use super::{Dialect, UsageError};
 
@@ -116,7 +116,7 @@ fn takes_next_word(long: &str) -> bool {
     }
 }
 
-fn needs_argument(row: &Row) -> bool {
+fn needs_argument(row: &OptionRow) -> bool {
     matches!(row.takes, Takes::One(_) | Takes::Each(_))
 }
 

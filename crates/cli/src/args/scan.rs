@@ -13,7 +13,7 @@ use std::vec::IntoIter;
 use haul_proto::path::escape;
 
 use super::names::{self, Named};
-use super::row::{Row, Takes};
+use super::row::{OptionRow, Takes};
 use super::time::parse_time;
 use super::values::Values;
 use super::{Dialect, UsageError};
@@ -47,7 +47,7 @@ pub struct Scanned {
 }
 
 /// Sorts `words`.
-pub fn scan(table: &'static [Row], words: Vec<OsString>, grammar: Grammar) -> Result<Scanned, UsageError> {
+pub fn scan(table: &'static [OptionRow], words: Vec<OsString>, grammar: Grammar) -> Result<Scanned, UsageError> {
     let mut scan = Scan {
         table,
         grammar,
@@ -62,20 +62,20 @@ pub fn scan(table: &'static [Row], words: Vec<OsString>, grammar: Grammar) -> Re
 }
 
 /// A word that is no option.
-struct Found {
+struct ScannedWord {
     word: OsString,
     /// The option before it, which may have it as its argument.
     follows: Option<usize>,
 }
 
 struct Scan {
-    table: &'static [Row],
+    table: &'static [OptionRow],
     grammar: Grammar,
     words: Peekable<IntoIter<OsString>>,
-    given: Vec<(&'static Row, Option<OsString>)>,
+    given: Vec<(&'static OptionRow, Option<OsString>)>,
     /// Options that are to be as if nothing before had said them, and how many stood before.
-    undone: Vec<(usize, &'static Row)>,
-    found: Vec<Found>,
+    undone: Vec<(usize, &'static OptionRow)>,
+    found: Vec<ScannedWord>,
     rest: Vec<OsString>,
 }
 
@@ -90,7 +90,7 @@ impl Scan {
             } else if is_option(&word) {
                 self.letters(&word)?;
             } else {
-                self.found.push(Found { word, follows: None });
+                self.found.push(ScannedWord { word, follows: None });
                 if self.grammar.dialect == Dialect::Bbcp {
                     self.only_operands()?;
                 }
@@ -105,7 +105,7 @@ impl Scan {
         if self.grammar.has_rest {
             self.rest = words;
         } else {
-            self.found.extend(words.into_iter().map(|word| Found { word, follows: None }));
+            self.found.extend(words.into_iter().map(|word| ScannedWord { word, follows: None }));
         }
     }
 
@@ -120,7 +120,7 @@ impl Scan {
                 return Err(UsageError::new(format!("{shown}: under the name bbcp, options come before operands"))
                     .remedy(format!("move it to the front; a file of that name is written ./{shown}")));
             } else {
-                self.found.push(Found { word, follows: None });
+                self.found.push(ScannedWord { word, follows: None });
             }
         }
         Ok(())
@@ -179,7 +179,7 @@ impl Scan {
     }
 
     /// The argument of an option that stands in the same word behind it, if that is what `rest` is.
-    fn attached<'w>(&self, row: &Row, rest: &'w [u8]) -> Option<&'w [u8]> {
+    fn attached<'w>(&self, row: &OptionRow, rest: &'w [u8]) -> Option<&'w [u8]> {
         if rest.is_empty() || self.grammar.dialect == Dialect::Bbcp {
             return None;
         }
@@ -200,7 +200,7 @@ impl Scan {
     }
 
     /// An option whose argument, if it takes one, is the next word.
-    fn take_argument(&mut self, row: &'static Row) -> Result<(), UsageError> {
+    fn take_argument(&mut self, row: &'static OptionRow) -> Result<(), UsageError> {
         match row.takes {
             Takes::Nothing | Takes::Repeats => self.given.push((row, None)),
             Takes::One(_) | Takes::Each(_) => {
@@ -211,14 +211,14 @@ impl Scan {
                 let follows = Some(self.given.len());
                 self.given.push((row, None));
                 if let Some(word) = self.words.next_if(|word| !is_option(word)) {
-                    self.found.push(Found { word, follows });
+                    self.found.push(ScannedWord { word, follows });
                 }
             }
         }
         Ok(())
     }
 
-    fn missing(&mut self, row: &Row) -> UsageError {
+    fn missing(&mut self, row: &OptionRow) -> UsageError {
         let typed = row.typed();
         let what = match self.words.peek() {
             Some(next) => format!("{typed} needs an argument, and {} is an option", shown(next)),
@@ -249,7 +249,7 @@ impl Scan {
         let needed = grammar.operands - usize::from(is_listed && grammar.operands > 1);
         let mut left = found.len();
         let mut operands = Vec::new();
-        for Found { word, follows } in found {
+        for ScannedWord { word, follows } in found {
             let option = follows.and_then(|at| given.get_mut(at));
             match option.filter(|(row, _)| knows(row, &word, grammar.dialect)) {
                 Some((row, argument)) if left > needed || matches!(row.takes, Takes::Perhaps(_)) => {
@@ -260,7 +260,7 @@ impl Scan {
             }
         }
         let is_undone =
-            |at: usize, row: &Row| undone.iter().any(|(before, undone)| at < *before && undone.id == row.id);
+            |at: usize, row: &OptionRow| undone.iter().any(|(before, undone)| at < *before && undone.id == row.id);
         let left = given.into_iter().enumerate().filter(|(at, (row, _))| !is_undone(*at, row)).map(|(_, given)| given);
         let values = Values::new(table, grammar.dialect, left.collect());
         Scanned { values: values.undoing(undone.into_iter().map(|(_, row)| row).collect()), operands, rest }
@@ -268,7 +268,7 @@ impl Scan {
 }
 
 /// Whether an option that may do without an argument can have this one.
-fn knows(row: &Row, word: &OsStr, dialect: Dialect) -> bool {
+fn knows(row: &OptionRow, word: &OsStr, dialect: Dialect) -> bool {
     let bytes = word.as_bytes();
     match row.takes {
         Takes::Perhaps(_) => true,

@@ -12,7 +12,7 @@ fn scanned(line: &str, dialect: Dialect) -> Result<Scanned, UsageError> {
 fn meant(line: &str, dialect: Dialect) -> String {
     match scanned(line, dialect) {
         Ok(Scanned { values, operands, .. }) => {
-            let option = |(row, argument): &(&Row, Option<OsString>)| match argument {
+            let option = |(row, argument): &(&OptionRow, Option<OsString>)| match argument {
                 Some(argument) => format!("{}={}", row.id, argument.to_string_lossy()),
                 None => row.id.to_owned(),
             };

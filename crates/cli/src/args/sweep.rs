@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::row::Row;
+use super::row::OptionRow;
 use super::table::{COPY, SWEEP};
 
 /// Options of a copy that all runs of a sweep can have.
@@ -48,13 +48,13 @@ const KEPT: [&str; 39] = [
     "archive",
 ];
 
-static ALL: LazyLock<Vec<Row>> = LazyLock::new(|| {
+static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
     let kept = COPY.iter().filter(|row| KEPT.contains(&row.id));
     SWEEP.iter().chain(kept).cloned().collect()
 });
 
 /// All of them.
-pub fn rows() -> &'static [Row] {
+pub fn rows() -> &'static [OptionRow] {
     &ALL
 }
 

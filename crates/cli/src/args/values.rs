@@ -10,7 +10,7 @@ use std::time::Duration;
 use haul_proto::path::escape;
 
 use super::nearest::nearest;
-use super::row::{Row, Takes};
+use super::row::{OptionRow, Takes};
 use super::size::{SizeError, parse_size};
 use super::table::{COPY, typed};
 use super::time::parse_time;
@@ -21,13 +21,13 @@ use super::{Dialect, UsageError};
 /// Every method panics for an id that the table does not have: a mistake in this program.
 #[derive(Clone)]
 pub struct Values {
-    table: &'static [Row],
+    table: &'static [OptionRow],
     dialect: Dialect,
-    given: Vec<(&'static Row, Option<OsString>)>,
+    given: Vec<(&'static OptionRow, Option<OsString>)>,
     /// So many of those, the first ones, were typed; the others come from a file.
     typed: usize,
     /// Options for which the default was asked for.
-    undone: Vec<&'static Row>,
+    undone: Vec<&'static OptionRow>,
     /// What holds for logging in at a remote target, where that is not the same as at a remote source.
     at_target: Option<Box<Values>>,
 }
@@ -40,23 +40,27 @@ impl fmt::Debug for Values {
 
 impl Values {
     /// Those of `table` that were found, in their order.
-    pub fn new(table: &'static [Row], dialect: Dialect, given: Vec<(&'static Row, Option<OsString>)>) -> Self {
+    pub fn new(
+        table: &'static [OptionRow],
+        dialect: Dialect,
+        given: Vec<(&'static OptionRow, Option<OsString>)>,
+    ) -> Self {
         Self { table, dialect, typed: given.len(), given, undone: Vec::new(), at_target: None }
     }
 
     /// Where `rows` are to be as if nothing had said them, whatever a file says.
-    pub fn undoing(self, rows: Vec<&'static Row>) -> Self {
+    pub fn undoing(self, rows: Vec<&'static OptionRow>) -> Self {
         Self { undone: rows, ..self }
     }
 
     /// The same with what a file says.
-    pub fn and(mut self, more: Vec<(&'static Row, Option<OsString>)>) -> Self {
+    pub fn and(mut self, more: Vec<(&'static OptionRow, Option<OsString>)>) -> Self {
         self.given.extend(more);
         self
     }
 
     /// The same with other options in the place of all.
-    pub fn with(&self, given: Vec<(&'static Row, Option<OsString>)>) -> Self {
+    pub fn with(&self, given: Vec<(&'static OptionRow, Option<OsString>)>) -> Self {
         Self { typed: given.len(), given, ..self.clone() }
     }
 
@@ -71,12 +75,12 @@ impl Values {
     }
 
     /// The options that there are.
-    pub fn table(&self) -> &'static [Row] {
+    pub fn table(&self) -> &'static [OptionRow] {
         self.table
     }
 
     /// Options for which the default was asked for.
-    pub fn undone(&self) -> &[&'static Row] {
+    pub fn undone(&self) -> &[&'static OptionRow] {
         &self.undone
     }
 
@@ -91,12 +95,12 @@ impl Values {
     }
 
     /// The row of an option.
-    pub fn row(&self, id: &str) -> &'static Row {
+    pub fn row(&self, id: &str) -> &'static OptionRow {
         self.table.iter().chain(COPY).find(|row| row.id == id).expect("the option is in the table")
     }
 
     /// All options that were given, in their order.
-    pub fn given(&self) -> &[(&'static Row, Option<OsString>)] {
+    pub fn given(&self) -> &[(&'static OptionRow, Option<OsString>)] {
         &self.given
     }
 
@@ -118,7 +122,7 @@ impl Values {
 
     /// All its arguments.
     pub fn each(&self, id: &str) -> Vec<&OsStr> {
-        let absent = |row: &Row| match row.takes {
+        let absent = |row: &OptionRow| match row.takes {
             Takes::Word { absent, .. } | Takes::Time { absent, .. } => OsStr::new(absent),
             _ => OsStr::new(""),
         };
@@ -126,7 +130,7 @@ impl Values {
     }
 
     /// A command that has not all options of a copy can be asked for any of them: it was not given.
-    fn of(&self, id: &str) -> impl Iterator<Item = &(&'static Row, Option<OsString>)> {
+    fn of(&self, id: &str) -> impl Iterator<Item = &(&'static OptionRow, Option<OsString>)> {
         assert!(self.table.iter().chain(COPY).any(|row| row.id == id), "{id} is in the table");
         self.given.iter().filter(move |(row, _)| row.id == id)
     }

@@ -8,13 +8,13 @@ use haul_engine::sys::describe::describe;
 use super::places::visit;
 use crate::args::values::Values;
 use crate::exit::Exit;
-use crate::show::partials::Fate;
+use crate::show::partials::PartialOutcome;
 
 /// Removes what is unfinished at `paths`, but for what a running copy writes.
 pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
     visit("clean", values, paths, |account, mut partial| match partial.remove() {
-        Ok(PartialRemoval::Removed) => account.tell(&partial.about, Fate::Removed),
-        Ok(PartialRemoval::Kept) => account.tell(&partial.about, Fate::Kept),
+        Ok(PartialRemoval::Removed) => account.tell(&partial.about, PartialOutcome::Removed),
+        Ok(PartialRemoval::Kept) => account.tell(&partial.about, PartialOutcome::Kept),
         Ok(PartialRemoval::Vanished) => {}
         Err(error) => account.fail(&partial.about.path, &describe(&error)),
     })

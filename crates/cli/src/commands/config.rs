@@ -7,16 +7,16 @@ use haul_proto::path::escape;
 use serde_json::{Value, json};
 
 use crate::args::parse::command_host;
-use crate::args::row::{Row, Section, Takes};
+use crate::args::row::{HelpSection, OptionRow, Takes};
 use crate::args::table::COPY;
 use crate::args::values::Values;
-use crate::config::{self, Loaded, Place, Said, Setting};
+use crate::config::{self, ConfigSettings, Loaded, ProfileLine, ProfileSetting};
 use crate::exit::Exit;
-use crate::resolve::Hosts;
+use crate::resolve::HostNames;
 
 /// What an option is set to, and by whom.
-struct Line<'a> {
-    row: &'static Row,
+struct ConfigLine<'a> {
+    row: &'static OptionRow,
     arguments: Vec<Option<OsString>>,
     origin: Origin<'a>,
 }
@@ -24,17 +24,17 @@ struct Line<'a> {
 enum Origin<'a> {
     Default,
     CommandLine,
-    File(&'a Place),
+    File(&'a ProfileLine),
 }
 
 /// Shows what is in force for a copy from or to `host`, or within this machine.
 pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::Result<Exit> {
     let host = host.map(|host| command_host(host)).transpose()?;
-    let hosts = Hosts { source: host.clone(), target: host };
+    let hosts = HostNames { source: host.clone(), target: host };
     config::check(values.given().to_vec())?;
     let files = config::load(values)?;
-    let Said { chosen, left_out } = config::said(values, &files, &hosts);
-    let rows = COPY.iter().filter(|row| !row.of_one_job && row.section != Section::Accepted);
+    let ConfigSettings { chosen, left_out } = config::said(values, &files, &hosts);
+    let rows = COPY.iter().filter(|row| !row.of_one_job && row.section != HelpSection::Accepted);
     let lines: Vec<_> = rows.flat_map(|row| lines(row, values, &chosen)).collect();
     let text = match as_json {
         true => lines.iter().map(|line| format!("{}\n", line.json())).collect(),
@@ -45,12 +45,12 @@ pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::R
 }
 
 /// An option may have several lines, where several places say something of it.
-fn lines<'a>(row: &'static Row, values: &Values, chosen: &'a [Setting]) -> Vec<Line<'a>> {
+fn lines<'a>(row: &'static OptionRow, values: &Values, chosen: &'a [ProfileSetting]) -> Vec<ConfigLine<'a>> {
     let typed = values.given().iter().filter(|(given, _)| given.id == row.id).map(|(_, argument)| argument.clone());
-    let typed = Line { row, arguments: typed.collect(), origin: Origin::CommandLine };
+    let typed = ConfigLine { row, arguments: typed.collect(), origin: Origin::CommandLine };
     let is_undone = values.undone().iter().any(|undone| undone.id == row.id);
     let from_files = chosen.iter().filter(|setting| setting.row.id == row.id);
-    let from_files = from_files.map(|Setting { arguments, place, .. }| Line {
+    let from_files = from_files.map(|ProfileSetting { arguments, place, .. }| ConfigLine {
         row,
         arguments: arguments.clone(),
         origin: Origin::File(place),
@@ -58,12 +58,12 @@ fn lines<'a>(row: &'static Row, values: &Values, chosen: &'a [Setting]) -> Vec<L
     let all = Some(typed).filter(|line| is_undone || !line.arguments.is_empty()).into_iter().chain(from_files);
     let mut all: Vec<_> = all.collect();
     if all.is_empty() {
-        all.push(Line { row, arguments: Vec::new(), origin: Origin::Default });
+        all.push(ConfigLine { row, arguments: Vec::new(), origin: Origin::Default });
     }
     all
 }
 
-fn words(files: &[Loaded], lines: &[Line<'_>], left_out: &[(Setting, crate::args::UsageError)]) -> String {
+fn words(files: &[Loaded], lines: &[ConfigLine<'_>], left_out: &[(ProfileSetting, crate::args::UsageError)]) -> String {
     let mut text = String::new();
     for file in files {
         text.push_str(&format!("{}{}\n", file.shown, if file.is_there() { "" } else { " (not there)" }));
@@ -85,8 +85,8 @@ impl Origin<'_> {
         match self {
             Self::Default => "default".to_owned(),
             Self::CommandLine => "command line".to_owned(),
-            Self::File(Place { file, line, host: None }) => format!("{file}:{line}"),
-            Self::File(Place { file, line, host: Some(host) }) => {
+            Self::File(ProfileLine { file, line, host: None }) => format!("{file}:{line}"),
+            Self::File(ProfileLine { file, line, host: Some(host) }) => {
                 format!("{file}:{line} [host.\"{}\"]", escape(host.as_bytes()))
             }
         }
@@ -94,7 +94,7 @@ impl Origin<'_> {
 }
 
 /// What the help names as the default: `(default: 13s)`, or `auto (default)`.
-fn default(row: &Row) -> Option<String> {
+fn default(row: &OptionRow) -> Option<String> {
     let help = row.help.lines().collect::<Vec<_>>().join(" ");
     if let Some((_, rest)) = help.split_once("(default: ") {
         return rest.split(')').next().map(str::to_owned);
@@ -103,7 +103,7 @@ fn default(row: &Row) -> Option<String> {
     before.rsplit(' ').next().map(str::to_owned)
 }
 
-impl Line<'_> {
+impl ConfigLine<'_> {
     /// As it would be typed; for the default what the help says of it.
     fn value(&self) -> String {
         let is_flag = matches!(self.row.takes, Takes::Nothing);
@@ -131,7 +131,7 @@ impl Line<'_> {
             Origin::File(place) => ("file", Some(place)),
         };
         let mut line = json!({ "option": self.row.id, "values": value, "origin": origin });
-        if let Some(Place { file, line: number, host }) = place {
+        if let Some(ProfileLine { file, line: number, host }) = place {
             line["file"] = json!(**file);
             line["line"] = json!(number);
             line["host"] = json!(host.as_deref());

@@ -20,9 +20,9 @@ use crate::args::values::Values;
 use crate::checksums::Checksums;
 use crate::exit::Exit;
 use crate::manifest::Manifest;
-use crate::manifest::line::Form;
-use crate::report::Report;
-use crate::resolve::{Plan, Told, plan};
+use crate::manifest::line::LineFormat;
+use crate::report::JobReport;
+use crate::resolve::{DigestSink, Plan, plan};
 use crate::show::display::Mode;
 use crate::show::{self, Half, Show};
 use crate::signals::Watch;
@@ -50,7 +50,7 @@ pub fn perform(mut plan: Plan, cancel: &Cancel, steering: &RuntimeControl, watch
         None => None,
     };
     let writers = writers(&plan)?;
-    let report = plan.report.as_deref().map(|to| Report::create(to, &plan.job)).transpose()?;
+    let report = plan.report.as_deref().map(|to| JobReport::create(to, &plan.job)).transpose()?;
     let mut show = show::new(&plan.display, &title(&plan.job), &plan.job.target.path, steering)?;
     plan.notes.iter().for_each(|note| show.event(&Event::Notice(note.clone())));
     let mut audience = Audience { show, writers, manifest, report };
@@ -66,7 +66,7 @@ pub fn perform(mut plan: Plan, cancel: &Cancel, steering: &RuntimeControl, watch
 /// A dashboard has the terminal for itself.
 fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
     let lines = plan.checksums.as_deref() == Some(Path::new("-"));
-    let digests = matches!(plan.digests.told, Some((_, Told::Shown)));
+    let digests = matches!(plan.digests.told, Some((_, DigestSink::Shown)));
     let contents = matches!(plan.job.options.target_pipe, Some(PipeEnd::Standard(_)));
     if plan.display.mode == Mode::Tui && (lines || digests || contents) && io::stdout().is_terminal() {
         return Err(UsageError::new(
@@ -99,18 +99,18 @@ fn writers(plan: &Plan) -> anyhow::Result<Vec<Checksums>> {
         made.with_context(|| shown).map_err(|error| anyhow::anyhow!("{option} {error:#}"))
     };
     if let Some(to) = &plan.checksums {
-        let form = if plan.digests.of_lines.is_some() { Form::Coreutils } else { Form::B3sum };
+        let form = if plan.digests.of_lines.is_some() { LineFormat::Coreutils } else { LineFormat::B3sum };
         writers.push(named("--checksums", to, Checksums::create(to, form))?);
     }
     if let Some((algorithm, told)) = &plan.digests.told {
-        let form = Form::Bbcp(*algorithm);
+        let form = LineFormat::Bbcp(*algorithm);
         match told {
-            Told::Added(to) => writers.push(named("--checksum", to, Checksums::append(to, form))?),
-            Told::Shown if plan.display.mode == Mode::Json => {}
-            Told::Shown if matches!(plan.job.options.target_pipe, Some(PipeEnd::Standard(_))) => {
+            DigestSink::Added(to) => writers.push(named("--checksum", to, Checksums::append(to, form))?),
+            DigestSink::Shown if plan.display.mode == Mode::Json => {}
+            DigestSink::Shown if matches!(plan.job.options.target_pipe, Some(PipeEnd::Standard(_))) => {
                 writers.push(Checksums::on_standard_error(form));
             }
-            Told::Shown => {
+            DigestSink::Shown => {
                 let to = Path::new("-");
                 writers.push(named("--checksum", to, Checksums::create(to, form))?);
             }
@@ -143,7 +143,7 @@ struct Audience {
     show: Box<dyn Show>,
     writers: Vec<Checksums>,
     manifest: Option<Manifest>,
-    report: Option<Report>,
+    report: Option<JobReport>,
 }
 
 impl Observer for Audience {

@@ -26,7 +26,7 @@ use crate::args::Dialect;
 use crate::args::parse::{Command, parse};
 use crate::args::values::Values;
 use crate::exit::Exit;
-use crate::resolve::{Hosts, hosts};
+use crate::resolve::{HostNames, hosts};
 use crate::show;
 
 /// Does what the words after the program's name ask for; `program` is that name.
@@ -34,12 +34,12 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
     haul_engine::sys::secrecy::forbid_tracing();
     let dialect = Dialect::of(program);
     let exists = |name: &OsStr| std::fs::symlink_metadata(name).is_ok();
-    let with_files = |values, hosts: &Hosts| crate::config::complete(values, hosts).map_err(anyhow::Error::from);
+    let with_files = |values, hosts: &HostNames| crate::config::complete(values, hosts).map_err(anyhow::Error::from);
     let between = |values: Values, operands: &[OsString]| {
         let hosts = hosts(&values, operands)?;
         with_files(values, &hosts)
     };
-    let here = |values| with_files(values, &Hosts::default());
+    let here = |values| with_files(values, &HostNames::default());
     let done = match parse(dialect, words, &exists) {
         Ok(Command::Copy(values, operands)) => {
             between(values, &operands).and_then(|values| copy::run(&values, &operands))

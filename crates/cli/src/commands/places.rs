@@ -15,11 +15,11 @@ use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::show;
-use crate::show::partials::{Fate, Form, Sum};
+use crate::show::partials::{PartialOutcome, PartialsFormat, Sum};
 
 /// Where lines and errors go, and what there was so far.
 pub struct Account {
-    form: Form,
+    form: PartialsFormat,
     out: io::Stdout,
     failed: bool,
     found: Sum,
@@ -34,7 +34,7 @@ pub fn visit(
     mut each: impl FnMut(&mut Account, Partial),
 ) -> anyhow::Result<Exit> {
     paths.iter().try_for_each(|path| refuse_remote(command, path))?;
-    let form = if values.flag("json") { Form::Json } else { Form::Words };
+    let form = if values.flag("json") { PartialsFormat::Json } else { PartialsFormat::Words };
     let mut account =
         Account { form, out: io::stdout(), failed: false, found: Sum::default(), removed: Sum::default() };
     let journals = values.last("append").map(Path::new);
@@ -59,7 +59,7 @@ pub fn visit(
     let shown: Vec<_> = paths.iter().map(|path| escape(path.as_bytes())).collect();
     let removed = (command == "clean").then_some(account.removed);
     let sum = form.sum(account.found, removed, &shown.join(" and "));
-    if form == Form::Json || account.found.count > 0 || !account.failed {
+    if form == PartialsFormat::Json || account.found.count > 0 || !account.failed {
         account.say(&sum);
     }
     Ok(if account.failed { Exit::Failed } else { Exit::Done })
@@ -67,8 +67,8 @@ pub fn visit(
 
 impl Account {
     /// Says what became of one.
-    pub fn tell(&mut self, about: &PartialDetails, fate: Fate) {
-        if fate == Fate::Removed {
+    pub fn tell(&mut self, about: &PartialDetails, fate: PartialOutcome) {
+        if fate == PartialOutcome::Removed {
             self.removed.add(about);
         }
         self.say(&self.form.line(about, fate));

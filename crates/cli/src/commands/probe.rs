@@ -16,14 +16,14 @@ use crate::args::UsageError;
 use crate::args::values::Values;
 use crate::config;
 use crate::exit::Exit;
-use crate::probe::figures::{self, Direction, Figures};
+use crate::probe::figures::{self, Direction, ProbeFigures};
 use crate::probe::options::{Option_, recommended};
 use crate::probe::{json, ready, save, shown};
 use crate::resolve::probe;
 use crate::show::display::Mode;
 use crate::signals::Watch;
 use crate::terminal;
-use crate::text::Text;
+use crate::text::TextOutput;
 use crate::user_dirs::state_dir;
 use crate::{show, units};
 
@@ -34,7 +34,8 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
     let cancel = Cancel::new();
     let rate = RateHandle::new();
     let watch = Watch::start(cancel.clone(), rate, time_limit).context("signals cannot be caught")?;
-    let mut told = Told { text: show::stderr(), mode: display.mode, is_one: probe.is_one_worker(), knows_way: false };
+    let mut told =
+        ProbeMessages { text: show::stderr(), mode: display.mode, is_one: probe.is_one_worker(), knows_way: false };
     let found = watch.during(|| haul_engine::probe::run(&probe, &super::program(), &cancel, &mut told));
     match found {
         Ok(found) => told.end(found, copy, saves),
@@ -79,14 +80,14 @@ struct Saved {
 }
 
 /// Says what is found.
-struct Told {
-    text: Text,
+struct ProbeMessages {
+    text: TextOutput,
     mode: Mode,
     is_one: bool,
     knows_way: bool,
 }
 
-impl Told {
+impl ProbeMessages {
     /// Results are what was asked for: on standard output.
     fn say(&self, line: impl FnOnce() -> String, json: impl FnOnce() -> String) {
         match self.mode {
@@ -98,7 +99,7 @@ impl Told {
 
     fn error(&mut self, message: &str) {
         if self.mode == Mode::Json {
-            super::print(&show::json::Line::new("error").with("message", message).ended());
+            super::print(&show::json::JsonLine::new("error").with("message", message).ended());
         }
         self.text.error(message);
     }
@@ -132,17 +133,22 @@ fn saved(found: &Forecast, options: &[Option_], place: &Saved) -> anyhow::Result
     save::save(path, host, options, &format!("haul probe: {}, limited by {limit}", units::rate(found.rate)))?;
     if let Some(state) = state_dir() {
         let when = Zoned::now().strftime("%Y-%m-%d %H:%M").to_string();
-        figures::keep(&state, *direction, host, &Figures { bytes_per_s: found.rate, limit: limit.to_owned(), when })?;
+        figures::keep(
+            &state,
+            *direction,
+            host,
+            &ProbeFigures { bytes_per_s: found.rate, limit: limit.to_owned(), when },
+        )?;
     }
     Ok(format!("{} [host.\"{}\"]", config::shown(path), haul_proto::path::escape(host.as_bytes())))
 }
 
-impl ProbeObserver for Told {
+impl ProbeObserver for ProbeMessages {
     fn begins(&mut self, _: ProbePart) {}
 
     fn notice(&mut self, text: &str) {
         match self.mode {
-            Mode::Json => super::print(&show::json::Line::new("notice").with("message", text).ended()),
+            Mode::Json => super::print(&show::json::JsonLine::new("notice").with("message", text).ended()),
             Mode::Quiet => {}
             _ => self.text.notice(text),
         }

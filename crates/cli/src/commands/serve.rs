@@ -26,9 +26,9 @@ use crate::args::served::PORT;
 use crate::args::values::{Values, bad};
 use crate::exit::Exit;
 use crate::network::ports;
-use crate::secret::Own;
+use crate::secret::SecretFileState;
 use crate::show::served::{line, object, reloaded, unconfined};
-use crate::standing::{Standing, absolute};
+use crate::standing::{StandingDirectory, absolute};
 use crate::{secret, show, standing};
 
 /// Options that say what may be done with the directory.
@@ -46,8 +46,8 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
         super::print(&format!("{}\n", secret::make_key(file)?));
         return Ok(Exit::Done);
     }
-    let Standing { directories, key } = match directory {
-        Some(directory) => Standing { directories: vec![one(values, directory)?], key: None },
+    let StandingDirectory { directories, key } = match directory {
+        Some(directory) => StandingDirectory { directories: vec![one(values, directory)?], key: None },
         None => several(values)?,
     };
     let pass = pass(values, &directories, key.as_ref())?;
@@ -102,7 +102,7 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
 
 /// What the file says now, after SIGHUP. One that cannot be understood leaves what is in force.
 fn reload(values: &Values, is_json: bool) -> Option<ReloadedOffer> {
-    let read = several(values).map(|Standing { directories, key }| ReloadedOffer { directories, key });
+    let read = several(values).map(|StandingDirectory { directories, key }| ReloadedOffer { directories, key });
     let _ = writeln!(std::io::stderr().lock(), "{}", reloaded(read.as_ref().err(), is_json));
     read.ok()
 }
@@ -129,8 +129,8 @@ impl Hangup {
 fn one(values: &Values, directory: &OsStr) -> anyhow::Result<ServedDirectory> {
     let secret = match values.last("secret-file") {
         Some(file) => match secret::read(file)? {
-            Own::Secret(secret) => secret,
-            Own::Key(_) => return Err(UsageError::new("keys are for haul serve --config FILE").into()),
+            SecretFileState::Secret(secret) => secret,
+            SecretFileState::Key(_) => return Err(UsageError::new("keys are for haul serve --config FILE").into()),
         },
         None => Secret::new().context("no secret can be made")?,
     };
@@ -176,7 +176,7 @@ fn is_sandbox_required(values: &Values) -> Result<bool, UsageError> {
 }
 
 /// Those that the file of `--config` has.
-fn several(values: &Values) -> Result<Standing, UsageError> {
+fn several(values: &Values) -> Result<StandingDirectory, UsageError> {
     let in_file = ACCESS.into_iter().find(|id| values.flag(id));
     let in_file = in_file.or(["secret-file", "max-size", "max-files"].into_iter().find(|id| values.last(id).is_some()));
     match in_file {

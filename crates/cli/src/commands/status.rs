@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use super::places::visit;
 use crate::args::values::Values;
 use crate::exit::Exit;
-use crate::show::partials::Fate;
+use crate::show::partials::PartialOutcome;
 
 /// Shows what is unfinished at `paths`.
 pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
-    visit("status", values, paths, |account, partial| account.tell(&partial.about, Fate::Shown))
+    visit("status", values, paths, |account, partial| account.tell(&partial.about, PartialOutcome::Shown))
 }

@@ -22,14 +22,14 @@ use crate::args::UsageError;
 use crate::args::operand::parse_operand;
 use crate::args::values::{Values, bad};
 use crate::exit::Exit;
-use crate::pending::{Own, Pending};
+use crate::pending::{Pending, ReplaceableFile};
 use crate::probe::figures::{self, Direction};
 use crate::resolve::{filters, symlinks};
 use crate::show;
 use crate::signals::Watch;
 use crate::survey::outlook::Outlook;
 use crate::survey::progress::ProgressLine;
-use crate::survey::{Shown, contents, json, page, words};
+use crate::survey::{SurveyView, contents, json, page, words};
 use crate::terminal;
 use crate::user_dirs::state_dir;
 
@@ -97,7 +97,8 @@ fn target(to: &OsStr) -> Result<(Option<PathBuf>, Option<String>), UsageError> {
 /// The page appears when it is whole; that it cannot be written is known before the survey.
 fn begin(to: &Path) -> anyhow::Result<(Pending, String)> {
     let shown = format!("--html {}", escape(to.as_os_str().as_bytes()));
-    let pending = Pending::create(to, Own::Page).map_err(|error| anyhow::anyhow!("{shown}: {}", describe(&error)))?;
+    let pending =
+        Pending::create(to, ReplaceableFile::Page).map_err(|error| anyhow::anyhow!("{shown}: {}", describe(&error)))?;
     Ok((pending, shown))
 }
 
@@ -112,7 +113,7 @@ fn tell(
     let figures = kept.and_then(|(host, state)| figures::last(&state, Direction::To, host));
     let outlook = Outlook::new(found, host, figures);
     let named: Vec<_> = paths.iter().map(|path| escape(path.as_bytes())).collect();
-    let shown = Shown { what: named.join(" and "), survey: found, outlook: &outlook };
+    let shown = SurveyView { what: named.join(" and "), survey: found, outlook: &outlook };
     let exit = if found.unreadable.count == 0 { Exit::Done } else { Exit::Failed };
     if let Some((pending, to)) = page {
         let when = Zoned::now().strftime("%Y-%m-%d %H:%M:%S %Z").to_string();

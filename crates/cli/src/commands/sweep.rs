@@ -10,12 +10,12 @@ use haul_engine::sys::cancel::Cancel;
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::resolve::sweep;
-use crate::show::{self, display::Mode, json::Line};
+use crate::show::{self, display::Mode, json::JsonLine};
 use crate::signals::Watch;
-use crate::sweep::figures::{Figures, Run};
-use crate::sweep::{Bench, Ended, Listener};
+use crate::sweep::figures::{Figures, SweepRun};
+use crate::sweep::{Listener, SweepBench, SweepEnd};
 use crate::terminal;
-use crate::text::Text;
+use crate::text::TextOutput;
 use crate::units;
 
 /// Sweeps `operands`: a source and a target.
@@ -25,8 +25,8 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let steering = RuntimeControl::new();
     let watch =
         Watch::start(cancel.clone(), steering.rate().clone(), time_limit).context("signals cannot be caught")?;
-    let mut told = Told { text: show::stderr(), mode };
-    let bench = Bench { program: super::program(), watch: &watch, steering: &steering };
+    let mut told = SweepMessages { text: show::stderr(), mode };
+    let bench = SweepBench { program: super::program(), watch: &watch, steering: &steering };
     let ended = sweep.carry_out(&cancel, bench, &mut told)?;
     let files: Vec<_> =
         ["csv", "json"].into_iter().chain(sweep.report.then_some("html")).map(|ending| sweep.named(ending)).collect();
@@ -34,41 +34,41 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
 }
 
 /// Says what happens.
-struct Told {
-    text: Text,
+struct SweepMessages {
+    text: TextOutput,
     mode: Mode,
 }
 
-impl Told {
-    fn end(&mut self, ended: Ended, files: &[PathBuf]) -> Exit {
+impl SweepMessages {
+    fn end(&mut self, ended: SweepEnd, files: &[PathBuf]) -> Exit {
         let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
         let exit = match ended {
-            Ended::Well => Exit::Done,
-            Ended::WithFailures => Exit::Failed,
-            Ended::Stopped => Exit::Interrupted,
+            SweepEnd::Well => Exit::Done,
+            SweepEnd::WithFailures => Exit::Failed,
+            SweepEnd::Stopped => Exit::Interrupted,
         };
         if self.mode == Mode::Json {
-            self.send(Line::new("summary").with("files", names).with("status", exit.number()));
+            self.send(JsonLine::new("summary").with("files", names).with("status", exit.number()));
         } else if self.mode != Mode::Quiet {
             self.text.plain(&format!("results are in {}", names.join(", ")));
         }
-        if ended == Ended::Stopped {
+        if ended == SweepEnd::Stopped {
             self.text.error("interrupted\nrun the same command again to go on");
         }
         exit
     }
 
-    fn send(&mut self, line: Line) {
+    fn send(&mut self, line: JsonLine) {
         // A reader that has seen enough is no error: what counts is in the files.
         super::print(&line.ended());
     }
 }
 
-impl Listener for Told {
-    fn run(&mut self, number: usize, of: usize, run: &Run) {
+impl Listener for SweepMessages {
+    fn run(&mut self, number: usize, of: usize, run: &SweepRun) {
         match (self.mode, &run.result) {
             (Mode::Json, _) => {
-                let line = Line::new("run").with("number", number).with("of", of);
+                let line = JsonLine::new("run").with("number", number).with("of", of);
                 self.send(run.json().into_iter().fold(line, |line, (key, value)| line.with(&key, value)));
             }
             (Mode::Quiet, Ok(_)) => {}
@@ -79,7 +79,7 @@ impl Listener for Told {
 
     fn notice(&mut self, line: &str) {
         match self.mode {
-            Mode::Json => self.send(Line::new("notice").with("message", line)),
+            Mode::Json => self.send(JsonLine::new("notice").with("message", line)),
             Mode::Quiet => {}
             _ => self.text.notice(line),
         }

@@ -15,7 +15,7 @@ use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditLog};
 use haul_engine::worker::client_limits::ClientLimits;
 use haul_engine::worker::{Environment, InheritedFds, WorkerEnd};
 
-use crate::args::parse::Worker;
+use crate::args::parse::WorkerArguments;
 use crate::exit::Exit;
 use crate::user_dirs::state_dir;
 use crate::{host_policy, show, signals};
@@ -24,23 +24,23 @@ use crate::{host_policy, show, signals};
 const PASS_MAX: usize = 512;
 
 /// Does what the controller asks for.
-pub fn run(what: &Worker) -> u8 {
+pub fn run(what: &WorkerArguments) -> u8 {
     match what {
-        Worker::Identify => {
+        WorkerArguments::Identify => {
             super::print(&format!("{}\n", haul_engine::job::hello::worker_identify_line().trim_end()));
             Exit::Done.number()
         }
-        Worker::Verify(hex) => match launch::verify_own_executable(&super::program().executable, hex) {
+        WorkerArguments::Verify(hex) => match launch::verify_own_executable(&super::program().executable, hex) {
             true => Exit::Done.number(),
             false => Exit::Failed.number(),
         },
-        Worker::Keep(word, command) => keep(word, command),
-        Worker::Dial { host, port, directory } => dial((host, *port), directory),
-        Worker::Run { input, output } => {
-            work(*input, *output, None, Host::open(None, std::env::current_dir().unwrap_or_default(), None))
+        WorkerArguments::Keep(word, command) => keep(word, command),
+        WorkerArguments::Dial { host, port, directory } => dial((host, *port), directory),
+        WorkerArguments::Run { input, output } => {
+            work(*input, *output, None, HostRequest::open(None, std::env::current_dir().unwrap_or_default(), None))
                 .unwrap_or_else(could_not_start)
         }
-        Worker::Served(terms, directory) => serve(terms, directory).unwrap_or_else(could_not_start),
+        WorkerArguments::Served(terms, directory) => serve(terms, directory).unwrap_or_else(could_not_start),
     }
 }
 
@@ -98,7 +98,7 @@ fn read_pass(stdin: &OwnedFd) -> Option<ClientCredentials> {
 /// Works for a server, which reads what was done from standard error.
 fn serve(terms: &ClientLimits, directory: &Path) -> io::Result<u8> {
     // Read before the kernel confines this process.
-    let host = Host::open(std::env::var("HAUL_CLIENT").ok(), directory.to_owned(), terms.audit.clone());
+    let host = HostRequest::open(std::env::var("HAUL_CLIENT").ok(), directory.to_owned(), terms.audit.clone());
     if let Err(error) = terms.enter(directory, state_dir().as_deref()) {
         tell(&WorkAccount { did: None, why: Some(error.to_string()) });
         return Err(error);
@@ -106,7 +106,7 @@ fn serve(terms: &ClientLimits, directory: &Path) -> io::Result<u8> {
     work(None, None, Some(terms.clone()), host)
 }
 
-fn work(input: Option<i32>, output: Option<i32>, served: Option<ClientLimits>, host: Host) -> io::Result<u8> {
+fn work(input: Option<i32>, output: Option<i32>, served: Option<ClientLimits>, host: HostRequest) -> io::Result<u8> {
     let handed = InheritedFds::take(input, output)?;
     let termination = signals::leave_to_controller()?;
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
@@ -137,7 +137,7 @@ fn tell(account: &WorkAccount) {
     account.lines().iter().for_each(|line| eprintln!("{line}"));
 }
 
-fn environment(served: Option<ClientLimits>, host: Host) -> Environment {
+fn environment(served: Option<ClientLimits>, host: HostRequest) -> Environment {
     Environment {
         ssh_connection: ssh_connection(),
         state_dir: state_dir(),
@@ -151,12 +151,12 @@ fn environment(served: Option<ClientLimits>, host: Host) -> Environment {
 }
 
 /// What the host asks of a worker. Read and opened before the kernel confines this process.
-struct Host {
+struct HostRequest {
     policy: HostPolicy,
     audit: Result<Option<Arc<AuditLog>>, String>,
 }
 
-impl Host {
+impl HostRequest {
     /// `served` is the client of the server that started the worker, `directory` what its paths begin in, and `also` the
     /// server's own log.
     fn open(served: Option<String>, directory: PathBuf, also: Option<AuditDestination>) -> Self {

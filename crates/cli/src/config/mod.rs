@@ -14,14 +14,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::args::row::Row;
+use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
-use crate::resolve::Hosts;
+use crate::resolve::HostNames;
 
 pub use self::file::{read as text, shown};
-pub use self::profile::{Place, Setting, check};
-use self::profile::{Section, parse};
+pub use self::profile::{ProfileLine, ProfileSetting, check};
+use self::profile::{ProfileSection, parse};
 
 /// What is about one host, and not about the job: each end has its own.
 const OF_A_LOGIN: [&str; 4] = ["idfile", "ssh-port", "ssh-option", "no-deploy"];
@@ -30,7 +30,7 @@ const ADDED_UP: &str = "ssh-option";
 
 /// An end of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum ConfigEnd {
     Source,
     Target,
 }
@@ -41,7 +41,7 @@ pub struct Loaded {
     /// Its path, as messages name it.
     pub shown: String,
     /// What it says; `None` where there is no such file.
-    sections: Option<Vec<Section>>,
+    sections: Option<Vec<ProfileSection>>,
 }
 
 impl Loaded {
@@ -53,15 +53,15 @@ impl Loaded {
 
 /// What files say to a job.
 #[derive(Debug, Default)]
-pub struct Said {
+pub struct ConfigSettings {
     /// What is in force.
-    pub chosen: Vec<Setting>,
+    pub chosen: Vec<ProfileSetting>,
     /// What is not, since it cannot stand beside what goes before it; and why.
-    pub left_out: Vec<(Setting, UsageError)>,
+    pub left_out: Vec<(ProfileSetting, UsageError)>,
 }
 
 /// What was typed, with what files say of it, for a job between these hosts.
-pub fn complete(values: Values, hosts: &Hosts) -> Result<Values, UsageError> {
+pub fn complete(values: Values, hosts: &HostNames) -> Result<Values, UsageError> {
     if values.dialect() == Dialect::Bbcp {
         return bbcp::complete(&values);
     }
@@ -69,13 +69,14 @@ pub fn complete(values: Values, hosts: &Hosts) -> Result<Values, UsageError> {
     Ok(with_files(values, &files, hosts))
 }
 
-fn with_files(values: Values, files: &[Loaded], hosts: &Hosts) -> Values {
-    let given = |said: Said| said.chosen.iter().flat_map(Setting::given).collect();
+fn with_files(values: Values, files: &[Loaded], hosts: &HostNames) -> Values {
+    let given = |said: ConfigSettings| said.chosen.iter().flat_map(ProfileSetting::given).collect();
     if hosts.source.is_none() || hosts.target.is_none() {
         let more = given(said(&values, files, hosts));
         return values.and(more);
     }
-    let [at_source, at_target] = [End::Source, End::Target].map(|end| given(said_at(&values, files, hosts, end)));
+    let [at_source, at_target] =
+        [ConfigEnd::Source, ConfigEnd::Target].map(|end| given(said_at(&values, files, hosts, end)));
     let typed = Values::new(values.table(), values.dialect(), values.given().to_vec());
     values.and(at_source).logging_in_at_target_as(typed.and(at_target))
 }
@@ -108,19 +109,19 @@ pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
 }
 
 /// What files say to a job between these hosts. Of what is about a login, that at the first remote end.
-pub fn said(values: &Values, files: &[Loaded], hosts: &Hosts) -> Said {
-    let end = if hosts.source.is_none() && hosts.target.is_some() { End::Target } else { End::Source };
+pub fn said(values: &Values, files: &[Loaded], hosts: &HostNames) -> ConfigSettings {
+    let end = if hosts.source.is_none() && hosts.target.is_some() { ConfigEnd::Target } else { ConfigEnd::Source };
     said_at(values, files, hosts, end)
 }
 
-fn said_at(values: &Values, files: &[Loaded], hosts: &Hosts, login: End) -> Said {
-    let mut said = Said::default();
+fn said_at(values: &Values, files: &[Loaded], hosts: &HostNames, login: ConfigEnd) -> ConfigSettings {
+    let mut said = ConfigSettings::default();
     let mut given = values.given().to_vec();
     let mut closed: Vec<_> = values.undone().iter().map(|row| row.id).collect();
     closed.extend(given.iter().map(|(row, _)| row.id).filter(|id| *id != ADDED_UP));
     for (section, at) in files.iter().flat_map(|file| in_turn(file, hosts)) {
         for setting in &section.settings {
-            let Setting { row, arguments, .. } = setting;
+            let ProfileSetting { row, arguments, .. } = setting;
             let is_there = values.table().iter().any(|known| known.id == row.id);
             if !is_there || closed.contains(&row.id) || !is_about(row, at, login) {
                 continue;
@@ -143,18 +144,18 @@ fn said_at(values: &Values, files: &[Loaded], hosts: &Hosts, login: End) -> Said
 
 /// The ends that a section is for.
 #[derive(Debug, Clone, Copy)]
-struct Ends {
+struct SectionEnds {
     source: bool,
     target: bool,
 }
 
 /// The sections of a file that are for this job, the more particular first; of two that are equally so, the target's.
-fn in_turn<'f>(file: &'f Loaded, hosts: &Hosts) -> Vec<(&'f Section, Ends)> {
-    let ends = |section: &Section| match &section.host {
-        None => Ends { source: true, target: true },
+fn in_turn<'f>(file: &'f Loaded, hosts: &HostNames) -> Vec<(&'f ProfileSection, SectionEnds)> {
+    let ends = |section: &ProfileSection| match &section.host {
+        None => SectionEnds { source: true, target: true },
         Some(pattern) => {
             let is_for = |host: &Option<String>| host.as_ref().is_some_and(|host| pattern::matches(pattern, host));
-            Ends { source: is_for(&hosts.source), target: is_for(&hosts.target) }
+            SectionEnds { source: is_for(&hosts.source), target: is_for(&hosts.target) }
         }
     };
     let all = file.sections.iter().flatten().map(|section| (section, ends(section)));
@@ -164,20 +165,20 @@ fn in_turn<'f>(file: &'f Loaded, hosts: &Hosts) -> Vec<(&'f Section, Ends)> {
 }
 
 /// Whether what a section for these ends says of an option means this job.
-fn is_about(row: &Row, at: Ends, login: End) -> bool {
+fn is_about(row: &OptionRow, at: SectionEnds, login: ConfigEnd) -> bool {
     match row.id {
         "source-command" => at.source,
         "target-command" => at.target,
         id if OF_A_LOGIN.contains(&id) => match login {
-            End::Source => at.source,
-            End::Target => at.target,
+            ConfigEnd::Source => at.source,
+            ConfigEnd::Target => at.target,
         },
         _ => true,
     }
 }
 
 /// An option as it was given, perhaps with an argument.
-type Given = (&'static Row, Option<OsString>);
+type Given = (&'static OptionRow, Option<OsString>);
 
 #[cfg(test)]
 #[path = "config_tests.rs"]

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::pattern;
 use crate::args::nearest::nearest;
-use crate::args::row::{Row, Takes};
+use crate::args::row::{OptionRow, Takes};
 use crate::args::scan::DEFAULT;
 use crate::args::table::COPY;
 use crate::args::values::Values;
@@ -27,18 +27,18 @@ const VERBOSE_MAX: usize = 3;
 
 /// One thing that a file says.
 #[derive(Debug, Clone)]
-pub struct Setting {
+pub struct ProfileSetting {
     /// The option.
-    pub row: &'static Row,
+    pub row: &'static OptionRow,
     /// Its arguments, one for each time that it is given; none at all where its default is asked for.
     pub arguments: Vec<Option<OsString>>,
     /// Where it stands.
-    pub place: Place,
+    pub place: ProfileLine,
 }
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ProfileLine {
     /// The file, as messages name it.
     pub file: Rc<str>,
     /// The line, from 1.
@@ -49,23 +49,23 @@ pub struct Place {
 
 /// What holds for the same hosts.
 #[derive(Debug)]
-pub struct Section {
+pub struct ProfileSection {
     /// The pattern of their names; `None` for every job.
     pub host: Option<Rc<str>>,
     /// In the order of the lines.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<ProfileSetting>,
 }
 
-impl Setting {
+impl ProfileSetting {
     /// The option as often as it is given.
-    pub fn given(&self) -> impl Iterator<Item = (&'static Row, Option<OsString>)> {
+    pub fn given(&self) -> impl Iterator<Item = (&'static OptionRow, Option<OsString>)> {
         self.arguments.iter().map(|argument| (self.row, argument.clone()))
     }
 }
 
 /// The sections of a file's text, the more particular ones first; of two that are equally so, the later one.
-pub fn parse(file: &str, text: &str) -> Result<Vec<Section>, UsageError> {
-    let reader = Reader { file: file.into(), text };
+pub fn parse(file: &str, text: &str) -> Result<Vec<ProfileSection>, UsageError> {
+    let reader = ProfileReader { file: file.into(), text };
     let document = DeTable::parse(text).map_err(|error| {
         let wrong = reader.wrong(error.span().unwrap_or_default(), error.message());
         wrong.remedy(match text.lines().any(|line| line.starts_with('-')) {
@@ -73,7 +73,7 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Section>, UsageError> {
             false => "a line is an option and its value, text in quotes: haul help config",
         })
     })?;
-    let mut general = Section { host: None, settings: Vec::new() };
+    let mut general = ProfileSection { host: None, settings: Vec::new() };
     let mut sections = Vec::new();
     for (key, value) in in_order(document.get_ref()) {
         match (&**key.get_ref(), value.get_ref()) {
@@ -103,7 +103,7 @@ fn in_order<'a, 't>(table: &'a DeTable<'t>) -> Vec<(&'a Spanned<toml::de::DeStri
 }
 
 /// Options that stand together and cannot: the line of the last one is named.
-fn refuse_contradictions(section: &Section) -> Result<(), UsageError> {
+fn refuse_contradictions(section: &ProfileSection) -> Result<(), UsageError> {
     let mut given = Vec::new();
     for setting in &section.settings {
         given.extend(setting.given());
@@ -113,26 +113,26 @@ fn refuse_contradictions(section: &Section) -> Result<(), UsageError> {
 }
 
 /// What reads the command line has to understand it.
-pub fn check(given: Vec<(&'static Row, Option<OsString>)>) -> Result<(), UsageError> {
+pub fn check(given: Vec<(&'static OptionRow, Option<OsString>)>) -> Result<(), UsageError> {
     settings(&Values::new(COPY, Dialect::Haul, given), false).map(drop)
 }
 
-impl Place {
+impl ProfileLine {
     /// The error with the place in front of it.
     pub fn before(&self, error: UsageError) -> UsageError {
         error.at(&format!("{}:{}", self.file, self.line))
     }
 }
 
-struct Reader<'t> {
+struct ProfileReader<'t> {
     file: Rc<str>,
     text: &'t str,
 }
 
-impl Reader<'_> {
-    fn place(&self, span: &Range<usize>, host: Option<Rc<str>>) -> Place {
+impl ProfileReader<'_> {
+    fn place(&self, span: &Range<usize>, host: Option<Rc<str>>) -> ProfileLine {
         let before = self.text.as_bytes().iter().take(span.start);
-        Place { file: self.file.clone(), line: before.filter(|byte| **byte == b'\n').count() + 1, host }
+        ProfileLine { file: self.file.clone(), line: before.filter(|byte| **byte == b'\n').count() + 1, host }
     }
 
     fn wrong(&self, span: Range<usize>, what: &str) -> UsageError {
@@ -143,7 +143,7 @@ impl Reader<'_> {
         &self,
         pattern: &Spanned<toml::de::DeString<'_>>,
         table: &Spanned<DeValue<'_>>,
-    ) -> Result<Section, UsageError> {
+    ) -> Result<ProfileSection, UsageError> {
         let host: Rc<str> = Rc::from(&**pattern.get_ref());
         let DeValue::Table(table) = table.get_ref() else {
             let what = format!("host.{host} is not an option");
@@ -158,7 +158,7 @@ impl Reader<'_> {
                 .remedy("a pattern is a name, or one with * and ?, without user"));
         }
         let settings = in_order(table).into_iter().map(|(key, value)| self.setting(Some(&host), key, value));
-        Ok(Section { settings: settings.collect::<Result<_, _>>()?, host: Some(host) })
+        Ok(ProfileSection { settings: settings.collect::<Result<_, _>>()?, host: Some(host) })
     }
 
     fn setting(
@@ -166,17 +166,17 @@ impl Reader<'_> {
         host: Option<&Rc<str>>,
         key: &Spanned<toml::de::DeString<'_>>,
         value: &Spanned<DeValue<'_>>,
-    ) -> Result<Setting, UsageError> {
+    ) -> Result<ProfileSetting, UsageError> {
         let place = self.place(&key.span(), host.cloned());
         let row = row(key.get_ref()).map_err(|error| place.before(error))?;
         let arguments = self.arguments(row, value).ok_or_else(|| place.before(wrong_kind(row, key.get_ref())))?;
-        let setting = Setting { row, arguments, place };
+        let setting = ProfileSetting { row, arguments, place };
         check(setting.given().collect()).map_err(|error| setting.place.before(error))?;
         Ok(setting)
     }
 
     /// The arguments that a value stands for; `None` where the option has none of that kind.
-    fn arguments(&self, row: &Row, value: &Spanned<DeValue<'_>>) -> Option<Vec<Option<OsString>>> {
+    fn arguments(&self, row: &OptionRow, value: &Spanned<DeValue<'_>>) -> Option<Vec<Option<OsString>>> {
         let takes_none = matches!(row.takes, Takes::Nothing | Takes::Repeats);
         let may_take_none = takes_none || !matches!(row.takes, Takes::One(_) | Takes::Each(_));
         let typed = |text: &str| Some(OsString::from(text));
@@ -204,7 +204,7 @@ impl Reader<'_> {
 }
 
 /// The option of a name, if it may stand in a file.
-fn row(key: &str) -> Result<&'static Row, UsageError> {
+fn row(key: &str) -> Result<&'static OptionRow, UsageError> {
     let shown = escape(key.as_bytes());
     match COPY.iter().find(|row| row.has_key(key)) {
         Some(row) if row.of_one_job => Err(UsageError::new(format!("{shown}: can only stand on the command line"))
@@ -228,7 +228,7 @@ fn row(key: &str) -> Result<&'static Row, UsageError> {
     }
 }
 
-fn wrong_kind(row: &Row, key: &str) -> UsageError {
+fn wrong_kind(row: &OptionRow, key: &str) -> UsageError {
     let kind = match row.takes {
         Takes::Nothing => "true or false",
         Takes::Repeats => "true, false, or a number up to 3",

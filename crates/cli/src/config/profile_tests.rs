@@ -5,7 +5,7 @@ use super::*;
 /// What was read, a line for each setting.
 fn said(text: &str) -> Result<Vec<String>, String> {
     let sections = parse("FILE", text).map_err(|error| error.to_string())?;
-    let shown = |setting: &Setting| {
+    let shown = |setting: &ProfileSetting| {
         let arguments =
             setting.arguments.iter().map(|one| one.as_ref().map(|text| text.to_string_lossy().into_owned()));
         let host = setting.place.host.as_deref().unwrap_or("all");

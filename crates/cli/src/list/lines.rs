@@ -9,7 +9,7 @@ use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::{ListLine, ListReader};
 use haul_proto::limits::PATH_MAX;
 
-use super::text::{Got, Text};
+use super::text::{Got, ListText};
 use crate::args::UsageError;
 use crate::args::operand::{host_label, on_base, parse_operand};
 
@@ -19,11 +19,11 @@ const PIECE: usize = 64 << 10;
 const SHOWN_MAX: usize = 80;
 
 /// How a list is written, and what it is read with.
-pub struct Written {
+pub struct ListFormat {
     /// Where it is from, as it is shown.
     pub name: String,
     /// What is in it.
-    pub text: Text,
+    pub text: ListText,
     /// What ends a line.
     pub end: u8,
     /// Sources that were typed, and come first.
@@ -33,8 +33,8 @@ pub struct Written {
 }
 
 /// Reads a list from its beginning.
-pub struct Reader {
-    written: Arc<Written>,
+pub struct ListFileReader {
+    written: Arc<ListFormat>,
     /// What all sources have to be on.
     host: Option<Host>,
     /// How many of the sources that were typed were taken.
@@ -51,9 +51,9 @@ pub struct Reader {
     ended: bool,
 }
 
-impl Reader {
+impl ListFileReader {
     /// Nothing is read yet.
-    pub fn new(written: Arc<Written>, host: Option<Host>) -> Self {
+    pub fn new(written: Arc<ListFormat>, host: Option<Host>) -> Self {
         let (buffer, too_long) = (Vec::new(), None);
         Self { written, host, typed: 0, buffer, at: 0, offset: 0, number: 0, too_long, ended: false }
     }
@@ -147,7 +147,7 @@ impl Reader {
     }
 }
 
-impl ListReader for Reader {
+impl ListReader for ListFileReader {
     fn next(&mut self, patience: Duration) -> ListLine {
         if let Some(source) = self.written.typed.get(self.typed) {
             self.typed += 1;

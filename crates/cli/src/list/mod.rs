@@ -15,8 +15,8 @@ use haul_engine::job::spec::{ListLine, ListReader, SourceList};
 use haul_engine::sys::describe::describe;
 use haul_proto::path::escape;
 
-use self::lines::{Reader, Written};
-use self::text::Text;
+use self::lines::{ListFileReader, ListFormat};
+use self::text::ListText;
 use crate::args::UsageError;
 use crate::args::table::typed;
 use crate::args::values::Values;
@@ -41,24 +41,25 @@ pub fn list(
     let shown = escape(file.as_bytes());
     let cannot = |error| UsageError::new(format!("{} {shown}: {}", typed("infiles"), describe(&error)));
     let (name, text) = match file == "-" {
-        true => ("standard input".to_owned(), Text::standard_input().map_err(cannot)?),
-        false => (shown.clone(), Text::open(file.as_ref()).map_err(cannot)?),
+        true => ("standard input".to_owned(), ListText::standard_input().map_err(cannot)?),
+        false => (shown.clone(), ListText::open(file.as_ref()).map_err(cannot)?),
     };
     let end = if is_null { 0 } else { b'\n' };
     let default_host = base.as_ref().map_or(Host::Local, |base| base.host.clone());
-    let written = Arc::new(Written { name: name.clone(), text, end, typed: std::mem::take(sources), base });
-    let host = first_host(Reader::new(Arc::clone(&written), None)).unwrap_or(default_host);
+    let written = Arc::new(ListFormat { name: name.clone(), text, end, typed: std::mem::take(sources), base });
+    let host = first_host(ListFileReader::new(Arc::clone(&written), None)).unwrap_or(default_host);
     if let Host::Served { .. } = host {
         return Err(UsageError::new(format!("{} {shown}: a server sends no lists of files", typed("infiles")))
             .remedy("name them, or a directory with -r"));
     }
     let all_on = Some(host.clone());
-    let open = Arc::new(move || Box::new(Reader::new(Arc::clone(&written), all_on.clone())) as Box<dyn ListReader>);
+    let open =
+        Arc::new(move || Box::new(ListFileReader::new(Arc::clone(&written), all_on.clone())) as Box<dyn ListReader>);
     Ok(Some(SourceList { name, host, open }))
 }
 
 /// The host of the first source: the others are to be there, too.
-fn first_host(mut lines: Reader) -> Option<Host> {
+fn first_host(mut lines: ListFileReader) -> Option<Host> {
     loop {
         match lines.next(PATIENCE) {
             ListLine::Source(source) => return Some(source.host),

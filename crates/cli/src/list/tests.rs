@@ -33,12 +33,12 @@ fn read(lines: &mut dyn ListReader) -> Vec<String> {
     read
 }
 
-fn reader(bytes: &[u8], end: u8, host: Host) -> Reader {
+fn reader(bytes: &[u8], end: u8, host: Host) -> ListFileReader {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
-    let text = Text::open(file.path()).unwrap();
-    let written = Written { name: "the list".into(), text, end, typed: Vec::new(), base: None };
-    Reader::new(Arc::new(written), Some(host))
+    let text = ListText::open(file.path()).unwrap();
+    let written = ListFormat { name: "the list".into(), text, end, typed: Vec::new(), base: None };
+    ListFileReader::new(Arc::new(written), Some(host))
 }
 
 fn local(bytes: &[u8]) -> Vec<String> {
@@ -89,17 +89,17 @@ fn a_line_that_is_longer_than_any_path_takes_no_memory() {
 #[test]
 fn a_pipe_gives_what_it_has_and_is_read_again_from_its_beginning() {
     let (reading, mut writing) = std::io::pipe().unwrap();
-    let text = Text::spooled(std::os::fd::OwnedFd::from(reading).into()).unwrap();
-    let written = Written { name: "a pipe".into(), text, end: b'\n', typed: Vec::new(), base: None };
+    let text = ListText::spooled(std::os::fd::OwnedFd::from(reading).into()).unwrap();
+    let written = ListFormat { name: "a pipe".into(), text, end: b'\n', typed: Vec::new(), base: None };
     let written = Arc::new(written);
-    let mut first = Reader::new(Arc::clone(&written), Some(Host::Local));
+    let mut first = ListFileReader::new(Arc::clone(&written), Some(Host::Local));
     assert_eq!(read(&mut first), ["not yet"]);
     writing.write_all(b"a\nb").unwrap();
     while !matches!(first.next(Duration::from_secs(10)), ListLine::Source(_)) {}
     assert_eq!(read(&mut first), ["not yet"], "half a line is none");
     writing.write_all(b"c\n").unwrap();
     drop(writing);
-    let wait = || Reader::new(Arc::clone(&written), Some(Host::Local));
+    let wait = || ListFileReader::new(Arc::clone(&written), Some(Host::Local));
     while !matches!(first.next(Duration::from_secs(10)), ListLine::End(_)) {}
     for mut again in [wait(), wait()] {
         assert_eq!(read(&mut again), ["this machine a", "this machine bc", "end None"]);

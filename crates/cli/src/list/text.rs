@@ -16,7 +16,7 @@ use std::time::Duration;
 const PIECE: usize = 64 << 10;
 
 /// The text of a list.
-pub struct Text {
+pub struct ListText {
     file: File,
     /// Where it comes out of a pipe: how far it is there.
     spooling: Option<Arc<Spooling>>,
@@ -35,18 +35,18 @@ pub enum Got {
 
 #[derive(Default)]
 struct Spooling {
-    state: Mutex<State>,
+    state: Mutex<ListTextState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ListTextState {
     written: u64,
     /// How it ended, once it has.
     ended: Option<Result<(), String>>,
 }
 
-impl Text {
+impl ListText {
     /// Of a file, or of what has a file's name: a FIFO, or a shell's `<(COMMAND)`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
@@ -77,9 +77,9 @@ impl Text {
     pub fn read_at(&self, offset: u64, buffer: &mut [u8], patience: Duration) -> Result<Got, String> {
         if let Some(spooling) = &self.spooling {
             match spooling.wait_beyond(offset, patience) {
-                State { written, .. } if written > offset => {}
-                State { ended: None, .. } => return Ok(Got::NotYet),
-                State { ended: Some(ended), .. } => return ended.map(|()| Got::End),
+                ListTextState { written, .. } if written > offset => {}
+                ListTextState { ended: None, .. } => return Ok(Got::NotYet),
+                ListTextState { ended: Some(ended), .. } => return ended.map(|()| Got::End),
             }
         }
         loop {
@@ -118,14 +118,14 @@ impl Spooling {
     }
 
     /// How far it is, once it is beyond `offset`, has ended, or has taken too long.
-    fn wait_beyond(&self, offset: u64, patience: Duration) -> State {
-        let waits = |state: &mut State| state.written <= offset && state.ended.is_none();
+    fn wait_beyond(&self, offset: u64, patience: Duration) -> ListTextState {
+        let waits = |state: &mut ListTextState| state.written <= offset && state.ended.is_none();
         let waited = self.changed.wait_timeout_while(self.lock(), patience, waits);
         let state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        State { written: state.written, ended: state.ended.clone() }
+        ListTextState { written: state.written, ended: state.ended.clone() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ListTextState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,7 +9,7 @@ const REPLACEMENT: char = '\u{fffd}';
 
 /// How a line is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum LineFormat {
     /// As b3sum does: names are UTF-8.
     B3sum,
     /// As sha256sum, md5sum and their like do: names are bytes.
@@ -18,7 +18,7 @@ pub enum Form {
     Bbcp(ChecksumAlgorithm),
 }
 
-impl Form {
+impl LineFormat {
     /// The line of a file; `None` for a name that whoever reads it cannot read back. A backslash in front says that the
     /// name is escaped.
     pub fn line(self, path: &[u8], digest: &[u8]) -> Option<Vec<u8>> {
@@ -49,7 +49,7 @@ impl Form {
 
 /// What a line says.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct ManifestLine {
     /// Which digest it is, where the line says so (`--tag`).
     pub algorithm: Option<ChecksumAlgorithm>,
     /// The digest.
@@ -58,7 +58,7 @@ pub struct Line {
     pub path: Vec<u8>,
 }
 
-impl Line {
+impl ManifestLine {
     /// Reads a line without its line feed; `None` where it is no line of a manifest.
     pub fn parse(line: &[u8]) -> Option<Self> {
         let (line, is_escaped) = match line.strip_prefix(b"\\") {
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn names_are_escaped_as_b3sum_and_coreutils_escape_them() {
         let digest = "ab".repeat(32);
-        let lines = |form: Form| {
+        let lines = |form: LineFormat| {
             let names: [&[u8]; 7] =
                 [b"run7/a b", b"a\nb", b"c\\d", b" lead", b"end\r", b"g\xff", "x\u{fffd}".as_bytes()];
             names.map(|path| form.line(path, &[0xab; 32]))
@@ -144,25 +144,27 @@ mod tests {
             text(format!("{digest}   lead\n")),
             text(format!("{digest}  end\r\n")),
         ];
-        assert_eq!((&lines(Form::B3sum)[..5], &lines(Form::B3sum)[5..]), (&alike[..], &[None, None][..]));
-        assert_eq!(lines(Form::Coreutils)[..5], alike);
-        assert!(lines(Form::Coreutils)[5].as_ref().is_some_and(|line| line.ends_with(b"  g\xff\n")));
-        let bbcp = Form::Bbcp(ChecksumAlgorithm::Md5).line(b"a\nb", &[0xab; 16]);
+        assert_eq!((&lines(LineFormat::B3sum)[..5], &lines(LineFormat::B3sum)[5..]), (&alike[..], &[None, None][..]));
+        assert_eq!(lines(LineFormat::Coreutils)[..5], alike);
+        assert!(lines(LineFormat::Coreutils)[5].as_ref().is_some_and(|line| line.ends_with(b"  g\xff\n")));
+        let bbcp = LineFormat::Bbcp(ChecksumAlgorithm::Md5).line(b"a\nb", &[0xab; 16]);
         assert_eq!(bbcp, text(format!("md5: {} a\\nb\n", &digest[..32])));
     }
 
     #[test]
     fn what_is_written_is_read_back() {
         for path in [&b"a"[..], b"a\nb\\c", b"g\xff", b" lead", b"a (b) = c"] {
-            let line = Form::Coreutils.line(path, &[7; 20]).unwrap();
-            let line = Line::parse(line.strip_suffix(b"\n").unwrap());
-            assert_eq!(line, Some(Line { algorithm: None, digest: vec![7; 20], path: path.to_vec() }));
+            let line = LineFormat::Coreutils.line(path, &[7; 20]).unwrap();
+            let line = ManifestLine::parse(line.strip_suffix(b"\n").unwrap());
+            assert_eq!(line, Some(ManifestLine { algorithm: None, digest: vec![7; 20], path: path.to_vec() }));
         }
     }
 
     #[test]
     fn each_form_that_there_is_is_read() {
-        let read = |text: &str| Line::parse(text.as_bytes()).map(|line| (line.algorithm, line.digest.len(), line.path));
+        let read = |text: &str| {
+            ManifestLine::parse(text.as_bytes()).map(|line| (line.algorithm, line.digest.len(), line.path))
+        };
         let md5 = "00".repeat(16);
         for (text, algorithm, path) in [
             (format!("{md5}  a"), None, "a"),

@@ -14,7 +14,7 @@ use haul_engine::job::spec::{ChecksumAlgorithm, ExpectedDigests};
 use haul_proto::limits::EXPECTED_LINES_MAX;
 use haul_proto::path::escape;
 
-use self::line::Line;
+use self::line::ManifestLine;
 use crate::units::counted;
 
 /// Most names that are told of those that have no other half.
@@ -131,7 +131,7 @@ impl Manifest {
     fn unmet(&self) -> io::Result<Vec<Vec<u8>>> {
         let (mut names, mut index) = (Vec::new(), 0);
         each_line(&self.file, |_, text| {
-            let Some(line) = Line::parse(text) else { return false };
+            let Some(line) = ManifestLine::parse(text) else { return false };
             if index < self.lines.len() && self.lines.digest(index) == line.digest && !self.is_met(index) {
                 names.push(line.path);
             }
@@ -159,7 +159,7 @@ fn said(what: &str, names: &[Vec<u8>], count: u64) -> String {
 /// Adds a line, and finds out with the first one which digests there are.
 fn add(lines: &mut Option<ExpectedDigests>, algorithm: Option<ChecksumAlgorithm>, text: &[u8]) -> Result<(), String> {
     let no_line = || "this is no line of sha256sum, md5sum, b3sum or their like".to_owned();
-    let line = Line::parse(text).ok_or_else(no_line)?;
+    let line = ManifestLine::parse(text).ok_or_else(no_line)?;
     let lines = match lines {
         Some(lines) => lines,
         none => none.insert(ExpectedDigests::new(algorithm_of(&line, algorithm)?)),
@@ -177,7 +177,7 @@ fn add(lines: &mut Option<ExpectedDigests>, algorithm: Option<ChecksumAlgorithm>
 }
 
 /// Which digest a first line has: what it says, what the user says, or the only one of that length.
-fn algorithm_of(line: &Line, said: Option<ChecksumAlgorithm>) -> Result<ChecksumAlgorithm, String> {
+fn algorithm_of(line: &ManifestLine, said: Option<ChecksumAlgorithm>) -> Result<ChecksumAlgorithm, String> {
     let digits = 2 * line.digest.len();
     if let Some(algorithm) = line.algorithm.or(said) {
         let fits = algorithm.bytes() == line.digest.len() && said.is_none_or(|said| said == algorithm);
@@ -201,7 +201,7 @@ fn nth(file: &Path, index: usize) -> io::Result<Vec<u8>> {
     let (mut at, mut name) = (0, Vec::new());
     each_line(file, |_, text| {
         if at == index {
-            name = Line::parse(text).map(|line| line.path).unwrap_or_default();
+            name = ManifestLine::parse(text).map(|line| line.path).unwrap_or_default();
         }
         at += 1;
         at <= index

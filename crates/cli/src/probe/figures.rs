@@ -27,7 +27,7 @@ pub enum Direction {
 
 /// What a probe expected.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figures {
+pub struct ProbeFigures {
     /// Bytes a second.
     pub bytes_per_s: f64,
     /// What would limit it, in words.
@@ -46,19 +46,19 @@ impl Direction {
 }
 
 /// Keeps what was expected of a host, in the place of what was before.
-pub fn keep(state: &Path, direction: Direction, host: &str, figures: &Figures) -> anyhow::Result<()> {
+pub fn keep(state: &Path, direction: Direction, host: &str, figures: &ProbeFigures) -> anyhow::Result<()> {
     let path = state.join(FILE);
     let new = with_figures(&text(&path)?, direction, host, figures);
     replace(&path, &new, MODE).with_context(|| format!("{} cannot be written", crate::config::shown(&path)))
 }
 
 /// What was expected last; `None` where nothing was kept, or it cannot be read.
-pub fn last(state: &Path, direction: Direction, host: &str) -> Option<Figures> {
+pub fn last(state: &Path, direction: Direction, host: &str) -> Option<ProbeFigures> {
     let document: DocumentMut = text(&state.join(FILE)).ok()?.parse().ok()?;
     let kept = document.get(direction.key())?.get(host)?;
     let word = |key| kept.get(key).and_then(Item::as_str).unwrap_or_default().to_owned();
     let bytes_per_s = kept.get("bytes_per_s").and_then(Item::as_integer).filter(|rate| *rate > 0)?;
-    Some(Figures { bytes_per_s: bytes_per_s as f64, limit: word("limit"), when: word("when") })
+    Some(ProbeFigures { bytes_per_s: bytes_per_s as f64, limit: word("limit"), when: word("when") })
 }
 
 /// What is in the file; nothing where there is none.
@@ -74,7 +74,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
 
 /// What cannot be understood is begun anew: nothing in it was written by hand.
 #[allow(clippy::cast_possible_truncation, reason = "it saturates")]
-fn with_figures(old: &str, direction: Direction, host: &str, figures: &Figures) -> String {
+fn with_figures(old: &str, direction: Direction, host: &str, figures: &ProbeFigures) -> String {
     let mut document: DocumentMut = old.parse().unwrap_or_default();
     let mut hosts = match document.remove(direction.key()) {
         Some(Item::Table(hosts)) => hosts,
@@ -94,8 +94,8 @@ fn with_figures(old: &str, direction: Direction, host: &str, figures: &Figures) 
 mod tests {
     use super::*;
 
-    fn figures(bytes_per_s: f64) -> Figures {
-        Figures { bytes_per_s, limit: "target disk".into(), when: "2026-11-22 10:00".into() }
+    fn figures(bytes_per_s: f64) -> ProbeFigures {
+        ProbeFigures { bytes_per_s, limit: "target disk".into(), when: "2026-11-22 10:00".into() }
     }
 
     #[test]

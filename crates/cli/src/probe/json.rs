@@ -6,18 +6,18 @@ use serde_json::{Map, Value, json};
 
 use super::options::Option_;
 use super::ready::Check;
-use crate::show::json::{Line, way_of};
+use crate::show::json::{JsonLine, way_of};
 
 /// One check.
 pub fn check(check: &Check) -> String {
-    let line = Line::new("check").with("id", check.id).with("host", check.host.as_deref());
+    let line = JsonLine::new("check").with("id", check.id).with("host", check.host.as_deref());
     line.with("fine", check.is_fine).with("message", check.text.as_str()).ended()
 }
 
 /// What an end is like.
 pub fn end(end: &EndMeasurement, which: &str) -> String {
     let measured = &end.measured;
-    let line = Line::new("end").with("end", which).with("host", end.label.as_str()).with("cores", end.hello.cores);
+    let line = JsonLine::new("end").with("end", which).with("host", end.label.as_str()).with("cores", end.hello.cores);
     line.with("aes", end.hello.aes)
         .with("version", measured.version.as_str())
         .with("hash_bytes_per_s", measured.hash_bytes_per_s)
@@ -62,8 +62,8 @@ pub fn failed(part: ProbePart, why: &str) -> String {
     named(part).with("message", why).ended()
 }
 
-fn named(part: ProbePart) -> Line {
-    let line = Line::new("part");
+fn named(part: ProbePart) -> JsonLine {
+    let line = JsonLine::new("part");
     match part {
         ProbePart::Read { direct } => line.with("part", "read").with("direct", direct),
         ProbePart::Network { streams } => {
@@ -81,7 +81,7 @@ pub fn forecast(forecast: Option<&Forecast>, options: &[Option_], saved: Option<
     let options: Map<_, _> = options.iter().map(|(row, given)| (row.id.to_owned(), argument(given))).collect();
     let next =
         forecast.and_then(|told| told.next).map(|(limit, rate)| json!({"limit": limit.id(), "bytes_per_s": rate}));
-    Line::new("forecast")
+    JsonLine::new("forecast")
         .with("bytes_per_s", forecast.map(|told| told.rate))
         .with("limit", forecast.map(|told| told.limit.id()))
         .with("next", next)

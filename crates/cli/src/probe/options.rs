@@ -2,19 +2,19 @@
 
 use haul_proto::forecast::SuggestedSetting;
 
-use crate::args::row::{Row, Section, Takes};
+use crate::args::row::{HelpSection, OptionRow, Takes};
 use crate::args::table::COPY;
 use crate::args::values::Values;
 
 /// An option and its argument; `None` where it has none.
-pub type Option_ = (&'static Row, Option<String>);
+pub type Option_ = (&'static OptionRow, Option<String>);
 
 /// What is worth having: what was found, and what was asked for, since it was measured with that.
 pub fn recommended(settings: &[SuggestedSetting], asked: &Values) -> Vec<Option_> {
     let found: Vec<_> = settings.iter().map(option).collect();
     let is_found = |id: &str| found.iter().any(|(row, _): &Option_| row.id == id);
     let typed = asked.given().iter().filter(|(row, _)| {
-        row.section == Section::Moving && !row.of_one_job && asked.is_typed(row.id) && !is_found(row.id)
+        row.section == HelpSection::Moving && !row.of_one_job && asked.is_typed(row.id) && !is_found(row.id)
     });
     let typed: Vec<_> = typed
         .map(|(row, argument)| (*row, argument.as_ref().map(|text| text.to_string_lossy().into_owned())))
@@ -37,7 +37,7 @@ fn option(setting: &SuggestedSetting) -> Option_ {
 ///
 /// # Panics
 /// If there is none: a mistake in this program.
-fn row(id: &str) -> &'static Row {
+fn row(id: &str) -> &'static OptionRow {
     COPY.iter().find(|row| row.id == id).expect("every option is in the table")
 }
 

@@ -27,25 +27,25 @@ pub struct Chart {
 #[derive(Debug, Clone)]
 pub enum Marks {
     /// Lines through points.
-    Lines(Vec<Line>),
+    Lines(Vec<ChartLine>),
     /// A bar for each name, upwards.
-    Bars(Vec<Bar>),
+    Bars(Vec<ChartBar>),
     /// Stretches from left to right, a row for each name.
     Spans(Vec<Span>),
 }
 
 /// A line through points.
 #[derive(Debug, Clone)]
-pub struct Line {
+pub struct ChartLine {
     /// What it stands for.
     pub name: String,
     /// Its points, from left to right.
-    pub points: Vec<Point>,
+    pub points: Vec<ChartPoint>,
 }
 
 /// A point of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
+pub struct ChartPoint {
     /// From left to right.
     pub x: f64,
     /// Upwards.
@@ -56,7 +56,7 @@ pub struct Point {
 
 /// A bar.
 #[derive(Debug, Clone)]
-pub struct Bar {
+pub struct ChartBar {
     /// What it stands for.
     pub name: String,
     /// How high it is.
@@ -76,16 +76,16 @@ pub struct Span {
     pub to: f64,
 }
 
-impl Point {
+impl ChartPoint {
     /// One figure.
     pub const fn new(x: f64, y: f64) -> Self {
         Self { x, y, spread: None }
     }
 }
 
-impl Line {
+impl ChartLine {
     /// A line.
-    pub fn new(name: impl Into<String>, points: Vec<Point>) -> Self {
+    pub fn new(name: impl Into<String>, points: Vec<ChartPoint>) -> Self {
         Self { name: name.into(), points }
     }
 }
@@ -141,7 +141,7 @@ impl Chart {
 }
 
 /// A row for each place from left to right, a column for each line.
-fn lines_table(x: (Quantity, &str), y: Quantity, lines: &[Line]) -> Table {
+fn lines_table(x: (Quantity, &str), y: Quantity, lines: &[ChartLine]) -> Table {
     // Figures that are not negative are in the same order as their bits.
     let places: BTreeSet<u64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x.to_bits()).collect();
     let mut columns = vec![x.1.to_owned()];
@@ -165,7 +165,7 @@ pub mod tests {
     /// Two lines, one of which begins later.
     pub fn example() -> Chart {
         let line = |name: &str, points: &[(f64, f64)]| {
-            Line::new(name, points.iter().map(|&(x, y)| Point::new(x, y)).collect())
+            ChartLine::new(name, points.iter().map(|&(x, y)| ChartPoint::new(x, y)).collect())
         };
         Chart {
             title: "Rate".into(),
@@ -194,7 +194,7 @@ pub mod tests {
     fn a_point_is_no_line() {
         let mut chart = example();
         assert!(chart.has_figures());
-        chart.marks = Marks::Lines(vec![Line::new("one", vec![Point::new(1.0, 1.0)])]);
+        chart.marks = Marks::Lines(vec![ChartLine::new("one", vec![ChartPoint::new(1.0, 1.0)])]);
         assert!(!chart.has_figures());
     }
 }

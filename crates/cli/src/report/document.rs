@@ -12,21 +12,21 @@ pub struct Document {
     /// One line below that.
     pub about: String,
     /// Its parts.
-    pub parts: Vec<Part>,
+    pub parts: Vec<DocumentPart>,
 }
 
 /// A part of a report.
 #[derive(Debug)]
-pub struct Part {
+pub struct DocumentPart {
     /// Its heading.
     pub heading: String,
     /// What is in it.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<DocumentBlock>,
 }
 
 /// A piece of a part.
 #[derive(Debug)]
-pub enum Block {
+pub enum DocumentBlock {
     /// A paragraph.
     Text(String),
     /// Lines, one below the other.
@@ -41,9 +41,9 @@ pub enum Block {
 
 impl Document {
     /// Adds a part, unless there is nothing in it.
-    pub fn part(&mut self, heading: &str, blocks: Vec<Block>) {
+    pub fn part(&mut self, heading: &str, blocks: Vec<DocumentBlock>) {
         if !blocks.is_empty() {
-            self.parts.push(Part { heading: heading.to_owned(), blocks });
+            self.parts.push(DocumentPart { heading: heading.to_owned(), blocks });
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use haul_engine::checksum::sum_of;
 use haul_engine::job::spec::ChecksumAlgorithm;
 
-use super::document::{Block, Document};
+use super::document::{Document, DocumentBlock};
 use super::escape::text;
 use super::svg;
 use super::table::Table;
@@ -75,22 +75,22 @@ fn digest(script: &str) -> String {
     shown
 }
 
-fn push_block(page: &mut String, block: &Block) {
+fn push_block(page: &mut String, block: &DocumentBlock) {
     match block {
-        Block::Text(line) => page.push_str(&format!("<p>{}</p>\n", text(line))),
-        Block::List(lines) => {
+        DocumentBlock::Text(line) => page.push_str(&format!("<p>{}</p>\n", text(line))),
+        DocumentBlock::List(lines) => {
             page.push_str("<ul class=\"list\">\n");
             lines.iter().for_each(|line| page.push_str(&format!("<li>{}</li>\n", text(line))));
             page.push_str("</ul>\n");
         }
-        Block::Table(table) => push_table(page, table),
-        Block::Folded(what, table) => push_folded(page, what, table),
-        Block::Chart(chart) if chart.has_figures() => {
+        DocumentBlock::Table(table) => push_table(page, table),
+        DocumentBlock::Folded(what, table) => push_folded(page, what, table),
+        DocumentBlock::Chart(chart) if chart.has_figures() => {
             let (drawn, legend) = (svg::draw(chart), svg::legend(chart));
             page.push_str(&format!("<h3>{}</h3>\n<figure>\n{drawn}\n{legend}\n</figure>\n", text(&chart.title)));
             push_folded(page, "the same as a table", &chart.table().thinned(ROWS_MAX));
         }
-        Block::Chart(chart) => {
+        DocumentBlock::Chart(chart) => {
             let title = text(&chart.title);
             page.push_str(&format!("<h3>{title}</h3>\n<p class=\"small\">too few figures for a chart</p>\n"));
         }
@@ -145,11 +145,11 @@ mod tests {
         let table = Table { columns: vec![HOSTILE.into()], rows: vec![vec![HOSTILE.into()]] };
         let mut document = Document { title: HOSTILE.into(), about: HOSTILE.into(), ..Document::default() };
         let texts = vec![
-            Block::Text(HOSTILE.into()),
-            Block::List(vec![HOSTILE.into()]),
-            Block::Chart(chart),
-            Block::Table(table.clone()),
-            Block::Folded(HOSTILE.into(), table),
+            DocumentBlock::Text(HOSTILE.into()),
+            DocumentBlock::List(vec![HOSTILE.into()]),
+            DocumentBlock::Chart(chart),
+            DocumentBlock::Table(table.clone()),
+            DocumentBlock::Folded(HOSTILE.into(), table),
         ];
         document.part(HOSTILE, texts);
         let page = page(&document);
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_chart_comes_with_its_table() {
         let mut document = Document::default();
-        document.part("Rate", vec![Block::Chart(example())]);
+        document.part("Rate", vec![DocumentBlock::Chart(example())]);
         document.part("Nothing", vec![]);
         let page = page(&document);
         assert!(page.contains("<svg class=\"chart\"") && page.contains("<td>117 MB/s</td>"), "{page}");

@@ -1,7 +1,7 @@
 //! A report as Markdown: charts become a line of blocks for each of their lines, and a short table.
 
-use super::chart::{Chart, Marks, Point};
-use super::document::{Block, Document};
+use super::chart::{Chart, ChartPoint, Marks};
+use super::document::{Document, DocumentBlock};
 use super::table::Table;
 
 use haul_proto::path::disturbs;
@@ -22,19 +22,19 @@ pub fn page(document: &Document) -> String {
     page
 }
 
-fn push_block(page: &mut String, block: &Block) {
+fn push_block(page: &mut String, block: &DocumentBlock) {
     match block {
-        Block::Text(line) => page.push_str(&format!("\n{}\n", text(line))),
-        Block::List(lines) => {
+        DocumentBlock::Text(line) => page.push_str(&format!("\n{}\n", text(line))),
+        DocumentBlock::List(lines) => {
             page.push('\n');
             lines.iter().for_each(|line| page.push_str(&format!("- {}\n", text(line))));
         }
-        Block::Table(table) => push_table(page, table),
-        Block::Folded(what, table) => {
+        DocumentBlock::Table(table) => push_table(page, table),
+        DocumentBlock::Folded(what, table) => {
             page.push_str(&format!("\n{}:\n", text(what)));
             push_table(page, table);
         }
-        Block::Chart(chart) => {
+        DocumentBlock::Chart(chart) => {
             page.push_str(&format!("\n### {}\n", text(&chart.title)));
             if !chart.has_figures() {
                 return page.push_str("\ntoo few figures for a chart\n");
@@ -60,7 +60,7 @@ fn push_blocks(page: &mut String, chart: &Chart) {
 
 /// How high the mean of some points is.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0 to 7")]
-fn block(points: &[Point], most: f64) -> char {
+fn block(points: &[ChartPoint], most: f64) -> char {
     let mean = points.iter().map(|point| point.y).sum::<f64>() / points.len() as f64;
     BLOCKS[(mean / most.max(f64::MIN_POSITIVE) * 7.0).round().clamp(0.0, 7.0) as usize]
 }
@@ -108,7 +108,10 @@ mod tests {
     fn a_report_is_headings_blocks_and_tables() {
         let mut document = Document { title: "haul".into(), about: "a|b".into(), ..Document::default() };
         let facts = Table { columns: Vec::new(), rows: vec![vec!["way".into(), "tcp".into()]] };
-        document.part("Result", vec![Block::Text("*done*".into()), Block::Table(facts), Block::Chart(example())]);
+        document.part(
+            "Result",
+            vec![DocumentBlock::Text("*done*".into()), DocumentBlock::Table(facts), DocumentBlock::Chart(example())],
+        );
         insta::assert_snapshot!(page(&document), @r#"
             # haul
 

@@ -32,7 +32,7 @@ use self::series::Series;
 use self::transfer::{Transfer, document};
 use crate::args::UsageError;
 use crate::args::operand::host_label;
-use crate::pending::{Own, Pending};
+use crate::pending::{Pending, ReplaceableFile};
 use crate::text::harmless;
 
 /// Failures that are named in a report; all of them are on standard error.
@@ -40,14 +40,14 @@ const FAILURES_MAX: usize = 200;
 
 /// What a report is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ReportFormat {
     /// A page for browsers.
     Html,
     /// Text that can become a page.
     Markdown,
 }
 
-impl Form {
+impl ReportFormat {
     /// By the name's ending.
     pub fn of(file: &Path) -> Result<Self, UsageError> {
         let ending = file.extension().map(|ending| ending.to_ascii_lowercase());
@@ -72,8 +72,8 @@ impl Form {
 }
 
 /// A report of a running job.
-pub struct Report {
-    form: Form,
+pub struct JobReport {
+    form: ReportFormat,
     to: String,
     pending: Pending,
     what: String,
@@ -85,12 +85,13 @@ pub struct Report {
     unnamed: u64,
 }
 
-impl Report {
+impl JobReport {
     /// Begins a report of `job` that is to be called `to`; fails where that cannot be written.
     pub fn create(to: &Path, job: &Job) -> anyhow::Result<Self> {
-        let form = Form::of(to)?;
+        let form = ReportFormat::of(to)?;
         let shown = escape(to.as_os_str().as_bytes());
-        let pending = Pending::create(to, Own::Page).map_err(|error| anyhow::anyhow!("--report {shown}: {error}"))?;
+        let pending =
+            Pending::create(to, ReplaceableFile::Page).map_err(|error| anyhow::anyhow!("--report {shown}: {error}"))?;
         Ok(Self {
             form,
             to: shown,
@@ -117,7 +118,7 @@ impl Report {
     }
 }
 
-impl Observer for Report {
+impl Observer for JobReport {
     fn event(&mut self, event: &Event) {
         self.series.event(self.begun.elapsed(), event);
         if let Event::FileFailed { path, host, message } = event {
@@ -173,10 +174,10 @@ mod tests {
 
     #[test]
     fn the_ending_says_the_form_and_another_one_is_refused_with_the_reason() {
-        assert_eq!(Form::of(Path::new("a/b.HTML")), Ok(Form::Html));
-        assert_eq!(Form::of(Path::new("b.md")), Ok(Form::Markdown));
+        assert_eq!(ReportFormat::of(Path::new("a/b.HTML")), Ok(ReportFormat::Html));
+        assert_eq!(ReportFormat::of(Path::new("b.md")), Ok(ReportFormat::Markdown));
         for name in ["report", "report.pdf", ".html", "x.json"] {
-            let error = Form::of(Path::new(name)).unwrap_err().to_string();
+            let error = ReportFormat::of(Path::new(name)).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains("neither .html nor .md"), "{error}");
         }
     }
@@ -185,7 +186,7 @@ mod tests {
     fn a_report_appears_when_the_job_is_over_and_names_what_failed() {
         let dir = tempfile::tempdir().unwrap();
         let to = dir.path().join("copy.html");
-        let mut report = Report::create(&to, &job()).unwrap();
+        let mut report = JobReport::create(&to, &job()).unwrap();
         let path = b"a<img src=x>\n\xff".to_vec();
         let failed = Event::FileFailed { path, host: "db1".into(), message: "no space\nmake room".into() };
         (0..FAILURES_MAX + 2).for_each(|_| report.event(&failed));
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_place_that_cannot_be_written_is_known_before_the_job() {
-        let error = Report::create(Path::new("/nonexistent/copy.html"), &job()).err().unwrap();
+        let error = JobReport::create(Path::new("/nonexistent/copy.html"), &job()).err().unwrap();
         assert!(error.to_string().starts_with("--report /nonexistent/copy.html: "), "{error}");
     }
 }

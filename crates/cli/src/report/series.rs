@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haul_engine::job::event::{Bottleneck, Event, Progress, Sockets};
 
-use super::track::{Additive, Sample, Track};
+use super::track::{Additive, Track, TrackSample};
 
 /// Most happenings that are remembered.
 const HAPPENED_MAX: usize = 64;
@@ -100,12 +100,12 @@ impl Series {
     }
 
     /// What was moved, in samples without gaps.
-    pub fn moved(&self) -> &[Sample<Moved>] {
+    pub fn moved(&self) -> &[TrackSample<Moved>] {
         self.moved.samples()
     }
 
     /// What the connections met with, the same way.
-    pub fn met(&self) -> &[Sample<Met>] {
+    pub fn met(&self) -> &[TrackSample<Met>] {
         self.met.samples()
     }
 

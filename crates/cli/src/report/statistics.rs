@@ -1,6 +1,6 @@
 //! Figures of many: the median, the quarters around it, what lies far outside, and how they are distributed.
 
-use super::chart::Point;
+use super::chart::ChartPoint;
 use super::scale::Quantity;
 
 /// What lies further from the middle half than so many times its width is an outlier (Tukey).
@@ -51,12 +51,12 @@ impl Quartiles {
 }
 
 /// How many of `figures` are not above a figure, for figures from the least to the most.
-pub fn distribution(figures: &[f64]) -> Vec<Point> {
+pub fn distribution(figures: &[f64]) -> Vec<ChartPoint> {
     let sorted = sorted(figures);
     let every = sorted.len().div_ceil(POINTS_MAX).max(1);
     let last = sorted.len().saturating_sub(1);
     let kept = sorted.iter().enumerate().filter(|(at, _)| (last - at).is_multiple_of(every));
-    kept.map(|(at, figure)| Point::new(*figure, (at + 1) as f64 / sorted.len() as f64)).collect()
+    kept.map(|(at, figure)| ChartPoint::new(*figure, (at + 1) as f64 / sorted.len() as f64)).collect()
 }
 
 fn sorted(figures: &[f64]) -> Vec<f64> {
@@ -109,7 +109,7 @@ mod tests {
         );
         let many: Vec<_> = (0..10_000u32).map(f64::from).collect();
         let points = distribution(&many);
-        assert!(points.len() <= POINTS_MAX && points.last() == Some(&Point::new(9999.0, 1.0)));
+        assert!(points.len() <= POINTS_MAX && points.last() == Some(&ChartPoint::new(9999.0, 1.0)));
         assert!(points.windows(2).all(|pair| pair[0].y < pair[1].y));
         assert!(distribution(&[]).is_empty());
     }

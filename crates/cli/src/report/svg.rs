@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::chart::{Chart, Line, Marks, Point};
+use super::chart::{Chart, ChartLine, ChartPoint, Marks};
 use super::escape::text;
 use super::scale::Scale;
 
@@ -166,9 +166,9 @@ impl<'a> Svg<'a> {
         }
     }
 
-    fn line(&mut self, number: usize, line: &Line) {
+    fn line(&mut self, number: usize, line: &ChartLine) {
         let class = class(number);
-        for &Point { x, spread, .. } in &line.points {
+        for &ChartPoint { x, spread, .. } in &line.points {
             let Some((low, high)) = spread.filter(|(low, high)| low < high) else { continue };
             let (x, low, high) = (self.at_x(x), self.at_y(low), self.at_y(high));
             self.push(format_args!("<path class=\"spread {class}\" d=\"M{x:.1} {low:.1}V{high:.1}\"/>"));
@@ -187,7 +187,7 @@ impl<'a> Svg<'a> {
     }
 
     /// Strips from top to bottom that say the figures below the pointer.
-    fn strips(&mut self, lines: &[Line]) {
+    fn strips(&mut self, lines: &[ChartLine]) {
         let table = self.chart.table();
         let mut places: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
         places.sort_by(f64::total_cmp);
@@ -312,7 +312,7 @@ fn shortened(name: &str, room: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::chart::tests::example;
-    use super::super::chart::{Bar, Span};
+    use super::super::chart::{ChartBar, Span};
     use super::super::scale::Quantity;
     use super::*;
 
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn bars_have_names_and_spreads() {
-        let bar = |name: &str, value, spread| Bar { name: name.to_owned(), value, spread };
+        let bar = |name: &str, value, spread| ChartBar { name: name.to_owned(), value, spread };
         let bars = vec![
             bar("aes-256-gcm", 900e6, Some((800e6, 950e6))),
             bar("a name far too long for its bar, really", 1.0, None),

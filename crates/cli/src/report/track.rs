@@ -18,7 +18,7 @@ pub trait Additive: Default {
 
 /// What came within a stretch of time. Times are since the command began.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Sample<T> {
+pub struct TrackSample<T> {
     /// When it begins.
     pub from: Duration,
     /// When it ends.
@@ -27,7 +27,7 @@ pub struct Sample<T> {
     pub figures: T,
 }
 
-impl<T> Sample<T> {
+impl<T> TrackSample<T> {
     /// Its length in seconds.
     pub fn seconds(&self) -> f64 {
         self.to.saturating_sub(self.from).as_secs_f64()
@@ -50,8 +50,8 @@ impl<T> Sample<T> {
 /// Samples in their order, without gaps.
 #[derive(Debug)]
 pub struct Track<T> {
-    samples: Vec<Sample<T>>,
-    open: Sample<T>,
+    samples: Vec<TrackSample<T>>,
+    open: TrackSample<T>,
     step: Duration,
 }
 
@@ -59,7 +59,7 @@ impl<T: Additive> Default for Track<T> {
     fn default() -> Self {
         Self {
             samples: Vec::new(),
-            open: Sample { from: Duration::ZERO, to: Duration::ZERO, figures: T::default() },
+            open: TrackSample { from: Duration::ZERO, to: Duration::ZERO, figures: T::default() },
             step: FIRST_STEP,
         }
     }
@@ -83,7 +83,7 @@ impl<T: Additive> Track<T> {
         if self.open.to == self.open.from {
             return;
         }
-        let next = Sample { from: self.open.to, to: self.open.to, figures: T::default() };
+        let next = TrackSample { from: self.open.to, to: self.open.to, figures: T::default() };
         self.samples.push(std::mem::replace(&mut self.open, next));
         if self.samples.len() >= SAMPLES_MAX {
             self.coarsen();
@@ -96,7 +96,7 @@ impl<T: Additive> Track<T> {
     }
 
     /// The samples.
-    pub fn samples(&self) -> &[Sample<T>] {
+    pub fn samples(&self) -> &[TrackSample<T>] {
         &self.samples
     }
 

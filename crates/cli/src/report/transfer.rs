@@ -7,13 +7,13 @@ use haul_engine::job::event::{SlowFile, Summary};
 use haul_proto::path::escape;
 use serde_json::Value;
 
-use super::chart::{Chart, LINES_MAX, Line, Marks, Point, Span};
-use super::document::{Block, Document};
+use super::chart::{Chart, ChartLine, ChartPoint, LINES_MAX, Marks, Span};
+use super::document::{Document, DocumentBlock};
 use super::scale::Quantity;
 use super::series::{Met, Moved, Series};
 use super::statistics::{Quartiles, distribution};
 use super::table::Table;
-use super::track::Sample;
+use super::track::TrackSample;
 use crate::show::{json, summary, verdict};
 use crate::units;
 
@@ -45,60 +45,67 @@ pub fn document(transfer: &Transfer<'_>) -> Document {
     document
 }
 
-fn result(outcome: &Outcome) -> Vec<Block> {
+fn result(outcome: &Outcome) -> Vec<DocumentBlock> {
     match outcome {
         Ok(result) => {
             let facts = summary::facts(result, true);
             let rows = facts.into_iter().map(|(label, text)| vec![label.to_owned(), text]).collect();
-            vec![Block::Text(summary::headline(result)), Block::Table(Table { columns: Vec::new(), rows })]
+            vec![
+                DocumentBlock::Text(summary::headline(result)),
+                DocumentBlock::Table(Table { columns: Vec::new(), rows }),
+            ]
         }
         Err(error) => {
             let text = error.to_string();
             let lines = text.lines().map(str::to_owned).collect();
-            vec![Block::Text("It did not run to its end:".to_owned()), Block::List(lines)]
+            vec![DocumentBlock::Text("It did not run to its end:".to_owned()), DocumentBlock::List(lines)]
         }
     }
 }
 
-fn failed(failures: &[String]) -> Vec<Block> {
-    if failures.is_empty() { Vec::new() } else { vec![Block::List(failures.to_vec())] }
+fn failed(failures: &[String]) -> Vec<DocumentBlock> {
+    if failures.is_empty() { Vec::new() } else { vec![DocumentBlock::List(failures.to_vec())] }
 }
 
 /// What was moved over time, and how often which rate was reached.
-fn rate(series: &Series) -> Vec<Block> {
+fn rate(series: &Series) -> Vec<DocumentBlock> {
     let begun = series.begun().unwrap_or_default();
     let moved = series.moved();
-    let rate = |sample: &Sample<Moved>| sample.a_second(sample.figures.bytes);
+    let rate = |sample: &TrackSample<Moved>| sample.a_second(sample.figures.bytes);
     let rates: Vec<f64> = moved.iter().filter(|sample| sample.from >= begun).map(rate).collect();
     let Some(quartiles) = Quartiles::of(&rates) else { return Vec::new() };
-    let points = moved.iter().map(|sample| Point::new(sample.middle(), rate(sample))).collect();
-    let streams = moved.iter().map(|sample| Point::new(sample.middle(), sample.figures.streams.into())).collect();
+    let points = moved.iter().map(|sample| ChartPoint::new(sample.middle(), rate(sample))).collect();
+    let streams = moved.iter().map(|sample| ChartPoint::new(sample.middle(), sample.figures.streams.into())).collect();
     vec![
-        Block::Text(quartiles.sentence(Quantity::Rate, "time")),
-        Block::Chart(Chart {
+        DocumentBlock::Text(quartiles.sentence(Quantity::Rate, "time")),
+        DocumentBlock::Chart(Chart {
             happened: happened(series),
-            ..over_time("Rate over time", (Quantity::Rate, "rate"), vec![Line::new("all streams", points)])
+            ..over_time("Rate over time", (Quantity::Rate, "rate"), vec![ChartLine::new("all streams", points)])
         }),
-        Block::Chart(Chart {
+        DocumentBlock::Chart(Chart {
             x: (Quantity::Rate, "rate"),
             ..over_time(
                 "Which part of the time did not exceed a rate",
                 (Quantity::Share, "part of the time"),
-                vec![Line::new("all streams", distribution(&rates))],
+                vec![ChartLine::new("all streams", distribution(&rates))],
             )
         }),
-        Block::Chart(over_time("Streams in use", (Quantity::Count, "streams"), vec![Line::new("streams", streams)])),
+        DocumentBlock::Chart(over_time(
+            "Streams in use",
+            (Quantity::Count, "streams"),
+            vec![ChartLine::new("streams", streams)],
+        )),
     ]
 }
 
 /// What each connection carried, and what it met with; nothing where there were none.
-fn connections(series: &Series) -> Vec<Block> {
+fn connections(series: &Series) -> Vec<DocumentBlock> {
     let met: Vec<_> = series.met().iter().filter(|sample| sample.figures.sockets.segments > 0).collect();
     if met.is_empty() {
         return Vec::new();
     }
-    let points = |figure: &dyn Fn(&Sample<Met>) -> Option<f64>| {
-        met.iter().filter_map(|sample| Some(Point::new(sample.middle(), figure(sample)?))).collect::<Vec<_>>()
+    let points = |figure: &dyn Fn(&TrackSample<Met>) -> Option<f64>| {
+        met.iter().filter_map(|sample| Some(ChartPoint::new(sample.middle(), figure(sample)?))).collect::<Vec<_>>()
     };
     let trips = points(&|sample| sample.figures.round_trip());
     let shortest = points(&|sample| {
@@ -107,55 +114,55 @@ fn connections(series: &Series) -> Vec<Block> {
     });
     let resent = points(&|sample| Some(sample.a_second(sample.figures.sockets.retransmitted)));
     vec![
-        Block::Chart(over_time("Rate of each stream", (Quantity::Rate, "rate"), by_stream(series))),
-        Block::Chart(over_time(
+        DocumentBlock::Chart(over_time("Rate of each stream", (Quantity::Rate, "rate"), by_stream(series))),
+        DocumentBlock::Chart(over_time(
             "Round trips",
             (Quantity::RoundTrip, "round trip"),
             vec![
-                Line::new("while it carries data", trips),
-                Line::new("the shortest that the kernel remembers", shortest),
+                ChartLine::new("while it carries data", trips),
+                ChartLine::new("the shortest that the kernel remembers", shortest),
             ],
         )),
-        Block::Chart(over_time(
+        DocumentBlock::Chart(over_time(
             "Segments that were sent again",
             (Quantity::Count, "segments a second"),
-            vec![Line::new("sent again", resent)],
+            vec![ChartLine::new("sent again", resent)],
         )),
     ]
 }
 
 /// A line for each stream; where these are too many to be told apart, the least, the middle and the most of them.
-fn by_stream(series: &Series) -> Vec<Line> {
+fn by_stream(series: &Series) -> Vec<ChartLine> {
     let count = series.streams().len();
     let carrying = || series.met().iter().filter(|sample| sample.figures.sockets.acknowledged_bytes > 0);
     if count <= LINES_MAX {
         let rate = |at: usize| {
-            let figure = |sample: &Sample<Met>| {
-                Some(Point::new(sample.middle(), sample.a_second(*sample.figures.bytes.get(at)?)))
+            let figure = |sample: &TrackSample<Met>| {
+                Some(ChartPoint::new(sample.middle(), sample.a_second(*sample.figures.bytes.get(at)?)))
             };
             carrying().filter_map(figure).collect()
         };
         let mut streams: Vec<_> = series.streams().iter().copied().zip(0..).collect();
         streams.sort_unstable();
-        return streams.into_iter().map(|(stream, at)| Line::new(format!("stream {stream}"), rate(at))).collect();
+        return streams.into_iter().map(|(stream, at)| ChartLine::new(format!("stream {stream}"), rate(at))).collect();
     }
     let part = |figure: fn(&Quartiles) -> f64| {
-        let point = |sample: &Sample<Met>| {
+        let point = |sample: &TrackSample<Met>| {
             let rates: Vec<_> =
                 sample.figures.bytes.iter().filter(|bytes| **bytes > 0).map(|bytes| sample.a_second(*bytes)).collect();
-            Some(Point::new(sample.middle(), figure(&Quartiles::of(&rates)?)))
+            Some(ChartPoint::new(sample.middle(), figure(&Quartiles::of(&rates)?)))
         };
         carrying().filter_map(point).collect()
     };
     vec![
-        Line::new("the slowest stream", part(|rates| rates.least)),
-        Line::new("the one in the middle", part(|rates| rates.median)),
-        Line::new("the fastest", part(|rates| rates.most)),
+        ChartLine::new("the slowest stream", part(|rates| rates.least)),
+        ChartLine::new("the one in the middle", part(|rates| rates.median)),
+        ChartLine::new("the fastest", part(|rates| rates.most)),
     ]
 }
 
 /// What limited the transfer, from when to when.
-fn limits(series: &Series) -> Vec<Block> {
+fn limits(series: &Series) -> Vec<DocumentBlock> {
     let mut spans: Vec<Span> = Vec::new();
     for sample in series.moved() {
         let Some(limit) = sample.figures.limit else { continue };
@@ -170,10 +177,10 @@ fn limits(series: &Series) -> Vec<Block> {
     }
     let title = "What limited it, over the last seconds of each moment";
     let chart = over_time(title, (Quantity::Count, "limited by"), Vec::new());
-    vec![Block::Chart(Chart { marks: Marks::Spans(spans), happened: happened(series), ..chart })]
+    vec![DocumentBlock::Chart(Chart { marks: Marks::Spans(spans), happened: happened(series), ..chart })]
 }
 
-fn over_time(title: &str, y: (Quantity, &'static str), lines: Vec<Line>) -> Chart {
+fn over_time(title: &str, y: (Quantity, &'static str), lines: Vec<ChartLine>) -> Chart {
     let x = (Quantity::Time, "time since the command began");
     Chart { title: title.to_owned(), x, y, marks: Marks::Lines(lines), happened: Vec::new() }
 }
@@ -183,7 +190,7 @@ fn happened(series: &Series) -> Vec<(f64, String)> {
 }
 
 /// The files that took longest.
-fn slowest(outcome: &Outcome) -> Vec<Block> {
+fn slowest(outcome: &Outcome) -> Vec<DocumentBlock> {
     let Ok(Summary { slowest, .. }) = outcome else { return Vec::new() };
     if slowest.is_empty() {
         return Vec::new();
@@ -194,16 +201,16 @@ fn slowest(outcome: &Outcome) -> Vec<Block> {
         vec![escape(path), units::size(*size), units::duration(took), units::rate(units::bytes_per_s(*size, took))]
     }));
     vec![
-        Block::Text("From the moment when the first byte was to be written to the final name.".into()),
-        Block::Table(table),
+        DocumentBlock::Text("From the moment when the first byte was to be written to the final name.".into()),
+        DocumentBlock::Table(table),
     ]
 }
 
 /// All that `--json` says in its last line.
-fn figures(outcome: &Outcome) -> Vec<Block> {
+fn figures(outcome: &Outcome) -> Vec<DocumentBlock> {
     let mut table = Table::new(&["field", "value"]);
     flatten("", &json::last(outcome), &mut table.rows);
-    vec![Block::Folded("as --json has them; docs/JSON.md says what they mean".into(), table)]
+    vec![DocumentBlock::Folded("as --json has them; docs/JSON.md says what they mean".into(), table)]
 }
 
 fn flatten(name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {

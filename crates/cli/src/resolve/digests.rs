@@ -16,7 +16,7 @@ use crate::args::values::{Values, bad};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Digests {
     /// `-E`, where it tells: lines in bbcp's form.
-    pub told: Option<(ChecksumAlgorithm, Told)>,
+    pub told: Option<(ChecksumAlgorithm, DigestSink)>,
     /// `--checksum-alg`: what the lines of `--checksums` have, where it is not BLAKE3 in b3sum's form.
     pub of_lines: Option<ChecksumAlgorithm>,
     /// `--expect`, and which digest the user says that it has.
@@ -25,7 +25,7 @@ pub struct Digests {
 
 /// Where `-E` tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum DigestSink {
     /// On standard output.
     Shown,
     /// Behind what this file has.
@@ -33,14 +33,14 @@ pub enum Told {
 }
 
 /// What `-E` says.
-struct Asked {
+struct DigestOutput {
     algorithm: ChecksumAlgorithm,
     at_source: bool,
-    what: What,
+    what: DigestMode,
 }
 
-enum What {
-    Tell(Told),
+enum DigestMode {
+    Tell(DigestSink),
     Compare(Vec<u8>),
 }
 
@@ -64,16 +64,16 @@ pub fn digests(values: &Values) -> Result<(Option<ChecksumOptions>, Digests), Us
         refuse_a_second(asked, named, expected.is_some())?;
     }
     let told = asked.as_ref().and_then(|asked| match &asked.what {
-        What::Tell(told) => Some((asked.algorithm, told.clone())),
-        What::Compare(_) => None,
+        DigestMode::Tell(told) => Some((asked.algorithm, told.clone())),
+        DigestMode::Compare(_) => None,
     });
     let algorithm = asked.as_ref().map(|asked| asked.algorithm);
     let expected = expected.map(|file| (file, algorithm.or(named)));
     let checksum = match asked {
-        Some(Asked { algorithm, at_source, what }) => {
+        Some(DigestOutput { algorithm, at_source, what }) => {
             let against = match what {
-                What::Tell(_) => ChecksumReference::Nothing,
-                What::Compare(value) => ChecksumReference::Value(value),
+                DigestMode::Tell(_) => ChecksumReference::Nothing,
+                DigestMode::Compare(value) => ChecksumReference::Value(value),
             };
             Some(ChecksumOptions { algorithm, at_source, against })
         }
@@ -98,7 +98,7 @@ pub fn blake3(values: &Values, writes_lines: bool) -> Result<bool, UsageError> {
 }
 
 /// One digest is computed beside BLAKE3, and at one end.
-fn refuse_a_second(asked: &Asked, named: Option<ChecksumAlgorithm>, expects: bool) -> Result<(), UsageError> {
+fn refuse_a_second(asked: &DigestOutput, named: Option<ChecksumAlgorithm>, expects: bool) -> Result<(), UsageError> {
     if named.is_some_and(|named| named != asked.algorithm && named != ChecksumAlgorithm::Blake3) {
         return Err(UsageError::new("-E and --checksum-alg name two digests, and one is computed at a time")
             .remedy("name the same one"));
@@ -109,14 +109,14 @@ fn refuse_a_second(asked: &Asked, named: Option<ChecksumAlgorithm>, expects: boo
         )
         .remedy("leave % out"));
     }
-    if expects && matches!(asked.what, What::Compare(_)) {
+    if expects && matches!(asked.what, DigestMode::Compare(_)) {
         return Err(UsageError::contradiction("checksum", "expect"));
     }
     Ok(())
 }
 
 /// `[%]ALGORITHM[=[VALUE or FILE]]`. What has as many hexadecimal digits as the algorithm's digests is a value.
-fn asked(value: &OsStr) -> Result<Asked, UsageError> {
+fn asked(value: &OsStr) -> Result<DigestOutput, UsageError> {
     let bytes = value.as_bytes();
     let (bytes, at_source) = match bytes.strip_prefix(b"%") {
         Some(rest) => (rest, true),
@@ -125,16 +125,16 @@ fn asked(value: &OsStr) -> Result<Asked, UsageError> {
     let mut parts = bytes.splitn(2, |byte| *byte == b'=');
     let algorithm = algorithm("checksum", value, OsStr::from_bytes(parts.next().unwrap_or_default()))?;
     let what = match parts.next() {
-        None | Some([]) => What::Tell(Told::Shown),
+        None | Some([]) => DigestMode::Tell(DigestSink::Shown),
         Some(text) if !text.iter().all(u8::is_ascii_hexdigit) => {
-            What::Tell(Told::Added(OsStr::from_bytes(text).into()))
+            DigestMode::Tell(DigestSink::Added(OsStr::from_bytes(text).into()))
         }
         Some(text) => {
             let digest = from_hex(text).filter(|digest| digest.len() == algorithm.bytes());
-            What::Compare(digest.ok_or_else(|| neither(algorithm, text))?)
+            DigestMode::Compare(digest.ok_or_else(|| neither(algorithm, text))?)
         }
     };
-    Ok(Asked { algorithm, at_source, what })
+    Ok(DigestOutput { algorithm, at_source, what })
 }
 
 fn neither(algorithm: ChecksumAlgorithm, text: &[u8]) -> UsageError {

@@ -49,12 +49,12 @@ fn bbcps_argument_says_which_where_and_what_for() {
         let value = if let ChecksumReference::Value(value) = against { Some(value) } else { None };
         (algorithm.name(), at_source, value, digests.told.map(|(_, told)| told))
     };
-    assert_eq!(asked("-E md5"), ("md5", false, None, Some(Told::Shown)));
-    assert_eq!(asked("-E %c32="), ("c32", true, None, Some(Told::Shown)));
+    assert_eq!(asked("-E md5"), ("md5", false, None, Some(DigestSink::Shown)));
+    assert_eq!(asked("-E %c32="), ("c32", true, None, Some(DigestSink::Shown)));
     assert_eq!(asked("--checksum a32=00Ff0010"), ("a32", false, Some(vec![0, 255, 0, 16]), None));
-    assert_eq!(asked("-E %xxh3=sums"), ("xxh3", true, None, Some(Told::Added("sums".into()))));
+    assert_eq!(asked("-E %xxh3=sums"), ("xxh3", true, None, Some(DigestSink::Added("sums".into()))));
     // What looks like a digest and is none of this algorithm is not guessed at.
-    assert_eq!(asked("-E a32=./00ff0010"), ("a32", false, None, Some(Told::Added("./00ff0010".into()))));
+    assert_eq!(asked("-E a32=./00ff0010"), ("a32", false, None, Some(DigestSink::Added("./00ff0010".into()))));
     for wrong in ["-E a32=00ff001", "-E a32=00ff00100", "-E md5=abc"] {
         assert!(planned(wrong).unwrap_err().contains("hexadecimal digits"), "{wrong}");
     }

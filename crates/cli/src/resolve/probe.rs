@@ -9,7 +9,7 @@ use haul_engine::probe::Probe;
 use haul_proto::path::escape;
 use std::os::unix::ffi::OsStrExt;
 
-use super::{Settings, settings};
+use super::{ResolvedSettings, settings};
 use crate::args::UsageError;
 use crate::args::limits::STREAMS_MAX;
 use crate::args::operand::parse_operand;
@@ -40,7 +40,7 @@ pub fn probe(
         (None, _) => return Err(UsageError::new("nothing to probe")),
     };
     source.iter().chain([&target]).try_for_each(refuse_what_is_no_place)?;
-    let Settings { options, access, display, time_limit, .. } = settings(copy, stderr_is_terminal)?;
+    let ResolvedSettings { options, access, display, time_limit, .. } = settings(copy, stderr_is_terminal)?;
     let asked = own.numbers("try-streams", u16::try_from(STREAMS_MAX + 1).unwrap_or(u16::MAX))?;
     let streams = match (own.flag("try-streams"), options.streams) {
         (true, _) => asked.into_iter().filter(|streams| *streams > 0).collect(),

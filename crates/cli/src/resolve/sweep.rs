@@ -9,7 +9,7 @@ use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::{CompressionPolicy, Job, JobOptions, NULL_TARGET, Retries, is_null, names_null};
 use haul_proto::path::escape;
 
-use super::{Ends, Mode, Settings, check_hosts, ends, settings as of_copy};
+use super::{Mode, ResolvedSettings, TypedEnds, check_hosts, ends, settings as of_copy};
 use crate::args::UsageError;
 use crate::args::values::Values;
 use crate::sweep::Sweep;
@@ -29,7 +29,7 @@ pub fn sweep(
     operands: &[OsString],
     stderr_is_terminal: bool,
 ) -> Result<(Sweep, Mode, Option<Duration>), UsageError> {
-    let Ends { sources, target, .. } = ends(values, operands)?;
+    let TypedEnds { sources, target, .. } = ends(values, operands)?;
     check_hosts(&sources)?;
     refuse_what_stays(values, &target)?;
     let rounds = values.number("repeat", 1..=ROUNDS_MAX)?.unwrap_or(1);
@@ -37,7 +37,7 @@ pub fn sweep(
     let mut shown = (Mode::Plain, None);
     let mut jobs = Vec::new();
     for setting in settings {
-        let Settings { options, access, display, time_limit, .. } =
+        let ResolvedSettings { options, access, display, time_limit, .. } =
             of_copy(&setting.options(values), stderr_is_terminal)?;
         shown = (display.mode, time_limit);
         let options = measured(options, &sources, &target, values);

@@ -11,7 +11,7 @@ use haul_proto::path::escape;
 use super::{Plan, planned};
 use crate::args::UsageError;
 use crate::args::operand::parse_operand;
-use crate::args::row::Section;
+use crate::args::row::HelpSection;
 use crate::args::table::typed;
 use crate::args::values::{Values, bad};
 use crate::pipes::Pipes;
@@ -215,7 +215,7 @@ pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&L
         (false, false) => "",
     };
     let of_sync = values.given().iter().map(|(row, _)| *row).filter(|row| values.is_typed(row.id));
-    let mut of_sync = of_sync.filter(|row| row.section == Section::Syncing);
+    let mut of_sync = of_sync.filter(|row| row.section == HelpSection::Syncing);
     if !what.is_empty() && is_sync {
         return Err(UsageError::new(format!("haul sync makes directories the same, and {what} is none"))
             .remedy("leave the word sync out: haul SOURCE TARGET"));

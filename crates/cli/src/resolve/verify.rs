@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use haul_engine::job::spec::{Job, JobOptions};
 
 use super::{
-    CPUS_END, Digests, Ends, Plan, access, cache, check_hosts, display, ends, filters, frame, metadata, owners,
+    CPUS_END, Digests, Plan, TypedEnds, access, cache, check_hosts, display, ends, filters, frame, metadata, owners,
     progress_every, streams, symlinks, time_limit, unbuffered,
 };
 use crate::args::UsageError;
@@ -16,7 +16,7 @@ use crate::show::display::Mode;
 /// The plan for a comparison of `operands`, the last of which is the target.
 pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let display = display(values, stderr_is_terminal)?;
-    let Ends { mut sources, mut target, base } = ends(values, operands)?;
+    let TypedEnds { mut sources, mut target, base } = ends(values, operands)?;
     check_hosts(&sources)?;
     crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
     let base_path = base.as_ref().map(|base| base.path.clone());

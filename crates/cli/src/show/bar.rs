@@ -25,7 +25,7 @@ const ETA_AFTER: Duration = Duration::from_secs(1);
 const MAX_ETA_S: f64 = 99.0 * 86_400.0;
 
 /// The bar, and words above it.
-pub struct Bar {
+pub struct BarView {
     human: Human,
     title: String,
     meter: Meter,
@@ -34,7 +34,7 @@ pub struct Bar {
     drawn: Option<ProgressBar>,
 }
 
-impl Bar {
+impl BarView {
     /// A bar that `title` stands before.
     pub fn new(human: Human, title: &str) -> Self {
         Self { human, title: shortened(title), meter: Meter::default(), started: Instant::now(), drawn: None }
@@ -69,7 +69,7 @@ fn new_bar() -> ProgressBar {
     bar
 }
 
-impl Observer for Bar {
+impl Observer for BarView {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Progress(progress) => self.draw(progress),
@@ -83,7 +83,7 @@ impl Observer for Bar {
     }
 }
 
-impl Show for Bar {
+impl Show for BarView {
     fn complain(&mut self, message: &str) {
         self.say(|human| human.complain(message));
     }

@@ -12,7 +12,7 @@ use haul_proto::path::escape;
 
 use super::Show;
 use super::human::Human;
-use crate::text::Text;
+use crate::text::TextOutput;
 use crate::units::{bytes_per_s, percent};
 
 /// Which of them are shown.
@@ -31,7 +31,7 @@ pub struct Style {
 /// bbcp's lines, and haul's own words between them.
 pub struct Lines {
     human: Human,
-    text: Text,
+    text: TextOutput,
     style: Style,
     target: PathBuf,
     started: Instant,
@@ -40,7 +40,7 @@ pub struct Lines {
 
 impl Lines {
     /// Lines on `text`, about what goes to `target`.
-    pub fn new(human: Human, text: Text, style: Style, target: &Path) -> Self {
+    pub fn new(human: Human, text: TextOutput, style: Style, target: &Path) -> Self {
         Self { human, text, style, target: target.to_owned(), started: Instant::now(), last: (Duration::ZERO, 0) }
     }
 
@@ -121,7 +121,7 @@ fn binary_rate(bytes_per_s: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::human::tests::every_event;
-    use super::super::human::{Human, Level};
+    use super::super::human::{Human, Verbosity};
     use super::super::summary::tests::example;
     use super::*;
     use crate::text::tests::Paper;
@@ -154,9 +154,9 @@ mod tests {
     #[test]
     fn a_whole_run() {
         let paper = Paper::default();
-        let text = || Text::new(Box::new(paper.clone()), false);
+        let text = || TextOutput::new(Box::new(paper.clone()), false);
         let style = Style { progress: true, average: false, ends: true, summary: true };
-        let mut lines = Lines::new(Human::new(text(), Level::Normal), text(), style, Path::new("/archive"));
+        let mut lines = Lines::new(Human::new(text(), Verbosity::Normal), text(), style, Path::new("/archive"));
         every_event().iter().for_each(|event| lines.event(event));
         lines.finish(&Ok(example())).unwrap();
         let shown = paper.text();
@@ -173,8 +173,8 @@ mod tests {
     fn under_bbcps_name_there_is_nothing_but_what_bbcp_says() {
         let shown = |style, outcome: &Outcome| {
             let paper = Paper::default();
-            let text = || Text::new(Box::new(paper.clone()), false).called("bbcp");
-            let mut lines = Lines::new(Human::new(text(), Level::Errors), text(), style, Path::new("there/a"));
+            let text = || TextOutput::new(Box::new(paper.clone()), false).called("bbcp");
+            let mut lines = Lines::new(Human::new(text(), Verbosity::Errors), text(), style, Path::new("there/a"));
             every_event().iter().for_each(|event| lines.event(event));
             lines.finish(outcome).unwrap();
             paper.text()

@@ -8,11 +8,11 @@ use haul_engine::job::event::{Event, Observer, TransportPath};
 
 use super::items::{self, Tally};
 use super::{Show, names, paths, streams, summary};
-use crate::text::{Text, harmless};
+use crate::text::{TextOutput, harmless};
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum Verbosity {
     /// What failed.
     Errors,
     /// Also what one would miss, and the summary.
@@ -27,18 +27,18 @@ pub enum Level {
 
 /// Words on standard error, and lists on standard output.
 pub struct Human {
-    text: Text,
+    text: TextOutput,
     /// Where lists go (`--items`, `--dry-run`); `None`: to the other words.
     list: Option<Box<dyn Write>>,
     /// A line of a list could not be written.
     failed: Option<io::Error>,
-    level: Level,
+    level: Verbosity,
     tally: Tally,
 }
 
 impl Human {
     /// Says as much as `level` on `text`.
-    pub fn new(text: Text, level: Level) -> Self {
+    pub fn new(text: TextOutput, level: Verbosity) -> Self {
         Self { text, list: None, failed: None, level, tally: Tally::default() }
     }
 
@@ -72,9 +72,9 @@ impl Human {
             | Event::RateLimit { .. }
             | Event::Pause { .. }
             | Event::Streams { .. }
-            | Event::Again { .. } => self.level >= Level::Normal,
-            Event::Connected { .. } | Event::Moved { .. } => self.level >= Level::Verbose,
-            Event::FileDone { .. } => self.level >= Level::Files,
+            | Event::Again { .. } => self.level >= Verbosity::Normal,
+            Event::Connected { .. } | Event::Moved { .. } => self.level >= Verbosity::Verbose,
+            Event::FileDone { .. } => self.level >= Verbosity::Files,
             Event::Progress(_) | Event::Stopped(_) | Event::Checksum { .. } => false,
         }
     }
@@ -157,13 +157,13 @@ impl Show for Human {
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
         self.flush();
         match outcome {
-            Ok(result) if self.level >= Level::Normal => {
+            Ok(result) if self.level >= Verbosity::Normal => {
                 let headline = match result.is_dry {
                     true => self.tally.headline(result.elapsed),
                     false => summary::headline(result),
                 };
-                let mut said = summary::below(&headline, result, self.level >= Level::Verbose);
-                if self.level >= Level::Path {
+                let mut said = summary::below(&headline, result, self.level >= Verbosity::Verbose);
+                if self.level >= Verbosity::Path {
                     said.push_str(&summary::path(result));
                     said.push_str(&streams::table(&result.streams_at));
                 }
@@ -261,9 +261,9 @@ pub mod tests {
         ]
     }
 
-    fn said(level: Level, outcome: &Outcome) -> String {
+    fn said(level: Verbosity, outcome: &Outcome) -> String {
         let paper = Paper::default();
-        let mut human = Human::new(Text::new(Box::new(paper.clone()), false), level);
+        let mut human = Human::new(TextOutput::new(Box::new(paper.clone()), false), level);
         every_event().iter().for_each(|event| human.event(event));
         human.finish(outcome).unwrap();
         paper.text()
@@ -271,7 +271,7 @@ pub mod tests {
 
     #[test]
     fn normal_says_what_one_would_miss() {
-        insta::assert_snapshot!(said(Level::Normal, &Ok(example())), @r#"
+        insta::assert_snapshot!(said(Verbosity::Normal, &Ok(example())), @r#"
             haul: db1 had no haul: put it there as /home/me/.cache/haul/0.1.0-ab/haul
             haul: run7/pipe: left out: is a FIFO
             removed    run7/\xfe/
@@ -291,7 +291,7 @@ pub mod tests {
     #[test]
     fn lists_go_to_standard_output_and_all_else_does_not() {
         let (list, words) = (Paper::default(), Paper::default());
-        let mut human = Human::new(Text::new(Box::new(words.clone()), false), Level::Normal);
+        let mut human = Human::new(TextOutput::new(Box::new(words.clone()), false), Verbosity::Normal);
         human = human.with_list(Box::new(list.clone()));
         every_event().iter().for_each(|event| human.event(event));
         human.finish(&Ok(example())).unwrap();
@@ -302,7 +302,8 @@ pub mod tests {
     #[test]
     fn a_list_that_cannot_be_written_is_an_error() {
         let words = Paper::default();
-        let mut human = Human::new(Text::new(Box::new(words), false), Level::Normal).with_list(Box::new(FullDisk));
+        let mut human =
+            Human::new(TextOutput::new(Box::new(words), false), Verbosity::Normal).with_list(Box::new(FullDisk));
         every_event().iter().for_each(|event| human.event(event));
         assert!(human.finish(&Ok(example())).is_err());
     }
@@ -321,7 +322,7 @@ pub mod tests {
 
     #[test]
     fn verbose_says_how_the_ends_are_connected() {
-        let said = said(Level::Verbose, &Ok(example()));
+        let said = said(Verbosity::Verbose, &Ok(example()));
         assert!(
             said.contains("haul: connected: 10.10.1.155:40312 -> 10.10.1.202:35011 over enp5s0f1 (10 Gbit/s), 8 streams, aes-256-gcm\n"),
             "{said}"
@@ -346,10 +347,10 @@ pub mod tests {
         let said = |level| said(level, &outcome);
         let line = "path        50.4 ms there and back; 123,456 segments, 12 sent again; held back 43 % of the time by the \
                     target's window, 0 % by the source's buffers\n";
-        assert!(said(Level::Path).ends_with(line), "{}", said(Level::Path));
-        assert!(!said(Level::Verbose).contains("there and back") && !said(Level::Path).contains("run7/a: "));
-        assert!(said(Level::Files).contains("haul: run7/a: done, 5 bytes\n"), "{}", said(Level::Files));
-        assert!(said(Level::Files).contains("haul: run7/\\xff: there already, 0 bytes\n"));
+        assert!(said(Verbosity::Path).ends_with(line), "{}", said(Verbosity::Path));
+        assert!(!said(Verbosity::Verbose).contains("there and back") && !said(Verbosity::Path).contains("run7/a: "));
+        assert!(said(Verbosity::Files).contains("haul: run7/a: done, 5 bytes\n"), "{}", said(Verbosity::Files));
+        assert!(said(Verbosity::Files).contains("haul: run7/\\xff: there already, 0 bytes\n"));
     }
 
     #[test]
@@ -365,10 +366,10 @@ pub mod tests {
     #[test]
     fn a_dry_run_ends_with_what_would_be_done() {
         let dry = haul_engine::job::event::Summary { is_dry: true, ..example() };
-        let shown = said(Level::Normal, &Ok(dry));
+        let shown = said(Verbosity::Normal, &Ok(dry));
         let first = "\ndry run: 1 would be removed; nothing was changed, looked through in 4 min 44 s\n";
         assert!(shown.contains(first), "{shown}");
-        assert!(!said(Level::Normal, &Ok(example())).contains("dry run"));
+        assert!(!said(Verbosity::Normal, &Ok(example())).contains("dry run"));
     }
 
     #[test]
@@ -381,8 +382,9 @@ pub mod tests {
 
     #[test]
     fn quiet_says_what_failed_and_nothing_else() {
-        assert_eq!(said(Level::Errors, &Ok(example())), "haul: db1: run7/b: no space left\n      free some\n");
-        let error = said(Level::Errors, &Err(Error::Connect("db1: connection refused\nis sshd running there?".into())));
+        assert_eq!(said(Verbosity::Errors, &Ok(example())), "haul: db1: run7/b: no space left\n      free some\n");
+        let error =
+            said(Verbosity::Errors, &Err(Error::Connect("db1: connection refused\nis sshd running there?".into())));
         assert!(error.ends_with("haul: db1: connection refused\n      is sshd running there?\n"), "{error}");
     }
 }

@@ -33,7 +33,7 @@ impl Json {
     }
 
     /// A job may have millions of files, so their lines are collected; every other line is sent off at once.
-    fn send(&mut self, line: Line, at_once: bool) {
+    fn send(&mut self, line: JsonLine, at_once: bool) {
         if self.broken.is_some() {
             return;
         }
@@ -63,7 +63,7 @@ impl Show for Json {
             Half::File => "unlisted",
             Half::Line => "unmet",
         };
-        self.send(Line::new(event).path(path), false);
+        self.send(JsonLine::new(event).path(path), false);
     }
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
@@ -78,69 +78,71 @@ pub fn last(outcome: &Outcome) -> Value {
     serde_json::from_str(&last_line(outcome).ended()).unwrap_or_default()
 }
 
-fn last_line(outcome: &Outcome) -> Line {
+fn last_line(outcome: &Outcome) -> JsonLine {
     let status = Exit::of(outcome).number();
     match outcome {
         Ok(result) => match &result.comparison {
             Some(comparison) => comparison_line(result, comparison, status),
             None => summary_line(result, status),
         },
-        Err(error) => Line::new("error").with("message", error.to_string()).with("status", status),
+        Err(error) => JsonLine::new("error").with("message", error.to_string()).with("status", status),
     }
 }
 
-fn line(event: &Event) -> Line {
+fn line(event: &Event) -> JsonLine {
     match event {
-        Event::Deployed { host, path } => Line::new("deployed").with("host", host.as_str()).with("path", path.as_str()),
-        Event::Connected { way, streams, cipher } => Line::new("connected")
+        Event::Deployed { host, path } => {
+            JsonLine::new("deployed").with("host", host.as_str()).with("path", path.as_str())
+        }
+        Event::Connected { way, streams, cipher } => JsonLine::new("connected")
             .with("way", way_of(way))
             .with("streams", *streams)
             .with("cipher", names::sealed(way, *cipher)),
         Event::Moved { way, because } => {
-            Line::new("moved").with("way", way_of(way)).with("message", because.as_deref())
+            JsonLine::new("moved").with("way", way_of(way)).with("message", because.as_deref())
         }
         Event::Progress(progress) => progress_line(progress),
-        Event::FileDone { path, size, copied, digest } => Line::new("file")
+        Event::FileDone { path, size, copied, digest } => JsonLine::new("file")
             .path(path)
             .with("bytes", *size)
             .with("copied", *copied)
             .with("blake3", digest.map(|digest| hex(&digest))),
         Event::Checksum { path, algorithm, digest } => {
-            Line::new("checksum").path(path).with("algorithm", algorithm.name()).with("digest", hex(digest))
+            JsonLine::new("checksum").path(path).with("algorithm", algorithm.name()).with("digest", hex(digest))
         }
-        Event::Resumed { path, size, held, damaged, compared } => Line::new("resumed")
+        Event::Resumed { path, size, held, damaged, compared } => JsonLine::new("resumed")
             .path(path)
             .with("bytes", *size)
             .with("bytes_held", *held)
             .with("frames_damaged", *damaged)
             .with("compared", *compared),
         Event::FileFailed { path, host, message } => {
-            Line::new("failed").path(path).with("host", host.as_str()).with("message", message.as_str())
+            JsonLine::new("failed").path(path).with("host", host.as_str()).with("message", message.as_str())
         }
-        Event::Differs { path, host, differences } => Line::new("differs")
+        Event::Differs { path, host, differences } => JsonLine::new("differs")
             .path(path)
             .with("host", host.as_str())
             .with("differences", differences::json(differences)),
         Event::Item { path, item } => items::fields(item)
             .into_iter()
-            .fold(Line::new("item").path(path), |line, (key, value)| line.with(key, value)),
-        Event::Skipped { path, reason } => Line::new("left_out").path(path).with("reason", reason.as_str()),
-        Event::RateLimit { bytes_per_s } => Line::new("rate_limit").with("bytes_per_s", *bytes_per_s),
-        Event::Pause { is_paused } => Line::new("pause").with("paused", *is_paused),
-        Event::Streams { wanted } => Line::new("streams").with("wanted", *wanted),
-        Event::Again { reason, pause, attempt, attempts, left } => Line::new("again")
+            .fold(JsonLine::new("item").path(path), |line, (key, value)| line.with(key, value)),
+        Event::Skipped { path, reason } => JsonLine::new("left_out").path(path).with("reason", reason.as_str()),
+        Event::RateLimit { bytes_per_s } => JsonLine::new("rate_limit").with("bytes_per_s", *bytes_per_s),
+        Event::Pause { is_paused } => JsonLine::new("pause").with("paused", *is_paused),
+        Event::Streams { wanted } => JsonLine::new("streams").with("wanted", *wanted),
+        Event::Again { reason, pause, attempt, attempts, left } => JsonLine::new("again")
             .with("message", reason.as_str())
             .with("pause_s", pause.as_secs_f64())
             .with("attempt", *attempt)
             .with("attempts", *attempts)
             .with("left_s", left.map(|left| left.as_secs_f64())),
-        Event::Stopped(verdict) => Line::new("stopped").with("verdict", verdict::json(verdict, &[])),
-        Event::Notice(message) => Line::new("notice").with("message", message.as_str()),
+        Event::Stopped(verdict) => JsonLine::new("stopped").with("verdict", verdict::json(verdict, &[])),
+        Event::Notice(message) => JsonLine::new("notice").with("message", message.as_str()),
     }
 }
 
-fn progress_line(progress: &Progress) -> Line {
-    Line::new("progress")
+fn progress_line(progress: &Progress) -> JsonLine {
+    JsonLine::new("progress")
         .with("files_found", progress.files_found)
         .with("bytes_found", progress.bytes_found)
         .with("walk_complete", progress.walk_complete)
@@ -152,8 +154,8 @@ fn progress_line(progress: &Progress) -> Line {
         .with("limited_by", progress.limited_by.map(verdict::now_json))
 }
 
-fn summary_line(summary: &Summary, status: u8) -> Line {
-    Line::new("summary")
+fn summary_line(summary: &Summary, status: u8) -> JsonLine {
+    JsonLine::new("summary")
         .with("files_copied", summary.files_copied)
         .with("files_skipped", summary.files_skipped)
         .with("failed", summary.failed)
@@ -203,8 +205,8 @@ fn summary_line(summary: &Summary, status: u8) -> Line {
 }
 
 /// The last line of a job that only compared.
-fn comparison_line(summary: &Summary, comparison: &ComparisonResult, status: u8) -> Line {
-    Line::new("summary")
+fn comparison_line(summary: &Summary, comparison: &ComparisonResult, status: u8) -> JsonLine {
+    JsonLine::new("summary")
         .with("files_compared", comparison.files)
         .with("bytes_compared", comparison.bytes)
         .with("differences", comparison.differences)
@@ -326,9 +328,9 @@ fn push_harmless(line: &mut String, json: &str) {
 }
 
 /// One line, its fields in the order in which they were added.
-pub struct Line(String);
+pub struct JsonLine(String);
 
-impl Line {
+impl JsonLine {
     /// Begins the line of an event.
     pub fn new(event: &str) -> Self {
         Self(String::from("{")).with("event", event)
@@ -356,19 +358,21 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use super::super::human::Level;
+    use super::super::human::Verbosity;
     use super::super::human::tests::every_event;
     use super::super::summary::tests::example;
     use super::*;
-    use crate::text::Text;
+    use crate::text::TextOutput;
     use crate::text::tests::Paper;
     use haul_engine::job::error::Error;
     use haul_engine::job::event::SyncCounters;
 
     fn run(outcome: &Outcome) -> (String, String) {
         let (out, err) = (Paper::default(), Paper::default());
-        let mut json =
-            Json::new(Box::new(out.clone()), Human::new(Text::new(Box::new(err.clone()), false), Level::Errors));
+        let mut json = Json::new(
+            Box::new(out.clone()),
+            Human::new(TextOutput::new(Box::new(err.clone()), false), Verbosity::Errors),
+        );
         every_event().iter().for_each(|event| json.event(event));
         json.finish(outcome).unwrap();
         (out.text(), err.text())
@@ -403,7 +407,7 @@ mod tests {
     #[test]
     fn a_name_that_would_disturb_a_terminal_is_written_another_way() {
         let name = "a\n\u{1b}[2J\u{7f}\u{9b}2J\u{202e}caf\u{e9}\\\u{e0041}";
-        let line = Line::new("file").path(name.as_bytes()).ended();
+        let line = JsonLine::new("file").path(name.as_bytes()).ended();
         assert_eq!(
             line,
             "{\"event\":\"file\",\"path\":\"a\\n\\u001b[2J\\u007f\\u009b2J\\u202ecaf\u{e9}\\\\\\udb40\\udc41\"}\n"
@@ -415,8 +419,10 @@ mod tests {
     fn what_differs_is_a_line_and_the_summary_counts_it() {
         use super::super::differences::tests::every_difference;
         let out = Paper::default();
-        let mut json =
-            Json::new(Box::new(out.clone()), Human::new(Text::new(Box::new(Paper::default()), false), Level::Errors));
+        let mut json = Json::new(
+            Box::new(out.clone()),
+            Human::new(TextOutput::new(Box::new(Paper::default()), false), Verbosity::Errors),
+        );
         json.event(&Event::Differs { path: b"run7/a".to_vec(), host: "db1".into(), differences: every_difference() });
         let comparison = Some(ComparisonResult { files: 12_408, bytes: 333_149_000_000, differences: 1 });
         json.finish(&Ok(Summary { comparison, files_copied: 0, bytes: 0, ..example() })).unwrap();
@@ -430,8 +436,10 @@ mod tests {
     fn what_is_made_changed_and_removed_is_a_line_each() {
         use super::super::items::tests::every_item;
         let out = Paper::default();
-        let mut json =
-            Json::new(Box::new(out.clone()), Human::new(Text::new(Box::new(Paper::default()), false), Level::Errors));
+        let mut json = Json::new(
+            Box::new(out.clone()),
+            Human::new(TextOutput::new(Box::new(Paper::default()), false), Verbosity::Errors),
+        );
         every_item().into_iter().for_each(|(path, item)| json.event(&Event::Item { path, item }));
         let sync =
             SyncCounters { removed: 2, backed_up: 3, linked: 4, adjusted: 5, removed_at_source: 6, left_at_source: 7 };
@@ -471,7 +479,8 @@ mod tests {
             }
         }
         let err = Paper::default();
-        let mut json = Json::new(Box::new(Full), Human::new(Text::new(Box::new(err.clone()), false), Level::Errors));
+        let mut json =
+            Json::new(Box::new(Full), Human::new(TextOutput::new(Box::new(err.clone()), false), Verbosity::Errors));
         json.event(&Event::Notice("a word".into()));
         assert_eq!(json.finish(&Ok(example())).unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
@@ -491,7 +500,7 @@ mod tests {
         let flushes = std::rc::Rc::default();
         let out = Counting(Paper::default(), std::rc::Rc::clone(&flushes));
         let mut json =
-            Json::new(Box::new(out), Human::new(Text::new(Box::new(Paper::default()), false), Level::Errors));
+            Json::new(Box::new(out), Human::new(TextOutput::new(Box::new(Paper::default()), false), Verbosity::Errors));
         let file = Event::FileDone { path: b"a".to_vec(), size: 0, copied: false, digest: None };
         (0..100).for_each(|_| json.event(&file));
         assert_eq!(flushes.get(), 0);

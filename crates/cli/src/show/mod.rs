@@ -30,9 +30,9 @@ use haul_engine::job::runtime_control::RuntimeControl;
 use haul_proto::path::escape;
 
 use crate::args::Dialect;
-use crate::pending::{LOG_HEADER, Own};
+use crate::pending::{LOG_HEADER, ReplaceableFile};
 use crate::terminal;
-use crate::text::Text;
+use crate::text::TextOutput;
 use display::{Display, Mode};
 
 /// Bytes of events that are collected before they are written, unless one of them cannot wait.
@@ -64,12 +64,12 @@ pub trait Show: Observer {
 pub fn new(display: &Display, title: &str, target: &Path, steering: &RuntimeControl) -> anyhow::Result<Box<dyn Show>> {
     let bbcp = display.dialect == Dialect::Bbcp;
     let level = match (display.mode, display.verbosity) {
-        (Mode::Quiet | Mode::Json, _) => human::Level::Errors,
-        (_, 0) if bbcp => human::Level::Errors,
-        (_, 0) => human::Level::Normal,
-        (_, 1) => human::Level::Verbose,
-        (_, 2) => human::Level::Path,
-        _ => human::Level::Files,
+        (Mode::Quiet | Mode::Json, _) => human::Verbosity::Errors,
+        (_, 0) if bbcp => human::Verbosity::Errors,
+        (_, 0) => human::Verbosity::Normal,
+        (_, 1) => human::Verbosity::Verbose,
+        (_, 2) => human::Verbosity::Path,
+        _ => human::Verbosity::Files,
     };
     let human = human::Human::new(lines(display)?, level);
     let human = match display.mode {
@@ -79,7 +79,7 @@ pub fn new(display: &Display, title: &str, target: &Path, steering: &RuntimeCont
     };
     Ok(match display.mode {
         Mode::Plain | Mode::Quiet => Box::new(human),
-        Mode::Bar => Box::new(bar::Bar::new(human, title)),
+        Mode::Bar => Box::new(bar::BarView::new(human, title)),
         #[cfg(feature = "tui")]
         Mode::Tui => Box::new(dashboard::Dashboard::new(human, level, title, steering)?),
         // It was refused when the options were read.
@@ -96,12 +96,14 @@ pub fn new(display: &Display, title: &str, target: &Path, steering: &RuntimeCont
 }
 
 /// Where lines go: to standard error, or behind what a file has already.
-fn lines(display: &Display) -> anyhow::Result<Text> {
+fn lines(display: &Display) -> anyhow::Result<TextOutput> {
     let text = match &display.log {
         #[cfg(feature = "tui")]
-        None if display.mode == Mode::Tui => Text::new(Box::new(dashboard::Words), terminal::stderr_takes_colour()),
+        None if display.mode == Mode::Tui => {
+            TextOutput::new(Box::new(dashboard::Words), terminal::stderr_takes_colour())
+        }
         None => stderr(),
-        Some(file) => Text::new(Box::new(open_log(file)?), false),
+        Some(file) => TextOutput::new(Box::new(open_log(file)?), false),
     };
     Ok(text.called(display.dialect.program()))
 }
@@ -115,7 +117,7 @@ fn list() -> Box<dyn Write> {
 /// Opens a log to append to, and starts it where there is none. A device or a FIFO has no header.
 fn open_log(path: &Path) -> anyhow::Result<File> {
     let open = || {
-        Own::Log.check(path)?;
+        ReplaceableFile::Log.check(path)?;
         let mut log = OpenOptions::new().create(true).append(true).open(path)?;
         let found = log.metadata()?;
         if found.is_file() && found.len() == 0 {
@@ -128,6 +130,6 @@ fn open_log(path: &Path) -> anyhow::Result<File> {
 }
 
 /// Standard error as lines of text.
-pub fn stderr() -> Text {
-    Text::new(Box::new(io::stderr()), terminal::stderr_takes_colour())
+pub fn stderr() -> TextOutput {
+    TextOutput::new(Box::new(io::stderr()), terminal::stderr_takes_colour())
 }

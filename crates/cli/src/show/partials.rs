@@ -3,12 +3,12 @@
 use haul_engine::partials::{PartialDetails, PartialExtent, PartialState};
 use haul_proto::path::escape;
 
-use super::json::Line;
+use super::json::JsonLine;
 use crate::units;
 
 /// A form of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum PartialsFormat {
     /// For people.
     Words,
     /// For programs: see docs/JSON.md.
@@ -17,7 +17,7 @@ pub enum Form {
 
 /// What became of something that was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum PartialOutcome {
     /// It was only to be shown.
     Shown,
     /// It was removed.
@@ -43,9 +43,9 @@ impl Sum {
     }
 }
 
-impl Form {
+impl PartialsFormat {
     /// The line of one of them, with its end.
-    pub fn line(self, about: &PartialDetails, fate: Fate) -> String {
+    pub fn line(self, about: &PartialDetails, fate: PartialOutcome) -> String {
         match self {
             Self::Words => words(about, fate),
             Self::Json => object(about, fate).ended(),
@@ -70,26 +70,26 @@ impl Form {
     }
 }
 
-fn sum_of(found: Sum) -> Line {
-    Line::new("summary").with("unfinished", found.count).with("bytes_on_disk", found.disk_bytes)
+fn sum_of(found: Sum) -> JsonLine {
+    JsonLine::new("summary").with("unfinished", found.count).with("bytes_on_disk", found.disk_bytes)
 }
 
-fn words(about: &PartialDetails, fate: Fate) -> String {
+fn words(about: &PartialDetails, fate: PartialOutcome) -> String {
     let (path, left) = (escape(&about.path), units::ago(about.idle));
     let done = match fate {
-        Fate::Shown => "",
-        Fate::Removed => "removed ",
-        Fate::Kept => "kept ",
+        PartialOutcome::Shown => "",
+        PartialOutcome::Removed => "removed ",
+        PartialOutcome::Kept => "kept ",
     };
     let what = match about.state {
-        PartialState::Part(extent) if fate == Fate::Removed => part_of(extent),
+        PartialState::Part(extent) if fate == PartialOutcome::Removed => part_of(extent),
         PartialState::Part(extent) => format!("{}, left {left}; the same command goes on with it", part_of(extent)),
         PartialState::Busy { extent, process } => {
             let extent = extent.map(|extent| part_of(extent) + ", ").unwrap_or_default();
             let by = process.map_or_else(|| "another haul".to_owned(), |process| format!("process {process}"));
             format!("{extent}being written by {by}")
         }
-        PartialState::Unrecorded if fate == Fate::Removed => units::size(about.disk_bytes),
+        PartialState::Unrecorded if fate == PartialOutcome::Removed => units::size(about.disk_bytes),
         PartialState::Unrecorded => {
             let size = units::size(about.disk_bytes);
             format!("{size}, left {left}; nothing is recorded of it, so that the same command begins anew")
@@ -117,7 +117,7 @@ fn part_of(extent: PartialExtent) -> String {
     units::part_of(extent.recorded, extent.size)
 }
 
-fn object(about: &PartialDetails, fate: Fate) -> Line {
+fn object(about: &PartialDetails, fate: PartialOutcome) -> JsonLine {
     let (state, extent, process) = match about.state {
         PartialState::Part(extent) => ("part", Some(extent), None),
         PartialState::Busy { extent, process } => ("busy", extent, process),
@@ -130,11 +130,11 @@ fn object(about: &PartialDetails, fate: Fate) -> Line {
         PartialState::Foreign { .. } => ("foreign", None, None),
     };
     let event = match fate {
-        Fate::Shown => "unfinished",
-        Fate::Removed => "removed",
-        Fate::Kept => "kept",
+        PartialOutcome::Shown => "unfinished",
+        PartialOutcome::Removed => "removed",
+        PartialOutcome::Kept => "kept",
     };
-    Line::new(event)
+    JsonLine::new(event)
         .path(&about.path)
         .with("state", state)
         .with("bytes", extent.map(|extent| extent.size))
@@ -172,16 +172,19 @@ mod tests {
         states.map(about).into()
     }
 
-    fn shown(form: Form) -> String {
+    fn shown(form: PartialsFormat) -> String {
         let mut sum = Sum::default();
-        let lines: String =
-            examples().iter().inspect(|about| sum.add(about)).map(|about| form.line(about, Fate::Shown)).collect();
+        let lines: String = examples()
+            .iter()
+            .inspect(|about| sum.add(about))
+            .map(|about| form.line(about, PartialOutcome::Shown))
+            .collect();
         lines + &form.sum(sum, None, "/archive")
     }
 
     #[test]
     fn words_say_what_it_is_and_what_becomes_of_it() {
-        insta::assert_snapshot!(shown(Form::Words), @r#"
+        insta::assert_snapshot!(shown(PartialsFormat::Words), @r#"
             /archive/big\ndb: 231.4 of 333.1 GB, left 2 h ago; the same command goes on with it
             /archive/big\ndb: 231.4 of 333.1 GB, being written by process 1234
             /archive/big\ndb: being written by another haul
@@ -194,24 +197,26 @@ mod tests {
             /archive/big\ndb: belongs to the user with the number 1000, who can look at it
             10 unfinished, 2.31 TB on the disk
             "#);
-        let removed = [0, 3, 4].map(|which: usize| Form::Words.line(&examples()[which], Fate::Removed)).concat();
+        let removed = [0, 3, 4]
+            .map(|which: usize| PartialsFormat::Words.line(&examples()[which], PartialOutcome::Removed))
+            .concat();
         insta::assert_snapshot!(removed, @r#"
             removed /archive/big\ndb: 231.4 of 333.1 GB
             removed /archive/big\ndb: 231.4 GB
             removed /archive/big\ndb: the record of a part that is gone
             "#);
         assert_eq!(
-            Form::Words.line(&examples()[6], Fate::Kept),
+            PartialsFormat::Words.line(&examples()[6], PartialOutcome::Kept),
             "kept /archive/big\\ndb: 4.10 MB of changes lie beside it, left 2 h ago; some may be in it by now, and the same command puts in all\n"
         );
         let sum = Sum { count: 3, disk_bytes: 1 << 30 };
-        assert_eq!(Form::Words.sum(sum, Some(sum), ""), "3 removed, 1.07 GB freed\n");
-        assert_eq!(Form::Words.sum(Sum::default(), None, "a and b"), "nothing unfinished below a and b\n");
+        assert_eq!(PartialsFormat::Words.sum(sum, Some(sum), ""), "3 removed, 1.07 GB freed\n");
+        assert_eq!(PartialsFormat::Words.sum(Sum::default(), None, "a and b"), "nothing unfinished below a and b\n");
     }
 
     #[test]
     fn objects_have_all_of_it() {
-        insta::assert_snapshot!(shown(Form::Json), @r#"
+        insta::assert_snapshot!(shown(PartialsFormat::Json), @r#"
             {"event":"unfinished","path":"/archive/big\ndb","state":"part","bytes":333100000000,"bytes_recorded":231400000000,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
             {"event":"unfinished","path":"/archive/big\ndb","state":"busy","bytes":333100000000,"bytes_recorded":231400000000,"bytes_on_disk":231400001024,"idle_s":7300,"process":1234}
             {"event":"unfinished","path":"/archive/big\ndb","state":"busy","bytes":null,"bytes_recorded":null,"bytes_on_disk":231400001024,"idle_s":7300,"process":null}
@@ -225,8 +230,8 @@ mod tests {
             {"event":"summary","unfinished":10,"bytes_on_disk":2314000010240}
             "#);
         let about = &examples()[0];
-        assert!(Form::Json.line(about, Fate::Kept).starts_with(r#"{"event":"kept","#));
-        let sum = Form::Json.sum(Sum::default(), Some(Sum::default()), "");
+        assert!(PartialsFormat::Json.line(about, PartialOutcome::Kept).starts_with(r#"{"event":"kept","#));
+        let sum = PartialsFormat::Json.sum(Sum::default(), Some(Sum::default()), "");
         assert_eq!(
             sum,
             "{\"event\":\"summary\",\"unfinished\":0,\"bytes_on_disk\":0,\"removed\":0,\"bytes_freed\":0}\n"

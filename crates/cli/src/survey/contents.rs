@@ -7,8 +7,8 @@ use haul_engine::survey::{
 use haul_proto::compression::chooser::PIPE_MIN_NS_PER_BYTE;
 use haul_proto::path::escape;
 
-use super::Shown;
-use crate::report::document::{Block, Document};
+use super::SurveyView;
+use crate::report::document::{Document, DocumentBlock};
 use crate::report::table::Table;
 use crate::text::harmless;
 use crate::units::{count, counted, files, percent, rate, size};
@@ -19,13 +19,13 @@ const STUBBORN_MIN: f64 = 0.95;
 const LEFT_MAX: f64 = 0.95;
 
 /// The document; tables have `rows` rows at most.
-pub fn document(shown: &Shown<'_>, about: String, rows: usize) -> Document {
-    let Shown { what, survey, outlook } = shown;
+pub fn document(shown: &SurveyView<'_>, about: String, rows: usize) -> Document {
+    let SurveyView { what, survey, outlook } = shown;
     let mut document = Document { title: format!("haul survey: {what}"), about, ..Document::default() };
     document.part("What there is", totals(&survey.totals, &survey.unreadable));
     document.part("Cannot be read", unreadable(&survey.unreadable));
     document.part("At the target", survey.there.iter().map(there).collect());
-    document.part("How long a copy takes", vec![Block::Text(outlook.words())]);
+    document.part("How long a copy takes", vec![DocumentBlock::Text(outlook.words())]);
     document.part("Compression", survey.sample.iter().flat_map(sample).collect());
     document.part("Duplicates", survey.duplicates.iter().flat_map(|found| duplicates(found, rows)).collect());
     document.part("Sizes of files", sizes(&survey.sizes, &survey.totals.files));
@@ -35,13 +35,13 @@ pub fn document(shown: &Shown<'_>, about: String, rows: usize) -> Document {
     document
 }
 
-fn facts(rows: Vec<(&str, String)>) -> Block {
+fn facts(rows: Vec<(&str, String)>) -> DocumentBlock {
     let rows = rows.into_iter().map(|(label, text)| vec![label.to_owned(), text]).collect();
-    Block::Table(Table { columns: Vec::new(), rows })
+    DocumentBlock::Table(Table { columns: Vec::new(), rows })
 }
 
-fn table(columns: &[&str], rows: Vec<Vec<String>>) -> Vec<Block> {
-    if rows.is_empty() { Vec::new() } else { vec![Block::Table(Table { rows, ..Table::new(columns) })] }
+fn table(columns: &[&str], rows: Vec<Vec<String>>) -> Vec<DocumentBlock> {
+    if rows.is_empty() { Vec::new() } else { vec![DocumentBlock::Table(Table { rows, ..Table::new(columns) })] }
 }
 
 /// `12,408 files, 333.1 GB, in 301 directories`
@@ -50,7 +50,7 @@ pub fn headline(totals: &SurveyTotals) -> String {
     format!("{}, {}, in {directories}", files(totals.files.files), size(totals.files.bytes))
 }
 
-fn totals(totals: &SurveyTotals, unreadable: &UnreadableEntry) -> Vec<Block> {
+fn totals(totals: &SurveyTotals, unreadable: &UnreadableEntry) -> Vec<DocumentBlock> {
     let mut rows = Vec::new();
     let SurveyTotals { files: all, links, others, data_bytes, linked, filtered, left_out, .. } = totals;
     if *data_bytes != all.bytes {
@@ -78,10 +78,10 @@ fn totals(totals: &SurveyTotals, unreadable: &UnreadableEntry) -> Vec<Block> {
         rows.push(("unreadable", format!("{}: a copy would fail there", count(unreadable.count))));
     }
     let facts = (!rows.is_empty()).then(|| facts(rows));
-    std::iter::once(Block::Text(headline(totals))).chain(facts).collect()
+    std::iter::once(DocumentBlock::Text(headline(totals))).chain(facts).collect()
 }
 
-fn unreadable(unreadable: &UnreadableEntry) -> Vec<Block> {
+fn unreadable(unreadable: &UnreadableEntry) -> Vec<DocumentBlock> {
     if unreadable.count == 0 {
         return Vec::new();
     }
@@ -93,14 +93,14 @@ fn unreadable(unreadable: &UnreadableEntry) -> Vec<Block> {
     if more > 0 {
         lines.push(format!("and {} more", count(more)));
     }
-    vec![Block::List(lines)]
+    vec![DocumentBlock::List(lines)]
 }
 
 fn sum(sum: &FileTotals) -> String {
     format!("{}, {}", files(sum.files), size(sum.bytes))
 }
 
-fn there(there: &TargetSurvey) -> Block {
+fn there(there: &TargetSurvey) -> DocumentBlock {
     let TargetSurvey { same, differs, missing, send_bytes } = there;
     let mut rows = vec![("there", format!("{}: same size and time, they stay", sum(same)))];
     if differs.files > 0 {
@@ -111,7 +111,7 @@ fn there(there: &TargetSurvey) -> Block {
     facts(rows)
 }
 
-fn sample(sample: &CompressionSample) -> Vec<Block> {
+fn sample(sample: &CompressionSample) -> Vec<DocumentBlock> {
     let read = format!("{} of {} were tried", size(sample.bytes), files(sample.files));
     let mut rows = vec![("sample", read)];
     for packed in &sample.methods {
@@ -139,7 +139,7 @@ fn choice(sample: &CompressionSample) -> String {
     format!("compressed over streams slower than {below}, sent as it is over faster ones{rest}")
 }
 
-fn duplicates(found: &DuplicateFiles, rows: usize) -> Vec<Block> {
+fn duplicates(found: &DuplicateFiles, rows: usize) -> Vec<DocumentBlock> {
     let mut lines = Vec::new();
     let DuplicateFiles { sets, spare, read, late, left_out, held_from, failed, biggest } = found;
     lines.push((
@@ -178,7 +178,7 @@ fn duplicates(found: &DuplicateFiles, rows: usize) -> Vec<Block> {
     std::iter::once(facts(lines)).chain(table).collect()
 }
 
-fn sizes(classes: &[SizeClass], all: &FileTotals) -> Vec<Block> {
+fn sizes(classes: &[SizeClass], all: &FileTotals) -> Vec<DocumentBlock> {
     let row = |class: &SizeClass| {
         let label = match class.from {
             0 => "nothing".to_owned(),
@@ -201,7 +201,7 @@ fn share(part: u64, all: u64) -> String {
     if all == 0 { String::new() } else { format!("{} %", percent(part, all)) }
 }
 
-fn directories(survey: &Survey, rows: usize) -> Vec<Block> {
+fn directories(survey: &Survey, rows: usize) -> Vec<DocumentBlock> {
     let of = survey.directories.iter().take(rows).map(|directory| {
         let (all, own) = (directory.all, directory.own);
         vec![escape(&directory.path), size(all.bytes), count(all.files), size(own.bytes), count(own.files)]
@@ -209,12 +209,12 @@ fn directories(survey: &Survey, rows: usize) -> Vec<Block> {
     table(&["directory", "bytes", "files", "bytes in it", "files in it"], of.collect())
 }
 
-fn biggest(survey: &Survey, rows: usize) -> Vec<Block> {
+fn biggest(survey: &Survey, rows: usize) -> Vec<DocumentBlock> {
     let of = survey.files.iter().take(rows).map(|file| vec![escape(&file.path), size(file.bytes)]);
     table(&["file", "bytes"], of.collect())
 }
 
-fn kinds(survey: &Survey, rows: usize) -> Vec<Block> {
+fn kinds(survey: &Survey, rows: usize) -> Vec<DocumentBlock> {
     let all = survey.totals.files.bytes;
     let row = |label: String, FileTotals { files, bytes }: FileTotals| {
         vec![label, size(bytes), share(bytes, all), count(files)]
@@ -322,8 +322,8 @@ pub mod tests {
     }
 
     /// What is shown of it.
-    pub fn shown<'s>(survey: &'s Survey, outlook: &'s Outlook) -> Shown<'s> {
-        Shown { what: "run7".to_owned(), survey, outlook }
+    pub fn shown<'s>(survey: &'s Survey, outlook: &'s Outlook) -> SurveyView<'s> {
+        SurveyView { what: "run7".to_owned(), survey, outlook }
     }
 
     #[test]

@@ -4,56 +4,56 @@ use haul_engine::survey::{CompressionSample, DuplicateFiles, FileTotals, Survey,
 use haul_proto::checksum::hex;
 use serde_json::{Map, Value, json};
 
-use super::Shown;
+use super::SurveyView;
 use super::outlook::Outlook;
-use crate::show::json::{Line, name_of};
+use crate::show::json::{JsonLine, name_of};
 
 /// All lines; `status` is the exit status.
-pub fn lines(shown: &Shown<'_>, status: u8) -> String {
-    let Shown { survey, outlook, .. } = shown;
+pub fn lines(shown: &SurveyView<'_>, status: u8) -> String {
+    let SurveyView { survey, outlook, .. } = shown;
     let mut lines = Vec::new();
     for (path, why) in &survey.unreadable.first {
-        lines.push(Line::new("failed").path(path).with("host", "this machine").with("message", why.as_str()));
+        lines.push(JsonLine::new("failed").path(path).with("host", "this machine").with("message", why.as_str()));
     }
     lines.extend(tables(survey));
     lines.extend(survey.duplicates.iter().flat_map(sets));
     lines.push(summary(survey, outlook).with("status", status));
-    lines.into_iter().map(Line::ended).collect()
+    lines.into_iter().map(JsonLine::ended).collect()
 }
 
-fn tables(survey: &Survey) -> impl Iterator<Item = Line> {
+fn tables(survey: &Survey) -> impl Iterator<Item = JsonLine> {
     let sizes = survey.sizes.iter().map(|class| {
-        let line = Line::new("sizes").with("from", class.from).with("below", class.below);
+        let line = JsonLine::new("sizes").with("from", class.from).with("below", class.below);
         with_sum(line, &class.sum)
     });
     let directories = survey.directories.iter().map(|big| {
-        let line = with_sum(Line::new("directory").path(&big.path), &big.all);
+        let line = with_sum(JsonLine::new("directory").path(&big.path), &big.all);
         line.with("own_files", big.own.files).with("own_bytes", big.own.bytes)
     });
-    let files = survey.files.iter().map(|big| Line::new("big_file").path(&big.path).with("bytes", big.bytes));
+    let files = survey.files.iter().map(|big| JsonLine::new("big_file").path(&big.path).with("bytes", big.bytes));
     let kinds = survey.kinds.iter().map(|kind| {
-        with_sum(Line::new("type").with("ending", String::from_utf8_lossy(&kind.ending).into_owned()), &kind.sum)
+        with_sum(JsonLine::new("type").with("ending", String::from_utf8_lossy(&kind.ending).into_owned()), &kind.sum)
     });
     let others = (survey.other_kinds.files > 0)
-        .then(|| with_sum(Line::new("type").with("ending", Value::Null), &survey.other_kinds));
+        .then(|| with_sum(JsonLine::new("type").with("ending", Value::Null), &survey.other_kinds));
     sizes.chain(directories).chain(files).chain(kinds).chain(others)
 }
 
-fn with_sum(line: Line, sum: &FileTotals) -> Line {
+fn with_sum(line: JsonLine, sum: &FileTotals) -> JsonLine {
     line.with("files", sum.files).with("bytes", sum.bytes)
 }
 
-fn sets(found: &DuplicateFiles) -> impl Iterator<Item = Line> {
+fn sets(found: &DuplicateFiles) -> impl Iterator<Item = JsonLine> {
     found.biggest.iter().map(|set| {
         let paths: Vec<Value> = set.paths.iter().map(|path| name_of(path).into()).collect();
-        let line = Line::new("duplicates").with("files", set.files).with("bytes", set.bytes);
+        let line = JsonLine::new("duplicates").with("files", set.files).with("bytes", set.bytes);
         line.with("spare_bytes", set.saves()).with("blake3", hex(&set.digest)).with("first", paths)
     })
 }
 
-fn summary(survey: &Survey, outlook: &Outlook) -> Line {
+fn summary(survey: &Survey, outlook: &Outlook) -> JsonLine {
     let totals = &survey.totals;
-    Line::new("summary")
+    JsonLine::new("summary")
         .with("files", totals.files.files)
         .with("bytes", totals.files.bytes)
         .with("data_bytes", totals.data_bytes)

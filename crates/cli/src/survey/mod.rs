@@ -14,7 +14,7 @@ use haul_engine::survey::Survey;
 use self::outlook::Outlook;
 
 /// What is shown.
-pub struct Shown<'s> {
+pub struct SurveyView<'s> {
     /// What was named, for people.
     pub what: String,
     /// What was found.

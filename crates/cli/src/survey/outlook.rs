@@ -5,7 +5,7 @@ use std::time::Duration;
 use haul_engine::survey::Survey;
 use haul_proto::path::escape;
 
-use crate::probe::figures::Figures;
+use crate::probe::figures::ProbeFigures;
 use crate::units::{duration, rate, size};
 
 /// What can be said.
@@ -20,7 +20,7 @@ pub enum Outlook {
         /// The host.
         host: String,
         /// What was expected then.
-        figures: Figures,
+        figures: ProbeFigures,
         /// What would be sent, in bytes.
         bytes: u64,
         /// How long that takes.
@@ -33,7 +33,7 @@ const TIME_MAX_S: f64 = 1e9;
 
 impl Outlook {
     /// For a copy to `host`.
-    pub fn new(survey: &Survey, host: Option<String>, figures: Option<Figures>) -> Self {
+    pub fn new(survey: &Survey, host: Option<String>, figures: Option<ProbeFigures>) -> Self {
         let Some(host) = host else { return Self::NoHost };
         let Some(figures) = figures else { return Self::Unmeasured(host) };
         let bytes = bytes(survey);
@@ -54,7 +54,7 @@ impl Outlook {
             }
             Self::Measured { host, figures, bytes, time } => {
                 let host = escape(host.as_bytes());
-                let Figures { bytes_per_s, limit, when } = figures;
+                let ProbeFigures { bytes_per_s, limit, when } = figures;
                 let [limit, when] = [limit, when].map(|text| escape(text.as_bytes()));
                 format!(
                     "{} for {} to {host}, at the {} that haul probe expected there ({when}; limited by {limit}); small files take longer",
@@ -80,7 +80,7 @@ mod tests {
     fn a_time_is_bytes_by_the_rate_that_was_saved() {
         let mut survey = Survey::default();
         survey.totals.data_bytes = 30_000_000_000;
-        let figures = Figures { bytes_per_s: 1.5e9, limit: "target disk".into(), when: "2026-11-22 10:00".into() };
+        let figures = ProbeFigures { bytes_per_s: 1.5e9, limit: "target disk".into(), when: "2026-11-22 10:00".into() };
         let outlook = Outlook::new(&survey, Some("db1".into()), Some(figures));
         insta::assert_snapshot!(outlook.words(), @"20.0 s for 30.0 GB to db1, at the 1.50 GB/s that haul probe expected there (2026-11-22 10:00; limited by target disk); small files take longer");
         let none = Outlook::new(&survey, Some("db1".into()), None).words();
@@ -93,7 +93,7 @@ mod tests {
         let mut survey = Survey::default();
         survey.totals.data_bytes = u64::MAX;
         for bytes_per_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let figures = Figures { bytes_per_s, limit: String::new(), when: String::new() };
+            let figures = ProbeFigures { bytes_per_s, limit: String::new(), when: String::new() };
             assert!(matches!(Outlook::new(&survey, Some("a".into()), Some(figures)), Outlook::Measured { .. }));
         }
     }

@@ -3,7 +3,7 @@
 use crate::report::document::Document;
 use crate::report::html::{Extra, page_with};
 
-use super::Shown;
+use super::SurveyView;
 use super::map;
 
 /// Draws the map, and lets it be walked in.
@@ -17,7 +17,7 @@ const PLACE: &str = "<noscript><p class=\"small\">The map of bytes needs scripts
      <div id=\"map\" hidden></div>\n<p id=\"told\" class=\"small\"></p>\n";
 
 /// The page.
-pub fn page(document: &Document, shown: &Shown<'_>) -> String {
+pub fn page(document: &Document, shown: &SurveyView<'_>) -> String {
     let data = map::data(shown.survey);
     page_with(document, Some(&Extra { style: STYLE, body: PLACE, data: &data, script: SCRIPT }))
 }

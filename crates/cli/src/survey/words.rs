@@ -1,6 +1,6 @@
 //! A survey as words: figures first and names last, since names may be long.
 
-use crate::report::document::{Block, Document};
+use crate::report::document::{Document, DocumentBlock};
 use crate::report::table::Table;
 
 /// The text, of a document without charts.
@@ -15,14 +15,16 @@ pub fn text(document: &Document) -> String {
     shown
 }
 
-fn push(shown: &mut String, block: &Block) {
+fn push(shown: &mut String, block: &DocumentBlock) {
     match block {
-        Block::Text(line) => shown.push_str(&format!("{line}\n")),
-        Block::List(lines) => lines.iter().for_each(|line| shown.push_str(&format!("  {line}\n"))),
-        Block::Table(table) | Block::Folded(_, table) if table.columns.is_empty() => push_facts(shown, table),
-        Block::Table(table) | Block::Folded(_, table) => push_table(shown, table),
+        DocumentBlock::Text(line) => shown.push_str(&format!("{line}\n")),
+        DocumentBlock::List(lines) => lines.iter().for_each(|line| shown.push_str(&format!("  {line}\n"))),
+        DocumentBlock::Table(table) | DocumentBlock::Folded(_, table) if table.columns.is_empty() => {
+            push_facts(shown, table)
+        }
+        DocumentBlock::Table(table) | DocumentBlock::Folded(_, table) => push_table(shown, table),
         // A survey has none.
-        Block::Chart(_) => {}
+        DocumentBlock::Chart(_) => {}
     }
 }
 

@@ -7,17 +7,17 @@ use haul_engine::job::location::Host;
 use haul_engine::job::spec::{Job, is_null, names_null};
 use serde_json::{Map, Value, json};
 
-use super::setting::{COUNT, DIMENSIONS, Setting};
+use super::setting::{COUNT, DIMENSIONS, SweepSetting};
 use crate::report::series::Series;
 use crate::units::bytes_per_s;
 
 /// A run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
+pub struct SweepRun {
     /// Which of the repetitions it belongs to, from 1.
     pub round: u32,
     /// With which setting.
-    pub setting: Setting,
+    pub setting: SweepSetting,
     /// When it began, in seconds since 1970.
     pub began: f64,
     /// What limited it, as `--json` names it; empty where that is not known.
@@ -147,7 +147,7 @@ impl Figures {
     }
 }
 
-impl Run {
+impl SweepRun {
     /// The cells of its row.
     pub fn cells(&self) -> Vec<String> {
         let mut cells = vec![self.round.to_string(), format!("{:.3}", self.began)];
@@ -177,7 +177,7 @@ impl Run {
             }
             why => Err(why.to_owned()),
         };
-        let setting = Setting(words.to_vec().try_into().ok()?);
+        let setting = SweepSetting(words.to_vec().try_into().ok()?);
         let limited_by = limited_by.clone();
         Some(Self { round: round.parse().ok()?, setting, began: began.parse().ok()?, limited_by, result })
     }
@@ -206,7 +206,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// What makes figures look better than the hardware is: caches, and what was not done at all.
-pub fn flattery(job: &Job, way: Option<&TransportPath>, runs: &[Run]) -> Vec<String> {
+pub fn flattery(job: &Job, way: Option<&TransportPath>, runs: &[SweepRun]) -> Vec<String> {
     let figures: Vec<&Figures> = runs.iter().filter_map(|run| run.result.as_ref().ok()).collect();
     let any = |is: &dyn Fn(&Figures) -> bool| figures.iter().any(|figures| is(figures));
     let reads = job.sources.iter().any(|source| !names_null(source.path.as_os_str()));
@@ -243,9 +243,9 @@ pub mod tests {
     use haul_engine::job::spec::{JobOptions, RemoteAccess};
 
     /// A run with a setting and a rate.
-    pub fn run(round: u32, window: &str, streams: &str, bytes_per_s: f64) -> Run {
+    pub fn run(round: u32, window: &str, streams: &str, bytes_per_s: f64) -> SweepRun {
         let auto = || "auto".to_owned();
-        let setting = Setting([window.into(), streams.into(), auto(), auto(), auto(), auto()]);
+        let setting = SweepSetting([window.into(), streams.into(), auto(), auto(), auto(), auto()]);
         let figures = Figures {
             bytes: 1e9,
             real_s: 1e9 / bytes_per_s + 0.3,
@@ -255,28 +255,28 @@ pub mod tests {
             system_s: 0.25,
             ..Figures::default()
         };
-        Run { round, setting, began: 1.8e9 + f64::from(round), limited_by: "link".into(), result: Ok(figures) }
+        SweepRun { round, setting, began: 1.8e9 + f64::from(round), limited_by: "link".into(), result: Ok(figures) }
     }
 
     #[test]
     fn a_run_is_read_from_its_row_as_it_was() {
         let good = run(2, "64k", "8", 117e6);
-        let again = Run::of_cells(&good.cells()).unwrap();
+        let again = SweepRun::of_cells(&good.cells()).unwrap();
         assert_eq!(format!("{again:?}"), format!("{good:?}"));
         assert_eq!(good.cells().len(), columns().len());
-        let failed = Run { result: Err("db1: gone\nrun it again".into()), ..run(1, "8k", "1", 1.0) };
-        assert_eq!(Run::of_cells(&failed.cells()).unwrap().result, Err("db1: gone; run it again".to_owned()));
+        let failed = SweepRun { result: Err("db1: gone\nrun it again".into()), ..run(1, "8k", "1", 1.0) };
+        assert_eq!(SweepRun::of_cells(&failed.cells()).unwrap().result, Err("db1: gone; run it again".to_owned()));
     }
 
     #[test]
     fn rows_that_are_none_are_not_believed() {
         let good = run(1, "64k", "8", 117e6).cells();
-        assert!(Run::of_cells(&good[..good.len() - 1]).is_none(), "too short");
-        assert!(Run::of_cells(&[good.clone(), vec![String::new()]].concat()).is_none(), "too long");
+        assert!(SweepRun::of_cells(&good[..good.len() - 1]).is_none(), "too short");
+        assert!(SweepRun::of_cells(&[good.clone(), vec![String::new()]].concat()).is_none(), "too long");
         for (at, text) in [(0, "-1"), (0, "x"), (1, ""), (8, "inf"), (8, "1e")] {
             let mut row = good.clone();
             row[at] = text.into();
-            assert!(Run::of_cells(&row).is_none(), "{at} {text}");
+            assert!(SweepRun::of_cells(&row).is_none(), "{at} {text}");
         }
     }
 

@@ -9,8 +9,8 @@ use haul_proto::path::escape;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::figures::{Run, columns};
-use super::setting::Setting;
+use super::figures::{SweepRun, columns};
+use super::setting::SweepSetting;
 
 const FIRST: &str = "# haul sweep 1";
 /// Longer ones are none of haul's.
@@ -30,7 +30,7 @@ pub struct Header {
 /// The file.
 pub struct Journal {
     file: File,
-    runs: Vec<Run>,
+    runs: Vec<SweepRun>,
     number: u64,
     is_resumed: bool,
 }
@@ -95,14 +95,14 @@ impl Journal {
             return Err(format!("another version of haul wrote it\n{OTHER}"));
         }
         for (at, line) in lines.enumerate() {
-            let run = cells(line).and_then(|cells| Run::of_cells(&cells));
+            let run = cells(line).and_then(|cells| SweepRun::of_cells(&cells));
             self.runs.push(run.ok_or_else(|| format!("line {} cannot be read\n{OTHER}", at + 7))?);
         }
         Ok(())
     }
 
     /// Adds a run.
-    pub fn add(&mut self, run: Run) -> io::Result<()> {
+    pub fn add(&mut self, run: SweepRun) -> io::Result<()> {
         let cells: Vec<_> = run.cells().iter().map(|cell| quoted(cell)).collect();
         self.file.write_all(format!("{}\n", cells.join(",")).as_bytes())?;
         self.file.sync_data()?;
@@ -111,12 +111,12 @@ impl Journal {
     }
 
     /// All runs that were made.
-    pub fn runs(&self) -> &[Run] {
+    pub fn runs(&self) -> &[SweepRun] {
         &self.runs
     }
 
     /// Whether a run was made already.
-    pub fn has(&self, round: u32, setting: &Setting) -> bool {
+    pub fn has(&self, round: u32, setting: &SweepSetting) -> bool {
         self.runs.iter().any(|run| run.round == round && run.setting == *setting)
     }
 
@@ -186,8 +186,8 @@ mod tests {
         Header { source: "null:1g".into(), target: "db1:null:".into(), options: "-i key".into() }
     }
 
-    fn failed() -> Run {
-        Run { result: Err("db1: \"no\", it said".into()), ..run(1, "8k", "2", 1.0) }
+    fn failed() -> SweepRun {
+        SweepRun { result: Err("db1: \"no\", it said".into()), ..run(1, "8k", "2", 1.0) }
     }
 
     #[test]

@@ -10,13 +10,13 @@ use haul_engine::scratch::ScratchSpace;
 use haul_engine::sys::cancel::Cancel;
 use haul_proto::path::escape;
 
-use super::figures::{Figures, Run};
-use super::setting::Setting;
+use super::figures::{Figures, SweepRun};
+use super::setting::SweepSetting;
 use crate::report::series::Series;
 use crate::signals::Watch;
 
 /// What runs need.
-pub struct Bench<'a> {
+pub struct SweepBench<'a> {
     /// What workers are started from.
     pub program: WorkerProgram,
     /// Tells of signals.
@@ -26,29 +26,29 @@ pub struct Bench<'a> {
 }
 
 /// What came of a run.
-pub struct Measured {
+pub struct MeasuredRun {
     /// The run; `None` where it was stopped.
-    pub run: Option<Run>,
+    pub run: Option<SweepRun>,
     /// How data travelled.
     pub way: Option<TransportPath>,
     /// What it made could not be removed: a line for people.
     pub leftover: Option<String>,
 }
 
-impl Bench<'_> {
+impl SweepBench<'_> {
     /// Removes what an earlier call left that was killed in a run. The error is for people.
     pub fn clear(&self, job: &Job, number: u64) -> Result<(), String> {
         placed(job, number).and_then(|(_, scratch)| scratch).map_or(Ok(()), |scratch| scratch.remove(&job.access))
     }
 
     /// Makes the run. `number` is that of the sweep.
-    pub fn measure(&self, round: u32, setting: &Setting, job: &Job, number: u64, cancel: &Cancel) -> Measured {
+    pub fn measure(&self, round: u32, setting: &SweepSetting, job: &Job, number: u64, cancel: &Cancel) -> MeasuredRun {
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let Some((job, scratch)) = placed(job, number) else {
             let why =
                 format!("{}: a sweep cannot use such a path", escape(job.target.path.as_os_str().as_encoded_bytes()));
-            let run = Run { round, setting: setting.clone(), began, limited_by: String::new(), result: Err(why) };
-            return Measured { run: Some(run), way: None, leftover: None };
+            let run = SweepRun { round, setting: setting.clone(), began, limited_by: String::new(), result: Err(why) };
+            return MeasuredRun { run: Some(run), way: None, leftover: None };
         };
         let mut witness = Witness { begun: Instant::now(), series: Series::default(), failure: None };
         let outcome = self.watch.during(|| {
@@ -61,13 +61,13 @@ impl Bench<'_> {
             outcome.as_ref().ok().and_then(|summary| Some(summary.verdict.as_ref()?.limit.id().to_owned()));
         let limited_by = limited_by.unwrap_or_default();
         let result = match (outcome, witness.failure) {
-            (Err(_), _) if cancel.is_cancelled() => return Measured { run: None, way, leftover },
+            (Err(_), _) if cancel.is_cancelled() => return MeasuredRun { run: None, way, leftover },
             (Err(error), _) => Err(error.to_string()),
             (Ok(_), Some(failure)) => Err(failure),
             (Ok(summary), None) => Ok(Figures::of(&summary, &witness.series)),
         };
-        let run = Run { round, setting: setting.clone(), began, limited_by, result };
-        Measured { run: Some(run), way, leftover }
+        let run = SweepRun { round, setting: setting.clone(), began, limited_by, result };
+        MeasuredRun { run: Some(run), way, leftover }
     }
 }
 

@@ -16,13 +16,13 @@ use haul_engine::job::event::TransportPath;
 use haul_engine::job::spec::Job;
 use haul_engine::sys::cancel::Cancel;
 
-use self::figures::{Run, flattery};
+use self::figures::{SweepRun, flattery};
 use self::journal::{Header, Journal};
-pub use self::measure::{Bench, is_nowhere};
-use self::setting::Setting;
+pub use self::measure::{SweepBench, is_nowhere};
+use self::setting::SweepSetting;
 use self::summary::Group;
-use crate::pending::{Own, Pending};
-use crate::report::Form;
+use crate::pending::{Pending, ReplaceableFile};
+use crate::report::ReportFormat;
 
 /// How often a pause looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -32,7 +32,7 @@ const FAILURES_MAX: usize = 3;
 /// A sweep that is planned.
 pub struct Sweep {
     /// All runs, each a job: by round and setting.
-    pub runs: Vec<(u32, Setting, Job)>,
+    pub runs: Vec<(u32, SweepSetting, Job)>,
     /// What the record says of it.
     pub header: Header,
     /// `--out`: what the files are called, without their endings.
@@ -46,14 +46,14 @@ pub struct Sweep {
 /// What is told of a sweep.
 pub trait Listener {
     /// A run is over: the how manieth it was, of how many.
-    fn run(&mut self, number: usize, of: usize, run: &Run);
+    fn run(&mut self, number: usize, of: usize, run: &SweepRun);
     /// Something else worth a line.
     fn notice(&mut self, line: &str);
 }
 
 /// How a sweep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum SweepEnd {
     /// All runs were made, and none failed.
     Well,
     /// Some failed.
@@ -64,9 +64,14 @@ pub enum Ended {
 
 impl Sweep {
     /// Makes all runs that were not made yet.
-    pub fn carry_out(&self, cancel: &Cancel, bench: Bench<'_>, listener: &mut dyn Listener) -> anyhow::Result<Ended> {
+    pub fn carry_out(
+        &self,
+        cancel: &Cancel,
+        bench: SweepBench<'_>,
+        listener: &mut dyn Listener,
+    ) -> anyhow::Result<SweepEnd> {
         let journal = Journal::open(&self.named("csv"), &self.header).map_err(anyhow::Error::msg)?;
-        let mut under_way = UnderWay { sweep: self, journal, way: None, bench };
+        let mut under_way = RunningSweep { sweep: self, journal, way: None, bench };
         let ended = under_way.all(cancel, listener)?;
         under_way.save()?;
         let groups = Group::all(under_way.journal.runs());
@@ -83,16 +88,16 @@ impl Sweep {
     }
 }
 
-struct UnderWay<'a> {
+struct RunningSweep<'a> {
     sweep: &'a Sweep,
     journal: Journal,
     /// How data travelled, once that is known.
     way: Option<TransportPath>,
-    bench: Bench<'a>,
+    bench: SweepBench<'a>,
 }
 
-impl UnderWay<'_> {
-    fn all(&mut self, cancel: &Cancel, listener: &mut dyn Listener) -> anyhow::Result<Ended> {
+impl RunningSweep<'_> {
+    fn all(&mut self, cancel: &Cancel, listener: &mut dyn Listener) -> anyhow::Result<SweepEnd> {
         let of = self.sweep.runs.len();
         let mut failures_in_a_row = 0;
         let mut pause = Duration::ZERO;
@@ -102,7 +107,7 @@ impl UnderWay<'_> {
                 continue;
             }
             if !rest(pause, cancel) {
-                return Ok(Ended::Stopped);
+                return Ok(SweepEnd::Stopped);
             }
             if !std::mem::replace(&mut is_clear, true) {
                 self.bench.clear(job, self.journal.number()).map_err(anyhow::Error::msg)?;
@@ -111,7 +116,7 @@ impl UnderWay<'_> {
             let measured = self.bench.measure(*round, setting, job, self.journal.number(), cancel);
             let leftover = measured.leftover;
             leftover.iter().for_each(|leftover| listener.notice(leftover));
-            let Some(run) = measured.run else { return Ok(Ended::Stopped) };
+            let Some(run) = measured.run else { return Ok(SweepEnd::Stopped) };
             self.way = measured.way.or(self.way.take());
             pause = if self.sweep.pause { begun.elapsed() } else { Duration::ZERO };
             listener.run(number + 1, of, &run);
@@ -120,15 +125,15 @@ impl UnderWay<'_> {
             self.save()?;
             if leftover.is_some() {
                 // The next run would find its files there already.
-                return Ok(Ended::WithFailures);
+                return Ok(SweepEnd::WithFailures);
             }
             if failures_in_a_row == FAILURES_MAX {
                 listener.notice(&format!("{FAILURES_MAX} runs failed one after the other: given up"));
-                return Ok(Ended::WithFailures);
+                return Ok(SweepEnd::WithFailures);
             }
         }
         let is_good = self.journal.runs().iter().all(|run| run.result.is_ok());
-        Ok(if is_good { Ended::Well } else { Ended::WithFailures })
+        Ok(if is_good { SweepEnd::Well } else { SweepEnd::WithFailures })
     }
 
     fn warnings(&self, groups: &[Group<'_>]) -> Vec<String> {
@@ -142,16 +147,16 @@ impl UnderWay<'_> {
         let groups = Group::all(runs);
         let (header, warnings) = (&self.sweep.header, self.warnings(&groups));
         let json = summary::json(header, runs, &groups, &warnings);
-        write(&self.sweep.named("json"), &format!("{json:#}\n"), Own::Anything)?;
+        write(&self.sweep.named("json"), &format!("{json:#}\n"), ReplaceableFile::Anything)?;
         if self.sweep.report {
             let document = report::document(header, runs, &warnings);
-            write(&self.sweep.named("html"), &Form::Html.write(&document), Own::Page)?;
+            write(&self.sweep.named("html"), &ReportFormat::Html.write(&document), ReplaceableFile::Page)?;
         }
         Ok(())
     }
 }
 
-fn write(to: &Path, content: &str, own: Own) -> anyhow::Result<()> {
+fn write(to: &Path, content: &str, own: ReplaceableFile) -> anyhow::Result<()> {
     let written = || -> io::Result<()> {
         let pending = Pending::create(to, own)?;
         pending.writer()?.write_all(content.as_bytes())?;

@@ -1,13 +1,13 @@
 //! The report of a sweep: rate against streams for each window (or whatever was varied), rate against time,
 //! distributions, and all figures.
 
-use super::figures::{Run, columns};
+use super::figures::{SweepRun, columns};
 use super::journal::Header;
-use super::setting::{AUTO, COUNT, DIMENSIONS, Setting};
+use super::setting::{AUTO, COUNT, DIMENSIONS, SweepSetting};
 use super::summary::{Group, fastest};
 use crate::args::size::parse_size;
-use crate::report::chart::{Bar, Chart, LINES_MAX, Line, Marks, Point};
-use crate::report::document::{Block, Document};
+use crate::report::chart::{Chart, ChartBar, ChartLine, ChartPoint, LINES_MAX, Marks};
+use crate::report::document::{Document, DocumentBlock};
 use crate::report::scale::Quantity;
 use crate::report::statistics::{Quartiles, distribution};
 use crate::report::table::Table;
@@ -17,7 +17,7 @@ use crate::units::counted;
 const ACROSS: [usize; 2] = [1, 5];
 
 /// The report.
-pub fn document(header: &Header, runs: &[Run], warnings: &[String]) -> Document {
+pub fn document(header: &Header, runs: &[SweepRun], warnings: &[String]) -> Document {
     let groups = Group::all(runs);
     let mut document = Document {
         title: format!("haul sweep: {} to {}", header.source, header.target),
@@ -29,26 +29,27 @@ pub fn document(header: &Header, runs: &[Run], warnings: &[String]) -> Document 
         ..Document::default()
     };
     document.part("Result", result(header, &groups));
-    document.part("Beware", if warnings.is_empty() { Vec::new() } else { vec![Block::List(warnings.to_vec())] });
+    document
+        .part("Beware", if warnings.is_empty() { Vec::new() } else { vec![DocumentBlock::List(warnings.to_vec())] });
     document.part("Rate by setting", by_setting(&groups));
     document.part("Round trips", round_trips(&groups));
     document.part("Rate against time", against_time(runs));
     document.part("Distribution", distributions(&groups));
-    document.part("All settings", vec![Block::Table(settings(&groups))]);
-    let rows = runs.iter().map(Run::cells).collect();
+    document.part("All settings", vec![DocumentBlock::Table(settings(&groups))]);
+    let rows = runs.iter().map(SweepRun::cells).collect();
     let all = Table { columns: columns().into_iter().map(str::to_owned).collect(), rows };
-    document.part("All runs", vec![Block::Folded("as the CSV has them".into(), all)]);
+    document.part("All runs", vec![DocumentBlock::Folded("as the CSV has them".into(), all)]);
     document
 }
 
-fn result(header: &Header, groups: &[Group<'_>]) -> Vec<Block> {
+fn result(header: &Header, groups: &[Group<'_>]) -> Vec<DocumentBlock> {
     let mut blocks = Vec::new();
     if let Some((group, quartiles)) = fastest(groups) {
-        blocks.push(Block::Text(format!("Fastest: {}.", group.setting.label())));
-        blocks.push(Block::Text(quartiles.sentence(Quantity::Rate, "runs")));
+        blocks.push(DocumentBlock::Text(format!("Fastest: {}.", group.setting.label())));
+        blocks.push(DocumentBlock::Text(quartiles.sentence(Quantity::Rate, "runs")));
     }
     if !header.options.is_empty() {
-        blocks.push(Block::Text(format!("Options of all runs: {}", header.options)));
+        blocks.push(DocumentBlock::Text(format!("Options of all runs: {}", header.options)));
     }
     blocks
 }
@@ -69,7 +70,7 @@ fn across(groups: &[Group<'_>], varied: &[bool; COUNT]) -> Option<usize> {
 }
 
 /// Groups that have all in common but the dimension that goes from left to right.
-struct Row<'a, 'b> {
+struct SweepRow<'a, 'b> {
     /// What they have in common.
     name: String,
     /// By what rows are sorted: the same as numbers.
@@ -77,7 +78,7 @@ struct Row<'a, 'b> {
     groups: Vec<&'b Group<'a>>,
 }
 
-impl<'a, 'b> Row<'a, 'b> {
+impl<'a, 'b> SweepRow<'a, 'b> {
     /// All rows.
     fn all(groups: &'b [Group<'a>], across: Option<usize>) -> Vec<Self> {
         let varied = varied(groups);
@@ -99,7 +100,7 @@ impl<'a, 'b> Row<'a, 'b> {
 }
 
 /// The varied words of a setting, except that of one dimension.
-fn named(setting: &Setting, varied: &[bool; COUNT], except: Option<usize>) -> String {
+fn named(setting: &SweepSetting, varied: &[bool; COUNT], except: Option<usize>) -> String {
     let words = (0..COUNT).filter(|at| varied[*at] && Some(*at) != except).map(|at| (at, setting.0[at].as_str()));
     let said = |(at, word): (usize, &str)| match word {
         AUTO => format!("automatic {}", DIMENSIONS[at].name.replace('_', " ")),
@@ -109,14 +110,14 @@ fn named(setting: &Setting, varied: &[bool; COUNT], except: Option<usize>) -> St
     if name.is_empty() { "all".to_owned() } else { name }
 }
 
-fn by_setting(groups: &[Group<'_>]) -> Vec<Block> {
+fn by_setting(groups: &[Group<'_>]) -> Vec<DocumentBlock> {
     if groups.is_empty() {
         return Vec::new();
     }
     let varied = varied(groups);
     match across(groups, &varied) {
-        Some(at) => vec![Block::Chart(curves(groups, at, (Quantity::Rate, "rate"), |group| group.rates()))],
-        None => vec![Block::Chart(bars(groups, &varied))],
+        Some(at) => vec![DocumentBlock::Chart(curves(groups, at, (Quantity::Rate, "rate"), |group| group.rates()))],
+        None => vec![DocumentBlock::Chart(bars(groups, &varied))],
     }
 }
 
@@ -134,15 +135,15 @@ fn curves(
     let point = |group: &Group<'_>| {
         let quartiles = figure(group)?;
         let spread = Some((quartiles.first, quartiles.third));
-        Some(Point { x: number(&group.setting.0[at])?, y: quartiles.median, spread })
+        Some(ChartPoint { x: number(&group.setting.0[at])?, y: quartiles.median, spread })
     };
-    let line = |row: Row<'_, '_>| {
+    let line = |row: SweepRow<'_, '_>| {
         let mut points: Vec<_> = row.groups.into_iter().filter_map(point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        Line::new(row.name, points)
+        ChartLine::new(row.name, points)
     };
     let lines: Vec<_> =
-        Row::all(groups, Some(at)).into_iter().map(line).filter(|line| !line.points.is_empty()).collect();
+        SweepRow::all(groups, Some(at)).into_iter().map(line).filter(|line| !line.points.is_empty()).collect();
     let title = format!("{} against {} (medians; strokes: the middle half of the runs)", capital(y.1), x.1);
     Chart { title, x, y, marks: Marks::Lines(shown(lines)), happened: Vec::new() }
 }
@@ -153,9 +154,9 @@ fn capital(text: &str) -> String {
 }
 
 /// As many lines as can be told apart: those that come highest.
-fn shown(mut lines: Vec<Line>) -> Vec<Line> {
+fn shown(mut lines: Vec<ChartLine>) -> Vec<ChartLine> {
     if lines.len() > LINES_MAX {
-        let top = |line: &Line| line.points.iter().map(|point| point.y).fold(0.0, f64::max);
+        let top = |line: &ChartLine| line.points.iter().map(|point| point.y).fold(0.0, f64::max);
         lines.sort_by(|a, b| top(b).total_cmp(&top(a)));
         lines.truncate(LINES_MAX);
     }
@@ -169,7 +170,7 @@ fn bars(groups: &[Group<'_>], varied: &[bool; COUNT]) -> Chart {
             1 => group.setting.0.iter().zip(varied).find(|(_, varied)| **varied).map(|(word, _)| word.clone())?,
             _ => named(group.setting, varied, None),
         };
-        Some(Bar { name, value: quartiles.median, spread: Some((quartiles.first, quartiles.third)) })
+        Some(ChartBar { name, value: quartiles.median, spread: Some((quartiles.first, quartiles.third)) })
     };
     let what = DIMENSIONS.iter().zip(varied).find(|(_, varied)| **varied).map_or("setting", |(it, _)| it.name);
     Chart {
@@ -181,43 +182,43 @@ fn bars(groups: &[Group<'_>], varied: &[bool; COUNT]) -> Chart {
     }
 }
 
-fn round_trips(groups: &[Group<'_>]) -> Vec<Block> {
+fn round_trips(groups: &[Group<'_>]) -> Vec<DocumentBlock> {
     let Some(at) = groups.first().and_then(|_| across(groups, &varied(groups))) else { return Vec::new() };
     let y = (Quantity::RoundTrip, "round trip under load");
     let chart = curves(groups, at, y, |group| group.quartiles(|figures| figures.rtt_loaded_s));
-    if chart.has_figures() { vec![Block::Chart(chart)] } else { Vec::new() }
+    if chart.has_figures() { vec![DocumentBlock::Chart(chart)] } else { Vec::new() }
 }
 
-fn against_time(runs: &[Run]) -> Vec<Block> {
+fn against_time(runs: &[SweepRun]) -> Vec<DocumentBlock> {
     let mut points: Vec<_> =
-        runs.iter().filter_map(|run| Some(Point::new(run.began, run.result.as_ref().ok()?.bytes_per_s))).collect();
+        runs.iter().filter_map(|run| Some(ChartPoint::new(run.began, run.result.as_ref().ok()?.bytes_per_s))).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
     let Some(first) = points.first().map(|point| point.x) else { return Vec::new() };
     points.iter_mut().for_each(|point| point.x -= first);
-    vec![Block::Chart(Chart {
+    vec![DocumentBlock::Chart(Chart {
         title: "Rate of each run, by when it began".into(),
         x: (Quantity::Time, "time since the first run began"),
         y: (Quantity::Rate, "rate"),
-        marks: Marks::Lines(vec![Line::new("runs", points)]),
+        marks: Marks::Lines(vec![ChartLine::new("runs", points)]),
         happened: Vec::new(),
     })]
 }
 
-fn distributions(groups: &[Group<'_>]) -> Vec<Block> {
+fn distributions(groups: &[Group<'_>]) -> Vec<DocumentBlock> {
     if groups.is_empty() {
         return Vec::new();
     }
     let at = across(groups, &varied(groups));
-    let line = |row: Row<'_, '_>| {
+    let line = |row: SweepRow<'_, '_>| {
         let rates: Vec<_> =
             row.groups.iter().flat_map(|group| &group.good).map(|(_, figures)| figures.bytes_per_s).collect();
-        Line::new(row.name, distribution(&rates))
+        ChartLine::new(row.name, distribution(&rates))
     };
-    vec![Block::Chart(Chart {
+    vec![DocumentBlock::Chart(Chart {
         title: "Which part of the runs did not exceed a rate".into(),
         x: (Quantity::Rate, "rate"),
         y: (Quantity::Share, "part of the runs"),
-        marks: Marks::Lines(shown(Row::all(groups, at).into_iter().map(line).collect())),
+        marks: Marks::Lines(shown(SweepRow::all(groups, at).into_iter().map(line).collect())),
         happened: Vec::new(),
     })]
 }
@@ -267,14 +268,14 @@ fn settings(groups: &[Group<'_>]) -> Table {
 mod tests {
     use super::super::figures::tests::run;
     use super::*;
-    use crate::report::Form;
+    use crate::report::ReportFormat;
 
     fn header() -> Header {
         Header { source: "null:1g".into(), target: "db1:<null>:".into(), options: "-i key".into() }
     }
 
-    fn made(runs: &[Run]) -> String {
-        Form::Html.write(&document(&header(), runs, &["a cache".to_owned()]))
+    fn made(runs: &[SweepRun]) -> String {
+        ReportFormat::Html.write(&document(&header(), runs, &["a cache".to_owned()]))
     }
 
     #[test]
@@ -286,7 +287,7 @@ mod tests {
             }
         }
         let groups = Group::all(&runs);
-        let Block::Chart(chart) = &by_setting(&groups)[0] else { panic!("a chart") };
+        let DocumentBlock::Chart(chart) = &by_setting(&groups)[0] else { panic!("a chart") };
         let Marks::Lines(lines) = &chart.marks else { panic!("lines") };
         assert_eq!(
             lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(),
@@ -310,7 +311,7 @@ mod tests {
         };
         let runs = [cipher("aes-128-gcm", 2e8), cipher("none", 3e8)];
         let groups = Group::all(&runs);
-        let Block::Chart(chart) = &by_setting(&groups)[0] else { panic!("a chart") };
+        let DocumentBlock::Chart(chart) = &by_setting(&groups)[0] else { panic!("a chart") };
         let Marks::Bars(bars) = &chart.marks else { panic!("bars") };
         assert_eq!(bars.iter().map(|bar| bar.name.as_str()).collect::<Vec<_>>(), ["aes-128-gcm", "none"]);
         assert_eq!(chart.x.1, "cipher");
@@ -319,7 +320,7 @@ mod tests {
     #[test]
     fn a_sweep_of_which_nothing_is_known_yet_has_a_report() {
         assert!(made(&[]).contains("0 runs with 0 settings"));
-        let failed = Run { result: Err("gone".into()), ..run(1, "8k", "1", 1.0) };
+        let failed = SweepRun { result: Err("gone".into()), ..run(1, "8k", "1", 1.0) };
         assert!(made(&[failed]).contains("<td>gone</td>"));
     }
 }

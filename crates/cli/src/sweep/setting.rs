@@ -48,9 +48,9 @@ const SLAC: &str = "slac";
 
 /// One word for each dimension.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Setting(pub [String; COUNT]);
+pub struct SweepSetting(pub [String; COUNT]);
 
-impl Setting {
+impl SweepSetting {
     /// For people: what was set, and `automatic` where nothing was.
     pub fn label(&self) -> String {
         let set = DIMENSIONS.iter().zip(&self.0).filter(|(_, word)| *word != AUTO);
@@ -75,7 +75,7 @@ impl Setting {
 
 /// All settings, in the order in which they are run: of each window all numbers of streams, and so on. Where nothing is
 /// varied at all, they are SLAC's windows and streams.
-pub fn settings(values: &Values) -> Result<Vec<Setting>, UsageError> {
+pub fn settings(values: &Values) -> Result<Vec<SweepSetting>, UsageError> {
     // What a file says of them is for copies.
     let is_any = DIMENSIONS.iter().any(|dimension| values.is_typed(dimension.id));
     let mut settings = vec![Vec::new()];
@@ -94,7 +94,7 @@ pub fn settings(values: &Values) -> Result<Vec<Setting>, UsageError> {
                 .remedy("vary fewer things at a time"));
         }
     }
-    Ok(settings.into_iter().filter_map(|words| words.try_into().ok().map(Setting)).collect())
+    Ok(settings.into_iter().filter_map(|words| words.try_into().ok().map(SweepSetting)).collect())
 }
 
 /// Most combinations.
@@ -144,7 +144,7 @@ pub mod tests {
     }
 
     fn labels(line: &str) -> Vec<String> {
-        settings(&given(line)).unwrap().iter().map(Setting::label).collect()
+        settings(&given(line)).unwrap().iter().map(SweepSetting::label).collect()
     }
 
     #[test]

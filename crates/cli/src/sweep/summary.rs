@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::figures::{Figures, Run};
+use super::figures::{Figures, SweepRun};
 use super::journal::Header;
-use super::setting::{DIMENSIONS, Setting};
+use super::setting::{DIMENSIONS, SweepSetting};
 use crate::report::statistics::Quartiles;
 use crate::units::rate;
 
@@ -12,16 +12,16 @@ use crate::units::rate;
 #[derive(Debug, Clone)]
 pub struct Group<'a> {
     /// The setting.
-    pub setting: &'a Setting,
+    pub setting: &'a SweepSetting,
     /// Those that were no failures.
-    pub good: Vec<(&'a Run, &'a Figures)>,
+    pub good: Vec<(&'a SweepRun, &'a Figures)>,
     /// How many failed.
     pub failed: usize,
 }
 
 impl<'a> Group<'a> {
     /// The runs by setting, in the order in which settings came first.
-    pub fn all(runs: &'a [Run]) -> Vec<Self> {
+    pub fn all(runs: &'a [SweepRun]) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for run in runs {
             let at = groups.iter().position(|group| *group.setting == run.setting);
@@ -54,7 +54,7 @@ impl<'a> Group<'a> {
     }
 
     /// Runs whose rate is far from that of the others.
-    pub fn outliers(&self) -> Vec<&'a Run> {
+    pub fn outliers(&self) -> Vec<&'a SweepRun> {
         let Some(quartiles) = self.rates() else { return Vec::new() };
         self.good.iter().filter(|(_, figures)| quartiles.is_outlier(figures.bytes_per_s)).map(|(run, _)| *run).collect()
     }
@@ -113,7 +113,7 @@ pub fn warnings(groups: &[Group<'_>], flattery: &[String]) -> Vec<String> {
 }
 
 /// NAME.json.
-pub fn json(header: &Header, runs: &[Run], groups: &[Group<'_>], warnings: &[String]) -> Value {
+pub fn json(header: &Header, runs: &[SweepRun], groups: &[Group<'_>], warnings: &[String]) -> Value {
     json!({
         "sweep": 1,
         "source": header.source,
@@ -130,11 +130,11 @@ mod tests {
     use super::super::figures::tests::run;
     use super::*;
 
-    fn runs() -> Vec<Run> {
+    fn runs() -> Vec<SweepRun> {
         let rates = [100e6, 102e6, 101e6, 99e6, 40e6];
         let mut runs: Vec<_> = (1..).zip(rates).map(|(round, rate)| run(round, "64k", "8", rate)).collect();
         runs.push(run(1, "8k", "1", 120e6));
-        runs.push(Run { result: Err("gone".into()), ..run(2, "8k", "1", 1.0) });
+        runs.push(SweepRun { result: Err("gone".into()), ..run(2, "8k", "1", 1.0) });
         runs
     }
 

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow, bail};
 use haul_engine::sys::cancel::Cancel;
 
 /// What is under a root, by its path from there: the digest of a file, nothing for a directory.
-type Tree = BTreeMap<PathBuf, Option<blake3::Hash>>;
+type DemoTree = BTreeMap<PathBuf, Option<blake3::Hash>>;
 
 /// Bytes read at a time.
 const BLOCK: usize = 1 << 20;
@@ -35,8 +35,8 @@ pub fn compare(source: &Path, target: &Path, cancel: &Cancel) -> anyhow::Result<
     }
 }
 
-fn tree(root: &Path, cancel: &Cancel) -> anyhow::Result<Tree> {
-    let mut tree = Tree::new();
+fn tree(root: &Path, cancel: &Cancel) -> anyhow::Result<DemoTree> {
+    let mut tree = DemoTree::new();
     let mut directories = vec![PathBuf::new()];
     while let Some(directory) = directories.pop() {
         let shown = root.join(&directory);

@@ -18,7 +18,7 @@ use super::copy::perform;
 use crate::args::UsageError;
 use crate::args::values::Values;
 use crate::exit::Exit;
-use crate::resolve::{Plan, Settings, settings, streams};
+use crate::resolve::{Plan, ResolvedSettings, settings, streams};
 use crate::show::display::Mode;
 use crate::signals::Watch;
 use crate::terminal;
@@ -52,7 +52,7 @@ struct Demo<'a> {
 }
 
 impl Demo<'_> {
-    fn run(&self, settings: Settings) -> anyhow::Result<Exit> {
+    fn run(&self, settings: ResolvedSettings) -> anyhow::Result<Exit> {
         let quiet = settings.display.mode == Mode::Quiet;
         let mut text = show::stderr();
         let mut say = |line: &str| {
@@ -60,7 +60,7 @@ impl Demo<'_> {
                 text.plain(line)
             }
         };
-        let place = Place::create(&std::env::temp_dir(), self.bytes, self.keep)?;
+        let place = DemoDirectory::create(&std::env::temp_dir(), self.bytes, self.keep)?;
         let (source, target) = (place.path.join("source"), place.path.join("target"));
 
         say(&format!("making {} of data in {}", units::size(self.bytes), place.path.display()));
@@ -88,20 +88,20 @@ fn interrupted() -> Exit {
     Exit::Interrupted
 }
 
-fn plan(settings: Settings, source: &Path, target: &Path) -> Plan {
+fn plan(settings: ResolvedSettings, source: &Path, target: &Path) -> Plan {
     let here = |path: &Path| Location { host: Host::Local, path: path.to_owned() };
-    let Settings { options, access, display, checksums, digests, report, time_limit } = settings;
+    let ResolvedSettings { options, access, display, checksums, digests, report, time_limit } = settings;
     let job = Job { sources: vec![here(source)], list: None, target: here(target), options, access };
     Plan { job, display, checksums, digests, report, time_limit, notes: Vec::new() }
 }
 
 /// A directory of the demo's own, removed with all that is in it unless it is to be kept.
-struct Place {
+struct DemoDirectory {
     path: PathBuf,
     keep: bool,
 }
 
-impl Place {
+impl DemoDirectory {
     fn create(parent: &Path, bytes: u64, keep: bool) -> anyhow::Result<Self> {
         check_space(parent, bytes)?;
         let path = parent.join(format!("haul-demo-{}", std::process::id()));
@@ -122,7 +122,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for DemoDirectory {
     fn drop(&mut self) {
         if !self.keep {
             let _ = fs::remove_dir_all(&self.path);
@@ -156,12 +156,12 @@ mod tests {
     #[test]
     fn a_place_is_removed_unless_it_is_kept() {
         let parent = tempfile::tempdir().unwrap();
-        let place = Place::create(parent.path(), 1, false).unwrap();
+        let place = DemoDirectory::create(parent.path(), 1, false).unwrap();
         fs::write(place.path.join("a"), "b").unwrap();
-        assert!(Place::create(parent.path(), 1, false).is_err(), "it is not shared");
+        assert!(DemoDirectory::create(parent.path(), 1, false).is_err(), "it is not shared");
         drop(place);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
-        Place::create(parent.path(), 1, true).unwrap().close().unwrap();
+        DemoDirectory::create(parent.path(), 1, true).unwrap().close().unwrap();
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
     }
 

@@ -37,7 +37,7 @@ pub struct Board {
     /// The streams.
     pub lanes: Lanes,
     /// What was said, the latest last.
-    pub said: VecDeque<Said>,
+    pub said: VecDeque<BoardLine>,
     /// Lines of it that are below what is shown.
     pub scrolled: usize,
     /// The limit on the rate: the one that holds, or that the user wants.
@@ -72,7 +72,7 @@ pub enum Phase {
 
 /// A line that was said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct BoardLine {
     /// Without a line's end.
     pub text: String,
     /// Whether it is about something that failed.
@@ -176,7 +176,7 @@ impl Board {
 
     /// Takes words that a person should see.
     pub fn say(&mut self, words: &str, is_error: bool) {
-        let lines = words.lines().map(|line| Said { text: line.to_owned(), is_error });
+        let lines = words.lines().map(|line| BoardLine { text: line.to_owned(), is_error });
         let before = self.said.len();
         self.said.extend(lines);
         // Who looks at earlier ones goes on seeing them.

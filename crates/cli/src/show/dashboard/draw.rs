@@ -11,7 +11,7 @@ use super::words;
 
 /// What a terminal can show.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct TerminalStyle {
     /// Whether there are colours.
     pub colour: bool,
     /// Whether there are more characters than ASCII's.
@@ -35,7 +35,7 @@ const ASCII_BARS: [&str; 9] = [" ", ".", "_", "-", "=", "+", "+", "#", "#"];
 /// Widths of the columns of streams; the last one has the rest.
 const COLUMNS: [u16; 4] = [7, 11, 9, 13];
 
-impl Look {
+impl TerminalStyle {
     fn tinted(self, colour: Color, modifier: Modifier) -> Style {
         let style = Style::new().add_modifier(modifier);
         if self.colour { style.fg(colour) } else { style }
@@ -63,12 +63,12 @@ impl Look {
 }
 
 /// A part of the screen, written line by line from the top down.
-struct Page<'b> {
+struct ScreenPart<'b> {
     buffer: &'b mut Buffer,
     left: Rect,
 }
 
-impl Page<'_> {
+impl ScreenPart<'_> {
     /// Writes a line, as much of it as there is room for.
     fn line(&mut self, text: &str, style: Style) {
         let Rect { x, y, width, height } = self.left;
@@ -97,12 +97,12 @@ impl Page<'_> {
 }
 
 /// Draws all of it on an empty buffer.
-pub fn draw(buffer: &mut Buffer, board: &Board, look: Look) {
+pub fn draw(buffer: &mut Buffer, board: &Board, look: TerminalStyle) {
     let screen = buffer.area;
     let layout = arrange(screen, board.lanes.rows().len(), board.wants_slowest);
     header(buffer, layout.header, board, look);
     for (panel, left) in layout.panels {
-        let mut page = Page { buffer, left };
+        let mut page = ScreenPart { buffer, left };
         rule(&mut page, &words::title(panel, board), look);
         match panel {
             Panel::Graph => graph(&mut page, board, look),
@@ -115,20 +115,20 @@ pub fn draw(buffer: &mut Buffer, board: &Board, look: Look) {
             Panel::Said => said(&mut page, board, look),
         }
     }
-    Page { buffer, left: layout.footer }.line(words::KEYS, look.aside());
+    ScreenPart { buffer, left: layout.footer }.line(words::KEYS, look.aside());
     if board.helps {
         help(buffer, look);
     }
 }
 
-fn header(buffer: &mut Buffer, area: Rect, board: &Board, look: Look) {
+fn header(buffer: &mut Buffer, area: Rect, board: &Board, look: TerminalStyle) {
     let phase = match (board.phase, board.is_paused) {
         (Phase::Connecting, _) => "connecting",
         (Phase::Stopping, _) => "stopping",
         (Phase::Running, true) => "PAUSED",
         (Phase::Running, false) => "",
     };
-    let mut page = Page { buffer, left: area };
+    let mut page = ScreenPart { buffer, left: area };
     page.line(&board.title, look.title());
     page.line(&words::progress(board, area.width.into()), Style::new());
     page.line(&words::settings(board), look.aside());
@@ -136,18 +136,18 @@ fn header(buffer: &mut Buffer, area: Rect, board: &Board, look: Look) {
     let shown = if phase.is_empty() { String::new() } else { format!(" {phase}") };
     let width = u16::try_from(shown.len()).unwrap_or(u16::MAX).min(area.width);
     let corner = Rect { x: area.right() - width, width, ..area };
-    Page { buffer, left: corner }.line(&shown, look.warning());
+    ScreenPart { buffer, left: corner }.line(&shown, look.warning());
 }
 
 /// A line across, with a title in it.
-fn rule(page: &mut Page<'_>, title: &str, look: Look) {
+fn rule(page: &mut ScreenPart<'_>, title: &str, look: TerminalStyle) {
     let Rect { x, y, width, .. } = page.left;
     let dash = if look.unicode { "\u{2500}" } else { "-" };
     page.line(&dash.repeat(width.into()), look.aside());
     page.buffer.set_stringn(x, y, format!("{title} "), width.into(), look.title());
 }
 
-fn graph(page: &mut Page<'_>, board: &Board, look: Look) {
+fn graph(page: &mut ScreenPart<'_>, board: &Board, look: TerminalStyle) {
     let Rect { x, y, width, height } = page.left;
     let points = board.points(width.into());
     let most = points.iter().copied().max().unwrap_or(0).max(1);
@@ -164,7 +164,7 @@ fn graph(page: &mut Page<'_>, board: &Board, look: Look) {
     }
 }
 
-fn streams(page: &mut Page<'_>, board: &Board, look: Look) {
+fn streams(page: &mut ScreenPart<'_>, board: &Board, look: TerminalStyle) {
     let rows = board.lanes.rows();
     if rows.is_empty() {
         return page.paragraph(&words::no_streams(board), look.aside());
@@ -186,7 +186,7 @@ fn in_columns(cells: &[String; 5]) -> String {
     line.trim_end().to_owned()
 }
 
-fn said(page: &mut Page<'_>, board: &Board, look: Look) {
+fn said(page: &mut ScreenPart<'_>, board: &Board, look: TerminalStyle) {
     let end = board.said.len().saturating_sub(board.scrolled);
     let start = end.saturating_sub(page.left.height.into());
     for said in board.said.range(start..end) {
@@ -195,13 +195,13 @@ fn said(page: &mut Page<'_>, board: &Board, look: Look) {
 }
 
 /// In the middle, over everything else.
-fn help(buffer: &mut Buffer, look: Look) {
+fn help(buffer: &mut Buffer, look: TerminalStyle) {
     let screen = buffer.area;
     let width = words::HELP.iter().map(|line| line.len()).max().unwrap_or(0) + 2;
     let width = u16::try_from(width).unwrap_or(u16::MAX).min(screen.width);
     let height = u16::try_from(words::HELP.len() + 2).unwrap_or(u16::MAX).min(screen.height);
     let area = Rect { x: (screen.width - width) / 2, y: (screen.height - height) / 2, width, height };
-    let mut page = Page { buffer, left: area };
+    let mut page = ScreenPart { buffer, left: area };
     let lines = std::iter::once("").chain(words::HELP).chain([""]);
     for line in lines {
         page.line(&format!("{:<width$}", format!(" {line}"), width = usize::from(width)), look.help());

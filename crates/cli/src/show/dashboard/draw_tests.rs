@@ -6,9 +6,9 @@ use super::super::board::tests::busy;
 use super::super::keys::Key;
 use super::*;
 
-const ASCII: Look = Look { colour: false, unicode: false };
+const ASCII: TerminalStyle = TerminalStyle { colour: false, unicode: false };
 
-fn screen(board: &Board, columns: u16, rows: u16, look: Look) -> Terminal<TestBackend> {
+fn screen(board: &Board, columns: u16, rows: u16, look: TerminalStyle) -> Terminal<TestBackend> {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
     terminal.draw(|frame| draw(frame.buffer_mut(), board, look)).unwrap();
     terminal
@@ -113,7 +113,7 @@ fn no_size_makes_it_stumble() {
         board.helps = helps;
         for columns in [0, 1, 2, 3, 7, 20, 40, 109, 110, 300] {
             for rows in [0, 1, 2, 3, 4, 5, 8, 13, 24, 100] {
-                screen(&board, columns, rows, Look { colour: true, unicode: true });
+                screen(&board, columns, rows, TerminalStyle { colour: true, unicode: true });
             }
         }
     }
@@ -172,12 +172,12 @@ fn without_colours_there_are_none_and_otherwise_errors_are_red() {
         )
     };
     assert_eq!(colours(ASCII), (false, false, true));
-    assert_eq!(colours(Look { colour: true, unicode: true }), (true, true, true));
+    assert_eq!(colours(TerminalStyle { colour: true, unicode: true }), (true, true, true));
 }
 
 #[test]
 fn a_terminal_without_unicode_gets_none() {
     assert!(text(&busy(), 120, 40).is_ascii());
-    let terminal = screen(&busy(), 120, 40, Look { colour: false, unicode: true });
+    let terminal = screen(&busy(), 120, 40, TerminalStyle { colour: false, unicode: true });
     assert!(terminal.backend().buffer().content().iter().any(|cell| !cell.symbol().is_ascii()));
 }

@@ -13,12 +13,12 @@ pub struct Lanes {
     told: Vec<StreamFigures>,
     at: Duration,
     rates: BTreeMap<u64, f64>,
-    rows: Vec<Row>,
+    rows: Vec<StreamRow>,
 }
 
 /// A stream.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct StreamRow {
     /// Its number.
     pub stream: u64,
     /// Bytes a second.
@@ -58,7 +58,7 @@ impl Lanes {
         }
         let way = |way: &haul_engine::job::event::StreamPath| {
             let figures = self.told.iter().find(|figures| figures.stream == u64::from(way.stream))?;
-            Some(Row {
+            Some(StreamRow {
                 stream: figures.stream,
                 rate: self.rates.get(&figures.stream).copied().unwrap_or(0.0),
                 round_trip_ms: figures.rtt_us as f64 / 1000.0,
@@ -72,7 +72,7 @@ impl Lanes {
     }
 
     /// Those that there are now.
-    pub fn rows(&self) -> &[Row] {
+    pub fn rows(&self) -> &[StreamRow] {
         &self.rows
     }
 }

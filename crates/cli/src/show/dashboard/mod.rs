@@ -31,11 +31,11 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use self::ansi::Ansi;
 use self::board::{Board, Wish};
-use self::draw::{Look, draw};
+use self::draw::{TerminalStyle, draw};
 use super::Show;
-use super::human::{Human, Level};
+use super::human::{Human, Verbosity};
 use crate::terminal;
-use crate::text::Text;
+use crate::text::TextOutput;
 
 /// How long a key is waited for before the screen is looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -46,16 +46,16 @@ pub struct Dashboard {
     /// Says the same into the dashboard.
     inner: Human,
     slip: Slip,
-    shared: Arc<Shared>,
+    shared: Arc<DrawState>,
     begun: Instant,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the thread that draws has, too.
-struct Shared {
+struct DrawState {
     board: Mutex<Board>,
     steering: RuntimeControl,
-    look: Look,
+    look: TerminalStyle,
     has_ended: AtomicBool,
 }
 
@@ -90,12 +90,12 @@ impl Write for Slip {
 
 impl Dashboard {
     /// Over a job that `steering` steers and `title` names. `human` says what is said, of which words go to [`Words`].
-    pub fn new(human: Human, level: Level, title: &str, steering: &RuntimeControl) -> anyhow::Result<Self> {
+    pub fn new(human: Human, level: Verbosity, title: &str, steering: &RuntimeControl) -> anyhow::Result<Self> {
         screen::open().context("--tui: the terminal cannot be opened")?;
         let slip = Slip::default();
-        let inner = Human::new(Text::new(Box::new(slip.clone()), false), level);
-        let look = Look { colour: terminal::stderr_takes_colour(), unicode: terminal::takes_unicode() };
-        let shared = Arc::new(Shared {
+        let inner = Human::new(TextOutput::new(Box::new(slip.clone()), false), level);
+        let look = TerminalStyle { colour: terminal::stderr_takes_colour(), unicode: terminal::takes_unicode() };
+        let shared = Arc::new(DrawState {
             board: Mutex::new(Board::new(title)),
             steering: steering.clone(),
             look,
@@ -160,7 +160,7 @@ impl Drop for Dashboard {
     }
 }
 
-impl Shared {
+impl DrawState {
     fn board(&self) -> MutexGuard<'_, Board> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -177,7 +177,7 @@ impl Shared {
 }
 
 /// Draws, and takes keys, until the job has ended.
-fn run(shared: &Shared) {
+fn run(shared: &DrawState) {
     let mut canvas: Option<(u64, Terminal<Ansi>)> = None;
     while !shared.has_ended.load(Ordering::Acquire) {
         let Some(taken) = screen::taken() else {

@@ -5,7 +5,7 @@ use haul_proto::path::escape;
 use std::time::Duration;
 
 use super::board::{Board, Phase};
-use super::lanes::Row;
+use super::lanes::StreamRow;
 use super::layout::Panel;
 use crate::show::{bar, paths, verdict};
 use crate::text::{harmless, within};
@@ -95,7 +95,7 @@ pub fn no_streams(board: &Board) -> String {
 }
 
 /// The cells of a stream's line.
-pub fn stream(row: &Row) -> [String; 5] {
+pub fn stream(row: &StreamRow) -> [String; 5] {
     let (own, other) = &row.path;
     [
         format!("{:>6}", row.stream),

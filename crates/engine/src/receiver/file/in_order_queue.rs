@@ -9,10 +9,10 @@ use crate::sys::sync::lock;
 
 /// Frames of one file: no more than the session admits ahead of the written length.
 #[derive(Default)]
-pub struct InOrderQueue(Mutex<State>);
+pub struct InOrderQueue(Mutex<QueueState>);
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     next: u64,
     waiting: BTreeMap<u64, (DataFrame, FrameBuffer)>,
     /// A stream is writing.
