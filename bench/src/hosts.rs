@@ -15,7 +15,7 @@ use crate::settings::BenchSettings;
 
 const NEAR: &str = "10.79.0.1/24";
 const FAR: &str = "10.79.0.2/24";
-/// Where the far host of a [`Pair`] is.
+/// Where the far host of a [`CabledPair`] is.
 pub const FAR_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 2);
 
 /// Starts ssh's server, where programs in `programs` are found by PATH, so that none has to be put there in the timed part.

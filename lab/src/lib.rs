@@ -3,7 +3,7 @@
 //! What a test needs in order to watch haul at work between "hosts": an OpenSSH
 //! server of its own ([`Sshd`]), networks of its own ([`Netns`]), long links between them ([`Wan`]), disks whose power can be
 //! cut ([`Disk`]), disks that are slow ([`SlowFs`]), data that is the
-//! same every time ([`Tree`], [`compare()`]) and a way to run a program under a
+//! same every time ([`TestTree`], [`compare()`]) and a way to run a program under a
 //! time limit while counting what it uses ([`run_with_timeout`]).
 //!
 //! Nothing here knows haul's protocol. Everything that is started is ended in

@@ -1,4 +1,4 @@
-//! What the kernel asks, done at once in [`Memory`] and answered when a disk of that slowness would.
+//! What the kernel asks, done at once in [`MemoryFs`] and answered when a disk of that slowness would.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -61,7 +61,7 @@ pub struct ChartBar {
     pub name: String,
     /// How high it is.
     pub value: f64,
-    /// As in [`Point`].
+    /// As in [`ChartPoint`].
     pub spread: Option<(f64, f64)>,
 }
 

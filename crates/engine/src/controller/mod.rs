@@ -5,23 +5,23 @@
 
 mod advice;
 mod base;
-pub mod bench;
-mod feeding;
-mod held;
+mod control_requests;
+mod duplicate_targets;
+mod event_dedup;
+mod held_events;
 mod inbox;
-mod limit;
-mod reached;
-mod repeat;
-mod reports;
-mod retry;
+mod list_feeder;
+pub mod measurement;
+mod rate_limit;
+mod reached_host;
+mod report_checker;
+mod report_scope;
+mod retry_loop;
+mod retry_policy;
 mod routes;
-mod scope;
 mod settings;
-mod told;
 mod totals;
-mod twins;
-mod way;
-mod wishes;
+mod transport_path;
 mod workers;
 
 use haul_proto::diagnose::pauses::Pauses;
@@ -48,14 +48,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use self::base::{refuse_twins, ways_below, whole_path};
-use self::feeding::ListFeed;
-use self::held::HeldEvents;
-use self::reports::ReportChecker;
 use self::routes::{ConnectDirection, directions, shown};
 use self::settings::{links, session_settings, suite_name};
-use self::way::PendingListen;
-use self::wishes::{ControlRequest, ControlRequests};
 use self::workers::{WorkerRole, Workers};
+use crate::controller::control_requests::{ControlRequest, ControlRequests};
+use crate::controller::held_events::HeldEvents;
+use crate::controller::list_feeder::ListFeed;
+use crate::controller::report_checker::ReportChecker;
+use crate::controller::transport_path::PendingListen;
 use crate::job::End;
 use crate::job::display_path::own_name;
 use crate::job::error::{Error, GO_ON, Outcome};
@@ -68,7 +68,7 @@ use crate::job::spec::{
 };
 use crate::sys::cancel::Cancel;
 
-pub use self::repeat::run;
+pub use crate::controller::retry_loop::run;
 
 /// What came of one attempt.
 struct JobAttempt {
@@ -295,7 +295,7 @@ impl TransferController<'_> {
             remove_files: self.job.options.remove_source_files && !self.job.options.sync.is_dry,
         };
         self.workers.send(WorkerRole::Source, &ControllerMessage::Source(source))?;
-        way::listen_early(self, WorkerRole::Source)?;
+        transport_path::listen_early(self, WorkerRole::Source)?;
         let (operands, origin) = self.expect(|role, message| match (role, message) {
             (WorkerRole::Source, WorkerMessage::SourceReady { operands, origin }) => Ok((operands, origin)),
             (_, other) => Err(other),
@@ -360,7 +360,7 @@ impl TransferController<'_> {
         // The target begins before the source: what the source offers at once must not reach it earlier.
         if !one {
             self.workers.send(WorkerRole::Target, &ControllerMessage::Begin { skip: None })?;
-            way::listen_early(self, WorkerRole::Target)?;
+            transport_path::listen_early(self, WorkerRole::Target)?;
         }
         let (boot, landing, new_tree) = self.expect(|role, message| match message {
             WorkerMessage::TargetReady { boot, device, inode, new_tree } if one || role == WorkerRole::Target => {
@@ -374,7 +374,7 @@ impl TransferController<'_> {
         self.workers.send(WorkerRole::Source, &ControllerMessage::Begin { skip })?;
         self.steer();
         self.feeding = self.job.list.as_ref().map(|list| ListFeed::start(list, base, &self.workers)).transpose()?;
-        let (way, streams) = way::find(self)?;
+        let (way, streams) = transport_path::find(self)?;
         self.way = way.clone();
         let cipher = suite_name(settings.suite);
         if way != TransportPath::None {

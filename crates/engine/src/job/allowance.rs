@@ -1,6 +1,7 @@
 //! How much all clients of a served directory may still bring: bytes, and names of files, directories and links. The
 //! server and its workers share the counters in a file without a name, under record locks.
 
+use crate::sys::inherited_fds;
 use rustix::fs::{FlockOperation, MemfdFlags, fcntl_lock, memfd_create};
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,7 +10,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 
-use crate::sys::handed;
 use crate::sys::sync::lock;
 
 /// Fewest names that follow from a limit in bytes.
@@ -97,7 +97,7 @@ impl Allowance {
 
     /// In a worker: the file that the server has left here under this number. To be called once.
     pub fn handed(number: i32) -> io::Result<Self> {
-        Ok(Self { counters: Arc::new(handed::take(number)?), threads: Mutex::default() })
+        Ok(Self { counters: Arc::new(inherited_fds::take(number)?), threads: Mutex::default() })
     }
 
     /// Takes bytes and names, or says why not.

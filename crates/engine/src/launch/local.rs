@@ -9,14 +9,14 @@ use crate::job::spec::WorkerProgram;
 use crate::sys::cancel::Cancel;
 
 use super::StartedWorker;
-use super::explain::status_words;
-use super::greet::{GreetResult, GreetingListener};
 use crate::job::End;
 use crate::job::hello::{GreetingLine, PROTOCOL};
 use crate::job::own_executable::{BY_PROC, own_executable};
 use crate::job::spec::{JobOptions, PipeEnd};
+use crate::launch::failure::status_words;
+use crate::launch::greeting::{GreetResult, GreetingListener};
 use crate::sys::child::spawn;
-use crate::sys::handed::hand_over;
+use crate::sys::inherited_fds::hand_over;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -12,11 +12,11 @@
 mod command;
 mod elf;
 mod executable;
-mod explain;
-mod greet;
+mod failure;
+mod greeting;
+mod greeting_scanner;
 mod local;
 mod remote;
-mod scan;
 mod script;
 mod served;
 mod ssh;

@@ -14,14 +14,14 @@ use crate::sys::cancel::Cancel;
 use crate::sys::prompt::Prompter;
 
 use super::executable::Executable;
-use super::explain::LaunchScene;
-use super::greet::{GreetResult, GreetingListener};
-use super::scan::ScannedLine;
 use super::script::{Placement, ScriptRequest, plain_arguments, remote_command};
 use super::ssh::{SshRemote, arguments, own_command, own_words, quoted, scene};
 use super::{InheritedStdio, StartedWorker, start_local};
 use crate::job::End;
 use crate::job::hello::PROTOCOL;
+use crate::launch::failure::LaunchScene;
+use crate::launch::greeting::{GreetResult, GreetingListener};
+use crate::launch::greeting_scanner::ScannedLine;
 use crate::sys::child::{CancellableStdin, SpawnedChild, spawn};
 
 /// A worker greets within this many times the time that ssh has to connect, where it has one: somebody may be typing.

@@ -14,9 +14,9 @@ use crate::sys::cancel::Cancel;
 use crate::sys::prompt::Prompter;
 
 use super::StartedWorker;
-use super::greet::{GreetResult, GreetingListener};
 use crate::job::End;
 use crate::job::hello::PROTOCOL;
+use crate::launch::greeting::{GreetResult, GreetingListener};
 use crate::sys::child::spawn;
 
 /// How long it may take from the connection to a worker that greets.

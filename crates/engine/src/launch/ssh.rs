@@ -9,8 +9,8 @@ use crate::job::error::Error;
 use crate::job::spec::{AddressFamily, RemoteAccess, WorkerProgram};
 
 use super::command::{CommandValues, fill_in, quote};
-use super::explain::LaunchScene;
 use crate::job::End;
+use crate::launch::failure::LaunchScene;
 
 /// Where an administrator might put haul; used in what is suggested.
 const EXAMPLE_PATH: &str = "/opt/bin/haul";

@@ -2,8 +2,8 @@
 
 pub mod controller_watchdog;
 pub mod idle_timeout;
+pub mod message_compression;
 pub mod multipath;
-pub mod packing;
 pub mod rate_limiter;
 pub mod stream;
 pub mod stream_pool;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use haul_proto::forecast::{CopyRates, Forecast, MethodRates, PartRates, forecast};
 
 use self::sample::SampleBounds;
-use crate::controller::bench::Benches;
+use crate::controller::measurement::Benches;
 use crate::job::error::Error;
 use crate::job::event::{Event, Observer};
 use crate::job::location::{Host, Location};
@@ -20,7 +20,7 @@ use crate::job::spec::{JobOptions, RemoteAccess, WorkerProgram};
 use crate::sys::cancel::Cancel;
 
 pub use self::sample::ProbeSample;
-pub use crate::controller::bench::EndMeasurement;
+pub use crate::controller::measurement::EndMeasurement;
 
 /// How long each kind of computing is measured.
 const COMPUTE: Duration = Duration::from_millis(250);

@@ -8,11 +8,11 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use super::bounded::PreauthSocket;
-use super::proof::as_client;
 use super::relay::relay;
 use super::tls;
 use crate::job::credentials::ClientCredentials;
+use crate::serve::auth::as_client;
+use crate::serve::preauth_socket::PreauthSocket;
 use crate::sys::random::jitter;
 
 /// How long one address may take to be connected to.

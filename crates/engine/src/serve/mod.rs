@@ -7,15 +7,15 @@
 //! - `bounded`, `strangers`: limits on clients that have not authenticated.
 //! - `server`, `session`: the listener, and one client of it. `relay`: between TLS and the worker's pipes. `dial`: the client.
 
-mod bounded;
+mod auth;
 mod dial;
 mod offer;
-mod proof;
+mod preauth_socket;
 mod relay;
 mod server;
 mod session;
-mod strangers;
 mod tls;
+mod unauthenticated;
 
 pub use dial::dial;
 pub use offer::{ReloadedOffer, ServeEvent, ServeObserver, ServeOffer, ServedCredential, ServedDirectory};

@@ -15,12 +15,12 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::session::{ClientCounts, ServeSessions, serve};
-use super::strangers::UnauthenticatedClients;
 use super::tls;
 use crate::job::allowance::Allowances;
 use crate::net::stream::accept::{AcceptAddress, bind, pause_after};
 use crate::net::stream::preauth::{CROWDED_OUT, PendingConnections};
 use crate::net::stream::socket::SocketSettings;
+use crate::serve::unauthenticated::UnauthenticatedClients;
 use crate::sys::sync::lock;
 
 /// How often it is looked whether the clients have ended.

@@ -3,7 +3,7 @@
 use crate::job::allowance::Allowances;
 use crate::net::stream::preauth::PendingConnections;
 use crate::serve::ServeObserver;
-use crate::serve::strangers::UnauthenticatedClients;
+use crate::serve::unauthenticated::UnauthenticatedClients;
 use haul_proto::limits::GREETING_DEADLINE_MS;
 use haul_proto::wire::serve::UNPROVEN_MAX;
 use rustls::{Connection, ServerConfig};
@@ -15,17 +15,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::bounded::PreauthSocket;
-use super::proof::{answer, as_server};
 use super::relay::relay;
 use super::tls;
 use crate::job::account::WorkAccount;
 use crate::job::allowance::Allowance;
 use crate::job::credentials::KnownClient;
 use crate::net::stream::preauth::PendingPlace;
+use crate::serve::auth::{answer, as_server};
 use crate::serve::offer::{ServeEvent, ServeOffer, ServedDirectory};
+use crate::serve::preauth_socket::PreauthSocket;
 use crate::sys::child::{SpawnedChild, spawn};
-use crate::sys::handed::hand_over;
+use crate::sys::inherited_fds::hand_over;
 use crate::sys::sync::lock;
 use crate::worker::client_limits::ClientLimits;
 

@@ -1,6 +1,6 @@
 //! TLS 1.3 as a client and a server speak it: with a bare key of the server's in the place of a certificate, which
 //! nobody looks at. Who is at the other end is proven by the secret, over what only these two ends can know
-//! ([`super::proof`]).
+//! ([`crate::serve::auth`]).
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use rustls::client::Resumption;

@@ -11,9 +11,9 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Source;
-use super::item::SourceEntry;
 use crate::fs::Dir;
 use crate::fs::attributes::{is_wanted, read};
+use crate::source::entry::SourceEntry;
 use crate::sys::describe::describe;
 
 /// What has flags that are not kept.

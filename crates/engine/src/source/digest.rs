@@ -4,9 +4,9 @@ use haul_proto::integrity::Digest;
 use std::sync::Arc;
 
 use super::Source;
-use super::item::SourceEntry;
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::read::FrameReader;
+use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
 
 /// What the walk reads with, once it has to.

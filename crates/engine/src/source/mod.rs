@@ -4,24 +4,24 @@
 //! ([`offer`]), one sends what the machine has to say, and one for each stream reads and sends frames ([`send`]).
 
 mod attributes;
+mod checksums;
 mod delta;
 mod digest;
-mod feed;
-mod flow;
-mod item;
-mod left_out;
-mod linked;
-mod listed;
-mod offer;
-mod operand;
+mod entry;
+mod exclusions;
+mod flow_feed;
+mod flow_frames;
+mod hard_links;
+mod list_batches;
+mod offers;
+mod operand_parents;
+mod operands;
 mod owners;
-mod pack;
-mod parents;
 mod path;
 mod removable;
 mod removal;
-mod send;
-mod sum;
+mod small_files;
+mod stream_sender;
 #[cfg(test)]
 mod tests;
 
@@ -49,9 +49,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::attributes::UnkeptFlags;
-use self::item::SourceEntry;
-use self::listed::PendingBatches;
-use self::operand::OperandRoot;
 use self::owners::SourceOwners;
 use self::removal::SourceRemovals;
 use crate::fs::{FileIdentity, FileStat, WalkFilter};
@@ -65,17 +62,20 @@ use crate::net::stream::DataStream;
 use crate::net::stream::compress::CompressingStream;
 use crate::policy::HostPolicy;
 use crate::policy::audit::AuditAction;
+use crate::source::entry::SourceEntry;
+use crate::source::list_batches::PendingBatches;
+use crate::source::operands::OperandRoot;
 use crate::source::path::SourceFileError;
 use crate::sys::cancel::Cancel;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::notify::Notify;
 
-pub use self::item::CHANGED;
-pub use self::operand::origin;
-pub use self::pack::NO_VALUE;
-use self::send::{NoSink, ReadFrames};
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
+pub use crate::source::entry::CHANGED;
+pub use crate::source::operands::origin;
+pub use crate::source::small_files::NO_VALUE;
+use crate::source::stream_sender::{NoSink, ReadFrames};
 
 /// The source's end of a job.
 pub struct Source {
@@ -145,9 +145,9 @@ impl Source {
         policy: &HostPolicy,
     ) -> Self {
         let roots = match request.pipe {
-            PipeKind::No => operand::look(&request, &reporter),
+            PipeKind::No => operands::look(&request, &reporter),
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
-                operand::open_pipe(&request, standard_input, policy, &reporter)
+                operands::open_pipe(&request, standard_input, policy, &reporter)
             }
         };
         let (frame, streams) = (request.settings.frame, request.settings.streams);
@@ -222,7 +222,7 @@ impl Source {
         match &self.request.base {
             _ if !self.request.listed => {}
             None => bounds.allow_reading_anything("a list may name any file, so all can be read"),
-            Some(base) => operand::allow_base(base, bounds, ConfineRights::ReadTree),
+            Some(base) => operands::allow_base(base, bounds, ConfineRights::ReadTree),
         }
         self.roots.iter().flatten().for_each(|root| root.allow(bounds));
     }
@@ -235,7 +235,7 @@ impl Source {
 
     /// Walks all operands and offers what is found. Returns when everything was offered, or the job was stopped.
     pub fn walk(&self) {
-        offer::walk(self);
+        offers::walk(self);
     }
 
     /// `stream` as this source is to use it.
@@ -343,12 +343,12 @@ impl Source {
 
     /// Reads what the target has, too, and compares, until everything is settled. `id` is that of no other thread.
     pub fn run_comparison(&self, id: StreamId) -> Result<(), StreamError> {
-        send::run(self, id, &mut NoSink)
+        stream_sender::run(self, id, &mut NoSink)
     }
 
     /// Carries one stream: reads what is needed and hands it to `outlet`, until everything is settled.
     pub fn run_stream(&self, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
-        send::run(self, id, outlet)
+        stream_sender::run(self, id, outlet)
     }
 
     /// From now on, these streams share the work; any other rests when it has done what it took.

@@ -4,6 +4,7 @@
 //!
 //! One thread removes them, so that messages are not held up. The machine bounds how many wait for it.
 
+use crate::source::operands;
 use crate::source::removable::RemovableFile;
 use crate::source::removable::RemovalIdentity;
 use crate::source::removable::RemovalNames;
@@ -16,11 +17,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::item::SourceEntry;
-use super::{Source, State, operand};
+use super::{Source, State};
 use crate::fs::{FileStat, FollowLinks};
 use crate::metrics::counter::add;
 use crate::policy::audit::AuditAction;
+use crate::source::entry::SourceEntry;
 use crate::source::path::SourcePath;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
@@ -120,7 +121,7 @@ impl Source {
         match &self.request.base {
             _ if !self.request.listed => {}
             None => bounds.allow_anywhere(ConfineRights::RemoveFiles),
-            Some(base) => operand::allow_base(base, bounds, ConfineRights::RemoveFiles),
+            Some(base) => operands::allow_base(base, bounds, ConfineRights::RemoveFiles),
         }
         let below = self.request.links != LinkRule::Follow;
         self.roots.iter().flatten().for_each(|root| root.allow_removal(bounds, below));

@@ -271,7 +271,7 @@ fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
         source.handle_peer(&done.encode(NUMBER)).unwrap();
         assert_eq!(source.lock().machine.window(), 0, "what was given up still waits for a stream");
         let walk = Arc::clone(&source);
-        let walking = std::thread::spawn(move || offer::wait_for_window(&walk).is_some());
+        let walking = std::thread::spawn(move || offers::wait_for_window(&walk).is_some());
         // Long enough for the walk to be waiting: nothing but a stream may wake it.
         std::thread::sleep(Duration::from_millis(300));
         assert!(!walking.is_finished());

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use super::catalog::{Catalog, CatalogOpener, FileId};
 use super::tally::FileTotals;
-use super::top::TopN;
 use crate::fs::{FileIdentity, FollowLinks};
 use crate::io::storage::calls::read_at;
+use crate::survey::top_n::TopN;
 use crate::sys::cancel::Cancel;
 use crate::sys::machine::cores;
 

@@ -10,11 +10,8 @@ use haul_proto::path::Name;
 use rustix::fs::FileType;
 
 use super::catalog::Catalog;
-use super::kinds::ExtensionTable;
 use super::sample::FramePicker;
 use super::tally::{BigDirectory, BigFile, FileTotals, LinkedTally, SizeClasses, SurveyTotals, UnreadableEntry};
-use super::there::TargetComparison;
-use super::top::TopN;
 use super::tree::SurveyDirectory;
 use super::{Ask, Listener, Progress, Stage, Survey, duplicates};
 use crate::fs::{
@@ -25,6 +22,9 @@ use crate::io::storage::extents::FileExtents;
 use crate::job::display_path::{below, own_name};
 use crate::job::error::Error;
 use crate::job::spec::{Symlinks, names_null};
+use crate::survey::extensions::ExtensionTable;
+use crate::survey::target_survey::TargetComparison;
+use crate::survey::top_n::TopN;
 use crate::sys::cancel::Cancel;
 use crate::sys::describe::describe;
 

@@ -7,14 +7,14 @@
 
 mod catalog;
 mod duplicates;
+mod extensions;
 mod gather;
-mod kinds;
 mod sample;
 mod tally;
+mod target_survey;
 #[cfg(test)]
 mod tests;
-mod there;
-mod top;
+mod top_n;
 mod tree;
 
 use std::path::PathBuf;
@@ -26,11 +26,11 @@ use crate::job::spec::{FilterOptions, Symlinks};
 use crate::sys::cancel::Cancel;
 
 pub use self::duplicates::{DuplicateFiles, DuplicateSet};
-pub use self::kinds::ExtensionTotals;
 pub use self::sample::{CompressionSample, MethodResult};
 pub use self::tally::{BigDirectory, BigFile, FileTotals, SizeClass, SurveyTotals, UnreadableEntry};
-pub use self::there::TargetSurvey;
 pub use self::tree::SurveyDirectory;
+pub use crate::survey::extensions::ExtensionTotals;
+pub use crate::survey::target_survey::TargetSurvey;
 
 /// What is to be looked at, and how closely.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ pub mod clone_range;
 pub mod confine;
 pub mod describe;
 pub mod gauges;
-pub mod handed;
+pub mod inherited_fds;
 pub mod interfaces;
 pub mod lock_holder;
 pub mod machine;

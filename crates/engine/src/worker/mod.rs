@@ -11,6 +11,7 @@ pub(crate) mod runtime;
 mod stream_autotune;
 mod stream_recovery;
 
+use crate::sys::inherited_fds;
 use haul_proto::cpus::Cpus;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::path::escape;
@@ -52,7 +53,7 @@ use crate::policy::{HostPolicy, PolicyRule};
 use crate::receiver::{TargetReceiver, WorkerContext};
 use crate::source::Source;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork};
-use crate::sys::{affinity, handed, interfaces, machine, open_files, tcp_info};
+use crate::sys::{affinity, interfaces, machine, open_files, tcp_info};
 use crate::worker::client_limits::{ClientLimits as ServedTerms, ServedAccess, sandbox};
 use crate::worker::measure::MeasureBench;
 use crate::worker::resource_metrics::SystemGauges;
@@ -91,7 +92,8 @@ pub struct InheritedFds {
 impl InheritedFds {
     /// Takes them by their numbers: once, and before anything else is opened.
     pub fn take(input: Option<i32>, output: Option<i32>) -> io::Result<Self> {
-        let (input, output) = (input.map(handed::take).transpose()?, output.map(handed::take).transpose()?);
+        let (input, output) =
+            (input.map(inherited_fds::take).transpose()?, output.map(inherited_fds::take).transpose()?);
         Ok(Self { input, output })
     }
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use crate::metrics::control_channel::LinkWriter;
 use crate::metrics::stage_timer::{StageTimers, during};
 use crate::net::controller_watchdog::ControllerWatchdog;
-use crate::net::packing::{MessageCompressor, MessageDecompressor};
+use crate::net::message_compression::{MessageCompressor, MessageDecompressor};
 use crate::net::stream::connector::Connector;
 use crate::net::stream::{AcceptedStreams, DataStream, StreamError, StreamIds};
 use crate::net::stream_pool::StreamPool;

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
 
 use super::calls::BlockingIo;
-use super::choice::TRIAL_FILE_MIN;
 use super::file::OpenedFile;
 use super::policy::{IoPlan, StoragePolicy};
 use super::read::FrameReader;
 use super::*;
 use crate::fs::testing::in_time;
+use crate::io::storage::io_method_probe::TRIAL_FILE_MIN;
 use crate::io::storage::ring::Ring;
 
 const FRAME: usize = 256 << 10;

@@ -5,18 +5,18 @@
 //! ([`StreamStorage`]). [`read`] reads the frames of a piece, and [`ahead`] keeps the disk at work meanwhile. Which way a file takes is measured ([`choice`]); what the
 //! page cache is told and keeps is [`cache`]'s. What a request is about (frames, proofs, names) is not known here.
 
-pub mod ahead;
 pub mod cache;
 pub mod calls;
-pub mod choice;
 #[cfg(test)]
 mod conformance_tests;
 pub mod extents;
 pub mod file;
 pub mod holes;
+pub mod io_method_probe;
 pub mod meter;
 pub mod policy;
 pub mod read;
+pub mod readahead;
 pub mod ring;
 
 use rustix::io::Errno;

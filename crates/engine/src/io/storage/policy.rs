@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::cache::{is_cached, large_file_bytes};
-use super::choice::{DIRECT_FILE_MIN, IoMethodProbe, IoMethodProbes, TRIAL_FILE_MIN};
 use super::file::OpenedFile;
 use super::{IoMethod, depth};
+use crate::io::storage::io_method_probe::{DIRECT_FILE_MIN, IoMethodProbe, IoMethodProbes, TRIAL_FILE_MIN};
 use crate::sys::sync::lock;
 
 /// So far from a range, a job has neither read ahead nor kept anything.

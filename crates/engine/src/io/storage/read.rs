@@ -1,11 +1,10 @@
 //! A stream's reading: the frames of a piece in their order, each in a buffer of its own. What is read before it is
-//! needed is [`super::ahead`]'s.
+//! needed is [`crate::io::storage::readahead`]'s.
 
 use haul_proto::wire::resource_metrics::Stage;
 use std::io;
 use std::sync::Arc;
 
-use super::ahead::{ReadRange, Readahead};
 use super::cache::drop_pages;
 use super::calls::read_at;
 use super::file::OpenedFile;
@@ -13,6 +12,7 @@ use super::meter::IoMeter;
 use super::policy::IoPlan;
 use super::{FinishedIo, IoMethod, is_refusal};
 use crate::io::frame_buffer::FrameBuffer;
+use crate::io::storage::readahead::{ReadRange, Readahead};
 use crate::metrics::stage_timer::during;
 use crate::sys::sync::lock;
 

@@ -11,14 +11,14 @@ use haul_proto::wire::resource_metrics::Stage;
 use std::sync::atomic::Ordering;
 
 use super::Source;
-use super::feed::FlowRead;
-use super::item::SourceEntry;
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
+use crate::source::entry::SourceEntry;
+use crate::source::flow_feed::FlowRead;
 use crate::source::path::SourceFileError;
 
 /// Reads and sends the next frame of a flow.

@@ -224,5 +224,5 @@ fn now() -> Timestamp {
 }
 
 #[cfg(test)]
-#[path = "feed_tests.rs"]
+#[path = "flow_feed_tests.rs"]
 mod tests;

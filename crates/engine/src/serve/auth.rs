@@ -13,8 +13,8 @@ use haul_proto::wire::serve::{
 use rustls::{ClientConnection, ConnectionCommon, ServerConnection, SideData, Stream};
 use std::io::{self, Read, Write};
 
-use super::bounded::PreauthSocket;
 use crate::job::credentials::{ClientCredentials, KnownClient, PrivateKey, Secret};
+use crate::serve::preauth_socket::PreauthSocket;
 
 type ExportedKey = [u8; EXPORTED_LEN];
 
@@ -168,5 +168,5 @@ fn is_tag(secret: &Secret, label: &[u8], exported: &ExportedKey, tag: &[u8]) -> 
 }
 
 #[cfg(test)]
-#[path = "proof_tests.rs"]
+#[path = "auth_tests.rs"]
 mod tests;

@@ -10,8 +10,8 @@ use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetOperand;
 use std::net::SocketAddr;
 
-use super::scope::ReportScope;
 use super::workers::WorkerRole;
+use crate::controller::report_scope::ReportScope;
 use crate::job::error::Error;
 use crate::job::location::Host;
 use crate::job::spec::{Job, JobOptions};
@@ -317,5 +317,5 @@ fn all_are_addresses<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<
 }
 
 #[cfg(test)]
-#[path = "reports_tests.rs"]
+#[path = "report_checker_tests.rs"]
 mod tests;

@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use super::*;
 use crate::fs::testing::in_time;
 use crate::io::storage::cache::{drop_pages, is_cached, write_back, written_back};
-use crate::io::storage::choice::IoMethodProbe;
 use crate::io::storage::depth;
+use crate::io::storage::io_method_probe::IoMethodProbe;
 use crate::io::storage::read::FrameReader;
 
 const FRAME: u64 = 256 << 10;

@@ -2,7 +2,7 @@
 
 use crate::io::storage::calls::read_at;
 use crate::source::SourceFileError;
-use crate::source::feed::FlowRead;
+use crate::source::flow_feed::FlowRead;
 use crate::source::path::SourcePath;
 use haul_proto::entry::Timestamp;
 use haul_proto::integrity::FrameLen;
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::feed::{FlowFeed, FlowPipe};
 use crate::fs::FileStat;
 use crate::io::checksum::FileChecksum;
 use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
 use crate::job::null;
+use crate::source::flow_feed::{FlowFeed, FlowPipe};
 use crate::source::removable::RemovableFile;
 
 /// An entry that was offered.

@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::feed::FlowPipe;
 use crate::fs::{
     Dir, DirAccess, FdCache, FileIdentity, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, WalkLookup, lookup,
 };
@@ -25,6 +24,7 @@ use crate::job::null;
 use crate::job::spec::Symlinks;
 use crate::metrics::reporter::Reporter;
 use crate::policy::{HostPolicy, PolicyRule};
+use crate::source::flow_feed::FlowPipe;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 use crate::sys::machine;

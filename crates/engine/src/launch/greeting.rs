@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::explain::FailedChild;
-use super::scan::{GreetingScanner, ScannedLine};
 use crate::job::hello::GreetingLine;
+use crate::launch::failure::FailedChild;
+use crate::launch::greeting_scanner::{GreetingScanner, ScannedLine};
 use crate::sys::cancel::Cancel;
 use crate::sys::child::{CANCEL_POLL, ChildGuard, is_ready};
 use crate::sys::prompt::Prompter;

@@ -9,9 +9,9 @@ use haul_proto::wire::report::WorkerMessage;
 use std::io;
 
 use super::Source;
-use super::item::SourceEntry;
 use crate::io::checksum::{FileChecksum, sum_of, verdict};
 use crate::io::storage::calls::read_at;
+use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
 
 /// What to do about a file that is not what it was to be.

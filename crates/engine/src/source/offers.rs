@@ -1,5 +1,6 @@
 //! The source's walk: what is found becomes entries, as fast as the window of unsettled entries allows.
 
+use crate::source::exclusions;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation as EntryPlace, EntryMetadata, Timestamp};
 use haul_proto::entry_extras::EntryExtras;
 use haul_proto::hard_links::LinkDirectoryName;
@@ -11,18 +12,18 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::digest::WalkDigester;
-use super::feed::FlowPipe;
-use super::item::SourceEntry;
-use super::left_out::{self, UnreportedExclusions};
-use super::linked::{LinkCharge, LinkedFiles};
-use super::listed::PendingBatches;
-use super::operand::{OperandKind, OperandOpener, OperandRoot, operand_links};
-use super::parents::OperandParents;
 use super::{Source, State};
 use crate::fs::{Dir, FileStat, FollowLinks, PatternFile, Prefetcher, SpecialFiles, WalkEntry, WalkOptions, Walker};
 use crate::job::display_path::below;
 use crate::job::spec::Symlinks;
 use crate::metrics::stage_timer::during;
+use crate::source::entry::SourceEntry;
+use crate::source::exclusions::UnreportedExclusions;
+use crate::source::flow_feed::FlowPipe;
+use crate::source::hard_links::{LinkCharge, LinkedFiles};
+use crate::source::list_batches::PendingBatches;
+use crate::source::operand_parents::OperandParents;
+use crate::source::operands::{OperandKind, OperandOpener, OperandRoot, operand_links};
 use crate::source::path::SourcePath;
 use crate::source::removable::RemovableFile;
 use crate::sys::describe::describe;
@@ -199,11 +200,11 @@ impl OfferBuilder<'_> {
     fn tree(&mut self, operand: &OfferedOperand, walker: Walker<'_>) -> Option<()> {
         let mut is_all_filtered = None;
         for found in walker {
-            left_out::judge(&mut is_all_filtered, &found);
+            exclusions::judge(&mut is_all_filtered, &found);
             self.found(operand, found)?;
         }
         if is_all_filtered == Some(true) {
-            left_out::say_that_nothing_is_left(&self.source.reporter, &operand.path);
+            exclusions::say_that_nothing_is_left(&self.source.reporter, &operand.path);
         }
         // The walk ends early when the job is stopped.
         (!self.source.lock().stopped).then_some(())
@@ -322,7 +323,7 @@ impl OfferBuilder<'_> {
         if !self.source.request.tell_left_out {
             return Some(());
         }
-        patterns.into_iter().try_for_each(|patterns| left_out::tell_patterns(self.source, id, patterns))
+        patterns.into_iter().try_for_each(|patterns| exclusions::tell_patterns(self.source, id, patterns))
     }
 
     /// A target holds no more attributes of open directories than it has room for: those of one too many are left behind.

@@ -10,9 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use super::reports::ReportChecker;
 use super::settings::{suite, workers_silence_ms};
 use super::workers::{WorkerRole, Workers};
+use crate::controller::report_checker::ReportChecker;
 use crate::job::error::Error;
 use crate::job::event::Observer;
 use crate::job::spec::{Job, WorkerProgram, names_null};

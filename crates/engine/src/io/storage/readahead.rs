@@ -287,5 +287,5 @@ impl Readahead {
 }
 
 #[cfg(test)]
-#[path = "ahead_tests.rs"]
+#[path = "readahead_tests.rs"]
 mod tests;

@@ -1,6 +1,8 @@
 //! A stream's thread at the source: read, hash, hand over; one buffer, no copy.
 
 use crate::source::NO_VALUE;
+use crate::source::flow_frames;
+use crate::source::small_files;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::{Digest, frame_check};
@@ -17,8 +19,6 @@ use std::time::Instant;
 
 use super::Source;
 use super::delta::ChunkBase;
-use super::item::SourceEntry;
-use super::{flow, pack};
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::IoMethod;
 use crate::io::storage::file::OpenedFile;
@@ -29,6 +29,7 @@ use crate::metrics::stage_timer::during;
 use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
+use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
 
 /// Nothing goes anywhere: in a job that only compares.
@@ -69,9 +70,9 @@ fn carry(sender: &mut StreamSender<'_, impl FrameSink>, now: &mut Option<Started
     while let Some(work) = sender.next_work()? {
         match &*now.insert(work) {
             StartedWork::Frames(piece, file, known) => sender.send_piece(piece, file, known)?,
-            StartedWork::Pack(files) => pack::send(sender.source, files, &mut sender.reader, sender.outlet)?,
-            StartedWork::Next(next) => flow::send_next(sender.source, next, &mut sender.reader, sender.outlet)?,
-            StartedWork::Kept(kept) => flow::send_kept(sender.source, kept, &mut sender.reader, sender.outlet)?,
+            StartedWork::Pack(files) => small_files::send(sender.source, files, &mut sender.reader, sender.outlet)?,
+            StartedWork::Next(next) => flow_frames::send_next(sender.source, next, &mut sender.reader, sender.outlet)?,
+            StartedWork::Kept(kept) => flow_frames::send_kept(sender.source, kept, &mut sender.reader, sender.outlet)?,
         }
         *now = None;
     }

@@ -5,11 +5,11 @@ use haul_proto::limits::WRONG_DELTAS_MAX;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::retry::{RetryLoop, RetryStep};
-use super::told::EventDedup;
 use super::totals::JobTotals;
-use super::wishes::ControlRequests;
 use super::{EarlierAttempts, JobAttempt, attempt, check};
+use crate::controller::control_requests::ControlRequests;
+use crate::controller::event_dedup::EventDedup;
+use crate::controller::retry_policy::{RetryLoop, RetryStep};
 use crate::job::error::{Error, GO_ON, Outcome};
 use crate::job::event::{Event, Observer, Summary};
 use crate::job::location::Host;

@@ -3,7 +3,7 @@
 use haul_proto::wire::request::ControllerMessage;
 use std::time::{Duration, Instant};
 
-use super::limit::RateLimit;
+use crate::controller::rate_limit::RateLimit;
 use crate::job::runtime_control::RuntimeControl;
 
 /// A job's wishes.

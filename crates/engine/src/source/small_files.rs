@@ -9,13 +9,13 @@ use haul_proto::wire::frame::{PackFrame, PackedFile, RecordTrailer};
 use haul_proto::wire::resource_metrics::Stage;
 
 use super::Source;
-use super::item::SourceEntry;
 use crate::io::storage::calls::read_at;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::stage_timer::during;
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
 use crate::policy::audit::AuditAction;
+use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
 
 /// Stands for a value that nobody asks for, of bytes that nobody read.
