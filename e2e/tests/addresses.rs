@@ -74,7 +74,7 @@ fn play(link: &mut FakeLink, hello: &WorkerHello, port: u16) -> io::Result<Vec<S
     }
     link.send(
         LinkChannel::Peer,
-        &TargetMessage::Needs { first: EntryId(0), needs: vec![TransferNeed::Nothing] }.encode(job),
+        &TargetMessage::Want { first: EntryId(0), needs: vec![TransferNeed::Nothing] }.encode(job),
     )?;
     link.report(&WorkerMessage::Finished(Box::default()))?;
     link.drain();

@@ -141,41 +141,41 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::FileEnd { entry: EntryId(6), size: 1 << 30, modified: meta.modified, digest: [7; 32] },
         SourceMessage::SourceFailed { entry: EntryId(7), reason: "gone".into() },
         SourceMessage::OffersEnd,
-        SourceMessage::Same { entry: EntryId(6), frames: vec![0..3] },
-        SourceMessage::Differs { entry: EntryId(6), frames: vec![3..4, 7..1 << 33] },
+        SourceMessage::Match { entry: EntryId(6), frames: vec![0..3] },
+        SourceMessage::Mismatch { entry: EntryId(6), frames: vec![3..4, 7..1 << 33] },
         SourceMessage::Streams { count: 64, path: PathId(1) },
-        SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
-        SourceMessage::Passed { before: 512 },
+        SourceMessage::QueryMissing { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
+        SourceMessage::ListAck { before: 512 },
         SourceMessage::Owner { is_group: true, id: 100, name: b"users".to_vec() },
-        SourceMessage::LeftOut { entry: EntryId(0), names: Name::new(b"x.o").into_iter().collect() },
+        SourceMessage::Excluded { entry: EntryId(0), names: Name::new(b"x.o").into_iter().collect() },
         SourceMessage::Patterns { entry: EntryId(0), file: 0, text: b"*.o\n!a.o\n".to_vec() },
     ]
 }
 
 fn target_messages() -> Vec<TargetMessage> {
     vec![
-        TargetMessage::Needs {
+        TargetMessage::Want {
             first: EntryId(0),
             needs: vec![TransferNeed::All, TransferNeed::Compare, TransferNeed::InOrder, TransferNeed::Refused],
         },
-        TargetMessage::Needs { first: EntryId(1 << 40), needs: vec![TransferNeed::Nothing; 512] },
-        TargetMessage::Needs { first: EntryId(7), needs: vec![TransferNeed::Same, TransferNeed::All] },
+        TargetMessage::Want { first: EntryId(1 << 40), needs: vec![TransferNeed::Nothing; 512] },
+        TargetMessage::Want { first: EntryId(7), needs: vec![TransferNeed::Same, TransferNeed::All] },
         TargetMessage::Done { runs: vec![(EntryId(0), 300), (EntryId(400), 1)] },
         TargetMessage::TargetFailed { entry: EntryId(3) },
-        TargetMessage::Lacks { entry: EntryId(3), frames: vec![2..3, 9..1 << 40] },
-        TargetMessage::Holds { entry: EntryId(3), first: 1 << 20, values: vec![[7; 32]; 3], compare: true },
+        TargetMessage::MissingRanges { entry: EntryId(3), frames: vec![2..3, 9..1 << 40] },
+        TargetMessage::HaveRanges { entry: EntryId(3), first: 1 << 20, values: vec![[7; 32]; 3], compare: true },
         TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(500)] },
         TargetMessage::Missing { entry: EntryId(3), frames: vec![0..1, 4..1 << 33] },
-        TargetMessage::Marks { entry: EntryId(3), first: 1 << 20, marks: vec![0, 7] },
-        TargetMessage::Sums {
+        TargetMessage::BlockHashes { entry: EntryId(3), first: 1 << 20, marks: vec![0, 7] },
+        TargetMessage::RollingSignatures {
             entry: EntryId(3),
             size: 1 << 30,
             block: 65_536,
             first: 9,
             sums: vec![RollingSignature { weak: 1, strong: 2 }],
         },
-        TargetMessage::Answered,
-        TargetMessage::Written { entry: EntryId(3), frames: 1 << 33 },
+        TargetMessage::QueryEnd,
+        TargetMessage::Ack { entry: EntryId(3), frames: 1 << 33 },
     ]
 }
 
@@ -303,12 +303,12 @@ fn controller_messages() -> Vec<ControllerMessage> {
             pipe: PipeKind::No,
             compare: Some(SymlinkMode::Ignore),
         }),
-        ControllerMessage::ListedPaths(SourceBatch {
+        ControllerMessage::SourceBatch(SourceBatch {
             first: 512,
             paths: vec![b"a/b".to_vec(), b"\xff".to_vec()],
             last: true,
         }),
-        ControllerMessage::ListedPlaces(DestinationBatch { first: 512, places: listed_places() }),
+        ControllerMessage::DestinationBatch(DestinationBatch { first: 512, places: listed_places() }),
         ControllerMessage::Listen { address: None },
         ControllerMessage::Listen { address: Some(IpAddr::from([0xfd; 16])) },
         ControllerMessage::Connect {
@@ -324,8 +324,8 @@ fn controller_messages() -> Vec<ControllerMessage> {
             timeout_ms: 3000,
         },
         ControllerMessage::Tunnel { connector: true },
-        ControllerMessage::Begin { skip: None },
-        ControllerMessage::Begin { skip: Some((1, 2)) },
+        ControllerMessage::Start { skip: None },
+        ControllerMessage::Start { skip: Some((1, 2)) },
         ControllerMessage::Cancel,
         ControllerMessage::Rate(1 << 30),
         ControllerMessage::Pause(true),
@@ -392,7 +392,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Work(Box::new(work())),
         WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
-        WorkerMessage::Passed { before: 512 },
+        WorkerMessage::ListAck { before: 512 },
         WorkerMessage::Measured(Box::new(MeasureAnswer {
             hash_bytes_per_s: 1 << 31,
             max_startups: "10:30:100".into(),
@@ -415,7 +415,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
             path: PathFigures::default(),
             compression: Some(CompressionMethod::Lz4),
         })),
-        WorkerMessage::Confined(SandboxReport { confinement: Confinement::Partial, reason: text() }),
+        WorkerMessage::Sandboxed(SandboxReport { confinement: Confinement::Partial, reason: text() }),
         WorkerMessage::Fatal { fault: true, text: text() },
     ]
 }

@@ -154,34 +154,40 @@ fn message(bytes: &mut Bytes<'_>) -> TargetMessage {
     match bytes.u8() % 11 {
         0 => {
             let needs = bytes.block().iter().map(|byte| need(*byte)).collect();
-            TargetMessage::Needs { first: entry, needs }
+            TargetMessage::Want { first: entry, needs }
         }
         1 => TargetMessage::Done { runs: vec![(entry, bytes.number()), (EntryId(bytes.number()), bytes.number())] },
         2 => TargetMessage::TargetFailed { entry },
         3 => {
             let start = bytes.number();
-            TargetMessage::Lacks { entry, frames: vec![start..start.saturating_add(bytes.number())] }
+            TargetMessage::MissingRanges { entry, frames: vec![start..start.saturating_add(bytes.number())] }
         }
         4 => {
             let (first, values) = (bytes.number(), vec![[2; 32]; bytes.u8().into()]);
-            TargetMessage::Holds { entry, first, values, compare: bytes.u8().is_multiple_of(2) }
+            TargetMessage::HaveRanges { entry, first, values, compare: bytes.u8().is_multiple_of(2) }
         }
         5 => {
             let start = bytes.number();
             TargetMessage::Missing { entry, frames: vec![start..start.saturating_add(bytes.number())] }
         }
-        6 => TargetMessage::Answered,
-        7 => TargetMessage::Written { entry, frames: bytes.number() },
+        6 => TargetMessage::QueryEnd,
+        7 => TargetMessage::Ack { entry, frames: bytes.number() },
         9 => {
             let (first, frames) = (bytes.number(), usize::from(bytes.u8() % 8));
             let blocks = FRAME as usize / BLOCK;
             let marks = vec![bytes.number(); frames * blocks + usize::from(bytes.u8().is_multiple_of(4))];
-            TargetMessage::Marks { entry, first, marks }
+            TargetMessage::BlockHashes { entry, first, marks }
         }
         10 => {
             let (size, block) = (bytes.number(), 1024 * u32::from(bytes.u8()));
             let sum = RollingSignature { weak: u32::from(bytes.u8()), strong: bytes.number() };
-            TargetMessage::Sums { entry, size, block, first: bytes.number(), sums: vec![sum; bytes.u8().into()] }
+            TargetMessage::RollingSignatures {
+                entry,
+                size,
+                block,
+                first: bytes.number(),
+                sums: vec![sum; bytes.u8().into()],
+            }
         }
         _ => TargetMessage::ResendPacked { entries: vec![entry, EntryId(bytes.number())] },
     }

@@ -332,10 +332,10 @@ fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
         }
         6 => SourceMessage::SourceFailed { entry: EntryId(bytes.number()), reason: String::new() },
         9 | 10 => compared(bytes),
-        7 => SourceMessage::Ask { streams: vec![], entries: vec![(EntryId(bytes.number()), bytes.number())] },
+        7 => SourceMessage::QueryMissing { streams: vec![], entries: vec![(EntryId(bytes.number()), bytes.number())] },
         8 => {
             let (entry, start) = (EntryId(bytes.number()), bytes.number());
-            SourceMessage::Same { entry, frames: vec![start..start.saturating_add(bytes.number())] }
+            SourceMessage::Match { entry, frames: vec![start..start.saturating_add(bytes.number())] }
         }
         _ => SourceMessage::OffersEnd,
     }
@@ -345,8 +345,8 @@ fn compared(bytes: &mut Bytes<'_>) -> SourceMessage {
     let (entry, start) = (EntryId(bytes.number()), u64::from(bytes.u8()));
     let frames = vec![start..start + 1 + u64::from(bytes.u8())];
     match bytes.u8() % 2 {
-        0 => SourceMessage::Same { entry, frames },
-        _ => SourceMessage::Differs { entry, frames },
+        0 => SourceMessage::Match { entry, frames },
+        _ => SourceMessage::Mismatch { entry, frames },
     }
 }
 

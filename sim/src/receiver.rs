@@ -192,7 +192,7 @@ impl Receiver {
         let lost = match message {
             TargetMessage::Done { .. } => self.settings.plant == Plant::DropDone,
             TargetMessage::Missing { .. } => self.settings.plant == Plant::DropMissing,
-            TargetMessage::Lacks { .. } | TargetMessage::ResendPacked { .. } => {
+            TargetMessage::MissingRanges { .. } | TargetMessage::ResendPacked { .. } => {
                 self.settings.plant == Plant::DropResend
             }
             _ => false,

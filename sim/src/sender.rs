@@ -165,7 +165,7 @@ impl Sender {
         let Some(message) = self.machine.poll_message() else { return false };
         let times = match (self.plant, &message) {
             (Plant::RepeatOffer, SourceMessage::Offer { .. }) => 2,
-            (Plant::DropSame, SourceMessage::Same { .. }) => 0,
+            (Plant::DropSame, SourceMessage::Match { .. }) => 0,
             _ => 1,
         };
         (0..times).for_each(|_| net.to_target.send(message.encode(JOB)));
@@ -177,7 +177,7 @@ impl Sender {
         let Some(bytes) = net.to_source.receive() else { return Ok(false) };
         let message = TargetMessage::decode(&bytes, JOB).map_err(|fault| format!("the target's message: {fault}"))?;
         match &message {
-            TargetMessage::Needs { needs, .. } => {
+            TargetMessage::Want { needs, .. } => {
                 self.told.kept += needs.iter().filter(|need| **need == TransferNeed::Nothing).count() as u64;
                 self.told.refused += needs.iter().filter(|need| **need == TransferNeed::Refused).count() as u64;
             }

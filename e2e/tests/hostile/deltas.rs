@@ -52,7 +52,9 @@ fn offer(scene: &mut Scene, tree: u64, names: &[&[u8]]) -> u64 {
     let entries: Vec<_> = names.iter().map(|name| raw::file(tree, name, SIZE)).collect();
     assert_eq!(scene.needs(&entries), vec![TransferNeed::Delta; names.len()]);
     for _ in names {
-        let told = |message| matches!(message, TargetMessage::Marks { .. } | TargetMessage::Sums { .. }).then_some(());
+        let told = |message| {
+            matches!(message, TargetMessage::BlockHashes { .. } | TargetMessage::RollingSignatures { .. }).then_some(())
+        };
         scene.wait_for(told).expect("it is told what the old file has");
     }
     first
@@ -107,7 +109,7 @@ fn guess(scene: &mut Scene, entry: u64, seed: u64, byte: u8) {
 /// Whether the target asks for the frame itself.
 fn is_asked_for(scene: &mut Scene, id: u64) -> Result<(), String> {
     scene.wait_for(|message| match message {
-        TargetMessage::Lacks { entry, .. } if entry.0 == id => Some(()),
+        TargetMessage::MissingRanges { entry, .. } if entry.0 == id => Some(()),
         _ => None,
     })
 }

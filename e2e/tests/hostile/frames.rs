@@ -157,7 +157,7 @@ fn damaged_frame(scene: &mut Scene, rng: &mut Rng) -> Expect {
         scene.record(&payload, &raw::data(large, 0, 1, [0; 32]));
         scene.record(&payload[..5], &raw::pack(&[(small, 5)], 1));
         let asked = |message| match message {
-            TargetMessage::Lacks { .. } | TargetMessage::ResendPacked { .. } => Some(()),
+            TargetMessage::MissingRanges { .. } | TargetMessage::ResendPacked { .. } => Some(()),
             _ => None,
         };
         (0..2).for_each(|_| scene.wait_for(asked).expect("it is asked for again"));

@@ -100,7 +100,7 @@ fn late_offer(scene: &mut Scene, rng: &mut Rng) -> Expect {
 
 fn no_list(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let before = rng.pick(&[0, 1, 2, 512, u32::MAX]);
-    scene.say(&SourceMessage::Passed { before }.encode(JobNumber(raw::JOB)));
+    scene.say(&SourceMessage::ListAck { before }.encode(JobNumber(raw::JOB)));
     Expect::Fault
 }
 
@@ -114,7 +114,7 @@ fn other_job(scene: &mut Scene, rng: &mut Rng) -> Expect {
 fn repeated_question(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let large = EntryId(some_entries(scene) + 2);
     let repeats = rng.pick(&[2, 1000, ENTRY_WINDOW]);
-    let question = SourceMessage::Ask { streams: vec![StreamId(0)], entries: vec![(large, 1); repeats] };
+    let question = SourceMessage::QueryMissing { streams: vec![StreamId(0)], entries: vec![(large, 1); repeats] };
     scene.say(&question.encode(JobNumber(raw::JOB)));
     Expect::Fault
 }
@@ -141,10 +141,10 @@ fn wrong_length(scene: &mut Scene, rng: &mut Rng) -> Expect {
 fn targets_message(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let entry = EntryId(0);
     let messages = [
-        TargetMessage::Needs { first: entry, needs: vec![TransferNeed::All] },
+        TargetMessage::Want { first: entry, needs: vec![TransferNeed::All] },
         TargetMessage::Done { runs: vec![(entry, 1)] },
         TargetMessage::TargetFailed { entry },
-        TargetMessage::Lacks { entry, frames: vec![0..1] },
+        TargetMessage::MissingRanges { entry, frames: vec![0..1] },
     ];
     scene.say(&messages[rng.index(messages.len())].encode(JobNumber(raw::JOB)));
     Expect::Fault

@@ -74,7 +74,7 @@ impl Scene {
         let keeps_attributes = request.kept.attributes;
         for message in [
             ControllerMessage::Target(request),
-            ControllerMessage::Begin { skip: None },
+            ControllerMessage::Start { skip: None },
             ControllerMessage::Listen { address: None },
         ] {
             worker.tell(&message);
@@ -137,7 +137,7 @@ impl Scene {
     pub fn needs(&mut self, entries: &[Vec<u8>]) -> Vec<TransferNeed> {
         let id = self.offer(entries);
         let asked = self.wait_for(|message| match message {
-            TargetMessage::Needs { first, needs } if first.0 == id => Some(needs),
+            TargetMessage::Want { first, needs } if first.0 == id => Some(needs),
             _ => None,
         });
         asked.expect("an offer that is no fault is answered")
@@ -191,7 +191,7 @@ impl Scene {
     pub fn goes_on(&mut self) -> Result<(), String> {
         let id = self.offer(&[raw::operand(raw::FILE, 1, &raw::number(5))]);
         let asked = self.wait_for(|message| match message {
-            TargetMessage::Needs { first, needs } if first.0 == id => Some(needs),
+            TargetMessage::Want { first, needs } if first.0 == id => Some(needs),
             _ => None,
         });
         assert_eq!(asked?, [TransferNeed::All]);

@@ -105,7 +105,7 @@ fn a_flood_of_notices_is_summed_up() {
     scene.begin(&mut link).expect("it begins");
     for number in 0..1500 {
         let text = format!("notice {number}");
-        link.report(&WorkerMessage::Notice { text }).expect("it listens");
+        link.report(&WorkerMessage::Warning { text }).expect("it listens");
     }
     link.drain();
     link.close();

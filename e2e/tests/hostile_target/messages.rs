@@ -160,8 +160,8 @@ fn other_ends_message(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> 
         SourceMessage::OffersEnd,
         SourceMessage::DirectoryEnd { entry, complete: true },
         SourceMessage::SourceFailed { entry, reason: "so".into() },
-        SourceMessage::Passed { before: 3 },
-        SourceMessage::Same { entry, frames: vec![0..1] },
+        SourceMessage::ListAck { before: 3 },
+        SourceMessage::Match { entry, frames: vec![0..1] },
     ];
     scene.offer(link, &messages[rng.index(messages.len())])?;
     link.drain();
@@ -171,7 +171,7 @@ fn other_ends_message(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> 
 fn other_job(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.be_target(link)?;
     let job = JobNumber(rng.pick(&[0, 2, u32::MAX]));
-    link.send(LinkChannel::Peer, &TargetMessage::Answered.encode(job))?;
+    link.send(LinkChannel::Peer, &TargetMessage::QueryEnd.encode(job))?;
     link.drain();
     Ok(())
 }
@@ -182,13 +182,13 @@ fn unknown_entries(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io:
     let end = offered.last().map_or(0, |(id, _)| id.0 + 1);
     let entry = EntryId(rng.pick(&[end, end + 1, u64::MAX >> 1, u64::MAX]));
     let messages = [
-        TargetMessage::Needs { first: entry, needs: vec![TransferNeed::All; 1 + rng.index(1000)] },
+        TargetMessage::Want { first: entry, needs: vec![TransferNeed::All; 1 + rng.index(1000)] },
         TargetMessage::Done { runs: vec![(entry, 1)] },
         TargetMessage::Done { runs: vec![(EntryId(0), u64::MAX)] },
         TargetMessage::TargetFailed { entry },
-        TargetMessage::Lacks { entry, frames: vec![0..1] },
+        TargetMessage::MissingRanges { entry, frames: vec![0..1] },
         TargetMessage::ResendPacked { entries: vec![entry] },
-        TargetMessage::Holds { entry, first: 0, values: vec![[1; 32]], compare: true },
+        TargetMessage::HaveRanges { entry, first: 0, values: vec![[1; 32]], compare: true },
     ];
     tell(scene, link, &[messages[rng.index(messages.len())].clone()])
 }
@@ -207,13 +207,13 @@ fn impossible_needs(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io
     let mut needs: Vec<TransferNeed> = offered.iter().map(|_| TransferNeed::Refused).collect();
     let at = offered.iter().position(|(id, _)| *id == entry).expect("it was offered");
     needs[at] = need;
-    tell(scene, link, &[TargetMessage::Needs { first: offered[0].0, needs }])
+    tell(scene, link, &[TargetMessage::Want { first: offered[0].0, needs }])
 }
 
 fn second_answer(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     let offered = offers(scene, link, TransferNeed::All)?;
     let entry = if rng.chance(500) { small(&offered) } else { large(&offered) };
-    tell(scene, link, &[TargetMessage::Needs { first: entry, needs: vec![TransferNeed::All] }])
+    tell(scene, link, &[TargetMessage::Want { first: entry, needs: vec![TransferNeed::All] }])
 }
 
 /// Nothing was sent: a stream has not even been made.
@@ -233,7 +233,7 @@ fn impossible_lacks(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io
         3 => (large(&offered), u64::MAX - 1..u64::MAX),
         _ => return tell(scene, link, &[TargetMessage::ResendPacked { entries: vec![large(&offered)] }]),
     };
-    tell(scene, link, &[TargetMessage::Lacks { entry, frames: vec![frames] }])
+    tell(scene, link, &[TargetMessage::MissingRanges { entry, frames: vec![frames] }])
 }
 
 fn forged_holds(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
@@ -241,7 +241,7 @@ fn forged_holds(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Re
     let offered = offers(scene, link, need)?;
     let entry = large(&offered);
     let compare = rng.chance(500);
-    let message = |first, many| TargetMessage::Holds { entry, first, values: vec![[1; 32]; many], compare };
+    let message = |first, many| TargetMessage::HaveRanges { entry, first, values: vec![[1; 32]; many], compare };
     match need {
         TransferNeed::All => tell(scene, link, &[message(0, 1)]),
         _ if rng.chance(500) => tell(scene, link, &[message(rng.pick(&[3, 100, u64::MAX - 5]), 2048)]),
@@ -257,8 +257,8 @@ fn forged_sums(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Res
     let need = rng.pick(&[TransferNeed::All, TransferNeed::Delta]);
     let offered = offers(scene, link, need)?;
     let entry = large(&offered);
-    let marks = |first, many| TargetMessage::Marks { entry, first, marks: vec![7; many] };
-    let sums = |size, block, first| TargetMessage::Sums { entry, size, block, first, sums: Vec::new() };
+    let marks = |first, many| TargetMessage::BlockHashes { entry, first, marks: vec![7; many] };
+    let sums = |size, block, first| TargetMessage::RollingSignatures { entry, size, block, first, sums: Vec::new() };
     let message = match (need, rng.below(5)) {
         (TransferNeed::All, 0 | 1) => marks(0, 64),
         (TransferNeed::All, _) => sums(1 << 20, 4096, 0),
@@ -278,8 +278,10 @@ fn endless_sums(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::Resu
     let sums = vec![RollingSignature { weak: 1, strong: 2 }; 1 << 15];
     for piece in 0..200u64 {
         let first = piece << 15;
-        scene
-            .tell(link, &TargetMessage::Sums { entry, size: u64::MAX >> 8, block: 2048, first, sums: sums.clone() })?;
+        scene.tell(
+            link,
+            &TargetMessage::RollingSignatures { entry, size: u64::MAX >> 8, block: 2048, first, sums: sums.clone() },
+        )?;
     }
     link.drain();
     Ok(())
@@ -289,9 +291,9 @@ fn forged_answers(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::
     let offered = offers(scene, link, TransferNeed::All)?;
     let entry = large(&offered);
     let messages = [
-        TargetMessage::Answered,
+        TargetMessage::QueryEnd,
         TargetMessage::Missing { entry, frames: vec![0..1] },
-        TargetMessage::Written { entry, frames: rng.pick(&[1, u64::MAX]) },
+        TargetMessage::Ack { entry, frames: rng.pick(&[1, u64::MAX]) },
     ];
     tell(scene, link, &[messages[rng.index(messages.len())].clone()])
 }
@@ -304,7 +306,7 @@ fn flood_about_the_past(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -
     let messages = [
         TargetMessage::Done { runs: vec![(entry, 1)] },
         TargetMessage::TargetFailed { entry },
-        TargetMessage::Lacks { entry, frames: vec![0..1] },
+        TargetMessage::MissingRanges { entry, frames: vec![0..1] },
         TargetMessage::ResendPacked { entries: vec![entry; 512] },
     ];
     let message = &messages[rng.index(messages.len())];
@@ -321,7 +323,7 @@ fn flood_about_the_past(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -
 /// The controller passes it on before the source was told to begin.
 fn too_early(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::Result<()> {
     link.greet()?;
-    scene.tell(link, &TargetMessage::Answered)?;
+    scene.tell(link, &TargetMessage::QueryEnd)?;
     link.drain();
     Ok(())
 }
@@ -351,7 +353,7 @@ fn refuses_all(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Res
     scene.be_target(link)?;
     let offered = scene.all_offers(link)?;
     let needs = offered.iter().map(|_| TransferNeed::Refused).collect();
-    scene.tell(link, &TargetMessage::Needs { first: EntryId(0), needs })?;
+    scene.tell(link, &TargetMessage::Want { first: EntryId(0), needs })?;
     if rng.chance(500) {
         link.report(&WorkerMessage::Finished(Box::default()))?;
         link.drain();

@@ -95,7 +95,7 @@ fn record_of_target(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io
         WorkerMessage::Differs { path: b"landing/x".to_vec(), differences: vec![Difference::Missing(EntryKind::File)] },
         WorkerMessage::Slowest(vec![SlowFile { path: b"x".to_vec(), size: 1, took_us: 1 }]),
         WorkerMessage::Synced(SyncCounters { removed: 3, ..SyncCounters::default() }),
-        WorkerMessage::Passed { before: 1 },
+        WorkerMessage::ListAck { before: 1 },
         target_ready(),
     ];
     say(link, &messages[rng.index(messages.len())])
@@ -154,7 +154,7 @@ fn files_outside(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::R
 
 fn unasked(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.begin(link)?;
-    let confined = WorkerMessage::Confined(SandboxReport { confinement: Confinement::Full, reason: String::new() });
+    let confined = WorkerMessage::Sandboxed(SandboxReport { confinement: Confinement::Full, reason: String::new() });
     link.report(&confined)?;
     let messages = [
         WorkerMessage::Measured(Box::default()),
@@ -164,7 +164,7 @@ fn unasked(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<
             item: ItemChange { what: EntryKind::File, change: ChangeKind::Made },
         },
         WorkerMessage::Differs { path: b"/far/target/x".to_vec(), differences: Vec::new() },
-        WorkerMessage::Passed { before: 9 },
+        WorkerMessage::ListAck { before: 9 },
         WorkerMessage::Hello(hello()),
         confined,
     ];
@@ -279,7 +279,7 @@ fn escapes(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<
         );
     }
     scene.begin(link)?;
-    link.report(&WorkerMessage::Notice { text: text() })?;
+    link.report(&WorkerMessage::Warning { text: text() })?;
     link.report(&WorkerMessage::FileFailed { path: path.clone(), text: text() })?;
     link.report(&WorkerMessage::Skipped { path, text: text() })?;
     if scene.way == Way::Push {
@@ -300,7 +300,7 @@ fn flood(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()
     for number in 0..2000 {
         let (path, text) = (format!("{path}{number}").into_bytes(), format!("{number}{long}"));
         link.report(&match kind {
-            0 => WorkerMessage::Notice { text },
+            0 => WorkerMessage::Warning { text },
             1 => WorkerMessage::FileFailed { path, text },
             _ => WorkerMessage::Skipped { path, text },
         })?;

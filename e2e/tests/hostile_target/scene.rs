@@ -122,7 +122,7 @@ impl Scene {
         })?;
         self.settings = Some(request.settings.clone());
         link.report(&target_ready())?;
-        link.wait_for(|message| matches!(message, ControllerMessage::Begin { .. }).then_some(()))?;
+        link.wait_for(|message| matches!(message, ControllerMessage::Start { .. }).then_some(()))?;
         Ok(request)
     }
 
@@ -131,7 +131,7 @@ impl Scene {
         link.greet()?;
         let request = self.source_request(link)?;
         link.report(&source_ready())?;
-        link.wait_for(|message| matches!(message, ControllerMessage::Begin { .. }).then_some(()))?;
+        link.wait_for(|message| matches!(message, ControllerMessage::Start { .. }).then_some(()))?;
         Ok(request)
     }
 
@@ -223,7 +223,7 @@ impl Scene {
         };
         let needs = offered.iter().map(|(_, kind)| need(kind)).collect();
         let first = offered.first().map_or(EntryId(0), |(id, _)| *id);
-        self.tell(link, &TargetMessage::Needs { first, needs })
+        self.tell(link, &TargetMessage::Want { first, needs })
     }
 
     /// As a target: takes the next frame, and listens if that is asked for.

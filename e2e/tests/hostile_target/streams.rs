@@ -45,7 +45,7 @@ fn endless_lacks(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::R
     read_stream(scene, link)?;
     let frame = rng.below(4);
     for _ in 0..20_000 {
-        scene.tell(link, &TargetMessage::Lacks { entry, frames: vec![frame..frame + 1] })?;
+        scene.tell(link, &TargetMessage::MissingRanges { entry, frames: vec![frame..frame + 1] })?;
     }
     link.drain();
     Ok(())

@@ -52,7 +52,7 @@ pub fn perform(mut plan: Plan, cancel: &Cancel, steering: &RuntimeControl, watch
     let writers = writers(&plan)?;
     let report = plan.report.as_deref().map(|to| JobReport::create(to, &plan.job)).transpose()?;
     let mut show = show::new(&plan.display, &title(&plan.job), &plan.job.target.path, steering)?;
-    plan.notes.iter().for_each(|note| show.event(&Event::Notice(note.clone())));
+    plan.notes.iter().for_each(|note| show.event(&Event::Warning(note.clone())));
     let mut audience = Audience { show, writers, manifest, report };
     let outcome =
         watch.during(|| haul_engine::controller::run(plan.job, super::program(), cancel, steering, &mut audience));

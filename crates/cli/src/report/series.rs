@@ -70,12 +70,12 @@ impl Series {
         match event {
             Event::Connected { .. } => self.begin(now),
             Event::Progress(progress) => self.take(now, progress),
-            Event::Again { reason, .. } => {
+            Event::Restarted { reason, .. } => {
                 // An attempt counts from zero, and its streams are others.
                 self.before = Progress::default();
                 self.happens(now, format!("begun again: {}", reason.lines().next().unwrap_or_default()));
             }
-            Event::Moved { because, .. } => {
+            Event::PathChanged { because, .. } => {
                 let because = because.as_deref().map(|because| format!(": {because}")).unwrap_or_default();
                 self.happens(now, format!("another path{because}"));
             }
@@ -239,7 +239,8 @@ pub mod tests {
         let mut series = Series::default();
         series.event(ms(1000), &written(5_000_000));
         let pause = ms(1);
-        let again = Event::Again { reason: "db1: gone\nmore".into(), pause, attempt: 1, attempts: None, left: None };
+        let again =
+            Event::Restarted { reason: "db1: gone\nmore".into(), pause, attempt: 1, attempts: None, left: None };
         series.event(ms(1500), &again);
         series.event(ms(2000), &written(7_000_000));
         series.event(ms(2100), &written(7_000_001));

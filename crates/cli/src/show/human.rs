@@ -68,12 +68,12 @@ impl Human {
             | Event::Skipped { .. }
             | Event::Resumed { .. }
             | Event::Item { .. }
-            | Event::Notice(_)
+            | Event::Warning(_)
             | Event::RateLimit { .. }
             | Event::Pause { .. }
             | Event::Streams { .. }
-            | Event::Again { .. } => self.level >= Verbosity::Normal,
-            Event::Connected { .. } | Event::Moved { .. } => self.level >= Verbosity::Verbose,
+            | Event::Restarted { .. } => self.level >= Verbosity::Normal,
+            Event::Connected { .. } | Event::PathChanged { .. } => self.level >= Verbosity::Verbose,
             Event::FileDone { .. } => self.level >= Verbosity::Files,
             Event::Progress(_) | Event::Stopped(_) | Event::Checksum { .. } => false,
         }
@@ -114,7 +114,7 @@ impl Observer for Human {
                 self.text.notice(&format!("{path}: goes on, {part} are there and proven{compared}{damaged}"));
             }
             Event::Stopped(_) => {}
-            Event::Notice(line) => self.text.notice(line),
+            Event::Warning(line) => self.text.notice(line),
             Event::RateLimit { bytes_per_s } => {
                 let limit = bytes_per_s.map_or("none".to_owned(), crate::units::limit);
                 self.text.notice(&format!("rate limit: {limit} from now on"));
@@ -125,7 +125,7 @@ impl Observer for Human {
                 let wanted = crate::units::counted((*wanted).into(), "stream", "streams");
                 self.text.notice(&format!("{wanted} from now on"));
             }
-            Event::Again { reason, pause, attempt, attempts, left } => {
+            Event::Restarted { reason, pause, attempt, attempts, left } => {
                 let pause = crate::units::time_ahead(*pause);
                 let until = until(*attempt, *attempts, *left);
                 self.text.notice(&format!("{}; trying again in {pause}{until}", harmless(reason)));
@@ -135,7 +135,7 @@ impl Observer for Human {
                 let cipher = names::sealed(way, *cipher).map(|cipher| format!(", {cipher}")).unwrap_or_default();
                 self.text.notice(&format!("connected: {}, {streams}{cipher}", connection(way)));
             }
-            Event::Moved { way, because } => {
+            Event::PathChanged { way, because } => {
                 let because = because.as_ref().map(|why| format!(": {}", harmless(why))).unwrap_or_default();
                 self.text.notice(&format!("data now takes {}{because}", connection(way)));
             }
@@ -212,7 +212,7 @@ pub mod tests {
     fn moved() -> Event {
         let (path, other) = (bare("10.2.0.1:1", "10.2.0.2:2"), bare("10.1.0.1:3", "10.1.0.2:4"));
         let way = TransportPath::Tcp { path, others: vec![other], instead_of: None };
-        Event::Moved { way, because: Some("it carries 944 Mbit/s, and the one before it 95".into()) }
+        Event::PathChanged { way, because: Some("it carries 944 Mbit/s, and the one before it 95".into()) }
     }
 
     /// One event of each kind.
@@ -250,14 +250,14 @@ pub mod tests {
             Event::RateLimit { bytes_per_s: Some(52_428_800) },
             Event::Pause { is_paused: true },
             Event::Streams { wanted: 12 },
-            Event::Again {
+            Event::Restarted {
                 reason: "the connection to db1 was lost: nothing was heard from it for 15 s".into(),
                 pause: Duration::from_secs(2),
                 attempt: 2,
                 attempts: Some(10),
                 left: None,
             },
-            Event::Notice("a word".into()),
+            Event::Warning("a word".into()),
         ]
     }
 

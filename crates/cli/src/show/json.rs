@@ -98,7 +98,7 @@ fn line(event: &Event) -> JsonLine {
             .with("way", way_of(way))
             .with("streams", *streams)
             .with("cipher", names::sealed(way, *cipher)),
-        Event::Moved { way, because } => {
+        Event::PathChanged { way, because } => {
             JsonLine::new("moved").with("way", way_of(way)).with("message", because.as_deref())
         }
         Event::Progress(progress) => progress_line(progress),
@@ -130,14 +130,14 @@ fn line(event: &Event) -> JsonLine {
         Event::RateLimit { bytes_per_s } => JsonLine::new("rate_limit").with("bytes_per_s", *bytes_per_s),
         Event::Pause { is_paused } => JsonLine::new("pause").with("paused", *is_paused),
         Event::Streams { wanted } => JsonLine::new("streams").with("wanted", *wanted),
-        Event::Again { reason, pause, attempt, attempts, left } => JsonLine::new("again")
+        Event::Restarted { reason, pause, attempt, attempts, left } => JsonLine::new("again")
             .with("message", reason.as_str())
             .with("pause_s", pause.as_secs_f64())
             .with("attempt", *attempt)
             .with("attempts", *attempts)
             .with("left_s", left.map(|left| left.as_secs_f64())),
         Event::Stopped(verdict) => JsonLine::new("stopped").with("verdict", verdict::json(verdict, &[])),
-        Event::Notice(message) => JsonLine::new("notice").with("message", message.as_str()),
+        Event::Warning(message) => JsonLine::new("notice").with("message", message.as_str()),
     }
 }
 
@@ -481,7 +481,7 @@ mod tests {
         let err = Paper::default();
         let mut json =
             Json::new(Box::new(Full), Human::new(TextOutput::new(Box::new(err.clone()), false), Verbosity::Errors));
-        json.event(&Event::Notice("a word".into()));
+        json.event(&Event::Warning("a word".into()));
         assert_eq!(json.finish(&Ok(example())).unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 
@@ -504,7 +504,7 @@ mod tests {
         let file = Event::FileDone { path: b"a".to_vec(), size: 0, copied: false, digest: None };
         (0..100).for_each(|_| json.event(&file));
         assert_eq!(flushes.get(), 0);
-        json.event(&Event::Notice("now".into()));
+        json.event(&Event::Warning("now".into()));
         assert_eq!(flushes.get(), 1);
     }
 }

@@ -49,11 +49,11 @@ impl<'a> EventDedup<'a> {
             Event::Differs { path, host, differences } => self.remember(("differs", path, host, differences)),
             Event::Item { path, .. } => self.remember(("item", path)),
             Event::Skipped { path, reason } => self.remember(("skipped", path, reason)),
-            Event::Notice(text) => self.remember(("notice", text)),
+            Event::Warning(text) => self.remember(("notice", text)),
             Event::Deployed { .. }
             | Event::Connected { .. }
-            | Event::Moved { .. }
-            | Event::Again { .. }
+            | Event::PathChanged { .. }
+            | Event::Restarted { .. }
             | Event::Resumed { .. }
             | Event::Progress(_)
             | Event::Stopped(_)
@@ -82,7 +82,7 @@ mod tests {
         fn event(&mut self, event: &Event) {
             self.0.push(match event {
                 Event::FileDone { path, digest, .. } => format!("{} {:?}", path[0], digest.map(|digest| digest[0])),
-                Event::Notice(text) => text.clone(),
+                Event::Warning(text) => text.clone(),
                 other => format!("{other:?}"),
             });
         }
@@ -98,7 +98,7 @@ mod tests {
         };
         let mut listener = Listener(Vec::new());
         let mut told = EventDedup::new(&mut listener);
-        let first = [file(1, Some(7)), file(2, None), Event::Notice("a".into()), Event::Notice("a".into())];
+        let first = [file(1, Some(7)), file(2, None), Event::Warning("a".into()), Event::Warning("a".into())];
         first.iter().for_each(|event| told.event(event));
         told.begin_again();
         let second = [
@@ -107,7 +107,7 @@ mod tests {
             file(3, Some(9)),
             file(1, Some(7)),
             file(1, Some(8)),
-            Event::Notice("a".into()),
+            Event::Warning("a".into()),
         ];
         second.iter().for_each(|event| told.event(event));
         assert_eq!(listener.0, ["1 Some(7)", "2 None", "a", "a", "3 Some(9)", "1 Some(8)"]);

@@ -50,14 +50,14 @@ mod tests {
 
     impl Observer for Seen {
         fn event(&mut self, event: &Event) {
-            let Event::Notice(text) = event else { panic!("{event:?}") };
+            let Event::Warning(text) = event else { panic!("{event:?}") };
             self.0.push(text.chars().take(9).collect());
         }
     }
 
     fn passed(held: &mut HeldEvents, texts: impl Iterator<Item = String>) -> Seen {
         let mut seen = Seen::default();
-        texts.for_each(|text| held.pass(Event::Notice(text), &mut seen));
+        texts.for_each(|text| held.pass(Event::Warning(text), &mut seen));
         seen
     }
 

@@ -121,8 +121,8 @@ impl ListFeeder {
             self.window.enter()?;
             let last = paths.last;
             self.next = self.next.saturating_add(u32::try_from(paths.paths.len()).unwrap_or(u32::MAX));
-            tell(&self.target, &ControllerMessage::ListedPlaces(places))?;
-            tell(&self.source, &ControllerMessage::ListedPaths(paths))?;
+            tell(&self.target, &ControllerMessage::DestinationBatch(places))?;
+            tell(&self.source, &ControllerMessage::SourceBatch(paths))?;
             if last {
                 return Some(());
             }

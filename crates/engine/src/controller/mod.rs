@@ -359,7 +359,7 @@ impl TransferController<'_> {
         let one = self.workers.is_one();
         // The target begins before the source: what the source offers at once must not reach it earlier.
         if !one {
-            self.workers.send(WorkerRole::Target, &ControllerMessage::Begin { skip: None })?;
+            self.workers.send(WorkerRole::Target, &ControllerMessage::Start { skip: None })?;
             transport_path::listen_early(self, WorkerRole::Target)?;
         }
         let (boot, landing, new_tree) = self.expect(|role, message| match message {
@@ -371,7 +371,7 @@ impl TransferController<'_> {
         self.new_tree = new_tree;
         let skip = (boot == self.workers.hello(WorkerRole::Source).boot).then_some(landing);
         // Offers and answers go through the links, while connections are being made.
-        self.workers.send(WorkerRole::Source, &ControllerMessage::Begin { skip })?;
+        self.workers.send(WorkerRole::Source, &ControllerMessage::Start { skip })?;
         self.steer();
         self.feeding = self.job.list.as_ref().map(|list| ListFeed::start(list, base, &self.workers)).transpose()?;
         let (way, streams) = transport_path::find(self)?;
@@ -417,7 +417,7 @@ impl TransferController<'_> {
         rules.source_removes = self.job.options.remove_source_files && !rules.is_dry;
         if is_missing && rules.deletes() && !rules.delete_despite_errors {
             rules.delete = DeleteMode::No;
-            self.tell(Event::Notice(NOTHING_REMOVED.into()));
+            self.tell(Event::Warning(NOTHING_REMOVED.into()));
         }
         rules
     }
@@ -516,7 +516,7 @@ impl TransferController<'_> {
             let hidden = self.notices[role.index()].saturating_sub(earlier);
             if hidden > 0 {
                 let text = format!("{}: {hidden} more notices, which are not shown", self.workers.label(role));
-                self.tell(Event::Notice(text));
+                self.tell(Event::Warning(text));
             }
         }
     }
@@ -559,7 +559,7 @@ impl TransferController<'_> {
         if !self.shows_notice(WorkerRole::Source) {
             return;
         }
-        self.tell(Event::Moved { way, because: Some(because).filter(|because| !because.is_empty()) });
+        self.tell(Event::PathChanged { way, because: Some(because).filter(|because| !because.is_empty()) });
     }
 
     fn observe(&mut self, role: WorkerRole, message: WorkerMessage, begun: bool) -> Result<(), Error> {
@@ -571,7 +571,7 @@ impl TransferController<'_> {
                 let role = if self.workers.is_one() && counters.files_found == 0 { WorkerRole::Target } else { role };
                 self.ends[role.index()] = *counters;
             }
-            WorkerMessage::Passed { .. }
+            WorkerMessage::ListAck { .. }
                 if (role == WorkerRole::Target || self.workers.is_one())
                     && self.feeding.as_ref().is_some_and(ListFeed::passed) => {}
             WorkerMessage::Load(load) => {
@@ -593,7 +593,7 @@ impl TransferController<'_> {
             WorkerMessage::Synced(figures) => self.sync = self.sync.later(figures),
             WorkerMessage::Item { path, item } => self.tell(Event::Item { path, item }),
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
-            WorkerMessage::Confined(sandbox) => {
+            WorkerMessage::Sandboxed(sandbox) => {
                 if self.workers.is_one() {
                     self.sandboxes[role.other().index()] = Some(sandbox.clone());
                 }
@@ -625,10 +625,10 @@ impl TransferController<'_> {
                 let host = host();
                 self.tell(Event::Differs { path, host, differences });
             }
-            WorkerMessage::Notice { text } => {
+            WorkerMessage::Warning { text } => {
                 let text = format!("{}: {text}", host());
                 if self.shows_notice(role) {
-                    self.tell(Event::Notice(text));
+                    self.tell(Event::Warning(text));
                 }
             }
             WorkerMessage::Refused { usage, text } => {

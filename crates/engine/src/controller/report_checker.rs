@@ -194,7 +194,7 @@ impl ReportChecker {
             WorkerMessage::Listening { .. } | WorkerMessage::Connected { .. } | WorkerMessage::CannotConnect { .. } => {
                 state.answers_due -= 1;
             }
-            WorkerMessage::Confined(_) if std::mem::replace(&mut state.is_confined, true) => {
+            WorkerMessage::Sandboxed(_) if std::mem::replace(&mut state.is_confined, true) => {
                 return Err(" twice".into());
             }
             WorkerMessage::Finished(_) => {
@@ -210,7 +210,7 @@ impl ReportChecker {
         // A connection that is made late is closed with the others.
         let is_late = phase == WorkerPhase::Finished;
         let is_answer = message.rule().requirement == ReportRequirement::Connection;
-        Ok(!is_late || is_answer || matches!(message, WorkerMessage::Notice { .. } | WorkerMessage::Fatal { .. }))
+        Ok(!is_late || is_answer || matches!(message, WorkerMessage::Warning { .. } | WorkerMessage::Fatal { .. }))
     }
 
     fn check_contents(&self, role: WorkerRole, message: &WorkerMessage) -> Result<(), String> {

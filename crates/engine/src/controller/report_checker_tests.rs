@@ -68,7 +68,7 @@ fn one_worker_speaks_for_both_ends() {
 
 #[test]
 fn what_nobody_asked_for_is_a_fault() {
-    let confined = || WorkerMessage::Confined(SandboxReport { confinement: Confinement::Full, reason: String::new() });
+    let confined = || WorkerMessage::Sandboxed(SandboxReport { confinement: Confinement::Full, reason: String::new() });
     let mut reports = working(JobOptions { resume: false, ..JobOptions::default() });
     let resumed = WorkerMessage::Resumed { path: "/t/x".into(), size: 2, held: 1, damaged: 0, compared: false };
     for message in [
@@ -76,7 +76,7 @@ fn what_nobody_asked_for_is_a_fault() {
         resumed.clone(),
         WorkerMessage::Listening { port: 5000 },
         WorkerMessage::Checksum { path: "tree/x".into(), digest: vec![0; 16] },
-        WorkerMessage::Passed { before: 1 },
+        WorkerMessage::ListAck { before: 1 },
         WorkerMessage::Measured(Box::default()),
         WorkerMessage::Differs { path: "/t/x".into(), differences: Vec::new() },
         WorkerMessage::TargetReady { boot: [0; 16], device: 0, inode: 0, new_tree: false },

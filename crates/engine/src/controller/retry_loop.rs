@@ -125,7 +125,7 @@ fn has_connection(job: &Job) -> bool {
 
 fn again(error: &Error, next: &RetryStep, job: &Job) -> Event {
     let text = error.to_string();
-    Event::Again {
+    Event::Restarted {
         reason: text.lines().next().unwrap_or_default().to_owned(),
         pause: next.pause,
         attempt: next.attempt,
@@ -208,7 +208,7 @@ mod tests {
         let (error, events) = unreachable(asked, &Cancel::new());
         assert!(matches!(error, Error::Connect(_)), "{error:?}");
         assert!(error.to_string().ends_with("\nit was begun again once, in vain"), "{error}");
-        let [Event::Again { reason, attempt: 1, attempts: Some(1), left: None, .. }] = &events[..] else {
+        let [Event::Restarted { reason, attempt: 1, attempts: Some(1), left: None, .. }] = &events[..] else {
             panic!("{events:?}");
         };
         assert!(reason.contains("far") && reason.lines().count() == 1, "{reason}");
@@ -268,7 +268,7 @@ mod tests {
         let program = WorkerProgram { executable: "/bin/sh".into(), worker_arguments: arguments };
         let mut listener = Listener(Vec::new());
         let error = run(job, program, &Cancel::new(), &RuntimeControl::new(), &mut listener).unwrap_err();
-        let again = listener.0.iter().filter(|event| matches!(event, Event::Again { .. })).count();
+        let again = listener.0.iter().filter(|event| matches!(event, Event::Restarted { .. })).count();
         (error, again)
     }
 

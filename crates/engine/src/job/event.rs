@@ -27,11 +27,11 @@ impl Event {
             Self::FileFailed { path, host, message } => path.len() + host.len() + message.len(),
             Self::Skipped { path, reason } => path.len() + reason.len(),
             Self::Differs { path, host, differences } => path.len() + host.len() + DIFFERENCE_BYTES * differences.len(),
-            Self::Notice(text) => text.len(),
+            Self::Warning(text) => text.len(),
             Self::Deployed { .. }
             | Self::Connected { .. }
-            | Self::Moved { .. }
-            | Self::Again { .. }
+            | Self::PathChanged { .. }
+            | Self::Restarted { .. }
             | Self::Progress(_)
             | Self::Stopped(_)
             | Self::RateLimit { .. }
@@ -70,14 +70,14 @@ pub enum Event {
         cipher: Cipher,
     },
     /// The data takes another path from now on, or more of them.
-    Moved {
+    PathChanged {
         /// What it takes now.
         way: TransportPath,
         /// Why, if it left one.
         because: Option<String>,
     },
     /// A connection was lost. The job is begun again after a pause; what is there already is not copied again.
-    Again {
+    Restarted {
         /// What was lost, where, and why; one line.
         reason: String,
         /// How long the pause is.
@@ -176,7 +176,7 @@ pub enum Event {
     /// The caller stopped the job: what limited it until then.
     Stopped(Verdict),
     /// Anything else worth one line.
-    Notice(String),
+    Warning(String),
 }
 
 /// Figures of a running job.

@@ -400,7 +400,7 @@ impl TargetReceiver {
         match step {
             TargetStep::Passed(before) => {
                 self.listed.passed(before)?;
-                self.reporter.send(&WorkerMessage::Passed { before });
+                self.reporter.send(&WorkerMessage::ListAck { before });
             }
             TargetStep::Owner { is_group, id, name } => self.owners.learn(is_group, id, &name)?,
             TargetStep::Patterns(entry, file, text) => self.filtered.add(entry, file, text)?,

@@ -40,7 +40,7 @@ impl Source {
         if flagged > 1 {
             let text =
                 format!("{flagged} files and directories are append-only or immutable, and their copies are not");
-            self.reporter.send(&WorkerMessage::Notice { text });
+            self.reporter.send(&WorkerMessage::Warning { text });
         }
     }
 
@@ -66,7 +66,7 @@ impl Source {
             Err(error) => {
                 let what = if self.compares() { "they are not compared" } else { "it is copied without them" };
                 let text = format!("{}: {}: {what}", escape(&path()), describe(&error));
-                self.reporter.send(&WorkerMessage::Notice { text });
+                self.reporter.send(&WorkerMessage::Warning { text });
                 None
             }
         }
@@ -81,7 +81,7 @@ impl Source {
         };
         if self.flagged.0.fetch_add(1, Ordering::Relaxed) == 0 {
             let text = format!("{} is {word} (lsattr), and its copy is not", escape(&path()));
-            self.reporter.send(&WorkerMessage::Notice { text });
+            self.reporter.send(&WorkerMessage::Warning { text });
         }
     }
 }

@@ -73,5 +73,5 @@ pub(super) fn say_that_nothing_is_left(reporter: &Reporter, operand: &[u8]) {
     let shown = escape(operand);
     let at = shown.trim_end_matches('/');
     let text = format!("{shown}: the filters leave out every file in it; --explain {at}/NAME says which rule does");
-    reporter.send(&WorkerMessage::Notice { text });
+    reporter.send(&WorkerMessage::Warning { text });
 }

@@ -51,7 +51,7 @@ impl LinkedFiles {
             return Some(LinkCharge { parent, name_len });
         }
         if !std::mem::replace(&mut self.has_told, true) {
-            reporter.send(&WorkerMessage::Notice { text: TOO_MANY.into() });
+            reporter.send(&WorkerMessage::Warning { text: TOO_MANY.into() });
         }
         None
     }

@@ -550,7 +550,7 @@ impl Source {
         self.add_attributes(&mut now, &item);
         if self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some() {
             let text = format!("{}: it changed while it was being read: it is begun anew", escape(&path));
-            self.reporter.send(&WorkerMessage::Notice { text });
+            self.reporter.send(&WorkerMessage::Warning { text });
         }
         self.notify();
     }

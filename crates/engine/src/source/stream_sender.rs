@@ -364,7 +364,7 @@ fn read(
     if way.method == IoMethod::Buffered && !piece.handle.is_null() && source.policy.is_refusal_news() {
         let path = escape(&piece.handle.path());
         let text = format!("{path} cannot be read with O_DIRECT: it is read through the page cache");
-        source.reporter.send(&WorkerMessage::Notice { text });
+        source.reporter.send(&WorkerMessage::Warning { text });
     }
     reader.add(Arc::clone(file), way, start, end);
 }

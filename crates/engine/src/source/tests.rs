@@ -75,7 +75,7 @@ fn said_of_what_is_left_out(tree: &Path, leave_out: SkipOptions) -> Vec<String> 
     let mut state = source.lock();
     let messages = std::iter::from_fn(|| state.machine.poll_message());
     let text = |message| match message {
-        SourceMessage::LeftOut { entry, mut names } => {
+        SourceMessage::Excluded { entry, mut names } => {
             names.sort();
             Some(format!("{} without {names:?}", entry.0))
         }
@@ -126,7 +126,7 @@ fn of_a_directory_that_may_be_empty_the_target_is_not_told_that_it_knows_all() {
 }
 
 pub(super) fn needs(first: usize, needs: Vec<TransferNeed>) -> Vec<u8> {
-    TargetMessage::Needs { first: EntryId(first as u64), needs }.encode(NUMBER)
+    TargetMessage::Want { first: EntryId(first as u64), needs }.encode(NUMBER)
 }
 
 /// How many files of what is offered can be opened.

@@ -305,7 +305,7 @@ impl WorkerProcess {
             }
             ControllerMessage::Connect { routes, timeout_ms } => self.connect(routes, timeout_ms)?,
             ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
-            ControllerMessage::Begin { skip } => self.begin(skip)?,
+            ControllerMessage::Start { skip } => self.begin(skip)?,
             ControllerMessage::Measure(_) if self.source.is_some() || self.target.is_some() => {
                 return Err("an end of a copy was asked to measure".into());
             }
@@ -314,11 +314,11 @@ impl WorkerProcess {
                 let target = self.target.as_mut().and_then(Arc::get_mut);
                 target.ok_or("told of lines when there was no target to be begun")?.expect_lines(&lines)?;
             }
-            ControllerMessage::ListedPaths(batch) => {
+            ControllerMessage::SourceBatch(batch) => {
                 let source = self.source.as_ref().ok_or("told operands before there was a source")?;
                 source.add_listed(batch).map_err(|fault| fault.to_string())?;
             }
-            ControllerMessage::ListedPlaces(batch) => {
+            ControllerMessage::DestinationBatch(batch) => {
                 let target = self.target.as_ref().ok_or("told operands before there was a target")?;
                 target.add_listed(batch).map_err(|fault| fault.to_string())?;
             }
@@ -414,7 +414,7 @@ impl WorkerProcess {
         if sandbox.confinement == Confinement::None {
             self.environment.policy.check(PolicyRule::SandboxRequired)?;
         }
-        self.tell(&WorkerMessage::Confined(sandbox));
+        self.tell(&WorkerMessage::Sandboxed(sandbox));
         Ok(())
     }
 
@@ -600,6 +600,6 @@ fn no_such_congestion(name: &str) -> String {
 
 fn pin_threads(cpus: &Cpus, reporter: &Reporter) {
     if let Some(text) = affinity::keep_to(cpus) {
-        reporter.send(&WorkerMessage::Notice { text });
+        reporter.send(&WorkerMessage::Warning { text });
     }
 }

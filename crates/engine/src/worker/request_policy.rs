@@ -48,8 +48,8 @@ impl ClientLimits {
             ControllerMessage::Connect { routes: _, timeout_ms: _ } => Ok(()),
             // What its Request has said nothing of, the worker takes none of.
             ControllerMessage::Expected(_) => Ok(()),
-            ControllerMessage::ListedPaths(_) | ControllerMessage::ListedPlaces(_) => Ok(()),
-            ControllerMessage::Tunnel { connector: _ } | ControllerMessage::Begin { skip: _ } => Ok(()),
+            ControllerMessage::SourceBatch(_) | ControllerMessage::DestinationBatch(_) => Ok(()),
+            ControllerMessage::Tunnel { connector: _ } | ControllerMessage::Start { skip: _ } => Ok(()),
             ControllerMessage::Cancel => Ok(()),
             ControllerMessage::Measure(_) => {
                 Err("a server is not measured: a probe would write, and be told what the server is like\nssh reaches it for that".into())

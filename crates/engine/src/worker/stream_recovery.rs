@@ -82,7 +82,7 @@ fn why(moved: &PathChange) -> String {
 fn tell_loss(source: &Source, lanes: &StreamPool) {
     if let Some(loss) = lanes.first_loss() {
         let text = format!("{loss}; the others go on with its work");
-        source.reporter.send(&WorkerMessage::Notice { text });
+        source.reporter.send(&WorkerMessage::Warning { text });
     }
 }
 

@@ -37,7 +37,7 @@ fn source(size: u64, need: TransferNeed) -> (SourceSession<()>, Result<(), Proto
     }
     source.flush_offers();
     said(&mut source);
-    let answered = source.handle(TargetMessage::Needs { first: EntryId(0), needs: vec![TransferNeed::All, need] });
+    let answered = source.handle(TargetMessage::Want { first: EntryId(0), needs: vec![TransferNeed::All, need] });
     (source, answered)
 }
 
@@ -46,7 +46,7 @@ fn said(source: &mut SourceSession<()>) -> Vec<SourceMessage> {
 }
 
 fn holds(first: u64, count: usize, compare: bool) -> TargetMessage {
-    TargetMessage::Holds { entry: FILE, first, values: vec![[1; 32]; count], compare }
+    TargetMessage::HaveRanges { entry: FILE, first, values: vec![[1; 32]; count], compare }
 }
 
 /// A target that has been offered a directory and a file, and compares that.
@@ -56,7 +56,7 @@ fn target(size: u64) -> TargetSession<u64> {
     assert!(matches!(target.handle(offer), Ok(TargetStep::Examine(..))));
     target.answer(EntryId(0), EntryAnswer::Needed(Arc::new(0)));
     target.answer(FILE, EntryAnswer::Compare(Arc::new(1)));
-    let needs = TargetMessage::Needs { first: EntryId(0), needs: vec![TransferNeed::All, TransferNeed::Compare] };
+    let needs = TargetMessage::Want { first: EntryId(0), needs: vec![TransferNeed::All, TransferNeed::Compare] };
     assert_eq!(target.poll_message(), Some(needs));
     target
 }
@@ -72,11 +72,11 @@ fn end(size: u64, digest: Digest) -> SourceMessage {
 }
 
 fn same(frames: std::ops::Range<u64>) -> SourceMessage {
-    SourceMessage::Same { entry: FILE, frames: vec![frames] }
+    SourceMessage::Match { entry: FILE, frames: vec![frames] }
 }
 
 fn differs(frames: std::ops::Range<u64>) -> SourceMessage {
-    SourceMessage::Differs { entry: FILE, frames: vec![frames] }
+    SourceMessage::Mismatch { entry: FILE, frames: vec![frames] }
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_source_says_of_each_frame_whether_it_is_the_same_and_sends_none() {
     alike.extend([0, 2]);
     source.frames_read(FILE, &[(0, [1; 32]), (1, [9; 32]), (2, [1; 32])], &alike);
     let said = said(&mut source);
-    let same = SourceMessage::Same { entry: FILE, frames: vec![0..1, 2..3] };
+    let same = SourceMessage::Match { entry: FILE, frames: vec![0..1, 2..3] };
     assert_eq!(said[..2], [same, differs(1..2)]);
     assert!(matches!(said[2..], [SourceMessage::FileEnd { .. }]), "{said:?}");
     assert!(source.next_work(1).is_none());
@@ -116,7 +116,7 @@ fn nothing_can_be_asked_of_a_source_but_to_compare() {
     }
     assert!(matches!(source(0, TransferNeed::Compare).1, Err(ProtocolError::Invalid(_))), "an empty file");
     for unasked in [
-        TargetMessage::Lacks { entry: FILE, frames: vec![0..1] },
+        TargetMessage::MissingRanges { entry: FILE, frames: vec![0..1] },
         TargetMessage::ResendPacked { entries: vec![FILE] },
         holds(0, 1, false),
     ] {
@@ -130,7 +130,7 @@ fn nothing_can_be_asked_of_a_source_but_to_compare() {
     }
     copying.flush_offers();
     said(&mut copying);
-    let needs = TargetMessage::Needs { first: EntryId(0), needs: vec![TransferNeed::All, TransferNeed::Compare] };
+    let needs = TargetMessage::Want { first: EntryId(0), needs: vec![TransferNeed::All, TransferNeed::Compare] };
     assert!(matches!(copying.handle(needs), Err(ProtocolError::Invalid(_))), "in a copy");
 }
 
@@ -168,8 +168,8 @@ fn what_is_given_up_at_the_source_makes_room_there_too() {
     frames.step_by(HELD_VALUES_MAX).for_each(|first| source.handle(holds(first, HELD_VALUES_MAX, true)).unwrap());
     let again = source.offer_again(FILE, entries(F).remove(1), Arc::new(())).unwrap();
     said(&mut source);
-    source.handle(TargetMessage::Needs { first: again, needs: vec![TransferNeed::Compare] }).unwrap();
-    let holds = TargetMessage::Holds { entry: again, first: 0, values: vec![[1; 32]], compare: true };
+    source.handle(TargetMessage::Want { first: again, needs: vec![TransferNeed::Compare] }).unwrap();
+    let holds = TargetMessage::HaveRanges { entry: again, first: 0, values: vec![[1; 32]], compare: true };
     source.handle(holds).unwrap();
     assert!(matches!(source.next_work(1), Some(WorkItem::Compare(piece, _)) if piece.entry == again));
 }

@@ -37,7 +37,7 @@ fn source(need: TransferNeed) -> SourceSession<()> {
     source.offer(offer(EntryContent::File { size: 3 * F }), Arc::new(()));
     source.end_offers();
     while source.poll_message().is_some() {}
-    source.handle(TargetMessage::Needs { first: FILE, needs: vec![need] }).unwrap();
+    source.handle(TargetMessage::Want { first: FILE, needs: vec![need] }).unwrap();
     source
 }
 
@@ -74,7 +74,7 @@ fn a_source_ends_a_file_when_its_digest_is_there() {
 
 #[test]
 fn a_source_that_computes_reads_all_that_the_target_holds() {
-    let holds = |compare| TargetMessage::Holds { entry: FILE, first: 0, values: vec![[1; 32]; 3], compare };
+    let holds = |compare| TargetMessage::HaveRanges { entry: FILE, first: 0, values: vec![[1; 32]; 3], compare };
     assert!(matches!(source(TransferNeed::Rest).handle(holds(false)), Err(ProtocolError::Unasked(_))));
     source(TransferNeed::Rest).handle(holds(true)).unwrap();
 }

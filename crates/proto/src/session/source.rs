@@ -266,7 +266,7 @@ impl<H> SourceSession<H> {
     /// These names in a directory that has not ended are not offered.
     pub fn leave_out(&mut self, entry: EntryId, names: Vec<Name>) {
         self.flush_offers();
-        self.outbox.push_back(SourceMessage::LeftOut { entry, names });
+        self.outbox.push_back(SourceMessage::Excluded { entry, names });
     }
 
     /// A file with patterns lies in a directory in which nothing was offered yet.
@@ -288,7 +288,7 @@ impl<H> SourceSession<H> {
     /// Of the listed operands before this number, nothing more will be offered.
     pub fn pass_by(&mut self, before: u32) {
         self.flush_offers();
-        self.outbox.push_back(SourceMessage::Passed { before });
+        self.outbox.push_back(SourceMessage::ListAck { before });
     }
 
     /// Nothing more will be offered at all.
@@ -318,7 +318,7 @@ impl<H> SourceSession<H> {
     /// Takes a message from the target.
     pub fn handle(&mut self, message: TargetMessage) -> Result<(), ProtocolError> {
         match message {
-            TargetMessage::Needs { first, needs } => {
+            TargetMessage::Want { first, needs } => {
                 for (at, need) in (0..).zip(needs) {
                     let entry =
                         first.0.checked_add(at).ok_or(ProtocolError::Unasked("an entry that was never offered"))?;
@@ -336,20 +336,20 @@ impl<H> SourceSession<H> {
                 self.check_offered(entry)?;
                 self.settle(entry);
             }
-            TargetMessage::Lacks { entry, frames } => self.handle_lacks(entry, frames)?,
-            TargetMessage::Holds { entry, first, values, compare } => {
+            TargetMessage::MissingRanges { entry, frames } => self.handle_lacks(entry, frames)?,
+            TargetMessage::HaveRanges { entry, first, values, compare } => {
                 self.handle_holds(entry, first, values, compare)?;
             }
-            TargetMessage::Marks { entry, first, marks } => self.handle_marks(entry, first, marks)?,
-            TargetMessage::Sums { entry, size, block, first, sums } => {
+            TargetMessage::BlockHashes { entry, first, marks } => self.handle_marks(entry, first, marks)?,
+            TargetMessage::RollingSignatures { entry, size, block, first, sums } => {
                 self.handle_sums(entry, size, block, first, &sums)?;
             }
             TargetMessage::ResendPacked { entries } => {
                 entries.into_iter().try_for_each(|entry| self.handle_resend_packed(entry))?;
             }
             TargetMessage::Missing { entry, frames } => self.handle_missing(entry, &frames)?,
-            TargetMessage::Answered => self.handle_answered()?,
-            TargetMessage::Written { entry, frames } => self.handle_written(entry, frames)?,
+            TargetMessage::QueryEnd => self.handle_answered()?,
+            TargetMessage::Ack { entry, frames } => self.handle_written(entry, frames)?,
         }
         Ok(())
     }
@@ -446,10 +446,10 @@ impl<H> SourceSession<H> {
             }
         }
         if !same.is_empty() {
-            self.outbox.push_back(SourceMessage::Same { entry, frames: same.iter().collect() });
+            self.outbox.push_back(SourceMessage::Match { entry, frames: same.iter().collect() });
         }
         if !differ.is_empty() {
-            self.outbox.push_back(SourceMessage::Differs { entry, frames: differ.iter().collect() });
+            self.outbox.push_back(SourceMessage::Mismatch { entry, frames: differ.iter().collect() });
         }
         self.end_if_read(entry)
     }

@@ -41,7 +41,7 @@ pub(super) fn drain(source: &mut SourceSession<()>) -> Vec<SourceMessage> {
 }
 
 pub(super) fn needs(first: u64, needs: &[TransferNeed]) -> TargetMessage {
-    TargetMessage::Needs { first: EntryId(first), needs: needs.to_vec() }
+    TargetMessage::Want { first: EntryId(first), needs: needs.to_vec() }
 }
 
 pub(super) fn done(first: u64, count: u64) -> TargetMessage {
@@ -116,8 +116,8 @@ fn answers_about_what_was_not_offered_are_faults() {
         done(0, 2),
         done(u64::MAX, 2),
         TargetMessage::TargetFailed { entry: EntryId(1) },
-        TargetMessage::Lacks { entry: EntryId(u64::MAX), frames: vec![0..1] },
-        TargetMessage::Holds { entry: EntryId(u64::MAX), first: 0, values: vec![[0; 32]], compare: false },
+        TargetMessage::MissingRanges { entry: EntryId(u64::MAX), frames: vec![0..1] },
+        TargetMessage::HaveRanges { entry: EntryId(u64::MAX), first: 0, values: vec![[0; 32]], compare: false },
         TargetMessage::ResendPacked { entries: vec![EntryId(1)] },
     ] {
         let mut source = source();
@@ -193,8 +193,8 @@ fn what_comes_late_is_ignored() {
     for message in [
         done(0, 2),
         TargetMessage::TargetFailed { entry: ids[0] },
-        TargetMessage::Lacks { entry: ids[1], frames: vec![1..2] },
-        TargetMessage::Holds { entry: ids[1], first: 0, values: vec![[0; 32]], compare: true },
+        TargetMessage::MissingRanges { entry: ids[1], frames: vec![1..2] },
+        TargetMessage::HaveRanges { entry: ids[1], first: 0, values: vec![[0; 32]], compare: true },
         TargetMessage::ResendPacked { entries: vec![ids[0]] },
     ] {
         assert_eq!(source.handle(message), Ok(()));
@@ -239,7 +239,7 @@ fn a_frame_can_only_be_asked_for_again_where_one_is() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(2 * F + 1), file(5), entry(None, EntryContent::Directory), file(F)]);
     source.handle(needs(0, &[TransferNeed::All, TransferNeed::All, TransferNeed::All])).unwrap();
-    let resend = |entry, frames| TargetMessage::Lacks { entry, frames: vec![frames] };
+    let resend = |entry, frames| TargetMessage::MissingRanges { entry, frames: vec![frames] };
     for frames in [3..4, 0..4, u64::MAX - 1..u64::MAX] {
         assert_eq!(source.handle(resend(ids[0], frames)), Err(ProtocolError::Misplaced));
     }
@@ -270,7 +270,7 @@ fn with_a_part(source: &mut SourceSession<()>) -> EntryId {
 fn of_a_part_that_is_there_only_the_rest_is_sent() {
     let mut source = source();
     let entry = with_a_part(&mut source);
-    source.handle(TargetMessage::Lacks { entry, frames: vec![1..2, 4..5] }).unwrap();
+    source.handle(TargetMessage::MissingRanges { entry, frames: vec![1..2, 4..5] }).unwrap();
     let mut sent = Vec::new();
     while let Some(WorkItem::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) {
         let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
@@ -278,7 +278,7 @@ fn of_a_part_that_is_there_only_the_rest_is_sent() {
         sent.extend(piece.frames);
     }
     assert_eq!(sent, [1, 4]);
-    let holds = |first, values| TargetMessage::Holds { entry, first, values, compare: false };
+    let holds = |first, values| TargetMessage::HaveRanges { entry, first, values, compare: false };
     source.handle(holds(2, vec![[1; 32]; 2])).unwrap();
     assert_eq!(drain(&mut source), []);
     source.handle(holds(0, vec![[1; 32]])).unwrap();
@@ -290,21 +290,23 @@ fn of_a_part_that_is_there_only_the_rest_is_sent() {
 fn what_may_have_changed_is_compared() {
     let mut source = source();
     let entry = with_a_part(&mut source);
-    source.handle(TargetMessage::Holds { entry, first: 1, values: vec![[1; 32], [2; 32]], compare: true }).unwrap();
+    source
+        .handle(TargetMessage::HaveRanges { entry, first: 1, values: vec![[1; 32], [2; 32]], compare: true })
+        .unwrap();
     let Some(WorkItem::Compare(piece, values)) = source.next_work(1) else { panic!("to be compared") };
     assert_eq!((piece.frames, values), (1..3, vec![[1; 32], [2; 32]]));
     let mut same = RangeSet::new();
     assert!(same.insert(1));
     source.frames_read(entry, &[(1, [1; 32]), (2, [9; 32])], &same);
     source.frames_read(entry, &[], &RangeSet::new());
-    assert_eq!(drain(&mut source), [SourceMessage::Same { entry, frames: vec![1..2] }]);
+    assert_eq!(drain(&mut source), [SourceMessage::Match { entry, frames: vec![1..2] }]);
 }
 
 #[test]
 fn a_target_that_guesses_has_one_guess_at_a_frame() {
     let mut source = source();
     let entry = with_a_part(&mut source);
-    let holds = |first, count| TargetMessage::Holds { entry, first, values: vec![[1; 32]; count], compare: true };
+    let holds = |first, count| TargetMessage::HaveRanges { entry, first, values: vec![[1; 32]; count], compare: true };
     source.handle(holds(1, 1)).unwrap();
     let twice = Err(ProtocolError::Unasked("a frame that is compared twice"));
     assert_eq!(source.handle(holds(0, 2)), twice, "one that waits");
@@ -321,7 +323,7 @@ fn parts_are_claimed_only_of_what_can_have_them() {
     source.handle(needs(0, &[TransferNeed::All])).unwrap();
     source.handle(needs(2, &[TransferNeed::Rest])).unwrap();
     let holds =
-        |entry, first, count| TargetMessage::Holds { entry, first, values: vec![[0; 32]; count], compare: false };
+        |entry, first, count| TargetMessage::HaveRanges { entry, first, values: vec![[0; 32]; count], compare: false };
     assert!(matches!(source.handle(holds(ids[0], 0, 1)), Err(ProtocolError::Unasked(_))), "it was needed whole");
     for (first, count) in [(2, 1), (1, 2), (0, 0), (u64::MAX, 1)] {
         assert_eq!(source.handle(holds(ids[2], first, count)), Err(ProtocolError::Misplaced));
@@ -334,7 +336,7 @@ fn asking_again_and_again_meets_a_limit() {
     let ids = offered(&mut source, vec![file(F * 8192), file(0)]);
     source.handle(needs(0, &[TransferNeed::All; 2])).unwrap();
     while source.next_work(PIECE_FRAMES_MAX).is_some() {}
-    let frame = TargetMessage::Lacks { entry: ids[0], frames: vec![0..1] };
+    let frame = TargetMessage::MissingRanges { entry: ids[0], frames: vec![0..1] };
     let asked = (0..=RESENDS_MAX).take_while(|_| source.handle(frame.clone()).is_ok()).count();
     assert_eq!(asked, RESENDS_MAX);
     // What waits already is not asked for once more.
@@ -348,8 +350,8 @@ fn the_same_bytes_are_not_sent_for_ever() {
     // Each time that it asks, what it asks for is sent.
     let most = |frames: u64| usize::try_from(RESENDS_PER_FRAME_MAX * frames + RESENDS_PER_FILE_MAX).unwrap();
     for (size, frames, ask) in [
-        (F, 1, TargetMessage::Lacks { entry: EntryId(0), frames: vec![0..1] }),
-        (3 * F, 3, TargetMessage::Lacks { entry: EntryId(0), frames: vec![1..2] }),
+        (F, 1, TargetMessage::MissingRanges { entry: EntryId(0), frames: vec![0..1] }),
+        (3 * F, 3, TargetMessage::MissingRanges { entry: EntryId(0), frames: vec![1..2] }),
         (5, 1, TargetMessage::ResendPacked { entries: vec![EntryId(0)] }),
     ] {
         let mut source = source();
@@ -533,14 +535,14 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
     let Some(WorkItem::Frames(piece)) = source.next_work(4) else { panic!("a piece") };
     assert_eq!((piece.entry, piece.frames), (ids[0], 0..2));
     source.lose_stream(STREAM, None);
-    let ask = |streams, entries| SourceMessage::Ask { streams, entries };
+    let ask = |streams, entries| SourceMessage::QueryMissing { streams, entries };
     assert_eq!(drain(&mut source), [ask(vec![STREAM], vec![(ids[0], 1)])]);
     // While that is not answered, nothing else is asked.
     source.lose_stream(StreamId(4), None);
     assert_eq!(drain(&mut source), []);
     source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![1..9] }).unwrap();
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
-    source.handle(TargetMessage::Answered).unwrap();
+    source.handle(TargetMessage::QueryEnd).unwrap();
     let Some(WorkItem::Frames(piece)) = source.next_work(9) else { panic!("what has not come") };
     assert_eq!(piece.frames, 1..2, "what was never handed out waits its turn");
     let rest: Vec<_> = std::iter::from_fn(|| source.next_work(1)).collect();
@@ -556,7 +558,7 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
         Err(ProtocolError::Misplaced)
     );
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
-    source.handle(TargetMessage::Answered).unwrap();
+    source.handle(TargetMessage::QueryEnd).unwrap();
     assert!(matches!(source.next_work(1), Some(WorkItem::Pack(files)) if files[0].entry == ids[1]));
 }
 
@@ -566,7 +568,7 @@ fn an_answer_that_was_not_asked_for_is_a_fault() {
     let ids = offered(&mut source, vec![file(9 * F)]);
     source.handle(needs(0, &[TransferNeed::All])).unwrap();
     let out_of_turn = Err(ProtocolError::OutOfTurn("an answer"));
-    assert_eq!(source.handle(TargetMessage::Answered), out_of_turn);
+    assert_eq!(source.handle(TargetMessage::QueryEnd), out_of_turn);
     assert_eq!(source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![0..1] }), out_of_turn);
 }
 
@@ -615,7 +617,7 @@ fn no_more_of_a_flow_is_under_way_than_may_have_to_be_kept() {
     let Some(WorkItem::Next(next)) = source.next_work(1) else { panic!("the last one") };
     source.flow_read(next.entry, true, None);
     assert!(source.next_work(1).is_none());
-    let written = |frames| TargetMessage::Written { entry: ids[0], frames };
+    let written = |frames| TargetMessage::Ack { entry: ids[0], frames };
     assert!(source.handle(written(ahead + 1)).is_err(), "more than were read");
     source.handle(written(2)).unwrap();
     source.handle(written(1)).unwrap();
@@ -632,21 +634,21 @@ fn what_is_lost_of_a_flow_is_sent_again_before_more_is_read() {
     let ids = offered(&mut source, vec![stream()]);
     source.handle(needs(0, &[TransferNeed::All])).unwrap();
     (0..6).for_each(|index| assert_eq!(read_next(&mut source, 1), index));
-    source.handle(TargetMessage::Written { entry: ids[0], frames: 2 }).unwrap();
+    source.handle(TargetMessage::Ack { entry: ids[0], frames: 2 }).unwrap();
     source.lose_stream(STREAM, None);
-    assert_eq!(drain(&mut source), [SourceMessage::Ask { streams: vec![STREAM], entries: vec![(ids[0], 1)] }]);
+    assert_eq!(drain(&mut source), [SourceMessage::QueryMissing { streams: vec![STREAM], entries: vec![(ids[0], 1)] }]);
     source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![0..1, 3..4, 5..90] }).unwrap();
-    source.handle(TargetMessage::Answered).unwrap();
+    source.handle(TargetMessage::QueryEnd).unwrap();
     let mut kept = || match source.next_work(9) {
         Some(WorkItem::Kept(kept)) => Some(kept.index),
         Some(WorkItem::Next(_)) => None,
         other => panic!("{other:?}"),
     };
     assert_eq!([kept(), kept(), kept()], [Some(3), Some(5), None]);
-    source.handle(TargetMessage::Lacks { entry: ids[0], frames: vec![3..4] }).unwrap();
+    source.handle(TargetMessage::MissingRanges { entry: ids[0], frames: vec![3..4] }).unwrap();
     assert!(matches!(source.next_work(9), Some(WorkItem::Kept(kept)) if kept.index == 3), "it came damaged");
     for frames in [1..3, 5..7] {
-        let lacks = TargetMessage::Lacks { entry: ids[0], frames: vec![frames] };
+        let lacks = TargetMessage::MissingRanges { entry: ids[0], frames: vec![frames] };
         assert_eq!(source.handle(lacks), Err(ProtocolError::Misplaced), "gone, or never read");
     }
 }
@@ -666,25 +668,27 @@ fn a_piece_that_was_not_read_to_its_end_goes_again_whatever_has_come_of_it() {
     source.lose_stream(STREAM, work);
     (0..3).for_each(|_| read(&mut source));
     assert!(source.next_work(1).is_none());
-    assert!(matches!(drain(&mut source)[..], [SourceMessage::FileEnd { .. }, SourceMessage::Ask { .. }]));
+    assert!(matches!(drain(&mut source)[..], [SourceMessage::FileEnd { .. }, SourceMessage::QueryMissing { .. }]));
 }
 
 #[test]
 fn what_was_to_be_compared_is_compared_by_another_stream() {
     let mut source = source();
     let entry = with_a_part(&mut source);
-    source.handle(TargetMessage::Holds { entry, first: 1, values: vec![[1; 32], [2; 32]], compare: true }).unwrap();
+    source
+        .handle(TargetMessage::HaveRanges { entry, first: 1, values: vec![[1; 32], [2; 32]], compare: true })
+        .unwrap();
     let work = source.next_work(1);
     source.lose_stream(STREAM, work);
-    assert_eq!(drain(&mut source), [SourceMessage::Ask { streams: vec![STREAM], entries: vec![] }]);
-    source.handle(TargetMessage::Answered).unwrap();
+    assert_eq!(drain(&mut source), [SourceMessage::QueryMissing { streams: vec![STREAM], entries: vec![] }]);
+    source.handle(TargetMessage::QueryEnd).unwrap();
     let Some(WorkItem::Compare(piece, _)) = source.next_work(1) else { panic!("again") };
     assert_eq!(piece.frames, 1..3);
     let mut same = RangeSet::new();
     assert!(same.insert(1));
     source.frames_read(entry, &[(1, [1; 32]), (2, [9; 32])], &same);
     source.lose_stream(STREAM, None);
-    assert!(matches!(drain(&mut source)[..], [SourceMessage::Same { .. }, SourceMessage::Ask { .. }]));
+    assert!(matches!(drain(&mut source)[..], [SourceMessage::Match { .. }, SourceMessage::QueryMissing { .. }]));
     source.handle(TargetMessage::Missing { entry, frames: vec![0..5] }).unwrap();
     let Some(WorkItem::Frames(piece)) = source.next_work(9) else { panic!("the one that differs") };
     assert_eq!(piece.frames, 2..3);

@@ -197,7 +197,7 @@ impl<H> TargetSession<H> {
         match message {
             SourceMessage::Offer { first, entries } => self.handle_offer(first, entries),
             SourceMessage::DirectoryEnd { entry, complete } => self.handle_directory_end(entry, complete),
-            SourceMessage::LeftOut { entry, names } => {
+            SourceMessage::Excluded { entry, names } => {
                 Ok(self.open_directory(entry)?.map_or(TargetStep::None, |handle| TargetStep::LeftOut(handle, names)))
             }
             SourceMessage::Patterns { entry, file, text } => {
@@ -207,8 +207,8 @@ impl<H> TargetSession<H> {
                 self.handle_file_end(entry, size, modified, digest)
             }
             SourceMessage::SourceFailed { entry, reason } => self.handle_source_failed(entry, reason),
-            SourceMessage::Same { entry, frames } => self.handle_same(entry, &frames),
-            SourceMessage::Differs { entry, frames } => self.handle_differs(entry, &frames),
+            SourceMessage::Match { entry, frames } => self.handle_same(entry, &frames),
+            SourceMessage::Mismatch { entry, frames } => self.handle_differs(entry, &frames),
             SourceMessage::OffersEnd => {
                 if self.open_directories > 0 {
                     return Err(ProtocolError::OutOfTurn("the end of all offers"));
@@ -216,10 +216,10 @@ impl<H> TargetSession<H> {
                 self.offers_ended = true;
                 Ok(TargetStep::None)
             }
-            SourceMessage::Passed { before } => Ok(TargetStep::Passed(before)),
+            SourceMessage::ListAck { before } => Ok(TargetStep::Passed(before)),
             SourceMessage::Owner { is_group, id, name } => Ok(TargetStep::Owner { is_group, id, name }),
             SourceMessage::Streams { count, path } => Ok(TargetStep::Connect(count, path)),
-            SourceMessage::Ask { streams, entries } => self.handle_ask(streams, &entries),
+            SourceMessage::QueryMissing { streams, entries } => self.handle_ask(streams, &entries),
         }
     }
 
@@ -274,7 +274,7 @@ impl<H> TargetSession<H> {
         self.needs.push(need);
         if entry.0 + 1 == self.next {
             let needs = std::mem::take(&mut self.needs);
-            self.outbox.push(TargetMessage::Needs { first: self.needs_first, needs });
+            self.outbox.push(TargetMessage::Want { first: self.needs_first, needs });
         }
         let (frame, keeps) = (self.frame, LargeFileSettings { values: self.keeps_values, sums: self.sums });
         let tracked = self.entries.get_mut(&entry)?;
@@ -350,7 +350,7 @@ impl<H> TargetSession<H> {
     /// The next message for the source.
     pub fn poll_message(&mut self) -> Option<TargetMessage> {
         if let Some(message) = self.outbox.pop() {
-            self.answering &= message != TargetMessage::Answered;
+            self.answering &= message != TargetMessage::QueryEnd;
             return Some(message);
         }
         if self.done.is_empty() {
@@ -506,7 +506,7 @@ fn is_new(message: &SourceMessage) -> bool {
         SourceMessage::Offer { entries, .. } => {
             entries.iter().any(|entry| !matches!(entry.place, EntryLocation::Again(_)))
         }
-        message => matches!(message, SourceMessage::OffersEnd | SourceMessage::Passed { .. }),
+        message => matches!(message, SourceMessage::OffersEnd | SourceMessage::ListAck { .. }),
     }
 }
 

@@ -186,7 +186,7 @@ fn of_two_copies_of_a_frame_one_is_written() {
 fn with_a_part(target: &mut TargetSession<u64>) -> Digest {
     target.handle(offer(0, vec![file(2 * F + 1)])).unwrap();
     target.answer(EntryId(0), EntryAnswer::Partial(Arc::new(0)));
-    assert_eq!(drain(target), [TargetMessage::Needs { first: EntryId(0), needs: vec![TransferNeed::Rest] }]);
+    assert_eq!(drain(target), [TargetMessage::Want { first: EntryId(0), needs: vec![TransferNeed::Rest] }]);
     let mut tree = FrameTree::new(3);
     (0..3).for_each(|index| assert!(tree.insert(index, [1; 32])));
     tree.digest().unwrap()
@@ -198,8 +198,8 @@ fn a_part_from_an_earlier_run_counts_and_is_told() {
     let digest = with_a_part(&mut target);
     target.lacks(EntryId(0), &[2..3]);
     assert!(matches!(target.holds(EntryId(0), 0, &[[1; 32]; 2], false), TargetStep::None));
-    let holds = TargetMessage::Holds { entry: EntryId(0), first: 0, values: vec![[1; 32]; 2], compare: false };
-    assert_eq!(drain(&mut target), [TargetMessage::Lacks { entry: EntryId(0), frames: vec![2..3] }, holds]);
+    let holds = TargetMessage::HaveRanges { entry: EntryId(0), first: 0, values: vec![[1; 32]; 2], compare: false };
+    assert_eq!(drain(&mut target), [TargetMessage::MissingRanges { entry: EntryId(0), frames: vec![2..3] }, holds]);
     assert_eq!(target.admit_frame(EntryId(0), 0, frame_len().bytes()), Ok(None), "it is there");
     target
         .handle(SourceMessage::FileEnd { entry: EntryId(0), size: 2 * F + 1, modified: Timestamp::default(), digest })
@@ -216,7 +216,7 @@ fn a_part_that_is_to_be_compared_counts_when_it_was() {
     target
         .handle(SourceMessage::FileEnd { entry: EntryId(0), size: 2 * F + 1, modified: Timestamp::default(), digest })
         .unwrap();
-    let same = |frames| SourceMessage::Same { entry: EntryId(0), frames: vec![frames] };
+    let same = |frames| SourceMessage::Match { entry: EntryId(0), frames: vec![frames] };
     for frames in [0..4, 3..9, 0..u64::MAX] {
         assert!(matches!(target.handle(same(frames)), Err(ProtocolError::Unasked(_))));
     }
@@ -281,13 +281,13 @@ fn a_flow_takes_frames_in_any_order_but_not_far_ahead_and_tells_how_far_it_is_wr
             assert!(drain(&mut target).is_empty());
             target.frame_written(EntryId(0), index * F, [0; 32]);
         }
-        assert_eq!(drain(&mut target), [TargetMessage::Written { entry: EntryId(0), frames: ahead / 8 }]);
+        assert_eq!(drain(&mut target), [TargetMessage::Ack { entry: EntryId(0), frames: ahead / 8 }]);
         assert!(target.admit_frame(EntryId(0), ahead * F, len).unwrap().is_some());
         assert_eq!(target.admit_frame(EntryId(0), 0, len), Ok(None), "it is there");
         target.resend_frame(EntryId(0), ahead * F);
-        let again = TargetMessage::Lacks { entry: EntryId(0), frames: vec![ahead..ahead + 1] };
+        let again = TargetMessage::MissingRanges { entry: EntryId(0), frames: vec![ahead..ahead + 1] };
         assert_eq!(drain(&mut target), [again]);
-        target.handle(SourceMessage::Ask { streams: vec![], entries: vec![(EntryId(0), 1)] }).unwrap();
+        target.handle(SourceMessage::QueryMissing { streams: vec![], entries: vec![(EntryId(0), 1)] }).unwrap();
         let told = drain(&mut target);
         let missing = vec![ahead / 8..ahead - 1, ahead..frames.unwrap_or(ahead / 8 + ahead)];
         assert_eq!(told[0], TargetMessage::Missing { entry: EntryId(0), frames: missing });
@@ -494,7 +494,7 @@ fn frames_in_order_have_no_limit() {
 fn nobody_asks_about_an_entry_twice() {
     let mut target = target();
     offered(&mut target, vec![file(9 * F); 3]);
-    let mut ask = |entries| target.handle(SourceMessage::Ask { streams: vec![StreamId(0)], entries });
+    let mut ask = |entries| target.handle(SourceMessage::QueryMissing { streams: vec![StreamId(0)], entries });
     assert!(matches!(ask(vec![(EntryId(0), 1), (EntryId(0), 1)]), Err(ProtocolError::Invalid(_))));
     assert!(matches!(ask(vec![(EntryId(1), 2), (EntryId(2), 1)]), Err(ProtocolError::Invalid(_))));
     assert!(ask(vec![(EntryId(0), 1), (EntryId(1), 2)]).is_ok());
@@ -580,7 +580,7 @@ fn a_refused_directory_takes_all_below_it() {
     assert!(matches!(target.handle(end_of(1)), Ok(TargetStep::None)));
     assert!(matches!(target.handle(end_of(0)), Ok(TargetStep::None)));
     target.handle(SourceMessage::OffersEnd).unwrap();
-    assert_eq!(drain(&mut target), [TargetMessage::Needs { first: EntryId(0), needs: vec![TransferNeed::Refused; 4] }]);
+    assert_eq!(drain(&mut target), [TargetMessage::Want { first: EntryId(0), needs: vec![TransferNeed::Refused; 4] }]);
     assert!(target.is_finished() && target.entries.is_empty() && target.in_window == 0);
 }
 
@@ -640,7 +640,10 @@ fn done_is_told_in_runs_that_fit_a_message() {
 #[test]
 fn who_asks_learns_what_is_neither_here_nor_in_hand() {
     let mut target = target();
-    let ask = |first, count| SourceMessage::Ask { streams: vec![StreamId(3)], entries: vec![(EntryId(first), count)] };
+    let ask = |first, count| SourceMessage::QueryMissing {
+        streams: vec![StreamId(3)],
+        entries: vec![(EntryId(first), count)],
+    };
     let len = frame_len().bytes();
     offered(&mut target, vec![file(5 * F), file(5), file(5), file(5 * F), dir()]);
     drain(&mut target);
@@ -654,7 +657,7 @@ fn who_asks_learns_what_is_neither_here_nor_in_hand() {
     let answer = [
         TargetMessage::Missing { entry: EntryId(0), frames: vec![0..1, 2..3, 4..5] },
         TargetMessage::ResendPacked { entries: vec![EntryId(2)] },
-        TargetMessage::Answered,
+        TargetMessage::QueryEnd,
     ];
     assert_eq!(drain(&mut target), answer);
     for (first, count, fault) in [
@@ -673,7 +676,7 @@ fn many_small_files_are_asked_for_in_messages_that_keep_their_limit() {
     offered(&mut target, vec![file(0); OFFER_ENTRIES_MAX]);
     offered(&mut target, vec![file(0); OFFER_ENTRIES_MAX]);
     drain(&mut target);
-    target.handle(SourceMessage::Ask { streams: vec![], entries: vec![(EntryId(0), 1000)] }).unwrap();
+    target.handle(SourceMessage::QueryMissing { streams: vec![], entries: vec![(EntryId(0), 1000)] }).unwrap();
     let sizes = drain(&mut target).into_iter().map(|message| match message {
         TargetMessage::ResendPacked { entries } => entries.len(),
         _ => 0,
@@ -744,7 +747,10 @@ fn of_a_large_file_what_is_lost_comes_once_more_and_nothing_else_does() {
             left: Some((3 * F, Box::new(end.clone()))),
         };
         assert_eq!(target.lost(vec![lost(&end)]), []);
-        assert_eq!(drain(&mut target), [TargetMessage::Lacks { entry: EntryId(0), frames: vec![damaged.clone()] }]);
+        assert_eq!(
+            drain(&mut target),
+            [TargetMessage::MissingRanges { entry: EntryId(0), frames: vec![damaged.clone()] }]
+        );
         let kept = (0..3).find(|index| !damaged.contains(index));
         kept.iter().for_each(|index| {
             assert_eq!(target.admit_frame(EntryId(0), index * F, frame_len().bytes()), Ok(None));
@@ -775,16 +781,16 @@ fn what_is_lost_may_get_lost_again_on_its_way() {
     end.tree.forget(&(1..3));
     target.lost(vec![LostFile { entry: EntryId(0), handle: Arc::new(0), left: Some((3 * F, end)) }]);
     drain(&mut target);
-    target.handle(SourceMessage::Ask { streams: vec![StreamId(1)], entries: vec![(EntryId(0), 1)] }).unwrap();
+    target.handle(SourceMessage::QueryMissing { streams: vec![StreamId(1)], entries: vec![(EntryId(0), 1)] }).unwrap();
     assert_eq!(
         drain(&mut target),
-        [TargetMessage::Missing { entry: EntryId(0), frames: vec![1..3] }, TargetMessage::Answered]
+        [TargetMessage::Missing { entry: EntryId(0), frames: vec![1..3] }, TargetMessage::QueryEnd]
     );
 }
 
 #[test]
 fn names_are_left_out_and_patterns_lie_in_directories_that_have_not_ended() {
-    let left_out = |entry| SourceMessage::LeftOut { entry: EntryId(entry), names: vec![Name::new(b"x").unwrap()] };
+    let left_out = |entry| SourceMessage::Excluded { entry: EntryId(entry), names: vec![Name::new(b"x").unwrap()] };
     let patterns = |entry| SourceMessage::Patterns { entry: EntryId(entry), file: 0, text: b"*.o".to_vec() };
     let mut target = target();
     offered(&mut target, vec![dir(), child(Some(0), EntryContent::File { size: 0 })]);
@@ -844,12 +850,12 @@ fn a_base_file_is_lost_to_the_first_wrong_delta_whatever_entry_it_belongs_to() {
     assert_eq!(build(&mut target, 0, BASE, Rebuilt::Right), Ok(true));
     target.release_frame(EntryId(0), F);
     assert_eq!(build(&mut target, 0, BASE, Rebuilt::Wrong), Ok(false));
-    let lacks = TargetMessage::Lacks { entry: EntryId(0), frames: vec![1..2] };
+    let lacks = TargetMessage::MissingRanges { entry: EntryId(0), frames: vec![1..2] };
     assert_eq!(drain(&mut target), [lacks]);
     for rebuilt in [Rebuilt::Right, Rebuilt::Wrong, Rebuilt::BaseChanged] {
         for entry in 0..2 {
             assert_eq!(build(&mut target, entry, BASE, rebuilt), Ok(false), "the answer is the same: {rebuilt:?}");
-            assert!(matches!(drain(&mut target)[..], [TargetMessage::Lacks { .. }]));
+            assert!(matches!(drain(&mut target)[..], [TargetMessage::MissingRanges { .. }]));
         }
     }
     assert_eq!((target.may_use_base(BASE), target.may_use_base(other), target.wrong_deltas()), (false, true, 1));

@@ -60,12 +60,12 @@ pub enum SourceMessage {
     /// Nothing more will be offered at all.
     OffersEnd,
     /// Of the listed operands before this number, nothing more will be offered.
-    Passed {
+    ListAck {
         /// The number behind the last one of a batch.
         before: u32,
     },
     /// Names that the source has in this directory and does not offer.
-    LeftOut {
+    Excluded {
         /// The directory, before its end.
         entry: EntryId,
         /// 1 to [`LEFT_OUT_NAMES_MAX`] of them.
@@ -90,7 +90,7 @@ pub enum SourceMessage {
         name: Vec<u8>,
     },
     /// These frames, which the target has from an earlier run and asked about, are what the source has now.
-    Same {
+    Match {
         /// The file.
         entry: EntryId,
         /// Indices of the frames.
@@ -98,7 +98,7 @@ pub enum SourceMessage {
     },
     /// These frames, which the target asked about, are not what the source has; in a job that only compares, they are
     /// not sent.
-    Differs {
+    Mismatch {
         /// The file.
         entry: EntryId,
         /// Indices of the frames.
@@ -112,7 +112,7 @@ pub enum SourceMessage {
         path: PathId,
     },
     /// Streams are gone, and nobody knows what of their records arrived: what has not come of these entries?
-    Ask {
+    QueryMissing {
         /// The streams, 1 to [`STREAMS_MAX`] of them.
         streams: Vec<StreamId>,
         /// Files that were handed to streams and are not settled. Ranges of ids: first and count.
@@ -124,7 +124,7 @@ pub enum SourceMessage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetMessage {
     /// Answers to entries with consecutive ids, run-length coded on the wire.
-    Needs {
+    Want {
         /// Id of the first one.
         first: EntryId,
         /// One answer each.
@@ -141,14 +141,14 @@ pub enum TargetMessage {
         entry: EntryId,
     },
     /// These frames of a file are not here: what arrived was not what was sent, or an earlier run left the others.
-    Lacks {
+    MissingRanges {
         /// The file.
         entry: EntryId,
         /// Indices of the frames.
         frames: Vec<Range<u64>>,
     },
     /// These frames of a file are here, and were read and hashed: left and recorded by an earlier run, or to be compared.
-    Holds {
+    HaveRanges {
         /// The file.
         entry: EntryId,
         /// Index of the first frame.
@@ -172,7 +172,7 @@ pub enum TargetMessage {
         frames: Vec<Range<u64>>,
     },
     /// What the old file in this one's place has at the places of these frames: see [`crate::delta::blocks`].
-    Marks {
+    BlockHashes {
         /// The file.
         entry: EntryId,
         /// Index of the first frame.
@@ -182,7 +182,7 @@ pub enum TargetMessage {
     },
     /// What the old file in this one's place has anywhere: see [`crate::delta::rolling`]. What is lacking of the file is
     /// said behind the last ones.
-    Sums {
+    RollingSignatures {
         /// The file.
         entry: EntryId,
         /// Bytes of the old file.
@@ -195,9 +195,9 @@ pub enum TargetMessage {
         sums: Vec<RollingSignature>,
     },
     /// What the source asked is answered.
-    Answered,
+    QueryEnd,
     /// Of a flow, all frames before this one are written: the source need not keep them any more.
-    Written {
+    Ack {
         /// The flow.
         entry: EntryId,
         /// How many they are.
@@ -290,10 +290,10 @@ impl SourceMessage {
             SourceMessage::OffersEnd => {
                 opening(&mut out, kind::OFFERS_END, job);
             }
-            SourceMessage::Passed { before } => {
+            SourceMessage::ListAck { before } => {
                 opening(&mut out, kind::PASSED, job).u32(*before);
             }
-            SourceMessage::LeftOut { entry, names } => {
+            SourceMessage::Excluded { entry, names } => {
                 opening(&mut out, kind::LEFT_OUT, job).varint(entry.0).u8(kind::NAMES);
                 encode_names(names, &mut out);
             }
@@ -303,16 +303,16 @@ impl SourceMessage {
             SourceMessage::Owner { is_group, id, name } => {
                 opening(&mut out, kind::OWNER, job).bool(*is_group).u32(*id).bytes(name);
             }
-            SourceMessage::Same { entry, frames } => {
+            SourceMessage::Match { entry, frames } => {
                 encode_runs(opening(&mut out, kind::SAME, job).varint(entry.0), frames);
             }
-            SourceMessage::Differs { entry, frames } => {
+            SourceMessage::Mismatch { entry, frames } => {
                 encode_runs(opening(&mut out, kind::DIFFERS, job).varint(entry.0), frames);
             }
             SourceMessage::Streams { count, path } => {
                 opening(&mut out, kind::STREAMS, job).u16(*count).u16(path.0);
             }
-            SourceMessage::Ask { streams, entries } => {
+            SourceMessage::QueryMissing { streams, entries } => {
                 opening(&mut out, kind::ASK, job).count(streams.len());
                 streams.iter().for_each(|stream| {
                     out.u16(stream.0);
@@ -352,20 +352,20 @@ impl SourceMessage {
                 reason: reader.text(TEXT_MAX, "a reason")?,
             },
             kind::OFFERS_END => SourceMessage::OffersEnd,
-            kind::PASSED => SourceMessage::Passed { before: reader.u32()? },
+            kind::PASSED => SourceMessage::ListAck { before: reader.u32()? },
             kind::LEFT_OUT => decode_left_out(&mut reader)?,
             kind::OWNER => {
                 SourceMessage::Owner { is_group: reader.bool()?, id: reader.u32()?, name: account_name(&mut reader)? }
             }
-            kind::SAME => SourceMessage::Same { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? },
+            kind::SAME => SourceMessage::Match { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? },
             kind::DIFFERS => {
-                SourceMessage::Differs { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? }
+                SourceMessage::Mismatch { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? }
             }
             kind::STREAMS => SourceMessage::Streams { count: reader.u16()?, path: PathId(reader.u16()?) },
             kind::ASK => {
                 let count = reader.count(STREAMS_MAX.into(), "streams that are gone")?;
                 let streams = (0..count).map(|_| Ok(StreamId(reader.u16()?))).collect::<Decoded<_>>()?;
-                SourceMessage::Ask { streams, entries: decode_entries(&mut reader)? }
+                SourceMessage::QueryMissing { streams, entries: decode_entries(&mut reader)? }
             }
             value => return Err(ProtocolError::Unknown { what: "message from a source", value: value.into() }),
         };
@@ -378,14 +378,14 @@ impl TargetMessage {
     /// Bytes of memory that it takes.
     pub fn held_bytes(&self) -> usize {
         let lists = match self {
-            Self::Needs { needs, .. } => size_of_val(&needs[..]),
+            Self::Want { needs, .. } => size_of_val(&needs[..]),
             Self::Done { runs } => size_of_val(&runs[..]),
-            Self::Lacks { frames, .. } | Self::Missing { frames, .. } => size_of_val(&frames[..]),
-            Self::Holds { values, .. } => size_of_val(&values[..]),
+            Self::MissingRanges { frames, .. } | Self::Missing { frames, .. } => size_of_val(&frames[..]),
+            Self::HaveRanges { values, .. } => size_of_val(&values[..]),
             Self::ResendPacked { entries } => size_of_val(&entries[..]),
-            Self::Marks { marks, .. } => size_of_val(&marks[..]),
-            Self::Sums { sums, .. } => size_of_val(&sums[..]),
-            Self::TargetFailed { .. } | Self::Answered | Self::Written { .. } => 0,
+            Self::BlockHashes { marks, .. } => size_of_val(&marks[..]),
+            Self::RollingSignatures { sums, .. } => size_of_val(&sums[..]),
+            Self::TargetFailed { .. } | Self::QueryEnd | Self::Ack { .. } => 0,
         };
         size_of::<Self>() + lists
     }
@@ -394,7 +394,7 @@ impl TargetMessage {
     pub fn encode(&self, job: JobNumber) -> Vec<u8> {
         let mut out = Writer::new();
         match self {
-            TargetMessage::Needs { first, needs } => {
+            TargetMessage::Want { first, needs } => {
                 let runs: Vec<_> = needs.chunk_by(|a, b| a == b).collect();
                 opening(&mut out, kind::NEEDS, job).varint(first.0).count(runs.len());
                 runs.iter().for_each(|run| {
@@ -407,10 +407,10 @@ impl TargetMessage {
             TargetMessage::TargetFailed { entry } => {
                 opening(&mut out, kind::TARGET_FAILED, job).varint(entry.0);
             }
-            TargetMessage::Lacks { entry, frames } => {
+            TargetMessage::MissingRanges { entry, frames } => {
                 encode_runs(opening(&mut out, kind::LACKS, job).varint(entry.0), frames);
             }
-            TargetMessage::Holds { entry, first, values, compare } => {
+            TargetMessage::HaveRanges { entry, first, values, compare } => {
                 opening(&mut out, kind::HOLDS, job).varint(entry.0).varint(*first).bool(*compare).count(values.len());
                 values.iter().for_each(|value| {
                     out.raw(value);
@@ -425,21 +425,21 @@ impl TargetMessage {
             TargetMessage::Missing { entry, frames } => {
                 encode_runs(opening(&mut out, kind::MISSING, job).varint(entry.0), frames);
             }
-            TargetMessage::Marks { entry, first, marks } => {
+            TargetMessage::BlockHashes { entry, first, marks } => {
                 opening(&mut out, kind::MARKS, job).varint(entry.0).varint(*first).count(marks.len());
                 marks.iter().for_each(|mark| {
                     out.u64(*mark);
                 });
             }
-            TargetMessage::Sums { entry, size, block, first, sums } => {
+            TargetMessage::RollingSignatures { entry, size, block, first, sums } => {
                 opening(&mut out, kind::SUMS, job).varint(entry.0).varint(*size).u32(*block).varint(*first);
                 out.count(sums.len());
                 sums.iter().for_each(|sum| sum.encode(&mut out));
             }
-            TargetMessage::Answered => {
+            TargetMessage::QueryEnd => {
                 opening(&mut out, kind::ANSWERED, job);
             }
-            TargetMessage::Written { entry, frames } => {
+            TargetMessage::Ack { entry, frames } => {
                 opening(&mut out, kind::WRITTEN, job).varint(entry.0).varint(*frames);
             }
         }
@@ -450,16 +450,18 @@ impl TargetMessage {
     pub fn decode(bytes: &[u8], job: JobNumber) -> Decoded<Self> {
         let mut reader = Reader::new(bytes);
         let message = match read_opening(&mut reader, job)? {
-            kind::NEEDS => TargetMessage::Needs { first: EntryId(reader.varint()?), needs: decode_needs(&mut reader)? },
+            kind::NEEDS => TargetMessage::Want { first: EntryId(reader.varint()?), needs: decode_needs(&mut reader)? },
             kind::DONE => TargetMessage::Done { runs: decode_entries(&mut reader)? },
             kind::TARGET_FAILED => TargetMessage::TargetFailed { entry: EntryId(reader.varint()?) },
-            kind::LACKS => TargetMessage::Lacks { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? },
+            kind::LACKS => {
+                TargetMessage::MissingRanges { entry: EntryId(reader.varint()?), frames: decode_runs(&mut reader)? }
+            }
             kind::HOLDS => {
                 let (entry, first) = (EntryId(reader.varint()?), reader.varint()?);
                 let compare = reader.bool()?;
                 let count = reader.count(HELD_VALUES_MAX, "values of frames")?;
                 let values = (0..count).map(|_| reader.array()).collect::<Decoded<_>>()?;
-                TargetMessage::Holds { entry, first, values, compare }
+                TargetMessage::HaveRanges { entry, first, values, compare }
             }
             kind::RESEND_PACKED => {
                 let count = reader.count(PACK_FILES_MAX, "files in a pack")?;
@@ -473,17 +475,17 @@ impl TargetMessage {
                 let (entry, first) = (EntryId(reader.varint()?), reader.varint()?);
                 let count = reader.count(MARKS_MAX, "marks of blocks")?;
                 let marks = (0..count).map(|_| reader.u64()).collect::<Decoded<_>>()?;
-                TargetMessage::Marks { entry, first, marks }
+                TargetMessage::BlockHashes { entry, first, marks }
             }
             kind::SUMS => {
                 let (entry, size) = (EntryId(reader.varint()?), reader.varint()?);
                 let (block, first) = (reader.u32()?, reader.varint()?);
                 let count = reader.count(SUMS_MAX, "sums of blocks")?;
                 let sums = (0..count).map(|_| RollingSignature::decode(&mut reader)).collect::<Decoded<_>>()?;
-                TargetMessage::Sums { entry, size, block, first, sums }
+                TargetMessage::RollingSignatures { entry, size, block, first, sums }
             }
-            kind::ANSWERED => TargetMessage::Answered,
-            kind::WRITTEN => TargetMessage::Written { entry: EntryId(reader.varint()?), frames: reader.varint()? },
+            kind::ANSWERED => TargetMessage::QueryEnd,
+            kind::WRITTEN => TargetMessage::Ack { entry: EntryId(reader.varint()?), frames: reader.varint()? },
             value => return Err(ProtocolError::Unknown { what: "message from a target", value: value.into() }),
         };
         reader.finish()?;
@@ -525,7 +527,7 @@ fn decode_left_out(reader: &mut Reader<'_>) -> Decoded<SourceMessage> {
     match reader.u8()? {
         kind::NAMES => {
             let names = decode_names(reader, LEFT_OUT_NAMES_MAX)?;
-            Ok(SourceMessage::LeftOut { entry, names })
+            Ok(SourceMessage::Excluded { entry, names })
         }
         kind::PATTERNS => {
             let file = reader.u8()?;

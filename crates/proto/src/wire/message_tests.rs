@@ -77,7 +77,7 @@ proptest! {
 
     #[test]
     fn needs_come_back(first: u64, needs in proptest::collection::vec(need(), 0..=OFFER_ENTRIES_MAX)) {
-        let message = TargetMessage::Needs { first: EntryId(first), needs };
+        let message = TargetMessage::Want { first: EntryId(first), needs };
         prop_assert_eq!(TargetMessage::decode(&message.encode(JOB), JOB), Ok(message));
     }
 
@@ -107,34 +107,34 @@ fn short_messages_come_back() {
         SourceMessage::SourceFailed { entry: EntryId(0), reason: "gone".into() },
         SourceMessage::OffersEnd,
         SourceMessage::Owner { is_group: true, id: u32::MAX, name: b"users".to_vec() },
-        SourceMessage::LeftOut {
+        SourceMessage::Excluded {
             entry: EntryId(4),
             names: vec![Name::new(b"a").unwrap(), Name::new(b"\xff").unwrap()],
         },
         SourceMessage::Patterns { entry: EntryId(4), file: 15, text: b"*.o\n".to_vec() },
-        SourceMessage::Same { entry: EntryId(7), frames: vec![0..9] },
+        SourceMessage::Match { entry: EntryId(7), frames: vec![0..9] },
         SourceMessage::Streams { count: 256, path: PathId(u16::MAX) },
-        SourceMessage::Ask { streams: vec![StreamId(3), StreamId(u16::MAX)], entries: vec![(EntryId(2), 9)] },
+        SourceMessage::QueryMissing { streams: vec![StreamId(3), StreamId(u16::MAX)], entries: vec![(EntryId(2), 9)] },
     ] {
         assert_eq!(SourceMessage::decode(&message.encode(JOB), JOB), Ok(message));
     }
     for message in [
         TargetMessage::Done { runs: vec![(EntryId(0), 3), (EntryId(9), 1)] },
         TargetMessage::TargetFailed { entry: EntryId(3) },
-        TargetMessage::Lacks { entry: EntryId(3), frames: vec![0..1, 7..u64::MAX] },
-        TargetMessage::Holds { entry: EntryId(3), first: 7, values: vec![[1; 32], [2; 32]], compare: true },
+        TargetMessage::MissingRanges { entry: EntryId(3), frames: vec![0..1, 7..u64::MAX] },
+        TargetMessage::HaveRanges { entry: EntryId(3), first: 7, values: vec![[1; 32], [2; 32]], compare: true },
         TargetMessage::ResendPacked { entries: vec![EntryId(4), EntryId(5)] },
         TargetMessage::Missing { entry: EntryId(3), frames: vec![0..1] },
-        TargetMessage::Marks { entry: EntryId(3), first: 1 << 40, marks: vec![0, u64::MAX] },
-        TargetMessage::Sums {
+        TargetMessage::BlockHashes { entry: EntryId(3), first: 1 << 40, marks: vec![0, u64::MAX] },
+        TargetMessage::RollingSignatures {
             entry: EntryId(3),
             size: 1 << 50,
             block: 2048,
             first: 7,
             sums: vec![RollingSignature { weak: u32::MAX, strong: 1 }, RollingSignature { weak: 0, strong: u64::MAX }],
         },
-        TargetMessage::Answered,
-        TargetMessage::Written { entry: EntryId(3), frames: 1 << 40 },
+        TargetMessage::QueryEnd,
+        TargetMessage::Ack { entry: EntryId(3), frames: 1 << 40 },
     ] {
         assert_eq!(TargetMessage::decode(&message.encode(JOB), JOB), Ok(message));
     }
@@ -167,7 +167,7 @@ fn a_name_that_climbs_is_a_fault() {
 
 #[test]
 fn what_is_left_out_is_held_to_its_limits() {
-    let names = |count| SourceMessage::LeftOut { entry: EntryId(0), names: vec![Name::new(b"a").unwrap(); count] };
+    let names = |count| SourceMessage::Excluded { entry: EntryId(0), names: vec![Name::new(b"a").unwrap(); count] };
     let patterns = |file, bytes| SourceMessage::Patterns { entry: EntryId(0), file, text: vec![b'a'; bytes] };
     let is_good = |message: &SourceMessage| SourceMessage::decode(&message.encode(JOB), JOB).is_ok();
     assert!(is_good(&names(LEFT_OUT_NAMES_MAX)) && is_good(&patterns(15, DIRECTORY_FILTER_MAX)));

@@ -148,17 +148,17 @@ pub enum WorkerMessage {
         because: String,
     },
     /// Anything else that the user should know.
-    Notice {
+    Warning {
         /// One line.
         text: String,
     },
     /// To a target, the source has passed by all listed operands before this number.
-    Passed {
+    ListAck {
         /// The number.
         before: u32,
     },
     /// From here on, this end touches no more than its Request names, as far as its kernel sees to that.
-    Confined(SandboxReport),
+    Sandboxed(SandboxReport),
     /// This end did all it had to.
     Finished(Box<FinalReport>),
     /// What was measured.
@@ -302,13 +302,13 @@ impl WorkerMessage {
                 });
                 out.text(because, TEXT_MAX);
             }
-            Self::Notice { text } => {
+            Self::Warning { text } => {
                 out.u8(kind::NOTICE).text(text, TEXT_MAX);
             }
-            Self::Passed { before } => {
+            Self::ListAck { before } => {
                 out.u8(kind::PASSED).u32(*before);
             }
-            Self::Confined(sandbox) => sandbox.encode(out.u8(kind::CONFINED)),
+            Self::Sandboxed(sandbox) => sandbox.encode(out.u8(kind::CONFINED)),
             Self::Finished(last) => last.encode(out.u8(kind::FINISHED)),
             Self::Measured(measured) => measured.encode(out.u8(kind::MEASURED)),
             Self::Fatal { fault, text } => {
@@ -376,9 +376,9 @@ impl WorkerMessage {
                 let in_use = (0..count).map(path).collect::<Decoded<_>>()?;
                 Self::Paths { in_use, because: text(&mut reader)? }
             }
-            kind::NOTICE => Self::Notice { text: text(&mut reader)? },
-            kind::PASSED => Self::Passed { before: reader.u32()? },
-            kind::CONFINED => Self::Confined(SandboxReport::decode(&mut reader)?),
+            kind::NOTICE => Self::Warning { text: text(&mut reader)? },
+            kind::PASSED => Self::ListAck { before: reader.u32()? },
+            kind::CONFINED => Self::Sandboxed(SandboxReport::decode(&mut reader)?),
             kind::FINISHED => Self::Finished(Box::new(FinalReport::decode(&mut reader)?)),
             kind::MEASURED => Self::Measured(Box::new(MeasureAnswer::decode(&mut reader)?)),
             kind::FATAL => Self::Fatal { fault: reader.bool()?, text: text(&mut reader)? },
@@ -498,7 +498,7 @@ pub(super) mod tests {
                 item: ItemChange { what: EntryKind::File, change: ChangeKind::Removed },
             },
             WorkerMessage::Synced(SyncCounters { removed: 7, ..SyncCounters::default() }),
-            WorkerMessage::Passed { before: 1 << 20 },
+            WorkerMessage::ListAck { before: 1 << 20 },
             WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 16] },
             WorkerMessage::Finished(Box::new(FinalReport {
                 counters,
@@ -524,8 +524,8 @@ pub(super) mod tests {
                 ..MeasureAnswer::default()
             })),
             WorkerMessage::Paths { in_use: vec![("a:1".into(), "b:2".into())], because: "faster".into() },
-            WorkerMessage::Notice { text: "by the way".into() },
-            WorkerMessage::Confined(SandboxReport {
+            WorkerMessage::Warning { text: "by the way".into() },
+            WorkerMessage::Sandboxed(SandboxReport {
                 confinement: Confinement::Partial,
                 reason: "an old kernel".into(),
             }),

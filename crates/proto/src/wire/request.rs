@@ -54,7 +54,7 @@ pub enum ControllerMessage {
         connector: bool,
     },
     /// Both ends are ready: move data.
-    Begin {
+    Start {
         /// For the source: device and inode number of a directory that is not walked into, since the data lands there.
         skip: Option<(u64, u64)>,
     },
@@ -69,9 +69,9 @@ pub enum ControllerMessage {
     /// To the target, before Begin: lines of digests that files are held against ([`crate::expected_digests::ExpectedDigests`]).
     Expected(Vec<u8>),
     /// To a source whose operands are listed: these come next.
-    ListedPaths(SourceBatch),
+    SourceBatch(SourceBatch),
     /// To a target, before the source is told of the same operands: where they go.
-    ListedPlaces(DestinationBatch),
+    DestinationBatch(DestinationBatch),
     /// Be no end of a copy, but measure: answered by Measured. It is the only Request then.
     Measure(MeasureRequest),
 }
@@ -300,7 +300,7 @@ impl ControllerMessage {
             Self::Tunnel { connector } => {
                 out.u8(kind::TUNNEL).bool(*connector);
             }
-            Self::Begin { skip } => {
+            Self::Start { skip } => {
                 out.u8(kind::BEGIN).bool(skip.is_some());
                 skip.iter().for_each(|(device, inode)| {
                     out.u64(*device).u64(*inode);
@@ -321,8 +321,8 @@ impl ControllerMessage {
             Self::Expected(lines) => {
                 out.u8(kind::EXPECTED).bytes(lines);
             }
-            Self::ListedPaths(paths) => paths.encode(out.u8(kind::LISTED_PATHS)),
-            Self::ListedPlaces(places) => places.encode(out.u8(kind::LISTED_PLACES)),
+            Self::SourceBatch(paths) => paths.encode(out.u8(kind::LISTED_PATHS)),
+            Self::DestinationBatch(places) => places.encode(out.u8(kind::LISTED_PLACES)),
             Self::Measure(request) => request.encode(out.u8(kind::MEASURE)),
         }
         out.into_bytes()
@@ -342,14 +342,14 @@ impl ControllerMessage {
             kind::TUNNEL => Self::Tunnel { connector: reader.bool()? },
             kind::BEGIN => {
                 let skip = if reader.bool()? { Some((reader.u64()?, reader.u64()?)) } else { None };
-                Self::Begin { skip }
+                Self::Start { skip }
             }
             kind::CANCEL => Self::Cancel,
             kind::RATE => Self::Rate(reader.u64()?),
             kind::PAUSE => Self::Pause(reader.bool()?),
             kind::STREAMS => Self::Streams(reader.u16()?),
-            kind::LISTED_PATHS => Self::ListedPaths(SourceBatch::decode(&mut reader)?),
-            kind::LISTED_PLACES => Self::ListedPlaces(DestinationBatch::decode(&mut reader)?),
+            kind::LISTED_PATHS => Self::SourceBatch(SourceBatch::decode(&mut reader)?),
+            kind::LISTED_PLACES => Self::DestinationBatch(DestinationBatch::decode(&mut reader)?),
             kind::EXPECTED => Self::Expected(reader.bytes(EXPECTED_PIECE_MAX, "lines of digests")?.to_vec()),
             kind::MEASURE => Self::Measure(MeasureRequest::decode(&mut reader)?),
             value => return Err(ProtocolError::Unknown { what: "message from a controller", value: value.into() }),
@@ -630,15 +630,15 @@ mod tests {
             ControllerMessage::Listen { address: Some(IpAddr::from([10, 0, 0, 1])) },
             ControllerMessage::Connect { routes: vec![Route::to("[::1]:5031"), bound], timeout_ms: 3000 },
             ControllerMessage::Tunnel { connector: true },
-            ControllerMessage::Begin { skip: None },
-            ControllerMessage::Begin { skip: Some((1, u64::MAX)) },
+            ControllerMessage::Start { skip: None },
+            ControllerMessage::Start { skip: Some((1, u64::MAX)) },
             ControllerMessage::Cancel,
             ControllerMessage::Rate(1 << 20),
             ControllerMessage::Pause(true),
             ControllerMessage::Streams(12),
             ControllerMessage::Expected(vec![9; 40]),
-            ControllerMessage::ListedPaths(SourceBatch { first: 3, paths: vec![b"a/b".to_vec(), vec![]], last: true }),
-            ControllerMessage::ListedPlaces(DestinationBatch { first: 3, places: vec![place] }),
+            ControllerMessage::SourceBatch(SourceBatch { first: 3, paths: vec![b"a/b".to_vec(), vec![]], last: true }),
+            ControllerMessage::DestinationBatch(DestinationBatch { first: 3, places: vec![place] }),
         ]
     }
 

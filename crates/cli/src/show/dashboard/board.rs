@@ -125,8 +125,8 @@ impl Board {
                 self.begin(now);
                 self.way = way.clone();
             }
-            Event::Moved { way, .. } => self.way = way.clone(),
-            Event::Again { .. } => {
+            Event::PathChanged { way, .. } => self.way = way.clone(),
+            Event::Restarted { .. } => {
                 self.begin(now);
                 if self.phase == Phase::Running {
                     self.phase = Phase::Connecting;

@@ -124,8 +124,13 @@ fn who_looks_at_earlier_words_goes_on_seeing_them() {
 #[test]
 fn an_attempt_counts_from_its_own_begin() {
     let mut board = busy();
-    let again =
-        Event::Again { reason: "lost".into(), pause: Duration::from_secs(1), attempt: 1, attempts: None, left: None };
+    let again = Event::Restarted {
+        reason: "lost".into(),
+        pause: Duration::from_secs(1),
+        attempt: 1,
+        attempts: None,
+        left: None,
+    };
     board.event(Duration::from_secs(30), &again);
     assert_eq!((board.phase, board.rate), (Phase::Connecting, 0.0));
     board.event(Duration::from_secs(40), &Event::Progress(Box::new(progress(1))));

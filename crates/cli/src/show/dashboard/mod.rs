@@ -137,7 +137,7 @@ impl Observer for Dashboard {
         match event {
             Event::Connected { .. } | Event::Progress(_) => screen::take(),
             // ssh is started anew, and may ask for a password.
-            Event::Again { .. } => screen::give_back(),
+            Event::Restarted { .. } => screen::give_back(),
             _ => {}
         }
     }

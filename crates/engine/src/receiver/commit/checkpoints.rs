@@ -86,7 +86,7 @@ impl TargetReceiver {
                 let text = describe(&error.into());
                 let text = text.lines().next().unwrap_or_default();
                 let text = format!("{path}: a part of it did not reach the disk: {text}; it will be sent again");
-                self.reporter.send(&WorkerMessage::Notice { text });
+                self.reporter.send(&WorkerMessage::Warning { text });
             }
         }
     }

@@ -55,7 +55,7 @@ impl TargetReceiver {
         let lost = losses.iter_mut().map(|loss| loss.come_again(self)).collect();
         let failed = self.lock().machine.lost(lost);
         if failed.len() < losses.len() {
-            self.reporter.send(&WorkerMessage::Notice { text });
+            self.reporter.send(&WorkerMessage::Warning { text });
         }
         for FileLoss { whole, text, .. } in losses {
             if failed.contains(&whole.entry) {

@@ -185,7 +185,7 @@ impl TargetReceiver {
         let text = format!(
             "{inside} was compared, since {landing} is a directory; what is in {landing} itself is compared with {name}/."
         );
-        self.reporter.send(&WorkerMessage::Notice { text });
+        self.reporter.send(&WorkerMessage::Warning { text });
     }
 
     fn compare_at(&self, dir: &Dir, name: &Name, entry: &Entry) -> EntryAnswer<ReceiverEntry> {

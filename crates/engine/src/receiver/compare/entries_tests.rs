@@ -60,9 +60,9 @@ fn bytes_are_those_of_whole_frames_and_of_a_shorter_last_one() {
     assert!(matches!(machine.handle(offer), Ok(TargetStep::Examine(..))));
     machine.answer(EntryId(0), EntryAnswer::Compare(Arc::new(())));
     machine.holds(EntryId(0), 0, &[[1; 32]; 4], true);
-    let frames = |frames| SourceMessage::Differs { entry: EntryId(0), frames };
+    let frames = |frames| SourceMessage::Mismatch { entry: EntryId(0), frames };
     machine.handle(frames(vec![0..1, 2..4])).unwrap();
-    machine.handle(SourceMessage::Same { entry: EntryId(0), frames: std::iter::once(1..2).collect() }).unwrap();
+    machine.handle(SourceMessage::Match { entry: EntryId(0), frames: std::iter::once(1..2).collect() }).unwrap();
     let end = SourceMessage::FileEnd { entry: EntryId(0), size, modified: Timestamp::default(), digest: [0; 32] };
     let Ok(TargetStep::Differs(_, _, differing)) = machine.handle(end) else { panic!("they differ") };
     let ranges = vec![0..frame, 2 * frame..size];

@@ -61,7 +61,7 @@ impl Site {
         self.target.handle_peer(&offer.encode(self.target.request.settings.number)).unwrap();
         let messages = std::iter::from_fn(|| self.target.lock().machine.poll_message());
         let needs = messages.filter_map(|message| match message {
-            TargetMessage::Needs { needs, .. } => needs.first().copied(),
+            TargetMessage::Want { needs, .. } => needs.first().copied(),
             _ => None,
         });
         needs.last().unwrap()

@@ -67,7 +67,7 @@ impl TargetReceiver {
         if !self.several.told.swap(true, Ordering::Relaxed) {
             let text = "more files at the target have several names than are remembered: where those of further ones are \
                         names of other files at the source, that is not noticed";
-            self.reporter.send(&WorkerMessage::Notice { text: text.to_owned() });
+            self.reporter.send(&WorkerMessage::Warning { text: text.to_owned() });
         }
         None
     }

@@ -51,7 +51,7 @@ impl LinkDests {
                     let (path, why) = (escape(whole.as_os_str().as_bytes()), describe(&error));
                     let why = why.lines().next().unwrap_or_default();
                     let text = format!("{path}: no earlier copy (--link-dest) can be read there: {why}");
-                    reporter.send(&WorkerMessage::Notice { text });
+                    reporter.send(&WorkerMessage::Warning { text });
                     None
                 }
             }
@@ -141,7 +141,7 @@ impl TargetReceiver {
                 _ => describe(error),
             };
             let why = why.lines().next().unwrap_or_default();
-            self.reporter.send(&WorkerMessage::Notice { text: format!("{CANNOT_LINK}: {why}") });
+            self.reporter.send(&WorkerMessage::Warning { text: format!("{CANNOT_LINK}: {why}") });
         }
     }
 }

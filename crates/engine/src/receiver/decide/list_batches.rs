@@ -138,7 +138,7 @@ mod tests {
         let offer = SourceMessage::Offer { first: EntryId(first), entries: entries.collect() };
         target.handle_peer(&offer.encode(target.request.settings.number)).unwrap();
         match target.lock().machine.poll_message() {
-            Some(TargetMessage::Needs { needs, .. }) => needs,
+            Some(TargetMessage::Want { needs, .. }) => needs,
             other => panic!("{other:?}"),
         }
     }
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(needs, [TransferNeed::All, refused, refused, refused, refused]);
         assert!(directory.path().join("made").is_dir());
         let passed =
-            |before| target.handle_peer(&SourceMessage::Passed { before }.encode(target.request.settings.number));
+            |before| target.handle_peer(&SourceMessage::ListAck { before }.encode(target.request.settings.number));
         assert!(passed(3).is_err());
         assert_eq!(passed(4), Err(ProtocolError::Unasked("listed operands that are passed by")), "it was given up");
     }
@@ -170,6 +170,6 @@ mod tests {
         assert!(directory.path().join("0").is_dir());
         let (none, _directory) = target(ListedKinds::No);
         assert_eq!(none.add_listed(batch(0, 1)), Err(ProtocolError::Unasked("a listed operand")));
-        assert!(none.handle_peer(&SourceMessage::Passed { before: 0 }.encode(none.request.settings.number)).is_err());
+        assert!(none.handle_peer(&SourceMessage::ListAck { before: 0 }.encode(none.request.settings.number)).is_err());
     }
 }

@@ -98,7 +98,7 @@ impl TargetReceiver {
             }
             MergeDecision::TooMany => {
                 if !self.merged.told.swap(true, Ordering::Relaxed) {
-                    self.reporter.send(&WorkerMessage::Notice { text: TOO_MANY.into() });
+                    self.reporter.send(&WorkerMessage::Warning { text: TOO_MANY.into() });
                 }
                 as_it_is
             }

@@ -82,12 +82,12 @@ impl TargetReceiver {
         let index = index(self.landing.dir().into_iter().chain(self.earlier.dirs())).unwrap_or_else(|error| {
             let why = describe(&error);
             let text = format!("what is at the target was not looked through for moved files: {why}");
-            self.reporter.send(&WorkerMessage::Notice { text: text.replace('\n', "; ") });
+            self.reporter.send(&WorkerMessage::Warning { text: text.replace('\n', "; ") });
             SizeIndex::default()
         });
         if index.is_full {
             let text = format!("moved files were looked for among {FILES_MAX} files of the target, and not among all");
-            self.reporter.send(&WorkerMessage::Notice { text });
+            self.reporter.send(&WorkerMessage::Warning { text });
         }
         index
     }

@@ -174,7 +174,7 @@ fn what_the_source_leaves_out_stays_unless_that_goes_too() {
         site.operand();
         site.child(0, "d", EntryContent::Directory);
         site.end(1, true);
-        site.tell(&SourceMessage::LeftOut { entry: EntryId(0), names: vec![name("x")] });
+        site.tell(&SourceMessage::Excluded { entry: EntryId(0), names: vec![name("x")] });
         site.finish();
         assert_eq!((tree(&site.root()), site.failures().len()), (left.iter().map(|one| (*one).into()).collect(), 0));
     }

@@ -219,7 +219,7 @@ impl TargetReceiver {
     pub(crate) fn hinder_removal(&self) {
         let sync = &self.request.sync;
         if sync.deletes() && !sync.delete_despite_errors && !std::mem::replace(&mut self.removing().is_hindered, true) {
-            self.reporter.send(&WorkerMessage::Notice { text: HINDERED.into() });
+            self.reporter.send(&WorkerMessage::Warning { text: HINDERED.into() });
         }
     }
 

@@ -73,7 +73,7 @@ impl Site {
         self.next += 1;
         let messages = std::iter::from_fn(|| self.target.lock().machine.poll_message());
         let needs = messages.filter_map(|message| match message {
-            TargetMessage::Needs { needs, .. } => needs.first().copied(),
+            TargetMessage::Want { needs, .. } => needs.first().copied(),
             _ => None,
         });
         needs.last().unwrap()
@@ -135,7 +135,7 @@ impl Site {
     }
 
     pub fn notices(&self) -> usize {
-        self.told().iter().filter(|message| matches!(message, WorkerMessage::Notice { .. })).count()
+        self.told().iter().filter(|message| matches!(message, WorkerMessage::Warning { .. })).count()
     }
 }
 

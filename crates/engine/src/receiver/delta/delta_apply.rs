@@ -151,7 +151,7 @@ impl TargetReceiver {
             self.reporter.delta.wrong(wrong);
             self.reporter.delta.figures().into_iter().for_each(|now| self.reporter.send(&WorkerMessage::Delta(now)));
             let text = format!("{}: {WRONG_DELTA}", escape(&basis.path()));
-            self.reporter.send(&WorkerMessage::Notice { text });
+            self.reporter.send(&WorkerMessage::Warning { text });
         }
         drop(state);
         if concluded == Ok(false) {

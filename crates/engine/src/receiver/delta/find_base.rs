@@ -59,7 +59,7 @@ pub fn policy_allows_deltas(request: &TargetRequest, policy: &HostPolicy, report
     let is_asked_for = request.delta.looks_everywhere() || request.sync.detect_renames;
     if is_asked_for && request.compare.is_none() {
         let text = format!("{refusal}; files are sent whole").replace('\n', "; ");
-        reporter.send(&WorkerMessage::Notice { text });
+        reporter.send(&WorkerMessage::Warning { text });
     }
     false
 }

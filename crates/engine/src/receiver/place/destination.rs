@@ -393,7 +393,7 @@ pub fn cannot_remember(landing: &Destination) -> WorkerMessage {
     let shown = escape(&landing.label);
     let text =
         format!("{shown} cannot be remembered as made from this source: a rerun will copy into it, not go on with it");
-    WorkerMessage::Notice { text }
+    WorkerMessage::Warning { text }
 }
 
 /// The name that `path` ends in, in the directory before it.

@@ -55,7 +55,7 @@ impl Site {
             more: None,
         };
         site.tell(&SourceMessage::Offer { first: EntryId(0), entries: (0..).zip(&site.files).map(entry).collect() });
-        assert!(matches!(site.messages()[..], [TargetMessage::Needs { .. }]));
+        assert!(matches!(site.messages()[..], [TargetMessage::Want { .. }]));
         site
     }
 
@@ -190,7 +190,7 @@ fn request_for(trailer: &RecordTrailer) -> TargetMessage {
     match trailer {
         RecordTrailer::Data(frame) => {
             let index = frame.offset / u64::from(FRAME_MIN);
-            TargetMessage::Lacks { entry: frame.entry, frames: vec![index..index + 1] }
+            TargetMessage::MissingRanges { entry: frame.entry, frames: vec![index..index + 1] }
         }
         RecordTrailer::Pack(pack) => {
             TargetMessage::ResendPacked { entries: pack.files.iter().map(|file| file.entry).collect() }

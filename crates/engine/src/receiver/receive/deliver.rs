@@ -140,7 +140,7 @@ impl TargetReceiver {
     pub(crate) fn tell_refusal(&self, incoming: &ReceivingFile) {
         let path = escape(&incoming.path(&self.landing));
         let text = format!("{path} cannot be written with O_DIRECT: it is written through the page cache");
-        self.reporter.send(&WorkerMessage::Notice { text });
+        self.reporter.send(&WorkerMessage::Warning { text });
     }
 
     /// Whether BLAKE3 is computed here, too: with `--verify=memory`, and for an audit log, in which a hostile source

@@ -79,12 +79,12 @@ impl TargetReceiver {
             PartialMatch::Likely => true,
             PartialMatch::Other => {
                 let text = format!("{}: the source has changed since a part of it was copied: it begins anew", path());
-                self.reporter.send(&WorkerMessage::Notice { text });
+                self.reporter.send(&WorkerMessage::Warning { text });
                 return Ok(None);
             }
             PartialMatch::Unusable => {
                 let text = format!("{}: the part that is there was copied with other settings: it begins anew", path());
-                self.reporter.send(&WorkerMessage::Notice { text });
+                self.reporter.send(&WorkerMessage::Warning { text });
                 return Ok(None);
             }
         };

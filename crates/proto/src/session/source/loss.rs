@@ -91,7 +91,7 @@ impl<H> SourceSession<H> {
         let mut out = RangeSet::new();
         out.extend(self.entries.iter().filter(|(_, tracked)| is_out(&tracked.state)).map(|(entry, _)| entry.0));
         let entries = out.iter().map(|run| (EntryId(run.start), run.end - run.start)).collect();
-        Some(SourceMessage::Ask { streams, entries })
+        Some(SourceMessage::QueryMissing { streams, entries })
     }
 
     /// Of the frames that have not come, those that were handed out are handed out again.

@@ -70,7 +70,7 @@ impl<H> TargetSession<H> {
             }
         }
         for (first, values) in (first..).step_by(HELD_VALUES_MAX).zip(values.chunks(HELD_VALUES_MAX)) {
-            self.outbox.push(TargetMessage::Holds { entry, first, values: values.to_vec(), compare });
+            self.outbox.push(TargetMessage::HaveRanges { entry, first, values: values.to_vec(), compare });
         }
         self.finish_if_whole(entry)
     }

@@ -60,7 +60,7 @@ impl<H> TargetSession<H> {
     pub fn mark(&mut self, entry: EntryId, first: u64, frames: u64, marks: Vec<BlockHash>) {
         if self.large_mut(entry).is_some() {
             self.told.mark(entry, first..first + frames);
-            self.outbox.push(TargetMessage::Marks { entry, first, marks });
+            self.outbox.push(TargetMessage::BlockHashes { entry, first, marks });
         }
     }
 
@@ -81,7 +81,7 @@ impl<H> TargetSession<H> {
     /// The next sums of an old file of `size` bytes.
     pub fn tell_sums(&mut self, entry: EntryId, size: u64, block: u32, first: u64, sums: Vec<RollingSignature>) {
         if self.large_mut(entry).is_some() {
-            self.outbox.push(TargetMessage::Sums { entry, size, block, first, sums });
+            self.outbox.push(TargetMessage::RollingSignatures { entry, size, block, first, sums });
         }
     }
 

@@ -104,7 +104,7 @@ impl<H> TargetSession<H> {
             && written >= flow.told + step
         {
             flow.told = written;
-            self.outbox.push(TargetMessage::Written { entry, frames: written });
+            self.outbox.push(TargetMessage::Ack { entry, frames: written });
         }
     }
 }

@@ -99,7 +99,7 @@ impl<H> TargetSession<H> {
             return;
         }
         for frames in frames.chunks(FRAME_RUNS_MAX) {
-            self.outbox.push(TargetMessage::Lacks { entry, frames: frames.to_vec() });
+            self.outbox.push(TargetMessage::MissingRanges { entry, frames: frames.to_vec() });
         }
     }
 

@@ -35,7 +35,7 @@ impl<H> TargetSession<H> {
         }
         self.resend_small(&packed);
         self.answering = true;
-        self.outbox.push(TargetMessage::Answered);
+        self.outbox.push(TargetMessage::QueryEnd);
         Ok(TargetStep::StreamsLost(streams))
     }
 

@@ -57,7 +57,7 @@ impl Outbox {
 }
 
 fn is_resend(message: &TargetMessage) -> bool {
-    matches!(message, TargetMessage::Lacks { .. } | TargetMessage::ResendPacked { .. })
+    matches!(message, TargetMessage::MissingRanges { .. } | TargetMessage::ResendPacked { .. })
 }
 
 #[cfg(test)]
@@ -74,10 +74,10 @@ mod tests {
     fn messages_are_limited() {
         let mut outbox = Outbox::default();
         for _ in 0..MESSAGES_MAX {
-            outbox.push(TargetMessage::Answered);
+            outbox.push(TargetMessage::QueryEnd);
         }
         assert_eq!(outbox.check(), Ok(()));
-        outbox.push(TargetMessage::Answered);
+        outbox.push(TargetMessage::QueryEnd);
         assert_eq!(outbox.check(), over_limit("answers that are not read"));
         outbox.pop();
         assert_eq!(outbox.check(), Ok(()));
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn bytes_are_limited() {
-        let values = || TargetMessage::Holds {
+        let values = || TargetMessage::HaveRanges {
             entry: EntryId(0),
             first: 0,
             values: vec![[0; 32]; HELD_VALUES_MAX],
