@@ -150,15 +150,15 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("FileEnd", SourceMessage::FileEnd { entry: EntryId(300), size: 1 << 30, modified: NOON, digest: [0xd1; 32] }),
         ("SourceFailed", SourceMessage::SourceFailed { entry: EntryId(300), reason: "gone".into() }),
         ("OffersEnd", SourceMessage::OffersEnd),
-        ("Same", SourceMessage::Match { entry: EntryId(300), frames: vec![2..3] }),
-        ("Differs", SourceMessage::Mismatch { entry: EntryId(300), frames: vec![3..5] }),
-        ("Passed", SourceMessage::ListAck { before: 300 }),
+        ("Match", SourceMessage::Match { entry: EntryId(300), frames: vec![2..3] }),
+        ("Mismatch", SourceMessage::Mismatch { entry: EntryId(300), frames: vec![3..5] }),
+        ("ListAck", SourceMessage::ListAck { before: 300 }),
         ("Owner", SourceMessage::Owner { is_group: false, id: 1000, name: b"anna".to_vec() }),
-        ("LeftOut", SourceMessage::Excluded { entry: EntryId(1), names: vec![name("a.o"), name("b.o")] }),
+        ("Excluded", SourceMessage::Excluded { entry: EntryId(1), names: vec![name("a.o"), name("b.o")] }),
         ("Patterns", SourceMessage::Patterns { entry: EntryId(1), file: 0, text: b"*.o\n".to_vec() }),
         ("Streams", SourceMessage::Streams { count: 64, path: PathId(1) }),
         (
-            "Ask",
+            "QueryMissing",
             SourceMessage::QueryMissing {
                 streams: vec![StreamId(3)],
                 entries: vec![(EntryId(1), 1), (EntryId(300), 2)],
@@ -172,21 +172,27 @@ fn target_messages() -> Vec<(&'static str, TargetMessage)> {
     let others = vec![TransferNeed::InOrder, TransferNeed::Refused, TransferNeed::Refused, TransferNeed::Delta];
     let sums = vec![RollingSignature { weak: 0x0102_0304, strong: 0x0506_0708_090a_0b0c }];
     vec![
-        ("Needs", TargetMessage::Want { first: EntryId(0), needs }),
-        ("Needs, from 300", TargetMessage::Want { first: EntryId(300), needs: others }),
+        ("Want", TargetMessage::Want { first: EntryId(0), needs }),
+        ("Want, from 300", TargetMessage::Want { first: EntryId(300), needs: others }),
         ("Done", TargetMessage::Done { runs: vec![(EntryId(1), 1), (EntryId(300), 2)] }),
         ("TargetFailed", TargetMessage::TargetFailed { entry: EntryId(300) }),
-        ("Lacks", TargetMessage::MissingRanges { entry: EntryId(300), frames: vec![1..2, 7..300] }),
-        ("Holds", TargetMessage::HaveRanges { entry: EntryId(300), first: 2, values: vec![[0xd1; 32]], compare: true }),
-        ("Marks", TargetMessage::BlockHashes { entry: EntryId(300), first: 2, marks: vec![0, 0x0102_0304_0506_0708] }),
+        ("MissingRanges", TargetMessage::MissingRanges { entry: EntryId(300), frames: vec![1..2, 7..300] }),
         (
-            "Sums",
+            "HaveRanges",
+            TargetMessage::HaveRanges { entry: EntryId(300), first: 2, values: vec![[0xd1; 32]], compare: true },
+        ),
+        (
+            "BlockHashes",
+            TargetMessage::BlockHashes { entry: EntryId(300), first: 2, marks: vec![0, 0x0102_0304_0506_0708] },
+        ),
+        (
+            "RollingSignatures",
             TargetMessage::RollingSignatures { entry: EntryId(300), size: 1 << 30, block: 65_536, first: 7, sums },
         ),
         ("ResendPacked", TargetMessage::ResendPacked { entries: vec![EntryId(1), EntryId(300)] }),
         ("Missing", TargetMessage::Missing { entry: EntryId(300), frames: vec![0..1, 5..10] }),
-        ("Answered", TargetMessage::QueryEnd),
-        ("Written", TargetMessage::Ack { entry: EntryId(300), frames: 7 }),
+        ("QueryEnd", TargetMessage::QueryEnd),
+        ("Ack", TargetMessage::Ack { entry: EntryId(300), frames: 7 }),
     ]
 }
 
@@ -317,18 +323,18 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         ("Listen, at one address", ControllerMessage::Listen { address: Some(ADDRESS) }),
         ("Connect", ControllerMessage::Connect { routes: routes(), timeout_ms: 3000 }),
         ("Tunnel", ControllerMessage::Tunnel { connector: true }),
-        ("Begin", ControllerMessage::Start { skip: None }),
-        ("Begin, with a directory", ControllerMessage::Start { skip: Some((2049, 13)) }),
+        ("Start", ControllerMessage::Start { skip: None }),
+        ("Start, with a directory", ControllerMessage::Start { skip: Some((2049, 13)) }),
         ("Cancel", ControllerMessage::Cancel),
         ("Rate", ControllerMessage::Rate(25 << 20)),
         ("Pause", ControllerMessage::Pause(true)),
         ("Streams of a source", ControllerMessage::Streams(12)),
         ("Expected", ControllerMessage::Expected(expected())),
         (
-            "ListedPaths",
+            "SourceBatch",
             ControllerMessage::SourceBatch(SourceBatch { first: 300, paths: vec![b"2026/a".to_vec()], last: true }),
         ),
-        ("ListedPlaces", ControllerMessage::DestinationBatch(DestinationBatch { first: 300, places: vec![place] })),
+        ("DestinationBatch", ControllerMessage::DestinationBatch(DestinationBatch { first: 300, places: vec![place] })),
         ("Measure", ControllerMessage::Measure(measure())),
     ]
 }

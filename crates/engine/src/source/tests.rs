@@ -393,7 +393,7 @@ fn a_list_is_offered_by_its_numbers_and_passed_by_batch_by_batch() {
             .filter(|told| !told.starts_with("Child") && !told.starts_with("DirectoryEnd"))
             .collect();
         let expected =
-            ["Operand(0)", "Operand(2)", "Passed { before: 3 }", "Operand(3)", "Passed { before: 4 }", "OffersEnd"];
+            ["Operand(0)", "Operand(2)", "ListAck { before: 3 }", "Operand(3)", "ListAck { before: 4 }", "OffersEnd"];
         assert_eq!(told, expected);
         assert_eq!(source.reporter.tally.counters().failed, 1, "what is gone");
     });
