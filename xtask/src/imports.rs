@@ -70,10 +70,8 @@ pub struct Crate {
 impl Crate {
     /// Reads every file of the crate whose root is in `folder`.
     pub fn read(folder: &Path) -> Result<Self, String> {
-        let mut files = Vec::new();
-        list(folder, &mut files)?;
         let mut modules = BTreeMap::new();
-        for file in files {
+        for file in source_files(folder)? {
             let Some(path) = module_path(folder, &file) else { continue };
             let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
             let syntax = syn::parse_file(&text).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -259,6 +257,14 @@ fn reachable<'a>(
     found
 }
 
+/// Every Rust file below `folder` that is not built for tests only.
+pub fn source_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut files = Vec::new();
+    list(folder, &mut files)?;
+    files.retain(|file| module_path(folder, file).is_some());
+    Ok(files)
+}
+
 /// Every Rust file below `folder`.
 fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -354,7 +360,8 @@ impl SyntaxReader<'_> {
     }
 }
 
-fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
+/// Whether an item is only built for tests.
+pub fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let syn::Meta::List(list) = &attribute.meta else { return attribute.path().is_ident("test") };
         list.path.is_ident("cfg") && list.tokens.to_string() == "test"
@@ -441,4 +448,87 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
         }
     }
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rooms of the engine, ground first, as its `lib.rs` lists them.
+    fn rooms() -> Vec<String> {
+        let path = root().join("crates/engine/src/lib.rs");
+        let file = syn::parse_file(&fs::read_to_string(path).expect("it is readable")).expect("it is Rust");
+        let modules = file.items.iter().filter_map(|item| match item {
+            syn::Item::Mod(one) if !is_for_tests(&one.attrs) => Some(one.ident.to_string()),
+            _ => None,
+        });
+        modules.collect()
+    }
+
+    fn crate_of(files: &[(&str, &str)]) -> Crate {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("it is below the folder")).expect("a directory");
+            fs::write(path, text).expect("a file");
+        }
+        Crate::read(folder.path()).expect("it is Rust")
+    }
+
+    #[test]
+    fn no_modules_import_each_other_in_a_circle() {
+        let mut found = Vec::new();
+        for folder in CRATES {
+            let one = Crate::read(&root().join(folder)).expect("it is Rust");
+            assert!(one.modules.len() > 5, "{folder}");
+            found.extend(one.circles().iter().map(|circle| format!("{folder}, {}", circle.describe())));
+        }
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+
+    #[test]
+    fn rooms_of_the_engine_import_only_those_below() {
+        let rooms = rooms();
+        let one = Crate::read(&root().join("crates/engine/src")).expect("it is Rust");
+        let level = |path: &ModulePath| {
+            let room = path.first().expect("the root imports nothing");
+            rooms.iter().position(|name| name == room).unwrap_or_else(|| panic!("lib.rs does not list {room}"))
+        };
+        let is_upward = |import: &&Import| {
+            import.from.first() != import.to.first() && !import.to.is_empty() && level(&import.from) < level(&import.to)
+        };
+        let imports = one.imports();
+        let upward: Vec<String> = imports.iter().filter(is_upward).map(Import::describe).collect();
+        assert!(rooms.len() > 10 && upward.is_empty(), "{}", upward.join("\n"));
+    }
+
+    #[test]
+    fn a_circle_is_found_with_the_imports_that_close_it() {
+        let one = crate_of(&[
+            ("lib.rs", "mod a; mod b; mod c;"),
+            ("a.rs", "use crate::b::B; pub struct A;"),
+            ("b.rs", "pub struct B; fn f() { super::c::inner::g(); }"),
+            ("c/mod.rs", "pub mod inner; pub use inner::g;"),
+            ("c/inner.rs", "use super::super::a::{self, A}; pub fn g() {}"),
+        ]);
+        let circles: Vec<String> = one.circles().iter().map(Circle::describe).collect();
+        assert_eq!(circles.len(), 1);
+        for expected in ["in the crate: a, b, c", "a -> b::B", "b -> c::inner::g", "c::inner -> a::A"] {
+            assert!(circles[0].contains(expected), "{expected} is not in {}", circles[0]);
+        }
+    }
+
+    #[test]
+    fn folders_import_their_modules_and_tests_import_anything() {
+        let one = crate_of(&[
+            ("lib.rs", "mod a; mod b;"),
+            ("a/mod.rs", "mod inner; pub use self::inner::B; pub struct A;"),
+            ("a/inner.rs", "use super::A; pub struct B;"),
+            ("b.rs", "use crate::a::B; #[cfg(test)] mod tests {}"),
+            ("a/tests.rs", "use crate::b::X;"),
+        ]);
+        assert!(one.circles().is_empty());
+        let imports: Vec<String> = one.imports().iter().map(Import::describe).collect();
+        assert_eq!(imports, ["b -> a::inner::B"], "the module that defines it is the one that is imported");
+    }
 }

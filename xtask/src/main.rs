@@ -16,6 +16,8 @@ mod fuzz;
 mod imports;
 mod install;
 mod lab;
+#[cfg(test)]
+mod names;
 mod package;
 mod report;
 mod rows;

@@ -22,6 +22,9 @@ const OPEN: u64 = u64::MAX;
 /// A whole file's BLAKE3.
 pub type Digest = [u8; 32];
 
+/// Stands for a digest that is not needed.
+pub const NO_VALUE: Digest = [0; 32];
+
 /// The check of a frame's plain bytes: XXH3 with 64 bits and seed 0 (the xxHash specification, version 0.2.0). It finds
 /// faults of memory, software and disks. Against an adversary it proves nothing: see SECURITY.md.
 pub fn frame_check(payload: &[u8]) -> u64 {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use haul_engine::survey::{Progress, Stage};
+use haul_engine::survey::{SurveyProgress, SurveyStage};
 
 use crate::units::{files, size};
 
@@ -27,7 +27,7 @@ impl<W: Write> ProgressLine<W> {
     }
 
     /// Shows it, if the last time is long enough ago.
-    pub fn tell(&mut self, progress: Progress) {
+    pub fn tell(&mut self, progress: SurveyProgress) {
         if self.out.is_some() && Instant::now() >= self.due {
             self.due = Instant::now() + EVERY;
             self.is_there = true;
@@ -50,11 +50,13 @@ impl<W: Write> ProgressLine<W> {
     }
 }
 
-fn words(Progress { stage, files: found, bytes }: Progress) -> String {
+fn words(SurveyProgress { stage, files: found, bytes }: SurveyProgress) -> String {
     match stage {
-        Stage::Walking => format!("{}, {} found", files(found), size(bytes)),
-        Stage::Sampling => format!("{} found; compressing a sample: {}", files(found), size(bytes)),
-        Stage::Comparing => format!("{} found; comparing files of equal size: {} read", files(found), size(bytes)),
+        SurveyStage::Walking => format!("{}, {} found", files(found), size(bytes)),
+        SurveyStage::Sampling => format!("{} found; compressing a sample: {}", files(found), size(bytes)),
+        SurveyStage::Comparing => {
+            format!("{} found; comparing files of equal size: {} read", files(found), size(bytes))
+        }
     }
 }
 
@@ -66,7 +68,7 @@ mod tests {
     fn a_line_is_written_now_and_then_and_rubbed_out() {
         let mut out = Vec::new();
         let mut line = ProgressLine::new(Some(&mut out));
-        let progress = Progress { stage: Stage::Walking, files: 2, bytes: 5_000_000 };
+        let progress = SurveyProgress { stage: SurveyStage::Walking, files: 2, bytes: 5_000_000 };
         line.tell(progress);
         line.due = Instant::now();
         line.tell(progress);

@@ -5,6 +5,10 @@ use crate::job::event::Summary;
 /// The last line of an error that a rerun goes on from.
 pub const GO_ON: &str = "run the same command again to go on";
 
+/// The error of a file that changed while it was read.
+pub const CHANGED_WHILE_READ: &str =
+    "it changed while it was being read\nrun the same command again when nothing writes to it";
+
 /// Ends a job. `Display` says what, where, and what to do next, one a line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

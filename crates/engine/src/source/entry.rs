@@ -215,5 +215,3 @@ fn under_way(look: &FileStat) -> Option<Duration> {
 
 /// Said of a name that is not a file's any more.
 const NO_FILE: &str = "is no longer a regular file";
-/// Said of a file that is not what it was when it was offered or begun, and of one that goes on changing.
-pub const CHANGED: &str = "it changed while it was being read\nrun the same command again when nothing writes to it";

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use super::Source;
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::read::FrameReader;
+use crate::job::error::CHANGED_WHILE_READ;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::net::stream::StreamError;
@@ -142,7 +143,7 @@ impl Source {
     /// Some of it may be where it cannot be taken back: it is not begun anew.
     fn fail_flow(&self, next: &FlowFrame<SourceEntry>, trouble: SourceFileError) {
         let reason = match trouble {
-            SourceFileError::Changed => super::CHANGED.to_owned(),
+            SourceFileError::Changed => CHANGED_WHILE_READ.to_owned(),
             SourceFileError::Failed(reason) => reason,
         };
         self.fail(next.entry, &next.handle, SourceFileError::Failed(reason));

@@ -54,6 +54,7 @@ use self::removal::SourceRemovals;
 use crate::fs::{FileIdentity, FileStat, WalkFilter};
 use crate::io::storage::policy::StoragePolicy;
 use crate::job::account::{WorkDone, WorkKind};
+use crate::job::error::CHANGED_WHILE_READ;
 use crate::metrics::counter::add;
 use crate::metrics::reporter::Reporter;
 use crate::metrics::stage_timer::during;
@@ -72,9 +73,7 @@ use crate::sys::notify::Notify;
 
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
-pub use crate::source::entry::CHANGED;
 pub use crate::source::operands::origin;
-pub use crate::source::small_files::NO_VALUE;
 use crate::source::stream_sender::{NoSink, ReadFrames};
 
 /// The source's end of a job.
@@ -533,9 +532,9 @@ impl Source {
         let again = if trouble == SourceFileError::Changed { item.again() } else { Ok(None) };
         let reason = match (again, trouble) {
             (Ok(Some((again, look))), _) => return self.offer_again(entry, again, &look),
-            (Ok(None), SourceFileError::Changed) => CHANGED.to_owned(),
+            (Ok(None), SourceFileError::Changed) => CHANGED_WHILE_READ.to_owned(),
             (Err(SourceFileError::Failed(reason)), _) | (_, SourceFileError::Failed(reason)) => reason,
-            (Err(SourceFileError::Changed), _) => CHANGED.to_owned(),
+            (Err(SourceFileError::Changed), _) => CHANGED_WHILE_READ.to_owned(),
         };
         let known = self.lock().machine.fail(entry, &reason);
         if known {

@@ -2,7 +2,7 @@
 
 use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;
-use haul_proto::integrity::Digest;
+use haul_proto::integrity::NO_VALUE;
 use haul_proto::integrity::frame_check;
 use haul_proto::scheduler::SmallFile;
 use haul_proto::wire::frame::{PackFrame, PackedFile, RecordTrailer};
@@ -17,9 +17,6 @@ use crate::net::stream::frame_sink::FrameSink;
 use crate::policy::audit::AuditAction;
 use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
-
-/// Stands for a value that nobody asks for, of bytes that nobody read.
-pub const NO_VALUE: Digest = [0; 32];
 
 /// How often a small file that changes while it is read is read again.
 const READS_MAX: usize = 3;

@@ -1,10 +1,10 @@
 //! A stream's thread at the source: read, hash, hand over; one buffer, no copy.
 
-use crate::source::NO_VALUE;
 use crate::source::flow_frames;
 use crate::source::small_files;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, StreamId};
+use haul_proto::integrity::NO_VALUE;
 use haul_proto::integrity::{Digest, frame_check};
 use haul_proto::journal::check_value;
 use haul_proto::path::escape;

@@ -13,7 +13,7 @@ use super::catalog::Catalog;
 use super::sample::FramePicker;
 use super::tally::{BigDirectory, BigFile, FileTotals, LinkedTally, SizeClasses, SurveyTotals, UnreadableEntry};
 use super::tree::SurveyDirectory;
-use super::{Ask, Listener, Progress, Stage, Survey, duplicates};
+use super::{Ask, Survey, SurveyObserver, SurveyProgress, SurveyStage, duplicates};
 use crate::fs::{
     Dir, DirAccess, FdCache, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, Prefetcher, WalkEntry, WalkFilter,
 };
@@ -62,7 +62,7 @@ pub fn gather(
     ask: &Ask,
     filter: Option<&WalkFilter>,
     cancel: &Cancel,
-    listener: Listener<'_>,
+    listener: SurveyObserver<'_>,
 ) -> Result<SurveyResult, Error> {
     let beside = TargetComparison::of(ask)?;
     let options = WalkOptions {
@@ -110,7 +110,7 @@ impl SurveyResult {
         filter: Option<&WalkFilter>,
         cache: &Arc<FdCache>,
         parents: &mut HashMap<PathBuf, Dir>,
-        listener: Listener<'_>,
+        listener: SurveyObserver<'_>,
     ) {
         let typed = path.as_os_str().as_bytes();
         let look = match rustix::fs::stat(path) {
@@ -159,14 +159,14 @@ impl SurveyResult {
         self.catalog.iter_mut().for_each(Catalog::leave);
     }
 
-    fn tree(&mut self, path: &Path, root: &Dir, walker: Walker<'_>, listener: Listener<'_>) {
+    fn tree(&mut self, path: &Path, root: &Dir, walker: Walker<'_>, listener: SurveyObserver<'_>) {
         let typed = path.as_os_str().as_bytes();
         for found in walker {
             self.found(path, typed, root, found);
             if self.totals.files.files >= self.told + TELL_EVERY {
                 self.told = self.totals.files.files;
                 let FileTotals { files, bytes } = self.totals.files;
-                listener(Progress { stage: Stage::Walking, files, bytes });
+                listener(SurveyProgress { stage: SurveyStage::Walking, files, bytes });
             }
         }
         // A walk that was stopped leaves nothing.
@@ -249,15 +249,17 @@ impl SurveyResult {
     }
 
     /// Reads files, where that is wanted, and says all that was found.
-    pub fn finish(self, ask: &Ask, cancel: &Cancel, listener: Listener<'_>) -> Result<Survey, Error> {
+    pub fn finish(self, ask: &Ask, cancel: &Cancel, listener: SurveyObserver<'_>) -> Result<Survey, Error> {
         let deadline = Instant::now() + ask.time;
         let files = self.totals.files.files;
         let sample = self.picker.and_then(|picker| {
-            picker.measure(deadline, cancel, |bytes| listener(Progress { stage: Stage::Sampling, files, bytes }))
+            picker.measure(deadline, cancel, |bytes| {
+                listener(SurveyProgress { stage: SurveyStage::Sampling, files, bytes })
+            })
         });
         let links = if ask.symlinks == Symlinks::Follow { FollowLinks::Followed } else { FollowLinks::Itself };
         let duplicates = self.catalog.map(|catalog| {
-            let tell = |bytes| listener(Progress { stage: Stage::Comparing, files, bytes });
+            let tell = |bytes| listener(SurveyProgress { stage: SurveyStage::Comparing, files, bytes });
             duplicates::find(catalog, links, deadline, cancel, tell)
         });
         if cancel.is_cancelled() {

@@ -82,7 +82,7 @@ pub struct Survey {
 
 /// What a survey is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum SurveyStage {
     /// Looking at names; then it reads.
     Walking,
     /// Reading what is picked, to compress it; then it reads files of equal size.
@@ -93,9 +93,9 @@ pub enum Stage {
 
 /// How far a survey is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct SurveyProgress {
     /// What it is at.
-    pub stage: Stage,
+    pub stage: SurveyStage,
     /// Files that were found.
     pub files: u64,
     /// Bytes that were found, or, of the later stages, read.
@@ -103,11 +103,11 @@ pub struct Progress {
 }
 
 /// Is told how far it is, some times a second or oftener.
-pub type Listener<'l> = &'l mut dyn FnMut(Progress);
+pub type SurveyObserver<'l> = &'l mut dyn FnMut(SurveyProgress);
 
 /// Looks. What cannot be read is counted and named, and the rest goes on; an error is what is wrong with the question,
 /// or [`Error::Interrupted`].
-pub fn run(ask: &Ask, cancel: &Cancel, listener: Listener<'_>) -> Result<Survey, Error> {
+pub fn run(ask: &Ask, cancel: &Cancel, listener: SurveyObserver<'_>) -> Result<Survey, Error> {
     let filter = WalkFilter::new(&ask.filters).map_err(|error| Error::Usage(error.to_string()))?;
     let gathered = gather::gather(ask, filter.as_ref(), cancel, listener)?;
     gathered.finish(ask, cancel, listener)

@@ -12,11 +12,11 @@ use crate::fs::{FileStat, FollowLinks};
 use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::read::FrameReader;
+use crate::job::error::CHANGED_WHILE_READ;
 use crate::metrics::counter::add;
 use crate::receiver::compare::entries::{Compared, ComparedFile};
 use crate::receiver::receive::partial_verification::VerifiedFrames;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
-use crate::source::CHANGED;
 use crate::sys::describe::describe;
 
 /// Most small files that the source is told of at once.
@@ -110,7 +110,7 @@ impl TargetReceiver {
             }
             let record = match reader.next() {
                 Some(Ok(record)) if frame.frame_len(file.size, index) == Some(record.payload().len()) => record,
-                Some(Ok(_)) | None => return Err(CHANGED.into()),
+                Some(Ok(_)) | None => return Err(CHANGED_WHILE_READ.into()),
                 Some(Err(error)) => return Err(describe(&error)),
             };
             values.push(frame.hash(file.size, index, record.payload()));
@@ -137,5 +137,5 @@ fn open(file: &ComparedFile) -> Result<Arc<OpenedFile>, String> {
 }
 
 fn is_unchanged(file: &ComparedFile, now: &FileStat) -> Result<(), String> {
-    if (now.size, now.meta.modified) == (file.size, file.modified) { Ok(()) } else { Err(CHANGED.into()) }
+    if (now.size, now.meta.modified) == (file.size, file.modified) { Ok(()) } else { Err(CHANGED_WHILE_READ.into()) }
 }

@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering;
 
 use crate::fs::meta::apply_to_symlink;
 use crate::fs::{Dir, FollowLinks, MetadataParts, lookup};
+use crate::job::error::CHANGED_WHILE_READ;
 use crate::metrics::counter::add;
 use crate::receiver::decide::hard_link_guard::GuardedName;
 use crate::receiver::decide::hard_links::LinkOutcome;
@@ -36,7 +37,6 @@ use crate::receiver::place::parent_directories::parent_modes;
 use crate::receiver::place::temp_files::make_temporary;
 use crate::receiver::receive::partial_verification::VerificationClaim;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
-use crate::source::CHANGED;
 use crate::sys::describe::describe;
 
 /// Said of a symbolic link that a server does not accept.
@@ -218,7 +218,7 @@ impl TargetReceiver {
                 self.answer_at(EntryPosition { removal, ..EntryPosition::in_directory(dir, name) }, entry)
             }
             None => {
-                self.fail(incoming.path(&self.landing), CHANGED);
+                self.fail(incoming.path(&self.landing), CHANGED_WHILE_READ);
                 EntryAnswer::Refused
             }
         }

@@ -15,8 +15,8 @@ use crate::io::storage::file::OpenedFile;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
-use crate::source::NO_VALUE;
 use crate::sys::sync::lock;
+use haul_proto::integrity::NO_VALUE;
 
 /// Where sharing was refused, so that it is not tried with every piece.
 #[derive(Debug, Default)]
