@@ -50,7 +50,7 @@ fn every_option_of_bbcp_has_a_row_that_says_whether_it_is_there() {
     }
 }
 
-/// Tests of a crate or of the end-to-end suite, by the name of their file without `_tests`.
+/// Tests of a crate or of the end-to-end suite, by the name of their module without `_tests`.
 fn tests() -> HashMap<String, String> {
     let mut found = HashMap::new();
     let mut directories = ["crates/cli/src", "crates/engine/src", "crates/proto/src", "e2e/tests", "fuzz/tests"]
@@ -62,7 +62,9 @@ fn tests() -> HashMap<String, String> {
             if path.is_dir() {
                 directories.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let name = path.file_stem().unwrap().to_string_lossy().trim_end_matches("_tests").to_owned();
+                let is_folder = path.ends_with("mod.rs");
+                let module = if is_folder { path.parent().unwrap().file_name() } else { path.file_stem() };
+                let name = module.unwrap().to_string_lossy().trim_end_matches("_tests").to_owned();
                 let text: &mut String = found.entry(name).or_default();
                 text.push_str(&std::fs::read_to_string(path).unwrap());
             }
