@@ -12,7 +12,7 @@ pub struct WalkOptions {
     pub symlinks: Symlinks,
     /// A directory that is left out wherever it is found: the target, when it lies inside the source.
     pub skip: Option<FileIdentity>,
-    /// Whether filters leave something out: see [`Walker::filtered`].
+    /// Whether filters leave something out: see [`Walker::filtered`](super::Walker::filtered).
     pub is_filtered: bool,
     /// Which devices, FIFOs and sockets are found; the others are left out.
     pub nodes: SpecialFiles,

@@ -3,7 +3,7 @@
 //!
 //! Nothing that a source sends is believed beyond what was offered and needed: an id out of turn, a child of what
 //! is no directory, a frame off its place or of something not needed ends the session with a
-//! [`ProtocolError`](crate::error::ProtocolError). What is merely late (about an entry that is settled) is discarded.
+//! [`ProtocolError`]. What is merely late (about an entry that is settled) is discarded.
 
 mod bases;
 mod compare;

@@ -67,7 +67,7 @@ pub enum WalkEntry {
         /// Its own metadata.
         meta: EntryMetadata,
     },
-    /// A device, FIFO or socket (only where [`SpecialFiles`] says so).
+    /// A device, FIFO or socket (only where [`SpecialFiles`](super::SpecialFiles) says so).
     Node {
         /// Where it is.
         parent: Dir,
