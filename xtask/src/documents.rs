@@ -106,6 +106,44 @@ fn sentences_and_paragraphs_of_the_guide_are_short() {
     assert!(long.is_empty(), "{}", long.join("\n"));
 }
 
+/// Rows of a table that name a file and, behind a colon, something in it: "| ... | `FILE`: `NAME` | ... |".
+fn named_places(text: &str) -> Vec<(String, Option<String>)> {
+    let mut places = Vec::new();
+    for line in text.lines().filter(|line| line.starts_with('|')) {
+        for cell in line.split('|') {
+            let Some((file, rest)) = cell.trim().strip_prefix('`').and_then(|cell| cell.split_once('`')) else {
+                continue;
+            };
+            if file.ends_with(".rs") {
+                let name = rest.strip_prefix(": `").and_then(|rest| rest.split('`').next());
+                places.push((file.to_owned(), name.map(str::to_owned)));
+            }
+        }
+    }
+    places
+}
+
+#[test]
+fn tables_of_places_name_files_and_what_is_in_them() {
+    for (page, rows_min) in [("internals/where.md", 20), ("ARCHITECTURE.md", 20)] {
+        let text = fs::read_to_string(root().join("docs").join(page)).expect("it is UTF-8");
+        let places = named_places(&text);
+        assert!(places.len() >= rows_min, "{page} names {} files", places.len());
+        for (file, name) in places {
+            let candidates = [root().join(&file), root().join("crates/engine/src").join(&file)];
+            let source = candidates.iter().find_map(|path| fs::read_to_string(path).ok());
+            let source = source.unwrap_or_else(|| panic!("{page}: there is no {file}"));
+            let Some(name) = name else { continue };
+            let is_defined = ["fn", "struct", "enum", "const", "trait"].iter().any(|kind| {
+                source.match_indices(&format!("{kind} {name}")).any(|(at, found)| {
+                    !source[at + found.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
+                })
+            });
+            assert!(is_defined, "{page}: {file} defines no {name}");
+        }
+    }
+}
+
 #[test]
 fn commit_subjects_name_an_area_and_fit_a_line() {
     let mut git = Command::new("git");
