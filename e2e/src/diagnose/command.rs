@@ -25,6 +25,10 @@ Makes each limit of a copy on purpose, and compares haul's verdict with it. Need
 
 /// How long a limit holds a copy up.
 const SECONDS: u64 = 3;
+/// Processors that other programs may have in a run whose wrong verdict counts.
+const OTHERS_MAX: f64 = 0.5;
+/// Runs of a case beside other programs.
+const ATTEMPTS_MAX: u64 = 3;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct DiagnoseArguments {
@@ -52,10 +56,21 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Tries the case that the everyday suite has of this limit; `None` where it has none.
+/// Tries the everyday suite's case of this limit; `None` where it has none. A wrong verdict beside other programs is
+/// tried again.
 pub fn everyday(limit: &str) -> Option<CaseOutcome> {
     let asked = DiagnoseArguments { quick: true, patterns: vec![format!("{limit}/")], ..DiagnoseArguments::default() };
-    chosen(&asked).first().map(|case| attempt(case, &asked, 0))
+    let cases = chosen(&asked);
+    let case = cases.first()?;
+    let mut outcome = attempt(case, &asked, 0);
+    for number in 1..ATTEMPTS_MAX {
+        // The emulator shares the processors: beside other programs, delays are theirs, and a wrong verdict is no evidence.
+        if outcome.ruling != Ruling::Wrong || outcome.others < OTHERS_MAX {
+            break;
+        }
+        outcome = attempt(case, &asked, number);
+    }
+    Some(outcome)
 }
 
 /// The limits of which the everyday suite has a case.
