@@ -8,6 +8,12 @@ const README_LINES_MAX: usize = 150;
 const SENTENCE_WORDS_MAX: usize = 40;
 /// The parts of the documentation that users read first.
 pub(crate) const GUIDE: [&str; 3] = ["docs/start", "docs/guide", "docs/operating"];
+/// What a contributor reads first.
+const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
+const ARCHITECTURE_LINES_MAX: usize = 250;
+const INTERNALS: &str = "docs/internals";
+const WHERE: &str = "docs/internals/where.md";
+const QUESTIONS_MIN: usize = 20;
 const PARAGRAPH_WORDS_MAX: usize = 120;
 const SUBJECT_CHARS_MAX: usize = 72;
 /// Commits from this day on are checked.
@@ -83,14 +89,16 @@ fn the_readme_is_one_page() {
 #[test]
 fn sentences_and_paragraphs_of_the_guide_are_short() {
     let mut guide: Vec<_> = GUIDE.iter().flat_map(|part| documents(&root().join(part))).collect();
-    guide.extend(["README.md", "docs/glossary.md"].map(|page| root().join(page)));
+    guide.extend(documents(&root().join(INTERNALS)));
+    guide.extend(["README.md", "docs/glossary.md", ARCHITECTURE].map(|page| root().join(page)));
     assert!(guide.len() > 5);
     let mut long = Vec::new();
     for document in guide {
         let text = fs::read_to_string(&document).expect("it is UTF-8");
         let lines = prose(&text);
         // Rows of tables, list items and headings stand alone.
-        let is_apart = |line: &str| line.is_empty() || line.starts_with(['|', '-', '#', '!', '1', '2', '3']);
+        let is_item = |first: char| first.is_ascii_digit() || "|-#!".contains(first);
+        let is_apart = |line: &str| line.is_empty() || line.starts_with(is_item);
         for paragraph in lines.split(|line| line.is_empty()) {
             let text: Vec<_> = paragraph.iter().filter(|line| !is_apart(line)).map(String::as_str).collect();
             if words(&text.join(" ")) > PARAGRAPH_WORDS_MAX {
@@ -106,42 +114,51 @@ fn sentences_and_paragraphs_of_the_guide_are_short() {
     assert!(long.is_empty(), "{}", long.join("\n"));
 }
 
-/// Rows of a table that name a file and, behind a colon, something in it: "| ... | `FILE`: `NAME` | ... |".
-fn named_places(text: &str) -> Vec<(String, Option<String>)> {
-    let mut places = Vec::new();
-    for line in text.lines().filter(|line| line.starts_with('|')) {
-        for cell in line.split('|') {
-            let Some((file, rest)) = cell.trim().strip_prefix('`').and_then(|cell| cell.split_once('`')) else {
-                continue;
-            };
-            if file.ends_with(".rs") {
-                let name = rest.strip_prefix(": `").and_then(|rest| rest.split('`').next());
-                places.push((file.to_owned(), name.map(str::to_owned)));
-            }
-        }
-    }
-    places
+/// What stands in backticks in a document, outside of blocks of code.
+fn inline_code(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().filter(|line| !line.starts_with("    "));
+    lines.flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
 #[test]
-fn tables_of_places_name_files_and_what_is_in_them() {
-    for (page, rows_min) in [("internals/where.md", 20), ("ARCHITECTURE.md", 20)] {
-        let text = fs::read_to_string(root().join("docs").join(page)).expect("it is UTF-8");
-        let places = named_places(&text);
-        assert!(places.len() >= rows_min, "{page} names {} files", places.len());
-        for (file, name) in places {
-            let candidates = [root().join(&file), root().join("crates/engine/src").join(&file)];
-            let source = candidates.iter().find_map(|path| fs::read_to_string(path).ok());
-            let source = source.unwrap_or_else(|| panic!("{page}: there is no {file}"));
-            let Some(name) = name else { continue };
-            let is_defined = ["fn", "struct", "enum", "const", "trait"].iter().any(|kind| {
-                source.match_indices(&format!("{kind} {name}")).any(|(at, found)| {
-                    !source[at + found.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
-                })
-            });
-            assert!(is_defined, "{page}: {file} defines no {name}");
+fn paths_in_the_architecture_exist() {
+    for (page, at_least) in [(ARCHITECTURE, 40), (WHERE, QUESTIONS_MIN)] {
+        let text = fs::read_to_string(root().join(page)).expect("it is there");
+        let paths: Vec<_> = inline_code(&text).filter(|code| code.contains('/')).collect();
+        let missing: Vec<_> = paths.iter().filter(|path| !root().join(path).exists()).collect();
+        assert!(paths.len() >= at_least && missing.is_empty(), "{page}: {} paths, missing {missing:?}", paths.len());
+    }
+    let questions = fs::read_to_string(root().join(WHERE)).expect("it is there");
+    let count = questions.lines().filter(|line| line.starts_with("- **Where ") && line.contains("?** `")).count();
+    assert!(count >= QUESTIONS_MIN, "{WHERE} answers {count} questions");
+    let lines = fs::read_to_string(root().join(ARCHITECTURE)).expect("it is there").lines().count();
+    assert!(lines <= ARCHITECTURE_LINES_MAX, "{ARCHITECTURE} has {lines} lines");
+}
+
+#[test]
+fn functions_in_the_architecture_exist() {
+    let (mut missing, mut count) = (Vec::new(), 0);
+    for page in [ARCHITECTURE, WHERE] {
+        let text = fs::read_to_string(root().join(page)).expect("it is there");
+        for line in text.lines() {
+            // `path`: `function`, or `path` (`function`)
+            let code: Vec<_> = line.split('`').collect();
+            for named in code.windows(3).skip(1).step_by(2).filter(|named| [": ", " ("].contains(&named[1])) {
+                let [path, _, function] = named else { continue };
+                if !path.ends_with(".rs") || function.chars().any(char::is_uppercase) {
+                    continue;
+                }
+                count += 1;
+                let source = fs::read_to_string(root().join(path)).unwrap_or_default();
+                let is_there =
+                    [format!("fn {function}("), format!("fn {function}<")].iter().any(|one| source.contains(one));
+                if !is_there {
+                    missing.push(format!("{page}: {path}: {function}"));
+                }
+            }
         }
     }
+    assert!(count > 50 && missing.is_empty(), "{count} functions, missing:\n{}", missing.join("\n"));
 }
 
 #[test]
