@@ -111,7 +111,7 @@ pub fn slower(a: u32, b: u32) -> u32 {
     if a == 0 || b == 0 { a.max(b) } else { a.min(b) }
 }
 
-/// Whether an address can belong to another host: it has the same meaning on all hosts, and no connection to it ends on
+/// Whether an address can belong to another host. It has the same meaning on all hosts, and no connection to it ends on
 /// the connecting host.
 pub fn may_lead_elsewhere(address: &IpAddr) -> bool {
     match address.to_canonical() {

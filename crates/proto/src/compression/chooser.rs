@@ -2,9 +2,9 @@
 //! work itself.
 //!
 //! With socket buffers, the connection and the source work in parallel. So a plain byte takes the longer of two times:
-//! that of the source to process it, or that of the connection to carry its compressed form. The method with the
-//! shortest such time is chosen. On a fast connection that is no compression; on a slow one it is the strongest method
-//! that the source keeps up with.
+//! of the source to process it, or of the connection to carry it compressed. The method with the shortest such time is
+//! chosen. On a fast connection that is no compression; on a slow one it is the strongest method that the source keeps
+//! up with.
 //!
 //! Measurements correct the expectations, and a method without benefit is dropped: the receiver may be what slows the
 //! connection.

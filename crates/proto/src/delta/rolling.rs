@@ -1,4 +1,4 @@
-//! Search for blocks of a base file at any offset of the new file, by rsync's algorithm (Tridgell, "Efficient
+//! Search for blocks of a base file at any offset of the new file. It uses rsync's algorithm (Tridgell, "Efficient
 //! Algorithms for Sorting and Synchronization", chapter 3). It works frame by frame, so that any stream can take any
 //! frame.
 //!

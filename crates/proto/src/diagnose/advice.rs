@@ -49,7 +49,7 @@ pub struct AdviceTerms {
     pub faster_mbit_per_s: u32,
 }
 
-/// A piece of advice.
+/// A recommendation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Advice {
     /// Raise a kernel limit of windows.

@@ -3,8 +3,8 @@
 //! A transfer is a pipeline of stages with small buffers: read, prepare, send, the network, receive, check, write. The
 //! slowest stage is busy while the stages before it are blocked and those after it are idle.
 //!
-//! So each stage has a *share* of the streams' time: the part in which they worked on it or waited for it, with nothing
-//! else to block them (`shares`). Socket statistics break the network's share down (`network`).
+//! So each stage has a *share* of the streams' time: work on it, or waits for it, with nothing else to block them
+//! (`shares`). Socket statistics break the network's share down (`network`).
 //!
 //! The largest share is the bottleneck, if it is at least [`SHARE_MIN`]. `docs/DIAGNOSIS.md` explains the same for
 //! users.

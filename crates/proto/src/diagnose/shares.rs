@@ -1,7 +1,7 @@
 //! Division of the streams' time among the parts of a transfer.
 //!
 //! A call that reads, writes, sends or receives may compute or wait. Its waits count for the disk or network, and its
-//! computation for the CPU: a copy from memory to memory has no slow disk, however long its reads take. Samples show
+//! computation for the CPU. A copy from memory to memory has no slow disk, however long its reads take. Samples show
 //! the computing part of a stage. It includes waits for a CPU in use by others.
 
 use super::network::{NetworkShares, full_of_interrupts, path};

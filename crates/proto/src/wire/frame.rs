@@ -22,8 +22,8 @@ pub const TAG_LEN: usize = 16;
 
 /// Prefix of a record: `payload length u32, trailer length u16, check u16`.
 ///
-/// The tag authenticates the prefix, but it comes last. Without the check, a receiver would wait for the bytes of a
-/// damaged length that nobody sends.
+/// The tag authenticates the prefix, but it comes last. Without the check, a damaged length could make a receiver wait
+/// for bytes that never arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordPrefix {
     /// Payload length in bytes: at most [`FRAME_MAX`].

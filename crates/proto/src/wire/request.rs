@@ -178,7 +178,7 @@ pub enum SymlinkMode {
     KeepAll,
 }
 
-/// Request to a target: what it may write, and how.
+/// Request to a target: its permitted writes and their options.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TargetRequest {
     /// Settings common to both ends.

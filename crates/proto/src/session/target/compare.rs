@@ -1,5 +1,5 @@
-//! Existing frames that the source has to compare: those of a partial file that may have changed at the source, and all
-//! frames in a job that only compares.
+//! Existing frames for the source to compare. They belong to a partial file that may have changed at the source, or to
+//! any file in a job that only compares.
 
 use crate::session::differing::Differing;
 use std::collections::BTreeMap;
