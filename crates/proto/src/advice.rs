@@ -1,42 +1,44 @@
-//! What a system's administrator could change so that the next transfer is faster, derived from what this one met with.
+//! Kernel settings for an administrator to change, derived from the measurements of one transfer.
 
 use crate::wire::counters::PathFigures;
 use crate::wire::report::WindowLimits;
 
-/// Held back for less than this share of its time, a path is not worth a word.
+/// Smallest share of busy time at a limit that is worth a report, in percent.
 const SHARE_MIN_PERCENT: u64 = 20;
-/// Below this round-trip time the kernel's windows are not what limits.
+/// Smallest round-trip time at which kernel windows can be the limit, in microseconds.
 const ROUND_TRIP_MIN_US: u64 = 1000;
-/// The kernel counts its own bookkeeping into a buffer: about half of it holds data.
+/// Buffer bytes per data byte: the kernel charges its bookkeeping to the buffer, and about half holds data.
 const BUFFER_PER_DATA: u64 = 2;
-/// The largest buffer that is recommended, in bytes.
+/// Largest buffer to recommend, in bytes.
 const BUFFER_MAX: u64 = 1 << 30;
 
-/// A setting of the kernel that held the streams back.
+/// A kernel setting that held the streams back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowAdvice {
-    /// Which end has it.
+    /// The end with the setting.
     pub end: WindowEnd,
-    /// For how much of the time with something to send it was the limit.
+    /// Share of busy time at this limit, in percent.
     pub percent: u64,
-    /// What it is now, in bytes.
+    /// Present value, in bytes.
     pub now_bytes: u64,
-    /// What would lift it, in bytes.
+    /// Recommended value, in bytes.
     pub wanted_bytes: u64,
 }
 
 /// The two windows of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowEnd {
-    /// The target's receiving buffer: the last value of `net.ipv4.tcp_rmem`.
+    /// The target's receive buffer: the last value of `net.ipv4.tcp_rmem`.
     TargetReceives,
-    /// The source's sending buffer: the last value of `net.ipv4.tcp_wmem`.
+    /// The source's send buffer: the last value of `net.ipv4.tcp_wmem`.
     SourceSends,
 }
 
-/// Which of the two windows held the streams back, and what would lift that: a buffer for twice what is under way at
-/// the rate that was reached, and at least twice the present one. `rate_bytes_per_s` is that of all streams together;
-/// one alone may have to carry it. Nothing where the kernel's limit is not known.
+/// Returns the window that held the streams back and the buffer size to lift it.
+///
+/// The size is enough for twice the bandwidth-delay product at the achieved rate, and at least twice the present one.
+/// `rate_bytes_per_s` is the rate of all streams together, since one stream may have to carry it alone. `None` where
+/// the kernel's limit is unknown.
 pub fn windows(
     path: &PathFigures,
     rate_bytes_per_s: u64,

@@ -1,5 +1,4 @@
-//! Digests beside BLAKE3 that people ask for (`-E`): what they are called and how long they are. How they are computed is
-//! the engine's business.
+//! Digests besides BLAKE3 that the user can select (`-E`): their names and lengths. The engine computes them.
 
 use crate::error::ProtocolError;
 use crate::limits::CHECKSUM_MAX;
@@ -9,9 +8,9 @@ use crate::limits::CHECKSUM_MAX;
 pub enum ChecksumAlgorithm {
     /// Adler-32 (RFC 1950).
     Adler32,
-    /// CRC-32 as cksum(1) has it (POSIX.1, IEEE 1003.1), over the contents and their length. bbcp's `c32`.
+    /// CRC-32 of cksum(1) (POSIX.1, IEEE 1003.1), over the contents and their length; bbcp's `c32`.
     Cksum,
-    /// CRC-32 as zlib, gzip and PNG have it (ISO 3309, RFC 1952).
+    /// CRC-32 of zlib, gzip and PNG (ISO 3309, RFC 1952).
     Crc32,
     /// MD5 (RFC 1321).
     Md5,
@@ -25,15 +24,15 @@ pub enum ChecksumAlgorithm {
     Sha256,
     /// SHA-512 (FIPS 180-4).
     Sha512,
-    /// XXH3 of 64 bits, without a seed.
+    /// XXH3 with 64 bits, without a seed.
     Xxh3,
-    /// BLAKE3 of 256 bits.
+    /// BLAKE3 with 256 bits.
     Blake3,
 }
 
 use ChecksumAlgorithm::{Adler32, Blake3, Cksum, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256, Sha512, Xxh3};
 
-/// Each with its number on the wire, its name (the first four are bbcp's) and the bytes that it has.
+/// Each algorithm with its wire number, its name (the first four are bbcp's) and its length in bytes.
 const TABLE: [(ChecksumAlgorithm, u8, &str, usize); 11] = [
     (Adler32, 1, "a32", 4),
     (Cksum, 11, "c32", 4),
@@ -50,33 +49,33 @@ const TABLE: [(ChecksumAlgorithm, u8, &str, usize); 11] = [
 const _: () = assert!(TABLE[8].3 == CHECKSUM_MAX);
 
 impl ChecksumAlgorithm {
-    /// All of them.
+    /// Returns all algorithms.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|row| row.0)
     }
 
-    /// The one of this name, in small letters; bbcp 17.12 says `c32c` for CRC-32C.
+    /// Returns the algorithm of a lower-case name. bbcp 17.12 writes `c32c` for CRC-32C.
     pub fn named(name: &str) -> Option<Self> {
         let name = if name == "c32c" { "crc32c" } else { name };
         TABLE.iter().find(|row| row.2 == name).map(|row| row.0)
     }
 
-    /// What it is called.
+    /// Returns the name of the algorithm.
     pub fn name(self) -> &'static str {
         self.row().2
     }
 
-    /// How many bytes it has. Big-endian ones, where it is a number.
+    /// Returns the length of a digest in bytes. Numeric digests are big-endian.
     pub fn bytes(self) -> usize {
         self.row().3
     }
 
-    /// Its number on the wire.
+    /// Returns the number on the wire.
     pub(crate) fn number(self) -> u8 {
         self.row().1
     }
 
-    /// The one of this number.
+    /// Returns the algorithm of a wire number.
     pub(crate) fn from_number(number: u8) -> Result<Self, ProtocolError> {
         let row = TABLE.iter().find(|row| row.1 == number);
         row.map(|row| row.0).ok_or(ProtocolError::Unknown { what: "checksum", value: number.into() })
@@ -87,12 +86,12 @@ impl ChecksumAlgorithm {
     }
 }
 
-/// A digest as people write it.
+/// Formats a digest in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of a digest that a person wrote; `None` where it is none.
+/// Parses a hexadecimal digest; `None` where the text is not one.
 pub fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let pairs = text.chunks(2).map(|pair| match pair {

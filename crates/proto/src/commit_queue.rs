@@ -1,40 +1,40 @@
-//! Which whole files are made durable together: the queue between those that write files and the one that has them put
-//! on the disk. Everything that gathered while a group was under way is the next group; so groups are small where little
-//! is going on and large where a wait for the disk is dear, and no clock has a say.
+//! Group commit: the queue between the threads that write files and the thread that syncs them to disk.
 //!
-//! Holds what it is given and knows nothing of it. Who waits for what is the engine's business.
+//! Files that gather while one group is being committed form the next group. Groups are therefore small under light
+//! load and large where a disk flush is expensive, without a timer.
+//!
+//! The queue only holds its items. Who waits for which item is decided in the engine.
 
 /// Most files in a group.
 const FILES_MAX: usize = 4096;
-/// Bytes in a group for each stream: what the disk is given at a time, and what a job that is stopped may wait for.
+/// Bytes in a group per stream. This bounds each flush, and the wait of a job that is being stopped.
 const BYTES_PER_STREAM: u64 = 64 << 20;
-/// From so many on, what can wait is a group of its own.
+/// Number of deferrable items that forms a group of its own.
 const PATIENT_MAX: usize = 1024;
-/// Descriptors that are not for whole small files: directories, large files (`LARGE_IN_FLIGHT_MAX`), and what a process
-/// has anyway.
+/// Descriptors reserved for other uses: directories, large files (`LARGE_IN_FLIGHT_MAX`) and those of every process.
 const DESCRIPTORS_KEPT: u64 = 768;
-/// Descriptors of a stream: its socket, its ring, and what is open beyond the limit since several find room at once.
+/// Descriptors of a stream: its socket, its ring, and files beyond the limit where several streams find room at once.
 const DESCRIPTORS_PER_STREAM: u64 = 8;
-/// Groups whose files are open at any time: that which is under way and that which gathers, each of them twice as large
-/// as it should be where all streams find room at once, and what the streams have in their hands.
+/// Groups with open files at any time: the one being committed, the one that gathers, and the files held by streams.
+/// The first two count double, since all streams may find room at once.
 const GROUPS_OPEN: u64 = 5;
 
-/// How much may gather.
+/// Limits of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupLimits {
     /// Files in a group.
     pub files: usize,
-    /// Their bytes, as far as the disk is not at work on them already.
+    /// Bytes of these files, except those already being written back.
     pub bytes: u64,
-    /// Files that a stream has open before it puts them into the queue.
+    /// Files that a stream may hold open before it enqueues them.
     pub at_once: usize,
 }
 
 impl GroupLimits {
-    /// For a session that begins with `streams` and may have `streams_max`, in a process that may have so many files
-    /// open; `None` is any number.
+    /// Derives limits for a session that begins with `streams` and may grow to `streams_max`.
     ///
-    /// Each small file that is whole is open until it has its name.
+    /// `descriptors` is the process's limit of open files; `None` means no limit. Each complete small file stays open
+    /// until it has its final name.
     pub fn new(descriptors: Option<u64>, streams: u16, streams_max: u16) -> Self {
         let kept = DESCRIPTORS_KEPT + DESCRIPTORS_PER_STREAM * u64::from(streams_max);
         let free = descriptors.map_or(u64::MAX, |descriptors| descriptors.saturating_sub(kept));
@@ -44,45 +44,45 @@ impl GroupLimits {
     }
 }
 
-/// What gathers while a group is under way.
+/// The group that gathers while another is being committed.
 #[derive(Debug)]
 pub struct NextGroup<T> {
     limits: GroupLimits,
     waiting: Vec<T>,
-    /// How many of those that wait are waited for.
+    /// Number of items with a waiter.
     files: usize,
     bytes: u64,
 }
 
 impl<T> NextGroup<T> {
-    /// With nothing in it.
+    /// Creates an empty group.
     pub fn new(limits: GroupLimits) -> Self {
         Self { limits, waiting: Vec::new(), files: 0, bytes: 0 }
     }
 
-    /// Whether more may be made to be put in. What is made already goes in all the same.
+    /// Whether more files may be created for this group. Files already created are accepted in any case.
     pub fn has_room(&self) -> bool {
         self.files < self.limits.files && self.bytes < self.limits.bytes && self.patient() < PATIENT_MAX
     }
 
-    /// Puts in a file, of which the disk has still to be given so many bytes.
+    /// Adds a file with `bytes` still to be flushed to disk.
     pub fn add(&mut self, file: T, bytes: u64) {
         self.waiting.push(file);
         self.files += 1;
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Puts in something that nobody waits for before the job's end.
+    /// Adds an item without a waiter before the end of the job.
     pub fn add_patient(&mut self, thing: T) {
         self.waiting.push(thing);
     }
 
-    /// Whether what is there is worth a group now.
+    /// Whether the present items justify a group now.
     pub fn is_due(&self) -> bool {
         self.files > 0 || self.patient() >= PATIENT_MAX
     }
 
-    /// Takes all of it: the next group.
+    /// Takes all items as the next group.
     pub fn take(&mut self) -> Vec<T> {
         (self.files, self.bytes) = (0, 0);
         std::mem::take(&mut self.waiting)
@@ -145,7 +145,7 @@ mod tests {
         for (descriptors, streams) in [(0, 256), (1024, 8), (1024, 64), (4096, 128), (4096, 256), (30_000, 8)] {
             let limits = GroupLimits::new(Some(descriptors), streams, streams);
             assert!((1..=FILES_MAX).contains(&limits.files) && limits.at_once >= 1, "{limits:?}");
-            // Each stream may find room and then put in all that it has; then this becomes the group under way.
+            // Each stream may find room and then add all its files; then this becomes the group being committed.
             let in_hands = usize::from(streams) * limits.at_once;
             let open = 2 * (limits.files + in_hands) + in_hands;
             let free = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_KEPT)).unwrap();

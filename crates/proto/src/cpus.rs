@@ -1,16 +1,16 @@
-//! The CPUs that both ends are to keep to, as the user named them. Which of them an end has is for that end to see.
+//! The CPUs that the user allows both ends to run on. Each end checks which of them it has.
 
 use std::collections::BTreeSet;
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::limits::CPUS_MAX;
 
-/// A set of CPU numbers below [`CPUS_MAX`]; empty: any.
+/// A set of CPU numbers below [`CPUS_MAX`]; an empty set allows all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cpus(BTreeSet<u16>);
 
 impl Cpus {
-    /// Adds a CPU; `false` where there is no such number.
+    /// Adds a CPU; returns `false` where the number is out of range.
     pub fn insert(&mut self, cpu: u16) -> bool {
         let is_one = usize::from(cpu) < CPUS_MAX;
         if is_one {
@@ -19,17 +19,17 @@ impl Cpus {
         is_one
     }
 
-    /// Whether none was named.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Their numbers, ascending.
+    /// Returns the numbers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().copied()
     }
 
-    /// Writes one bit for each CPU, up to the last that is named.
+    /// Writes one bit for each CPU, up to the highest in the set.
     pub fn encode(&self, out: &mut Writer) {
         let mut bits = vec![0u8; self.0.last().map_or(0, |last| usize::from(*last) / 8 + 1)];
         for cpu in self.iter() {

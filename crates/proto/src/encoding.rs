@@ -1,13 +1,12 @@
-//! Reading and writing the primitives that every message is made of.
+//! Readers and writers of the primitives in every message.
 //!
-//! Integers are little-endian; `varint` is unsigned LEB128 in at most ten bytes.
-//! Nothing here allocates because a peer said so: a length is believed only as
-//! far as bytes for it are at hand.
+//! Integers are little-endian; `varint` is unsigned LEB128 in at most ten bytes. A length sent by a peer never causes
+//! an allocation beyond the bytes at hand.
 
 use crate::error::ProtocolError;
 use crate::limits::FIGURE_MAX;
 
-/// Result of reading something that a peer wrote.
+/// Result of decoding a peer's bytes.
 pub type Decoded<T> = Result<T, ProtocolError>;
 
 /// Reads primitives from the front of a slice.
@@ -22,7 +21,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// Bytes not read yet.
+    /// Returns the number of unread bytes.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
@@ -41,32 +40,32 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
-    /// One byte.
+    /// Reads one byte.
     pub fn u8(&mut self) -> Decoded<u8> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Two bytes.
+    /// Reads two bytes.
     pub fn u16(&mut self) -> Decoded<u16> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    /// Four bytes.
+    /// Reads four bytes.
     pub fn u32(&mut self) -> Decoded<u32> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// Eight bytes.
+    /// Reads eight bytes.
     pub fn u64(&mut self) -> Decoded<u64> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Eight bytes, signed.
+    /// Reads eight bytes, signed.
     pub fn i64(&mut self) -> Decoded<i64> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    /// A byte that is 0 or 1.
+    /// Reads a byte of 0 or 1.
     pub fn bool(&mut self) -> Decoded<bool> {
         match self.u8()? {
             0 => Ok(false),
@@ -75,7 +74,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An unsigned LEB128 number.
+    /// Reads an unsigned LEB128 number.
     pub fn varint(&mut self) -> Decoded<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
@@ -92,7 +91,7 @@ impl<'a> Reader<'a> {
         Err(ProtocolError::Invalid("a number of more than 64 bits"))
     }
 
-    /// A varint that must not exceed `most`; `what` names it in the fault.
+    /// Reads a varint of at most `most`; `what` names it in the error.
     pub fn count(&mut self, most: usize, what: &'static str) -> Decoded<usize> {
         match usize::try_from(self.varint()?) {
             Ok(n) if n <= most => Ok(n),
@@ -100,18 +99,18 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Bytes behind their length, at most `most` of them.
+    /// Reads a length and that many bytes, at most `most`.
     pub fn bytes(&mut self, most: usize, what: &'static str) -> Decoded<&'a [u8]> {
         let n = self.count(most, what)?;
         self.take(n)
     }
 
-    /// Text behind its length, at most `most` bytes; bytes that are not UTF-8 are replaced.
+    /// Reads a length and that many bytes of text, at most `most`. Invalid UTF-8 is replaced.
     pub fn text(&mut self, most: usize, what: &'static str) -> Decoded<String> {
         Ok(String::from_utf8_lossy(self.bytes(most, what)?).into_owned())
     }
 
-    /// Ends a message: anything left over is a fault.
+    /// Ends a message; leftover bytes are an error.
     pub fn finish(self) -> Decoded<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(ProtocolError::Invalid("bytes after the end of a message")) }
     }
@@ -124,63 +123,63 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An empty buffer.
+    /// Creates an empty buffer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What was written.
+    /// Returns the written bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// How much was written.
+    /// Returns the number of written bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether nothing was written yet.
+    /// Whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Bytes as they are, without a length.
+    /// Writes bytes without a length.
     pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
         self.bytes.extend_from_slice(bytes);
         self
     }
 
-    /// One byte.
+    /// Writes one byte.
     pub fn u8(&mut self, value: u8) -> &mut Self {
         self.raw(&[value])
     }
 
-    /// Two bytes.
+    /// Writes two bytes.
     pub fn u16(&mut self, value: u16) -> &mut Self {
         self.raw(&value.to_le_bytes())
     }
 
-    /// Four bytes.
+    /// Writes four bytes.
     pub fn u32(&mut self, value: u32) -> &mut Self {
         self.raw(&value.to_le_bytes())
     }
 
-    /// Eight bytes.
+    /// Writes eight bytes.
     pub fn u64(&mut self, value: u64) -> &mut Self {
         self.raw(&value.to_le_bytes())
     }
 
-    /// Eight bytes, signed.
+    /// Writes eight bytes, signed.
     pub fn i64(&mut self, value: i64) -> &mut Self {
         self.raw(&value.to_le_bytes())
     }
 
-    /// 0 or 1.
+    /// Writes 0 or 1.
     pub fn bool(&mut self, value: bool) -> &mut Self {
         self.u8(u8::from(value))
     }
 
-    /// An unsigned LEB128 number.
+    /// Writes an unsigned LEB128 number.
     pub fn varint(&mut self, mut value: u64) -> &mut Self {
         while value >= 0x80 {
             self.bytes.push(value.to_le_bytes()[0] | 0x80);
@@ -190,28 +189,28 @@ impl Writer {
         self
     }
 
-    /// A count, as a varint.
+    /// Writes a count as a varint.
     pub fn count(&mut self, value: usize) -> &mut Self {
         self.varint(value as u64)
     }
 
-    /// Bytes behind their length.
+    /// Writes the length and then the bytes.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.count(bytes.len()).raw(bytes)
     }
 
-    /// Text behind its length, cut at a character where it is longer than `most` bytes.
+    /// Writes the length and then the text, truncated at a character boundary to at most `most` bytes.
     pub fn text(&mut self, text: &str, most: usize) -> &mut Self {
         self.bytes(&text.as_bytes()[..text.floor_char_boundary(most)])
     }
 }
 
-/// Writes a figure of a report.
+/// Writes a number of a report.
 pub(crate) fn encode_figure(figure: u64, out: &mut Writer) {
     out.varint(figure.min(FIGURE_MAX));
 }
 
-/// Reads it.
+/// Reads a number of a report.
 pub(crate) fn decode_figure(reader: &mut Reader<'_>) -> Decoded<u64> {
     bounded_figure(reader.varint()?)
 }

@@ -1,4 +1,4 @@
-//! Entries: what the source offers, as far as it can be known without a system call.
+//! Entries: the files, directories and links that the source offers.
 
 use crate::encoding::Decoded;
 use crate::encoding::Reader;
@@ -8,7 +8,7 @@ use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::path::Name;
 
-/// A point in time as file systems keep it: seconds since 1970 (may be negative) and nanoseconds.
+/// A time stamp of a file system: seconds since 1970 (may be negative) and nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp {
     /// Seconds since 1970-01-01 UTC.
@@ -17,10 +17,10 @@ pub struct Timestamp {
     pub nanoseconds: u32,
 }
 
-/// What is kept of an entry besides its bytes.
+/// Preserved metadata of every entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EntryMetadata {
-    /// Permission bits with setuid, setgid and sticky: `0o7777` at most.
+    /// Permission bits with setuid, setgid and sticky: at most `0o7777`.
     pub mode: u16,
     /// Numeric owner at the source.
     pub uid: u32,
@@ -30,43 +30,43 @@ pub struct EntryMetadata {
     pub modified: Timestamp,
 }
 
-/// Which file it is and since when it is unchanged, as far as the source's system tells: what a partial copy is good for
-/// only while it stays the same. It means nothing to the target but that.
+/// Identity and change time of a source file. A partial copy is valid only while they are unchanged; the target uses
+/// them for nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileVersion {
-    /// `st_dev`; another after some file systems are mounted again.
+    /// `st_dev`; may change when a file system is mounted anew.
     pub device: u64,
     /// `st_ino`.
     pub inode: u64,
-    /// `st_ctime`: bytes or metadata changed.
+    /// `st_ctime`: last change of bytes or metadata.
     pub changed: Timestamp,
 }
 
-/// What an entry is.
+/// Type of an entry, with its contents where they are small.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryContent {
     /// A directory; its children name it as their parent.
     Directory,
-    /// A regular file (or, for an operand, anything that is read to its end).
+    /// A regular file, or for a source argument any readable object of known size.
     File {
-        /// Bytes, when the source looked.
+        /// Size in bytes at the time of the stat.
         size: u64,
     },
-    /// What is read from its beginning to its end, and has a size only then: a pipe, a FIFO, what a program says.
+    /// A sequential input of unknown size: a pipe, a FIFO or the output of a program.
     Stream,
-    /// A symbolic link, and the bytes it holds (1 to 4095, no NUL).
+    /// A symbolic link.
     Symlink {
-        /// Where it points: never followed by haul, only recreated.
+        /// Link target of 1 to 4095 bytes, without NUL. haul recreates it and never follows it.
         points_to: Box<[u8]>,
     },
-    /// Another name of a file that was offered before.
+    /// Another hard link to a file offered earlier.
     HardLink {
-        /// That file.
+        /// The file offered earlier.
         to: EntryId,
-        /// Its bytes.
+        /// Size of the file in bytes.
         size: u64,
     },
-    /// What is made and has no bytes.
+    /// A special file without contents.
     Node(SpecialFile),
 }
 
@@ -79,71 +79,71 @@ pub enum SpecialFile {
     Block(DeviceNumber),
     /// A FIFO.
     Fifo,
-    /// A socket that nobody listens at.
+    /// A socket; the copy has no listener.
     Socket,
 }
 
-/// The number of a device.
+/// A device number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeviceNumber {
-    /// Which driver.
+    /// Major number: the driver.
     pub major: u32,
-    /// Which of its devices.
+    /// Minor number: the device of that driver.
     pub minor: u32,
 }
 
-/// Where an entry stands.
+/// Location of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryLocation {
-    /// The operand of this number (0 is the first); the Request says what it is called at the target.
+    /// The source argument of this number, from 0; the Request gives its name at the target.
     Operand(u32),
-    /// A name in a directory that was offered before.
+    /// A name in a directory offered earlier.
     Child {
         /// The directory.
         parent: EntryId,
-        /// The name in it.
+        /// The name in that directory.
         name: Name,
     },
-    /// Where this file was to stand, which has changed while it was being read, and is offered anew.
+    /// The location of an earlier entry whose file changed while it was read. The file is offered anew.
     Again(EntryId),
 }
 
-/// One line of the manifest.
+/// One entry of an Offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it stands.
+    /// Location.
     pub place: EntryLocation,
-    /// What it is.
+    /// Type and contents.
     pub kind: EntryContent,
-    /// Its metadata.
+    /// Metadata.
     pub meta: EntryMetadata,
-    /// Of a large file that has one.
+    /// Version of a large file, where the source has one.
     pub version: Option<FileVersion>,
-    /// What few entries have besides.
+    /// Rare attributes.
     pub more: Option<Box<EntryExtras>>,
 }
 
 impl Entry {
-    /// Bytes that it counts of [`UNSETTLED_BYTES_MAX`](crate::limits::UNSETTLED_BYTES_MAX): its name, the target of
-    /// a link, its extras.
+    /// Returns the bytes that the entry counts towards [`UNSETTLED_BYTES_MAX`](crate::limits::UNSETTLED_BYTES_MAX): its
+    /// name, its link target and its extras.
     pub fn held_bytes(&self) -> usize {
         let name = if let EntryLocation::Child { name, .. } = &self.place { name.as_bytes().len() } else { 0 };
         let link = if let EntryContent::Symlink { points_to } = &self.kind { points_to.len() } else { 0 };
         name + link + self.more.as_ref().map_or(0, |more| more.bytes())
     }
 
-    /// How many more names a file has than the one that is offered; `None` where it has none, or that is not told.
+    /// Returns the number of other hard links to the file; `None` where there are none or the number is unknown.
     pub fn further_names(&self) -> Option<u64> {
         self.more.as_ref()?.names?.checked_sub(1).filter(|further| *further > 0)
     }
 }
 
-/// Writes a time: seconds i64, nanoseconds u32.
+/// Writes a time stamp: seconds as i64, nanoseconds as u32.
 pub fn encode_stamp(out: &mut Writer, stamp: Timestamp) {
     out.i64(stamp.seconds).u32(stamp.nanoseconds);
 }
 
-/// Reads a time; more than 999,999,999 nanoseconds are a fault.
+/// Reads a time stamp; more than 999,999,999 nanoseconds are an error.
 pub fn decode_stamp(reader: &mut Reader<'_>) -> Decoded<Timestamp> {
     let stamp = Timestamp { seconds: reader.i64()?, nanoseconds: reader.u32()? };
     if stamp.nanoseconds >= 1_000_000_000 {
@@ -152,7 +152,7 @@ pub fn decode_stamp(reader: &mut Reader<'_>) -> Decoded<Timestamp> {
     Ok(stamp)
 }
 
-/// What a name stands for.
+/// Type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EntryKind {
     /// A directory.

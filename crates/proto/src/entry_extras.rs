@@ -1,4 +1,4 @@
-//! What few entries have besides: it stands behind them in an Offer, where there is any.
+//! Rare attributes of entries. They follow the entry in an Offer, where there are any.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
@@ -6,27 +6,27 @@ use crate::integrity::Digest;
 use crate::limits::NAMES_MAX;
 use crate::limits::{ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX};
 
-/// What few entries have.
+/// Rare attributes of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EntryExtras {
-    /// Of a large file with holes: how many bytes of it are data, at most.
+    /// Upper bound of the data bytes in a large file with holes.
     pub data_bytes: Option<u64>,
-    /// Of a file with several names: how many it has.
+    /// Hard link count of a file with several hard links.
     pub names: Option<u64>,
-    /// Extended attributes, access control lists among them. `None`: the source does not keep any.
+    /// Extended attributes, including access control lists. `None`: the source does not preserve them.
     pub attributes: Option<Vec<ExtendedAttribute>>,
-    /// BLAKE3 of a file's contents, where the source tells it beforehand.
+    /// BLAKE3 of a file's contents, where the source sends it in advance.
     pub digest: Option<Digest>,
-    /// Of an operand: permission bits of the directories between it and the base, the nearest first.
+    /// For a source argument: permission bits of the directories between it and the base, the nearest first.
     pub parent_modes: Vec<u16>,
 }
 
 /// An extended attribute (xattr(7)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtendedAttribute {
-    /// Its name with its namespace: `user.color`.
+    /// Name with its namespace: `user.color`.
     pub name: Box<[u8]>,
-    /// Its value.
+    /// Value.
     pub value: Box<[u8]>,
 }
 
@@ -38,18 +38,18 @@ const PARENT_MODES: u8 = 16;
 const ALL: u8 = DATA_BYTES | NAMES | ATTRIBUTES | DIGEST | PARENT_MODES;
 
 impl EntryExtras {
-    /// Whether there is anything.
+    /// Whether there are no extras.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Bytes that it counts while its entry is unsettled.
+    /// Returns the bytes that the extras count until their entry is complete.
     pub fn bytes(&self) -> usize {
         let of_one = |attribute: &ExtendedAttribute| attribute.name.len() + attribute.value.len() + ATTRIBUTE_OVERHEAD;
         64 + self.parent_modes.len() * size_of::<u16>() + self.attributes.iter().flatten().map(of_one).sum::<usize>()
     }
 
-    /// Writes it, with its length.
+    /// Writes the extras with their length.
     pub fn encode(&self, out: &mut Writer) {
         let mut block = Writer::new();
         let flag = |has: bool, flag: u8| if has { flag } else { 0 };
@@ -77,7 +77,7 @@ impl EntryExtras {
         out.bytes(&block.into_bytes());
     }
 
-    /// Reads it, and drops what `keep` does not name; `None` where nothing is left.
+    /// Reads the extras and drops those that `keep` excludes; `None` where nothing remains.
     pub fn decode(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Option<Self>> {
         let mut block = Reader::new(reader.bytes(MORE_BYTES_MAX, "what else there is of an entry")?);
         let flags = block.u8()?;
@@ -101,23 +101,23 @@ impl EntryExtras {
     }
 }
 
-/// What of an entry's extras is kept: the rest is dropped while it is decoded.
+/// Extras to keep. The rest is dropped during decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExtrasFilter {
-    /// The number of a file's names.
+    /// Hard link counts.
     pub names: bool,
-    /// Extended attributes, but for access control lists.
+    /// Extended attributes other than access control lists.
     pub attributes: bool,
     /// Access control lists.
     pub acls: bool,
-    /// The digest of a file's contents.
+    /// Digests of file contents.
     pub digest: bool,
-    /// Modes of the directories above an operand.
+    /// Modes of the directories above a source argument.
     pub parent_modes: bool,
 }
 
 impl ExtrasFilter {
-    /// Everything.
+    /// Keeps everything.
     pub const ALL: Self = Self { names: true, attributes: true, acls: true, digest: true, parent_modes: true };
 
     fn keeps(self, name: &[u8]) -> bool {
@@ -125,7 +125,7 @@ impl ExtrasFilter {
     }
 }
 
-/// Whether the attribute of this name is an access control list.
+/// Whether an attribute name is that of an access control list.
 pub fn is_acl(name: &[u8]) -> bool {
     matches!(name, b"system.posix_acl_access" | b"system.posix_acl_default")
 }

@@ -1,41 +1,41 @@
-//! What a peer can do wrong. Each ends the session; none can make it panic.
+//! Protocol violations by a peer. Each ends the session; none can cause a panic.
 
-/// A peer broke the protocol.
+/// A protocol violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// A message ended before its fields did.
+    /// A message ends before its fields do.
     #[error("a message was cut short")]
     Truncated,
-    /// A field has a value that it cannot have.
+    /// A field has an invalid value.
     #[error("a message contained {0}")]
     Invalid(&'static str),
-    /// A length, count or index beyond its named limit.
+    /// A length, count or index exceeds its named limit.
     #[error("a message went beyond the limit for {0}")]
     OverLimit(&'static str),
-    /// A kind of message, record or entry that this version does not know.
+    /// This version does not know a kind of message, record or entry.
     #[error("unknown {what} {value}")]
     Unknown {
-        /// What kind of thing.
+        /// The category.
         what: &'static str,
         /// Its number.
         value: u64,
     },
-    /// Bytes of a file that do not lie on whole frames, or beyond its end.
+    /// A byte range is beyond the end of the file or not aligned to whole frames.
     #[error("a frame lies where no frame may lie")]
     Misplaced,
-    /// A message that names what was never offered, or not asked for.
+    /// A message names an entry never offered, or is unrequested.
     #[error("a message about {0}")]
     Unasked(&'static str),
-    /// A message that cannot come now.
+    /// A message is not allowed in the present state.
     #[error("{0} out of turn")]
     OutOfTurn(&'static str),
-    /// A record or greeting that the session's keys do not open.
+    /// The session's keys cannot decrypt a record or greeting.
     #[error("a record that is not authentic")]
     NotAuthentic,
-    /// Another version of the protocol.
+    /// The protocol versions differ.
     #[error("the other end speaks protocol version {0}, this end {ours}", ours = super::feature::PROTOCOL_VERSION)]
     Version(u16),
-    /// A feature that this end does not have.
+    /// This end lacks a required feature.
     #[error("the other end needs the feature '{0}', which this end does not have")]
     Feature(&'static str),
 }

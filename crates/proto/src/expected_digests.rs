@@ -1,51 +1,50 @@
-//! The digests that files are expected to have, by their names: as many lines as a manifest has, in little more memory
-//! than their digests take.
+//! Expected digests of files by name. The memory per line is little more than the digest itself.
 
 use std::ops::Range;
 
 use crate::checksum::ChecksumAlgorithm;
 use crate::limits::EXPECTED_LINES_MAX;
 
-/// Stands for a name: the beginning of its BLAKE3. Two names with one key are as hard to make as two files with one MD5
-/// should be.
+/// Length of a key: the first bytes of the BLAKE3 of a name. A collision of two names is as hard to find as one of MD5
+/// was meant to be.
 const KEY_BYTES: usize = 16;
 
-/// Name and digest of each line, in the order of lines.
+/// Name and digest of each line, in input order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedDigests {
     algorithm: ChecksumAlgorithm,
-    /// Keys and digests of all lines, one behind the other: one allocation, whatever their number.
+    /// Keys and digests of all lines in one allocation.
     records: Vec<u8>,
-    /// The lines in the order of their keys; empty until [`Self::sort`].
+    /// Line numbers in key order; empty until [`Self::sort`].
     order: Vec<u32>,
 }
 
-/// There are more lines than [`EXPECTED_LINES_MAX`], or they are none.
+/// The list exceeds [`EXPECTED_LINES_MAX`], or its bytes are not whole lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidDigestList;
 
 impl ExpectedDigests {
-    /// No lines yet.
+    /// Creates an empty list.
     pub fn new(algorithm: ChecksumAlgorithm) -> Self {
         Self { algorithm, records: Vec::new(), order: Vec::new() }
     }
 
-    /// The digest that all lines have.
+    /// Returns the algorithm of all digests.
     pub fn algorithm(&self) -> ChecksumAlgorithm {
         self.algorithm
     }
 
-    /// Number of lines.
+    /// Returns the number of lines.
     pub fn len(&self) -> usize {
         self.records.len() / self.record_bytes()
     }
 
-    /// Whether there are none.
+    /// Whether there are no lines.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// Bytes of a line on the wire.
+    /// Returns the length of a line on the wire, in bytes.
     pub fn record_bytes(&self) -> usize {
         KEY_BYTES + self.algorithm.bytes()
     }
@@ -53,13 +52,13 @@ impl ExpectedDigests {
     /// Adds a line.
     ///
     /// # Panics
-    /// If the digest is not as long as the algorithm's are: a programmer's error.
+    /// If the digest has the wrong length for the algorithm: a programmer's error.
     pub fn add(&mut self, path: &[u8], digest: &[u8]) -> Result<(), InvalidDigestList> {
         assert_eq!(digest.len(), self.algorithm.bytes(), "a digest of another length");
         self.add_records(&[&key_of(path)[..], digest].concat())
     }
 
-    /// Adds lines as another table has them.
+    /// Adds encoded lines of another list.
     pub fn add_records(&mut self, records: &[u8]) -> Result<(), InvalidDigestList> {
         let lines = records.len() / self.record_bytes();
         if !records.len().is_multiple_of(self.record_bytes()) || self.len() + lines > EXPECTED_LINES_MAX {
@@ -69,13 +68,13 @@ impl ExpectedDigests {
         Ok(())
     }
 
-    /// All lines, at most so many at a time.
+    /// Returns all lines in batches of at most `lines`.
     pub fn pieces(&self, lines: usize) -> impl Iterator<Item = &[u8]> {
         self.records.chunks(lines * self.record_bytes())
     }
 
-    /// To be called once, when all lines are there. The second of two lines that have one name and different digests, if
-    /// there are any.
+    /// Sorts the lines by key; call it once, after the last line. Returns the second of two lines with the same name
+    /// and different digests, if any.
     pub fn sort(&mut self) -> Option<usize> {
         let mut order: Vec<_> = (0..u32::try_from(self.len()).unwrap_or(u32::MAX)).collect();
         order.sort_unstable_by_key(|line| (self.key(*line), *line));
@@ -87,19 +86,19 @@ impl ExpectedDigests {
         second
     }
 
-    /// The lines that have this name: places in their order.
+    /// Returns the numbers of the lines with this name, in input order.
     pub fn lines_of(&self, path: &[u8]) -> impl Iterator<Item = usize> {
         let key = key_of(path);
         let start = self.order.partition_point(|line| *self.key(*line) < key[..]);
         self.order[start..].iter().take_while(move |line| *self.key(**line) == key[..]).map(|line| *line as usize)
     }
 
-    /// The digest of a line.
+    /// Returns the digest of a line.
     pub fn digest(&self, line: usize) -> &[u8] {
         &self.records[self.place(line)][KEY_BYTES..]
     }
 
-    /// The digest that a file of this name is to have.
+    /// Returns the expected digest of the file with this name.
     pub fn digest_of(&self, path: &[u8]) -> Option<&[u8]> {
         self.lines_of(path).next().map(|line| self.digest(line))
     }

@@ -1,9 +1,9 @@
-//! The version and the features that a Hello names. A feature that one end requires and the other lacks
-//! is refused by name, never ignored.
+//! The protocol version and the features in a Hello. An end that lacks a required feature is refused with the feature's
+//! name.
 
 use crate::error::ProtocolError;
 
-/// Version of everything in `docs/PROTOCOL.md`. Both ends must have the same one.
+/// Version of everything in `docs/PROTOCOL.md`. Both ends must have the same version.
 pub const PROTOCOL_VERSION: u16 = 1;
 
 macro_rules! features {
@@ -14,7 +14,7 @@ macro_rules! features {
 
         impl Features {
             $($(#[$doc])* pub const $name: Features = Features(1 << $bit);)*
-            /// Every feature that this version has.
+            /// All features of this version.
             pub const ALL: Features = Features(0 $(| 1 << $bit)*);
             const NAMES: &'static [(u64, &'static str)] = &[$((1 << $bit, $text)),*];
         }
@@ -24,28 +24,28 @@ macro_rules! features {
 features! {
     /// Packs: many small files in one frame.
     PACKS = 0, "packs";
-    /// Streams through ssh's own connection.
+    /// Streams through the ssh connection.
     TUNNEL = 1, "tunnel";
-    /// Payloads in the clear, authenticated.
+    /// Authenticated payloads without encryption.
     AUTHENTICATE_ONLY = 2, "authenticate-only";
-    /// Payloads that were compressed.
+    /// Compressed payloads.
     COMPRESSION = 3, "compression";
-    /// XXH3 as the check of frames, and sessions without BLAKE3.
+    /// XXH3 as the frame check, and sessions without BLAKE3.
     XXH3 = 4, "xxh3";
 }
 
 impl Features {
-    /// Whether all of `other` is in this set.
+    /// Whether the set contains all of `other`.
     pub fn contains(self, other: Features) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     pub fn with(self, other: Features) -> Features {
         Features(self.0 | other.0)
     }
 
-    /// Refuses by name what `required` has and this set lacks.
+    /// Returns an error with the name of the first required feature missing from this set.
     pub fn require(self, required: Features) -> Result<(), ProtocolError> {
         let missing = required.0 & !self.0;
         if missing == 0 {

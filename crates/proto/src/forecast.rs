@@ -1,86 +1,87 @@
-//! What rate a transfer will reach, what will limit it, and which settings are worth having: from what was measured of its
-//! parts one by one and of the whole, and nothing else.
+//! Forecast of a transfer's rate, its bottleneck and useful settings. Its only input is measurements of single parts
+//! and of a complete copy.
 //!
-//! A transfer is as fast as its slowest part, and never faster. The whole, measured, is slower than that, since parts share
-//! processors and wait for each other; so the whole's own rate is the forecast, unless it was flattered: files that came out of
-//! the page cache, or were not put on the disk, will not be as fast when there are more of them. Then the part that was
-//! measured without the cache bounds it.
+//! A transfer is never faster than its slowest part. A measured copy is slower than that, since parts share processors
+//! and wait for each other. So the forecast is the rate of the measured copy.
+//!
+//! An exception is a copy that used the page cache for reading, or did not flush its writes. Larger transfers will be
+//! slower, so the rate of the part measured without the cache is then the upper bound.
 
 use crate::diagnose::Bottleneck;
 
-/// What was measured alone, in bytes a second. What was not measured limits nothing.
+/// Rates of single parts, in bytes per second. A part without a measurement limits nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PartRates {
-    /// Reading, past the page cache or with it cold: the faster of the ways.
+    /// Reading without the page cache or with a cold one: the faster of the methods.
     pub read: Option<f64>,
-    /// Computing at the source, by all its cores.
+    /// Computation at the source, on all cores.
     pub source_cpu: Option<f64>,
-    /// From memory to memory, with what limits that if it stood out.
+    /// Memory to memory over the network, with its bottleneck if there is a clear one.
     pub network: Option<(f64, Option<Bottleneck>)>,
-    /// Computing at the target, by all its cores.
+    /// Computation at the target, on all cores.
     pub target_cpu: Option<f64>,
-    /// Writing until it is on the disk: the faster of the ways.
+    /// Writing with a final flush to disk: the faster of the methods.
     pub write: Option<f64>,
 }
 
-/// A copy as a user would make it.
+/// A complete copy with default settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CopyRates {
-    /// Bytes a second, once it was under way.
+    /// Steady rate in bytes per second.
     pub rate: f64,
-    /// What limited it, if something stood out.
+    /// The bottleneck, if there is a clear one.
     pub limit: Option<Bottleneck>,
-    /// All of it was on the disk in the end.
+    /// Whether all data was flushed to disk.
     pub was_settled: bool,
-    /// It was read past the page cache, or not from a disk.
+    /// Whether the data was read without the page cache, or from something other than a disk.
     pub was_cold: bool,
 }
 
-/// The same part measured in two or more ways, in bytes a second.
+/// Rates of the same part with different methods, in bytes per second.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MethodRates {
-    /// With so many streams as were asked for.
+    /// Rates with fixed numbers of streams.
     pub streams: Vec<(u16, f64)>,
-    /// With as many as haul chose.
+    /// Rate with the number of streams that haul chose.
     pub streams_chosen: Option<f64>,
-    /// Reading: through the page cache, and past it.
+    /// Reading: through the page cache, and with O_DIRECT.
     pub read: Option<[f64; 2]>,
-    /// Writing: through the page cache, and past it.
+    /// Writing: through the page cache, and with O_DIRECT.
     pub write: Option<[f64; 2]>,
 }
 
-/// A setting that is worth having.
+/// A recommended setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SuggestedSetting {
-    /// So many streams.
+    /// A fixed number of streams.
     Streams(u16),
-    /// O_DIRECT at the source, at the target: what is false is left to haul.
+    /// O_DIRECT at the source and at the target; `false` leaves the choice to haul.
     Direct(bool, bool),
     /// O_DIRECT at neither end.
     Buffered,
 }
 
-/// What is to be expected.
+/// The expected rate and its bottleneck.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecast {
-    /// Bytes a second.
+    /// Bytes per second.
     pub rate: f64,
-    /// What will limit it.
+    /// The bottleneck.
     pub limit: Bottleneck,
-    /// What would limit next, and where.
+    /// The second bottleneck and its rate.
     pub next: Option<(Bottleneck, f64)>,
-    /// What is worth setting.
+    /// Recommended settings.
     pub settings: Vec<SuggestedSetting>,
 }
 
-/// A way is worth naming if it is faster than the other by this factor: less is chance.
+/// Factor by which a method must be faster to be recommended. A smaller difference may be chance.
 const WORTH: f64 = 1.15;
-/// Of the slowest part, what is left to a transfer where the whole could not be measured.
+/// Share of the slowest part's rate to expect from a transfer, where no complete copy was measured.
 const TOGETHER: f64 = 0.85;
-/// A disk that is faster than the whole by this factor is none of its concerns.
+/// Factor by which a disk must be faster than the transfer to be irrelevant.
 const FAR_FASTER: f64 = 2.0;
 
-/// Says what is to be expected; `None` where nothing was measured.
+/// Computes the forecast; `None` without measurements.
 pub fn forecast(parts: &PartRates, whole: Option<&CopyRates>, ways: &MethodRates) -> Option<Forecast> {
     let mut bounds = parts.bounds();
     bounds.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -115,7 +116,7 @@ impl PartRates {
 }
 
 impl CopyRates {
-    /// Whether the page cache stood in for this part.
+    /// Whether the page cache replaced this part in the measured copy.
     fn was_flattered_by(&self, limit: Bottleneck) -> bool {
         match limit {
             Bottleneck::SourceDisk => !self.was_cold,
@@ -133,7 +134,7 @@ fn settings(rate: f64, ways: &MethodRates) -> Vec<SuggestedSetting> {
     let direct = |way: Option<[f64; 2]>| way.is_some_and(|[buffered, direct]| direct > buffered * WORTH);
     let buffered = |way: Option<[f64; 2]>| way.is_some_and(|[buffered, direct]| buffered > direct * WORTH);
     let storage = match (direct(read), direct(write)) {
-        // One word says it of both ends.
+        // One setting covers both ends.
         (false, false) if buffered(read) && buffered(write) => Some(SuggestedSetting::Buffered),
         (false, false) => None,
         (source, target) => Some(SuggestedSetting::Direct(source, target)),
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(expected(&fast, Some(&unsettled)), (200.0, Bottleneck::TargetDisk, Some(Bottleneck::SourceDisk)));
         let warm = CopyRates { was_cold: false, ..settled };
         assert_eq!(expected(&fast, Some(&warm)), (500.0, Bottleneck::SourceDisk, Some(Bottleneck::TargetDisk)));
-        // A disk that is faster than the whole says nothing against it.
+        // A disk faster than the copy does not lower the forecast.
         let slow = CopyRates { was_cold: false, was_settled: false, ..whole(100.0, None) };
         assert_eq!(expected(&fast, Some(&slow)).0, 100.0);
     }
@@ -215,7 +216,7 @@ mod tests {
             (Some([100.0, 130.0]), Some([100.0, 130.0]), vec![SuggestedSetting::Direct(true, true)]),
             (Some([100.0, 105.0]), Some([100.0, 130.0]), vec![SuggestedSetting::Direct(false, true)]),
             (Some([130.0, 100.0]), Some([130.0, 100.0]), vec![SuggestedSetting::Buffered]),
-            // The other end is left to haul, and so is this one then.
+            // The other end is left to haul, so this end is as well.
             (None, Some([130.0, 100.0]), vec![]),
             // Both are far faster than anything else.
             (Some([900.0, 1300.0]), Some([800.0, 1000.0]), vec![]),

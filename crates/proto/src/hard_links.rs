@@ -1,6 +1,5 @@
-//! Files with hard links, of which more names may come: what they count of
-//! [`LINKED_FILES_BYTES_MAX`]. Both ends count alike, in the order of the offers, so a source that keeps to the limit
-//! never exceeds it at the target.
+//! Files with further hard links to come, and their share of [`LINKED_FILES_BYTES_MAX`]. Both ends count alike, in the
+//! order of the offers. A source that respects the limit never exceeds it at the target.
 
 use crate::ids::{ByEntry, EntryId};
 use crate::limits::{LINKED_DIRECTORY_BYTES, LINKED_FILE_BYTES, LINKED_FILES_BYTES_MAX};
@@ -10,11 +9,11 @@ use crate::limits::{LINKED_DIRECTORY_BYTES, LINKED_FILE_BYTES, LINKED_FILES_BYTE
 pub struct LinkDirectoryName {
     /// The directory.
     pub id: EntryId,
-    /// Bytes of its name; 0 for an operand.
+    /// Length of its name in bytes; 0 for a source argument.
     pub name_len: usize,
 }
 
-/// The count, and the directories of these files. `D` is how the engine holds a directory.
+/// The byte count, and the directories of these files. `D` is the engine's handle of a directory.
 #[derive(Debug)]
 pub struct LinkedBytes<D> {
     directories: ByEntry<LinkDirectory<D>>,
@@ -25,7 +24,7 @@ pub struct LinkedBytes<D> {
 struct LinkDirectory<D> {
     parent: Option<EntryId>,
     name_len: usize,
-    /// Files and directories in it that count.
+    /// Number of counted files and directories in it.
     children: usize,
     handle: Option<D>,
 }
@@ -37,8 +36,8 @@ impl<D> Default for LinkedBytes<D> {
 }
 
 impl<D> LinkedBytes<D> {
-    /// Counts a file with a name of this length. `path` begins with its directory and ends with the operand. Returns
-    /// false, and counts nothing, where the file exceeds the limit.
+    /// Counts a file with a name of this length. `path` begins with its directory and ends with the source argument.
+    /// Returns `false` and counts nothing where the file exceeds the limit.
     pub fn add(&mut self, name_len: usize, path: impl Iterator<Item = LinkDirectoryName>) -> bool {
         let (mut new, mut known) = (Vec::new(), None);
         let mut bytes = self.bytes + LINKED_FILE_BYTES + name_len;
@@ -68,7 +67,7 @@ impl<D> LinkedBytes<D> {
         true
     }
 
-    /// A file that was counted has all of its names.
+    /// Removes a counted file after its last hard link.
     pub fn remove(&mut self, name_len: usize, directory: EntryId) {
         self.bytes = self.bytes.saturating_sub(LINKED_FILE_BYTES + name_len);
         let mut above = Some(directory);
@@ -84,19 +83,19 @@ impl<D> LinkedBytes<D> {
         }
     }
 
-    /// Keeps a directory of a counted file open.
+    /// Keeps the directory of a counted file open.
     pub fn hold(&mut self, directory: EntryId, handle: D) {
         if let Some(directory) = self.directories.get_mut(&directory) {
             directory.handle.get_or_insert(handle);
         }
     }
 
-    /// A directory that is kept open.
+    /// Returns the handle of a directory kept open.
     pub fn held(&self, directory: EntryId) -> Option<&D> {
         self.directories.get(&directory)?.handle.as_ref()
     }
 
-    /// Bytes that count.
+    /// Returns the counted bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,10 +1,10 @@
-//! Identifiers. Each is a newtype, so that one cannot be taken for another.
+//! Identifiers. Each is a newtype, so that the compiler rejects mix-ups.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Names one job for as long as it lasts, over all of its runs: derived from what is copied to where.
+/// Identifier of a job over all its runs, derived from its sources and target.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobId(pub [u8; 16]);
 
@@ -20,22 +20,22 @@ impl fmt::Debug for JobId {
     }
 }
 
-/// A job within one session: messages carry this short number; the Request binds it to a [`JobId`].
+/// Number of a job within one session. Messages carry this short number; the Request binds it to a [`JobId`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobNumber(pub u32);
 
-/// A handle for an entry within one session; given by the source, in ascending order from 0, without gaps.
+/// Identifier of an entry within one session, assigned by the source in ascending order from 0 without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryId(pub u64);
 
-/// What is known of entries. Ids follow each other, and nobody chooses them: so nobody chooses which ones collide, and a
-/// hash that costs next to nothing will do.
+/// Map by entry. Ids are consecutive and no peer chooses them, so no peer can cause collisions and a cheap hash is
+/// enough.
 pub type ByEntry<V> = HashMap<EntryId, V, BuildHasherDefault<EntryHasher>>;
 
-/// Some entries.
+/// Set of entries.
 pub type EntrySet = HashSet<EntryId, BuildHasherDefault<EntryHasher>>;
 
-/// Spreads consecutive numbers (Knuth's multiplicative hashing, The Art of Computer Programming 6.4).
+/// Hasher for consecutive numbers (Knuth's multiplicative hashing, The Art of Computer Programming 6.4).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EntryHasher(u64);
 
@@ -53,10 +53,10 @@ impl Hasher for EntryHasher {
     }
 }
 
-/// A data stream within one session.
+/// Identifier of a data stream within one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub u16);
 
-/// The network path that a stream takes: the place of its address among those that the connecting end was told.
+/// The network path of a stream: the index of its address in the list sent to the connecting end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PathId(pub u16);

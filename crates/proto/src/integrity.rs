@@ -1,9 +1,9 @@
-//! Proof of what travels: a check over each frame's plain bytes and, where BLAKE3 is asked for, subtree values that
-//! merge, in whatever order frames come, to the file's ordinary BLAKE3.
+//! Integrity checks: one over each frame's plain bytes and, with BLAKE3, subtree values. These merge in any order of
+//! frames into the file's ordinary BLAKE3.
 //!
-//! A full frame is a power of two of bytes and aligned to its own size, so it is a whole subtree of
-//! the file's BLAKE3 tree (BLAKE3 paper, section 2.1; the crate's `hazmat` module). Only the last
-//! frame is shorter. A file of one frame is its own root.
+//! The length of a full frame is a power of two, and the frame is aligned to it. So each full frame is a whole subtree
+//! of the file's BLAKE3 tree (BLAKE3 paper, section 2.1; the crate's `hazmat` module). Only the last frame is shorter.
+//! The only frame of a file is its own root.
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use std::collections::BTreeMap;
@@ -14,29 +14,30 @@ use crate::error::ProtocolError;
 use crate::limits::{FLOW_AHEAD, FRAME_MAX, FRAME_MIN, PACK_FILE_PART};
 use crate::ranges::RangeSet;
 
-/// Most runs of frames of which [`FrameTree::keeping`] keeps the values: half a MiB of memory or so for a file.
+/// Most runs of frames with values kept by [`FrameTree::keeping`]: about half a MiB of memory per file.
 const VALUES_KEPT_MAX: u64 = 4096;
-/// Stands for a number of frames that is not known yet.
+/// Marker of an unknown number of frames.
 const OPEN: u64 = u64::MAX;
 
-/// A whole file's BLAKE3.
+/// BLAKE3 of a whole file.
 pub type Digest = [u8; 32];
 
-/// Stands for a digest that is not needed.
+/// Marker of a digest that is not needed.
 pub const NO_VALUE: Digest = [0; 32];
 
-/// The check of a frame's plain bytes: XXH3 with 64 bits and seed 0 (the xxHash specification, version 0.2.0). It finds
-/// faults of memory, software and disks. Against an adversary it proves nothing: see SECURITY.md.
+/// Returns the check of a frame's plain bytes: XXH3 with 64 bits and seed 0 (the xxHash specification, version 0.2.0).
+///
+/// It detects errors of memory, software and disks. It gives no protection against an adversary: see SECURITY.md.
 pub fn frame_check(payload: &[u8]) -> u64 {
     XxHash3_64::oneshot(payload)
 }
 
-/// Payload of a full frame, in bytes: a power of two from 256 KiB to 1 MiB, the same for a whole session.
+/// Payload of a full frame in bytes: a power of two from 256 KiB to 1 MiB, the same for a whole session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameLen(u32);
 
 impl FrameLen {
-    /// What is used unless something else is asked for.
+    /// The default.
     pub const DEFAULT: FrameLen = FrameLen(512 << 10);
 
     /// Checks that `bytes` is a power of two in range.
@@ -48,59 +49,61 @@ impl FrameLen {
         }
     }
 
-    /// Bytes.
+    /// Returns the length in bytes.
     pub const fn get(self) -> u32 {
         self.0
     }
 
-    /// Bytes, for lengths in memory.
+    /// Returns the length in bytes, as a length in memory.
     pub fn bytes(self) -> usize {
         self.0 as usize
     }
 
-    /// Largest file that travels in a pack.
+    /// Returns the size of the largest file sent in a pack.
     pub fn pack_file_max(self) -> u64 {
         u64::from(self.0 / PACK_FILE_PART)
     }
 
-    /// Number of frames of a file of `size` bytes.
+    /// Returns the number of frames of a file of `size` bytes.
     pub fn frames(self, size: u64) -> u64 {
         size.div_ceil(u64::from(self.0))
     }
 
-    /// Length of frame `index` of a file of `size` bytes; `None` where there is no such frame.
+    /// Returns the length of frame `index` of a file of `size` bytes; `None` where there is no such frame.
     pub fn frame_len(self, size: u64, index: u64) -> Option<usize> {
         let start = index.checked_mul(u64::from(self.0))?;
         let rest = size.checked_sub(start)?;
         (rest > 0).then(|| usize::try_from(rest).unwrap_or(usize::MAX).min(self.bytes()))
     }
 
-    /// The frame at `offset`, if one begins there and has exactly `len` bytes in a file of `size` bytes.
-    /// This is the check that keeps a misaligned range away from blake3, which would panic on it.
+    /// Returns the index of the frame at `offset`, if one begins there and has exactly `len` bytes in a file of `size`
+    /// bytes.
+    ///
+    /// This check keeps misaligned ranges away from blake3, which would panic on them.
     pub fn index_of(self, size: u64, offset: u64, len: usize) -> Result<u64, ProtocolError> {
         let index = offset / u64::from(self.0);
         let aligned = offset.is_multiple_of(u64::from(self.0));
         if aligned && self.frame_len(size, index) == Some(len) { Ok(index) } else { Err(ProtocolError::Misplaced) }
     }
 
-    /// How many frames of a flow may be ahead of what is written at the target.
+    /// Returns the number of frames that a flow may be ahead of the target's writes.
     pub fn frames_ahead(self) -> u64 {
         FLOW_AHEAD / u64::from(self.0)
     }
 
-    /// BLAKE3 value of frame `index` of a file of `size` bytes: of the root when it is the only one.
+    /// Returns the BLAKE3 value of frame `index` of a file of `size` bytes; for an only frame, of the root.
     ///
     /// # Panics
-    /// If `payload` is not as long as that frame: a programmer's error, see [`Self::index_of`].
+    /// If `payload` does not have the length of that frame: a programmer's error, see [`Self::index_of`].
     pub fn hash(self, size: u64, index: u64, payload: &[u8]) -> ChainingValue {
         assert_eq!(self.frame_len(size, index), Some(payload.len()), "frame {index} of {size} bytes");
         self.hash_in(index, payload, self.frames(size) == 1)
     }
 
-    /// The same where the size is not known, but whether this is the only frame.
+    /// Returns the BLAKE3 value of frame `index` of a file of unknown size. `is_only` marks the only frame of a file.
     ///
     /// # Panics
-    /// If `payload` is longer than a frame: a programmer's error.
+    /// If `payload` is empty or longer than a frame: a programmer's error.
     pub fn hash_in(self, index: u64, payload: &[u8], is_only: bool) -> ChainingValue {
         assert!(payload.len() <= self.bytes() && !payload.is_empty(), "frame {index} of {} bytes", payload.len());
         if is_only {
@@ -110,45 +113,44 @@ impl FrameLen {
     }
 }
 
-/// Merges the values of a file's frames, in any order, to the file's BLAKE3.
+/// Merges the values of a file's frames, in any order, into the file's BLAKE3.
 ///
-/// Holds at most a value for each gap and each level of the tree: for frames that come roughly in
-/// order, some dozens.
+/// It holds at most one value for each gap and each level of the tree: some dozens for frames roughly in order.
 #[derive(Debug, Clone)]
 pub struct FrameTree {
-    /// [`OPEN`] as long as nobody knows.
+    /// Number of frames; [`OPEN`] while it is unknown.
     frames: u64,
-    /// No value is of more than 2^`level_max` frames.
+    /// Highest level of a merged value: one of 2^`level_max` frames.
     level_max: u32,
     seen: RangeSet,
-    /// (level, index at that level) to the value of 2^level frames.
+    /// Values by (level, index at that level), each of 2^level frames.
     nodes: BTreeMap<(u32, u64), ChainingValue>,
 }
 
 impl FrameTree {
-    /// For a file of `frames` frames.
+    /// Creates the tree of a file of `frames` frames.
     pub fn new(frames: u64) -> Self {
         Self { frames, level_max: u32::MAX, seen: RangeSet::new(), nodes: BTreeMap::new() }
     }
 
-    /// The same, for one that is to be compared with another one later: when all frames are there, a value is left for
-    /// each run of so many frames that there are at most 4096 runs.
+    /// Creates a tree for a later comparison with another one. Of a full tree, it keeps one value for each run of
+    /// frames, with at most 4096 runs.
     pub fn keeping(frames: u64) -> Self {
         let run = frames.div_ceil(VALUES_KEPT_MAX).next_power_of_two();
         Self { level_max: run.trailing_zeros(), ..Self::new(frames) }
     }
 
-    /// For a file whose number of frames is told by [`Self::close`].
+    /// Creates a tree for a file of unknown length; [`Self::close`] sets its number of frames.
     pub fn open() -> Self {
         Self::new(OPEN)
     }
 
-    /// Says how many frames the file of an open tree has; `false` where it has more already.
+    /// Sets the number of frames of an open tree; `false` where it holds more already.
     pub fn close(&mut self, frames: u64) -> bool {
         let is_true = self.frames == OPEN && self.seen.end() <= frames;
         if is_true {
             self.frames = frames;
-            // The first frame's value was merged with none, as long as that could have been the root.
+            // The first frame's value could have been the root until now, so it was not merged.
             if let Some(value) = self.nodes.remove(&(0, 0)) {
                 self.put(0, value);
             }
@@ -156,12 +158,12 @@ impl FrameTree {
         is_true
     }
 
-    /// The frames whose values it has.
+    /// Returns the frames with values.
     pub fn seen(&self) -> &RangeSet {
         &self.seen
     }
 
-    /// Adds the value of frame `index`; `false` if it was there already or there is no such frame.
+    /// Adds the value of frame `index`; `false` if it is there already or there is no such frame.
     pub fn insert(&mut self, index: u64, value: ChainingValue) -> bool {
         if index >= self.frames || !self.seen.insert(index) {
             return false;
@@ -170,7 +172,7 @@ impl FrameTree {
         true
     }
 
-    /// Keeps a frame's value, merged with whatever it can be merged with.
+    /// Stores a frame's value, merged with its siblings where possible.
     fn put(&mut self, mut index: u64, mut value: ChainingValue) {
         let mut level = 0;
         while self.may_merge(level, index) {
@@ -192,7 +194,7 @@ impl FrameTree {
         self.seen.len() == self.frames
     }
 
-    /// The runs of frames of which `found` has another value, or none.
+    /// Returns the runs of frames with another value in `found`, or none there.
     pub fn differing(&self, found: &Self) -> Vec<Range<u64>> {
         let nodes = self.nodes.iter().filter(|(place, value)| found.nodes.get(place) != Some(value));
         let mut runs: Vec<_> = nodes.map(|((level, index), _)| self.frames_of(*level, *index)).collect();
@@ -200,7 +202,7 @@ impl FrameTree {
         runs
     }
 
-    /// Takes out frames, and all others whose values were merged with theirs.
+    /// Removes frames, and all others with values merged with theirs.
     pub fn forget(&mut self, frames: &Range<u64>) {
         let touches = |run: &Range<u64>| run.start < frames.end && frames.start < run.end;
         let places = self.nodes.keys().copied();
@@ -212,7 +214,7 @@ impl FrameTree {
         }
     }
 
-    /// Number of frames of the file.
+    /// Returns the number of frames of the file.
     pub fn frames(&self) -> u64 {
         self.frames
     }
@@ -221,7 +223,7 @@ impl FrameTree {
         index << level..((index + 1) << level).min(self.frames)
     }
 
-    /// The file's BLAKE3; `None` until every frame was added.
+    /// Returns the file's BLAKE3; `None` until every frame was added.
     pub fn digest(&self) -> Option<Digest> {
         match self.frames {
             0 => Some(*blake3::hash(b"").as_bytes()),
@@ -235,19 +237,19 @@ impl FrameTree {
         }
     }
 
-    /// Whether the parent of this node is wanted, lies wholly within the file and is not its root.
+    /// Whether the parent of this node is within the kept levels, lies wholly within the file and is not its root.
     fn may_merge(&self, level: u32, index: u64) -> bool {
         if level >= self.level_max {
             return false;
         }
         let width = 2u64 << level;
         let Some(start) = (index / 2).checked_mul(width) else { return false };
-        // What begins where the file does may turn out to be its root.
+        // In an open tree, a node at the start of the file may prove to be its root.
         let may_be_root = self.frames == OPEN && start == 0;
         start.checked_add(width).is_some_and(|end| end <= self.frames) && width < self.frames && !may_be_root
     }
 
-    /// Value of `count` frames from `start`: a subtree of BLAKE3's left-balanced tree, not its root.
+    /// Returns the value of `count` frames from `start`: a subtree of BLAKE3's left-balanced tree, without its root.
     fn fold(&self, start: u64, count: u64) -> Option<ChainingValue> {
         if count.is_power_of_two()
             && let Some(value) = self.nodes.get(&(count.trailing_zeros(), start / count))
@@ -326,7 +328,7 @@ mod tests {
         }
     }
 
-    /// A tree of `frames` frames, of which those in `other` have another value.
+    /// Builds a tree of `frames` frames; those in `other` have another value.
     fn kept(frames: u64, other: &[u64]) -> FrameTree {
         let mut tree = FrameTree::keeping(frames);
         for index in 0..frames {

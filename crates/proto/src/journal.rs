@@ -1,8 +1,10 @@
-//! The journal of a partial file: of which version of which file it is a part, and what each frame in it is.
+//! The journal of a partial file: the version of the source file and a record of each frame.
 //!
-//! Each frame has a slot at a fixed place, so that frames are recorded in whatever order they are written, none
-//! waits for another, and a slot that is torn or lost costs one frame. A record is a claim, not a proof: before it is
-//! believed, the frame is read and hashed again. So the order in which a crash let bytes reach the disk does not matter.
+//! Each frame has a slot at a fixed offset. So frames are recorded in any order, none waits for another, and a torn or
+//! lost slot costs one frame.
+//!
+//! A record is a claim that needs verification: the frame is read and hashed before it is trusted. So the order in
+//! which bytes reach the disk before a crash does not matter.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::{FileVersion, Timestamp};
@@ -11,67 +13,67 @@ use crate::error::ProtocolError;
 use crate::integrity::{Digest, FrameLen, frame_check};
 use crate::path::{MAX_NAME, Name};
 
-/// What stands at the beginning, with the number of this format.
+/// Magic bytes at the beginning, with the number of this format.
 const MAGIC: [u8; 16] = *b"haul journal 2\n\0";
-/// Length of what stands before the first slot.
+/// Length of the header before the first slot.
 pub const HEADER_BYTES: usize = 1024;
 /// Length of a slot: value, check of the frame, check of the slot.
 pub const SLOT_BYTES: usize = 48;
 const CHECK_BYTES: usize = 8;
-/// Stands for a value that is not known: no bytes are known whose BLAKE3 this is.
+/// Marker of an unknown value: no input with this BLAKE3 is known.
 const UNKNOWN: Digest = [0; 32];
 
-/// What is recorded of a frame.
+/// Record of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalRecord {
-    /// Check of its bytes: see [`frame_check`].
+    /// Check of the frame's bytes: see [`frame_check`].
     pub check: u64,
-    /// Its BLAKE3 value: see [`FrameLen::hash`]. Unknown where nobody asked for it.
+    /// BLAKE3 value of the frame: see [`FrameLen::hash`]. `None` in a session without BLAKE3.
     pub value: Option<Digest>,
 }
 
-/// Of what the file beside the journal is a part.
+/// Identity of the file that the partial file belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalHeader {
-    /// The name that it gets when it is whole.
+    /// Final name of the file.
     pub name: Name,
-    /// Bytes of the whole file.
+    /// Size of the whole file in bytes.
     pub size: u64,
-    /// Its time of last modification at the source.
+    /// Time of last modification at the source.
     pub modified: Timestamp,
-    /// Which file it is at the source.
+    /// Version of the file at the source.
     pub version: FileVersion,
-    /// How it is cut into frames.
+    /// Frame length.
     pub frame: FrameLen,
 }
 
-/// What a part is worth to a file that is offered now.
+/// Relation of a partial file to a file offered now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartialMatch {
-    /// It is a part of that very file.
+    /// It belongs to the same version of the file.
     Same,
-    /// It may be: device or change time are others, as after a reboot or a chmod. The source is to compare.
+    /// It probably does: device or change time differ, as after a reboot or a chmod. The source has to compare.
     Likely,
-    /// The file is another one now.
+    /// The file is a different one now.
     Other,
-    /// It cannot be gone on with: it is cut into other frames.
+    /// It cannot be resumed: its frame length differs.
     Unusable,
 }
 
-/// A frame's check as its value, in a session without BLAKE3.
+/// Returns a frame's check as its value, for a session without BLAKE3.
 pub fn check_value(check: u64) -> Digest {
     let mut value = [0; 32];
     value[..CHECK_BYTES].copy_from_slice(&check.to_le_bytes());
     value
 }
 
-/// Where the slot of a frame begins.
+/// Returns the offset of a frame's slot.
 pub fn slot_offset(index: u64) -> u64 {
     (HEADER_BYTES as u64).saturating_add(index.saturating_mul(SLOT_BYTES as u64))
 }
 
 impl JournalHeader {
-    /// The bytes in front of the slots.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = Writer::new();
         out.raw(&MAGIC).bytes(self.name.as_bytes()).u64(self.size);
@@ -105,7 +107,7 @@ impl JournalHeader {
         Ok(Self { name, size, modified, version, frame })
     }
 
-    /// What a part with this header is worth to a file with the header `offered`.
+    /// Compares a partial file with this header to a file with the header `offered`.
     pub fn kinship(&self, offered: &Self) -> PartialMatch {
         let same_file = (&self.name, self.size, self.modified, self.version.inode)
             == (&offered.name, offered.size, offered.modified, offered.version.inode);
@@ -117,13 +119,13 @@ impl JournalHeader {
         }
     }
 
-    /// Frames of the whole file.
+    /// Returns the number of frames of the whole file.
     pub fn frames(&self) -> u64 {
         self.frame.frames(self.size)
     }
 }
 
-/// The slot of frame `index`.
+/// Encodes the slot of frame `index`.
 pub fn encode_slot(index: u64, record: &JournalRecord) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
     let (fields, check) = slot.split_at_mut(SLOT_BYTES - CHECK_BYTES);
@@ -133,7 +135,7 @@ pub fn encode_slot(index: u64, record: &JournalRecord) -> [u8; SLOT_BYTES] {
     slot
 }
 
-/// What was recorded of frame `index`; `None` where nothing was, or not wholly.
+/// Decodes the record of frame `index`; `None` where the slot is empty or torn.
 pub fn decode_slot(index: u64, slot: &[u8; SLOT_BYTES]) -> Option<JournalRecord> {
     let (fields, check) = slot.split_at(SLOT_BYTES - CHECK_BYTES);
     if check != slot_check(index, fields) {
@@ -144,7 +146,8 @@ pub fn decode_slot(index: u64, slot: &[u8; SLOT_BYTES]) -> Option<JournalRecord>
     Some(JournalRecord { value: (value != UNKNOWN).then_some(value), check: reader.u64().ok()? })
 }
 
-/// Of the fields and their place, so that a slot says nothing elsewhere. One of zeros is none.
+/// Computes the check over the fields and the frame index, so that a slot is invalid at any other offset. It is never
+/// zero, so a slot of zeros is invalid.
 fn slot_check(index: u64, fields: &[u8]) -> [u8; CHECK_BYTES] {
     let mut bytes = [0; SLOT_BYTES];
     bytes[..CHECK_BYTES].copy_from_slice(&index.to_le_bytes());

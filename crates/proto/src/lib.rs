@@ -1,8 +1,8 @@
-//! The protocol of haul: everything that can be decided without a system call.
+//! The protocol of haul: all decisions that need no system call.
 //!
-//! No I/O, no clock, no threads, no unsafe code: what two ends say to each other, what may follow what,
-//! which bytes prove what, and who sends which piece next. `haul-engine` carries it out.
-//! The normative text is `docs/PROTOCOL.md`.
+//! The crate has no I/O, no clock, no threads and no unsafe code. It defines the messages, their valid order, the
+//! integrity checks and the assignment of chunks to streams. `haul-engine` performs the transfer. The normative text is
+//! `docs/PROTOCOL.md`.
 #![forbid(unsafe_code)]
 
 pub mod advice;

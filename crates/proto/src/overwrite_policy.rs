@@ -1,61 +1,61 @@
-//! What becomes of an offered entry, given what stands at its place: one table, no system call.
+//! Overwrite policy: one table decides about an offered entry, given the existing entry. No system calls.
 
 use crate::entry::{EntryContent, SpecialFile, Timestamp};
 use crate::sync::{EqualityTest, SyncOptions};
 
-/// What stands at an entry's place at the target.
+/// The existing entry at the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExistingEntry {
-    /// Nothing.
+    /// No entry.
     Absent,
     /// A regular file.
     File {
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
-        /// Time of last modification; the source's, where the file system cannot keep that more precisely.
+        /// Time of last modification. It is the source's where the file system keeps times less precisely.
         modified: Timestamp,
     },
     /// A directory.
     Directory,
-    /// A symbolic link, and what it holds.
+    /// A symbolic link with its target.
     Symlink(Box<[u8]>),
-    /// The very file that the entry is to be another name of.
+    /// The same file that the offered entry is a hard link to.
     SameFile,
     /// A device, FIFO or socket.
     Special(SpecialFile),
 }
 
-/// What becomes of something that stands in an entry's place.
+/// Policy for an existing entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OverwritePolicy {
-    /// What is the same is kept, and what differs is reported.
+    /// Keep equal entries and report differing ones.
     #[default]
     Report,
-    /// What is the same is kept, and what differs is replaced.
+    /// Keep equal entries and replace differing ones.
     Replace,
-    /// It stays, whatever it is, and the entry is not needed.
+    /// Keep any existing entry; the offered entry is not transferred.
     Omit,
-    /// It is reported, also where it is the same.
+    /// Report any existing entry, even an equal one.
     ReportEqual,
-    /// As Replace, and also what is something else than the source has is replaced by what that has.
+    /// As Replace; also replace an entry of another type.
     Follow,
 }
 
-/// By what it is decided.
+/// Rules of the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OverwriteRules {
-    /// What becomes of what is there.
+    /// Policy for an existing entry.
     pub in_the_way: OverwritePolicy,
-    /// What makes a file that is there the same.
+    /// The test of equality for files.
     pub equal: EqualityTest,
-    /// A file that was modified later than the source's stays.
+    /// Keep a file with a later modification time than the source's.
     pub update: bool,
-    /// What is not there is not made.
+    /// Create no new entries.
     pub existing_only: bool,
 }
 
 impl OverwriteRules {
-    /// What a controller asks for.
+    /// Combines a controller's options.
     pub fn new(in_the_way: OverwritePolicy, sync: &SyncOptions) -> Self {
         Self { in_the_way, equal: sync.equal, update: sync.update, existing_only: sync.existing_only }
     }
@@ -64,7 +64,7 @@ impl OverwriteRules {
         matches!(self.in_the_way, OverwritePolicy::Replace | OverwritePolicy::Follow)
     }
 
-    /// Whether a file that is there is the same; `None` where only its contents tell.
+    /// Whether an existing file is equal; `None` where only a comparison of contents can decide.
     fn is_equal(self, size: u64, modified: Timestamp, there: u64, since: Timestamp) -> Option<bool> {
         match self.equal {
             EqualityTest::SizeAndTime => Some(size == there && modified == since),
@@ -75,50 +75,50 @@ impl OverwriteRules {
     }
 }
 
-/// What to do about it.
+/// The decision about an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OverwriteDecision {
-    /// It is there already: equal size and time, the same link, or a directory.
+    /// Keep the existing entry: equal size and time, the same link, or a directory.
     Keep,
-    /// Make it.
+    /// Create the entry.
     Create,
-    /// Make it beside what is there, then put it in its place.
+    /// Create the entry under a temporary name, then rename it over the existing one.
     Replace,
-    /// Leave what is there, whatever it is.
+    /// Keep the existing entry, whatever it is.
     Omit,
-    /// Nothing is there, and nothing is to be.
+    /// Absent, and `--existing` forbids creating it.
     Pass,
-    /// Keep it if its digest is the source's, else replace it.
+    /// Keep the existing file if its digest is the source's, else replace it.
     Compare,
-    /// A directory is there: remove it with all that is in it, then make this one.
+    /// Remove the existing directory with its contents, then create the entry.
     ReplaceTree,
-    /// Leave what is there and report this entry.
+    /// Keep the existing entry and report the offered one.
     Refuse(OverwriteRefusal),
 }
 
-/// Why an entry is refused.
+/// Reason for a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OverwriteRefusal {
-    /// Something else is there, and replacing it was not asked for.
+    /// A differing entry exists, and replacing it was not requested.
     Exists,
-    /// Something is there, and nothing was to be.
+    /// An entry exists, and none may.
     ExistsAtAll,
-    /// A directory is there; it is never replaced by something else.
+    /// A directory exists; no other type ever replaces it.
     IsDirectory,
-    /// Something that is no directory is where a directory must be.
+    /// A non-directory exists at the location of a directory.
     NotDirectory,
-    /// A symbolic link is where a directory must be; it is not followed.
+    /// A symbolic link exists at the location of a directory; it is not followed.
     LinkForDirectory,
-    /// A device, FIFO or socket is there; it is never replaced.
+    /// A device, FIFO or socket exists; it is never replaced.
     IsSpecial,
-    /// The name is one that haul itself gives to unfinished files.
+    /// The name is reserved for haul's unfinished files.
     Reserved,
-    /// The source offers something other than what was asked for.
+    /// The source offers an unrequested entry.
     NotAsked,
 }
 
 impl OverwriteRefusal {
-    /// What happened, and on the second line what to do.
+    /// Returns the error and, on the second line, the remedy.
     pub fn text(self) -> &'static str {
         match self {
             OverwriteRefusal::Exists => "it exists already and differs\nuse -f to replace it",
@@ -141,8 +141,8 @@ impl OverwriteRefusal {
     }
 }
 
-/// Decides about an entry of this kind and time of modification. Directories are shared, and replaced only where what is
-/// there is to follow the source.
+/// Decides about an entry of this type and modification time. Directories are shared; they are replaced only under
+/// [`OverwritePolicy::Follow`].
 pub fn decide(
     offered: &EntryContent,
     modified: Timestamp,
@@ -184,7 +184,7 @@ pub fn decide(
                 Some(false) => OverwriteDecision::Refuse(OverwriteRefusal::Exists),
             }
         }
-        // A file of its own that is the same: made a name of the other one where files may be replaced.
+        // An equal but separate file: it becomes a hard link where files may be replaced.
         (EntryContent::HardLink { size, .. }, File { size: there, modified: since })
             if size == there && *since == modified && rule == OverwritePolicy::Report =>
         {
@@ -281,14 +281,14 @@ mod tests {
             };
             assert_eq!(decide(OverwritePolicy::Report), plain, "{offered:?} onto {existing:?}");
             assert_eq!(decide(OverwritePolicy::Replace), forced, "{offered:?} onto {existing:?} with -f");
-            // What is to follow the source is never refused.
+            // Follow never refuses an entry.
             let followed = match (forced, existing) {
                 (Refuse(_), ExistingEntry::Directory) => OverwriteDecision::ReplaceTree,
                 (Refuse(_), _) => Replace,
                 (other, _) => other,
             };
             assert_eq!(decide(OverwritePolicy::Follow), followed, "{offered:?} onto {existing:?} of a sync");
-            // Where a file, a link or something special is in the place of one, it stays; all else is as without these rules.
+            // An existing file, link or special file stays; everything else follows the other rules.
             let (omitted, equal) = match (&offered, existing) {
                 (
                     EntryContent::File { .. }

@@ -1,22 +1,22 @@
-//! Names: what a file may be called, as one component of a path.
+//! Names: single components of a path.
 //!
-//! A path never travels whole. An entry says its parent and its [`Name`], so
-//! no depth is too deep and nothing a peer sends can climb out of a directory.
+//! No message carries a whole path. An entry has a parent and a [`Name`], so depth is unlimited and no peer can escape
+//! from a directory.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Longest name that Linux file systems take, in bytes.
+/// Longest name on Linux file systems, in bytes.
 pub const MAX_NAME: usize = 255;
 
 /// One component of a path: 1 to 255 bytes, no `/`, no NUL, neither `.` nor `..`.
 ///
-/// Names are bytes, not text: they need not be UTF-8. [`fmt::Display`] escapes
-/// whatever could disturb a terminal or a line-based reader. Cheap to clone: whoever deals with an entry keeps its name.
+/// Names are bytes and need not be UTF-8. [`fmt::Display`] escapes everything that could disturb a terminal or a
+/// line-based reader. A clone is cheap, since many owners keep an entry's name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<[u8]>);
 
-/// Why some bytes are not a [`Name`].
+/// Reason why bytes are not a [`Name`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// No bytes, or more than [`MAX_NAME`].
@@ -31,7 +31,7 @@ pub enum NameError {
 }
 
 impl Name {
-    /// Checks `bytes` and keeps a copy.
+    /// Checks `bytes` and copies them.
     pub fn new(bytes: &[u8]) -> Result<Self, NameError> {
         if bytes.is_empty() || bytes.len() > MAX_NAME {
             return Err(NameError::Length);
@@ -45,23 +45,23 @@ impl Name {
         Ok(Self(bytes.into()))
     }
 
-    /// The name of something that is not whole yet, or belongs to it: see [`Self::is_reserved`].
+    /// Creates the name of an unfinished file or of a file that belongs to it: see [`Self::is_reserved`].
     ///
     /// # Panics
-    /// If that is no name of this form: a programmer's error.
+    /// If the name does not have this form: a programmer's error.
     pub fn reserved(digits: &str, what: &str) -> Self {
         let name = Self(format!(".haul-{digits}.{what}").into_bytes().into());
         assert!(name.is_reserved(), "{name} is no reserved name");
         name
     }
 
-    /// A name of the form that targets give to files that are not whole yet and to what is known of them: `.haul-`, 24
-    /// hexadecimal digits, `.part`, `.journal` or `.patch`. Such names are never copied.
+    /// Whether the name has the form that targets reserve for unfinished files and their state. The form is `.haul-`,
+    /// 24 hexadecimal digits, then `.part`, `.journal` or `.patch`. Such names are never copied.
     pub fn is_reserved(&self) -> bool {
         self.reserved_parts().is_some()
     }
 
-    /// The digits of a reserved name, and what stands behind them: `part`, `journal` or `patch`.
+    /// Returns the digits of a reserved name and its suffix: `part`, `journal` or `patch`.
     pub fn reserved_parts(&self) -> Option<(&str, &str)> {
         let rest = std::str::from_utf8(self.0.strip_prefix(b".haul-")?).ok()?;
         let (digits, what) = rest.split_once('.')?;
@@ -69,7 +69,7 @@ impl Name {
         (is_one && matches!(what, "part" | "journal" | "patch")).then_some((digits, what))
     }
 
-    /// The bytes as they stand in the directory.
+    /// Returns the bytes of the directory entry.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -87,9 +87,10 @@ impl fmt::Debug for Name {
     }
 }
 
-/// Bytes of a path as a person may see them: text as it is; control characters,
-/// line breaks, invisible characters, bidirectional overrides, backslashes and bytes that are not
-/// UTF-8 as `\n`, `\t`, `\\`, `\u{202e}` or `\xff`.
+/// Escapes the bytes of a path for display.
+///
+/// These become `\n`, `\t`, `\\`, `\u{202e}` or `\xff`: control characters, line breaks, invisible characters,
+/// bidirectional overrides, backslashes and invalid UTF-8. Other text is unchanged.
 pub fn escape(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for piece in bytes.utf8_chunks() {
@@ -107,9 +108,9 @@ pub fn escape(bytes: &[u8]) -> String {
     shown
 }
 
-/// Characters that nobody sees, or that change how others are shown: of Unicode 16.0, all of the general categories Cc, Cf,
-/// Zl and Zp (DerivedGeneralCategory.txt) and all with the property Default_Ignorable_Code_Point
-/// (DerivedCoreProperties.txt). Bidirectional controls, tags and variation selectors are among them.
+/// Characters that are invisible or change the display of others, from Unicode 16.0. They are the general categories
+/// Cc, Cf, Zl and Zp (DerivedGeneralCategory.txt) and the property Default_Ignorable_Code_Point
+/// (DerivedCoreProperties.txt). They include bidirectional controls, tags and variation selectors.
 const DISTURBING: [(char, char); 27] = [
     ('\0', '\u{1f}'),
     ('\u{7f}', '\u{9f}'),
@@ -140,8 +141,8 @@ const DISTURBING: [(char, char); 27] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Whether a character could disturb a terminal or mislead a reader: see `DISTURBING`. Whatever shows text of another
-/// machine or of a file system asks here, and nowhere else.
+/// Whether a character could disturb a terminal or mislead a reader: see `DISTURBING`. All display of text from another
+/// host or a file system uses this one test.
 pub fn disturbs(c: char) -> bool {
     match c {
         ' '..='~' => false,
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(escape("a\u{2028}b\u{200b}\u{feff}\u{e0041}".as_bytes()), "a\\u{2028}b\\u{200b}\\u{feff}\\u{e0041}");
     }
 
-    /// The table beside that of another project, for every character there is.
+    /// Compares the table with an independent implementation, for every character.
     #[test]
     fn all_of_unicode_is_shown_harmlessly() {
         let class = regex_syntax::parse(r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]").unwrap();

@@ -1,5 +1,5 @@
-//! Which paths there may be between two ends that have several addresses each, the best first. Which of them there are is
-//! found out by trying.
+//! Candidate paths between two ends with several addresses each, the best first. Connection attempts show which of them
+//! work.
 
 use std::cmp::Reverse;
 use std::net::IpAddr;
@@ -7,30 +7,31 @@ use std::net::IpAddr;
 use crate::limits::{LINKS_MAX, ROUTES_MAX};
 use crate::wire::address::LocalAddress;
 
-/// A path that may be there.
+/// A candidate path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathCandidate {
-    /// The address of the end that accepts.
+    /// Address of the accepting end.
     pub to: IpAddr,
-    /// Paths of one number share a link. 0: nothing is known of it, and it is taken only where it is the first that works.
+    /// Paths with the same number share a link. 0: the link is unknown, and the path is used only if it is the first
+    /// that works.
     pub link: u16,
 }
 
-/// What is known of the two ends.
+/// Addresses of both ends.
 #[derive(Debug, Clone, Copy)]
 pub struct EndAddresses<'a> {
-    /// Addresses of the end that connects.
+    /// Addresses of the connecting end.
     pub connector: &'a [LocalAddress],
-    /// Addresses of the end that accepts.
+    /// Addresses of the accepting end.
     pub acceptor: &'a [LocalAddress],
-    /// An address of the end that accepts at which it was reached: by ssh.
+    /// Address of the accepting end known to be reachable, by ssh.
     pub known: Option<IpAddr>,
 }
 
-/// How an address of the end that accepts lies to the other end.
+/// An address of the accepting end in relation to the connecting end.
 struct AddressScope<'a> {
     to: IpAddr,
-    /// The interfaces of the connector and of the acceptor, as far as they are known.
+    /// The interfaces of the connector and of the acceptor, where they are known.
     link: Option<(&'a str, &'a str)>,
     is_neighbour: bool,
     is_known: bool,
@@ -38,11 +39,11 @@ struct AddressScope<'a> {
     mbit_per_s: u32,
 }
 
-/// All addresses at which the end that accepts may be reached: those that share a subnet with the other end, the fastest
-/// first; the one that ssh used; all others.
+/// Returns the candidate addresses of the accepting end. The order is: addresses in a shared subnet, the fastest first;
+/// the one that ssh used; all others.
 ///
-/// Left out is what cannot lead there: addresses that mean something within one host or on one link only, and those
-/// that both ends have, since whoever connects there reaches itself.
+/// It excludes addresses that cannot work: those with a meaning only within one host or link, and those of both ends. A
+/// connection to an address of both ends would reach the connecting end itself.
 pub fn candidates(ends: EndAddresses<'_>) -> Vec<PathCandidate> {
     let can_lead = |it: &&LocalAddress| {
         may_lead_elsewhere(&it.address) && { ends.connector.iter().all(|own| own.address != it.address.to_canonical()) }
@@ -95,7 +96,7 @@ impl<'a> AddressScope<'a> {
     }
 }
 
-/// The number of a place's link. Beyond the links that are tried at a time, and where none is known, it is 0.
+/// Returns the number of a link. It is 0 for an unknown link, and beyond the number of links tried at a time.
 fn number<'a>(links: &mut Vec<(&'a str, &'a str)>, place: &AddressScope<'a>) -> u16 {
     let Some(link) = place.link else { return 0 };
     let at = links.iter().position(|other| *other == link).unwrap_or_else(|| {
@@ -105,22 +106,22 @@ fn number<'a>(links: &mut Vec<(&'a str, &'a str)>, place: &AddressScope<'a>) -> 
     if at < LINKS_MAX { u16::try_from(at + 1).unwrap_or(0) } else { 0 }
 }
 
-/// The slower of two speeds, as far as they are known.
+/// Returns the slower of two speeds; 0 is an unknown speed.
 pub fn slower(a: u32, b: u32) -> u32 {
     if a == 0 || b == 0 { a.max(b) } else { a.min(b) }
 }
 
-/// Whether an address can be another host's: it means the same to all hosts, and no connection to it ends on the machine
-/// that makes it, whatever that machine is.
+/// Whether an address can belong to another host. It has the same meaning on all hosts, and no connection to it ends on
+/// the connecting host.
 pub fn may_lead_elsewhere(address: &IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => {
             let [first, ..] = address.octets();
-            // 0.0.0.0/8 is this host, 240.0.0.0/4 and broadcast are nobody's.
+            // 0.0.0.0/8 is this host; 240.0.0.0/4 is reserved and includes broadcast.
             !address.is_loopback() && !address.is_link_local() && !address.is_multicast() && first != 0 && first < 240
         }
         IpAddr::V6(address) => {
-            // ::/96 holds loopback, the unspecified address, and IPv4 addresses in a form that is given up.
+            // ::/96 contains loopback, the unspecified address and deprecated IPv4-compatible addresses.
             let is_of_link = address.is_unicast_link_local();
             !is_of_link && !address.is_multicast() && address.segments()[..6] != [0; 6]
         }
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
     use crate::wire::address::tests::local;
 
-    /// The candidates' addresses, each with its link.
+    /// Returns the candidates' addresses, each with its link.
     fn between(connector: &[LocalAddress], acceptor: &[LocalAddress], known: Option<&str>) -> Vec<String> {
         let known = known.map(|known| known.parse().unwrap());
         let found = candidates(EndAddresses { connector, acceptor, known });
@@ -149,7 +150,7 @@ mod tests {
         ];
         let expected = ["10.2.0.2 1", "10.1.0.2 2", "192.168.0.9 0"];
         assert_eq!(between(&near, &far, Some("10.1.0.2")), expected);
-        // One that ssh used counts as a link of its own, whatever it leads through.
+        // The address that ssh used counts as a link of its own, whatever its route.
         let expected = ["10.2.0.2 1", "10.1.0.2 2", "192.168.0.9 3"];
         assert_eq!(between(&near, &far, Some("192.168.0.9")), expected);
         assert_eq!(between(&near, &far, Some("203.0.113.5")).last().unwrap(), "192.168.0.9 0");
@@ -187,7 +188,7 @@ mod tests {
         let mut far: Vec<_> = of_one_host.iter().map(|text| local(text, "x", 0)).collect();
         far.extend([bridge, local("10.1.0.2/24", "eth0", 1000)]);
         assert_eq!(between(&near, &far, Some("10.1.0.2")), ["10.1.0.2 1"]);
-        // Two workers on one host: only what ssh used leads from one to the other.
+        // Two workers on one host: only the address that ssh used connects them.
         assert_eq!(between(&near, &near, Some("127.0.0.1")), ["127.0.0.1 1"]);
         assert_eq!(between(&[], &[], None), [""; 0]);
     }

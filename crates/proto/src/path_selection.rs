@@ -1,36 +1,37 @@
-//! Which of several paths a job's data takes. All are used at first, each with as many streams; what they carry while
-//! they have something to carry is compared, and the best one is kept. Without a clock: the engine tells what it saw.
+//! Choice among several network paths of a job. At first all are used, each with the same number of streams. Their
+//! rates during busy time are compared, and the best path is kept. There is no clock here: the engine supplies the
+//! samples.
 
 use std::collections::BTreeMap;
 
 use crate::ids::PathId;
 
-/// For so long, nothing is compared: streams are still finding out how much they may send.
+/// Warm-up time without comparison, while congestion windows still grow.
 const WARM_UP_US: u64 = 500_000;
-/// For so long it is compared.
+/// Time of the comparison.
 const COMPARED_US: u64 = 1_000_000;
-/// Another path must carry so much more, in percent of the one that is kept otherwise.
+/// Rate that another path needs to replace the main one, in percent of the main one's.
 const WORTH_PERCENT: u64 = 125;
 
-/// What was seen of a path since the job began.
+/// Counters of a path since the start of the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathSample {
-    /// Which one.
+    /// The path.
     pub path: PathId,
-    /// Streams that it has.
+    /// Number of its streams.
     pub streams: u16,
-    /// Bytes that were acknowledged on all of them.
+    /// Bytes acknowledged on all of them.
     pub acknowledged_bytes: u64,
-    /// Time in which they had something to send, all added up.
+    /// Time with data to send, summed over its streams.
     pub busy_us: u64,
 }
 
-/// What is kept, and why.
+/// The chosen path and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathChoice {
-    /// The path that is kept.
+    /// The chosen path.
     pub path: PathId,
-    /// What each path that was compared can carry, in bytes a second.
+    /// Rate of each compared path, in bytes per second.
     pub bytes_per_s: BTreeMap<PathId, u64>,
 }
 
@@ -38,16 +39,16 @@ pub struct PathChoice {
 #[derive(Debug, Default)]
 pub struct PathSelector {
     for_us: u64,
-    /// What there was when it was begun to compare.
+    /// Counters at the start of the comparison.
     since: BTreeMap<PathId, PathSample>,
 }
 
 impl PathSelector {
-    /// Takes what was seen of all paths, `main` among them, which is kept unless another one is clearly better. `None` as
-    /// long as there is nothing to choose from, or it is not known.
+    /// Takes samples of all paths and returns the choice. The path `main` must be among them; it is kept unless another
+    /// one is clearly better. `None` while there is no alternative or no result.
     pub fn look(&mut self, elapsed_us: u64, main: PathId, paths: &[PathSample]) -> Option<PathChoice> {
         let main_streams = paths.iter().find(|seen| seen.path == main)?.streams;
-        // One that has fewer streams shows less than it could.
+        // A path with fewer streams shows less than its capacity.
         let compared: Vec<_> = paths.iter().filter(|seen| seen.streams >= main_streams.max(1)).collect();
         if paths.len() < 2 {
             return None;
@@ -74,7 +75,7 @@ impl PathSelector {
         Some(PathChoice { path, bytes_per_s })
     }
 
-    /// What a path has carried in the time in which it had something to carry, if it had any.
+    /// Returns a path's rate during its busy time; `None` without busy time.
     fn rate(&self, now: &PathSample) -> Option<u64> {
         let since = self.since.get(&now.path)?;
         let bytes = now.acknowledged_bytes.saturating_sub(since.acknowledged_bytes);
@@ -90,8 +91,8 @@ mod tests {
 
     const LOOK_US: u64 = 250_000;
 
-    /// What becomes of a main path and others that carry so many MB a second with two streams, and are busy for so many
-    /// percent of the time.
+    /// Returns the choice among a main path and others. Each has a rate in MB/s with two streams and a busy time in
+    /// percent.
     fn judged(paths: &[(u64, u64)]) -> PathChoice {
         let mut judge = PathSelector::default();
         for look in 1..100 {

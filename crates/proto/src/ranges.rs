@@ -1,23 +1,23 @@
-//! Sets of numbers as ranges: which frames of a file are there, which entries are done.
+//! Sets of numbers as ranges, such as received frames of a file or complete entries.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A set of `u64`, kept as disjoint ranges that do not touch.
+/// A set of `u64` as disjoint, non-adjacent ranges.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RangeSet {
-    /// Start of each range to its end (exclusive).
+    /// Start of each range with its exclusive end.
     ranges: BTreeMap<u64, u64>,
     len: u64,
 }
 
 impl RangeSet {
-    /// The empty set.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many numbers are in the set.
+    /// Returns how many numbers are in the set.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -27,12 +27,12 @@ impl RangeSet {
         self.len == 0
     }
 
-    /// One more than the highest number; 0 where there is none.
+    /// Returns the highest number plus one; 0 for an empty set.
     pub fn end(&self) -> u64 {
         self.ranges.last_key_value().map_or(0, |(_, &end)| end)
     }
 
-    /// The least number that is not in the set.
+    /// Returns the least number outside the set.
     pub fn first_gap(&self) -> u64 {
         self.ranges.get(&0).copied().unwrap_or(0)
     }
@@ -42,7 +42,7 @@ impl RangeSet {
         self.ranges.range(..=number).next_back().is_some_and(|(_, &end)| number < end)
     }
 
-    /// Adds `number`; `false` if it was there already.
+    /// Adds `number`; returns `false` if it is there already.
     pub fn insert(&mut self, number: u64) -> bool {
         if self.contains(number) {
             return false;
@@ -62,17 +62,17 @@ impl RangeSet {
         true
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     pub fn runs(&self) -> usize {
         self.ranges.len()
     }
 
-    /// The ranges, ascending.
+    /// Returns the ranges in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.ranges.iter().map(|(&start, &end)| start..end)
     }
 
-    /// What is not in the set of the numbers below `end`, ascending.
+    /// Returns the ranges below `end` outside the set, in ascending order.
     pub fn gaps(&self, end: u64) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut from = 0;
         let behind = std::iter::once(end..end);
@@ -84,7 +84,7 @@ impl RangeSet {
         })
     }
 
-    /// Takes out of the set what is in it of `range`; returns that, ascending.
+    /// Removes the numbers of `range` from the set and returns the removed ranges in ascending order.
     pub fn take_within(&mut self, range: &Range<u64>) -> Vec<Range<u64>> {
         let touched = self.ranges.range(..range.end).rev().take_while(|(_, end)| **end > range.start);
         let mut touched: Vec<_> = touched.map(|(&start, &end)| start..end).collect();
@@ -103,7 +103,7 @@ impl RangeSet {
         touched
     }
 
-    /// Takes the ranges out and leaves the set empty.
+    /// Removes and returns all ranges.
     pub fn take(&mut self) -> Vec<Range<u64>> {
         self.len = 0;
         std::mem::take(&mut self.ranges).into_iter().map(|(start, end)| start..end).collect()

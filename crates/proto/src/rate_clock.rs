@@ -1,76 +1,77 @@
-//! A limit on bytes a second: when may how many bytes go? Takes the time, returns the time; does not sleep.
+//! Rate limiter. It takes the time and returns when how many bytes may be sent; it does not sleep.
 //!
-//! A debt clock: each piece has a cost, the time that it takes at the set rate, and goes at the end of that time.
-//! The clock runs on from where the last piece ended and not from when it was sent, so that whoever comes late loses
-//! nothing, up to [`BUCKET`]. Time in which nobody had anything to send is not saved up beyond that.
+//! It is a debt clock. Each chunk costs the time that it takes at the set rate, and is sent at the end of that time.
+//! The clock continues from the end of the last chunk, whenever that was sent. So a late sender loses nothing, up to
+//! [`BUCKET`]; idle time beyond that is not saved up.
 //!
-//! What holds, whatever is asked for and whenever: in any window of time, no more goes than the rate times the window
-//! and [`BUCKET`]. That is three quarters of what `-x` promises (5 % over 2 s, 1 % over 10 s); the rest is left
-//! to the sockets and the way.
+//! Invariant, for any sequence of requests and any window of time: the granted bytes are at most the rate times (window
+//! + [`BUCKET`]). That is three quarters of the tolerance that `-x` promises (5 % over 2 s, 1 % over 10 s). The rest is
+//! left for socket buffers and the network.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::limits::RATE_MIN;
 
-/// Most time that is made up for: how late whoever waits may wake up without losing any of the rate.
+/// Most idle time that is compensated: the lateness of a waiting sender's wake-up without a loss of rate.
 pub const BUCKET: Duration = Duration::from_millis(75);
-/// Pieces a second, where there is that much to send: none is more than [`PIECE`] of the rate.
+/// Chunks per second with enough data to send: none takes more than [`PIECE`] at the set rate.
 const PIECES_PER_S: u64 = 100;
-/// The time that the largest piece takes.
+/// Duration of the largest chunk.
 pub const PIECE: Duration = Duration::from_millis(10);
 const NANOS_PER_S: u128 = 1_000_000_000;
 
-/// The clock of one limit. Times are of one clock that does not go back; which one is the caller's.
+/// The clock of one limit. All times come from one monotonic clock of the caller's choice.
 #[derive(Debug, Clone)]
 pub struct RateClock {
     rate_bytes_per_s: NonZeroU64,
-    /// What was let go is paid for up to here; `None` before anything was asked for.
+    /// End of the granted time; `None` before the first request.
     paid: Option<Duration>,
 }
 
-/// An answer to a wish to send.
+/// Reply to a request to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateGrant {
-    /// So many bytes may go now: at least one, at most as many as were asked for.
+    /// This many bytes may be sent now: at least one, at most as many as requested.
     Now(u64),
-    /// None yet: ask again at that time.
+    /// None may be sent yet; ask again at that time.
     At(Duration),
 }
 
 impl RateClock {
-    /// A limit under which nothing was sent yet. Less than [`RATE_MIN`] counts as that.
+    /// Creates an unused limit. A rate below [`RATE_MIN`] becomes [`RATE_MIN`].
     pub fn new(rate_bytes_per_s: u64) -> Self {
         Self { rate_bytes_per_s: at_least_min(rate_bytes_per_s), paid: None }
     }
 
-    /// The limit.
+    /// Returns the limit.
     pub fn rate_bytes_per_s(&self) -> u64 {
         self.rate_bytes_per_s.get()
     }
 
-    /// Changes the limit. What has gone is paid for at the rate at which it went.
+    /// Changes the limit. Bytes granted earlier keep their cost.
     pub fn set_rate(&mut self, rate_bytes_per_s: u64) {
         self.rate_bytes_per_s = at_least_min(rate_bytes_per_s);
     }
 
-    /// Asks at the time `now` whether something of `wanted` bytes may go.
+    /// Requests to send part of `wanted` bytes at the time `now`.
     ///
     /// # Panics
-    /// If nothing is wanted: a programmer's error.
+    /// If `wanted` is zero: a programmer's error.
     pub fn take(&mut self, now: Duration, wanted: u64) -> RateGrant {
         self.take_after(Duration::ZERO, now, wanted)
     }
 
-    /// Asks for one who steps back: only what could have gone for as long as `grace`, and did not, may go.
+    /// Requests to send with low priority: grants only bytes that could have been sent for `grace` already and were
+    /// not.
     ///
     /// # Panics
-    /// If nothing is wanted, or `grace` is so long that the bucket would never hold a piece: a programmer's error.
+    /// If `wanted` is zero, or `grace` is so long that the bucket would never hold a chunk: a programmer's error.
     pub fn take_after(&mut self, grace: Duration, now: Duration, wanted: u64) -> RateGrant {
         assert!(wanted > 0, "nothing needs no permission");
         assert!(grace + 2 * PIECE <= BUCKET, "who waits for longer than the bucket holds waits for ever");
         let piece = wanted.min((self.rate_bytes_per_s.get() / PIECES_PER_S).max(1));
-        // The first to ask begins the clock, so that nothing has been saved up before it.
+        // The first request starts the clock, so that nothing has been saved up before it.
         let paid = self.paid.unwrap_or(now).max(now.saturating_sub(BUCKET));
         let end = paid.saturating_add(self.cost(piece));
         if end.saturating_add(grace) > now {
@@ -81,7 +82,7 @@ impl RateClock {
         RateGrant::Now(piece)
     }
 
-    /// The time that `bytes` take at the set rate, rounded up.
+    /// Returns the time that `bytes` take at the set rate, rounded up.
     fn cost(&self, bytes: u64) -> Duration {
         let nanos = (u128::from(bytes) * NANOS_PER_S).div_ceil(u128::from(self.rate_bytes_per_s.get()));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -97,11 +98,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A piece that went: when, and how many bytes.
+    /// A granted chunk: its time and length.
     type Sent = (Duration, u64);
 
-    /// Someone who always has something to send, and wakes up `late` after each time that was named; the lateness comes
-    /// round again. Until `end`.
+    /// Simulates a busy sender until `end`. It wakes up `late` after each granted time; the delays repeat in a cycle.
     fn always_busy(pacer: &mut RateClock, wanted: u64, late: &[Duration], end: Duration) -> Vec<Sent> {
         let (mut now, mut sent) = (Duration::ZERO, Vec::new());
         let mut late = late.iter().cycle();
@@ -125,7 +125,7 @@ mod tests {
         u128::from(rate) * time.as_nanos() / NANOS_PER_S
     }
 
-    /// The most that went in any window of this length, over what the rate allows for it.
+    /// Asserts that no window of this length exceeds the rate's allowance.
     fn assert_no_window_exceeds(sent: &[Sent], rate: u64, window: Duration) -> Result<(), TestCaseError> {
         let (mut first, mut in_window) = (0, 0u128);
         for (at, bytes) in sent {
@@ -144,7 +144,7 @@ mod tests {
         #[test]
         fn no_window_ever_exceeds_rate_and_bucket(
             rate in prop_oneof![RATE_MIN..1_000_000, 1_000_000..4_000_000_000u64],
-            // Many at a time, and then nothing for a while.
+            // Many requests at a time, and then a pause.
             asks in prop::collection::vec((prop_oneof![19 => 0u64..1000, 1 => 0u64..2_000_000_000], 1u64..50_000_000), 1..400),
             window_ms in 1u64..20_000,
         ) {
@@ -169,7 +169,7 @@ mod tests {
             let late: Vec<_> = late_ms.into_iter().map(Duration::from_millis).collect();
             let end = Duration::from_secs(1);
             let sent = always_busy(&mut RateClock::new(rate), wanted, &late, end);
-            // In each second, the first one included, all but what is still to be made up for.
+            // In each second, the first one included, all but the time that can still be compensated.
             let least = at_rate(rate, end - BUCKET) * 999 / 1000;
             prop_assert!(bytes(&sent) >= least, "{} of {least}", bytes(&sent));
             prop_assert!(bytes(&sent) <= at_rate(rate, end + BUCKET));

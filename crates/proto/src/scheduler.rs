@@ -1,5 +1,5 @@
-//! The scheduler: turns needs into work. Any stream takes the next piece, so a slow stream holds nothing up;
-//! the last big file is shared by all, in pieces that shrink towards its end.
+//! The scheduler turns wanted files into work. Any stream takes the next chunk, so a slow stream delays nothing. All
+//! streams share the last large file, in chunks that shrink towards its end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -12,51 +12,51 @@ use crate::ids::{EntryId, EntrySet};
 use crate::integrity::{Digest, FrameLen};
 use crate::limits::{LARGE_IN_FLIGHT_MAX, PACK_FILES_MAX};
 
-/// Most frames that a stream takes at a time.
+/// Most frames in one chunk.
 pub const PIECE_FRAMES_MAX: u64 = 16;
-/// Frames of a stream's first piece, when nothing is known of its rate.
+/// Frames in a stream's first chunk, while its rate is unknown.
 const FIRST_PIECE_FRAMES: u64 = 4;
-/// How long a piece is to take.
+/// Intended duration of a chunk.
 const PIECE_TIME: Duration = Duration::from_millis(250);
 
-/// What a stream is to do next.
+/// Next work item of a stream.
 #[derive(Debug)]
 pub enum WorkItem<H> {
     /// Send these frames of one file.
     Frames(Chunk<H>),
     /// Send these small files in one pack.
     Pack(Vec<SmallFile<H>>),
-    /// Read the next frame of a flow, this one, and send it.
+    /// Read and send the next frame of a flow.
     Next(FlowFrame<H>),
-    /// Send this frame of a flow, which was kept, again.
+    /// Retransmit this frame of a flow from memory.
     Kept(FlowFrame<H>),
-    /// The target has these frames of one file, with these BLAKE3 values: read them, and send those that differ.
+    /// Read these frames, compare them with the target's BLAKE3 values and send those that differ.
     Compare(Chunk<H>, Vec<Digest>),
-    /// An old file stands in the place of this one: send what is not in it.
+    /// A base file exists for this file: send the parts missing from it.
     Delta(Chunk<H>, DeltaBase),
 }
 
-/// What is known of the old file in a file's place.
+/// Known hashes of a base file.
 #[derive(Debug, Clone)]
 pub enum DeltaBase {
-    /// What stands at the places of the piece's frames: one for each block of them.
+    /// Block hashes at the offsets of the chunk's frames, one for each block.
     Marks(Vec<BlockHash>),
-    /// The sums of all of its blocks.
+    /// Rolling signatures of all blocks.
     Sums(Arc<SignatureIndex>),
 }
 
-/// Frames of a file.
+/// A run of frames of one file.
 #[derive(Debug)]
 pub struct Chunk<H> {
     /// The file.
     pub entry: EntryId,
-    /// What the engine knows it by.
+    /// The engine's handle.
     pub handle: Arc<H>,
-    /// Bytes of the whole file.
+    /// Size of the whole file in bytes.
     pub size: u64,
     /// Indices of the frames.
     pub frames: Range<u64>,
-    /// For [`Scheduler::done`]; 0 where nothing is to be told.
+    /// Ticket for [`Scheduler::done`]; 0 where no call is necessary.
     pub ticket: u64,
 }
 
@@ -66,20 +66,19 @@ impl<H> Clone for Chunk<H> {
     }
 }
 
-/// A frame of what is read from its beginning to its end, and once only.
+/// A frame of a sequential input that can be read only once.
 #[derive(Debug)]
 pub struct FlowFrame<H> {
     /// The flow.
     pub entry: EntryId,
-    /// What the engine knows it by.
+    /// The engine's handle.
     pub handle: Arc<H>,
     /// Index of the frame.
     pub index: u64,
 }
 
 impl<H> Chunk<H> {
-    /// Takes from its beginning what one of `streams` streams is to have of it: at most `frames_max` frames, and fewer
-    /// towards its end.
+    /// Splits off the first chunk for one of `streams` streams: at most `frames_max` frames, and fewer towards the end.
     pub fn split(&mut self, streams: u64, frames_max: u64) -> Self {
         let left = self.frames.end - self.frames.start;
         let share = (left / (2 * streams)).clamp(1, frames_max.clamp(1, PIECE_FRAMES_MAX)).min(left);
@@ -94,14 +93,13 @@ impl<H> Chunk<H> {
 pub struct SmallFile<H> {
     /// The file.
     pub entry: EntryId,
-    /// What the engine knows it by.
+    /// The engine's handle.
     pub handle: Arc<H>,
-    /// Bytes when it was offered.
+    /// Size in bytes when it was offered.
     pub size: u64,
 }
 
-/// How much a stream takes at a time: what it moves in about a quarter of a second, so that in the end no stream is
-/// waited for long.
+/// Chunk length of a stream: the data of about a quarter of a second, so that the last chunks finish nearly together.
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkSizer {
     frames_max: u64,
@@ -114,12 +112,12 @@ impl Default for ChunkSizer {
 }
 
 impl ChunkSizer {
-    /// Frames to take now.
+    /// Returns the number of frames to take now.
     pub fn frames_max(&self) -> u64 {
         self.frames_max
     }
 
-    /// So many frames took so long.
+    /// Records the duration of a chunk.
     pub fn took(&mut self, frames: u64, time: Duration) {
         let per_frame = (time / u32::try_from(frames.max(1)).unwrap_or(u32::MAX)).max(Duration::from_nanos(1));
         let fit = u64::try_from(PIECE_TIME.as_nanos() / per_frame.as_nanos()).unwrap_or(u64::MAX);
@@ -127,28 +125,28 @@ impl ChunkSizer {
     }
 }
 
-/// What is needed and not yet handed out.
+/// The queue of work that no stream has taken yet.
 #[derive(Debug)]
 pub struct Scheduler<H> {
     frame: FrameLen,
     streams: u64,
     again: VecDeque<Chunk<H>>,
     compare: VecDeque<(Chunk<H>, Vec<Digest>)>,
-    /// Values in it.
+    /// Number of values in `compare`.
     compare_frames: usize,
     marked: VecDeque<(Chunk<H>, Vec<BlockHash>)>,
     small: VecDeque<SmallFile<H>>,
     small_bytes: u64,
     large: VecDeque<Chunk<H>>,
-    /// Large files of which a piece was handed out, and that are not settled.
+    /// Large files with a chunk taken by a stream and not complete.
     in_flight: EntrySet,
-    /// Pieces that were handed out and are not done, oldest first; only where they are kept.
+    /// Chunks in flight by ticket, oldest first; `None` unless they are tracked.
     out: Option<BTreeMap<u64, Chunk<H>>>,
     tickets: u64,
 }
 
 impl<H> Scheduler<H> {
-    /// For this many streams.
+    /// Creates a scheduler for this many streams.
     pub fn new(frame: FrameLen, streams: u16) -> Self {
         Self {
             frame,
@@ -177,8 +175,8 @@ impl<H> Scheduler<H> {
         }
     }
 
-    /// Adds frames of a large file: what the target lacks of one that it has a part of, or has to be sent again. Where
-    /// the file is under way already, they go first.
+    /// Adds frames of a large file, to complete a partial file or to retransmit. They go first if the file is in flight
+    /// already.
     pub fn add_frames(&mut self, piece: Chunk<H>) {
         if self.in_flight.contains(&piece.entry) {
             self.again.push_back(piece);
@@ -187,60 +185,60 @@ impl<H> Scheduler<H> {
         }
     }
 
-    /// Adds frames of a file that the target has, and that are to be compared.
+    /// Adds frames to compare with the target's copy.
     pub fn add_compare(&mut self, piece: Chunk<H>, values: Vec<Digest>) {
         self.compare_frames += values.len();
         self.compare.push_back((piece, values));
     }
 
-    /// Adds frames of a large file of which it is known what the old file has at their places.
+    /// Adds frames of a large file with the base file's block hashes at their offsets.
     pub fn add_marked(&mut self, piece: Chunk<H>, marks: Vec<BlockHash>) {
         self.marked.push_back((piece, marks));
     }
 
-    /// Frames that were marked and are not handed out.
+    /// Returns the number of waiting frames with block hashes.
     pub fn waiting_marked(&self) -> u64 {
         self.marked.iter().map(|(piece, _)| piece.frames.end - piece.frames.start).sum()
     }
 
-    /// Files that are not handed out, or not wholly; those that a target gave up meanwhile are among them.
+    /// Returns the number of files not taken in full by streams, including those that a target gave up meanwhile.
     pub fn waiting(&self) -> usize {
         self.small.len() + self.large.len()
     }
 
-    /// Whether nothing waits to be handed out, not even what may not begin yet.
+    /// Whether the queue is empty, including files that may not start yet.
     pub fn is_empty(&self) -> bool {
         self.waiting() == 0 && self.again.is_empty() && self.compare.is_empty() && self.marked.is_empty()
     }
 
-    /// Large files of which something was handed out, and that are not settled.
+    /// Returns the number of large files that were started and are not complete.
     pub fn begun(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Runs of frames that were asked for and are not handed out.
+    /// Returns the number of requested runs of frames that no stream has taken.
     pub fn waiting_runs(&self) -> usize {
         self.again.len() + self.large.len()
     }
 
-    /// Frames that are to be compared and are not handed out.
+    /// Returns the number of waiting frames to compare.
     pub fn waiting_compares(&self) -> usize {
         self.compare_frames
     }
 
-    /// Forgets what the target has told of a file that is settled: what was to be compared, and what was marked.
+    /// Removes the target's hashes of a complete file: frames to compare, and frames with block hashes.
     pub fn forget_told(&mut self, entry: EntryId) {
         self.marked.retain(|(piece, _)| piece.entry != entry);
         self.compare.retain(|(piece, _)| piece.entry != entry);
         self.compare_frames = self.compare.iter().map(|(_, values)| values.len()).sum();
     }
 
-    /// A file is settled: one more large one may begin.
+    /// Completes a file, so that one more large file may start.
     pub fn settle(&mut self, entry: EntryId) {
         self.in_flight.remove(&entry);
     }
 
-    /// Forgets what is left of a large file that is settled.
+    /// Removes all remaining work of a complete large file.
     pub fn forget(&mut self, entry: EntryId) {
         self.settle(entry);
         self.again.retain(|piece| piece.entry != entry);
@@ -248,14 +246,16 @@ impl<H> Scheduler<H> {
         self.large.retain(|piece| piece.entry != entry);
     }
 
-    /// The number of streams has changed.
+    /// Sets the number of streams.
     pub fn set_streams(&mut self, streams: u16) {
         self.streams = u64::from(streams.max(1));
     }
 
-    /// The next piece of work for a stream that takes at most `frames_max` frames at a time, if there is any. Full packs come before large files, and these before packs that are
-    /// not full: so packs fill up, and small files do not wait until the large ones are through. While
-    /// [`LARGE_IN_FLIGHT_MAX`] large files are under way no other is begun; what has to be sent again is not held up.
+    /// Returns the next work item of a stream, with at most `frames_max` frames.
+    ///
+    /// The order is: full packs, large files, packs that are not full. So packs fill up, and small files do not wait
+    /// for the end of the large ones. While [`LARGE_IN_FLIGHT_MAX`] large files are in flight, no other is started;
+    /// retransmits are not held up.
     pub fn take(&mut self, frames_max: u64) -> Option<WorkItem<H>> {
         if let Some(piece) = self.take_again(frames_max) {
             return Some(WorkItem::Frames(piece));
@@ -277,20 +277,20 @@ impl<H> Scheduler<H> {
         }
     }
 
-    /// From now on, pieces that are under way are kept, so that they can be handed out once more.
+    /// Tracks chunks in flight from now on, so that they can be sent twice.
     pub fn keep_pieces(&mut self) {
         self.out.get_or_insert_default();
     }
 
-    /// A piece is out of a stream's hands.
+    /// Ends the tracking of a chunk.
     pub fn done(&mut self, ticket: u64) {
         if let Some(out) = &mut self.out {
             out.remove(&ticket);
         }
     }
 
-    /// When there is nothing else to do: the oldest piece that another stream has not done yet, once more. Each is
-    /// handed out twice at most.
+    /// Returns the oldest chunk in flight for another stream, when there is no other work. Each chunk is sent at most
+    /// twice.
     pub fn take_double(&mut self) -> Option<Chunk<H>> {
         let (_, piece) = self.out.as_mut()?.pop_first()?;
         Some(Chunk { ticket: 0, ..piece })
@@ -318,7 +318,7 @@ impl<H> Scheduler<H> {
         pack
     }
 
-    /// Whether frames of this file may be under way.
+    /// Whether frames of this file may be in flight.
     fn may_fly(&mut self, entry: EntryId) -> bool {
         let may = self.in_flight.contains(&entry) || self.in_flight.len() < LARGE_IN_FLIGHT_MAX;
         if may {

@@ -1,45 +1,44 @@
-//! How many streams are worth having: doubled while that raises the rate of all together, taken back where it did not.
+//! Choice of the number of streams: doubled while that raises the total rate, and reduced again where it did not.
 //!
-//! A loss halves one stream and not the others, so that many streams carry more over a lossy path; on a clean one a
-//! few are as good. Neither is known beforehand. The engine looks every [`StreamAutotuner::period_us`] and tells what it saw; this
-//! decides, without a clock of its own.
+//! A loss halves the rate of one stream only, so many streams carry more over a lossy path. On a clean path a few are
+//! enough. Neither is known in advance. The engine supplies samples every [`StreamAutotuner::period_us`]; the decision
+//! uses no clock of its own.
 
-/// Shortest time over which a rate is judged, in microseconds.
+/// Shortest period of a rate sample, in microseconds.
 const PERIOD_MIN_US: u64 = 100_000;
-/// Longest such time, in microseconds.
+/// Longest period of a rate sample, in microseconds.
 const PERIOD_MAX_US: u64 = 1_000_000;
-/// Round trips that a judgement takes.
+/// Round trips in a period.
 const PERIOD_ROUND_TRIPS: u64 = 4;
-/// More streams must raise the rate by more than this share, or they were not worth it.
+/// Least increase of the rate that justifies more streams.
 const GAIN_PERCENT: u64 = 10;
-/// At the start of connections the rate rises by itself: it counts as steady when it rises by less than this share.
+/// Increase of the rate below which it counts as steady. At the start of connections it rises by itself.
 const STEADY_PERCENT: u64 = 25;
-/// Periods after which a rate that still rises is taken as it is.
+/// Most periods of a rising rate before it is used as it is.
 const RAMP_PERIODS: u32 = 4;
-/// Once settled, a rate below this share of the best calls for another try.
+/// Share of the best rate below which a settled tuner tries again.
 const FALLEN_PERCENT: u64 = 75;
-/// Periods that a rate must have fallen for, at first; twice as many after each try that was in vain.
+/// Periods of a lower rate before another try, at first; doubled after each unsuccessful try.
 const FALLEN_PERIODS: u32 = 2;
-/// A first try that was in vain may have met with a burst of losses: after so many steady periods there is a second.
+/// Steady periods before a second try. A burst of losses may have spoiled the first one.
 const SECOND_TRY_PERIODS: u32 = 10;
-/// The longest wait for another try, in periods.
+/// Most periods before another try.
 const FALLEN_PERIODS_MAX: u32 = 64;
-/// The share of their time that streams must have spent waiting for the network alone, for their number to matter.
+/// Least share of time spent waiting for the network alone for the number of streams to matter.
 const WAITING_PERMILLE: u32 = 500;
 
-/// What was seen of all streams together since the last look.
+/// Totals of all streams since the last sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateSample {
-    /// Time since the last look, in microseconds.
+    /// Time since the last sample, in microseconds.
     pub elapsed_us: u64,
-    /// Bytes that the other end has acknowledged since then.
+    /// Bytes acknowledged by the other end since then.
     pub acknowledged_bytes: u64,
-    /// How much of that time the streams in use waited for the network (its congestion window), and neither for data
-    /// to send nor for the receiver.
+    /// Share of that time that the streams in use waited for the network (the congestion window) alone.
     pub network_permille: u32,
 }
 
-/// Decides about the number of streams.
+/// Chooses the number of streams.
 #[derive(Debug)]
 pub struct StreamAutotuner {
     streams: u16,
@@ -53,38 +52,38 @@ pub struct StreamAutotuner {
 enum AutotunePhase {
     /// The rate of the first streams rises by itself. Next: Trying, Settled.
     Ramp { last: u64, periods: u32 },
-    /// There are twice as many streams as when the rate was `before`; those that are new have had their start-up when
+    /// The number of streams was increased at the rate `before`. The new streams have finished their start-up when
     /// `settled`. Next: Trying, Settled.
     Trying { before: u64, settled: bool },
-    /// Enough, until the rate falls, or a try is to be made a second time. Next: Trying.
+    /// Enough streams, until the rate falls or a second try is due. Next: Trying.
     Settled { best: u64, fallen: u32, steady: u32 },
 }
 
 impl StreamAutotuner {
-    /// Begins with `streams`, and never has more than `most`.
+    /// Starts with `streams`; `most` is the maximum.
     pub fn new(streams: u16, most: u16) -> Self {
         let streams = streams.clamp(1, most.max(1));
         Self { streams, most: most.max(1), phase: AutotunePhase::Ramp { last: 0, periods: 0 }, in_vain: 0 }
     }
 
-    /// The number of streams to use.
+    /// Returns the number of streams to use.
     pub fn streams(&self) -> u16 {
         self.streams
     }
 
-    /// Of those that were asked for, no more than these have come.
+    /// Sets the number of streams that could be opened.
     pub fn have(&mut self, streams: u16) {
         self.streams = streams.clamp(1, self.most);
     }
 
-    /// When to look again, in microseconds, on a path with this round-trip time.
+    /// Returns the time to the next sample in microseconds, for this round-trip time.
     pub fn period_us(round_trip_us: u64) -> u64 {
         round_trip_us.saturating_mul(PERIOD_ROUND_TRIPS).clamp(PERIOD_MIN_US, PERIOD_MAX_US)
     }
 
-    /// Takes what was seen; returns the number of streams to use from now on.
+    /// Takes a sample; returns the number of streams to use from now on.
     pub fn look(&mut self, look: RateSample) -> u16 {
-        // What is limited by a disk, a processor or the other end tells nothing about the number of streams.
+        // With a disk, a processor or the other end as the limit, the rate says nothing about the number of streams.
         if look.network_permille >= WAITING_PERMILLE {
             let rate = rate_bytes_per_s(look);
             self.phase = match self.phase {
@@ -126,11 +125,11 @@ impl StreamAutotuner {
         if fallen + 1 < self.patience() {
             return AutotunePhase::Settled { best, fallen: fallen + 1, steady };
         }
-        // Where each stream is held down by losses, the rate goes with their number.
+        // Where losses limit each stream, the rate is proportional to the number of streams.
         self.multiply(if best / 4 > rate { 4 } else { 2 }, rate)
     }
 
-    /// Periods of a fallen rate that another try takes.
+    /// Returns the number of periods of a lower rate before another try.
     fn patience(&self) -> u32 {
         FALLEN_PERIODS.saturating_mul(2_u32.saturating_pow(self.in_vain)).min(FALLEN_PERIODS_MAX)
     }
@@ -159,7 +158,7 @@ mod tests {
     const ROUND_TRIP_US: u64 = 50_000;
     const LINE: u64 = 125_000_000;
 
-    /// Runs a tuner over a path that gives `rate(streams, time)`; returns the time at which each number was reached.
+    /// Runs a tuner over a path with the rate `rate(streams, time)`; returns the time of each change in the number.
     fn run(start: u16, most: u16, for_us: u64, rate: impl Fn(u16, u64) -> u64) -> (Vec<(u64, u16)>, StreamAutotuner) {
         let mut tuner = StreamAutotuner::new(start, most);
         let period = StreamAutotuner::period_us(ROUND_TRIP_US);
@@ -209,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_falls_later_calls_for_more() {
-        // What slow start gives for three seconds, losses take away.
+        // Slow start lasts three seconds; then losses reduce the rate.
         let path = |streams: u16, now| if now < 3_000_000 { LINE } else { LINE.min(u64::from(streams) * 1_250_000) };
         let (steps, tuner) = run(8, 64, 12_000_000, path);
         assert_eq!(tuner.streams(), 64, "{steps:?}");

@@ -1,81 +1,82 @@
-//! Streams that break or stall: which are given up, and when others are made in their place.
+//! Recovery of streams that break or stall: which to give up, and when to open replacements.
 //!
-//! One stream that the other end does not answer is given up while the path shows that it is alive. Where nothing is
-//! answered at all, the link may be down: then the streams are kept, and it is tried to make one more, again and again.
-//! The first that comes shows that the link is back, and the old ones, whose retransmission timers may have grown to
-//! half a minute, are given up. The engine looks now and then and tells what it saw; this decides, without a clock.
+//! One unacknowledged stream is given up while others show that the path is alive. Where nothing is acknowledged at
+//! all, the link may be down. Then the streams are kept, and one more is attempted repeatedly. The first success shows
+//! that the link is up again. The old streams, with retransmission timers of up to half a minute, are then given up.
+//!
+//! The engine supplies samples; the decision uses no clock.
 
 use std::collections::BTreeMap;
 
 use crate::ids::StreamId;
 
-/// A stream that is not answered for so long is given up, if the path is alive.
+/// Time without acknowledgement after which a stream is given up, if the path is alive.
 const STALLED_US: u64 = 5_000_000;
-/// A path on which nothing is answered for so long may be down.
+/// Time without any acknowledgement after which a path may be down.
 const LIFELESS_US: u64 = 2_000_000;
-/// When a link goes down, streams notice it one after the other, within this time.
+/// Time within which all streams notice that a link is down.
 const SPREAD_US: u64 = 1_000_000;
-/// How long the first attempt to make a stream may take, until there is another one.
+/// Time from the first attempt to open a stream to the next one.
 const FIRST_PAUSE_US: u64 = 1_000_000;
-/// The same for all later ones.
+/// The same for all later attempts.
 const PAUSE_US: u64 = 2_000_000;
-/// A job without any stream for so long is given up.
+/// Time without any stream after which a job is given up.
 const GONE_US: u64 = 30_000_000;
-/// One whose streams are not answered for so long is, too.
+/// Time without any acknowledgement after which a job is given up.
 const UNANSWERED_US: u64 = 60_000_000;
-/// No look counts for more: a host that slept has not waited for an answer.
+/// Longest interval that one sample counts for: a suspended host has not waited for an acknowledgement.
 const LOOK_US_MAX: u64 = 1_000_000;
 
-/// What was seen of a stream.
+/// State of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamSample {
-    /// Which one.
+    /// The stream.
     pub stream: StreamId,
-    /// Bytes that the other end has acknowledged so far.
+    /// Bytes acknowledged by the other end so far.
     pub acknowledged_bytes: u64,
-    /// Something was sent, and nothing came back since. A receiver that has no room answers, and so it is not this.
+    /// Whether data was sent and nothing came back since. A receiver with a full window responds, so it does not count.
     pub unanswered: bool,
 }
 
-/// What is to be done.
+/// Actions for the engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecoveryAction {
-    /// These streams are given up.
+    /// Streams to give up.
     pub give_up: Vec<StreamId>,
-    /// So many are to be made.
+    /// Number of streams to open.
     pub make: u16,
-    /// There is no way to the other end any more.
+    /// Whether the other end is unreachable for good.
     pub hopeless: bool,
 }
 
-/// Decides what becomes of a job's streams.
+/// Decides about a job's streams.
 #[derive(Debug, Default)]
 pub struct StreamRecovery {
-    /// How many streams there are to be: as many as there have been, or as [`Self::want`] says.
+    /// Intended number of streams: the most so far, or the number set by [`Self::want`].
     wanted: u16,
     is_decided: bool,
     silences: BTreeMap<StreamId, StreamSilence>,
-    /// How long the path has shown no sign of life, while one was to be expected.
+    /// Time without a sign of life from the path, while one was expected.
     lifeless_us: u64,
-    /// Streams that have come since the last look.
+    /// Streams opened since the last sample.
     came: u16,
-    /// Streams that are gone, and in whose place none has come.
+    /// Lost streams without a replacement.
     lost: u16,
     attempt: Option<ReconnectAttempt>,
-    /// Attempts since a stream came.
+    /// Attempts since the last opened stream.
     attempts: u32,
-    /// Streams that were asked for and have not come, however long ago.
+    /// Streams requested at any time and not opened yet.
     owed: u32,
 }
 
-/// How long a stream was not answered.
+/// Time that a stream was not acknowledged.
 #[derive(Debug, Clone, Copy)]
 struct StreamSilence {
     acknowledged_bytes: u64,
     for_us: u64,
 }
 
-/// Streams that are being made.
+/// An attempt to open streams.
 #[derive(Debug, Clone, Copy)]
 struct ReconnectAttempt {
     streams: u16,
@@ -83,14 +84,14 @@ struct ReconnectAttempt {
 }
 
 impl StreamRecovery {
-    /// From now on, there are to be so many streams; returns how many are to be made now, where there are `live`.
+    /// Sets the intended number of streams; returns how many to open now, with `live` in use.
     pub fn want(&mut self, streams: u16, live: u16) -> u16 {
         self.is_decided = true;
         self.wanted = streams;
         self.make(streams.saturating_sub(live))
     }
 
-    /// A stream has come; there are so many now.
+    /// Records a newly opened stream; `live` is the number of streams now.
     pub fn came(&mut self, live: u16) {
         self.came = self.came.saturating_add(1);
         self.lost = self.lost.saturating_sub(1);
@@ -105,29 +106,29 @@ impl StreamRecovery {
         }
     }
 
-    /// How many streams are to be in use; any other has come late, and rests.
+    /// Returns the intended number of streams. A stream beyond it was opened late and stays idle.
     pub fn wanted(&self) -> u16 {
         self.wanted
     }
 
-    /// A stream is gone. What [`RecoveryAction`] names is not to be told again.
+    /// Records the loss of a stream. Streams in a [`RecoveryAction`] count already.
     pub fn gone(&mut self) {
         self.lost = self.lost.saturating_add(1);
     }
 
-    /// Whether a stream is gone and none has come in its place: figures of all together tell nothing then.
+    /// Whether a lost stream has no replacement. Total rates mean nothing then.
     pub fn is_mending(&self) -> bool {
         self.lost > 0
     }
 
-    /// Whether nothing has shown for a while that there is anybody at the other end.
+    /// Whether the other end has shown no sign of life for a while.
     pub fn is_lifeless(&self) -> bool {
         self.lifeless_us >= LIFELESS_US
     }
 
-    /// Takes what was seen of the streams that there are.
+    /// Takes samples of all streams and returns the actions.
     pub fn look(&mut self, elapsed_us: u64, streams: &[StreamSample]) -> RecoveryAction {
-        // Before the first one has come, it is for others to find a way.
+        // The first stream is opened elsewhere.
         if self.wanted == 0 {
             return RecoveryAction::default();
         }
@@ -155,7 +156,7 @@ impl StreamRecovery {
         RecoveryAction { give_up, make: self.attempt(elapsed_us, live), hopeless: self.lifeless_us >= patience_us }
     }
 
-    /// Whether any stream was answered.
+    /// Records the samples; whether any stream was acknowledged.
     fn listen(&mut self, elapsed_us: u64, streams: &[StreamSample]) -> bool {
         let mut answered = false;
         let before = std::mem::take(&mut self.silences);
@@ -170,7 +171,7 @@ impl StreamRecovery {
         answered
     }
 
-    /// How many streams are to be made now: all that are missing, but as long as none comes, one at a time.
+    /// Returns the number of streams to open now: all that are missing, but one at a time while none succeeds.
     fn attempt(&mut self, elapsed_us: u64, live: u16) -> u16 {
         if let Some(attempt) = &mut self.attempt {
             attempt.for_us += elapsed_us;

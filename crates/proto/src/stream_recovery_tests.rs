@@ -10,7 +10,7 @@ struct Path {
     streams: BTreeMap<StreamId, StreamSample>,
     next: u16,
     now_us: u64,
-    /// Connections that are being made.
+    /// Connections being opened.
     made: u16,
 }
 
@@ -30,7 +30,7 @@ impl Path {
         self.mender.came(u16::try_from(self.streams.len()).unwrap());
     }
 
-    /// What is asked for comes at once, where the path is not cut.
+    /// Opens all requested streams at once, unless the path is cut.
     fn come(&mut self) {
         (0..std::mem::take(&mut self.made)).for_each(|_| self.comes());
     }
@@ -49,7 +49,7 @@ impl Path {
         mend
     }
 
-    /// These streams go on, and all others are not answered.
+    /// Lets these streams progress; all others get no acknowledgement.
     fn only(&mut self, alive: &[u16]) {
         for seen in self.streams.values_mut() {
             seen.unanswered = !alive.contains(&seen.stream.0);
@@ -57,7 +57,7 @@ impl Path {
         }
     }
 
-    /// Looks until something is to be done, for at most so many seconds.
+    /// Samples until an action is returned, for at most `seconds`.
     fn until_something(&mut self, seconds: u64, alive: &[u16]) -> Option<(RecoveryAction, u64)> {
         let began_us = self.now_us;
         while self.now_us < began_us + seconds * 1_000_000 {
@@ -86,7 +86,7 @@ fn a_stream_that_stalls_alone_is_given_up_after_five_seconds_and_replaced_at_onc
 #[test]
 fn who_waits_for_a_slow_disk_or_has_nothing_to_send_is_left_alone() {
     let mut path = Path::with(4);
-    // Answered, but with no room: nothing is acknowledged, and nothing is unanswered.
+    // Responses without room: nothing is acknowledged, and nothing is unanswered.
     for _ in 0..400 {
         assert_eq!(path.look(), RecoveryAction::default());
     }

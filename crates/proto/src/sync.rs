@@ -1,5 +1,4 @@
-//! What a target does besides copying, so that what is there becomes what the source has: as the controller tells it, and
-//! what the target tells of it.
+//! Sync options of the target, sent by the controller, and the counters that the ends report.
 
 use super::limits::{LINK_DESTS_MAX, PATH_MAX};
 use crate::encoding::{Decoded, Reader, Writer};
@@ -7,149 +6,150 @@ use crate::encoding::{decode_figure, encode_figure};
 use crate::entry::EntryKind;
 use crate::error::ProtocolError;
 
-/// How what is there is treated. By default, as in a copy.
+/// Options of a sync. The defaults are those of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SyncOptions {
-    /// The target is a directory, which is made where it is missing, and each source goes into it by its own name, or, of
-    /// what was named `SOURCE/.`, what is in it.
+    /// The target is a directory, created if missing. Each source goes into it by its own name; of `SOURCE/.`, only the
+    /// contents do.
     pub into: bool,
-    /// What makes a file that is there the same as the source's.
+    /// The test of equality for files.
     pub equal: EqualityTest,
-    /// Times that differ by up to so many seconds are equal.
+    /// Largest difference between equal times, in seconds.
     pub modify_window_s: Option<u32>,
-    /// A file that was modified later than the source's stays.
+    /// Keep files with a later modification time than the source's.
     pub update: bool,
-    /// What is not there is not made.
+    /// Create no new entries.
     pub existing_only: bool,
-    /// A file that is not there is looked for under other names.
+    /// Look for a missing file under other names.
     pub detect_renames: bool,
-    /// What is there alone.
+    /// When to delete extraneous entries.
     pub delete: DeleteMode,
-    /// At most so many entries are removed.
+    /// Most entries to remove.
     pub delete_max: Option<u64>,
-    /// So many entries were removed in earlier attempts, and count as well.
+    /// Entries removed in earlier attempts; they count towards `delete_max`.
     pub removed_before: u64,
-    /// What filters leave out is there alone, too.
+    /// Entries excluded by filters are extraneous, too.
     pub delete_filtered: bool,
-    /// A directory in whose place the source has something else is removed with all that is in it; else it has to be empty.
+    /// Remove a directory with its contents where the source has another type; otherwise it has to be empty.
     pub replaces_trees: bool,
-    /// It is removed also where the source could not be listed to its end.
+    /// Delete even where the source could not be listed in full.
     pub delete_despite_errors: bool,
-    /// Nothing is made, changed or removed: it is only told ([`ItemChange`]).
+    /// Dry run: create, change and remove nothing, and report each [`ItemChange`].
     pub is_dry: bool,
-    /// What is made, changed and removed is told ([`ItemChange`]).
+    /// Report each [`ItemChange`].
     pub tells_items: bool,
-    /// The source removes what it has once that is proven: of what is there, it is said where it is known to be the same.
+    /// The source removes its files once they are verified. The target reports existing entries known to be equal.
     pub source_removes: bool,
-    /// Where what is replaced or removed goes instead; empty: nowhere. A relative path begins at the target.
+    /// Directory for replaced and removed entries; empty: none. A relative path begins at the target.
     pub backup_dir: Vec<u8>,
-    /// Earlier copies: a file that one of them has becomes a name of it. Relative paths begin at the target.
+    /// Earlier copies (`--link-dest`): a file found there becomes a hard link to it. Relative paths begin at the
+    /// target.
     pub link_dests: Vec<Vec<u8>>,
 }
 
-/// What makes two files the same.
+/// Test of equality for files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EqualityTest {
-    /// Equal sizes, and equal times of modification, as precisely as the target's file system keeps them.
+    /// Equal sizes and modification times, to the precision of the target's file system.
     #[default]
     SizeAndTime,
     /// Equal sizes.
     Size,
-    /// Equal sizes, and equal BLAKE3 values of their contents.
+    /// Equal sizes and equal BLAKE3 values of the contents.
     Digest,
 }
 
-/// When what is at the target alone is removed.
+/// When to delete extraneous entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeleteMode {
     /// Never.
     #[default]
     No,
-    /// In each directory as soon as all that belongs in it is there.
+    /// In each directory, once all its entries are complete.
     During,
-    /// When everything is there.
+    /// After all entries are complete.
     After,
-    /// As After; and nothing else is done: no entry is needed.
+    /// As After, without any transfer.
     Only,
 }
 
-/// Something that is made, changed or removed, or that would be.
+/// A change of an entry, made or planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemChange {
-    /// What it is; what it will be, where it becomes something else.
+    /// Type of the entry; the new type where it changes.
     pub what: EntryKind,
-    /// What is done with it.
+    /// The change.
     pub change: ChangeKind,
 }
 
-/// What is done with an entry.
+/// Kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It was not there.
+    /// Created.
     Made,
-    /// It was there, and its contents, or what it is, differ in this.
+    /// Replaced, for these differences in contents or type.
     Replaced(ChangeReasons),
-    /// Its metadata alone are changed.
+    /// Adjusted in its metadata alone.
     Adjusted(ChangeReasons),
-    /// It was not there, and becomes a name of an earlier copy's file.
+    /// Created as a hard link to an earlier copy's file.
     Linked,
-    /// It is there alone, and is removed.
+    /// Extraneous and removed.
     Removed,
 }
 
-/// In what an entry differs from the source's: some of the constants below.
+/// Differences between an entry and the source's: a set of the constants below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChangeReasons(u8);
 
 impl ChangeReasons {
-    /// It is something else.
+    /// Type.
     pub const KIND: Self = Self(1);
-    /// Its size.
+    /// Size.
     pub const SIZE: Self = Self(2);
-    /// Its time of modification.
+    /// Modification time.
     pub const TIME: Self = Self(4);
-    /// Its contents; of a link, what it points to.
+    /// Contents; of a link, its target.
     pub const CONTENT: Self = Self(8);
-    /// Its mode.
+    /// Mode.
     pub const MODE: Self = Self(16);
-    /// Its owner or its group.
+    /// Owner or group.
     pub const OWNER: Self = Self(32);
-    /// Its extended attributes or access control lists.
+    /// Extended attributes or access control lists.
     pub const ATTRIBUTES: Self = Self(64);
-    /// It is a file of its own, and not another name of the one that it is to be.
+    /// A separate file where a hard link is expected.
     pub const LINK: Self = Self(128);
 
-    /// These, where `applies`, besides.
+    /// Adds `other` where `applies`.
     #[must_use]
     pub fn and(self, other: Self, applies: bool) -> Self {
         if applies { Self(self.0 | other.0) } else { self }
     }
 
-    /// Whether all of `other` are among them.
+    /// Whether the set contains all of `other`.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
-/// What came of it so far: what each end tells now and then and before it has finished, if there is anything.
+/// Counters of a sync so far. Each end reports them from time to time and before its end, unless all are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncCounters {
-    /// Entries that were removed at the target.
+    /// Entries removed at the target.
     pub removed: u64,
-    /// Entries that were put into the directory for backups instead of being replaced or removed.
+    /// Entries moved to the backup directory instead of being replaced or removed.
     pub backed_up: u64,
-    /// Files that became names of an earlier copy's.
+    /// Files created as hard links to an earlier copy's.
     pub linked: u64,
-    /// Entries whose metadata alone were changed.
+    /// Entries with metadata changes alone.
     pub adjusted: u64,
-    /// Files and links that the source removed, once they were proven at the target.
+    /// Files and links that the source removed after their verification at the target.
     pub removed_at_source: u64,
-    /// Files and links that it was to remove, and that stay: they were at the target, and are not proven.
+    /// Files and links that the source keeps although it was to remove them: they exist at the target unverified.
     pub left_at_source: u64,
 }
 
@@ -162,12 +162,12 @@ mod kind {
 }
 
 impl SyncOptions {
-    /// Whether something may be removed.
+    /// Whether entries may be removed.
     pub fn deletes(&self) -> bool {
         self.delete != DeleteMode::No
     }
 
-    /// Writes them.
+    /// Writes the options.
     pub(crate) fn encode(&self, out: &mut Writer) {
         out.bool(self.into);
         out.u8(match self.equal {
@@ -203,7 +203,7 @@ impl SyncOptions {
         });
     }
 
-    /// Reads them.
+    /// Reads the options.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let into = reader.bool()?;
         let equal = match reader.u8()? {
@@ -252,7 +252,7 @@ fn window(reader: &mut Reader<'_>) -> Decoded<u32> {
 }
 
 impl ItemChange {
-    /// Writes it.
+    /// Writes the change.
     pub(crate) fn encode(self, out: &mut Writer) {
         out.u8(self.what.number());
         match self.change {
@@ -264,7 +264,7 @@ impl ItemChange {
         };
     }
 
-    /// Reads it.
+    /// Reads the change.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let what = EntryKind::decode(reader)?;
         let change = match reader.u8()? {
@@ -286,7 +286,7 @@ impl ChangeReasons {
 }
 
 impl SyncCounters {
-    /// Both ends'.
+    /// Returns the sum of both ends' counters.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -299,7 +299,7 @@ impl SyncCounters {
         }
     }
 
-    /// What is known when an end tells these: none of them becomes less, and no end counts what the other does.
+    /// Merges a later report: no counter decreases, and no end counts what the other does.
     #[must_use]
     pub fn later(self, told: Self) -> Self {
         Self {
@@ -312,7 +312,7 @@ impl SyncCounters {
         }
     }
 
-    /// Writes them.
+    /// Writes the counters.
     pub(crate) fn encode(self, out: &mut Writer) {
         let Self { removed, backed_up, linked, adjusted, removed_at_source, left_at_source } = self;
         for figure in [removed, backed_up, linked, adjusted, removed_at_source, left_at_source] {
@@ -320,7 +320,7 @@ impl SyncCounters {
         }
     }
 
-    /// Reads them.
+    /// Reads the counters.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let mut figure = || decode_figure(reader);
         Ok(Self {

@@ -1,39 +1,40 @@
-//! Times of modification as file systems keep them: some cut nanoseconds, or odd seconds, or what is out of their range.
+//! Modification times on file systems with coarser time stamps: without nanoseconds, with even seconds only, or of a
+//! limited range.
 //!
-//! A time that was set and read back shows the granularity. Two times are equal where the second one is what the file
-//! system makes of the first one.
+//! A time that is set and read back shows the granularity. Two times are equal where the second is the stored form of
+//! the first.
 
 use crate::entry::Timestamp;
 
-/// A time that shows every granularity of `GRANULARITIES` once it was set and read back: an odd second, and no zeros
-/// at the end.
+/// A time that shows every granularity of `GRANULARITIES` when it is set and read back: an odd second, and no trailing
+/// zeros.
 pub const PROBE: Timestamp = Timestamp { seconds: 1_234_567_891, nanoseconds: 987_654_321 };
 
-/// In nanoseconds: NTFS and SMB, microseconds, milliseconds, exFAT, ext3, FAT.
+/// Granularities in nanoseconds: NTFS and SMB, microseconds, milliseconds, exFAT, ext3, FAT.
 const GRANULARITIES: [u64; 6] = [100, 1_000, 1_000_000, 10_000_000, NANOSECONDS, 2 * NANOSECONDS];
 const NANOSECONDS: u64 = 1_000_000_000;
-/// Times between these are kept by every file system in use: FAT begins in 1980, ext3 ends in 2038.
+/// Range of times that every file system in use keeps: FAT begins in 1980, ext3 ends in 2038.
 const EVERYWHERE: std::ops::Range<i64> = 315_705_600..2_147_300_000;
-/// The first second of some file systems: ext3's, FAT's.
+/// First seconds of file systems with a limited range: ext3's, FAT's.
 const FIRST_SECONDS: [i64; 2] = [-0x8000_0000, 315_532_800];
-/// The last one: ext3's and XFS's, that of unsigned seconds, FAT's.
+/// Last seconds: ext3's and XFS's, that of unsigned seconds, FAT's.
 const LAST_SECONDS: [i64; 3] = [0x7fff_ffff, 0xffff_ffff, 4_354_819_198];
-/// No file system in use moves a time by more.
+/// Largest change of a stored time on any file system in use.
 const MOVED_MAX: u64 = 2 * NANOSECONDS;
 
-/// How a file system keeps times.
+/// Granularity of a file system's times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeGranularity {
-    /// To the nanosecond.
+    /// Nanoseconds.
     Exact,
-    /// As multiples of so many nanoseconds.
+    /// Multiples of this number of nanoseconds.
     Multiple(u64),
-    /// Otherwise: each time has to be tried.
+    /// Other: each time has to be tried.
     Other,
 }
 
 impl TimeGranularity {
-    /// What it is where [`PROBE`] was set and `found` is read back.
+    /// Derives the granularity from `found`, read back after [`PROBE`] was set.
     pub fn of(found: Timestamp) -> Self {
         if found == PROBE {
             return Self::Exact;
@@ -42,7 +43,7 @@ impl TimeGranularity {
         GRANULARITIES.iter().find(fits).map_or(Self::Other, |unit| Self::Multiple(*unit))
     }
 
-    /// What becomes of this time; `None`: that has to be tried.
+    /// Returns the stored form of a time; `None` where only a trial shows it.
     pub fn stored(self, time: Timestamp) -> Option<Timestamp> {
         match self {
             _ if !EVERYWHERE.contains(&time.seconds) => None,
@@ -53,7 +54,7 @@ impl TimeGranularity {
     }
 }
 
-/// Whether the second time can be what a file system made of the first one. Most times that differ need no other look.
+/// Whether `found` can be the stored form of `time`. For most differing times, this test is enough.
 pub fn may_be_stored(time: Timestamp, found: Timestamp) -> bool {
     if !found.nanoseconds.is_multiple_of(100) {
         return false;
@@ -61,8 +62,8 @@ pub fn may_be_stored(time: Timestamp, found: Timestamp) -> bool {
     !EVERYWHERE.contains(&time.seconds) || nanoseconds(time).abs_diff(nanoseconds(found)) <= MOVED_MAX.into()
 }
 
-/// Whether `found` is what a file system made of `time`, as far as can be seen without setting a time: the file's time of
-/// `change`, which no program sets, is as coarse.
+/// Whether `found` looks like the stored form of `time`, without setting a time. The file's time of `change` must be as
+/// coarse, since no program sets it.
 pub fn looks_stored(time: Timestamp, found: Timestamp, change: Timestamp) -> bool {
     let is_first = time < found && FIRST_SECONDS.contains(&found.seconds);
     let is_last = time > found && LAST_SECONDS.contains(&found.seconds);
@@ -70,16 +71,16 @@ pub fn looks_stored(time: Timestamp, found: Timestamp, change: Timestamp) -> boo
         return true;
     }
     let mut fitting = GRANULARITIES.iter().filter(|unit| floor(time, **unit) == found);
-    // A time of change may be kept to the second where one of modification is kept to two.
+    // A time of change may be kept to one second where the modification time is kept to two.
     fitting.any(|unit| floor(change, (*unit).min(NANOSECONDS)) == change)
 }
 
-/// Whether two times differ by at most so many seconds; parts of a second do not count (rsync's `--modify-window`).
+/// Whether two times differ by at most `window_s` seconds; fractions do not count (rsync's `--modify-window`).
 pub fn is_within(window_s: u32, one: Timestamp, other: Timestamp) -> bool {
     one.seconds.abs_diff(other.seconds) <= window_s.into()
 }
 
-/// The last multiple of `unit` nanoseconds.
+/// Returns the last multiple of `unit` nanoseconds.
 fn floor(time: Timestamp, unit: u64) -> Timestamp {
     let whole = nanoseconds(time).div_euclid(unit.into()) * i128::from(unit);
     let second = i128::from(NANOSECONDS);
@@ -117,7 +118,7 @@ mod tests {
         assert_eq!(fat.stored(at(1_000_000_001, 999)), Some(at(1_000_000_000, 0)));
         assert_eq!(TimeGranularity::Multiple(100).stored(at(1_000_000_001, 999)), Some(at(1_000_000_001, 900)));
         assert_eq!(TimeGranularity::Exact.stored(at(1_000_000_001, 999)), Some(at(1_000_000_001, 999)));
-        // Out of range of some file system: that has to be tried.
+        // Out of range of some file system: only a trial shows the result.
         for seconds in [-1, 0, 300_000_000, 1 << 31, i64::MIN, i64::MAX] {
             assert_eq!(fat.stored(at(seconds, 5)), None);
             assert_eq!(TimeGranularity::Exact.stored(at(seconds, 5)), None);
@@ -146,7 +147,7 @@ mod tests {
         assert!(looks_stored(time, even, at(1_700_000_000, 0)));
         assert!(!looks_stored(time, at(1_000_000_002, 0), at(1_700_000_000, 0)));
         assert!(looks_stored(time, at(1_000_000_001, 123_456_700), at(1_700_000_001, 1_100)));
-        // Out of its range.
+        // Out of the file system's range.
         assert!(looks_stored(at(5_000_000_000, 5), at(0x7fff_ffff, 0), at(1_700_000_001, 0)));
         assert!(looks_stored(at(5, 5), at(315_532_800, 0), at(1_700_000_001, 0)));
         assert!(!looks_stored(at(5, 5), at(0x7fff_ffff, 0), at(1_700_000_001, 0)));

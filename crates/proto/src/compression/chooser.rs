@@ -1,47 +1,50 @@
-//! What a stream's source does with the next payload: a machine that is told what frames cost, and does no work itself.
+//! Choice of the compression method for a stream's next payload. The chooser takes the cost of each frame, and does no
+//! work itself.
 //!
-//! A socket's buffer lets the connection work while the source computes. So with a method a plain byte takes the longer
-//! of two times: what the source needs for it, or the connection for what becomes of it. The method with the
-//! least such time is chosen; on a fast connection that is none, on a slow one the hardest that the source keeps up
-//! with. What is measured corrects what was expected, and a method that brings nothing is left: that a
-//! connection holds the stream up may be the fault of whoever reads at its other end.
+//! With socket buffers, the connection and the source work in parallel. So a plain byte takes the longer of two times:
+//! of the source to process it, or of the connection to carry it compressed. The method with the shortest such time is
+//! chosen. On a fast connection that is no compression; on a slow one it is the strongest method that the source keeps
+//! up with.
+//!
+//! Measurements correct the expectations, and a method without benefit is dropped: the receiver may be what slows the
+//! connection.
 
 use super::pipe::SendRate;
 use super::{CompressionMethod, CompressionPolicy};
 use crate::compression::FrameTimes;
 
-/// Connections faster than this (500 MB/s a stream) are left alone.
+/// Least time per byte on the connection for compression: none above 500 MB/s a stream.
 pub const PIPE_MIN_NS_PER_BYTE: f64 = 2.0;
-/// Preparing a byte never takes longer; what seems to is waiting for work.
+/// Most time to prepare a byte; more is a wait for work.
 const PREPARE_MAX_NS_PER_BYTE: f64 = 20.0;
-/// Sealing and handing over a byte.
+/// Time to encrypt a byte and pass it to the socket.
 const SEAL_NS_PER_BYTE: f64 = 0.3;
-/// Another method has to be better by this much.
+/// Factor by which another method has to be better.
 const GAIN_MIN: f64 = 0.95;
-/// Frames with a method before a harder one is tried.
+/// Frames with a method before a stronger one is tried.
 const STEP_FRAMES: u32 = 4;
-/// Frames in a row, compressed, after which it is asked whether it was of use...
+/// Consecutive compressed frames in a trial of its benefit.
 const TRIAL_FRAMES: u32 = 24;
-/// ...the first of which only fill what was there before.
+/// Leading frames of a trial that only fill the buffers.
 const TRIAL_LEAD: u32 = 8;
-/// Weight of the latest frame in what a byte takes without compression, once there have been enough.
+/// Weight of the latest frame in the average time per byte without compression, once there are enough frames.
 const WITHOUT_WEIGHT: f64 = 1.0 / 8.0;
-/// Frames for which nothing is tried after a trial that failed; twice as many after each further one, up to
+/// Frames without a new trial after the first failed one; doubled after each further one.
 const REST_FRAMES_MIN: u32 = 64;
-/// this many.
+/// Most frames without a new trial.
 const REST_FRAMES_MAX: u32 = 4096;
-/// Frames without compression when a method that was of use is no longer better than none was: enough to see what
-/// none would be now.
+/// Frames without compression after a formerly useful method is no longer better: enough to measure the present time
+/// without compression.
 const LOOK_FRAMES: u32 = 24;
-/// Most frames that are left alone after one that did not shrink, though its sample looked as if it would.
+/// Most frames to skip after a frame that did not shrink although its sample was promising.
 const SKIP_FRAMES_MAX: u32 = 32;
-/// Weight of what was measured against what was expected of a method...
+/// Weight of a measurement in the estimate of the measured method.
 const MEASURED_WEIGHT: f64 = 0.25;
-/// ...and of the others, which move along, since it is the data and the machine that change.
+/// Weight of a measurement in the estimates of the other methods, since changes of data and machine affect all methods.
 const OTHERS_WEIGHT: f64 = 0.2;
 
-/// The methods to choose from, in order of what they cost, with what is expected of them at first: nanoseconds a byte, and what
-/// is left of it. These are rough guesses for text, not measurements: what is measured takes their place within a few frames.
+/// The methods to choose from in order of cost, with initial estimates: nanoseconds per byte, and compression ratio.
+/// These are rough guesses for text; measurements replace them within a few frames.
 const CHOICES: [(CompressionMethod, f64, f64); 6] = [
     (CompressionMethod::Lz4, 2.0, 0.55),
     (CompressionMethod::Zstd(1), 3.0, 0.40),
@@ -51,14 +54,14 @@ const CHOICES: [(CompressionMethod, f64, f64); 6] = [
     (CompressionMethod::Zstd(12), 60.0, 0.325),
 ];
 
-/// What became of a payload.
+/// Result of compressing a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompressionAttempt {
-    /// It was left alone: [`CompressionChooser::next`] said so, or its sample did.
+    /// Not attempted, by [`CompressionChooser::next`] or by the sample.
     None,
-    /// It did not become shorter.
+    /// Attempted, without a shorter result.
     InVain(CompressionMethod),
-    /// It travelled compressed.
+    /// Sent compressed.
     Done(CompressionMethod),
 }
 
@@ -68,7 +71,8 @@ struct MethodEstimate {
     ratio: f64,
 }
 
-/// A trial of compression: whether frames take less time than without it. One follows the other as long as it is used.
+/// A trial of compression: whether frames take less time than without it. One trial follows another as long as
+/// compression is in use.
 #[derive(Debug, Clone, Copy, Default)]
 struct CompressionTrial {
     without_ns_per_byte: f64,
@@ -88,10 +92,10 @@ pub struct CompressionChooser {
     /// Index of the method in use; `None` for none.
     current: Option<usize>,
     frames_with_current: u32,
-    /// What a plain byte took lately without compression, and how many frames say so.
+    /// Recent time per plain byte without compression, and the number of frames in this average.
     without_ns_per_byte: f64,
     without_frames: u32,
-    /// Frames without compression that come first and do not say so: what was compressed is still under way.
+    /// Leading frames without compression to ignore, since compressed data is still in the buffers.
     without_lead: u32,
     trial: Option<CompressionTrial>,
     rest_frames: u32,
@@ -101,7 +105,7 @@ pub struct CompressionChooser {
 }
 
 impl CompressionChooser {
-    /// Knows nothing yet.
+    /// Creates a chooser without measurements.
     pub fn new(policy: CompressionPolicy) -> Self {
         Self {
             policy,
@@ -121,12 +125,12 @@ impl CompressionChooser {
         }
     }
 
-    /// Whether it can ever choose anything, so that times are worth taking.
+    /// Whether compression is off, so that measurements are useless.
     pub fn is_off(&self) -> bool {
         self.policy == CompressionPolicy::Off
     }
 
-    /// How the next payload is to be compressed, if a look at it shows that it can be.
+    /// Returns the method for the next payload, if its sample shows that it is compressible.
     pub fn next(&self) -> Option<CompressionMethod> {
         match self.policy {
             CompressionPolicy::Off => None,
@@ -136,7 +140,7 @@ impl CompressionChooser {
         }
     }
 
-    /// A frame was sent.
+    /// Records a sent frame.
     pub fn sent(&mut self, attempt: CompressionAttempt, frame: &FrameTimes) {
         if self.policy != CompressionPolicy::Auto || frame.plain_bytes < 1.0 {
             return;
@@ -152,7 +156,7 @@ impl CompressionChooser {
         self.decide();
     }
 
-    /// Corrects what is expected of methods.
+    /// Updates the estimates of methods.
     fn learn(&mut self, attempt: CompressionAttempt, frame: &FrameTimes) {
         let CompressionAttempt::Done(used) = attempt else {
             self.skip_frames = self.skip_frames.saturating_sub(1);
@@ -174,7 +178,7 @@ impl CompressionChooser {
         }
     }
 
-    /// Asks again and again whether compression is of use at all, and gives it up for some time if not.
+    /// Checks in repeated trials whether compression has any benefit, and pauses it for some time if it has none.
     fn judge(&mut self, attempt: CompressionAttempt, frame: &FrameTimes, all_ns: f64) {
         if self.current.is_none() {
             self.remember_without(all_ns / frame.plain_bytes);
@@ -215,7 +219,7 @@ impl CompressionChooser {
         self.without_ns_per_byte += (ns_per_byte - self.without_ns_per_byte) * weight;
     }
 
-    /// Moves to what is best now: at once to what is easier, step by step to what is harder.
+    /// Changes to the best method: at once to a lighter one, step by step to a stronger one.
     fn decide(&mut self) {
         let Some(pipe) = self.pipe.ns_per_byte() else { return };
         if self.rest_frames > 0 {
@@ -234,7 +238,7 @@ impl CompressionChooser {
                     if next.1 < best.1 { next } else { best }
                 },
             );
-        // What none would be has to be known before there is something to compare with it.
+        // The time without compression has to be known before any comparison.
         if self.current.is_none() && self.without_frames == 0 {
             return;
         }
@@ -245,7 +249,7 @@ impl CompressionChooser {
         }
     }
 
-    /// What a plain byte takes with this choice.
+    /// Returns the expected time per plain byte with this choice.
     fn expected_ns_per_byte(&self, choice: Option<usize>, pipe: f64) -> f64 {
         let plain = MethodEstimate { cost_ns_per_byte: 0.0, ratio: 1.0 };
         let estimate = choice.and_then(|choice| self.estimates.get(choice)).unwrap_or(&plain);
@@ -264,7 +268,7 @@ impl CompressionChooser {
             self.trial =
                 Some(CompressionTrial { without_ns_per_byte: self.without_ns_per_byte, ..CompressionTrial::default() });
         }
-        // What is on the way holds more plain bytes with each harder method: that is no gain that lasts.
+        // The buffers hold more plain bytes with each stronger method, which is no lasting gain.
         if let Some(trial) = self.trial.as_mut().filter(|trial| !trial.passed_before) {
             *trial = CompressionTrial { without_ns_per_byte: trial.without_ns_per_byte, ..CompressionTrial::default() };
         }
@@ -273,7 +277,7 @@ impl CompressionChooser {
     }
 }
 
-/// The method of this index.
+/// Returns the method of this index.
 fn method(index: usize) -> CompressionMethod {
     CHOICES.get(index).map_or(CompressionMethod::Lz4, |(method, ..)| *method)
 }

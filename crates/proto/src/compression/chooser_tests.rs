@@ -1,12 +1,12 @@
-//! The chooser beside a model of a stream: a source that computes, a buffer, and a connection behind it.
+//! The chooser against a model of a stream: a source that computes, a buffer, and a connection.
 
 use super::*;
 
 const FRAME: f64 = 524_288.0;
-/// What the model's connection takes into its buffer.
+/// Capacity of the model's send buffer in bytes.
 const BUFFER: f64 = 1_000_000.0;
 
-/// What a byte of a kind of data becomes, and costs, under each method.
+/// Cost and compression ratio of a kind of data under each method.
 #[derive(Clone, Copy)]
 struct Data {
     costs: [f64; 6],
@@ -14,18 +14,18 @@ struct Data {
 }
 
 const TEXT: Data = Data { costs: [2.0, 3.0, 5.0, 14.0, 22.0, 60.0], ratios: [0.55, 0.40, 0.37, 0.34, 0.33, 0.325] };
-/// Its sample says at once that nothing is to be had.
+/// The sample shows at once that it is incompressible.
 const NOISE: Data = Data { costs: [0.0; 6], ratios: [1.0; 6] };
-/// Looks as if it could shrink, and does not.
+/// The sample looks compressible, but the data is not.
 const STUBBORN: Data = Data { costs: [1.0, 2.0, 3.0, 8.0, 12.0, 40.0], ratios: [1.0; 6] };
 
 struct Model {
     chooser: CompressionChooser,
-    /// Nanoseconds a byte: of the connection, and of the target for each plain byte.
+    /// Nanoseconds per byte: of the connection, and of the target for each plain byte.
     pipe: f64,
     target: f64,
     prepare: f64,
-    /// When the connection has carried all that it was given.
+    /// Time when the connection has sent everything in its buffer.
     drained_ns: f64,
     now_ns: f64,
     plain_bytes: f64,
@@ -58,7 +58,7 @@ impl Model {
         attempt
     }
 
-    /// Sends so many frames; nanoseconds a plain byte.
+    /// Sends this many frames; returns nanoseconds per plain byte.
     fn run(&mut self, frames: u32, data: Data) -> f64 {
         let (began_ns, began_bytes) = (self.now_ns, self.plain_bytes);
         (0..frames).for_each(|_| {

@@ -1,6 +1,5 @@
-//! What compression a session may use, and what the source of a stream chooses ([`chooser`]).
-//!
-//! Nothing here compresses: the codecs are the engine's.
+//! Compression policy of a session, and the source's choice for each stream ([`chooser`]). The codecs themselves are in
+//! the engine.
 
 pub mod chooser;
 mod pipe;
@@ -11,12 +10,12 @@ use std::fmt;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 
-/// Highest level of zstd. Those above it need more memory than a stream is to have.
+/// Highest level of zstd. Higher ones need too much memory for a stream.
 pub const LEVEL_MAX: u8 = 19;
-/// The level where zstd is named without one: its own default.
+/// Level of zstd without an explicit one: its own default.
 pub const LEVEL_DEFAULT: u8 = 3;
 
-/// How a payload is compressed: an open set, and one that this version does not know is a fault.
+/// Compression format of a payload. The set is open; an unknown codec is a protocol error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
     /// An LZ4 block, without frame and length (lz4_Block_format.md).
@@ -26,7 +25,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn number(self) -> u8 {
         match self {
             Codec::Lz4 => 1,
@@ -34,7 +33,7 @@ impl Codec {
         }
     }
 
-    /// The reverse of [`Codec::number`].
+    /// Reverses [`Codec::number`].
     pub fn from_number(number: u8) -> Decoded<Self> {
         match number {
             1 => Ok(Codec::Lz4),
@@ -43,7 +42,7 @@ impl Codec {
         }
     }
 
-    /// As people and programs know it.
+    /// Returns the name for users and programs.
     pub fn name(self) -> &'static str {
         match self {
             Codec::Lz4 => "lz4",
@@ -52,10 +51,10 @@ impl Codec {
     }
 }
 
-/// A codec, and how hard it works.
+/// A codec and its level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompressionMethod {
-    /// LZ4, its one fast way.
+    /// LZ4 with its fast method.
     Lz4,
     /// Zstandard at this level: 1 to [`LEVEL_MAX`].
     Zstd(u8),
@@ -65,7 +64,7 @@ impl CompressionMethod {
     /// Number of different values of [`CompressionMethod::index`].
     pub const COUNT: usize = LEVEL_MAX as usize + 1;
 
-    /// A small number of its own, for tables: 0 for LZ4, else the level.
+    /// Returns a small unique number for tables: 0 for LZ4, else the level.
     pub fn index(self) -> usize {
         match self {
             CompressionMethod::Lz4 => 0,
@@ -73,7 +72,7 @@ impl CompressionMethod {
         }
     }
 
-    /// The reverse of [`CompressionMethod::index`].
+    /// Reverses [`CompressionMethod::index`].
     pub fn from_index(index: usize) -> Self {
         match u8::try_from(index) {
             Ok(0) => CompressionMethod::Lz4,
@@ -82,7 +81,7 @@ impl CompressionMethod {
         }
     }
 
-    /// How its bytes are to be read.
+    /// Returns the format of its output.
     pub fn codec(self) -> Codec {
         match self {
             CompressionMethod::Lz4 => Codec::Lz4,
@@ -90,7 +89,7 @@ impl CompressionMethod {
         }
     }
 
-    /// The level, where there are several.
+    /// Returns the level, for a codec with levels.
     pub fn level(self) -> Option<u8> {
         match self {
             CompressionMethod::Lz4 => None,
@@ -99,7 +98,7 @@ impl CompressionMethod {
     }
 }
 
-/// `zstd 3`, or `lz4`.
+/// Displays `zstd 3`, or `lz4`.
 impl fmt::Display for CompressionMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -109,20 +108,20 @@ impl fmt::Display for CompressionMethod {
     }
 }
 
-/// What a source may do to payloads before they are sealed.
+/// Permitted compression of payloads before encryption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CompressionPolicy {
-    /// Nothing.
+    /// No compression.
     Off,
-    /// What pays, stream by stream and frame by frame.
+    /// The best method for each stream and frame.
     #[default]
     Auto,
-    /// This, wherever it makes a payload shorter.
+    /// This method, wherever it makes a payload shorter.
     Always(CompressionMethod),
 }
 
 impl CompressionPolicy {
-    /// Writes what the controller says: a kind and a level, one byte each.
+    /// Writes the policy: a kind and a level, one byte each.
     pub fn encode(self, out: &mut Writer) {
         let (kind, level) = match self {
             CompressionPolicy::Off => (0, 0),
@@ -133,7 +132,7 @@ impl CompressionPolicy {
         out.u8(kind).u8(level);
     }
 
-    /// Reads it.
+    /// Reads a policy.
     pub fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         match (reader.u8()?, reader.u8()?) {
             (0, 0) => Ok(CompressionPolicy::Off),
@@ -148,20 +147,20 @@ impl CompressionPolicy {
     }
 }
 
-/// What a frame took, in nanoseconds, and how long it was, in bytes.
+/// Times of a frame in nanoseconds, and its lengths in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FrameTimes {
-    /// From the end of the frame before to the beginning of this one's compression: reading and hashing it.
+    /// From the end of the previous frame to the start of this one's compression: read and hash.
     pub prepare_ns: f64,
-    /// Looking at it and compressing it, whether or not that was of use.
+    /// Sampling and compression, with or without benefit.
     pub compress_ns: f64,
-    /// Sealing it.
+    /// Encryption.
     pub seal_ns: f64,
-    /// In the call that sends.
+    /// The send call.
     pub send_ns: f64,
     /// Payload before compression.
     pub plain_bytes: f64,
-    /// Payload as it travelled.
+    /// Payload on the wire.
     pub wire_bytes: f64,
 }
 

@@ -1,23 +1,24 @@
-//! How long a stream's connection takes for a byte: measured while it holds the stream up, and doubted while it does not.
+//! Estimate of a connection's time per byte: measured while the connection is the limit, and lowered gradually while it
+//! is not.
 
 use crate::compression::FrameTimes;
 
-/// Weight of the latest frame once there have been enough.
+/// Weight of the latest frame once there are enough frames.
 const LATEST_WEIGHT: f64 = 1.0 / 8.0;
-/// The connection counts as what holds a stream up if the stream spends more than this part of its time sending...
+/// Share of a stream's time in send calls above which the connection counts as the limit.
 const HELD_UP_SHARE: f64 = 0.2;
-/// ...and more than this on each byte: sending costs time on any connection.
+/// Time per byte that sends must also exceed, since a send call costs time on any connection.
 const HELD_UP_NS_PER_BYTE: f64 = 1.0;
-/// Frames that held the stream up, beyond which a figure becomes no more certain.
+/// Most frames that count as evidence. Beyond it, an estimate becomes no more certain.
 const EVIDENCE_MAX: f64 = 256.0;
-/// With little evidence a figure is doubted by one part in so many a frame; with more, by less.
+/// Divisor of the reduction per frame with little evidence; more evidence makes it larger.
 const DOUBT: f64 = 8.0;
-/// Frames before anything is said...
+/// Frames before an estimate is used.
 const FRAMES_MIN: u32 = 4;
-/// ...unless they took this long.
+/// Total time that also permits it with fewer frames.
 const TIME_MIN_NS: f64 = 100e6;
 
-/// What is known about a connection.
+/// Estimate of a connection.
 #[derive(Debug, Clone, Default)]
 pub struct SendRate {
     frames: u32,
@@ -31,7 +32,7 @@ pub struct SendRate {
 }
 
 impl SendRate {
-    /// A frame was sent; `all_ns` is the time that it took in all.
+    /// Records a sent frame; `all_ns` is its total time.
     pub fn sent(&mut self, frame: &FrameTimes, all_ns: f64) {
         self.frames = self.frames.saturating_add(1);
         self.time_ns += all_ns;
@@ -45,13 +46,13 @@ impl SendRate {
             self.evidence = (self.evidence + 1.0).min(EVIDENCE_MAX);
             self.ns_per_byte = Some(now);
         } else {
-            // It carried this much, so it is no slower; and it may well be faster, which shows when it is used more.
+            // The connection carried this much, so it is no slower. It may be faster, which only more use shows.
             let doubt = 1.0 - 1.0 / (DOUBT + self.evidence);
             self.ns_per_byte = self.ns_per_byte.map(|known| known.min(now) * doubt);
         }
     }
 
-    /// Nanoseconds that the connection takes for a byte; `None` as long as it has not held anything up.
+    /// Returns the connection's time per byte in nanoseconds; `None` until it has been the limit.
     pub fn ns_per_byte(&self) -> Option<f64> {
         self.ns_per_byte.filter(|_| self.frames >= FRAMES_MIN || self.time_ns >= TIME_MIN_NS)
     }

@@ -1,23 +1,24 @@
-//! A cheap look at a payload: can it be compressed at all?
+//! A cheap test of whether a payload is compressible.
 //!
-//! Encrypted and compressed data have nearly eight bits of entropy a byte, and no codec makes them shorter; nearly all
-//! else has less. What is missed is data without a pattern that repeats as a whole.
+//! Encrypted and compressed data have nearly eight bits of entropy per byte, and no codec makes them shorter. Nearly
+//! all other data has less. The test misses random data that repeats as a whole.
 
-/// Pieces of a payload that are looked at, evenly spread over it.
+/// Number of samples, evenly spread over a payload.
 const PIECES: usize = 8;
-/// Bytes of each piece.
+/// Bytes of each sample.
 const PIECE_LEN: usize = 2 << 10;
-/// Above so many bits a byte nothing is to be gained.
+/// Entropy in bits per byte above which compression gains nothing.
 const BITS_MAX: f64 = 7.9;
-/// Payloads shorter than this are not worth the trouble.
+/// Length of the shortest payload worth compressing.
 const LEN_MIN: usize = 512;
 
-/// Whether it is worth while to try and compress `payload`.
+/// Whether compression of `payload` is worth a try.
 pub fn is_promising(payload: &[u8]) -> bool {
     payload.len() >= LEN_MIN && bits_per_byte(payload) < BITS_MAX
 }
 
-/// Entropy of single bytes in pieces of `payload`, with the correction of Miller and Madow for small samples.
+/// Returns the entropy of single bytes in samples of `payload`, with the correction of Miller and Madow for small
+/// samples.
 fn bits_per_byte(payload: &[u8]) -> f64 {
     let mut counts = [0u32; 256];
     let stride = (payload.len() / PIECES).max(PIECE_LEN);
@@ -38,7 +39,7 @@ fn bits_per_byte(payload: &[u8]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Bytes without a pattern (xorshift64*).
+    /// Returns bytes without a pattern (xorshift64*).
     fn noise(len: usize) -> Vec<u8> {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {

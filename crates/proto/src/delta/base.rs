@@ -1,33 +1,34 @@
-//! Base files: old files that frames are built from. A delta may copy blocks that the source was told of, and no other
-//! bytes: a source that chooses offset and length freely, and learns whether the frame has the value it said, reads the
-//! base file byte by byte.
+//! Base files: existing files that frames are built from.
+//!
+//! A delta may only copy blocks that the target advertised. Otherwise a source could choose offset and length freely,
+//! learn whether the frame has its value, and so read the base file byte by byte.
 
 use super::DeltaMethod;
 use super::blocks::BLOCK;
 use super::instructions::DeltaInstruction;
 use crate::error::ProtocolError;
 
-/// A base file, as the source was told of it.
+/// A base file as advertised to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BaseFile {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The source was told of blocks of this kind.
+    /// Kind of the advertised blocks.
     pub method: DeltaMethod,
 }
 
-/// A frame of the new file.
+/// Position of a frame in the new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FramePosition {
-    /// Where it begins.
+    /// Offset of the frame in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Length of the frame in bytes.
     pub len: usize,
-    /// Bytes of the whole file.
+    /// Size of the whole file in bytes.
     pub file_size: u64,
 }
 
-/// Which file a base file is, whatever it is called: device and inode.
+/// Identity of a base file, independent of its name: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BaseId {
     /// `st_dev`.
@@ -37,7 +38,7 @@ pub struct BaseId {
 }
 
 impl BaseFile {
-    /// Whether the steps of a frame copy whole blocks only, or the part of a block that lies in this frame.
+    /// Checks that the instructions of a frame copy only whole blocks, or the part of a block that lies in this frame.
     pub fn check(self, steps: &[DeltaInstruction<'_>], frame: FramePosition) -> Result<(), ProtocolError> {
         let mut start = 0;
         for step in steps {
@@ -61,13 +62,15 @@ impl BaseFile {
         Ok(())
     }
 
-    /// Blocks stay where they are; only the last one of the base file may be shorter, and then ends the frame.
+    /// Whether a copy keeps blocks at their offsets. Only the last block of the base file may be shorter, and then it
+    /// ends the frame.
     fn is_in_place(self, old: std::ops::Range<u64>, start: usize, end: usize, frame: FramePosition) -> bool {
         let is_whole = end.is_multiple_of(BLOCK) || end == frame.len && old.end == self.size;
         old.start == frame.offset.saturating_add(start as u64) && start.is_multiple_of(BLOCK) && is_whole
     }
 
-    /// A block that is cut lies across the frame's edge, and all of it lies in the new file.
+    /// Whether a copy consists of whole blocks. A partial block must cross the frame's edge and lie within the new
+    /// file.
     fn is_of_blocks(
         self,
         block: u32,
@@ -81,7 +84,7 @@ impl BaseFile {
         let left = frame.file_size.saturating_sub(frame.offset.saturating_add(frame.len as u64));
         let begins = cut_off == 0 || start == 0 && cut_off <= frame.offset;
         let ends = behind == 0 || end == frame.len && behind <= left;
-        // What stands behind the last whole block has no sum.
+        // The bytes after the last whole block have no signature.
         begins && ends && old.end <= self.size / block * block
     }
 }
@@ -100,7 +103,7 @@ mod tests {
         DeltaInstruction::Old { offset, len: usize::try_from(len).unwrap() }
     }
 
-    /// A frame in a file that goes on for `left` bytes behind it.
+    /// Returns a frame in a file with `left` bytes after it.
     fn frame(offset: u64, len: u64, left: u64) -> FramePosition {
         FramePosition { offset, len: usize::try_from(len).unwrap(), file_size: offset + len + left }
     }

@@ -1,38 +1,40 @@
-//! Blocks of a frame at their places: which of them an old file has.
+//! Block-by-block comparison of a frame with a base file at the same offsets.
 //!
-//! A block is four chunks, and so a subtree of BLAKE3's tree. Whoever computes the values of a frame's blocks has its
-//! value, too; so finding changed blocks costs no hashing beyond the file's own. A mark is the beginning of a value:
-//! enough to find what is probably the same, while the frame's whole value proves it.
+//! A block is four BLAKE3 chunks, and so a subtree of BLAKE3's tree. The values of a frame's blocks yield the value of
+//! the frame. So changed blocks are found without any hashing beyond the file's own.
+//!
+//! A block hash is a prefix of a value. It is enough to find blocks that are probably equal; the frame's whole value
+//! verifies them.
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
 use super::instructions::FrameSpan;
 use crate::integrity::FrameLen;
 
-/// Bytes of a block: what most databases and file systems change at a time.
+/// Length of a block in bytes: the usual unit of change in databases and file systems.
 pub const BLOCK: usize = 4096;
 
-/// What is told of a block of the old file: the first eight bytes of its value. 0: there is none.
+/// Hash of a base file's block: the first eight bytes of its value. 0: no block.
 pub type BlockHash = u64;
 
-/// How many blocks `bytes` are.
+/// Returns the number of blocks in `bytes`.
 pub fn count(bytes: usize) -> usize {
     bytes.div_ceil(BLOCK)
 }
 
-/// The values of the blocks of frame `index`.
+/// Returns the values of the blocks of frame `index`.
 pub fn values(frame: FrameLen, index: u64, payload: &[u8]) -> Vec<ChainingValue> {
     let start = index * u64::from(frame.get());
     (start..).step_by(BLOCK).zip(payload.chunks(BLOCK)).map(|(offset, block)| value(offset, block)).collect()
 }
 
-/// The value of a block that begins at `offset`, a multiple of [`BLOCK`], in its file.
+/// Returns the value of a block at `offset`, a multiple of [`BLOCK`], in its file.
 pub fn value(offset: u64, block: &[u8]) -> ChainingValue {
     blake3::Hasher::new().set_input_offset(offset).update(block).finalize_non_root()
 }
 
-/// The value of a frame that has blocks of these values, or `None` if it has none. `is_only`: it is the whole file, of more
-/// than one block.
+/// Returns the value of a frame from those of its blocks, or `None` without blocks. `is_only`: it is the whole file, of
+/// more than one block.
 pub fn frame_value(values: &[ChainingValue], is_only: bool) -> Option<ChainingValue> {
     match values {
         [] => None,
@@ -48,7 +50,7 @@ pub fn frame_value(values: &[ChainingValue], is_only: bool) -> Option<ChainingVa
     }
 }
 
-/// What is told of these blocks.
+/// Returns the hashes of these blocks.
 pub fn marks(values: &[ChainingValue]) -> Vec<BlockHash> {
     values.iter().map(mark).collect()
 }
@@ -58,7 +60,8 @@ fn mark(value: &ChainingValue) -> BlockHash {
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// What of a frame that begins at `offset` the old file has at the same place, as far as its marks say.
+/// Returns the spans of a frame at `offset`: those equal to the base file at the same offset by its hashes, and new
+/// ones.
 pub fn compare(offset: u64, len: usize, values: &[ChainingValue], old: &[BlockHash]) -> Vec<FrameSpan> {
     let mut spans = Vec::new();
     for (at, (value, old)) in (0..len).step_by(BLOCK).zip(values.iter().zip(old)) {

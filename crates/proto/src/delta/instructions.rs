@@ -1,4 +1,4 @@
-//! How a frame is made of an old file and of what is new: the payload of a delta record.
+//! Instructions to build a frame from a base file and new bytes: the payload of a delta record.
 
 use std::ops::Range;
 
@@ -6,17 +6,17 @@ use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::{DELTA_STEPS_MAX, FRAME_MAX};
 
-/// A part of a frame, for who makes instructions.
+/// A span of a frame, as input of the encoder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameSpan {
-    /// Where it begins in the old file; `None`: it is new.
+    /// Offset in the base file; `None` for new bytes.
     pub old: Option<u64>,
-    /// Its bytes in the frame.
+    /// Byte range in the frame.
     pub bytes: Range<usize>,
 }
 
 impl FrameSpan {
-    /// Adds the next part of a frame, to the one before it where the two are one.
+    /// Appends the next span of a frame, and merges it with the previous one where they are contiguous.
     pub fn push(spans: &mut Vec<Self>, old: Option<u64>, bytes: Range<usize>) {
         if bytes.is_empty() {
             return;
@@ -36,22 +36,22 @@ impl FrameSpan {
     }
 }
 
-/// A step of making a frame.
+/// One instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeltaInstruction<'a> {
-    /// These bytes.
+    /// Insert these bytes.
     New(&'a [u8]),
-    /// Bytes of the old file. They may lie beyond its end: whoever has the file looks.
+    /// Copy bytes of the base file. They may lie beyond its end, which the owner of the file checks.
     Old {
-        /// Where they begin.
+        /// Offset in the base file.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: usize,
     },
 }
 
-/// Instructions for a frame that begins at `offset` and whose parts are `spans`; `None` where they would be no shorter
-/// than the frame, or too many.
+/// Encodes the instructions for a frame at `offset` with these `spans`. Returns `None` where they are no shorter than
+/// the frame, or too many.
 pub fn encode(spans: &[FrameSpan], offset: u64, payload: &[u8]) -> Option<Vec<u8>> {
     if spans.len() > DELTA_STEPS_MAX {
         return None;
@@ -72,13 +72,13 @@ pub fn encode(spans: &[FrameSpan], offset: u64, payload: &[u8]) -> Option<Vec<u8
                 out.varint(len << 1 | 1).varint(zigzag(old.wrapping_sub(expected)));
             }
         }
-        // What stands behind it is expected to have stood behind it.
+        // The next copy is expected to continue at the offset after this one.
         expected = old.unwrap_or(expected).wrapping_add(len);
     }
     Some(out.into_bytes()).filter(|bytes| bytes.len() < payload.len())
 }
 
-/// Reads instructions for a frame of `plain` bytes that begins at `offset`.
+/// Decodes the instructions for a frame of `plain` bytes at `offset`.
 pub fn decode(bytes: &[u8], offset: u64, plain: usize) -> Decoded<Vec<DeltaInstruction<'_>>> {
     let mut reader = Reader::new(bytes);
     let (mut steps, mut expected, mut left) = (Vec::new(), offset, plain);
@@ -103,13 +103,13 @@ pub fn decode(bytes: &[u8], offset: u64, plain: usize) -> Decoded<Vec<DeltaInstr
 
 const NOT_THE_FRAME: ProtocolError = ProtocolError::Invalid("instructions that do not make the frame");
 
-/// Makes the frame: `read` gets bytes of the old file from an offset on.
+/// Builds the frame; `read` reads bytes of the base file from an offset.
 ///
 /// # Errors
 /// Those of `read`.
 ///
 /// # Panics
-/// If `frame` is not as long as the steps are together: a programmer's error.
+/// If `frame` is not as long as all instructions together: a programmer's error.
 pub fn make<E>(
     steps: &[DeltaInstruction<'_>],
     frame: &mut [u8],
@@ -132,7 +132,7 @@ pub fn make<E>(
     Ok(())
 }
 
-/// Small differences of either sign become small numbers.
+/// Maps small differences of either sign to small numbers.
 fn zigzag(difference: u64) -> u64 {
     (difference << 1) ^ (0u64.wrapping_sub(difference >> 63))
 }

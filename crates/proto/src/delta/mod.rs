@@ -1,9 +1,11 @@
-//! Deltas: what a target can make of a file from the old one that it has, so that only the rest of it travels.
+//! Deltas: the target builds a file from its base file, and only the missing parts are transferred.
 //!
-//! Two ways to find that out. [`blocks`]: what stands at the same place in both, for files that change in place; costs
-//! nothing beyond the BLAKE3 of both ends. [`mod@rolling`]: what stands anywhere, for files in which bytes were inserted or
-//! removed. Either way a frame becomes [`instructions`] for making it. All of that only finds candidates: what a frame
-//! becomes is proven by its BLAKE3 value, as ever.
+//! There are two methods. [`blocks`] compares blocks at the same offset, for files that change in place. It costs
+//! nothing beyond the BLAKE3 of both ends. [`mod@rolling`] finds blocks at any offset, for files with insertions or
+//! deletions.
+//!
+//! Either method turns a frame into [`instructions`] to build it. Both only find candidates: the BLAKE3 value of each
+//! resulting frame verifies it.
 
 pub mod base;
 pub mod blocks;
@@ -15,21 +17,21 @@ pub mod rolling;
 use crate::delta::options::DeltaMode;
 use crate::limits::{ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX};
 
-/// Smaller files are sent as they are, unless a delta is asked for: the answer would take as long as they do.
+/// Smaller files are sent whole, unless a delta is requested: the exchange would take as long as the files.
 const OLD_FILE_MIN: u64 = 1 << 20;
 
-/// How it is found out what an old file has of a new one.
+/// Method of finding data of a base file in a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeltaMethod {
-    /// Block by block, each held against the one at the same place.
+    /// Comparison of blocks at the same offset.
     Blocks,
-    /// Blocks of so many bytes, wherever they are now.
+    /// Search for blocks of this length at any offset.
     Rolling(u32),
 }
 
-/// What is done with a file of `new` bytes in whose place one of `old` bytes stands; `None`: it is sent whole.
+/// Selects the method for a file of `new` bytes with a base file of `old` bytes; `None`: send it whole.
 ///
-/// A file that kept its size was changed in place, mostly; one that did not was not.
+/// A file of unchanged size was probably changed in place; any other file was not.
 pub fn method(rule: DeltaMode, in_place: bool, old: u64, new: u64) -> Option<DeltaMethod> {
     if old == 0 {
         return None;
@@ -45,8 +47,9 @@ pub fn method(rule: DeltaMode, in_place: bool, old: u64, new: u64) -> Option<Del
     }
 }
 
-/// The larger the blocks, the fewer sums there are, and the more is sent around each change: both grow alike where a block
-/// is about as long as the root of the file. Twice that is taken, since a change mostly costs one block.
+/// Selects the block length. Larger blocks mean fewer signatures, but more data sent around each change. Both costs
+/// grow alike where the block length is about the square root of the file size. Twice that is used, since a change
+/// mostly costs one block.
 fn rolling(old: u64) -> DeltaMethod {
     let len = (2 * old.isqrt()).next_multiple_of(1024);
     let len = len.clamp(ROLLING_BLOCK_MIN.into(), ROLLING_BLOCK_MAX.into());

@@ -1,42 +1,42 @@
-//! What a target does with old files that stand in the way: what the controller asks for in a Request.
+//! Delta options of a Request: the target's use of base files.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::encoding::{decode_figure, encode_figure};
 use crate::error::ProtocolError;
 use crate::limits::WRONG_DELTAS_MAX;
 
-/// How old files are used.
+/// Use of base files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeltaOptions {
-    /// What is found out of them.
+    /// Method.
     pub delta: DeltaMode,
-    /// Files become what they are to be in their own place.
+    /// Update files in place.
     pub in_place: bool,
-    /// Deltas with a wrong value in earlier attempts at this job: they count.
+    /// Number of deltas with a wrong value in earlier attempts at this job.
     pub wrong_before: u32,
 }
 
-/// Whether, and how, it is found out what an old file has of the new one.
+/// Method of finding data of a base file in a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeltaMode {
-    /// Files are sent whole.
+    /// No delta: send files whole.
     #[default]
     Off,
-    /// Where that is likely to be of use, in the way that is likely to be right.
+    /// The method that is likely to suit the file, where a delta is likely to help.
     Auto,
-    /// At the same places.
+    /// Blocks at the same offset.
     Blocks,
-    /// Anywhere.
+    /// Blocks at any offset.
     Rolling,
 }
 
 impl DeltaOptions {
-    /// Whether old files are used also within one host, where nothing has to travel.
+    /// Whether to use base files even within one host, where no network is involved.
     pub fn looks_everywhere(self) -> bool {
         self.in_place || matches!(self.delta, DeltaMode::Blocks | DeltaMode::Rolling)
     }
 
-    /// Writes them.
+    /// Writes the options.
     pub(crate) fn encode(self, out: &mut Writer) {
         let delta = match self.delta {
             DeltaMode::Off => 0,
@@ -47,7 +47,7 @@ impl DeltaOptions {
         out.u8(delta).bool(self.in_place).varint(self.wrong_before.into());
     }
 
-    /// Reads them.
+    /// Reads the options.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let delta = match reader.u8()? {
             0 => DeltaMode::Off,
@@ -62,32 +62,32 @@ impl DeltaOptions {
     }
 }
 
-/// What came of old files in a job.
+/// Results of deltas in a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeltaCounters {
-    /// Files that were made of old ones.
+    /// Files built from base files.
     pub files: u64,
-    /// Their bytes.
+    /// Size of these files in bytes.
     pub bytes: u64,
-    /// Those of them that the old ones had.
+    /// Bytes of them copied from base files.
     pub old_bytes: u64,
-    /// Bytes that were told of the old ones.
+    /// Bytes of block hashes and signatures sent for them.
     pub told_bytes: u64,
-    /// Bytes of the payloads that they were made by.
+    /// Bytes of the payloads that they were built with.
     pub carried_bytes: u64,
-    /// Deltas of the job that gave another value than the source said, those of earlier attempts included.
+    /// Number of deltas with another value than the source sent, including those of earlier attempts.
     pub wrong: u64,
 }
 
 impl DeltaCounters {
-    /// Writes them.
+    /// Writes the counters.
     pub(crate) fn encode(&self, out: &mut Writer) {
         let Self { files, bytes, old_bytes, told_bytes, carried_bytes, wrong } = *self;
         let all = [files, bytes, old_bytes, told_bytes, carried_bytes, wrong];
         all.iter().for_each(|figure| encode_figure(*figure, out));
     }
 
-    /// Reads them.
+    /// Reads the counters.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let mut figure = || decode_figure(reader);
         Ok(Self {
@@ -100,7 +100,7 @@ impl DeltaCounters {
         })
     }
 
-    /// How much less travelled for these files than they have: 1 where nothing was saved, and more where something was.
+    /// Returns the ratio of file bytes to transferred bytes: 1 without savings, and more with savings.
     pub fn speedup(&self) -> f64 {
         let travelled = self.told_bytes.saturating_add(self.carried_bytes).max(1);
         self.bytes as f64 / travelled as f64

@@ -1,6 +1,5 @@
-//! What a file is to become in its own place, put down beside it before any of it is changed: a header, then pieces, each
-//! of them an offset, a length and bytes. Whoever is interrupted while pieces are put into the file finds them all, and
-//! puts them there again.
+//! A patch: a journal of an update in place, written beside the file before any change. It is a header and chunks, each
+//! with an offset, a length and bytes. An interrupted update is completed by applying all chunks again.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::Timestamp;
@@ -8,27 +7,27 @@ use crate::entry::{decode_stamp, encode_stamp};
 use crate::error::ProtocolError;
 use crate::limits::FRAME_MAX;
 
-/// Bytes of the header: the first piece stands behind it.
+/// Length of the header; the first chunk follows it.
 pub const HEADER_LEN: usize = 96;
-/// Bytes before a piece's own.
+/// Length of a chunk's header.
 pub const PIECE_HEAD: usize = 12;
 const MAGIC: &[u8; 16] = b"haul patch 1\n\0\0\0";
 
-/// What a patch is for, and how long it is.
+/// Header of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PatchHeader {
     /// Inode number of the file.
     pub inode: u64,
-    /// Bytes that it is to have.
+    /// Size of the updated file in bytes.
     pub size: u64,
-    /// Its time then.
+    /// Modification time of the updated file.
     pub modified: Timestamp,
-    /// Where the last piece ends in the patch.
+    /// Offset in the patch after the last chunk.
     pub end: u64,
 }
 
 impl PatchHeader {
-    /// The bytes of the header.
+    /// Encodes the header.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
         out.raw(MAGIC).u64(self.inode).u64(self.size);
@@ -41,7 +40,7 @@ impl PatchHeader {
         bytes
     }
 
-    /// Reads a header.
+    /// Decodes a header.
     pub fn decode(bytes: &[u8; HEADER_LEN]) -> Decoded<Self> {
         let (fields, digest) = bytes.split_at(HEADER_LEN - 32);
         let mut reader = Reader::new(fields);
@@ -54,7 +53,7 @@ impl PatchHeader {
         Ok(Self { inode, size, modified, end: reader.u64()? })
     }
 
-    /// Where the piece with this head goes, and how long it is.
+    /// Decodes a chunk's header into its offset and length.
     pub fn piece(&self, head: [u8; PIECE_HEAD]) -> Decoded<(u64, usize)> {
         let mut reader = Reader::new(&head);
         let (offset, len) = (reader.u64()?, reader.u32()?);
@@ -66,7 +65,7 @@ impl PatchHeader {
     }
 }
 
-/// A piece: bytes that go to `offset`.
+/// Appends a chunk: bytes to write at `offset`.
 pub fn append(out: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
     out.extend_from_slice(&offset.to_le_bytes());
     out.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());

@@ -1,9 +1,9 @@
-//! Blocks of an old file, wherever they are in the new one: what rsync's algorithm finds (Tridgell, "Efficient Algorithms
-//! for Sorting and Synchronization", chapter 3), frame by frame, so that any stream can take any frame.
+//! Search for blocks of a base file at any offset of the new file. It uses rsync's algorithm (Tridgell, "Efficient
+//! Algorithms for Sorting and Synchronization", chapter 3). It works frame by frame, so that any stream can take any
+//! frame.
 //!
-//! A sum that can be rolled on byte by byte says where to look, a part of a BLAKE3 value whether it is so. A frame is
-//! searched with a block's length of the file on both sides: a block that lies across its edge is found in both frames,
-//! and each takes its part.
+//! A rolling checksum finds candidates, and a prefix of the BLAKE3 verifies them. A frame is searched with one block
+//! length of context on both sides. A block across its edge is found in both frames, and each takes its part.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,20 +13,20 @@ use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::{ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX, VAIN_HASHES_PER_BYTE};
 
-/// What is told of a block of the old file.
+/// Signature of a base file's block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RollingSignature {
-    /// The sum that is rolled.
+    /// Rolling checksum.
     pub weak: u32,
-    /// The beginning of its BLAKE3.
+    /// Prefix of the BLAKE3.
     pub strong: u64,
 }
 
 impl RollingSignature {
-    /// Bytes on the wire.
+    /// Length on the wire.
     pub const BYTES: usize = 12;
 
-    /// Of a block.
+    /// Computes the signature of a block.
     pub fn of(block: &[u8]) -> Self {
         Self { weak: RollingSum::of(block).sum(), strong: strong(block) }
     }
@@ -45,7 +45,7 @@ fn strong(block: &[u8]) -> u64 {
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// A sum over some bytes, and one in which each counts as often as it is far from the end.
+/// A sum of bytes, and one weighted by each byte's distance from the end.
 #[derive(Debug, Clone, Copy)]
 struct RollingSum {
     plain: u32,
@@ -53,10 +53,10 @@ struct RollingSum {
     len: u32,
 }
 
-/// Bytes that are summed at a time.
+/// Number of bytes summed at a time.
 const PIECE_LEN: u32 = 64;
 const PIECE: usize = PIECE_LEN as usize;
-/// How often each of them counts.
+/// Weight of each of them.
 const WEIGHTS: [i16; PIECE] = {
     let (mut weights, mut at) = ([0; PIECE], PIECE);
     let mut weight = 0;
@@ -71,7 +71,7 @@ impl RollingSum {
     fn of(block: &[u8]) -> Self {
         let len = u32::try_from(block.len()).unwrap_or(u32::MAX);
         let (mut plain, mut weighted) = (0u32, 0u32);
-        // In pieces of which the compiler makes vectors.
+        // In chunks of fixed size, so that the compiler vectorizes the loop.
         let (pieces, rest) = block.as_chunks::<PIECE>();
         for piece in pieces {
             let sum: u32 = piece.iter().map(|byte| u32::from(*byte)).sum();
@@ -98,7 +98,7 @@ impl RollingSum {
     }
 }
 
-/// The sums of an old file's blocks, as they come.
+/// Collects the signatures of a base file's blocks as they arrive.
 #[derive(Debug)]
 pub struct SignatureBuilder {
     block: u32,
@@ -107,7 +107,7 @@ pub struct SignatureBuilder {
 }
 
 impl SignatureBuilder {
-    /// Of an old file of `size` bytes; the rest behind its last whole block counts as nothing.
+    /// Starts for a base file of `size` bytes; the rest after its last whole block is ignored.
     pub fn new(size: u64, block: u32) -> Decoded<Self> {
         let blocks = size / u64::from(block.max(1));
         if !(ROLLING_BLOCK_MIN..=ROLLING_BLOCK_MAX).contains(&block) || blocks > ROLLING_BLOCKS_MAX {
@@ -116,7 +116,7 @@ impl SignatureBuilder {
         Ok(Self { block, blocks, sums: Vec::new() })
     }
 
-    /// The next sums, of blocks from `first` on. Whether these were all.
+    /// Adds the signatures of the blocks from `first` on; whether all have arrived.
     pub fn add(&mut self, first: u64, sums: &[RollingSignature]) -> Decoded<bool> {
         if first != self.sums.len() as u64 || first + sums.len() as u64 > self.blocks {
             return Err(ProtocolError::Misplaced);
@@ -125,44 +125,44 @@ impl SignatureBuilder {
         Ok(self.sums.len() as u64 == self.blocks)
     }
 
-    /// Bytes of memory that the sums take when all are there.
+    /// Returns the memory used by all signatures and their index, in bytes.
     pub fn bytes(&self) -> u64 {
         bytes(self.blocks)
     }
 }
 
-/// Bytes of memory that the sums of so many blocks take, and the index of them.
+/// Returns the memory used by the signatures of this number of blocks and their index, in bytes.
 pub fn bytes(blocks: u64) -> u64 {
     blocks * (size_of::<RollingSignature>() + 4 * SLOTS_PER_BLOCK + FILTER_BITS_PER_BLOCK / 8) as u64
 }
 
 /// Slots of the index for each block.
 const SLOTS_PER_BLOCK: usize = 2;
-/// Bits of the filter for each block: so few bytes get past it.
+/// Bits of the filter for each block, so that few bytes pass it.
 const FILTER_BITS_PER_BLOCK: usize = 32;
-/// Most slots that are looked at: of very many blocks of one sum (zeros, say), some are not found by it.
+/// Most slots probed. With very many blocks of the same checksum (zeros, say), some are not found by it.
 const PROBES_MAX: usize = 8;
-/// An empty slot.
+/// Marker of an empty slot.
 const EMPTY: u32 = u32::MAX;
 
-/// The sums of all whole blocks of an old file, to be looked up.
+/// Index of the signatures of all whole blocks in a base file.
 #[derive(Debug)]
 pub struct SignatureIndex {
     block: usize,
     sums: Vec<RollingSignature>,
-    /// Numbers of blocks, by a hash of their weak sums.
+    /// Block numbers, by a hash of their rolling checksums.
     slots: Vec<u32>,
     filter: Vec<u64>,
     effort: SearchBudget,
 }
 
-/// What searching has cost, in all threads. Sums that are rolled and seem right where the strong ones are not cost a hash
-/// each: a target that says false ones on purpose would have a block hashed at every byte.
+/// Cost of the search, over all threads. Each false match of a rolling checksum costs one strong hash. A target with
+/// deliberately false signatures could cause a hash at every byte.
 #[derive(Debug, Default)]
 struct SearchBudget {
-    /// Bytes that were searched.
+    /// Bytes searched.
     searched: AtomicU64,
-    /// Bytes that were hashed in vain.
+    /// Bytes hashed in vain.
     vain: AtomicU64,
     #[cfg(test)]
     hashes: AtomicU64,
@@ -177,14 +177,14 @@ impl SearchBudget {
         self.vain.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Whether the old file's sums are not worth what they cost.
+    /// Whether the signatures cost more than they are worth.
     fn is_too_much(&self) -> bool {
         let most = self.searched.load(Ordering::Relaxed).saturating_mul(VAIN_HASHES_PER_BYTE);
         self.vain.load(Ordering::Relaxed) > most
     }
 }
 
-/// Where the file's bytes were found last, against where they are: most of the next ones will be as far.
+/// Last distance between a block's offsets in the base file and in the new file. Most following blocks have the same.
 pub type OffsetHint = Option<i64>;
 
 impl From<SignatureBuilder> for SignatureIndex {
@@ -200,7 +200,7 @@ impl From<SignatureBuilder> for SignatureIndex {
 }
 
 impl SignatureIndex {
-    /// Bytes of a block: so much of the file has to stand on both sides of a frame that is searched, where there is any.
+    /// Returns the block length. This much context has to surround a searched frame, where the file has it.
     pub fn block(&self) -> usize {
         self.block
     }
@@ -231,7 +231,7 @@ impl SignatureIndex {
         (0..PROBES_MAX).map(move |step| (first >> 8).wrapping_add(step) & mask)
     }
 
-    /// The block that these bytes are.
+    /// Returns the number of the block equal to these bytes.
     fn find(&self, weak: u32, bytes: &[u8]) -> Option<usize> {
         let mut known = None;
         for slot in self.probes(weak) {
@@ -251,7 +251,7 @@ impl SignatureIndex {
         strong(bytes)
     }
 
-    /// Whether these bytes are that block.
+    /// Whether these bytes equal that block.
     fn is_block(&self, number: usize, bytes: &[u8]) -> bool {
         let Some(sum) = self.sums.get(number).filter(|sum| sum.weak == RollingSum::of(bytes).sum()) else {
             return false;
@@ -263,15 +263,15 @@ impl SignatureIndex {
         is_same
     }
 
-    /// What of a frame the old file has. `window` begins at `offset` in the file and has the frame at `frame`, and a
-    /// block's length of what stands around it, as far as there is any. Nothing is found any more once too much was hashed
-    /// in vain.
+    /// Returns the spans of a frame: those found in the base file, and new ones. `window` is at `offset` in the file;
+    /// it has the frame at `frame`, surrounded by one block length of context where the file has it. Nothing is found
+    /// any more after too much vain hashing.
     pub fn search(&self, window: &[u8], offset: u64, frame: Range<usize>, shift: &mut OffsetHint) -> Vec<FrameSpan> {
         let mut spans = Vec::new();
         if !self.effort.is_too_much() {
             self.effort.search(window.len());
         }
-        // Up to here, the frame's parts are known.
+        // The frame's spans are known up to here.
         let mut done = frame.start;
         let mut at = 0;
         while let Some((place, number)) = self.next(window, offset, at, frame.end, *shift) {
@@ -290,7 +290,7 @@ impl SignatureIndex {
         spans
     }
 
-    /// The next block in the window, from `at` on, that begins before `end`: its place, and its number.
+    /// Returns the position and number of the next block in the window that begins from `at` on and before `end`.
     fn next(&self, window: &[u8], offset: u64, at: usize, end: usize, shift: OffsetHint) -> Option<(usize, usize)> {
         if self.effort.is_too_much() {
             return None;
@@ -298,7 +298,7 @@ impl SignatureIndex {
         self.expected(window, offset, at, end, shift).or_else(|| self.roll(window, at, end))
     }
 
-    /// The next one that is as far from its place as the last was.
+    /// Returns the next block with the same distance as the last one.
     fn expected(&self, window: &[u8], offset: u64, at: usize, end: usize, shift: OffsetHint) -> Option<(usize, usize)> {
         let old = (offset + at as u64).cast_signed().checked_add(shift?)?;
         let number = u64::try_from(old).ok()?.div_ceil(self.block as u64);
@@ -331,7 +331,7 @@ impl SignatureIndex {
     }
 }
 
-/// Spreads what differs in any bits of a sum over all (a step of MurmurHash3).
+/// Mixes all bits of a checksum (a step of MurmurHash3).
 fn mix(weak: u32) -> u32 {
     let mixed = (weak ^ (weak >> 16)).wrapping_mul(0x85eb_ca6b);
     mixed ^ (mixed >> 13)

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 const B: usize = ROLLING_BLOCK_MIN as usize;
 const F: usize = 64 << 10;
 
-/// Bytes that are like no others of another seed.
+/// Returns pseudo-random bytes, different for each seed.
 fn bytes(n: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2) | 1;
     let mut next = || {
@@ -26,7 +26,7 @@ fn index(old: &[u8], block: usize) -> SignatureIndex {
     SignatureIndex::from(gathering)
 }
 
-/// Makes `new` of `old` as two ends would; returns how many bytes went across as instructions.
+/// Transfers `new` with the base file `old` as two ends would; returns the number of instruction bytes.
 fn delta(old: &[u8], new: &[u8], block: usize) -> usize {
     let index = index(old, block);
     let base = BaseFile { size: old.len() as u64, method: DeltaMethod::Rolling(u32::try_from(block).unwrap()) };
@@ -100,7 +100,7 @@ fn a_file_of_many_equal_blocks_is_found_in_itself() {
     assert_eq!(delta(&[], &new, B), new.len(), "nothing is found in nothing");
 }
 
-/// Sums of `blocks` blocks whose rolled sums are those of zeros, and whose strong ones are of nothing.
+/// Returns signatures of `blocks` blocks with the rolling checksum of zeros and strong hashes of nothing.
 fn misleading(blocks: u64, block: usize) -> SignatureIndex {
     let weak = RollingSignature::of(&vec![0; block]).weak;
     let mut gathering = SignatureBuilder::new(blocks * block as u64, u32::try_from(block).unwrap()).unwrap();
@@ -131,7 +131,7 @@ fn false_sums_do_not_have_a_block_hashed_at_every_byte() {
 fn a_block_whose_rolled_sum_is_right_by_chance_is_not_the_old_block() {
     let old = bytes(20 * B, 3);
     let mut new = old.clone();
-    // What changes neither sum: see the weights.
+    // A change that leaves both sums equal: see the weights.
     let place = 5 * B + new[5 * B..].windows(3).position(|w| w[0] < 255 && w[1] > 1 && w[2] < 255).unwrap();
     (new[place], new[place + 1], new[place + 2]) = (new[place] + 1, new[place + 1] - 2, new[place + 2] + 1);
     assert_eq!(RollingSignature::of(&old[5 * B..6 * B]).weak, RollingSignature::of(&new[5 * B..6 * B]).weak);

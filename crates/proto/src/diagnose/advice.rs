@@ -1,5 +1,4 @@
-//! What can be done about a verdict: derived from what this run met with, and from nothing else. Where nothing is known
-//! that would help, nothing is said.
+//! Advice about a bottleneck, derived only from this run's measurements. Where no remedy is known, there is no advice.
 
 use super::{Bottleneck, BottleneckDetail, JobMeasurements, Verdict};
 use crate::advice::{WindowAdvice, windows};
@@ -7,102 +6,102 @@ use crate::compression::{CompressionMethod, CompressionPolicy};
 use crate::wire::counters::PathFigures;
 use crate::wire::report::WindowLimits;
 
-/// Below this many bytes for one on the wire, compression was in vain.
+/// Compression ratio below which compression was in vain.
 const RATIO_MIN: f64 = 1.05;
-/// Of a policed rate, so much is asked for: what goes just below it is not dropped.
+/// Share of a policer's rate to stay below, so that nothing is dropped.
 const POLICED_PART: f64 = 0.95;
-/// From this share on, putting files on the disk is worth a word.
+/// Share of time spent syncing files above which it is worth advice.
 const SYNC_MIN: f64 = 0.3;
 
 /// An end of the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdviceEnd {
-    /// Where it is read.
+    /// The reading end.
     Source,
-    /// Where it is written.
+    /// The writing end.
     Target,
 }
 
-/// What the job was told, as far as it could be told something else.
+/// Settings and conditions of the job that advice depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct AdviceTerms {
-    /// The number of streams, where the user chose it.
+    /// Number of streams, where the user chose it.
     pub streams: Option<u16>,
-    /// How contents are compressed.
+    /// Compression policy.
     pub compression: CompressionPolicy,
-    /// Bytes of contents for one on the wire; 1 where nothing was compressed.
+    /// Compression ratio: plain bytes per byte on the wire; 1 without compression.
     pub ratio: f64,
-    /// Whether the user chose a cipher that is slower here than the one that haul would choose.
+    /// Whether the user chose a cipher that is slower here than haul's default.
     pub slow_cipher: bool,
-    /// Whether the user chose the size of windows.
+    /// Whether the user chose the window size.
     pub own_windows: bool,
-    /// How far the kernels let windows grow: the source's and the target's.
+    /// Largest window sizes of the kernels: the source's and the target's.
     pub windows: [WindowLimits; 2],
-    /// What the path was like.
+    /// Network statistics of the path.
     pub path: PathFigures,
     /// Whether the user chose the congestion control.
     pub own_congestion: bool,
-    /// Whether it is waited for until files are on the disk.
+    /// Whether the job waits until files are on disk.
     pub waits_for_disk: bool,
-    /// Whether the target hashes what it writes, which it would not have to.
+    /// Whether the target hashes what it writes without necessity.
     pub hashes_twice: bool,
     /// Speed in Mbit/s of an interface that both ends have, and that is faster than the one in use; 0 for none.
     pub faster_mbit_per_s: u32,
 }
 
-/// What can be done.
+/// A recommendation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Advice {
-    /// A kernel's limit on windows can be raised.
+    /// Raise a kernel limit of windows.
     Window(WindowAdvice),
-    /// The kernel's own windows would be larger than those that were asked for.
+    /// Leave windows to the kernel, which would make them larger than the user did.
     OwnWindows,
-    /// More streams.
+    /// Use more streams.
     Streams {
-        /// So many.
+        /// Number of streams.
         streams: u16,
     },
-    /// Compression takes time and saves nothing.
+    /// Turn off compression, which takes time and saves nothing.
     Incompressible,
-    /// A method that takes less time.
+    /// Use a lighter compression method.
     LighterCompression,
-    /// Compression was turned off, and the path is the limit.
+    /// Turn on compression, since the path is the limit.
     Compress,
-    /// A cipher that takes less time.
+    /// Use a faster cipher.
     Cipher,
-    /// A congestion control that does not take every loss for congestion.
+    /// Use a congestion control that does not treat every loss as congestion.
     Congestion,
-    /// The limit can be raised.
+    /// Raise the rate limit.
     RaiseRate,
-    /// What is sent below this rate is not dropped.
+    /// Set a rate limit below that of the policer.
     KeepBelow {
-        /// Bytes a second.
+        /// Bytes per second.
         bytes_per_s: u64,
     },
-    /// Nobody waits for the disk, and nothing is promised.
+    /// Do not wait for the disk, which gives up durability.
     NoSync,
-    /// The target need not hash.
+    /// Turn off hashing at the target.
     HashOnce,
-    /// Another interface is faster.
+    /// Use a faster interface.
     Interface {
-        /// Its speed.
+        /// Speed in Mbit/s.
         mbit_per_s: u32,
     },
-    /// The quota of a control group.
+    /// Raise the CPU quota of a control group.
     Quota {
-        /// Whose.
+        /// End with the quota.
         end: AdviceEnd,
     },
-    /// Other programs have most of the processors.
+    /// Stop other programs, which use most of the CPUs.
     Others {
-        /// Where.
+        /// End with these programs.
         end: AdviceEnd,
     },
-    /// Interrupts of one interface go to one processor.
+    /// Spread the interrupts of the interface over several CPUs.
     SpreadInterrupts,
 }
 
-/// What can be done about this verdict.
+/// Returns the advice about this bottleneck.
 pub fn advise(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) -> Vec<Advice> {
     let mut all = match (verdict.limit, verdict.detail) {
         (Bottleneck::SourceCpu, _) => cpu(verdict, case, terms, AdviceEnd::Source),
@@ -139,7 +138,7 @@ pub fn advise(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) ->
             Vec::new()
         }
     };
-    // The next limit may be as good as the first, where both are windows.
+    // If the second bottleneck is a window, it is worth advice as well.
     let is_window = |limit| matches!(limit, Bottleneck::ReceiverWindow | Bottleneck::SenderBuffer);
     let is_next = !is_window(verdict.limit) && verdict.next.is_some_and(|next| is_window(next.limit));
     if is_next && !terms.own_windows {
@@ -153,7 +152,7 @@ pub fn advise(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) ->
     all
 }
 
-/// A window that limits without the kernel's saying so is treated as if it had said so.
+/// Advises on a window that limits even where the kernel does not report it as limited.
 fn window(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) -> Option<Advice> {
     let limited_us = whole(verdict.share * terms.path.busy_us as f64);
     let (receiver_limited_us, buffer_limited_us) = match verdict.limit {
@@ -194,7 +193,7 @@ fn cpu(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms, end: Advi
     all
 }
 
-/// Twice as many, where the user chose the number, and no more than `most`.
+/// Advises twice as many streams, at most `most`, where the user chose the number.
 fn more_streams(case: &JobMeasurements, terms: &AdviceTerms, most: u16) -> Vec<Advice> {
     let most = most.min(crate::limits::STREAMS_MAX);
     let Some(now) = terms.streams.filter(|now| *now < most && case.source.present.streams > 0) else {
@@ -203,7 +202,7 @@ fn more_streams(case: &JobMeasurements, terms: &AdviceTerms, most: u16) -> Vec<A
     vec![Advice::Streams { streams: now.saturating_mul(2).min(most) }]
 }
 
-/// Without a fraction. What is no number is nothing, and what is too large the largest.
+/// Truncates to an integer. NaN becomes 0, and too large a value becomes the maximum.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a cast stays within the type")]
 pub(super) fn whole(value: f64) -> u64 {
     value as u64

@@ -1,57 +1,57 @@
-//! What a verdict rests on, as figures: each has a name for programs, and words and a unit for people.
+//! Evidence for a bottleneck as numbers: each has a name for programs, and a text and unit for users.
 
 use super::network::{PathConditions, line_share};
 use super::{Bottleneck, BottleneckDetail, BottleneckShare, JobMeasurements};
 use crate::diagnose::part;
 use crate::wire::resource_metrics::{ResourceMetrics, Stage};
 
-/// A figure and its value, in its unit.
+/// A number with its value in its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fact {
-    /// Which.
+    /// The number.
     pub figure: Figure,
-    /// How much.
+    /// The value.
     pub value: f64,
 }
 
-/// What a figure counts in.
+/// Unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactUnit {
-    /// 0 to 1.
+    /// A share from 0 to 1.
     Share,
     /// Bytes.
     Bytes,
-    /// Bytes a second.
+    /// Bytes per second.
     BytesPerS,
     /// Microseconds.
     Us,
-    /// A number of things, or of things a second.
+    /// A count, or a count per second.
     Number,
 }
 
-/// One table: name for programs, unit, and words in which `{}` stands for the value.
+/// Defines one table: name for programs, unit, and text with `{}` for the value.
 macro_rules! figures {
     ($($figure:ident $name:literal $unit:ident $words:literal,)*) => {
-        /// What can be evidence.
+        /// Numbers that can be evidence.
         #[allow(missing_docs, reason = "the words say what each is")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Figure { $($figure,)* }
 
         impl Figure {
-            /// All of them.
+            /// All numbers.
             pub const ALL: &[Self] = &[$(Self::$figure,)*];
 
-            /// What programs know it by.
+            /// Returns the name for programs.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$figure => $name,)* }
             }
 
-            /// What it counts in.
+            /// Returns the unit.
             pub fn unit(self) -> FactUnit {
                 match self { $(Self::$figure => FactUnit::$unit,)* }
             }
 
-            /// How it is said: `{}` stands for the value.
+            /// Returns the text; `{}` stands for the value.
             pub fn words(self) -> &'static str {
                 match self { $(Self::$figure => $words,)* }
             }
@@ -93,7 +93,7 @@ figures! {
     Rate "bytes_per_s" BytesPerS "{}",
 }
 
-/// What speaks for this candidate.
+/// Returns the evidence for this candidate.
 pub fn facts(case: &JobMeasurements, candidate: BottleneckShare) -> Vec<Fact> {
     let share = |figure| Fact { figure, value: candidate.share };
     let rate = Fact { figure: Figure::Rate, value: case.rate() };
@@ -198,7 +198,7 @@ fn path(case: &JobMeasurements, candidate: BottleneckShare) -> Vec<Fact> {
     }
 }
 
-/// Where the system knows the disk.
+/// Returns the evidence about a disk, where the system reports one.
 fn disk_facts(load: &ResourceMetrics, index: usize) -> Vec<Fact> {
     let disk = &load.disks[index];
     let of_time = |time_us: u64| time_us as f64 / load.elapsed_us.max(1) as f64;

@@ -1,10 +1,13 @@
-//! Which part of a transfer is the slow one: a verdict from what both ends counted, and nothing else.
+//! Diagnosis of a transfer's bottleneck from the counters of both ends.
 //!
-//! A transfer is stages in a row with little room between them: read, prepare, send, the network, receive, check, write. The
-//! slowest is the one that is at work while those before it are held up and those behind it have nothing to do. So each
-//! part has a *share*: of the time that streams had, the part in which they were at it or waited for it while nothing
-//! else held them up (`shares`). What the network's share is made of, its sockets say (`network`). The largest share is the
-//! verdict, if it is at least [`SHARE_MIN`]; that is all there is to it. `docs/DIAGNOSIS.md` says the same for users.
+//! A transfer is a pipeline of stages with small buffers: read, prepare, send, the network, receive, check, write. The
+//! slowest stage is busy while the stages before it are blocked and those after it are idle.
+//!
+//! So each stage has a *share* of the streams' time: work on it, or waits for it, with nothing else to block them
+//! (`shares`). Socket statistics break the network's share down (`network`).
+//!
+//! The largest share is the bottleneck, if it is at least [`SHARE_MIN`]. `docs/DIAGNOSIS.md` explains the same for
+//! users.
 
 pub mod advice;
 mod facts;
@@ -19,50 +22,50 @@ use crate::wire::resource_metrics::ResourceMetrics;
 
 pub use self::facts::{Fact, FactUnit, Figure};
 
-/// Below this much time, in microseconds, nothing is said: starting and ending are most of it.
+/// Shortest time of a diagnosis in microseconds: start and end dominate a shorter one.
 pub const ELAPSED_MIN_US: u64 = 1_000_000;
-/// With less, a part is not called the limit: others, or nothing in particular, had more of the time.
+/// Least share of a bottleneck: with less, other parts or none in particular had more of the time.
 pub const SHARE_MIN: f64 = 0.5;
-/// The same for programs: a pipe holds little, and who reads it waits now and then for one that is as fast.
+/// The same for programs. A pipe holds little, so its reader sometimes waits even for an equally fast writer.
 pub const PROGRAM_SHARE_MIN: f64 = 0.75;
-/// With less, the runner-up is not worth a word.
+/// Least share of a second bottleneck worth a report.
 const NEXT_MIN: f64 = 0.02;
 
-/// What can limit a transfer.
+/// A possible bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Bottleneck {
-    /// Reading.
+    /// Reads at the source.
     SourceDisk,
-    /// Computing at the source.
+    /// Computation at the source.
     SourceCpu,
-    /// The sockets at the source hold too little.
+    /// Too small a send buffer at the source.
     SenderBuffer,
-    /// The congestion window: what the network is trusted with.
+    /// The congestion window.
     Congestion,
-    /// The sockets at the target have too little room.
+    /// Too small a receive window at the target.
     ReceiverWindow,
-    /// A link of the path is full.
+    /// A saturated link of the path.
     Link,
-    /// Something lets no more through than it was told to.
+    /// A rate limit.
     RateLimit,
-    /// Writing.
+    /// Writes at the target.
     TargetDisk,
-    /// Computing at the target.
+    /// Computation at the target.
     TargetCpu,
-    /// One processor has its hands full of packets.
+    /// Packet handling on one CPU.
     Interrupts,
-    /// Looking up, making and naming files, and not their contents.
+    /// Metadata operations of small files: lookup, creation and rename.
     SmallFiles,
-    /// Whatever writes the pipe that is read.
+    /// The program that writes the source's pipe.
     SourceProgram,
-    /// Whatever reads the pipe that is written.
+    /// The program that reads the target's pipe.
     TargetProgram,
-    /// Nothing stands out, or there was too little to be seen.
+    /// No clear bottleneck, or too little data.
     None,
 }
 
 impl Bottleneck {
-    /// All of them.
+    /// All bottlenecks.
     pub const ALL: [Self; 14] = [
         Self::SourceDisk,
         Self::SourceCpu,
@@ -87,7 +90,7 @@ impl Bottleneck {
         }
     }
 
-    /// What programs know it by.
+    /// Returns the name for programs.
     pub fn id(self) -> &'static str {
         match self {
             Self::SourceDisk => "source-disk",
@@ -108,39 +111,39 @@ impl Bottleneck {
     }
 }
 
-/// What kind of a limit it is.
+/// Detail of a bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BottleneckDetail {
-    /// Each stream has one thread, and these are busy while processors are idle.
+    /// Stream threads are busy while CPUs are idle, with one thread per stream.
     Thread,
-    /// All processors are busy.
+    /// All CPUs are busy.
     Machine,
-    /// The quota of a control group is used up.
+    /// The CPU quota of a control group is exhausted.
     Quota,
-    /// What is lost is taken for congestion.
+    /// Loss is treated as congestion.
     Loss,
-    /// The window has not grown to what the distance takes.
+    /// The window has not grown to the bandwidth-delay product.
     RoundTrip,
-    /// The interface is at the speed that its system says.
+    /// The interface is at its reported speed.
     Interface,
-    /// A queue somewhere on the path is full.
+    /// A queue on the path is full.
     Queue,
-    /// The limit that was asked for.
+    /// The user's own limit.
     Own,
-    /// Something on the path drops what is too fast.
+    /// A policer on the path drops excess traffic.
     Policer,
     /// At the source.
     Source,
     /// At the target.
     Target,
-    /// The job was too short to tell.
+    /// The job was too short.
     Short,
     /// No part had most of the time.
     Even,
 }
 
 impl BottleneckDetail {
-    /// What programs know it by.
+    /// Returns the name for programs.
     pub fn id(self) -> &'static str {
         match self {
             Self::Thread => "thread",
@@ -160,68 +163,68 @@ impl BottleneckDetail {
     }
 }
 
-/// What happened over some time.
+/// Measurements of a job over some time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JobMeasurements {
     /// At the source.
     pub source: ResourceMetrics,
-    /// At the target; where one worker is both ends, the same.
+    /// At the target; equal to the source's where one worker is both ends.
     pub target: ResourceMetrics,
     /// Whether one worker is both ends.
     pub is_one_worker: bool,
-    /// Whether both ends are on one machine, and share its processors.
+    /// Whether both ends are on one machine and share its CPUs.
     pub is_one_machine: bool,
-    /// Whether the streams do not leave it: both of their ends have one address.
+    /// Whether the streams stay within it: both of their ends have one address.
     pub is_within_host: bool,
-    /// Bytes that were written.
+    /// Bytes written.
     pub bytes: u64,
-    /// Files that were settled.
+    /// Completed files.
     pub files: u64,
-    /// The limit that the user set, in bytes a second.
+    /// The user's rate limit in bytes per second.
     pub rate_limit_bytes_per_s: Option<u64>,
 }
 
 impl JobMeasurements {
-    /// Seconds, as the end saw them that saw more.
+    /// Returns the longer of both ends' times, in seconds.
     pub fn seconds(&self) -> f64 {
         self.source.elapsed_us.max(self.target.elapsed_us) as f64 / 1e6
     }
 
-    /// Bytes a second.
+    /// Returns the rate in bytes per second.
     pub fn rate(&self) -> f64 {
         self.bytes as f64 / self.seconds().max(1e-6)
     }
 }
 
-/// A part and its share.
+/// A candidate bottleneck and its share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BottleneckShare {
-    /// Which part.
+    /// The bottleneck.
     pub limit: Bottleneck,
-    /// Of what kind.
+    /// Its detail.
     pub detail: Option<BottleneckDetail>,
-    /// Of the time that streams had, 0 to 1.
+    /// Its share of the streams' time, 0 to 1.
     pub share: f64,
 }
 
-/// What limited it.
+/// Result of a diagnosis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// Which part.
+    /// The bottleneck.
     pub limit: Bottleneck,
-    /// Of what kind.
+    /// Its detail.
     pub detail: Option<BottleneckDetail>,
-    /// Its share, 0 to 1; where the limit is none, that of the part that had most.
+    /// Its share, 0 to 1; without a bottleneck, the largest share.
     pub share: f64,
-    /// Both ends are on one machine, whose processors they share.
+    /// Whether both ends are on one machine and share its CPUs.
     pub is_one_machine: bool,
-    /// What it rests on, the most telling first.
+    /// Evidence, the strongest first.
     pub facts: Vec<Fact>,
-    /// What would limit next.
+    /// The second bottleneck.
     pub next: Option<BottleneckShare>,
 }
 
-/// Says what limited it.
+/// Diagnoses the bottleneck.
 pub fn diagnose(case: &JobMeasurements) -> Verdict {
     let is_short = case.source.elapsed_us.max(case.target.elapsed_us) < ELAPSED_MIN_US;
     let mut candidates = TimeShares::of(case).candidates();
@@ -253,7 +256,7 @@ pub fn diagnose(case: &JobMeasurements) -> Verdict {
 #[path = "tests.rs"]
 mod tests;
 
-/// 0 of nothing.
+/// Returns a share; 0 if `all` is 0.
 fn part(part: f64, all: f64) -> f64 {
     if all > 0.0 { (part / all).clamp(0.0, 1.0) } else { 0.0 }
 }

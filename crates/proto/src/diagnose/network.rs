@@ -1,68 +1,70 @@
-//! What holds sockets up, as their kernel says: windows, which it tells by itself; else the path, and then what of it.
+//! Breakdown of the network's share by socket statistics: windows, which the kernel reports, or the path.
 //!
-//! A full link has a queue in front of it, and round trips take longer than the shortest one did. Without a queue and with
-//! losses, something drops what it could have carried: always at the same rate (a policer), or by chance. With neither, the congestion window
-//! has not grown to the distance, or whoever chose it found what the path gives.
+//! A full link has a queue before it, so round trips take longer than the shortest one. With losses and without a
+//! queue, something drops packets below capacity: at a constant rate (a policer) or at random. With neither, the
+//! congestion window has not grown to the bandwidth-delay product, or the congestion control has found the path's
+//! capacity.
 
 use super::{Bottleneck, BottleneckDetail, JobMeasurements};
 use crate::diagnose::part;
 use crate::wire::resource_metrics::{ResourceMetrics, Sockets};
 
-/// A window is what limits from this share of it on.
+/// Share from which on a window is the limit.
 const WINDOW_FULL: f64 = 0.6;
-/// Of what windows let through in the shortest round trips, what went has to be so much for them to be the limit: else they
-/// are full because nobody reads, whatever keeps the other end from it.
+/// Least rate for windows to be the limit, as a share of what they permit in the shortest round trips. With less, they
+/// are full because the reader is blocked.
 const WINDOWS_MIN: f64 = 0.15;
-/// On a machine whose processors are all busy, every answer on a short path waits for one: unless the rate is steady, a
-/// queue is longer than this then, in microseconds.
+/// Least queueing delay in microseconds on a short path with all CPUs busy, unless the rate is steady. Every reply
+/// waits for a CPU there.
 const QUEUE_OF_BUSY_MIN_US: f64 = 8000.0;
-/// From this share on, processors are all busy.
+/// Share from which on all CPUs count as busy.
 const BUSY: f64 = 0.95;
-/// Below this round-trip time, in microseconds, a path is short.
+/// Round-trip time of a short path, in microseconds, at most.
 const SHORT_US: f64 = 1000.0;
-/// Of what losses by chance let through, so much has to go for them to be the reason (cf. Mathis and others, 1997).
+/// Least rate for random losses to be the limit, as a share of what they permit (cf. Mathis and others, 1997).
 const BY_CHANCE_MIN: f64 = 0.125;
-/// Bytes of a segment, about.
+/// Approximate bytes of a segment.
 const SEGMENT_BYTES: f64 = 1448.0;
-/// The kernel counts its own bookkeeping into a buffer: at the most about so much of it is data.
+/// Largest approximate share of a buffer that is data: the kernel charges its bookkeeping to the buffer.
 const BUFFER_FULL: f64 = 0.4;
-/// Of an interface's speed, what payloads can have; it may be a little more where the system rounds.
+/// Range of payload rates at line rate, as shares of the interface's speed; a system's rounding permits slightly more
+/// than 1.
 const LINE_RATE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
-/// Round trips this many times as long as the shortest ones have waited in a queue.
+/// Factor between mean and shortest round trips that indicates a queue.
 const QUEUE_TIMES: f64 = 1.5;
-/// And by this much longer, in microseconds: on short paths everything is many times as long now and then.
+/// Least difference of them in microseconds, too: on short paths any delay may be a large factor.
 const QUEUE_MIN_US: f64 = 1000.0;
-/// A smaller share of segments sent again is what any path has.
+/// Share of retransmitted segments that is normal on any path, at most.
 const LOSS_MIN: f64 = 0.0005;
-/// From this share on it may be a policer, which drops all that is too much: if the rate is steady.
+/// Share from which on a policer is possible, with a steady rate. It drops all excess traffic.
 const POLICED_MIN: f64 = 0.005;
-/// A sender that minds losses slows down until they are few. Where so many are left, they are drops of what is too much.
+/// Share that indicates drops of excess traffic. A sender that responds to losses would slow down until they are few.
 const POLICED: f64 = 0.035;
-/// With many losses, a queue that is no longer than this, in microseconds, is none that they come from.
+/// Shortest queueing delay, in microseconds, that can be the cause of many losses.
 const QUEUE_OF_LOSSES_MIN_US: f64 = 5000.0;
-/// Rates that vary less than this around their mean are held by something.
+/// Relative variation of a rate below which it counts as steady, and so as limited.
 const STEADY_MAX: f64 = 0.08;
-/// From fewer, nothing is known of how they vary.
+/// Fewest samples for a variation.
 const SPANS_MIN: u64 = 4;
-/// Of a processor's time, what interrupts have to have for them to be what it is full of.
+/// Least share of interrupts in a CPU's time for them to be what fills it.
 const INTERRUPTS_MIN: f64 = 0.5;
-/// From this share on, a processor counts as busy all the time.
+/// Share from which on a CPU counts as fully busy.
 const FULL: f64 = 0.95;
-/// Of all interrupts, one processor has to have so many of them: where several share them, it is the machine that is busy.
+/// Least share of all interrupts on one CPU. Where several share them, the machine is busy.
 const ON_ONE_MIN: f64 = 0.8;
 
-/// What the time is made of in which sockets held up streams.
+/// Breakdown of the time in which sockets blocked streams.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NetworkShares {
-    /// The share of the receiver's window.
+    /// Share of the receive window.
     pub receiver: f64,
-    /// The share of the sender's buffer.
+    /// Share of the send buffer.
     pub buffer: f64,
-    /// What the rest is: `None` where nothing is known, as without TCP.
+    /// Cause of the rest; `None` where it is unknown, as without TCP.
     pub rest: Option<(Bottleneck, Option<BottleneckDetail>)>,
 }
 
-/// What holds the sockets up.
+/// Returns the breakdown of the sockets' time.
 pub fn path(case: &JobMeasurements) -> NetworkShares {
     let sockets = &case.source.sockets;
     if sockets.busy_us == 0 || case.is_within_host {
@@ -87,8 +89,8 @@ pub fn path(case: &JobMeasurements) -> NetworkShares {
     }
 }
 
-/// A congestion control that sends at the rate which it sees come through takes a window for the path: it holds back
-/// before the window is full, and the kernel does not call that limited by it. What is under way tells.
+/// Detects a window that the kernel does not report as the limit. A rate-based congestion control takes the window for
+/// the path and holds back before the window is full. The bytes in flight reveal it.
 fn hidden_window(sockets: &Sockets) -> Option<Bottleneck> {
     let fills = |room: u64, most: f64| room > 0 && sockets.under_way_bytes as f64 >= most * room as f64;
     match () {
@@ -110,33 +112,33 @@ fn rest(case: &JobMeasurements, seen: PathConditions) -> Option<(Bottleneck, Opt
         }
         () if seen.has_queue() => (Bottleneck::Link, Some(BottleneckDetail::Queue)),
         () if is_policed => (Bottleneck::RateLimit, Some(BottleneckDetail::Policer)),
-        // Both ends wait for each other, and for a processor.
+        // Both ends wait for each other, and for a CPU.
         () if seen.is_busy && seen.shortest_us < SHORT_US => return None,
         () if seen.loss >= LOSS_MIN => (Bottleneck::Congestion, Some(BottleneckDetail::Loss)),
-        // One that goes by the rate that it sees come through sends no more than that, and no queue forms.
+        // A rate-based control sends no more than the delivery rate, so no queue forms.
         () if !minds_losses && is_steady => (Bottleneck::Link, None),
         () => (Bottleneck::Congestion, Some(BottleneckDetail::RoundTrip)),
     })
 }
 
-/// What was seen of a path.
+/// Observed conditions of a path.
 #[derive(Debug, Clone, Copy)]
 pub struct PathConditions {
-    /// Mean round-trip time, in microseconds.
+    /// Mean round-trip time in microseconds.
     pub round_trip_us: f64,
-    /// The shortest one.
+    /// Shortest round-trip time in microseconds.
     pub shortest_us: f64,
-    /// The share of segments that were sent again.
+    /// Share of retransmitted segments.
     pub loss: f64,
-    /// How much the rate varied around its mean; `None` where too little was seen.
+    /// Relative variation of the rate; `None` with too few samples.
     pub variation: Option<f64>,
-    /// At one of the ends, all processors are busy.
+    /// Whether all CPUs of an end are busy.
     is_busy: bool,
     streams: f64,
 }
 
 impl PathConditions {
-    /// From what sockets counted.
+    /// Derives the conditions from socket statistics.
     pub fn new(case: &JobMeasurements) -> Self {
         let sockets = &case.source.sockets;
         let busy = |load: &ResourceMetrics| part(load.processors.busy_us as f64, load.processors.all_us as f64);
@@ -153,12 +155,12 @@ impl PathConditions {
         }
     }
 
-    /// Whether something holds the rate.
+    /// Whether the rate is steady, and so limited by something.
     fn is_steady(&self) -> bool {
         self.variation.is_some_and(|variation| variation < STEADY_MAX)
     }
 
-    /// Whether round trips take longer than they would on an empty path.
+    /// Whether round trips take longer than on an empty path.
     pub fn has_queue(&self) -> bool {
         let of_losses = if self.loss >= POLICED_MIN { QUEUE_OF_LOSSES_MIN_US } else { QUEUE_MIN_US };
         let is_doubtful = self.is_busy && self.shortest_us < SHORT_US && !self.is_steady();
@@ -167,20 +169,20 @@ impl PathConditions {
         self.round_trip_us >= QUEUE_TIMES * self.shortest_us && queue_us >= of_losses.max(of_busy)
     }
 
-    /// Whether so much goes that windows of this size (added up over all looks) could be the reason that it is not more.
+    /// Whether the rate is high enough for windows of this size (summed over all samples) to limit it.
     fn is_filled_by(&self, case: &JobMeasurements, room: u64) -> bool {
         let bytes = room as f64 / case.source.sockets.looks.max(1) as f64;
         case.rate() * self.shortest_us / 1e6 >= WINDOWS_MIN * bytes * self.streams
     }
 
-    /// Whether so much goes that losses by chance could be the reason that it is not more.
+    /// Whether the rate is high enough for random losses to limit it.
     fn are_by_chance(&self, case: &JobMeasurements) -> bool {
         let in_a_round_trip = 1.22 * SEGMENT_BYTES / self.loss.max(1e-9).sqrt();
         case.rate() * self.shortest_us / 1e6 >= BY_CHANCE_MIN * in_a_round_trip * self.streams
     }
 }
 
-/// Of the interface's speed, how much goes through it; `None` where that is not known.
+/// Returns the used share of the interface's speed; `None` where the speed is unknown.
 pub fn line_share(load: &ResourceMetrics) -> Option<f64> {
     let bits_per_s = f64::from(load.present.mbit_per_s) * 1e6;
     let bytes = load.traffic.sent_bytes.max(load.traffic.received_bytes) as f64;
@@ -188,12 +190,12 @@ pub fn line_share(load: &ResourceMetrics) -> Option<f64> {
     (bits_per_s > 0.0 && seconds > 0.0).then(|| bytes * 8.0 / seconds / bits_per_s)
 }
 
-/// More than the system says can go through is a sign of one that does not know.
+/// Whether an interface is at line rate. A rate above the reported speed means that the speed is wrong.
 fn is_at_line_rate(load: &ResourceMetrics) -> bool {
     line_share(load).is_some_and(|share| LINE_RATE.contains(&share))
 }
 
-/// How busy the processor is that has its hands full of packets; nothing where none has.
+/// Returns the busy share of a CPU filled with packet handling; 0 without one.
 pub fn full_of_interrupts(load: &ResourceMetrics) -> f64 {
     let it = &load.processors;
     let of_top = |time_us: u64| part(time_us as f64, it.top_all_us as f64);

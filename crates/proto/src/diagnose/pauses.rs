@@ -1,6 +1,7 @@
-//! Times in which a job was paused are taken out of what is judged: what threads waited for then says nothing of what is
-//! slow. Both ends tell their load a few times a second; a pause is taken to last from the report before it to the first
-//! one of each end after it, so that what is left was not paused at all.
+//! Exclusion of a job's pauses from the diagnosis, since waits in a pause are meaningless.
+//!
+//! Both ends report their metrics a few times a second. A pause counts from the last report before it to the first one
+//! of each end after it, so that the rest contains no pause.
 
 use super::JobMeasurements;
 use crate::wire::resource_metrics::ResourceMetrics;
@@ -8,13 +9,13 @@ use crate::wire::resource_metrics::ResourceMetrics;
 /// The pauses of a job.
 #[derive(Debug, Default)]
 pub struct Pauses {
-    /// What happened in those that are over.
+    /// Metrics of all finished pauses.
     over: PauseSpan,
-    /// How it was when the present one began; it is there until both ends have told of a time after it.
+    /// State at the start of the present pause, until both ends have reported after it.
     open: Option<PauseSpan>,
     /// Whether the job is paused now.
     is_paused: bool,
-    /// The ends that have told their load since it goes on.
+    /// Ends that have reported since the job resumed.
     told: [bool; 2],
 }
 
@@ -26,7 +27,7 @@ struct PauseSpan {
 }
 
 impl PauseSpan {
-    /// From the job's begin on.
+    /// Returns the totals since the start of the job.
     fn of(case: &JobMeasurements) -> Self {
         Self { loads: [case.source, case.target], bytes: case.bytes, files: case.files }
     }
@@ -48,7 +49,7 @@ impl PauseSpan {
 }
 
 impl Pauses {
-    /// The job is paused, or goes on. `case` is how it is since its begin.
+    /// Records a pause or its end. `case` covers the time since the job's start.
     pub fn set(&mut self, is_paused: bool, case: &JobMeasurements) {
         if is_paused {
             self.open.get_or_insert_with(|| PauseSpan::of(case));
@@ -56,7 +57,7 @@ impl Pauses {
         (self.is_paused, self.told) = (is_paused, [false; 2]);
     }
 
-    /// These ends have told their load; `case` is how it is since the job's begin.
+    /// Records reports of these ends; `case` covers the time since the job's start.
     pub fn told(&mut self, ends: impl IntoIterator<Item = usize>, case: &JobMeasurements) {
         ends.into_iter().filter_map(|end| self.told.get_mut(end).map(|told| *told = true)).for_each(drop);
         if !self.is_paused
@@ -67,12 +68,12 @@ impl Pauses {
         }
     }
 
-    /// Whether what happens now is a pause's, or partly.
+    /// Whether the present time is, at least in part, a pause.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// What happened since the job's begin, without its pauses.
+    /// Returns the measurements since the job's start without its pauses.
     pub fn without(&self, case: &JobMeasurements) -> JobMeasurements {
         let mut out = self.over;
         if let Some(open) = &self.open {
@@ -89,7 +90,7 @@ mod tests {
     use crate::diagnose::{Bottleneck, diagnose};
     use crate::wire::resource_metrics::Stage;
 
-    /// So many seconds into a job with one stream, of which it read and was paused for so long.
+    /// Returns a job with one stream, after these seconds of reads and pauses.
     fn case(read: u64, paused: u64) -> JobMeasurements {
         let mut load = ResourceMetrics { elapsed_us: (read + paused) * 1_000_000, ..ResourceMetrics::default() };
         load.stages[Stage::Read as usize].wall_us = read * 1_000_000;

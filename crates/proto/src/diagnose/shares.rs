@@ -1,26 +1,26 @@
-//! How the time of streams is divided among the parts of a transfer.
+//! Division of the streams' time among the parts of a transfer.
 //!
-//! A call that reads, writes, sends or receives may compute or wait. What it waits for is the disk's or the network's share, and
-//! what it computes the processor's: whoever copies from memory to memory has no slow disk, however long reading takes. How much of a
-//! stage is computing is known from samples; waiting for a processor that others have is part of it.
+//! A call that reads, writes, sends or receives may compute or wait. Its waits count for the disk or network, and its
+//! computation for the CPU. A copy from memory to memory has no slow disk, however long its reads take. Samples show
+//! the computing part of a stage. It includes waits for a CPU in use by others.
 
 use super::network::{NetworkShares, full_of_interrupts, path};
 use super::{Bottleneck, BottleneckDetail, BottleneckShare, JobMeasurements};
 use crate::diagnose::part;
 use crate::wire::resource_metrics::{Processors, ResourceMetrics, Stage};
 
-/// Files of less than this on average are small: they travel packed.
+/// Average file size below which files count as small: they travel in packs.
 const SMALL_FILE_BYTES: f64 = 128.0 * 1024.0;
-/// With fewer, what each of them takes is not worth a word.
+/// Fewest files for the time of each to matter.
 const SMALL_FILES_MIN: u64 = 32;
-/// From this share on, processors that are busy count as all busy: the rest is what a kernel's clock does not see.
+/// Share from which on all CPUs count as busy: the kernel's clock misses the rest.
 const MACHINE_BUSY: f64 = 0.9;
-/// Of a busy machine's time, what its own workers have to have for it to be they who lack processors.
+/// Least share of haul's own workers in a busy machine's time for them to lack CPUs.
 const OWN_MIN: f64 = 0.6;
-/// Of the periods of a quota, so many used up are more than a burst.
+/// Least share of exhausted quota periods; fewer are a burst.
 const QUOTA_SPENT_MIN: f64 = 0.3;
 
-/// Each part's share, 0 to 1.
+/// Share of each part, 0 to 1.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TimeShares {
     pub read: f64,
@@ -35,7 +35,7 @@ pub struct TimeShares {
     pub target_pipe: f64,
     source_detail: Option<BottleneckDetail>,
     target_detail: Option<BottleneckDetail>,
-    /// Handling packets, by one processor for all.
+    /// Packet handling on one CPU for all streams.
     pub interrupts: f64,
     path: NetworkShares,
 }
@@ -48,13 +48,13 @@ impl TimeShares {
         let pipes = part(source.waiting(Stage::ReadPipe), elapsed).max(part(target.waiting(Stage::WritePipe), elapsed));
         let helpers =
             [beside(&source, Stage::Walk), beside(&target, Stage::Examine), beside(&target, Stage::Sync), pipes];
-        // Streams without work wait for one of these; else there is no more, and others of them finish what there was.
+        // Streams without work wait for one of these. Otherwise no more work is left, and other streams finish it.
         let because = helpers.into_iter().fold(0.0, f64::max);
         let idle_all = source.wall(Stage::Idle);
         let idle_for_something = idle_all.min(because * source.all);
         let out = source.wall(Stage::Rest) + idle_all - idle_for_something;
         let of_source = (source.all - out).max(1.0);
-        // A stream that is out of work at the source waits at the target.
+        // A stream without work at the source waits at the target.
         let received = (target.waiting(Stage::Receive) - out).max(0.0);
         let of_target = if case.is_one_worker {
             of_source
@@ -68,7 +68,7 @@ impl TimeShares {
         let create = part(target.wall(Stage::Create), of_target) + beside(&target, Stage::Examine);
         let received = part(received, of_target);
         let turn = target.wall(Stage::Turn);
-        // Whoever waits for its turn waits for what the other one does.
+        // A wait for another stream counts for what that stream does.
         let writing = part(target.waiting(Stage::Write), target.wall(Stage::Write));
         let mut shares = Self {
             read: part(source.waiting(Stage::Read), of_source),
@@ -104,8 +104,8 @@ impl TimeShares {
         shares
     }
 
-    /// Where not even one stream had work all the time at an end, shares of what they did there are shares of less. A
-    /// target may still be at work on what its sockets hold when the source has long sent all.
+    /// Scales the shares of an end by the time with work for at least one stream. A target may still process data from
+    /// its socket buffers long after the source has sent all of it.
     fn weaken(&mut self, source: f64, target: f64) {
         for share in [&mut self.read, &mut self.source_cpu, &mut self.source_files, &mut self.pace, &mut self.network] {
             *share *= source;
@@ -116,8 +116,8 @@ impl TimeShares {
         self.interrupts *= source.max(target);
     }
 
-    /// Says what kind of lack of processors it is, and sees those that threads do not feel by themselves: of a quota that
-    /// is used up, and of a machine that both ends share.
+    /// Classifies a lack of CPUs, and detects those that threads do not notice: an exhausted quota, and a machine
+    /// shared by both ends.
     fn look_at_processors(&mut self, case: &JobMeasurements, elapsed: f64) {
         let own = |case: &JobMeasurements| (case.source.processors.own_us, case.target.processors.own_us);
         let (source_own, target_own) = own(case);
@@ -146,13 +146,13 @@ impl TimeShares {
         }
     }
 
-    /// Where each stream has one thread for both ends, what it computes for one keeps it from computing for the other.
+    /// Joins both ends' CPU shares where each stream has one thread for both: computation for one end delays the other.
     fn join_processors(&mut self) {
         let all = (self.source_cpu + self.target_cpu).min(1.0);
         (self.source_cpu, self.target_cpu) = if self.source_cpu >= self.target_cpu { (all, 0.0) } else { (0.0, all) };
     }
 
-    /// All that could be the limit.
+    /// Returns all candidates.
     pub fn candidates(&self) -> Vec<BottleneckShare> {
         let candidate = |limit, detail, share: f64| BottleneckShare { limit, detail, share: share.clamp(0.0, 1.0) };
         let mut all = vec![
@@ -204,8 +204,7 @@ impl<'l> StreamTimes<'l> {
     }
 }
 
-/// Of the periods of a quota, how many were used up by this worker; 0 where that is no more than a burst, or others did
-/// it.
+/// Returns the share of quota periods exhausted by this worker; 0 for a burst, or where others exhausted them.
 fn quota_spent(load: &ResourceMetrics, elapsed: f64) -> f64 {
     let Processors { quota_periods, quota_spent, own_us, .. } = load.processors;
     let spent = part(quota_spent as f64, quota_periods as f64);

@@ -5,7 +5,7 @@ use crate::wire::counters::PathFigures;
 use crate::wire::report::{WindowLimits, WorkerMessage};
 use crate::wire::resource_metrics::{Disk, Spent, Stage};
 
-/// Ten seconds of an end with four streams: shares of the streams' time in stages, each with how much of it was CPU.
+/// Returns ten seconds of an end with four streams: shares of the streams' time in stages, each with its CPU share.
 fn load(stages: &[(Stage, f64, f64)]) -> ResourceMetrics {
     let mut load = ResourceMetrics { elapsed_us: 10_000_000, ..ResourceMetrics::default() };
     for &(stage, share, cpu) in stages {
@@ -32,7 +32,7 @@ fn case(source: &[(Stage, f64, f64)], target: &[(Stage, f64, f64)]) -> JobMeasur
     }
 }
 
-/// The source sends all the time, the target waits all the time: it is the network.
+/// Returns a job limited by the network: the source always sends, the target always waits.
 fn on_the_way() -> JobMeasurements {
     use Stage::{Check, Prepare, Receive, Send, Write};
     let mut case = case(
@@ -43,7 +43,7 @@ fn on_the_way() -> JobMeasurements {
     sockets.looks = 100;
     sockets.rtt_us = 100 * 20_000;
     sockets.rtt_min_us = 100 * 19_000;
-    // Each: over a hundred looks, a quarter of what goes in a round trip is the window of one stream.
+    // Each: over a hundred samples, a quarter of the bytes in a round trip is the window of one stream.
     sockets.window_bytes = 100 * (260 << 10);
     sockets.under_way_bytes = 100 * (220 << 10);
     sockets.receiver_bytes = 100 * (1 << 20);
@@ -335,7 +335,7 @@ fn where_processors_are_scarce_waiting_for_them_is_not_waiting_for_a_disk() {
         }
     };
     use Stage::*;
-    // What waits for a processor counts as computing.
+    // A wait for a CPU counts as computation.
     let source: &[_] = &[(Read, 0.7, 0.9), (Prepare, 0.2, 1.0), (Send, 0.1, 0.9)];
     let mut shared = case(source, &[(Receive, 0.9, 0.01), (Write, 0.1, 0.2)]);
     assert_eq!(named(&shared), (Bottleneck::SourceCpu, Some(BottleneckDetail::Thread)));
@@ -432,13 +432,13 @@ fn a_quota_that_is_used_up_is_named_and_one_that_others_use_up_is_not() {
 #[test]
 fn a_stream_that_has_nothing_left_to_do_says_nothing() {
     use Stage::*;
-    // Two of four streams finish what there was.
+    // Two of four streams finish the remaining work.
     let idle: &[_] = &[(Idle, 0.5, 0.0), (Send, 0.48, 0.01), (Prepare, 0.02, 1.0)];
     let mut tail = on_the_way();
     tail.source.stages = load(idle).stages;
     assert_eq!(named(&tail).0, Bottleneck::Congestion);
     assert!(diagnose(&tail).share > 0.8);
-    // But where hardly ever one of them has anything to do, that is no limit of theirs.
+    // With hardly any work for even one stream, the network is not the limit.
     tail.source.stages = load(&[(Idle, 0.97, 0.0), (Send, 0.03, 0.01)]).stages;
     assert_eq!(named(&tail).0, Bottleneck::None);
 }
@@ -517,11 +517,11 @@ fn names_are_told_apart() {
     assert!(Figure::ALL.iter().all(|figure| figure.words().matches("{}").count() == 1));
 }
 
-/// What a peer says may be anything.
+/// A peer may report any numbers.
 #[test]
 fn no_figures_are_too_wild() {
     let most = u64::MAX;
-    // Every counter that a message can hold is the largest number.
+    // All counters of a message have the largest value.
     const COUNTERS: usize = 1 + 3 * Stage::ALL.len() + 12 + 2 * 4 + 3 + 18;
     let most_as_varint = [&[0xff; 9][..], &[1]].concat();
     let message = [&[21][..], &most_as_varint.repeat(COUNTERS), &[0xff; 12], &[1]].concat();

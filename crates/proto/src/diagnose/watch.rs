@@ -1,22 +1,22 @@
-//! The verdict while a job runs: over the last seconds, and steady. What is shown changes when the new one has held for
-//! a moment.
+//! Diagnosis of a running job over the last seconds. The displayed bottleneck changes only when the new one has lasted
+//! for a moment.
 
 use std::collections::VecDeque;
 
 use super::{Bottleneck, JobMeasurements, Verdict, diagnose};
 use crate::wire::resource_metrics::ResourceMetrics;
 
-/// What is shown is about this much time, in microseconds.
+/// Length of the displayed time window, in microseconds.
 const WINDOW_US: u64 = 5_000_000;
-/// Most reports that are kept for that.
+/// Most reports kept for it.
 const REPORTS_MAX: usize = 32;
-/// A new verdict is shown when it was given so many times in a row.
+/// Consecutive results needed to display a new bottleneck.
 const HOLDS: u32 = 3;
 
-/// What limits now.
+/// The present bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CurrentBottleneck {
-    /// Which part.
+    /// The bottleneck.
     pub limit: Bottleneck,
     /// Its share, 0 to 1.
     pub share: f64,
@@ -27,9 +27,9 @@ pub struct CurrentBottleneck {
 pub struct BottleneckWatch {
     past: VecDeque<LoadReport>,
     shown: Option<CurrentBottleneck>,
-    /// What is shown, and what it rests on.
+    /// The displayed diagnosis with its evidence.
     verdict: Option<Verdict>,
-    /// Another one, and how many times in a row it was given.
+    /// A new bottleneck, and its number of consecutive results.
     other: Option<(Bottleneck, u32)>,
 }
 
@@ -41,7 +41,7 @@ struct LoadReport {
 }
 
 impl BottleneckWatch {
-    /// An end has told its load: `case` is how it is since the job's begin.
+    /// Records a report of an end: `case` covers the time since the job's start.
     pub fn tell(&mut self, case: &JobMeasurements) {
         let now = LoadReport { loads: [case.source, case.target], bytes: case.bytes, files: case.files };
         let elapsed = |report: &LoadReport| report.loads[0].elapsed_us.max(report.loads[1].elapsed_us);
@@ -67,12 +67,12 @@ impl BottleneckWatch {
         }
     }
 
-    /// The verdict over the last seconds; `None` before the first one.
+    /// Returns the diagnosis of the last seconds; `None` before the first one.
     pub fn verdict(&self) -> Option<&Verdict> {
         self.verdict.as_ref()
     }
 
-    /// What limits now; `None` where that is not known yet, or nothing stands out.
+    /// Returns the present bottleneck; `None` where it is unknown or unclear.
     pub fn now(&self) -> Option<CurrentBottleneck> {
         self.shown.filter(|shown| shown.limit != Bottleneck::None)
     }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::wire::resource_metrics::Stage;
 
-    /// So many seconds into a job with one stream, of which it waited for these stages.
+    /// Returns a job with one stream after these seconds, with its waits in these stages.
     fn case(seconds: u64, source: &[(Stage, u64)]) -> JobMeasurements {
         let mut load = ResourceMetrics { elapsed_us: seconds * 1_000_000, ..ResourceMetrics::default() };
         for (stage, seconds) in source {

@@ -1,11 +1,11 @@
-//! Sets of bytes: what stands between `[` and `]` in a pattern.
+//! Sets of bytes: the `[...]` of a pattern.
 
-/// Bytes, each in it or not.
+/// A set of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct ByteClass([u64; 4]);
 
 impl ByteClass {
-    /// Whether it has a byte.
+    /// Whether the set contains a byte.
     pub fn has(&self, byte: u8) -> bool {
         self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1
     }
@@ -18,7 +18,7 @@ impl ByteClass {
         bytes.into_iter().for_each(|byte| self.insert(byte));
     }
 
-    /// Those that it has not.
+    /// Returns the complement.
     fn inverted(self) -> Self {
         Self(self.0.map(|word| !word))
     }
@@ -36,15 +36,15 @@ impl std::fmt::Debug for ByteClass {
     }
 }
 
-/// Reads a set, from behind its `[`: the set, and what stands behind its `]`. `None` where there is no such, or what is
-/// no class has a class's form: then the pattern matches nothing.
+/// Parses a set after its `[`; returns the set and the text after its `]`. Returns `None` for an unterminated set or an
+/// unknown named class; the pattern then matches nothing.
 pub fn read(text: &[u8]) -> Option<(ByteClass, &[u8])> {
     let (is_inverted, mut rest) = match text {
         [b'!' | b'^', rest @ ..] => (true, rest),
         _ => (false, text),
     };
     let mut set = ByteClass::default();
-    // What a range may begin with.
+    // Possible start of a range.
     let mut last: Option<u8> = None;
     let mut is_first = true;
     loop {
@@ -76,7 +76,7 @@ pub fn read(text: &[u8]) -> Option<(ByteClass, &[u8])> {
                         set.insert_all((0..=u8::MAX).filter(class(name)?));
                         (last, rest) = (None, &named[close + 1..]);
                     }
-                    // It only looks like one.
+                    // It only looks like a named class.
                     _ => {
                         set.insert(b'[');
                         (last, rest) = (Some(b'['), after);
@@ -92,7 +92,7 @@ pub fn read(text: &[u8]) -> Option<(ByteClass, &[u8])> {
     }
 }
 
-/// The bytes that a named class has, as in the C locale.
+/// Returns the membership test of a named class in the C locale.
 fn class(name: &[u8]) -> Option<fn(&u8) -> bool> {
     Some(match name {
         b"alnum" => u8::is_ascii_alphanumeric,
@@ -115,7 +115,7 @@ fn class(name: &[u8]) -> Option<fn(&u8) -> bool> {
 mod tests {
     use super::*;
 
-    /// The bytes of a set among those that can be printed, and what is left of the text.
+    /// Returns the printable bytes of a set and the rest of the text.
     fn read_as_text(text: &str) -> Option<(String, &str)> {
         let (set, rest) = read(text.as_bytes())?;
         let has = (b' '..=b'~').filter(|byte| set.has(*byte)).map(char::from).collect();

@@ -1,5 +1,5 @@
-//! Which of what a walk comes across is left out, as the controller tells both ends: patterns as they were typed, names
-//! of files with more of them, and limits. What they mean is in [`crate::filter`].
+//! Filter options, sent by the controller to both ends: patterns as typed, names of filter files, and limits.
+//! [`crate::filter`] defines their meaning.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
@@ -8,37 +8,37 @@ use crate::filter::PatternRules;
 use crate::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 use crate::path::{MAX_NAME, Name};
 
-/// What is left out. Nothing, by default.
+/// Entries to exclude. None by default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FilterOptions {
-    /// Patterns, in the order in which they are asked: the first list that has something to say decides.
+    /// Patterns in order of precedence: the first list with a match decides.
     pub lists: Vec<PatternList>,
-    /// Names of files whose patterns hold in the directory that they are in, and below.
+    /// Names of per-directory filter files. Their patterns apply in their directory and below.
     pub files: Vec<Name>,
-    /// What a file has to be like.
+    /// Limits of files.
     pub limits: FileLimits,
 }
 
-/// What a file has to be like. Directories and links are not asked.
+/// Limits of files. They do not apply to directories and links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileLimits {
     /// Least size in bytes.
     pub min_size: Option<u64>,
     /// Largest size in bytes.
     pub max_size: Option<u64>,
-    /// It was last modified at this time or later: seconds since 1970-01-01 UTC.
+    /// Earliest time of last modification, in seconds since 1970-01-01 UTC.
     pub newer_s: Option<i64>,
-    /// It was last modified before this time.
+    /// End (exclusive) of the time of last modification.
     pub older_s: Option<i64>,
 }
 
 impl FilterOptions {
-    /// Whether nothing is left out.
+    /// Whether nothing is excluded.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Writes them.
+    /// Writes the options.
     pub(crate) fn encode(&self, out: &mut Writer) {
         out.count(self.lists.len());
         for PatternList { text, is_file, includes } in &self.lists {
@@ -51,7 +51,7 @@ impl FilterOptions {
         self.limits.encode(out);
     }
 
-    /// Reads them: such that rules can be made of every list.
+    /// Reads the options, and checks that every list can be parsed.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let (mut lists, mut bytes_left) = (Vec::new(), FILTERS_BYTES_MAX);
         for _ in 0..reader.count(FILTER_LISTS_MAX, "lists of patterns")? {

@@ -1,10 +1,10 @@
-//! Filters: which of what a walk comes across is left out, and which rule says so.
+//! Filters: entries that a walk excludes, and the rules that decide.
 //!
-//! Patterns are gitignore's ([`pattern`]). What was typed is asked in its order, and the first that has something to say
-//! decides, as in rsync; in a file of patterns, the last line that matches decides, as in git. When none of them has said
-//! anything, the files in the directories are asked, the innermost first ([`FilterScope`]). What nobody speaks of is taken.
+//! Patterns are gitignore's ([`pattern`]). Patterns of the command line apply in order, and the first match decides, as
+//! in rsync. In a filter file the last matching line decides, as in git. Without a match so far, the per-directory
+//! filter files apply, the innermost first ([`FilterScope`]). An entry without any match is included.
 //!
-//! A directory that is left out is not looked into, so that no rule can take anything below it.
+//! An excluded directory is not entered, so no rule can include anything below it.
 
 mod class;
 pub mod definition;
@@ -19,59 +19,60 @@ pub use self::pattern::PATTERN_MAX;
 pub use self::rules::{PatternList, PatternListError, PatternRule, PatternRules};
 pub use self::scope::FilterScope;
 
-/// What a walk is filtered by, ready to be asked.
+/// A walk's filters, parsed.
 #[derive(Debug)]
 pub struct Matcher {
     lists: Vec<PatternRules>,
     limits: FileLimits,
 }
 
-/// The rule that decides of a name.
+/// The rule that decides about a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilterDecision {
-    /// Who has it.
+    /// Origin of the rule.
     pub by: RuleOrigin,
-    /// Its line there, from 1.
+    /// Line number of the rule there, from 1.
     pub line: u32,
-    /// The name is taken; else it is left out.
+    /// Whether the name is included; otherwise it is excluded.
     pub includes: bool,
 }
 
-/// Who has a rule.
+/// Origin of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleOrigin {
-    /// What was typed: the number of the list, from 0.
+    /// The command line: number of the list, from 0.
     List(usize),
-    /// A file in a directory.
+    /// A filter file in a directory.
     File {
-        /// So many directories above the one that the name is in.
+        /// Number of directories above that of the name.
         above: usize,
-        /// Which of the names of such files it has, from 0.
+        /// Index of the filter file's name, from 0.
         number: usize,
     },
 }
 
-/// A limit that a file does not keep to.
+/// A limit that a file exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExceededLimit {
-    /// It is smaller.
+    /// The file is smaller.
     MinSize,
-    /// It is larger.
+    /// The file is larger.
     MaxSize,
-    /// It was last modified before that.
+    /// The file was last modified before this time.
     Newer,
-    /// It was last modified then or later.
+    /// The file was last modified at this time or later.
     Older,
 }
 
 impl Matcher {
-    /// Makes rules of patterns.
+    /// Parses the patterns.
     pub fn new(filters: &FilterOptions) -> Result<Self, PatternListError> {
         let lists = filters.lists.iter().map(PatternRules::of).collect::<Result<_, _>>()?;
         Ok(Self { lists, limits: filters.limits })
     }
 
-    /// Which rule decides of `name` in the directory of `scope`; `None` where none does, and it is taken.
+    /// Returns the rule that decides about `name` in the directory of `scope`; `None` where none matches, and the name
+    /// is included.
     pub fn decide(&self, scope: &FilterScope, name: &[u8], is_directory: bool) -> Option<FilterDecision> {
         let path = scope.lazy_path(name);
         let typed = self.lists.iter().enumerate().find_map(|(number, rules)| {
@@ -82,12 +83,12 @@ impl Matcher {
         Some(FilterDecision { by, line: rule.line, includes: rule.includes })
     }
 
-    /// Whether `name` in the directory of `scope` is left out.
+    /// Whether `name` in the directory of `scope` is excluded.
     pub fn leaves_out(&self, scope: &FilterScope, name: &[u8], is_directory: bool) -> bool {
         self.decide(scope, name, is_directory).is_some_and(|decision| !decision.includes)
     }
 
-    /// The limit that a file of this size and time does not keep to.
+    /// Returns the limit that a file of this size and time exceeds.
     pub fn limit(&self, size: u64, modified: Timestamp) -> Option<ExceededLimit> {
         let FileLimits { min_size, max_size, newer_s, older_s } = self.limits;
         let broken = [
@@ -99,7 +100,7 @@ impl Matcher {
         broken.into_iter().find(|(_, is_broken)| *is_broken).map(|(limit, _)| limit)
     }
 
-    /// The list that leaves out whatever comes as far as that, where nothing before it takes anything.
+    /// Returns the list that excludes every name without an earlier match, if no list before it includes anything.
     pub fn leaves_out_everything(&self) -> Option<usize> {
         for (number, rules) in self.lists.iter().enumerate() {
             if rules.leaves_out_everything() {

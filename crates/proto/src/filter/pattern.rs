@@ -1,39 +1,39 @@
-//! One pattern of gitignore(5), over bytes: `*` and `?` are anything but a slash, `[...]` one of a set, `**` between
-//! slashes any directories, and a backslash makes what follows an ordinary byte.
+//! A pattern of gitignore(5), over bytes. `*` and `?` match anything but a slash, `[...]` one byte of a set, and `**`
+//! between slashes any directories. A backslash makes the next byte literal.
 //!
-//! How long matching takes is bounded by the length of the pattern times that of the name: all places where the pattern
-//! may have come to are followed at once, and nothing is tried again.
+//! The time of a match is bounded by the product of the pattern's length and the name's. All possible positions in the
+//! pattern are followed in parallel, without backtracking.
 
 use super::class::{self, ByteClass};
 
 /// Longest pattern, in bytes.
 pub const PATTERN_MAX: usize = 4096;
-/// A pattern of that length can be at one more place than it has bytes.
+/// Words of a bit set of positions: one more than the longest pattern has bytes.
 const WORDS: usize = PATTERN_MAX / 64 + 1;
 
-/// A pattern.
+/// A parsed pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
-    /// These bytes, and nothing else.
+    /// Exactly these bytes.
     Exactly(Box<[u8]>),
-    /// What ends with these bytes and has no slash before them.
+    /// These bytes as a suffix, without a slash before them.
     EndsWith(Box<[u8]>),
-    /// Anything else.
+    /// Any other pattern.
     Tokens(Box<[PatternToken]>),
-    /// What cannot match: a set that does not end, a backslash with nothing behind it.
+    /// A pattern that cannot match: an unterminated set, or a trailing backslash.
     Nothing,
 }
 
-/// A part of a pattern.
+/// A token of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PatternToken {
     /// This byte.
     Byte(u8),
     /// Any byte but a slash.
     One,
-    /// One of these.
+    /// Any byte of the set.
     Of(Box<ByteClass>),
-    /// Any number of bytes, and no slash.
+    /// Any number of bytes without a slash.
     Run,
     /// Any number of bytes.
     Rest,
@@ -42,7 +42,7 @@ pub enum PatternToken {
 }
 
 impl Pattern {
-    /// Reads one: at most [`PATTERN_MAX`] bytes, without what a line has around it.
+    /// Parses a pattern of at most [`PATTERN_MAX`] bytes, without the syntax of a line around it.
     ///
     /// # Panics
     /// If it is longer: a programmer's error.
@@ -57,7 +57,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches all of `text`.
+    /// Whether the pattern matches all of `text`.
     pub fn matches(&self, text: &[u8]) -> bool {
         match self {
             Self::Nothing => false,
@@ -68,7 +68,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches any name at all.
+    /// Whether the pattern matches any name.
     pub fn matches_everything(&self) -> bool {
         match self {
             Self::Nothing | Self::Exactly(_) => false,
@@ -80,12 +80,12 @@ impl Pattern {
     }
 }
 
-/// The bytes of tokens that are nothing else.
+/// Returns the bytes of tokens that are all literal.
 fn ordinary(tokens: &[PatternToken]) -> Option<Box<[u8]>> {
     tokens.iter().map(|token| if let PatternToken::Byte(byte) = token { Some(*byte) } else { None }).collect()
 }
 
-/// The parts of a pattern; `None` where it matches nothing.
+/// Parses the tokens of a pattern; `None` where it matches nothing.
 fn tokens(text: &[u8]) -> Option<Vec<PatternToken>> {
     let (mut tokens, mut rest) = (Vec::new(), text);
     while let Some((&byte, after)) = rest.split_first() {
@@ -122,7 +122,7 @@ fn tokens(text: &[u8]) -> Option<Vec<PatternToken>> {
     Some(tokens)
 }
 
-/// The places of a pattern that have been come to: before each of its tokens, and behind the last.
+/// Reached positions in a pattern: before each of its tokens, and after the last.
 struct MatchPositions<const WORDS: usize>([u64; WORDS]);
 
 impl<const WORDS: usize> MatchPositions<WORDS> {
@@ -138,7 +138,7 @@ impl<const WORDS: usize> MatchPositions<WORDS> {
         self.0[place / 64] |= 1 << (place % 64);
     }
 
-    /// Comes to a place, and to those behind it that take nothing to come to.
+    /// Adds a position, and the following ones reachable without input.
     fn enter(&mut self, tokens: &[PatternToken], mut place: usize) {
         self.add(place);
         while let Some(PatternToken::Run | PatternToken::Rest | PatternToken::Directories) = tokens.get(place) {
@@ -147,7 +147,7 @@ impl<const WORDS: usize> MatchPositions<WORDS> {
         }
     }
 
-    /// All of them, in ascending order.
+    /// Returns all positions in ascending order.
     fn each(&self) -> impl Iterator<Item = usize> {
         self.0.iter().enumerate().flat_map(|(at, &word)| {
             let next = |bits: &u64| Some(bits & (bits - 1)).filter(|bits| *bits != 0);
@@ -174,7 +174,7 @@ fn run<const WORDS: usize>(tokens: &[PatternToken], text: &[u8]) -> bool {
                 PatternToken::Directories => (true, byte == b'/'),
             };
             match token {
-                // What is behind it begins only where a directory ends.
+                // The next token starts only after the end of a directory.
                 PatternToken::Directories => next.add(place),
                 _ if stays => next.enter(tokens, place),
                 _ => {}

@@ -1,62 +1,62 @@
-//! The rules of one list: patterns, and what they say of what matches.
+//! The rules of one list: patterns and their effect.
 
 use super::pattern::{PATTERN_MAX, Pattern};
 
-/// Rules, in their order.
+/// Rules in order.
 #[derive(Debug, Clone, Default)]
 pub struct PatternRules {
     rules: Vec<PatternRule>,
-    /// One of them looks at more than the name.
+    /// Whether a rule needs more than the name.
     needs_path: bool,
 }
 
-/// A pattern, and what it says.
+/// A pattern and its effect.
 #[derive(Debug, Clone)]
 pub struct PatternRule {
     pattern: Pattern,
-    /// It is matched with the path from where its list holds, and not with the name alone.
+    /// Whether it matches the path relative to its list's directory instead of the name.
     is_of_path: bool,
-    /// It is about directories alone.
+    /// Whether it applies only to directories.
     is_of_directories: bool,
-    /// What matches is taken; else it is left out.
+    /// Whether a match is included; otherwise it is excluded.
     pub includes: bool,
-    /// Its line, from 1.
+    /// Line number, from 1.
     pub line: u32,
 }
 
-/// One pattern, or a file of them.
+/// One pattern, or the contents of a filter file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatternList {
-    /// As it was typed, or as the file holds it.
+    /// Text as typed, or as in the file.
     pub text: Vec<u8>,
-    /// It is a file: lines, of which the last one that matches decides.
+    /// Whether this is a file: of its lines, the last match decides.
     pub is_file: bool,
-    /// What matches is taken; else it is left out. A file's `!` says the contrary.
+    /// Whether a match is included; otherwise it is excluded. A `!` in a file inverts it.
     pub includes: bool,
 }
 
-/// Why a list is of no use. Lines count from 1.
+/// Error of a list. Lines count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PatternListError {
-    /// A pattern has more than [`PATTERN_MAX`] bytes.
+    /// A pattern exceeds [`PATTERN_MAX`] bytes.
     #[error("line {line}: a pattern has at most {PATTERN_MAX} bytes")]
     TooLong {
-        /// Of the pattern.
+        /// Line of the pattern.
         line: u32,
     },
-    /// A line has the form of a filter rule of rsync's (rsync(1), "FILTER RULES").
+    /// A line has the form of an rsync filter rule (rsync(1), "FILTER RULES").
     #[error(
         "line {line}: a filter rule of rsync's; here a line is a pattern, as in a .gitignore, and \\ before its first \
          character takes it as it is"
     )]
     RsyncRule {
-        /// Of the rule.
+        /// Line of the rule.
         line: u32,
     },
 }
 
 impl PatternRules {
-    /// Those of a list. A file of patterns that somebody names may be meant for rsync: it has no filter rules.
+    /// Parses a list. A filter file named by the user may be meant for rsync, so rsync filter rules are an error.
     pub fn of(list: &PatternList) -> Result<Self, PatternListError> {
         if list.is_file {
             match lines(&list.text).find(|(line, _)| is_rsync_rule(line)) {
@@ -68,7 +68,7 @@ impl PatternRules {
         }
     }
 
-    /// Those of a file, of which lines with `!` say the contrary of the others.
+    /// Parses a file; lines with `!` have the opposite effect.
     pub fn of_file(text: &[u8], includes: bool) -> Result<Self, PatternListError> {
         let mut rules = Self::default();
         for (line, number) in lines(text) {
@@ -81,7 +81,7 @@ impl PatternRules {
         Ok(rules)
     }
 
-    /// The one that a pattern is: `!`, `#` and spaces are what they are.
+    /// Parses a single pattern; `!`, `#` and spaces are literal.
     pub fn of_pattern(pattern: &[u8], includes: bool) -> Result<Self, PatternListError> {
         let mut rules = Self::default();
         rules.add(pattern, includes, 1)?;
@@ -103,7 +103,7 @@ impl PatternRules {
         Ok(())
     }
 
-    /// The last one that matches `name`; `path` is where that is, from where the list holds.
+    /// Returns the last rule that matches `name`; `path` is its path relative to the list's directory.
     pub fn decide<'p>(&self, path: impl Fn() -> &'p [u8], name: &[u8], is_directory: bool) -> Option<&PatternRule> {
         let path = if self.needs_path { path() } else { name };
         self.rules.iter().rev().find(|rule| {
@@ -112,24 +112,24 @@ impl PatternRules {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of rules.
     pub fn count(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether one of them takes something.
+    /// Whether any rule includes.
     pub fn may_include(&self) -> bool {
         self.rules.iter().any(|rule| rule.includes)
     }
 
-    /// Whether one of them leaves out whatever the ones behind it do not speak of, and those take nothing.
+    /// Whether a rule excludes every name that no later rule matches, and no later rule includes.
     pub fn leaves_out_everything(&self) -> bool {
         let last = self.rules.iter().rev().take_while(|rule| !rule.includes);
         last.into_iter().any(|rule| !rule.is_of_directories && rule.pattern.matches_everything())
     }
 }
 
-/// Lines of a file, without what does not count at their ends, and their numbers.
+/// Returns the lines of a file with their numbers, without line ends and trailing spaces.
 fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     let content = |line| without_trailing_spaces(strip_carriage_return(line));
@@ -140,13 +140,13 @@ fn strip_carriage_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Whether a line takes (`+ a.c`), leaves out (`- *.o`), reads another file (`. rules`, `: .rules`) or forgets the rules
-/// above it (`!`) in a rule file of rsync's.
+/// Whether a line is an rsync filter rule that includes (`+ a.c`), excludes (`- *.o`), reads another file (`. rules`,
+/// `: .rules`) or clears the rules above it (`!`).
 fn is_rsync_rule(line: &[u8]) -> bool {
     matches!(line, b"!" | [b'+' | b'-' | b'.' | b':', b' ', _, ..])
 }
 
-/// Spaces at the end do not count, unless a backslash stands before them.
+/// Strips trailing spaces, unless a backslash precedes them.
 fn without_trailing_spaces(line: &[u8]) -> &[u8] {
     let (mut end, mut at) = (0, 0);
     while at < line.len() {

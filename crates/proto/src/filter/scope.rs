@@ -1,4 +1,4 @@
-//! A directory, as filters see it: where it is below an operand, and which files with patterns hold in it.
+//! A directory as seen by filters: its path below a source argument, and the filter files that apply in it.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use super::RuleOrigin;
 use super::rules::{PatternRule, PatternRules};
 use crate::path::Name;
 
-/// A directory that a walk is in, and those above it up to the operand.
+/// A directory of a walk, with those above it up to the source argument.
 #[derive(Debug, Default)]
 pub struct FilterScope {
     above: Option<ParentScope>,
-    /// The rules of its own files, by the number of the file's name.
+    /// Rules of its own filter files, by the index of the file's name.
     files: Vec<(usize, PatternRules)>,
 }
 
@@ -22,37 +22,37 @@ struct ParentScope {
 }
 
 impl FilterScope {
-    /// The directory that an operand is.
+    /// Creates the scope of a source argument.
     pub fn operand(files: Vec<(usize, PatternRules)>) -> Self {
         Self { above: None, files }
     }
 
-    /// The directory `name` in that of `above`.
+    /// Creates the scope of the directory `name` in that of `above`.
     pub fn below(above: Arc<Self>, name: Name, files: Vec<(usize, PatternRules)>) -> Self {
         Self { above: Some(ParentScope { scope: above, name }), files }
     }
 
-    /// One more file with patterns lies in it.
+    /// Adds a filter file of this directory.
     pub fn add(&mut self, file: usize, rules: PatternRules) {
         self.files.push((file, rules));
     }
 
-    /// How many rules its own files have.
+    /// Returns the number of rules in its own filter files.
     pub fn own_rules(&self) -> usize {
         self.files.iter().map(|(_, rules)| rules.count()).sum()
     }
 
-    /// The directory that this one is in; `None` for an operand.
+    /// Returns the parent directory; `None` for a source argument.
     pub fn above(&self) -> Option<&Arc<Self>> {
         self.above.as_ref().map(|above| &above.scope)
     }
 
-    /// The way to a name in it, for whoever asks.
+    /// Returns the path of a name in it, built on demand.
     pub(super) fn lazy_path<'s>(&'s self, name: &'s [u8]) -> LazyPath<'s> {
         LazyPath { scope: self, name, whole: OnceCell::new() }
     }
 
-    /// What the files say, the innermost first.
+    /// Returns the deciding rule of the filter files, the innermost first.
     pub(super) fn decide(
         &self,
         path: &LazyPath<'_>,
@@ -73,7 +73,7 @@ impl FilterScope {
 }
 
 impl Drop for FilterScope {
-    /// One after the other: a chain of directories may be longer than a stack is deep.
+    /// Drops iteratively: a chain of directories may be deeper than the stack permits.
     fn drop(&mut self) {
         let mut above = self.above.take();
         while let Some(ParentScope { scope, .. }) = above {
@@ -82,7 +82,7 @@ impl Drop for FilterScope {
     }
 }
 
-/// A path from the operand down, put together when the first rule wants it.
+/// A path from the source argument down, built when the first rule needs it.
 pub(super) struct LazyPath<'s> {
     scope: &'s FilterScope,
     name: &'s [u8],
@@ -90,7 +90,7 @@ pub(super) struct LazyPath<'s> {
 }
 
 impl LazyPath<'_> {
-    /// All of it.
+    /// Returns the whole path.
     pub fn whole(&self) -> &[u8] {
         self.whole.get_or_init(|| {
             let mut names = vec![self.name];
@@ -104,7 +104,7 @@ impl LazyPath<'_> {
         })
     }
 
-    /// Its last bytes.
+    /// Returns its last bytes.
     fn last(&self, len: usize) -> &[u8] {
         let whole = self.whole();
         &whole[whole.len().saturating_sub(len)..]

@@ -3,7 +3,7 @@ use crate::filter::PatternList;
 use crate::path::Name;
 use std::sync::Arc;
 
-/// Lists by words as they are typed: `+ PATTERN`, `- PATTERN`; what has lines is a file.
+/// Builds a matcher from words as typed: `+ PATTERN`, `- PATTERN`; a word of several lines is a file.
 fn matcher(words: &[&str]) -> Matcher {
     let list = |word: &&str| {
         let (sign, text) = word.split_once(' ').unwrap();
@@ -16,7 +16,7 @@ fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
 }
 
-/// A chain of directories, of which some have a file with patterns.
+/// Returns a chain of directories, some with a filter file.
 fn scope(directories: &[(&str, &str)]) -> Arc<FilterScope> {
     let rules = |text: &str| match text {
         "" => Vec::new(),

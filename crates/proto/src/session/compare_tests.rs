@@ -1,4 +1,4 @@
-//! Both machines in a job that only compares.
+//! Both sessions in a job that only compares.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ fn frame_len() -> FrameLen {
     FrameLen::new(256 << 10).unwrap()
 }
 
-/// A directory and a file in it.
+/// Returns a directory and a file in it.
 fn entries(size: u64) -> Vec<Entry> {
     let entry = |place, kind| Entry { place, kind, meta: EntryMetadata::default(), version: None, more: None };
     let child = EntryLocation::Child { parent: EntryId(0), name: Name::new(b"x").unwrap() };
     vec![entry(EntryLocation::Operand(0), EntryContent::Directory), entry(child, EntryContent::File { size })]
 }
 
-/// A source that has offered a directory and a file, and was answered with this.
+/// Returns a source that has offered a directory and a file and has received this decision about the file.
 fn source(size: u64, need: TransferNeed) -> (SourceSession<()>, Result<(), ProtocolError>) {
     let mut source = SourceSession::comparing(frame_len(), 2);
     for entry in entries(size) {
@@ -49,7 +49,7 @@ fn holds(first: u64, count: usize, compare: bool) -> TargetMessage {
     TargetMessage::HaveRanges { entry: FILE, first, values: vec![[1; 32]; count], compare }
 }
 
-/// A target that has been offered a directory and a file, and compares that.
+/// Returns a target that compares an offered directory and file.
 fn target(size: u64) -> TargetSession<u64> {
     let mut target = TargetSession::new(frame_len());
     let offer = SourceMessage::Offer { first: EntryId(0), entries: entries(size) };

@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use crate::ranges::RangeSet;
 
-/// Most runs of frames that are kept of those that differ in one file; of others it is known how many there are.
+/// Most runs of differing frames kept for one file; the others are only counted.
 const DIFFERING_RUNS_MAX: usize = 4096;
 
-/// Frames of a file that are not the same at both ends.
+/// Differing frames of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Differing {
     frames: RangeSet,
-    /// How many there are besides.
+    /// Number of further differing frames.
     others: u64,
 }
 
@@ -27,17 +27,17 @@ impl Differing {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of differing frames.
     pub fn len(&self) -> u64 {
         self.frames.len() + self.others
     }
 
-    /// Whether there is none.
+    /// Whether no frame differs.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Which they are, ascending; of very many that are scattered, not all.
+    /// Returns the differing frames in ascending order; of very many scattered runs, not all.
     pub fn frames(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.frames.iter()
     }

@@ -1,24 +1,24 @@
-//! A file whose other digest somebody asks for is over only when the engine has that digest: who computes it may have to
-//! read what came out of order once more, and no machine waits for that.
+//! State of a file's requested digest besides BLAKE3. The file is complete only when the engine has that digest. The
+//! engine may have to read frames received out of order once more, and neither session waits for that.
 
-/// How far the digest of a large file is.
+/// State of a large file's digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DigestState {
-    /// Not all frames are there. Next: begun.
+    /// Frames are missing. Next: Begun.
     Awaited,
-    /// The engine was asked for what is left. Next: done.
+    /// The engine was asked for the digest. Next: Done.
     Begun,
-    /// It is there, or nobody asks for one.
+    /// The digest is available, or none was requested.
     Done,
 }
 
 impl DigestState {
-    /// Of a file, where a digest is wanted.
+    /// Returns the initial state.
     pub fn when(wanted: bool) -> Self {
         if wanted { Self::Awaited } else { Self::Done }
     }
 
-    /// All frames are there: whether the engine is to be asked now.
+    /// Records that all frames are available; whether to ask the engine now.
     pub fn begin(&mut self) -> bool {
         let begins = *self == Self::Awaited;
         if begins {
@@ -27,7 +27,7 @@ impl DigestState {
         begins
     }
 
-    /// Whether nothing is waited for.
+    /// Whether nothing is awaited.
     pub fn is_done(self) -> bool {
         self == Self::Done
     }

@@ -1,4 +1,4 @@
-//! Where another digest of each file is asked for, no file is whole before the engine has it.
+//! With a requested digest besides BLAKE3, no file is complete before the engine has it.
 
 use std::sync::Arc;
 

@@ -1,19 +1,19 @@
-//! The two machines of the protocol. Each takes messages and facts (`handle_*` and the like), gives messages
-//! and work (`poll_*`, `next_work`), and touches nothing else: the engine drives them with files and sockets,
-//! the simulator with faults from a seed.
+//! The two state machines of the protocol, one for each end. Each takes messages and events (`handle_*` and the like)
+//! and returns messages and work (`poll_*`, `next_work`). They have no other effects. The engine drives them with files
+//! and sockets, the simulator with faults from a seed.
 //!
-//! The life of an entry, as both see it:
+//! The life of an entry, at both ends:
 //!
 //! ```text
-//! offered --(Needs)--> needed --(frames, FileEnd)--> finishing --(Done)--> settled
+//! offered --(Want)---> wanted --(frames, FileEnd)---> finishing --(Done)--> complete
 //!    |                    |                              |
-//!    +--(Nothing, Refused)+--(SourceFailed, TargetFailed)+---------------> settled
+//!    +--(Nothing, Refused)+--(SourceFailed, TargetFailed)+---------------> complete
 //! ```
 //!
-//! In a job that only compares, a file is read at both ends: Holds and Same or Differs stand in the place of frames.
+//! In a job that only compares, both ends read a file: HaveRanges and Match or Mismatch replace the frames.
 //!
-//! A settled entry is forgotten; messages and frames about it that are still under way are ignored. So memory is
-//! bounded by the window of unsettled entries, never by the number of files.
+//! A session forgets complete entries, and ignores late messages and frames about them. So memory is bounded by the
+//! window of incomplete entries and is independent of the number of files.
 
 pub mod differing;
 mod digest_state;

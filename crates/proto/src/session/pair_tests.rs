@@ -1,4 +1,4 @@
-//! Both machines together, in any order of events: they always finish, and every entry has one outcome.
+//! Both sessions together, in any order of events: they always finish, and every entry has one outcome.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -37,23 +37,23 @@ fn packed(entry: EntryId) -> PackedFile {
     PackedFile { entry, len: 0, modified: Timestamp::default(), digest: [0; 32] }
 }
 
-/// Both machines, joined by queues; which of them moves next is given from outside.
+/// Both sessions, joined by queues; the caller chooses which of them moves next.
 struct Pair {
     source: SourceSession<u64>,
     target: TargetSession<u64>,
     to_target: VecDeque<SourceMessage>,
     to_source: VecDeque<TargetMessage>,
     work: Vec<WorkItem<u64>>,
-    /// Files that an earlier run left a part of, and their frames.
+    /// Partial files of an earlier run, and their frames.
     parts: Vec<(EntryId, u64)>,
-    /// The last frames of flows, where they are short, and their lengths.
+    /// The short last frames of flows, and their lengths.
     short: HashMap<EntryId, (u64, usize)>,
-    /// Bytes of flows that are files.
+    /// Sizes of flows that are files.
     sizes: HashMap<EntryId, u64>,
-    /// Entries by what became of them: kept or made at once, done, failed, refused.
+    /// Number of entries by outcome: kept or created at once, done, failed, refused.
     outcome: [u64; 4],
     pick: u64,
-    /// Nothing is sent, and everything compared.
+    /// Whether the job only compares.
     compares: bool,
 }
 
@@ -63,7 +63,7 @@ impl Pair {
         (self.pick >> 33) % below
     }
 
-    /// One step of what `choice` says; whether anything moved.
+    /// Takes the step that `choice` selects; whether anything moved.
     fn step(&mut self, choice: u64) -> bool {
         match choice {
             0 => self.source.poll_message().map(|message| self.to_target.push_back(message)).is_some(),
@@ -150,8 +150,8 @@ impl Pair {
         }
     }
 
-    /// Once an Offer is answered: of each file that an earlier run left a part of, some frames are there; of one that is
-    /// compared, all.
+    /// Advertises existing frames after the decisions about an Offer: some of each partial file, all of a file to
+    /// compare.
     fn say_what_is_there(&mut self) {
         for (entry, frames) in std::mem::take(&mut self.parts) {
             for index in 0..frames {
@@ -178,7 +178,7 @@ impl Pair {
         }
     }
 
-    /// Frames that the target has: some turn out to differ.
+    /// Compares frames that the target has; some turn out to differ.
     fn compare(&mut self, piece: &Chunk<u64>, values: &[[u8; 32]]) {
         if self.compares && self.pick(8) == 0 {
             self.source.fail(piece.entry, "unreadable");
@@ -197,7 +197,7 @@ impl Pair {
         }
     }
 
-    /// Settles this and every directory that is complete by it.
+    /// Completes this entry and every directory that it completes.
     fn finish(&mut self, mut finish: Option<FinishedEntry<u64>>) {
         while let Some(one) = finish {
             let done = self.pick(10) > 0;
@@ -206,7 +206,7 @@ impl Pair {
         }
     }
 
-    /// A stream: reads, maybe fails to, sends; what arrives is sometimes damaged.
+    /// Simulates a stream: it reads, maybe fails, and sends; some frames arrive damaged.
     fn carry(&mut self, work: WorkItem<u64>) {
         if self.pick(8) == 0 {
             self.source.lose_stream(STREAM, Some(work));
@@ -244,7 +244,7 @@ impl Pair {
         }
     }
 
-    /// A flow ends behind a full frame, with a short one, or with none.
+    /// Ends a flow after a full frame, with a short one, or without one.
     fn read_next(&mut self, next: &FlowFrame<u64>) {
         let FlowFrame { entry, index, .. } = *next;
         let (is_frame, end) = match self.pick(12) {
@@ -288,7 +288,7 @@ impl Pair {
         let len = frame_len().frame_len(size, index).unwrap();
         self.source.frames_read(entry, &[(index, [1; 32])], &RangeSet::new());
         if self.pick(8) == 0 {
-            // It was sent, and is lost with its stream.
+            // The frame was sent, and is lost with its stream.
             self.source.lose_stream(STREAM, None);
             return;
         }

@@ -1,4 +1,4 @@
-//! The source's machine: offers entries, learns what is needed, hands out work, settles what is done.
+//! The source's session: it offers entries, takes the target's decisions, assigns work and completes entries.
 
 mod delta;
 mod flow;
@@ -28,43 +28,43 @@ use crate::session::digest_state::DigestState;
 use crate::session::source::verified::VerifiedFiles;
 use crate::wire::message::{SourceMessage, TargetMessage};
 
-/// An Offer is sent when its entries take about this many bytes, whatever their number.
+/// Size in bytes at which an Offer is sent, whatever the number of its entries.
 const OFFER_BYTES: usize = 256 << 10;
-/// The window is closed while less than this is left of the bytes of unsettled entries: any entry fits, and so do files
-/// that are offered anew with more attributes.
+/// Reserve of the byte limit for incomplete entries. With less room, the window is closed. It fits any entry, and files
+/// offered anew with more attributes.
 const ROOM_BYTES: usize = 4 << 20;
-/// What an entry takes in an Offer at most, besides its name, what a link holds, and what few entries have.
+/// Most bytes of an entry in an Offer besides its name, link target and extras.
 const ENTRY_BYTES: usize = 96;
 
-/// The source's side of a job. `H` is what the engine knows an entry by.
+/// The source's side of a job. `H` is the engine's handle of an entry.
 #[derive(Debug)]
 pub struct SourceSession<H> {
     frame: FrameLen,
-    /// Nothing is sent: what both ends have is compared.
+    /// Whether the job only compares and sends nothing.
     compares: bool,
     plan: Scheduler<H>,
     entries: ByEntry<OfferedEntry<H>>,
     next: u64,
-    /// Entries before this one have left in an Offer; about others the target can have nothing to say.
+    /// Entries before this one were sent in an Offer; the target cannot name others.
     sent: u64,
     batch: Vec<Entry>,
     batch_bytes: usize,
     outbox: VecDeque<SourceMessage>,
     losses: Losses,
     flows: Flows,
-    /// Entries that are offered and not settled, without directories that are still open.
+    /// Number of offered, incomplete entries, without open directories.
     in_window: usize,
     open_directories: usize,
-    /// Bytes that unsettled entries count.
+    /// Bytes counted for incomplete entries.
     held_bytes: usize,
-    /// Of these, those of open directories.
+    /// The part of these bytes for open directories.
     open_bytes: usize,
     offers_ended: bool,
     sums: bool,
-    /// Bytes that the sums of old files take.
+    /// Bytes used by the rolling signatures of base files.
     sums_bytes: u64,
     proven: VerifiedFiles<H>,
-    /// A directory was refused.
+    /// Whether any directory was refused.
     has_refused: bool,
 }
 
@@ -72,23 +72,24 @@ pub struct SourceSession<H> {
 struct OfferedEntry<H> {
     handle: Arc<H>,
     state: OfferState,
-    /// What it counts of the bytes of unsettled entries.
+    /// Bytes counted for this entry.
     bytes: usize,
 }
 
 #[derive(Debug)]
 enum OfferState {
-    /// From Offer to Needs. Next: Small, Large, settled.
+    /// From Offer to Want. Next: Small, Large, complete.
     Offered { kind: EntryContent, modified: Timestamp },
-    /// A directory, from its Offer until it has ended and is settled.
+    /// A directory, from its Offer until it has ended and is complete.
     Directory { ended: bool, refused: bool },
-    /// Needed, and made at the target of what that has. Next: settled.
+    /// Wanted, and created at the target from existing data. Next: complete.
     Awaited,
-    /// Needed and packed: `handed` to a stream, and not to be sent again since; `begun` if it ever was. Next: settled.
+    /// Wanted in a pack. `handed`: a stream has it, without a later request to resend; `begun`: a stream has ever had
+    /// it. Next: complete.
     Small { size: u64, handed: bool, begun: bool, asked: u16 },
-    /// Needed, frame by frame. Next: settled.
+    /// Wanted, frame by frame. Next: complete.
     Large(LargeOffer),
-    /// Needed, frame by frame, and read but once. Next: settled.
+    /// Wanted, frame by frame, from a source that can be read only once. Next: complete.
     Flow(Flow),
 }
 
@@ -98,21 +99,21 @@ struct LargeOffer {
     modified: Timestamp,
     tree: FrameTree,
     ended: bool,
-    /// The target has a part of it, or all, and may say so.
+    /// The target may advertise a partial file or all of the file.
     rest: bool,
-    /// Frames that the target has and this end compares. Each once: a target that guesses has one guess.
+    /// Frames that the target has and this end compares, each only once. So a guessing target has one guess.
     held: RangeSet,
-    /// An old file stands in its place, of which the target may say what it has.
+    /// State of the base file that the target may advertise.
     old: Option<Box<PeerBase>>,
-    /// Frames that were given to streams, and not asked for again since.
+    /// Frames given to streams and not requested again since.
     handed: RangeSet,
     summing: DigestState,
-    /// Frames that the target has asked for, each time that it did.
+    /// Number of frames that the target has requested, repeats included.
     asked: u64,
 }
 
 impl<H> SourceSession<H> {
-    /// A job with nothing offered yet.
+    /// Creates a job without offers.
     pub fn new(frame: FrameLen, streams: u16) -> Self {
         Self {
             frame,
@@ -138,18 +139,18 @@ impl<H> SourceSession<H> {
         }
     }
 
-    /// The same for a job that only compares what both ends have.
+    /// Creates a job that only compares both ends.
     pub fn comparing(frame: FrameLen, threads: u16) -> Self {
         Self { compares: true, ..Self::new(frame, threads) }
     }
 
-    /// From now on, the end of a large file is told only when the engine has another digest of it: see
-    /// [`Self::frames_read`]. The target is to have each frame that it holds compared, so that all are read here.
+    /// Delays the end of each large file until the engine has its requested digest: see [`Self::frames_read`]. The
+    /// target must have all its existing frames compared, so that this end reads all frames.
     pub fn await_sums(&mut self) {
         self.sums = true;
     }
 
-    /// What [`Self::frames_read`] or [`Self::flow_read`] asked for is there.
+    /// Records that the digest requested by [`Self::frames_read`] or [`Self::flow_read`] is available.
     pub fn summed(&mut self, entry: EntryId) {
         match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
             Some(OfferState::Large(LargeOffer { summing, .. })) => *summing = DigestState::Done,
@@ -160,23 +161,23 @@ impl<H> SourceSession<H> {
         self.end_flow(entry);
     }
 
-    /// So many streams share the work from now on.
+    /// Sets the number of streams that share the work.
     pub fn set_streams(&mut self, streams: u16) {
         self.plan.set_streams(streams);
     }
 
-    /// From now on, [`Self::next_double`] may be called.
+    /// Tracks chunks from now on, as [`Self::next_double`] requires.
     pub fn keep_pieces(&mut self) {
         self.plan.keep_pieces();
     }
 
-    /// A piece has left a stream's hands: it is read and sent.
+    /// Records that a stream has read and sent a chunk.
     pub fn piece_done(&mut self, ticket: u64) {
         self.plan.done(ticket);
     }
 
-    /// When there is nothing else to do: what another stream was given long ago and has not done, once more. The target
-    /// takes what comes first.
+    /// Returns the oldest chunk in flight for another stream, when there is no other work. The target takes the first
+    /// copy.
     pub fn next_double(&mut self) -> Option<WorkItem<H>> {
         loop {
             let piece = self.plan.take_double()?;
@@ -186,15 +187,15 @@ impl<H> SourceSession<H> {
         }
     }
 
-    /// Asks the target, where that is the end that connects, to make so many more streams over this path.
+    /// Asks a connecting target to open more streams over this path.
     pub fn ask_for_streams(&mut self, count: u16, path: PathId) {
         self.outbox.push_back(SourceMessage::Streams { count, path });
     }
 
-    /// How many more entries may be offered now.
+    /// Returns how many more entries may be offered now.
     pub fn window(&self) -> usize {
         let directories = OPEN_DIRECTORIES_MAX.saturating_sub(self.open_directories);
-        // What a target needs and then gives up waits in the plan until a stream comes upon it.
+        // Files that the target wanted and then gave up stay in the scheduler until a stream takes them.
         let unsettled = self.in_window.max(self.plan.waiting()) + self.proven.under_way();
         if self.held_bytes > UNSETTLED_BYTES_MAX - ROOM_BYTES {
             return 0;
@@ -202,13 +203,13 @@ impl<H> SourceSession<H> {
         ENTRY_WINDOW.saturating_sub(unsettled).min(directories)
     }
 
-    /// Whether the target takes the attributes of one more directory while those above it are open. Room for the names of
-    /// directories stays in any case.
+    /// Whether the target accepts the attributes of one more directory while those above it are open. Room for the
+    /// names of directories remains in any case.
     pub fn has_room_for_attributes(&self, directory: &Entry) -> bool {
         self.open_bytes + directory.held_bytes() <= OPEN_DIRECTORIES_BYTES_MAX - OPEN_DIRECTORIES_MAX * MAX_NAME
     }
 
-    /// Offers an entry. It leaves with [`Self::flush_offers`], or when enough have gathered or the window closes.
+    /// Offers an entry. It is sent by [`Self::flush_offers`], in a full batch or when the window closes.
     ///
     /// # Panics
     /// If the window is closed or offers have ended: programmer's errors.
@@ -235,7 +236,7 @@ impl<H> SourceSession<H> {
         id
     }
 
-    /// Sends the entries that have gathered.
+    /// Sends the batched entries.
     pub fn flush_offers(&mut self) {
         if !self.batch.is_empty() {
             let first = EntryId(self.next - self.batch.len() as u64);
@@ -244,7 +245,7 @@ impl<H> SourceSession<H> {
         }
     }
 
-    /// Nothing more will be offered in this directory.
+    /// Ends the offers in this directory.
     pub fn end_directory(&mut self, entry: EntryId, complete: bool) {
         self.flush_offers();
         let Some(OfferedEntry { state: OfferState::Directory { ended, refused }, bytes, .. }) =
@@ -263,35 +264,35 @@ impl<H> SourceSession<H> {
         }
     }
 
-    /// These names in a directory that has not ended are not offered.
+    /// Excludes these names in a directory that has not ended.
     pub fn leave_out(&mut self, entry: EntryId, names: Vec<Name>) {
         self.flush_offers();
         self.outbox.push_back(SourceMessage::Excluded { entry, names });
     }
 
-    /// A file with patterns lies in a directory in which nothing was offered yet.
+    /// Sends a filter file of a directory before the first offer in it.
     pub fn tell_patterns(&mut self, entry: EntryId, file: u8, text: Vec<u8>) {
         self.flush_offers();
         self.outbox.push_back(SourceMessage::Patterns { entry, file, text });
     }
 
-    /// The name of a user, or of a group, of whom nothing was offered yet.
+    /// Sends the name of a user or group before the first offer with it.
     pub fn tell_owner(&mut self, is_group: bool, id: u32, name: Vec<u8>) {
         self.outbox.push_back(SourceMessage::Owner { is_group, id, name });
     }
 
-    /// Messages for the target that were not taken.
+    /// Returns the number of messages waiting for the target.
     pub fn messages_waiting(&self) -> usize {
         self.outbox.len()
     }
 
-    /// Of the listed operands before this number, nothing more will be offered.
+    /// Reports that the listed source arguments before this number are fully offered.
     pub fn pass_by(&mut self, before: u32) {
         self.flush_offers();
         self.outbox.push_back(SourceMessage::ListAck { before });
     }
 
-    /// Nothing more will be offered at all.
+    /// Ends all offers.
     ///
     /// # Panics
     /// If a directory is open: a programmer's error.
@@ -307,7 +308,7 @@ impl<H> SourceSession<H> {
         self.has_refused
     }
 
-    /// Whether the target refused this directory, so that walking it is of no use.
+    /// Whether the target refused this directory, so that walking it is useless.
     pub fn is_refused(&self, directory: EntryId) -> bool {
         matches!(
             self.entries.get(&directory),
@@ -315,7 +316,7 @@ impl<H> SourceSession<H> {
         )
     }
 
-    /// Takes a message from the target.
+    /// Handles a message from the target.
     pub fn handle(&mut self, message: TargetMessage) -> Result<(), ProtocolError> {
         match message {
             TargetMessage::Want { first, needs } => {
@@ -354,7 +355,7 @@ impl<H> SourceSession<H> {
         Ok(())
     }
 
-    /// The next message for the target.
+    /// Returns the next message for the target.
     pub fn poll_message(&mut self) -> Option<SourceMessage> {
         let message = self.outbox.pop_front().or_else(|| self.ask());
         if let Some(SourceMessage::Offer { entries, .. }) = &message {
@@ -363,7 +364,7 @@ impl<H> SourceSession<H> {
         message
     }
 
-    /// What a stream is to do next, if there is anything now: at most `frames_max` frames of a file.
+    /// Returns the next work item of a stream, with at most `frames_max` frames of a file.
     pub fn next_work(&mut self, frames_max: u64) -> Option<WorkItem<H>> {
         if let Some(work) = self.next_of_flows() {
             return Some(work);
@@ -394,17 +395,17 @@ impl<H> SourceSession<H> {
         }
     }
 
-    /// Whether there is, or may soon be, something for streams to do.
+    /// Whether there is work for streams now, or may be soon.
     pub fn has_work(&self) -> bool {
         !(self.plan.is_empty() && self.flows.is_empty())
     }
 
-    /// How many files are under way: something of them was given to a stream, and they are not settled.
+    /// Returns the number of files in flight: given to a stream in part and not complete.
     pub fn under_way(&self) -> usize {
         let is_under_way = |tracked: &&OfferedEntry<H>| match &tracked.state {
             OfferState::Small { handed, .. } => *handed,
             OfferState::Flow(_) => true,
-            // Those the plan knows.
+            // The scheduler counts these.
             OfferState::Offered { .. } | OfferState::Awaited | OfferState::Directory { .. } | OfferState::Large(_) => {
                 false
             }
@@ -412,20 +413,23 @@ impl<H> SourceSession<H> {
         self.entries.values().filter(is_under_way).count() + self.plan.begun()
     }
 
-    /// What an entry that is not settled is known by.
+    /// Returns the handle of an incomplete entry.
     pub fn handle_of(&self, entry: EntryId) -> Option<&Arc<H>> {
         self.entries.get(&entry).map(|tracked| &tracked.handle)
     }
 
-    /// Whether everything that was offered is settled, and nothing more will be.
+    /// Whether all offered entries are complete, and offers have ended.
     pub fn is_finished(&self) -> bool {
         self.offers_ended && self.entries.is_empty() && self.outbox.is_empty()
     }
 
-    /// These frames of a file were read and have these BLAKE3 values; the file is still what was offered. Those that are
-    /// the `same` at the target were compared, and the others were given to the stream, unless the job only compares.
-    /// Returns the file's BLAKE3 where these were the last frames and another digest is awaited: then [`Self::summed`]
-    /// follows, or [`Self::fail`].
+    /// Records that frames of an unchanged file were read, with their BLAKE3 values.
+    ///
+    /// Those in `same` were compared and equal the target's. The others were given to the stream, unless the job only
+    /// compares.
+    ///
+    /// Returns the file's BLAKE3 where these were the last frames and a requested digest is awaited. Then
+    /// [`Self::summed`] follows, or [`Self::fail`].
     pub fn frames_read(&mut self, entry: EntryId, values: &[(u64, Digest)], same: &RangeSet) -> Option<Digest> {
         let large = match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
             Some(OfferState::Large(large)) => large,
@@ -468,7 +472,8 @@ impl<H> SourceSession<H> {
         None
     }
 
-    /// A small file did not fit into its pack, since one of them has grown: it goes with a later one, as `size` bytes.
+    /// Puts a small file back that did not fit into its pack, since one of the files has grown. It goes into a later
+    /// pack, with `size` bytes.
     pub fn put_back(&mut self, entry: EntryId, size: u64) {
         let most = self.frame.pack_file_max();
         if let Some(OfferedEntry { state: OfferState::Small { size: planned, handed, .. }, handle, .. }) =
@@ -479,7 +484,8 @@ impl<H> SourceSession<H> {
         }
     }
 
-    /// The source cannot deliver this file. `false`, and nothing happens, if it is not needed: not yet, or not any more.
+    /// Fails a file that the source cannot deliver. Returns `false` without any effect if the file is not wanted yet or
+    /// any more.
     pub fn fail(&mut self, entry: EntryId, reason: &str) -> bool {
         let state = self.entries.get(&entry).map(|tracked| &tracked.state);
         let needed = matches!(state, Some(OfferState::Small { .. } | OfferState::Large(_) | OfferState::Flow(_)));
@@ -490,9 +496,10 @@ impl<H> SourceSession<H> {
         needed
     }
 
-    /// A file is not what it was when it was offered: offers it anew, as it is now, in its own place. What came of it so
-    /// far is void. `None`, and nothing happens, if it is not needed, not yet or not any more, or is a flow: of that, some may
-    /// be where it cannot be taken back.
+    /// Offers a changed file anew, in its own location; its received frames are void.
+    ///
+    /// Returns `None` without any effect if the file is not wanted yet or any more, or is a flow. Data of a flow may
+    /// already be where it cannot be withdrawn.
     pub fn offer_again(&mut self, entry: EntryId, now: Entry, handle: Arc<H>) -> Option<EntryId> {
         let needed = matches!(self.entries.get(&entry)?.state, OfferState::Small { .. } | OfferState::Large(_));
         if !needed {
@@ -516,7 +523,7 @@ impl<H> SourceSession<H> {
         if entry.0 < self.sent { Ok(()) } else { Err(ProtocolError::Unasked("an entry that was never offered")) }
     }
 
-    /// Forgets an entry; an open directory stays until it has ended, since its children name it.
+    /// Completes an entry and forgets it. An open directory stays until it has ended, since its children name it.
     fn settle(&mut self, entry: EntryId) -> bool {
         if let Some(OfferedEntry { state: OfferState::Directory { ended: false, refused }, .. }) =
             self.entries.get_mut(&entry)
@@ -526,7 +533,7 @@ impl<H> SourceSession<H> {
         }
         let known = self.entries.remove(&entry);
         self.plan.settle(entry);
-        // The target counts what it asked about this file no more.
+        // The target no longer counts its requests about this file.
         if let Some(OfferedEntry { state: OfferState::Large(LargeOffer { rest: true, ended, old, .. }), .. }) = &known {
             self.sums_bytes -= old.as_ref().map_or(0, |old| old.bytes());
             if !ended {
@@ -541,12 +548,12 @@ impl<H> SourceSession<H> {
     }
 }
 
-/// Frames that a file of `size` bytes has.
+/// Checks that these frames exist in a file of `size` bytes.
 fn check_frames(frame: FrameLen, size: u64, frames: &Range<u64>) -> Result<(), ProtocolError> {
     if frames.start < frames.end && frames.end <= frame.frames(size) { Ok(()) } else { Err(ProtocolError::Misplaced) }
 }
 
-/// Counts frames that a target asks for. One that asks for the same ones for ever ends the job.
+/// Counts requested frames. Endless requests for the same frames end the job.
 fn count_asked(asked: &mut u64, frames: u64, of_file: u64) -> Result<(), ProtocolError> {
     *asked = asked.saturating_add(frames);
     let most = of_file.saturating_mul(RESENDS_PER_FRAME_MAX).saturating_add(RESENDS_PER_FILE_MAX);

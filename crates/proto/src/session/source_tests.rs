@@ -1,4 +1,4 @@
-//! The source's machine against targets that are late, wrong or hostile.
+//! The source's session against targets that are late, wrong or hostile.
 
 use super::*;
 use crate::entry::EntryMetadata;
@@ -28,7 +28,7 @@ pub(super) fn file(size: u64) -> Entry {
     entry(None, EntryContent::File { size })
 }
 
-/// Offers entries and delivers the messages that carry them.
+/// Offers entries and delivers their messages.
 pub(super) fn offered(source: &mut SourceSession<()>, entries: Vec<Entry>) -> Vec<EntryId> {
     let ids = entries.into_iter().map(|entry| source.offer(entry, Arc::new(()))).collect();
     source.flush_offers();
@@ -258,7 +258,7 @@ fn a_frame_can_only_be_asked_for_again_where_one_is() {
     assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == ids[1]));
 }
 
-/// A file of five frames of which the target has a part.
+/// Offers a file of five frames with a partial file at the target.
 fn with_a_part(source: &mut SourceSession<()>) -> EntryId {
     let id = offered(source, vec![file(5 * F)])[0];
     source.handle(needs(id.0, &[TransferNeed::Rest])).unwrap();
@@ -339,7 +339,7 @@ fn asking_again_and_again_meets_a_limit() {
     let frame = TargetMessage::MissingRanges { entry: ids[0], frames: vec![0..1] };
     let asked = (0..=RESENDS_MAX).take_while(|_| source.handle(frame.clone()).is_ok()).count();
     assert_eq!(asked, RESENDS_MAX);
-    // What waits already is not asked for once more.
+    // A file that is already waiting is not queued twice.
     let packed = TargetMessage::ResendPacked { entries: vec![ids[1]; 512] };
     assert!(source.next_work(PIECE_FRAMES_MAX).is_some());
     assert!((0..100).all(|_| source.handle(packed.clone()).is_ok()) && source.plan.waiting() <= 1);
@@ -347,7 +347,7 @@ fn asking_again_and_again_meets_a_limit() {
 
 #[test]
 fn the_same_bytes_are_not_sent_for_ever() {
-    // Each time that it asks, what it asks for is sent.
+    // Each request is honoured.
     let most = |frames: u64| usize::try_from(RESENDS_PER_FRAME_MAX * frames + RESENDS_PER_FILE_MAX).unwrap();
     for (size, frames, ask) in [
         (F, 1, TargetMessage::MissingRanges { entry: EntryId(0), frames: vec![0..1] }),
@@ -423,7 +423,7 @@ fn whatever_settles_a_large_file_lets_the_next_one_begin() {
     begins(&mut source);
     assert!(source.fail(ids[2], "gone"));
     begins(&mut source);
-    // Given up before it was begun: it takes nobody's place.
+    // Given up before it was started: it takes up no place in flight.
     source.handle(TargetMessage::TargetFailed { entry: ids[LARGE_IN_FLIGHT_MAX + 3] }).unwrap();
     source.handle(done(3, LARGE_IN_FLIGHT_MAX as u64)).unwrap();
     assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
@@ -537,7 +537,7 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
     source.lose_stream(STREAM, None);
     let ask = |streams, entries| SourceMessage::QueryMissing { streams, entries };
     assert_eq!(drain(&mut source), [ask(vec![STREAM], vec![(ids[0], 1)])]);
-    // While that is not answered, nothing else is asked.
+    // Nothing else is asked before the reply.
     source.lose_stream(StreamId(4), None);
     assert_eq!(drain(&mut source), []);
     source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![1..9] }).unwrap();
@@ -576,7 +576,7 @@ pub(super) fn stream() -> Entry {
     entry(None, EntryContent::Stream)
 }
 
-/// The next frame that a stream is to read, which it does.
+/// Reads the next frame for a stream.
 fn read_next(source: &mut SourceSession<()>, value: u8) -> u64 {
     let Some(WorkItem::Next(next)) = source.next_work(1) else { panic!("a frame to read") };
     assert!(source.next_work(1).is_none(), "one reads at a time");

@@ -1,4 +1,4 @@
-//! What passes between the target's machine and its engine: what is to be done, and what came of it.
+//! Interface between the target's session and its engine: steps to take, and their results.
 
 use std::sync::Arc;
 
@@ -8,80 +8,82 @@ use crate::integrity::{Digest, FrameTree};
 use crate::path::Name;
 use crate::session::differing::Differing;
 
-/// What a directory is to its children.
+/// State of an entry's parent directory.
 #[derive(Debug)]
 pub enum ParentDirectory<H> {
-    /// There is none: the entry is an operand.
+    /// No parent: the entry is a source argument.
     Operand(u32),
-    /// They go in here.
+    /// The open directory.
     Open(Arc<H>),
-    /// The entry takes the place of this file, of which nothing is needed any more: remove what came of it.
+    /// The entry replaces this file, which is not wanted any more: remove its received data.
     Again(Arc<H>),
-    /// It was refused, and so are they.
+    /// The directory was refused, and so are its children.
     Refused,
 }
 
-/// What the engine found and decided about an offered entry.
+/// The engine's decision about an offered entry.
 #[derive(Debug)]
 pub enum EntryAnswer<H> {
-    /// Nothing has to be sent: it is there, or (a link) was made at once.
+    /// Nothing to transfer: it exists, or (a link) was created at once.
     Settled,
-    /// The same, and what is there is known to be what the source has: who wants to remove that may do so.
+    /// As Settled, and known to be equal to the source's, so that a source that removes its files may remove it.
     Same,
     /// A file: send it. A directory: send its children.
     Needed(Arc<H>),
-    /// A large file: an earlier run left a part of it. What is proven of it, and what is lacking, follows by
+    /// A large file with a partial file. Its verified and missing frames follow by
     /// [`super::target::TargetSession::holds`] and [`super::target::TargetSession::lacks`].
     Partial(Arc<H>),
-    /// A large file: an old one stands in its place. What that has follows by [`super::target::TargetSession::mark`], or by
+    /// A large file with a base file. The base file's hashes follow by [`super::target::TargetSession::mark`], or by
     /// [`super::target::TargetSession::tell_sums`] and [`super::target::TargetSession::lacks`].
     Delta(Arc<H>),
-    /// A file that is not empty: one of its size is here, and frame by frame it is to be compared. Nothing of it is sent.
-    /// Their values follow by [`super::target::TargetSession::holds`].
+    /// A non-empty file to compare frame by frame with an existing one of the same size. Nothing is sent. The frames'
+    /// values follow by [`super::target::TargetSession::holds`].
     Compare(Arc<H>),
-    /// A file: send it from its beginning to its end.
+    /// A file to send in sequential order.
     NeededInOrder(Arc<H>),
-    /// It cannot be taken; the engine has reported it, unless a directory above it was.
+    /// Refused. The engine has reported it, unless a directory above it was refused.
     Refused,
 }
 
-/// What follows for the engine from a message or a frame.
+/// The engine's next step after a message or frame.
 #[derive(Debug)]
 pub enum TargetStep<H> {
-    /// Nothing.
+    /// No step.
     None,
-    /// Look at these entries and answer each with [`super::target::TargetSession::answer`], in order.
+    /// Check these entries and reply to each with [`super::target::TargetSession::answer`], in order.
     Examine(EntryId, Vec<Entry>),
-    /// This is whole and proven (a directory: everything in it is settled): give it its metadata and its name, then
-    /// call [`super::target::TargetSession::settle`].
+    /// This entry is verified and whole (a directory: all its entries are complete). Set its metadata and final name,
+    /// then call [`super::target::TargetSession::settle`].
     Finish(FinishedEntry<H>),
-    /// All frames of this large file of so many bytes are there: compute what is left of its other digest, then call
+    /// All frames of this large file of the given size exist. Compute the rest of its requested digest, then call
     /// [`super::target::TargetSession::summed`]; or settle it.
     Sum(EntryId, Arc<H>, u64),
-    /// What came of this file is void: report it, remove it, then call [`super::target::TargetSession::abandoned`].
+    /// The received data of this file is void: report and remove it, then call
+    /// [`super::target::TargetSession::abandoned`].
     Abandon(EntryId, Arc<H>, String),
-    /// Make so many more streams over this path, if this end makes them.
+    /// Open this number of further streams over this path, if this end connects.
     Connect(u16, PathId),
-    /// Of the listed operands before this number, nothing more will be offered.
+    /// The source has offered all listed source arguments before this number.
     Passed(u32),
-    /// The source has these names in this directory and does not offer them.
+    /// The source excludes these names in this directory.
     LeftOut(Arc<H>, Vec<Name>),
-    /// The source calls this user, or group, so.
+    /// Name of a user or group at the source.
     Owner {
-        /// Whether it is a group.
+        /// Whether this is a group.
         is_group: bool,
-        /// Its number there.
+        /// Numeric id at the source.
         id: u32,
-        /// Its name.
+        /// Name at the source.
         name: Vec<u8>,
     },
-    /// In this directory lies a file with patterns: which of their names it has, and what is in it.
+    /// A filter file in this directory: the index of its name, and its contents.
     Patterns(EntryId, u8, Vec<u8>),
-    /// The source has given up these streams: nobody needs to listen to them any more.
+    /// The source has given up these streams; stop reading them.
     StreamsLost(Vec<StreamId>),
-    /// The frames are not the file that the source says they are: report, remove, then call [`super::target::TargetSession::settle`].
+    /// The frames do not match the source's digest of the file: report it, remove them, then call
+    /// [`super::target::TargetSession::settle`].
     Mismatch(EntryId, Arc<H>),
-    /// A file that was answered by [`EntryAnswer::Compare`] is not the same in these frames: report, then call
+    /// A file under [`EntryAnswer::Compare`] differs in these frames: report it, then call
     /// [`super::target::TargetSession::settle`].
     Differs(EntryId, Arc<H>, Differing),
 }
@@ -91,35 +93,35 @@ pub enum TargetStep<H> {
 pub struct FinishedEntry<H> {
     /// The entry.
     pub entry: EntryId,
-    /// What the engine knows it by.
+    /// The engine's handle.
     pub handle: Arc<H>,
-    /// For a file that came in frames.
+    /// The end of a file received in frames.
     pub end: Option<Box<FileEnd>>,
-    /// For a directory: whether all that is in it was offered, or left out on purpose.
+    /// For a directory: whether all its entries were offered, or excluded on purpose.
     pub complete: bool,
 }
 
-/// What is known of a file that came in frames, when all have come.
+/// Properties of a fully received file.
 #[derive(Debug, Clone)]
 pub struct FileEnd {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its time.
+    /// Modification time.
     pub modified: Timestamp,
-    /// Its BLAKE3.
+    /// BLAKE3 of the file.
     pub digest: Digest,
-    /// The values of its frames, as far as they are kept ([`super::target::TargetSession::keep_values`]).
+    /// Values of its frames, where they are kept ([`super::target::TargetSession::keep_values`]).
     pub tree: FrameTree,
 }
 
-/// A whole file that is not on the disk as it was sent.
+/// A whole file with other data on disk than was sent.
 #[derive(Debug)]
 pub struct LostFile<H> {
     /// The entry.
     pub entry: EntryId,
-    /// What the engine knows it by from now on.
+    /// The engine's new handle.
     pub handle: Arc<H>,
-    /// For a file that came in frames: its size, and what is left of it. The frames that are not in the tree have to come
-    /// again.
+    /// For a file received in frames: its size and its intact frames. All frames missing from the tree have to be
+    /// retransmitted.
     pub left: Option<(u64, Box<FileEnd>)>,
 }

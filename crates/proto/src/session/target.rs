@@ -1,9 +1,9 @@
-//! The target's machine: takes offers, answers with needs, admits frames, knows when a file is whole and when a
-//! directory is.
+//! The target's session: it takes offers, replies with decisions, admits frames, and detects whole files and
+//! directories.
 //!
-//! Nothing that a source sends is believed beyond what was offered and needed: an id out of turn, a child of what
-//! is no directory, a frame off its place or of something not needed ends the session with a
-//! [`ProtocolError`]. What is merely late (about an entry that is settled) is discarded.
+//! It accepts only messages and frames that match earlier offers and wants. A
+//! [`ProtocolError`] ends the session after an id out of order, a child of a
+//! non-directory, a misaligned frame or an unwanted one. Late input about a complete entry is discarded.
 
 mod bases;
 mod compare;
@@ -41,31 +41,31 @@ use super::step::{EntryAnswer, FileEnd, FinishedEntry, ParentDirectory, TargetSt
 const DONE_RUNS_MAX: usize = 4096;
 const _: () = assert!(DONE_RUNS_MAX <= ENTRY_WINDOW);
 
-/// The target's side of a job. `H` is what the engine knows an entry by.
+/// The target's side of a job. `H` is the engine's handle of an entry.
 #[derive(Debug)]
 pub struct TargetSession<H> {
     frame: FrameLen,
     entries: ByEntry<ReceivedEntry<H>>,
     next: u64,
-    /// Answers to the Offer that is being examined.
+    /// Decisions about the current Offer.
     needs: Vec<TransferNeed>,
     needs_first: EntryId,
-    /// Files that are offered anew and not answered yet, by their new ids: the old ones.
+    /// Files offered anew, still without a decision: the old entries by the new ids.
     again: ByEntry<(EntryId, Arc<H>)>,
     done: RangeSet,
     outbox: Outbox,
-    /// The source has asked what has not come, and not all of the answer was taken.
+    /// Whether the reply to a QueryMissing is not fully sent.
     answering: bool,
-    /// Frames that the source is to compare.
+    /// Frames that the source has to compare.
     unsure: UnansweredDigests,
-    /// What it was told of old files.
+    /// Advertised hashes of base files.
     told: AdvertisedBase,
     lost_bases: LostBases,
     in_window: usize,
     open_directories: usize,
-    /// Bytes that unsettled entries count.
+    /// Bytes counted for incomplete entries.
     held_bytes: usize,
-    /// Of these, those of open directories.
+    /// The part of these bytes for open directories.
     open_bytes: usize,
     offers_ended: bool,
     keeps_values: bool,
@@ -73,41 +73,42 @@ pub struct TargetSession<H> {
     runs: FrameRuns,
 }
 
-/// Runs of frames that have come. Counted anew once so many frames have begun another run, since most of these merge soon.
+/// Runs of received frames. They are counted only after many frames have started a new run, since most runs merge soon.
 #[derive(Debug, Default)]
 struct FrameRuns {
     begun: usize,
     are_too_many: bool,
 }
 
-/// So many frames begin another run before runs are counted.
+/// Frames with a new run from one count to the next.
 const RUNS_COUNTED_EVERY: usize = 1 << 14;
 
 #[derive(Debug)]
 struct ReceivedEntry<H> {
     parent: Option<EntryId>,
     state: ReceiveState<H>,
-    /// What it counts of the bytes of unsettled entries.
+    /// Bytes counted for this entry.
     bytes: usize,
-    /// Bytes of its name; 0 for an operand.
+    /// Length of its name; 0 for a source argument.
     name_len: u8,
-    /// The source gave it up, and counts it in its window no more.
+    /// The source gave it up, and no longer counts it in its window.
     released: bool,
-    /// It was whole, was lost, and was asked for again.
+    /// It was whole, was lost and was requested again.
     again: bool,
 }
 
 #[derive(Debug)]
 enum ReceiveState<H> {
-    /// Offered, the engine looks. Next: any of the others, settled.
+    /// Offered; the engine checks it. Next: any other state, complete.
     Examining { kind: EntryContent },
-    /// Needed, comes in a pack. Next: Finishing, settled.
+    /// Wanted in a pack. Next: Finishing, complete.
     Small { handle: Arc<H> },
-    /// Needed, comes in frames. Next: Finishing, settled. Boxed, since there are few of these and many of the others.
+    /// Wanted in frames. Next: Finishing, complete. Boxed, since these are few among many others.
     Large(Box<LargeReceive<H>>),
-    /// Whole; the engine gives it its name. Next: settled; Small or Large, once, if it is not on the disk as it was sent.
+    /// Whole; the engine gives it its final name. Next: complete; or, once, Small or Large, if its data on disk is
+    /// wrong.
     Finishing,
-    /// A directory. Next: Finishing, once it has ended and all children are settled.
+    /// A directory. Next: Finishing, once it has ended and all its children are complete.
     Directory { handle: Option<Arc<H>>, children: u64, ended: bool, complete: bool },
 }
 
@@ -116,19 +117,19 @@ struct LargeReceive<H> {
     handle: Arc<H>,
     extent: FlowLength,
     tree: FrameTree,
-    /// Frames that are being checked and written: a second copy of one is discarded, so that nothing is written to a
-    /// file that is whole. At most one for each stream.
+    /// Frames being checked and written. A second copy of one is discarded, so that nothing is written to a whole file.
+    /// At most one for each stream.
     in_hand: HashSet<u64>,
     end: Option<(Timestamp, Digest)>,
-    /// Of a file that is only compared, what differs.
+    /// Differing frames of a file that is only compared.
     differing: Option<Differing>,
-    /// It comes in order, and its source reads it once.
+    /// Progress of a file that is sent in order and read only once.
     flow: Option<FlowProgress>,
     summing: DigestState,
 }
 
 impl<H> LargeReceive<H> {
-    /// Nothing is in hand, and its end has not come.
+    /// Creates the state before the first frame.
     fn new(handle: Arc<H>, extent: FlowLength, tree: FrameTree) -> Self {
         Self {
             handle,
@@ -144,7 +145,7 @@ impl<H> LargeReceive<H> {
 }
 
 impl<H> TargetSession<H> {
-    /// A job with nothing offered yet.
+    /// Creates a job without offers.
     pub fn new(frame: FrameLen) -> Self {
         Self {
             frame,
@@ -170,25 +171,25 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// From now on, the values of a file's frames are kept until it is whole, so that it can be found out where they
-    /// differ from what was written: see [`FrameTree::keeping`].
+    /// Keeps the values of a file's frames until it is whole, so that differing frames on disk can be located: see
+    /// [`FrameTree::keeping`].
     pub fn keep_values(&mut self) {
         self.keeps_values = true;
     }
 
-    /// From now on, each large file is whole only when the engine has another digest of it: see [`TargetStep::Sum`].
+    /// Delays the completion of each large file until the engine has its requested digest: see [`TargetStep::Sum`].
     pub fn await_sums(&mut self) {
         self.sums = true;
     }
 
-    /// What [`TargetStep::Sum`] asked for is there.
+    /// Records that the digest requested by [`TargetStep::Sum`] is available.
     pub fn summed(&mut self, entry: EntryId) -> TargetStep<H> {
         let Some(large) = self.large_mut(entry) else { return TargetStep::None };
         large.summing = DigestState::Done;
         self.finish_if_whole(entry)
     }
 
-    /// Takes a message from the source. An Offer must be answered entry by entry before the next message.
+    /// Handles a message from the source. All entries of an Offer need a decision before the next message.
     pub fn handle(&mut self, message: SourceMessage) -> Result<TargetStep<H>, ProtocolError> {
         self.outbox.check()?;
         if self.offers_ended && is_new(&message) {
@@ -223,7 +224,7 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// Where an entry of the Offer in hand goes.
+    /// Returns the parent directory of an entry in the current Offer.
     pub fn parent(&self, place: &EntryLocation) -> ParentDirectory<H> {
         match place {
             EntryLocation::Operand(number) => ParentDirectory::Operand(*number),
@@ -240,7 +241,7 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// A directory that is open.
+    /// Returns the handle of an open directory.
     pub fn directory(&self, entry: EntryId) -> Option<Arc<H>> {
         match self.entries.get(&entry) {
             Some(ReceivedEntry { state: ReceiveState::Directory { handle, .. }, .. }) => handle.clone(),
@@ -248,13 +249,13 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// Answers the next entry of the Offer in hand; returns what the answer finishes.
+    /// Takes the decision about the next entry of the current Offer; returns the entry that it finishes.
     ///
     /// # Panics
-    /// If `entry` is not the next one, or cannot have this answer: programmer's errors.
+    /// If `entry` is not the next one, or cannot have this decision: programmer's errors.
     pub fn answer(&mut self, entry: EntryId, answer: EntryAnswer<H>) -> Option<FinishedEntry<H>> {
         let finish = self.answer_entry(entry, answer);
-        // A directory in which a file was offered anew is not complete before that is answered.
+        // A directory with a file offered anew is incomplete until the decision about that file.
         let old = self.again.remove(&entry).and_then(|(old, _)| self.forget(old));
         finish.or(old)
     }
@@ -306,10 +307,10 @@ impl<H> TargetSession<H> {
             ) => {
                 tracked.state =
                     receiving_large(frame, handle, FlowLength::Open(None), Some(FlowProgress::default()), keeps);
-                // Its source cannot read it again.
+                // The source cannot read it again.
                 tracked.again = true;
             }
-            // The engine makes it when what it is a name of is there.
+            // The engine creates it when the other hard link exists.
             (EntryAnswer::Needed(_), ReceiveState::Examining { kind: EntryContent::HardLink { .. } }) => {
                 tracked.state = ReceiveState::Finishing
             }
@@ -321,10 +322,11 @@ impl<H> TargetSession<H> {
         None
     }
 
-    /// An entry has its final name, or has failed (and was reported). Returns the directory that this completes.
+    /// Completes an entry that has its final name, or has failed with a report. Returns the directory that this
+    /// completes.
     ///
     /// # Panics
-    /// If it was not answered, or is a directory that is not to be finished: programmer's errors.
+    /// If there was no decision about it, or if it is a directory that is not to be finished: programmer's errors.
     pub fn settle(&mut self, entry: EntryId, done: bool) -> Option<FinishedEntry<H>> {
         let tracked = self.entries.get(&entry)?;
         let unready = matches!(tracked.state, ReceiveState::Examining { .. } | ReceiveState::Directory { .. });
@@ -337,17 +339,17 @@ impl<H> TargetSession<H> {
         self.forget(entry)
     }
 
-    /// Whether an entry was offered and is not settled.
+    /// Whether an entry was offered and is not complete.
     pub fn is_known(&self, entry: EntryId) -> bool {
         self.entries.contains_key(&entry)
     }
 
-    /// Whether there is a message for the source that does not wait for others to gather.
+    /// Whether there is a message for the source other than a batch of Done.
     pub fn has_messages(&self) -> bool {
         !self.outbox.is_empty()
     }
 
-    /// The next message for the source.
+    /// Returns the next message for the source.
     pub fn poll_message(&mut self) -> Option<TargetMessage> {
         if let Some(message) = self.outbox.pop() {
             self.answering &= message != TargetMessage::QueryEnd;
@@ -364,7 +366,7 @@ impl<H> TargetSession<H> {
         Some(TargetMessage::Done { runs: first })
     }
 
-    /// Whether everything that was offered is settled, and nothing more will be.
+    /// Whether all offered entries are complete, and offers have ended.
     pub fn is_finished(&self) -> bool {
         self.offers_ended && self.entries.is_empty() && self.outbox.is_empty() && self.done.is_empty()
     }
@@ -398,7 +400,7 @@ impl<H> TargetSession<H> {
         let handle = match &tracked.state {
             ReceiveState::Small { handle } => Some(Arc::clone(handle)),
             ReceiveState::Large(large) => Some(Arc::clone(&large.handle)),
-            // Whole and proven before the source gave it up: what is there is what was sent.
+            // Whole and verified before the source gave it up: the received data is intact.
             ReceiveState::Finishing => None,
             _ => return Err(ProtocolError::OutOfTurn("a failure")),
         };
@@ -407,12 +409,12 @@ impl<H> TargetSession<H> {
             self.held_bytes -= tracked.bytes;
         }
         let Some(handle) = handle else { return Ok(TargetStep::None) };
-        // Frames that come before the engine has removed it are late.
+        // Frames received before the engine has removed it are late.
         tracked.state = ReceiveState::Finishing;
         Ok(TargetStep::Abandon(entry, handle, reason))
     }
 
-    /// An entry that the source gave up is removed. Returns the directory that this completes.
+    /// Completes the removal of an entry that the source gave up. Returns the directory that this completes.
     pub fn abandoned(&mut self, entry: EntryId) -> Option<FinishedEntry<H>> {
         self.forget(entry)
     }
@@ -446,7 +448,7 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// Finishes a directory that has ended and whose children are all settled; forgets it if it was refused.
+    /// Finishes a directory that has ended with all children complete; forgets it if it was refused.
     fn directory_step(&mut self, entry: EntryId) -> Option<FinishedEntry<H>> {
         let tracked = self.entries.get_mut(&entry)?;
         let ReceiveState::Directory { handle, children: 0, ended: true, complete } = &mut tracked.state else {
@@ -462,7 +464,7 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// Forgets an entry and tells its parent.
+    /// Forgets an entry and updates its parent.
     fn forget(&mut self, entry: EntryId) -> Option<FinishedEntry<H>> {
         let tracked = self.entries.remove(&entry)?;
         self.unsure.forget(entry);
@@ -472,7 +474,7 @@ impl<H> TargetSession<H> {
             self.held_bytes -= tracked.bytes;
         }
         let mut parent = tracked.parent?;
-        // A loop, not a recursion: a chain of refused directories may be as deep as the limit allows.
+        // A loop instead of recursion: a chain of refused directories may be as deep as the limit allows.
         loop {
             let tracked = self.entries.get_mut(&parent)?;
             let ReceiveState::Directory { handle, children, ended, .. } = &mut tracked.state else { return None };
@@ -491,7 +493,7 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// An entry that was offered; `None` once it is settled.
+    /// Returns an offered entry; `None` once it is complete.
     fn tracked(&self, entry: EntryId) -> Result<Option<&ReceivedEntry<H>>, ProtocolError> {
         if entry.0 >= self.next {
             return Err(ProtocolError::Unasked("an entry that was never offered"));
@@ -500,7 +502,7 @@ impl<H> TargetSession<H> {
     }
 }
 
-/// Whether a message offers something that was not offered before.
+/// Whether a message makes a new offer.
 fn is_new(message: &SourceMessage) -> bool {
     match message {
         SourceMessage::Offer { entries, .. } => {
@@ -510,7 +512,7 @@ fn is_new(message: &SourceMessage) -> bool {
     }
 }
 
-/// What all large files of a job have in common.
+/// Settings common to all large files of a job.
 #[derive(Clone, Copy)]
 struct LargeFileSettings {
     values: bool,

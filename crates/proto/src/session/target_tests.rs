@@ -1,4 +1,4 @@
-//! The target's machine against sources that are late, wrong or hostile.
+//! The target's session against sources that are late, wrong or hostile.
 
 use super::outbox::{MESSAGES_MAX, RESENDS_MAX};
 use super::*;
@@ -87,7 +87,7 @@ fn need(id: u64) -> EntryAnswer<u64> {
     EntryAnswer::Needed(Arc::new(id))
 }
 
-/// Offers entries and answers each with "needed" (links are settled).
+/// Offers entries and wants each (links are complete at once).
 fn offered(target: &mut TargetSession<u64>, entries: Vec<Entry>) {
     let Ok(TargetStep::Examine(first, entries)) = target.handle(offer(target.next, entries)) else {
         panic!("no offer")
@@ -182,7 +182,7 @@ fn of_two_copies_of_a_frame_one_is_written() {
     assert!(!admit(&mut target));
 }
 
-/// A file of three frames, the last of one byte, of which an earlier run left a part; and its digest.
+/// Offers a file of three frames, the last of one byte, with a partial file; returns its digest.
 fn with_a_part(target: &mut TargetSession<u64>) -> Digest {
     target.handle(offer(0, vec![file(2 * F + 1)])).unwrap();
     target.answer(EntryId(0), EntryAnswer::Partial(Arc::new(0)));
@@ -253,7 +253,7 @@ fn a_file_that_is_offered_anew_takes_the_place_of_what_it_was() {
     assert!(matches!(target.parent(&EntryLocation::Again(EntryId(1))), ParentDirectory::Refused), "it is settled");
 }
 
-/// A target that has been offered a flow.
+/// Returns a target with an offered flow.
 fn with_a_flow(kind: EntryContent, answer: EntryAnswer<u64>) -> TargetSession<u64> {
     let mut target = target();
     target.handle(offer(0, vec![child(None, kind)])).unwrap();
@@ -500,7 +500,7 @@ fn nobody_asks_about_an_entry_twice() {
     assert!(ask(vec![(EntryId(0), 1), (EntryId(1), 2)]).is_ok());
 }
 
-/// With an extended attribute of 60,000 bytes.
+/// Adds an extended attribute of 60,000 bytes.
 fn heavy(entry: Entry) -> Entry {
     let attributes = vec![ExtendedAttribute { name: b"user.a".as_slice().into(), value: vec![0; 60_000].into() }];
     Entry { more: Some(Box::new(EntryExtras { attributes: Some(attributes), ..EntryExtras::default() })), ..entry }
@@ -704,7 +704,7 @@ fn what_is_lost_is_asked_for_once_more() {
     assert!(drain(&mut target).is_empty() && target.is_known(EntryId(0)));
 }
 
-/// A whole file of three frames, and what was said of it.
+/// Returns a target with a whole file of three frames, and the end of that file.
 fn whole_file() -> (TargetSession<u64>, Box<FileEnd>) {
     let data = vec![7u8; 3 * frame_len().bytes()];
     let mut target = target();
@@ -719,7 +719,7 @@ fn whole_file() -> (TargetSession<u64>, Box<FileEnd>) {
     (target, end)
 }
 
-/// Brings frames of the file that [`whole_file`] makes; what follows, when it is whole.
+/// Delivers frames of the file of [`whole_file`]; returns its end when it is whole.
 fn written(target: &mut TargetSession<u64>, frames: Range<u64>) -> Option<Box<FileEnd>> {
     let frame = frame_len();
     let mut end = None;
@@ -798,7 +798,7 @@ fn names_are_left_out_and_patterns_lie_in_directories_that_have_not_ended() {
         matches!(target.handle(left_out(0)), Ok(TargetStep::LeftOut(handle, names)) if *handle == 0 && names.len() == 1)
     );
     assert!(matches!(target.handle(patterns(0)), Ok(TargetStep::Patterns(EntryId(0), 0, _))));
-    // A file, what was never offered, and a directory that has ended.
+    // A file, an entry never offered, and a directory that has ended.
     for entry in [1, 2, 0] {
         if entry == 0 {
             target.handle(end_of(0)).unwrap();
@@ -811,7 +811,7 @@ fn names_are_left_out_and_patterns_lie_in_directories_that_have_not_ended() {
 const LARGE: u64 = 3 * F;
 const BASE: BaseId = BaseId { device: 1, inode: 7 };
 
-/// Files that have old ones, of which this frame was marked.
+/// Returns a target of files with base files, with block hashes sent for this frame.
 fn with_bases(files: usize, marked: u64) -> TargetSession<u64> {
     let mut target = target();
     let Ok(TargetStep::Examine(first, entries)) = target.handle(offer(0, vec![file(LARGE); files])) else {
@@ -825,7 +825,7 @@ fn with_bases(files: usize, marked: u64) -> TargetSession<u64> {
     target
 }
 
-/// Has a frame built, with this outcome; whether it is to be written.
+/// Builds a frame with this outcome; whether to write it.
 fn build(target: &mut TargetSession<u64>, entry: u64, base: BaseId, rebuilt: Rebuilt) -> Result<bool, ProtocolError> {
     let admitted = target.admit_delta(EntryId(entry), F, 256 << 10).unwrap();
     assert!(admitted.is_some());

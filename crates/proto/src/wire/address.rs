@@ -1,4 +1,4 @@
-//! An address that an end has: what a worker says of itself, so that the controller can tell which ways there may be.
+//! A local address of an end. A worker advertises its addresses, so that the controller can find candidate paths.
 
 use std::net::IpAddr;
 
@@ -11,16 +11,16 @@ use crate::limits::{ADDRESSES_MAX, INTERFACE_MAX};
 pub struct LocalAddress {
     /// The address itself.
     pub address: IpAddr,
-    /// How many of its leading bits are those of its subnet.
+    /// Prefix length of its subnet, in bits.
     pub prefix: u8,
-    /// The interface's name.
+    /// Name of the interface.
     pub interface: String,
-    /// What the system says of the interface's speed; 0 where it says nothing.
+    /// Interface speed reported by the system; 0 where it is unknown.
     pub mbit_per_s: u32,
 }
 
 impl LocalAddress {
-    /// Whether both are of one subnet, to both of them.
+    /// Whether both addresses are in one subnet, by both prefixes.
     pub fn shares_subnet(&self, other: &Self) -> bool {
         let prefix = u32::from(self.prefix.max(other.prefix));
         match (self.address, other.address) {
@@ -32,13 +32,13 @@ impl LocalAddress {
         }
     }
 
-    /// Writes it.
+    /// Writes the address.
     fn encode(&self, out: &mut Writer) {
         encode_address(&self.address, out);
         out.u8(self.prefix).text(&self.interface, INTERFACE_MAX).u32(self.mbit_per_s);
     }
 
-    /// Reads it.
+    /// Reads an address.
     fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let address = decode_address(reader)?;
         let prefix = reader.u8()?;
@@ -50,25 +50,25 @@ impl LocalAddress {
     }
 }
 
-/// Whether the first `bits` of both are the same.
+/// Whether the first `bits` of both are equal.
 fn agree(a: u128, b: u128, bits: u32) -> bool {
     bits == 0 || (a ^ b).leading_zeros() >= bits.min(128)
 }
 
-/// Writes all addresses of an end; of more than there may be, the first.
+/// Writes all addresses of an end, the first [`ADDRESSES_MAX`] at most.
 pub(super) fn encode_all(addresses: &[LocalAddress], out: &mut Writer) {
     let addresses = &addresses[..addresses.len().min(ADDRESSES_MAX)];
     out.count(addresses.len());
     addresses.iter().for_each(|address| address.encode(out));
 }
 
-/// Reads them.
+/// Reads all addresses of an end.
 pub(super) fn decode_all(reader: &mut Reader<'_>) -> Decoded<Vec<LocalAddress>> {
     let count = reader.count(ADDRESSES_MAX, "addresses")?;
     (0..count).map(|_| LocalAddress::decode(reader)).collect()
 }
 
-/// Writes an address: 4 or 6, and its bytes.
+/// Writes an IP address: 4 or 6, and its bytes.
 fn encode_address(address: &IpAddr, out: &mut Writer) {
     match address {
         IpAddr::V4(address) => out.u8(4).raw(&address.octets()),
@@ -76,7 +76,7 @@ fn encode_address(address: &IpAddr, out: &mut Writer) {
     };
 }
 
-/// Reads it.
+/// Reads an IP address.
 fn decode_address(reader: &mut Reader<'_>) -> Decoded<IpAddr> {
     match reader.u8()? {
         4 => Ok(IpAddr::from(reader.array::<4>()?)),
@@ -85,13 +85,13 @@ fn decode_address(reader: &mut Reader<'_>) -> Decoded<IpAddr> {
     }
 }
 
-/// Writes an address that may be missing.
+/// Writes an optional IP address.
 pub(super) fn encode_optional(address: Option<&IpAddr>, out: &mut Writer) {
     out.bool(address.is_some());
     address.iter().for_each(|address| encode_address(address, out));
 }
 
-/// Reads it.
+/// Reads an optional IP address.
 pub(super) fn decode_optional(reader: &mut Reader<'_>) -> Decoded<Option<IpAddr>> {
     if reader.bool()? { decode_address(reader).map(Some) } else { Ok(None) }
 }
@@ -100,7 +100,7 @@ pub(super) fn decode_optional(reader: &mut Reader<'_>) -> Decoded<Option<IpAddr>
 pub(crate) mod tests {
     use super::*;
 
-    /// `10.0.0.1/24` of an interface with this speed.
+    /// Parses `10.0.0.1/24` as an address of an interface with this speed.
     pub fn local(text: &str, interface: &str, mbit_per_s: u32) -> LocalAddress {
         let (address, prefix) = text.split_once('/').unwrap();
         let (address, prefix) = (address.parse().unwrap(), prefix.parse().unwrap());

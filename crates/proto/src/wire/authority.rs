@@ -1,4 +1,5 @@
-//! Which worker may send which report, and in which phase of a job. Everything else is a fault.
+//! Authority of workers: which worker may send which report, and in which phase of a job. Every other report is a
+//! protocol error.
 //!
 //! The table is [`WorkerMessage::rule`]; the owner of each counter is in [`Counters::foreign`] and its siblings.
 
@@ -7,12 +8,12 @@ use super::report::WorkerMessage;
 use crate::error::ProtocolError;
 use crate::sync::SyncCounters;
 
-/// The ends of a job for which a worker speaks.
+/// The ends of a job that a worker represents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkerEnds {
-    /// It reads.
+    /// The reading end.
     pub source: bool,
-    /// It writes.
+    /// The writing end.
     pub target: bool,
 }
 
@@ -24,69 +25,69 @@ impl WorkerEnds {
     /// One worker for both ends; in the table: either end.
     pub const BOTH: Self = Self { source: true, target: true };
 
-    /// Whether one of these ends is among `others`.
+    /// Whether the sets share an end.
     pub fn meet(self, others: Self) -> bool {
         self.source && others.source || self.target && others.target
     }
 }
 
-/// How far a worker is, by its own reports.
+/// Phase of a worker, by its own reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkerPhase {
-    /// It has said nothing. Next: [`Self::Preparing`].
+    /// Before Hello. Next: [`Self::Preparing`].
     Starting,
-    /// It has said Hello, and not SourceReady or TargetReady. Next: [`Self::Working`].
+    /// After Hello, before SourceReady or TargetReady. Next: [`Self::Working`].
     Preparing,
-    /// It is ready, and works from Begin on. Next: [`Self::Finished`].
+    /// Ready; it works after Start. Next: [`Self::Finished`].
     Working,
-    /// It has said its last Finished.
+    /// After its Finished.
     Finished,
 }
 
 impl WorkerPhase {
-    /// All of them, in their order.
+    /// All phases in order.
     pub const ALL: [Self; 4] = [Self::Starting, Self::Preparing, Self::Working, Self::Finished];
 }
 
-/// What a report requires of the job.
+/// Requirement of a report on the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportRequirement {
     /// Nothing.
     None,
-    /// The worker was told to Listen, Connect or Tunnel, and has not answered.
+    /// A Listen, Connect or Tunnel without a reply so far.
     Connection,
-    /// The Request asks for FileDone.
+    /// A Request for FileDone.
     Files,
-    /// The Request asks for Item, or for a dry run.
+    /// A Request for Item, or for a dry run.
     Items,
-    /// The Request asks this end for a digest beside BLAKE3.
+    /// A Request to this end for a digest besides BLAKE3.
     Checksum,
-    /// The job compares.
+    /// A job that compares.
     Comparison,
-    /// The job resumes.
+    /// A job that resumes.
     Resumption,
-    /// The job uses base files.
+    /// A job with base files.
     Delta,
-    /// The job has a list.
+    /// A job with a list.
     List,
-    /// The worker was told to Measure.
+    /// A Measure request.
     Measurement,
 }
 
-/// Who may send a report, and when.
+/// Senders and phases of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportRule {
-    /// The report's name in docs/PROTOCOL.md.
+    /// Name of the report in docs/PROTOCOL.md.
     pub name: &'static str,
-    /// The ends that may send it.
+    /// Ends that may send it.
     pub ends: WorkerEnds,
-    /// The phases in which they may.
+    /// Phases in which they may.
     pub phases: &'static [WorkerPhase],
-    /// What it requires besides.
+    /// Further requirement.
     pub requirement: ReportRequirement,
 }
 
-/// Periodic reports may be under way when a worker finishes. They change nothing then.
+/// Periodic reports may be in flight when a worker finishes. They have no effect then.
 const PERIODIC: &[WorkerPhase] = &[WorkerPhase::Working, WorkerPhase::Finished];
 const WORKING: &[WorkerPhase] = &[WorkerPhase::Working];
 const PREPARING: &[WorkerPhase] = &[WorkerPhase::Preparing];
@@ -94,7 +95,7 @@ const BEFORE_THE_END: &[WorkerPhase] = &[WorkerPhase::Preparing, WorkerPhase::Wo
 const AFTER_HELLO: &[WorkerPhase] = &[WorkerPhase::Preparing, WorkerPhase::Working, WorkerPhase::Finished];
 
 impl WorkerMessage {
-    /// The row of the table for this report.
+    /// Returns the row of the table for this report.
     pub fn rule(&self) -> ReportRule {
         use ReportRequirement as R;
         let (name, ends, phases, requirement): (_, _, &'static [WorkerPhase], _) = match self {
@@ -130,8 +131,7 @@ impl WorkerMessage {
         ReportRule { name, ends, phases, requirement }
     }
 
-    /// Whether a worker that speaks for `ends` may send this in `phase`, where the job fulfils what the table requires
-    /// of it.
+    /// Whether a worker of these `ends` may send this report in `phase`. `fulfils` checks a requirement on the job.
     pub fn is_permitted(
         &self,
         ends: WorkerEnds,
@@ -145,15 +145,15 @@ impl WorkerMessage {
     }
 }
 
-/// The first of these figures that is not zero.
+/// Returns the name of the first non-zero number.
 fn first_of(figures: &[(&'static str, u64)]) -> Option<&'static str> {
     figures.iter().find(|(_, value)| *value != 0).map(|(name, _)| *name)
 }
 
 impl Counters {
-    /// The first counter here that belongs to none of `ends`.
+    /// Returns the first non-zero counter that belongs to none of `ends`.
     pub fn foreign(&self, ends: WorkerEnds) -> Option<&'static str> {
-        // Both ends count what fails, and what they leave out.
+        // Both ends count failed and excluded entries.
         let Self {
             files_found,
             bytes_found,
@@ -210,7 +210,7 @@ fn foreign_of(
 }
 
 impl SyncCounters {
-    /// The first figure here that belongs to none of `ends`.
+    /// Returns the first non-zero counter that belongs to none of `ends`.
     pub fn foreign(&self, ends: WorkerEnds) -> Option<&'static str> {
         let Self { removed, backed_up, linked, adjusted, removed_at_source, left_at_source } = *self;
         let of_source = [("files removed at the source", removed_at_source), ("files left there", left_at_source)];
@@ -225,7 +225,7 @@ impl SyncCounters {
 }
 
 impl FinalReport {
-    /// The first figure here that belongs to none of `ends`.
+    /// Returns the first non-zero number that belongs to none of `ends`.
     pub fn foreign(&self, ends: WorkerEnds) -> Option<&'static str> {
         let Self { ref counters, cloned_bytes, durable, read_back, path, compression, .. } = *self;
         let PathFigures { round_trip_us, segments, retransmitted, busy_us, receiver_limited_us, buffer_limited_us } =
@@ -246,10 +246,10 @@ impl FinalReport {
 }
 
 impl WorkerMessage {
-    /// Checks that a worker reports no figure of the other end.
+    /// Checks that a worker reports no number of the other end.
     ///
     /// # Errors
-    /// The figure's name.
+    /// The name of that number.
     pub fn check_owner(&self, ends: WorkerEnds) -> Result<(), ProtocolError> {
         let foreign = match self {
             Self::Counters(counters) => counters.foreign(ends),

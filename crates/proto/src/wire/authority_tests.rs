@@ -2,7 +2,7 @@ use super::*;
 use crate::wire::report::tests::samples;
 use std::collections::BTreeMap;
 
-/// The whole table, as docs/PROTOCOL.md has it: report, ends, phases (Starting, Preparing, Working, Finished).
+/// The whole table of docs/PROTOCOL.md: report, ends, phases (Starting, Preparing, Working, Finished).
 const TABLE: [(&str, &str, &str, ReportRequirement); 28] = [
     ("Hello", "st", "S", ReportRequirement::None),
     ("SourceReady", "s", "P", ReportRequirement::None),

@@ -1,34 +1,34 @@
-//! Which digest of each file is asked for beside BLAKE3, where it is computed, and what it is held against.
+//! Request for a digest of each file besides BLAKE3: where to compute it and its expected value.
 
 use crate::checksum::ChecksumAlgorithm;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::CHECKSUM_MAX;
 
-/// A digest that is computed of each file.
+/// Digest to compute of each file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChecksumRequest {
-    /// Which.
+    /// The algorithm.
     pub algorithm: ChecksumAlgorithm,
-    /// From what the source reads, and not from what the target writes.
+    /// Whether to compute it from the source's reads instead of the target's writes.
     pub at_source: bool,
-    /// What it has to be.
+    /// The expected value.
     pub against: ChecksumSource,
 }
 
-/// What a digest is held against, before a file has its name.
+/// Expected value of a digest, checked before a file gets its final name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChecksumSource {
-    /// Nothing: it is told.
+    /// None: the digest is only reported.
     Nothing,
-    /// This, whatever the file.
+    /// This value for any file.
     Value(Vec<u8>),
-    /// The line of the file's name, at the target: lines come before Begin.
+    /// The line with the file's name, at the target. The lines arrive before Start.
     Lines,
 }
 
 impl ChecksumRequest {
-    /// Writes it, or that there is none.
+    /// Writes an optional request.
     pub(super) fn encode(checksum: Option<&Self>, out: &mut Writer) {
         let Some(Self { algorithm, at_source, against }) = checksum else {
             out.u8(0);
@@ -42,7 +42,7 @@ impl ChecksumRequest {
         };
     }
 
-    /// Reads it.
+    /// Reads an optional request.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Option<Self>> {
         let number = reader.u8()?;
         if number == 0 {

@@ -1,8 +1,7 @@
-//! Records whose payload was compressed: what stands in front of their trailer.
+//! Records with a compressed payload: the prefix of their trailer.
 //!
-//! Data and Pack stay what they are. A compressed record's trailer begins with a kind of its own, the codec and the
-//! plain length; behind that follows the trailer that the record would have had. How the bytes of a codec are made
-//! and read is the engine's.
+//! A compressed Data or Pack record keeps its meaning. Its trailer begins with a kind of its own, the codec and the
+//! plain length; the ordinary trailer follows. The engine compresses and decompresses.
 
 use super::frame::RecordTrailer;
 use crate::compression::Codec;
@@ -10,19 +9,19 @@ use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::FRAME_MAX;
 
-/// What a compressed payload was and is to become again.
+/// Codec and plain length of a compressed payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompressedPayload {
-    /// How it was compressed.
+    /// The codec.
     pub codec: Codec,
-    /// Its length in bytes before that: at most [`FRAME_MAX`], and more than it has on the wire.
+    /// Plain length in bytes: at most [`FRAME_MAX`], and more than on the wire.
     pub plain: usize,
 }
 
-/// Kind of a trailer with a [`CompressedPayload`] in front; the other kinds are those of [`RecordTrailer`].
+/// Kind of a trailer with a leading [`CompressedPayload`]; the other kinds are those of [`RecordTrailer`].
 const COMPRESSED: u8 = 4;
 
-/// Appends the bytes of a trailer on the wire.
+/// Appends a trailer in its wire form.
 pub fn encode_trailer(compressed: Option<CompressedPayload>, trailer: &RecordTrailer, out: &mut Writer) {
     if let Some(CompressedPayload { codec, plain }) = compressed {
         out.u8(COMPRESSED).u8(codec.number()).count(plain);
@@ -30,7 +29,7 @@ pub fn encode_trailer(compressed: Option<CompressedPayload>, trailer: &RecordTra
     trailer.encode(out);
 }
 
-/// Reads a trailer; `payload` is the length of the payload as it travelled.
+/// Reads a trailer; `payload` is the length of the payload on the wire.
 pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(Option<CompressedPayload>, RecordTrailer)> {
     if bytes.first() != Some(&COMPRESSED) {
         return Ok((None, RecordTrailer::decode(bytes, payload)?));
@@ -42,7 +41,7 @@ pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(Option<Compresse
     if payload == 0 || payload >= plain {
         return Err(ProtocolError::Invalid("a compressed payload that is not shorter"));
     }
-    // The trailer's own checks of lengths are about what the payload will be. One that takes no payload refuses it.
+    // The ordinary trailer checks the plain length. A record without a payload fails this check.
     let trailer = RecordTrailer::decode(reader.take(reader.remaining())?, plain)?;
     Ok((Some(CompressedPayload { codec, plain }), trailer))
 }

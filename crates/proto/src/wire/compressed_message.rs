@@ -1,32 +1,31 @@
-//! A message from the source that was compressed: what stands around it. How the bytes of a codec are made and read is the
-//! engine's.
+//! A compressed message from the source: its envelope. The engine compresses and decompresses.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::ids::JobNumber;
 use crate::limits::PEER_MESSAGE_MAX;
 
-/// The kind of such a message, among those from the source.
+/// Kind of a compressed message, among those from the source.
 pub const PACKED: u8 = 15;
 
-/// A compressed message, as it came.
+/// A compressed message as received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompressedMessage<'a> {
-    /// Bytes of the message, more than it has on the wire.
+    /// Plain length in bytes, more than on the wire.
     pub plain: usize,
     /// A Zstandard frame (RFC 8878).
     pub bytes: &'a [u8],
 }
 
 impl<'a> CompressedMessage<'a> {
-    /// The bytes on the wire.
+    /// Encodes the message for the wire.
     pub fn encode(self, job: JobNumber) -> Vec<u8> {
         let mut out = Writer::new();
         out.u8(PACKED).u32(job.0).count(self.plain).bytes(self.bytes);
         out.into_bytes()
     }
 
-    /// Reads one; `None` of a message that is not compressed.
+    /// Reads a compressed message; `None` for a message of another kind.
     pub fn decode(message: &'a [u8], job: JobNumber) -> Decoded<Option<Self>> {
         if message.first() != Some(&PACKED) {
             return Ok(None);

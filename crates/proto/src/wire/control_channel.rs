@@ -1,9 +1,12 @@
-//! The link between the controller and a worker: frames with a channel, over a pipe or ssh's standard streams.
+//! The control channel between the controller and a worker: multiplexed frames over a pipe or ssh's standard streams.
 //!
-//! A link frame is `length u32, channel u16, bytes`; the length counts the bytes only. Channel 0 is between
-//! controller and worker; channel 1 between the two workers, passed on by the controller unread; channel
-//! `16 + n` is data stream n, where it must go through ssh. A frame of channel 0 without content is a beat: it says
-//! that its writer is there, and nothing else.
+//! A frame is `length u32, channel u16, bytes`; the length counts the bytes only.
+//!
+//! - Channel 0 connects controller and worker.
+//! - Channel 1 connects the two workers; the controller forwards it without reading it.
+//! - Channel `16 + n` is data stream n where it is tunnelled through ssh.
+//!
+//! An empty frame of channel 0 is a heartbeat; it only shows that its sender is alive.
 
 use crate::error::ProtocolError;
 use crate::ids::StreamId;
@@ -11,7 +14,7 @@ use crate::limits::{LINK_MESSAGE_MAX, PEER_MESSAGE_MAX, STREAMS_MAX, TUNNEL_PIEC
 
 const FIRST_STREAM: u16 = 16;
 
-/// Where a link frame belongs.
+/// Channel of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkChannel {
     /// Between the controller and the worker.
@@ -42,7 +45,7 @@ impl LinkChannel {
         }
     }
 
-    /// Largest content of one frame on this channel.
+    /// Returns the largest content of one frame on this channel.
     pub fn limit(self) -> usize {
         match self {
             LinkChannel::Controller => LINK_MESSAGE_MAX,
@@ -52,13 +55,13 @@ impl LinkChannel {
     }
 }
 
-/// Bytes before a link frame's content: `length u32, channel u16`.
+/// Length of a frame's header: `length u32, channel u16`.
 pub const HEADER_LEN: usize = 6;
 
-/// A frame that says nothing but that its writer is there.
+/// A heartbeat: an empty frame of channel 0.
 pub const BEAT: [u8; HEADER_LEN] = [0; HEADER_LEN];
 
-/// Writes the header of a frame with `length` bytes of content.
+/// Encodes the header of a frame with `length` bytes of content.
 pub fn encode_header(channel: LinkChannel, length: u32) -> [u8; HEADER_LEN] {
     let mut header = [0; HEADER_LEN];
     header[..4].copy_from_slice(&length.to_le_bytes());
@@ -66,7 +69,7 @@ pub fn encode_header(channel: LinkChannel, length: u32) -> [u8; HEADER_LEN] {
     header
 }
 
-/// Reads a header and holds the length to the channel's limit.
+/// Decodes a header and checks the length against the channel's limit.
 pub fn decode_header(header: [u8; HEADER_LEN]) -> Result<(LinkChannel, usize), ProtocolError> {
     let [a, b, c, d, e, f] = header;
     let channel = LinkChannel::from_number(u16::from_le_bytes([e, f]))?;

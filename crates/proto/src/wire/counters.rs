@@ -1,4 +1,4 @@
-//! The figures that a worker reports: how far it is, and at the end what it took.
+//! Counters that a worker reports: its progress, and at the end its use of resources.
 
 use crate::compression::{CompressionMethod, CompressionPolicy};
 use crate::encoding::bounded_figure;
@@ -8,99 +8,99 @@ use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::FIGURE_MAX;
 
-/// How far an end is. The source counts what it found, the target what it settled.
+/// Progress of an end. The source counts entries found, the target entries completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Files found.
     pub files_found: u64,
     /// Their bytes.
     pub bytes_found: u64,
-    /// Whether there is nothing more to find.
+    /// Whether the walk has found everything.
     pub walk_complete: bool,
     /// Files copied.
     pub files_copied: u64,
-    /// Files that were there already.
+    /// Files that existed already.
     pub files_skipped: u64,
-    /// Directories made or found.
+    /// Directories created or found.
     pub directories: u64,
-    /// Links made or found equal.
+    /// Symbolic links created or found equal.
     pub symlinks: u64,
-    /// Entries that failed here.
+    /// Entries that failed at this end.
     pub failed: u64,
-    /// Entries left out on purpose.
+    /// Entries skipped on purpose.
     pub left_out: u64,
-    /// Entries left out by filters, directories with all that is in them as one.
+    /// Entries excluded by filters; a directory with its contents counts as one.
     pub filtered: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    /// Bytes of files that were there already.
+    /// Bytes of files that existed already.
     pub bytes_skipped: u64,
-    /// Frames that arrived damaged and were asked for again.
+    /// Frames that arrived damaged and were requested again.
     pub frames_resent: u64,
-    /// Streams in use now; the source counts them.
+    /// Streams in use now, counted by the source.
     pub streams: u64,
-    /// Bytes of payloads that the source sent, as they were before compression.
+    /// Payload bytes sent by the source, before compression.
     pub bytes_carried: u64,
-    /// Bytes of the records in which it sent them.
+    /// Bytes of the records sent with them.
     pub bytes_on_wire: u64,
-    /// Files that were held against the target's, in a job that only compares: the target counts them.
+    /// Files compared with the target's in a job that only compares, counted by the target.
     pub files_compared: u64,
-    /// Bytes that both ends read and compared: the source counts them.
+    /// Bytes read and compared by both ends, counted by the source.
     pub bytes_compared: u64,
-    /// Entries that are not the same at both ends: the target counts them.
+    /// Entries that differ between the ends, counted by the target.
     pub differences: u64,
 }
 
-/// Bytes that a target has read back, where it was asked to verify the disk, by where they came from.
+/// Bytes read back by a target that verifies the disk, by their origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReadBackBytes {
-    /// Past the page cache.
+    /// With O_DIRECT.
     pub disk_bytes: u64,
-    /// Perhaps from the page cache: the file system would have it no other way.
+    /// Possibly from the page cache, on a file system without O_DIRECT.
     pub cache_bytes: u64,
-    /// From memory: the file system has no disk.
+    /// From memory, on a file system without a disk.
     pub memory_bytes: u64,
 }
 
-/// An end's last word.
+/// Final report of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FinalReport {
-    /// How far it came.
+    /// Final progress.
     pub counters: Counters,
     /// User and system time of the process, in microseconds.
     pub cpu_us: u64,
-    /// The part of it that was system time, in microseconds.
+    /// System time within it, in microseconds.
     pub system_us: u64,
     /// Peak resident memory, in bytes.
     pub peak_bytes: u64,
-    /// Bytes read or written past the page cache (O_DIRECT).
+    /// Bytes read or written with O_DIRECT.
     pub direct_bytes: u64,
-    /// Bytes that were not copied, since the file at the target shares its blocks with the source's.
+    /// Bytes cloned instead of copied: the target's file shares its blocks with the source's.
     pub cloned_bytes: u64,
-    /// Whether every file that was copied is on the disk with its name: the target's to say.
+    /// Whether every copied file is on disk under its name. Only the target reports it.
     pub durable: bool,
-    /// What was read back and found as it was sent.
+    /// Bytes read back and found intact.
     pub read_back: ReadBackBytes,
-    /// What the source's sockets met with; all zero at the target, and where no TCP was used.
+    /// Network statistics of the source's sockets; all zero at the target, and without TCP.
     pub path: PathFigures,
-    /// How most of the bytes that travelled compressed were: the source's to say, and `None` where none were.
+    /// Method used for most of the compressed bytes. Only the source reports it; `None` without compressed bytes.
     pub compression: Option<CompressionMethod>,
 }
 
-/// What the sockets of all streams met with on their way (tcp(7), `TCP_INFO`).
+/// Network statistics of all streams' sockets (tcp(7), `TCP_INFO`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PathFigures {
-    /// The shortest round-trip time that was seen, in microseconds.
+    /// Shortest observed round-trip time, in microseconds.
     pub round_trip_us: u64,
-    /// Segments sent with data, those that were sent again included.
+    /// Segments sent with data, retransmits included.
     pub segments: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmitted: u64,
-    /// Time with something to send, in microseconds, of all streams together.
+    /// Time with data to send, in microseconds, of all streams together.
     pub busy_us: u64,
-    /// That part of it in which the receiver's window was full.
+    /// The part of it with a full receive window.
     pub receiver_limited_us: u64,
-    /// That part of it in which the sender's buffer was too small.
+    /// The part of it with too small a send buffer.
     pub buffer_limited_us: u64,
 }
 
@@ -159,8 +159,8 @@ impl Counters {
         })
     }
 
-    /// Both ends' counters in one: each counts what the other does not. What a peer says may be anything, so that
-    /// sums stop at the largest number.
+    /// Returns the sum of both ends' counters; each counts what the other does not. A peer's numbers may be arbitrary,
+    /// so sums saturate.
     pub fn plus(&self, other: &Counters) -> Counters {
         Counters {
             walk_complete: self.walk_complete || other.walk_complete,

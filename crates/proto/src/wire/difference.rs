@@ -1,4 +1,4 @@
-//! How an entry at the target differs from the source's, as a target that compares tells its controller.
+//! Differences between an entry at the target and the source's. A target that compares reports them to its controller.
 
 use crate::entry::EntryKind;
 use std::ops::Range;
@@ -10,86 +10,86 @@ use crate::limits::{
     ATTRIBUTE_NAME_MAX, DIFFERENCES_MAX, DIFFERING_ATTRIBUTES_MAX, DIFFERING_RANGES_MAX, PATH_MAX, SYMLINK_MAX,
 };
 
-/// One way in which both differ.
+/// One difference.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Difference {
-    /// It is not at the target: this.
+    /// Missing at the target.
     Missing(EntryKind),
-    /// It is at the target alone: this.
+    /// Extraneous at the target.
     Extra(EntryKind),
-    /// They are not the same kind of thing.
+    /// Different types.
     Kind {
-        /// What the source has.
+        /// Type at the source.
         source: EntryKind,
-        /// What the target has.
+        /// Type at the target.
         target: EntryKind,
     },
-    /// Files of different lengths, in bytes.
+    /// Files of different sizes, in bytes.
     Size {
-        /// The source's.
+        /// Size at the source.
         source: u64,
-        /// The target's.
+        /// Size at the target.
         target: u64,
     },
-    /// Symbolic links that hold something else.
+    /// Symbolic links with different targets.
     Link {
-        /// What the source's holds.
+        /// Link target at the source.
         source: Vec<u8>,
-        /// What the target's holds.
+        /// Link target at the target.
         target: Vec<u8>,
     },
-    /// Permission bits.
+    /// Different permission bits.
     Mode {
-        /// The source's.
+        /// Mode at the source.
         source: u16,
-        /// The target's.
+        /// Mode at the target.
         target: u16,
     },
-    /// Numbers of owner and group.
+    /// Different numeric owner or group.
     Owner {
-        /// The source's.
+        /// Owner and group at the source.
         source: (u32, u32),
-        /// The target's.
+        /// Owner and group at the target.
         target: (u32, u32),
     },
-    /// What is in files of one length.
+    /// Different contents of files of the same size.
     Content {
-        /// Where, in bytes, ascending: whole frames, the first ones of those that differ.
+        /// Byte ranges in ascending order: the first differing frames, in whole frames.
         ranges: Vec<Range<u64>>,
-        /// Bytes of all frames that differ.
+        /// Bytes of all differing frames.
         bytes: u64,
     },
-    /// Extended attributes, access control lists among them.
+    /// Different extended attributes, including access control lists.
     Attributes {
         /// The first of them, by name.
         names: Vec<(AttributeEnd, Box<[u8]>)>,
-        /// How many there are.
+        /// Number of all differing attributes.
         count: u64,
     },
-    /// It is another name of a file at one end, and a file of its own at the other.
+    /// A hard link at one end and a separate file at the other.
     Name {
-        /// Whether that is the source.
+        /// Whether the hard link is at the source.
         at_source: bool,
-        /// That file, by its name at the target.
+        /// The other hard link, by its name at the target.
         of: Vec<u8>,
     },
-    /// Devices of another number, or of another kind; a FIFO and a socket.
+    /// Special files of different types, or devices of different numbers.
     Node {
-        /// The source's.
+        /// Special file at the source.
         source: SpecialFile,
-        /// The target's.
+        /// Special file at the target.
         target: SpecialFile,
     },
 }
 
-/// Which end has an attribute.
+/// The end with an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AttributeEnd {
-    /// The source alone.
+    /// Only the source.
     Source,
-    /// The target alone.
+    /// Only the target.
     Target,
-    /// Both, with different values.
+    /// Both ends, with different values.
     Both,
 }
 
@@ -108,13 +108,13 @@ mod kind {
 }
 
 impl Difference {
-    /// Writes those of one entry.
+    /// Writes the differences of one entry.
     pub(super) fn encode_all(differences: &[Self], out: &mut Writer) {
         out.count(differences.len());
         differences.iter().for_each(|difference| difference.encode(out));
     }
 
-    /// Reads those of one entry.
+    /// Reads the differences of one entry.
     pub(super) fn decode_all(reader: &mut Reader<'_>) -> Decoded<Vec<Self>> {
         let count = reader.count(DIFFERENCES_MAX, "differences")?;
         (0..count).map(|_| Self::decode(reader)).collect()

@@ -1,9 +1,10 @@
 //! Records of a data stream: `prefix, payload, trailer, tag`.
 //!
-//! The prefix is in the clear and authenticated. The trailer stands behind the payload because it holds
-//! what is only known once the payload was read (its check and BLAKE3 value), and because a payload that
-//! comes first can be aligned for direct I/O. Both are sealed; without encryption the payload is
-//! authenticated and the trailer still sealed.
+//! The prefix is authenticated plain text. The trailer follows the payload, since its check and BLAKE3 value are only
+//! known after the payload was read. A leading payload can also be aligned for direct I/O.
+//!
+//! Payload and trailer are encrypted. In sessions without encryption, the payload is only authenticated and the trailer
+//! still encrypted.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::Timestamp;
@@ -14,28 +15,28 @@ use crate::ids::{EntryId, JobNumber};
 use crate::integrity::Digest;
 use crate::limits::{FRAME_MAX, PACK_FILES_MAX, TRAILER_MAX};
 
-/// Bytes of a record's prefix.
+/// Length of a record's prefix.
 pub const PREFIX_LEN: usize = 8;
-/// Bytes of the authentication tag behind every record (all ciphers).
+/// Length of the authentication tag after every record (all ciphers).
 pub const TAG_LEN: usize = 16;
 
-/// What a record's prefix says: `payload length u32, trailer length u16, check u16`.
+/// Prefix of a record: `payload length u32, trailer length u16, check u16`.
 ///
-/// The check proves nothing, which is the tag's part. But the tag comes last: with a length that was damaged on the way, a
-/// receiver would wait for bytes that nobody sends.
+/// The tag authenticates the prefix, but it comes last. Without the check, a damaged length could make a receiver wait
+/// for bytes that never arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordPrefix {
-    /// Bytes of payload: at most [`FRAME_MAX`].
+    /// Payload length in bytes: at most [`FRAME_MAX`].
     pub payload: usize,
-    /// Bytes of trailer: 1 to [`TRAILER_MAX`].
+    /// Trailer length in bytes: at least 1 and less than [`TRAILER_MAX`].
     pub trailer: usize,
 }
 
 impl RecordPrefix {
-    /// The bytes on the wire.
+    /// Encodes the prefix for the wire.
     ///
     /// # Panics
-    /// If a length is beyond its limit: a programmer's error.
+    /// If a length exceeds its limit: a programmer's error.
     pub fn encode(self) -> [u8; PREFIX_LEN] {
         assert!(self.payload <= FRAME_MAX as usize && self.trailer < TRAILER_MAX, "a record beyond its limits");
         let [a, b, c, d] = u32::try_from(self.payload).unwrap_or(u32::MAX).to_le_bytes();
@@ -44,7 +45,7 @@ impl RecordPrefix {
         [a, b, c, d, e, f, g, h]
     }
 
-    /// Reads a prefix and holds both lengths to their limits.
+    /// Decodes a prefix and checks both lengths against their limits.
     pub fn decode(bytes: [u8; PREFIX_LEN]) -> Decoded<Self> {
         let [a, b, c, d, e, f, g, h] = bytes;
         if lengths_check([a, b, c, d, e, f]) != [g, h] {
@@ -58,32 +59,32 @@ impl RecordPrefix {
         Ok(prefix)
     }
 
-    /// Bytes of the record behind the prefix, its tag included.
+    /// Returns the length of the record after the prefix, including its tag.
     pub fn rest_len(self) -> usize {
         self.payload + self.trailer + TAG_LEN
     }
 }
 
-/// What stands behind the lengths in a prefix: their CRC-16/X-25 (ITU-T X.25, section 2.2.7).
+/// Computes the check of a prefix: CRC-16/X-25 of the lengths (ITU-T X.25, section 2.2.7).
 pub fn lengths_check(lengths: [u8; 6]) -> [u8; 2] {
     let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc16IbmSdlc, &lengths);
     u16::try_from(crc).unwrap_or(u16::MAX).to_le_bytes()
 }
 
-/// What a record is.
+/// Trailer of a record, by its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordTrailer {
-    /// The first record in each direction: proves the keys. No payload.
+    /// The first record in each direction, as proof of the keys. No payload.
     Finished,
     /// One frame of a file.
     Data(DataFrame),
-    /// Many small files, whole, one behind the other.
+    /// Many small files, whole and consecutive.
     Pack(PackFrame),
-    /// How to make one frame of a file of an old one ([`crate::delta::instructions`]).
+    /// Instructions to build one frame of a file from a base file ([`crate::delta::instructions`]).
     Delta(DeltaFrame),
-    /// The last record: nothing was cut off. No payload.
+    /// The last record, as proof against truncation. No payload.
     End {
-        /// Records sent on this stream between Finished and this one.
+        /// Number of records on this stream between Finished and this one.
         records: u64,
     },
 }
@@ -95,7 +96,7 @@ pub struct DataFrame {
     pub job: JobNumber,
     /// The file.
     pub entry: EntryId,
-    /// Where the frame begins in the file, in bytes: a multiple of the session's frame length.
+    /// Offset of the frame in the file, in bytes: a multiple of the session's frame length.
     pub offset: u64,
     /// XXH3 of the payload: see [`crate::integrity::frame_check`].
     pub check: u64,
@@ -104,18 +105,18 @@ pub struct DataFrame {
     pub value: Digest,
 }
 
-/// One frame of a file, as instructions. It has no check: the target computes its value.
+/// One frame of a file as delta instructions. It has no check, since the target computes the value of its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeltaFrame {
     /// The job.
     pub job: JobNumber,
     /// The file.
     pub entry: EntryId,
-    /// Where the frame begins in the file, in bytes.
+    /// Offset of the frame in the file, in bytes.
     pub offset: u64,
-    /// Its bytes: more than the instructions have.
+    /// Length of the frame in bytes: more than that of the instructions.
     pub plain: usize,
-    /// BLAKE3 value of what it becomes, as in [`DataFrame`].
+    /// BLAKE3 value of the resulting frame, as in [`DataFrame`].
     pub value: Digest,
 }
 
@@ -126,16 +127,16 @@ pub struct PackFrame {
     pub job: JobNumber,
     /// XXH3 of the payload: see [`crate::integrity::frame_check`].
     pub check: u64,
-    /// The files, in the order of their bytes.
+    /// The files, in payload order.
     pub files: Vec<PackedFile>,
 }
 
 /// A file in a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackedFile {
-    /// Which.
+    /// The file.
     pub entry: EntryId,
-    /// Its bytes.
+    /// Length in bytes.
     pub len: u32,
     /// Time of last modification when it was read.
     pub modified: Timestamp,
@@ -147,11 +148,11 @@ const FINISHED: u8 = 0;
 const DATA: u8 = 1;
 const PACK: u8 = 2;
 const END: u8 = 3;
-// 4 is `crate::wire::compressed_frame`'s.
+// 4 is `COMPRESSED` in `crate::wire::compressed_frame`.
 const DELTA: u8 = 5;
 
 impl RecordTrailer {
-    /// Appends the bytes on the wire.
+    /// Appends the trailer in its wire form.
     pub fn encode(&self, out: &mut Writer) {
         match self {
             RecordTrailer::Finished => {

@@ -1,9 +1,8 @@
-//! How a data connection begins: a greeting each way in the clear, then a Finished record each way under
-//! keys that only the holders of the session's secret can derive.
+//! Handshake of a data connection: a greeting each way in plain text, then a Finished record each way. Only the holders
+//! of the session's secret can derive the keys of Finished.
 //!
-//! Keys: `HKDF-SHA256(salt = SHA-256(greeting, answer, cipher), secret, info)` (RFC 5869), see [`key_info`].
-//! So a key is bound to both sides' random bytes, session, stream, path, cipher and direction, and a
-//! connection never has another's keys.
+//! Keys: `HKDF-SHA256(salt = SHA-256(greeting, answer, cipher), secret, info)` (RFC 5869), see [`key_info`]. So a key
+//! is bound to both sides' random bytes, session, stream, path, cipher and direction. No two connections share keys.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
@@ -12,34 +11,34 @@ use crate::ids::{JobId, PathId, StreamId};
 
 /// First bytes of every greeting.
 pub const MAGIC: [u8; 8] = *b"haul str";
-/// Bytes of a greeting.
+/// Length of a greeting.
 pub const GREETING_LEN: usize = 8 + 2 + 16 + 2 + 2 + 32;
-/// Bytes of the answer to it.
+/// Length of the answer.
 pub const ANSWER_LEN: usize = 8 + 2 + 32;
 
 const _: () = assert!(GREETING_LEN <= crate::limits::GREETING_MAX);
 
-/// What the end that connected says first.
+/// Greeting of the connecting end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamGreeting {
-    /// The session that the connection belongs to.
+    /// Session of the connection.
     pub session: JobId,
-    /// The stream it is to carry.
+    /// Stream of the connection.
     pub stream: StreamId,
-    /// The network path it takes.
+    /// Network path of the connection.
     pub path: PathId,
     /// Fresh random bytes.
     pub random: [u8; 32],
 }
 
-/// What the end that accepted answers.
+/// Answer of the accepting end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GreetingAnswer {
     /// Fresh random bytes.
     pub random: [u8; 32],
 }
 
-/// How records are sealed.
+/// Encryption of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CipherSuite {
     /// AES-256-GCM.
@@ -53,7 +52,7 @@ pub enum CipherSuite {
 }
 
 impl CipherSuite {
-    /// All of them, with the number that stands for each on the wire.
+    /// All suites with their wire numbers.
     pub const ALL: [(CipherSuite, u8); 4] = [
         (CipherSuite::Aes256Gcm, 1),
         (CipherSuite::Aes128Gcm, 2),
@@ -61,28 +60,28 @@ impl CipherSuite {
         (CipherSuite::AuthenticateOnly, 4),
     ];
 
-    /// Its number on the wire.
+    /// Returns the wire number.
     pub fn number(self) -> u8 {
         Self::ALL.iter().find(|(suite, _)| *suite == self).map_or(0, |(_, number)| *number)
     }
 
-    /// The suite of that number.
+    /// Returns the suite of a wire number.
     pub fn from_number(number: u8) -> Decoded<Self> {
         let found = Self::ALL.iter().find(|(_, n)| *n == number);
         found.map(|(suite, _)| *suite).ok_or(ProtocolError::Unknown { what: "cipher", value: number.into() })
     }
 }
 
-/// Which way records under a key travel.
+/// Direction of records under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyDirection {
-    /// From the end that connected.
+    /// From the connecting end.
     FromConnector,
-    /// From the end that accepted.
+    /// From the accepting end.
     FromAcceptor,
 }
 
-/// HKDF's `info` for the key of a direction and generation (0 first; one more after each rekeying).
+/// Returns HKDF's `info` for the key of a direction and generation (0 first; one more after each rekeying).
 pub fn key_info(direction: KeyDirection, generation: u32) -> Vec<u8> {
     let label: &[u8] = match direction {
         KeyDirection::FromConnector => b"haul 1 key from connector",
@@ -93,7 +92,7 @@ pub fn key_info(direction: KeyDirection, generation: u32) -> Vec<u8> {
     info.into_bytes()
 }
 
-/// The bytes whose SHA-256 is HKDF's salt.
+/// Returns the input of the SHA-256 that is HKDF's salt.
 pub fn transcript(greeting: &[u8; GREETING_LEN], answer: &[u8; ANSWER_LEN], suite: CipherSuite) -> Vec<u8> {
     let mut bytes = Writer::new();
     bytes.raw(greeting).raw(answer).u8(suite.number());
@@ -101,7 +100,7 @@ pub fn transcript(greeting: &[u8; GREETING_LEN], answer: &[u8; ANSWER_LEN], suit
 }
 
 impl StreamGreeting {
-    /// The bytes on the wire.
+    /// Encodes the greeting for the wire.
     pub fn encode(&self) -> [u8; GREETING_LEN] {
         let mut out = Writer::new();
         out.raw(&MAGIC)
@@ -113,7 +112,7 @@ impl StreamGreeting {
         fixed(out)
     }
 
-    /// Reads a greeting.
+    /// Decodes a greeting.
     pub fn decode(bytes: &[u8; GREETING_LEN]) -> Decoded<Self> {
         let mut reader = Reader::new(bytes);
         check_opening(&mut reader)?;
@@ -129,14 +128,14 @@ impl StreamGreeting {
 }
 
 impl GreetingAnswer {
-    /// The bytes on the wire.
+    /// Encodes the answer for the wire.
     pub fn encode(&self) -> [u8; ANSWER_LEN] {
         let mut out = Writer::new();
         out.raw(&MAGIC).u16(PROTOCOL_VERSION).raw(&self.random);
         fixed(out)
     }
 
-    /// Reads an answer.
+    /// Decodes an answer.
     pub fn decode(bytes: &[u8; ANSWER_LEN]) -> Decoded<Self> {
         let mut reader = Reader::new(bytes);
         check_opening(&mut reader)?;

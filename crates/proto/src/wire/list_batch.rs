@@ -1,5 +1,7 @@
-//! Operands that are named while a job runs: a list of any length, in batches. The source is told their paths, the target
-//! where they go. A batch counts until the target has heard from the source that nothing more of it will be offered.
+//! Source arguments sent while a job runs: a list of any length, in batches.
+//!
+//! The source receives their paths, the target their destinations. A batch counts towards the limit until the source
+//! has reported to the target that it offers nothing more of it.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
@@ -9,49 +11,49 @@ use crate::path::Name;
 use crate::wire::names::{decode_names, encode_names};
 use crate::wire::names::{decode_optional_name, encode_optional_name};
 
-/// Whether a target is told operands while it runs, and what they may be.
+/// Source arguments that a target may receive while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ListedKinds {
-    /// It is not: its Request has them all.
+    /// None: its Request contains them all.
     #[default]
     No,
     /// Files.
     Files,
-    /// Files, and directories with all that is in them.
+    /// Files, and directories with their contents.
     Trees,
 }
 
-/// Operands with consecutive numbers, for the source.
+/// Source arguments with consecutive numbers, for the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceBatch {
-    /// Number of the first one.
+    /// Number of the first argument.
     pub first: u32,
     /// At most [`LISTED_BATCH_MAX`] paths; the message has at most [`LISTED_BATCH_BYTES`].
     pub paths: Vec<Vec<u8>>,
-    /// There are no more.
+    /// Whether this is the last batch.
     pub last: bool,
 }
 
-/// The same operands, for the target.
+/// The same source arguments, for the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DestinationBatch {
-    /// Number of the first one.
+    /// Number of the first argument.
     pub first: u32,
-    /// Of each, where it goes.
+    /// Destination of each argument.
     pub places: Vec<OperandDestination>,
 }
 
-/// Where an operand goes.
+/// Destination of a source argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperandDestination {
-    /// The directories below the path of the Request, made where they are missing.
+    /// The directories below the path of the Request; missing ones are created.
     pub below: Vec<Name>,
-    /// Its name there; `None` when it is a directory's contents.
+    /// The name there; `None` for a directory's contents.
     pub name: Option<Name>,
 }
 
 impl ListedKinds {
-    /// Writes it.
+    /// Writes the kind.
     pub(super) fn encode(self, out: &mut Writer) {
         out.u8(match self {
             Self::No => 0,
@@ -60,7 +62,7 @@ impl ListedKinds {
         });
     }
 
-    /// Reads it.
+    /// Reads the kind.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         match reader.u8()? {
             0 => Ok(Self::No),
@@ -72,7 +74,7 @@ impl ListedKinds {
 }
 
 impl SourceBatch {
-    /// Writes them.
+    /// Writes the batch.
     pub(super) fn encode(&self, out: &mut Writer) {
         out.u32(self.first).bool(self.last).count(self.paths.len());
         self.paths.iter().for_each(|path| {
@@ -80,7 +82,7 @@ impl SourceBatch {
         });
     }
 
-    /// Reads them.
+    /// Reads a batch.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         check_size(reader)?;
         let (first, last) = (reader.u32()?, reader.bool()?);
@@ -91,7 +93,7 @@ impl SourceBatch {
 }
 
 impl DestinationBatch {
-    /// Writes them.
+    /// Writes the batch.
     pub(super) fn encode(&self, out: &mut Writer) {
         out.u32(self.first).count(self.places.len());
         self.places.iter().for_each(|OperandDestination { below, name }| {
@@ -100,7 +102,7 @@ impl DestinationBatch {
         });
     }
 
-    /// Reads them.
+    /// Reads a batch.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         check_size(reader)?;
         let first = reader.u32()?;
@@ -118,7 +120,7 @@ fn check_size(reader: &Reader<'_>) -> Decoded<()> {
     }
 }
 
-/// How many operands there are, from this number on.
+/// Reads the number of arguments and checks that `first` plus that number is in range.
 fn count_from(reader: &mut Reader<'_>, first: u32) -> Decoded<usize> {
     let count = reader.count(LISTED_BATCH_MAX, "listed operands")?;
     let end = u32::try_from(count).ok().and_then(|count| first.checked_add(count));

@@ -1,65 +1,64 @@
-//! What a worker measures alone, without another end, and what it answers: how fast it computes, what its system allows,
-//! and what there is where data would land.
+//! Measurements of a single worker without another end: computation rates, system limits and the target directory.
 
 use super::handshake::CipherSuite;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::{MEASURE_MS_MAX, PATH_MAX, TEXT_MAX};
 
-/// What is to be measured.
+/// Request for a measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeasureRequest {
-    /// Where data would land: it is looked at, and a scratch directory is made there. Empty: nothing is.
+    /// Target directory to inspect; a scratch directory is created there. Empty: none.
     pub path: Vec<u8>,
-    /// Of this file, or of the files below this directory, nothing shall be in the page cache. Empty: of none.
+    /// File or directory tree to evict from the page cache. Empty: none.
     pub cold: Vec<u8>,
-    /// How long each kind of computing is measured, in milliseconds.
+    /// Duration of each computation in milliseconds.
     pub compute_ms: u32,
-    /// How records would be sealed.
+    /// Cipher suite to measure.
     pub suite: CipherSuite,
-    /// How long the worker hears nothing on its link before it gives its controller up, in milliseconds.
+    /// Idle timeout of the control channel in milliseconds: after it, the worker gives up its controller.
     pub silence_ms: u32,
 }
 
-/// The answer.
+/// Result of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MeasureAnswer {
-    /// BLAKE3, in bytes a second of one core.
+    /// BLAKE3 rate of one core, in bytes per second.
     pub hash_bytes_per_s: u64,
-    /// The checksum of frames.
+    /// Rate of the frame check.
     pub check_bytes_per_s: u64,
-    /// Sealing, which is as fast as opening.
+    /// Rate of encryption, which equals that of decryption.
     pub seal_bytes_per_s: u64,
-    /// `net.core.rmem_max`, 0 if not known.
+    /// `net.core.rmem_max`; 0 where it is unknown.
     pub receive_buffer_max_bytes: u64,
-    /// `net.core.wmem_max`, 0 if not known.
+    /// `net.core.wmem_max`; 0 where it is unknown.
     pub send_buffer_max_bytes: u64,
-    /// Congestion controls that are loaded, as the kernel names them.
+    /// Loaded congestion controls, by the kernel's names.
     pub congestion_controls: String,
-    /// What sshd's configuration says of `MaxStartups`; empty if it cannot be read.
+    /// `MaxStartups` of sshd's configuration; empty if it cannot be read.
     pub max_startups: String,
     /// The version of haul.
     pub version: String,
-    /// The time when this was answered, in microseconds since 1970.
+    /// Time of the reply, in microseconds since 1970.
     pub clock_us: u64,
-    /// What there is where data would land, if that was asked for.
+    /// State of the target directory, if requested.
     pub place: Option<TargetDirectoryFigures>,
 }
 
-/// What there is where data would land.
+/// State of the target directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TargetDirectoryFigures {
-    /// The scratch directory's path: the worker removes it when it ends.
+    /// Path of the scratch directory; the worker removes it at its end.
     pub scratch: Vec<u8>,
     /// Bytes that this user may still write there.
     pub free_bytes: u64,
-    /// Files that can still be made there; 0 where the file system knows no such limit.
+    /// Files that can still be created there; 0 on a file system without such a limit.
     pub free_files: u64,
-    /// Whether the file system counts its files.
+    /// Whether the file system limits the number of files.
     pub counts_files: bool,
-    /// Whether it may compress what is written: zeros say little of it then.
+    /// Whether the file system may compress data, so that zeros are poor test data.
     pub may_compress: bool,
-    /// Scratch directories of probes that were killed, removed now.
+    /// Number of scratch directories removed that killed probes had left.
     pub removed: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Messages between source and target, over the control channel: manifest one way, needs and outcomes the other.
+//! Messages between source and target over the control channel: offers one way, wants and results the other.
 //!
 //! Each begins with its kind (one byte) and its job number.
 
@@ -22,207 +22,206 @@ use crate::path::{MAX_NAME, Name};
 use crate::wire::names::{decode_names, encode_names};
 use std::ops::Range;
 
-/// From source to target.
+/// A message from source to target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SourceMessage {
     /// Entries with consecutive ids.
     Offer {
-        /// Id of the first one.
+        /// Id of the first entry.
         first: EntryId,
-        /// 1 to [`OFFER_ENTRIES_MAX`] of them.
+        /// 1 to [`OFFER_ENTRIES_MAX`] entries.
         entries: Vec<Entry>,
     },
-    /// Nothing more will be offered in this directory.
+    /// All entries of a directory were offered.
     DirectoryEnd {
         /// The directory.
         entry: EntryId,
-        /// Whether its listing was complete, so that what it does not name does not exist.
+        /// Whether the listing was complete, so that an unnamed entry does not exist.
         complete: bool,
     },
-    /// Every frame of this file was read; this is its digest.
+    /// All frames of a file were read.
     FileEnd {
         /// The file.
         entry: EntryId,
-        /// Bytes; of a file whose size was offered, that size.
+        /// Size in bytes; equal to the offered size, if there was one.
         size: u64,
         /// Time of last modification when it was read.
         modified: Timestamp,
         /// BLAKE3 of the whole file.
         digest: Digest,
     },
-    /// The source cannot deliver this file; what came of it is void.
+    /// The source cannot deliver this file; received frames are void.
     SourceFailed {
         /// The file.
         entry: EntryId,
-        /// Why, for a person.
+        /// Reason, for the user.
         reason: String,
     },
-    /// Nothing more will be offered at all.
+    /// All entries of the job were offered.
     OffersEnd,
-    /// Of the listed operands before this number, nothing more will be offered.
+    /// All entries of the listed source arguments before a number were offered.
     ListAck {
-        /// The number behind the last one of a batch.
+        /// The number after the last one of a batch.
         before: u32,
     },
-    /// Names that the source has in this directory and does not offer.
+    /// Names in a directory that the source excludes.
     Excluded {
         /// The directory, before its end.
         entry: EntryId,
-        /// 1 to [`LEFT_OUT_NAMES_MAX`] of them.
+        /// 1 to [`LEFT_OUT_NAMES_MAX`] names.
         names: Vec<Name>,
     },
-    /// A file in this directory has patterns, which hold in it and below.
+    /// A filter file in a directory; its patterns apply there and below.
     Patterns {
-        /// The directory, before anything that is in it.
+        /// The directory, before its first entry.
         entry: EntryId,
-        /// Which of the names of such files it has.
+        /// Index of the filter file's name.
         file: u8,
-        /// What is in it.
+        /// Contents of the filter file.
         text: Vec<u8>,
     },
-    /// The name of a user, or of a group, before anything of theirs is offered.
+    /// Name of a user or group, before the first entry with it.
     Owner {
-        /// Whether it is a group.
+        /// Whether this is a group.
         is_group: bool,
-        /// Its number at the source.
+        /// Numeric id at the source.
         id: u32,
-        /// Its name there: 1 to [`ACCOUNT_NAME_MAX`](crate::limits::ACCOUNT_NAME_MAX) bytes.
+        /// Name at the source: 1 to [`ACCOUNT_NAME_MAX`](crate::limits::ACCOUNT_NAME_MAX) bytes.
         name: Vec<u8>,
     },
-    /// These frames, which the target has from an earlier run and asked about, are what the source has now.
+    /// Reply to [`TargetMessage::HaveRanges`]: these frames are equal at both ends.
     Match {
         /// The file.
         entry: EntryId,
         /// Indices of the frames.
         frames: Vec<Range<u64>>,
     },
-    /// These frames, which the target asked about, are not what the source has; in a job that only compares, they are
-    /// not sent.
+    /// Reply to [`TargetMessage::HaveRanges`]: these frames differ. In a job that only compares, they are not sent.
     Mismatch {
         /// The file.
         entry: EntryId,
         /// Indices of the frames.
         frames: Vec<Range<u64>>,
     },
-    /// To a target that makes the data connections: so many more are wanted.
+    /// Request for more streams, to a target that opens the data connections.
     Streams {
-        /// At most the session's `streams_max`.
+        /// Number of streams, at most the session's `streams_max`.
         count: u16,
-        /// Over this path.
+        /// Path of the streams.
         path: PathId,
     },
-    /// Streams are gone, and nobody knows what of their records arrived: what has not come of these entries?
+    /// Streams were lost, and it is unknown which of their records arrived: asks which frames of these entries are
+    /// missing.
     QueryMissing {
-        /// The streams, 1 to [`STREAMS_MAX`] of them.
+        /// The lost streams, 1 to [`STREAMS_MAX`].
         streams: Vec<StreamId>,
-        /// Files that were handed to streams and are not settled. Ranges of ids: first and count.
+        /// Files sent on streams and not complete, as ranges of ids: first and count.
         entries: Vec<(EntryId, u64)>,
     },
 }
 
-/// From target to source.
+/// A message from target to source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetMessage {
-    /// Answers to entries with consecutive ids, run-length coded on the wire.
+    /// Transfer decisions for entries with consecutive ids, run-length coded on the wire.
     Want {
-        /// Id of the first one.
+        /// Id of the first entry.
         first: EntryId,
-        /// One answer each.
+        /// One decision for each entry.
         needs: Vec<TransferNeed>,
     },
-    /// These entries are at the target, proven and under their final names.
+    /// These entries are complete: verified and under their final names.
     Done {
         /// Ranges of ids: first and count.
         runs: Vec<(EntryId, u64)>,
     },
-    /// The target cannot take this entry; it has told the user.
+    /// The target cannot accept this entry; it has reported that to the user.
     TargetFailed {
         /// The entry.
         entry: EntryId,
     },
-    /// These frames of a file are not here: what arrived was not what was sent, or an earlier run left the others.
+    /// These frames of a file are missing: they arrived damaged, or are absent from a partial file.
     MissingRanges {
         /// The file.
         entry: EntryId,
         /// Indices of the frames.
         frames: Vec<Range<u64>>,
     },
-    /// These frames of a file are here, and were read and hashed: left and recorded by an earlier run, or to be compared.
+    /// These frames of a file exist and were read and hashed: from a partial file, or for a comparison.
     HaveRanges {
         /// The file.
         entry: EntryId,
         /// Index of the first frame.
         first: u64,
-        /// Their BLAKE3 values.
+        /// BLAKE3 values of the frames.
         values: Vec<Digest>,
-        /// Whether the source is to read them, too, and compare: it may have changed since, or the job is to compare.
+        /// Whether the source has to read and compare them: its file may have changed, or the job compares.
         compare: bool,
     },
-    /// These small files are to be sent again: what arrived was not what was sent, or the source asked and they have not
-    /// come.
+    /// Request to send these small files again: they arrived damaged, or are missing after a QueryMissing.
     ResendPacked {
-        /// At most [`PACK_FILES_MAX`] of them.
+        /// At most [`PACK_FILES_MAX`] files.
         entries: Vec<EntryId>,
     },
-    /// The source asked: these frames of a file have not come.
+    /// Reply to QueryMissing: these frames of a file have not arrived.
     Missing {
         /// The file.
         entry: EntryId,
-        /// Indices of the frames, those that were never sent among them.
+        /// Indices of the frames, including frames never sent.
         frames: Vec<Range<u64>>,
     },
-    /// What the old file in this one's place has at the places of these frames: see [`crate::delta::blocks`].
+    /// Hashes of the base file's blocks at the offsets of these frames: see [`crate::delta::blocks`].
     BlockHashes {
         /// The file.
         entry: EntryId,
         /// Index of the first frame.
         first: u64,
-        /// One for each block of whole frames, one behind the other.
+        /// Consecutive hashes of the blocks of whole frames.
         marks: Vec<BlockHash>,
     },
-    /// What the old file in this one's place has anywhere: see [`crate::delta::rolling`]. What is lacking of the file is
-    /// said behind the last ones.
+    /// Rolling signatures of the base file's blocks: see [`crate::delta::rolling`]. MissingRanges follows the last
+    /// ones.
     RollingSignatures {
         /// The file.
         entry: EntryId,
-        /// Bytes of the old file.
+        /// Size of the base file in bytes.
         size: u64,
-        /// Bytes of a block of it.
+        /// Length of its blocks in bytes.
         block: u32,
         /// Number of the first block.
         first: u64,
-        /// One for each block.
+        /// One signature for each block.
         sums: Vec<RollingSignature>,
     },
-    /// What the source asked is answered.
+    /// The reply to QueryMissing is complete.
     QueryEnd,
-    /// Of a flow, all frames before this one are written: the source need not keep them any more.
+    /// All frames of a flow before this one are written, so the source may drop them.
     Ack {
         /// The flow.
         entry: EntryId,
-        /// How many they are.
+        /// Number of these frames.
         frames: u64,
     },
 }
 
-/// What the target lacks of an entry: an open set of kinds, so that ranges and signatures can join it.
+/// The target's transfer decision about an entry. The set of kinds is open to extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferNeed {
-    /// It is there already.
+    /// Nothing: the entry exists.
     Nothing,
-    /// It is there already, and known to be what the source has: who removes that may do so.
+    /// Nothing: the entry exists and is known to be equal, so a source that removes its files may remove it.
     Same,
     /// All of it, in any order; for a directory: its children.
     All,
-    /// All of it, from its beginning to its end.
+    /// All of it, in sequential order.
     InOrder,
-    /// What is said to be lacking, in any order: an earlier run left a part of it here.
+    /// Missing ranges only, in any order: a partial file exists.
     Rest,
-    /// None of it: a file of that size is here, and is to be compared.
+    /// Nothing: a file of the same size exists, and is to be compared.
     Compare,
-    /// What is said to be lacking, and what is said to differ of an old file that is here, in any order.
+    /// Missing ranges and the parts that differ from a base file, in any order.
     Delta,
-    /// The target will not take it (and has told the user why, if that was not already told of a directory above).
+    /// Refused by the target. The user knows the reason, at least for a directory above.
     Refused,
 }
 
@@ -268,7 +267,7 @@ mod kind {
 }
 
 impl SourceMessage {
-    /// The bytes on the wire.
+    /// Encodes the message for the wire.
     pub fn encode(&self, job: JobNumber) -> Vec<u8> {
         let mut out = Writer::new();
         match self {
@@ -323,12 +322,12 @@ impl SourceMessage {
         out.into_bytes()
     }
 
-    /// Reads a message of `job`.
+    /// Decodes a message of `job`.
     pub fn decode(bytes: &[u8], job: JobNumber) -> Decoded<Self> {
         Self::decode_keeping(bytes, job, ExtrasFilter::ALL)
     }
 
-    /// The same, without the extras of entries that `keep` does not name.
+    /// Decodes a message of `job` without the extras of entries that `keep` excludes.
     pub fn decode_keeping(bytes: &[u8], job: JobNumber, keep: ExtrasFilter) -> Decoded<Self> {
         let mut reader = Reader::new(bytes);
         let message = match read_opening(&mut reader, job)? {
@@ -375,7 +374,7 @@ impl SourceMessage {
 }
 
 impl TargetMessage {
-    /// Bytes of memory that it takes.
+    /// Returns the memory used by the lists of the message, in bytes.
     pub fn held_bytes(&self) -> usize {
         let lists = match self {
             Self::Want { needs, .. } => size_of_val(&needs[..]),
@@ -390,7 +389,7 @@ impl TargetMessage {
         size_of::<Self>() + lists
     }
 
-    /// The bytes on the wire.
+    /// Encodes the message for the wire.
     pub fn encode(&self, job: JobNumber) -> Vec<u8> {
         let mut out = Writer::new();
         match self {
@@ -446,7 +445,7 @@ impl TargetMessage {
         out.into_bytes()
     }
 
-    /// Reads a message of `job`.
+    /// Decodes a message of `job`.
     pub fn decode(bytes: &[u8], job: JobNumber) -> Decoded<Self> {
         let mut reader = Reader::new(bytes);
         let message = match read_opening(&mut reader, job)? {
@@ -552,7 +551,7 @@ fn decode_needs(reader: &mut Reader<'_>) -> Decoded<Vec<TransferNeed>> {
     Ok(needs)
 }
 
-/// Each run as its first entry and how many there are.
+/// Writes each run as its first entry and its length.
 fn encode_entries(out: &mut Writer, runs: &[(EntryId, u64)]) {
     out.count(runs.len());
     runs.iter().for_each(|(first, count)| {
@@ -565,7 +564,7 @@ fn decode_entries(reader: &mut Reader<'_>) -> Decoded<Vec<(EntryId, u64)>> {
     (0..count).map(|_| Ok((EntryId(reader.varint()?), reader.varint()?))).collect()
 }
 
-/// Each run as its first number and its length.
+/// Writes each run as its first number and its length.
 fn encode_runs(out: &mut Writer, runs: &[Range<u64>]) {
     out.count(runs.len());
     runs.iter().for_each(|run| {

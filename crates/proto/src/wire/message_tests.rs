@@ -1,4 +1,4 @@
-//! Every message comes back as it was written, and no bytes make decoding panic.
+//! Every message survives a round trip, and no input makes decoding panic.
 
 use super::*;
 use crate::entry_extras::ExtendedAttribute;

@@ -1,4 +1,4 @@
-//! The wire: messages, records and limits, as `docs/PROTOCOL.md` describes them.
+//! The wire format: messages and records of `docs/PROTOCOL.md`.
 
 pub mod address;
 pub mod authority;

@@ -4,7 +4,7 @@ use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::path::{MAX_NAME, Name};
 
-/// Writes names: those of a path, or others.
+/// Writes names, of a path or otherwise.
 pub(super) fn encode_names(names: &[Name], out: &mut Writer) {
     out.count(names.len());
     names.iter().for_each(|name| {
@@ -12,19 +12,19 @@ pub(super) fn encode_names(names: &[Name], out: &mut Writer) {
     });
 }
 
-/// Reads at most so many names.
+/// Reads at most `most` names.
 pub(super) fn decode_names(reader: &mut Reader<'_>, most: usize) -> Decoded<Vec<Name>> {
     let count = reader.count(most, "names")?;
     let name = |bytes| Name::new(bytes).map_err(|_| ProtocolError::Invalid("a name that cannot be one"));
     (0..count).map(|_| name(reader.bytes(MAX_NAME, "a name")?)).collect()
 }
 
-/// Writes the name of an operand, which may have none.
+/// Writes the optional name of a source argument.
 pub(super) fn encode_optional_name(name: Option<&Name>, out: &mut Writer) {
     out.bytes(name.map_or(&[][..], Name::as_bytes));
 }
 
-/// Reads the name of an operand, which may have none.
+/// Reads the optional name of a source argument.
 pub(super) fn decode_optional_name(reader: &mut Reader<'_>) -> Decoded<Option<Name>> {
     match reader.bytes(MAX_NAME, "a name")? {
         [] => Ok(None),

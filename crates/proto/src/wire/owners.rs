@@ -1,53 +1,53 @@
-//! Whose files become at the target, where owners and groups are kept: as the controller tells it.
+//! Mapping of users and groups at the target, sent by the controller.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
 
-/// How owners and groups of the source become those of the target.
+/// Mapping of the source's owners and groups to those of the target.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OwnerOptions {
-    /// Those that have a name at the source, and are not root, become those of that name, where the target has it.
+    /// Map by name where the target has an account of that name. This excludes root.
     pub by_name: bool,
-    /// What users become besides: the first that matches decides.
+    /// Explicit rules for users; the first match applies.
     pub users: Vec<OwnerMap>,
-    /// What groups become.
+    /// Explicit rules for groups.
     pub groups: Vec<OwnerMap>,
 }
 
-/// What one of them, or several, become.
+/// A rule that maps users or groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerMap {
-    /// Which, at the source.
+    /// Users or groups at the source.
     pub from: OwnerFrom,
-    /// What, at the target.
+    /// User or group at the target.
     pub to: OwnerAccount,
 }
 
-/// Some users, or groups, of the source.
+/// A set of users or groups of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OwnerFrom {
     /// All.
     Any,
     /// Those without a name.
     Nameless,
-    /// That of this name.
+    /// The one with this name.
     Name(Vec<u8>),
-    /// Those from this number to that one.
+    /// Those in this inclusive range of ids.
     Ids(u32, u32),
 }
 
 /// A user or a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OwnerAccount {
-    /// By its name.
+    /// By name.
     Name(Vec<u8>),
-    /// By its number.
+    /// By numeric id.
     Id(u32),
 }
 
 impl OwnerFrom {
-    /// Whether this one, of this name if it has any, is among them.
+    /// Whether the set contains an account with this id and optional name.
     pub fn matches(&self, id: u32, name: Option<&[u8]>) -> bool {
         match self {
             Self::Any => true,
@@ -95,7 +95,7 @@ impl OwnerAccount {
 }
 
 impl OwnerOptions {
-    /// Writes them.
+    /// Writes the options.
     pub(super) fn encode(&self, out: &mut Writer) {
         out.bool(self.by_name);
         for maps in [&self.users, &self.groups] {
@@ -107,7 +107,7 @@ impl OwnerOptions {
         }
     }
 
-    /// Reads them.
+    /// Reads the options.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let by_name = reader.bool()?;
         let mut maps = || {
@@ -119,7 +119,7 @@ impl OwnerOptions {
     }
 }
 
-/// Reads the name of a user or of a group.
+/// Reads the name of a user or group.
 pub(super) fn account_name(reader: &mut Reader<'_>) -> Decoded<Vec<u8>> {
     match reader.bytes(ACCOUNT_NAME_MAX, "a name of an account")? {
         [] => Err(ProtocolError::Invalid("a name of an account")),

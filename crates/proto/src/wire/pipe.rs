@@ -1,24 +1,24 @@
-//! Whether an end of a job is a pipe, and which.
+//! Pipes as an end of a job.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 
-/// What an operand stands for.
+/// Meaning of a path argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PipeKind {
     /// Files, by their paths.
     #[default]
     No,
-    /// The standard input or output of whoever typed the command: only a worker on the same host can have it.
+    /// Standard input or output of the command; only a worker on the same host can use it.
     Standard,
-    /// A FIFO, where the path is that of one, and else a program, by the line of shell that starts it.
+    /// A FIFO, where the path is one; otherwise a program, as a shell command line.
     Named,
-    /// A source's file that grows: read to its end, and on from there until it has not grown for so many seconds.
+    /// A growing file at the source. It is read to its end, and further until it has not grown for this many seconds.
     Growing(u32),
 }
 
 impl PipeKind {
-    /// Writes it.
+    /// Writes the kind.
     pub(super) fn encode(self, out: &mut Writer) {
         match self {
             Self::No => out.u8(0),
@@ -28,7 +28,7 @@ impl PipeKind {
         };
     }
 
-    /// Reads it.
+    /// Reads the kind.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         match reader.u8()? {
             0 => Ok(Self::No),

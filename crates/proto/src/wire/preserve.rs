@@ -1,16 +1,16 @@
-//! What is kept of files besides their bytes, their times and, with `-p`, their modes and owners: as both ends are told.
+//! File properties to preserve besides contents, times and, with `-p`, modes and owners. Both ends receive them.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 
-/// What is kept.
+/// Properties to preserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PreserveOptions {
-    /// What becomes of holes.
+    /// Treatment of holes.
     pub holes: HolePolicy,
-    /// Names of one file are names of one file at the target, too.
+    /// Preserve hard links.
     pub hard_links: bool,
-    /// Extended attributes, but for those that are access control lists.
+    /// Extended attributes other than access control lists.
     pub attributes: bool,
     /// POSIX access control lists.
     pub acls: bool,
@@ -20,20 +20,20 @@ pub struct PreserveOptions {
     pub specials: bool,
 }
 
-/// What becomes of holes in files.
+/// Treatment of holes in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HolePolicy {
-    /// They are holes at the target, too, and do not travel.
+    /// Recreate holes at the target without transferring them.
     #[default]
     Keep,
-    /// The same, and so are blocks that are only zeros.
+    /// As Keep, and also turn blocks of zeros into holes.
     Make,
-    /// They are zeros at the target.
+    /// Write zeros at the target.
     Fill,
 }
 
 impl PreserveOptions {
-    /// Writes it.
+    /// Writes the options.
     pub(super) fn encode(self, out: &mut Writer) {
         out.u8(match self.holes {
             HolePolicy::Keep => 0,
@@ -43,7 +43,7 @@ impl PreserveOptions {
         out.bool(self.hard_links).bool(self.attributes).bool(self.acls).bool(self.devices).bool(self.specials);
     }
 
-    /// Reads it.
+    /// Reads the options.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let holes = match reader.u8()? {
             0 => HolePolicy::Keep,

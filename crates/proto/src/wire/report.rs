@@ -1,4 +1,4 @@
-//! What a worker tells its controller: who it is, how far it is, what it did. The figures are in [`super::counters`].
+//! Reports of a worker to its controller: its identity, progress and results. The counters are in [`super::counters`].
 
 use super::address::{self, LocalAddress};
 use super::counters::{Counters, FinalReport};
@@ -18,191 +18,191 @@ use crate::wire::resource_metrics::{ResourceMetrics, StreamFigures};
 use crate::wire::slowest_files::SlowFile;
 use crate::wire::source_activity::SourceActivity;
 
-/// From a worker to its controller.
+/// A message from a worker to its controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerMessage {
     /// The first message.
     Hello(WorkerHello),
-    /// The source has its operands; `None` stands for one that cannot be copied (already reported).
+    /// The source has opened its arguments; `None` stands for one that cannot be copied (already reported).
     SourceReady {
         /// In the order of the Request.
         operands: Vec<Option<TargetOperand>>,
-        /// Absolute paths of the operands in one digest: what the target remembers a finished job by.
+        /// One digest over the absolute paths of the arguments; the target remembers a finished job by it.
         origin: [u8; 32],
     },
-    /// The target knows where the data lands: this directory, or none, and then all is zero.
+    /// The target has found its directory; all fields are zero without one.
     TargetReady {
-        /// Host and boot of the target: device and inode mean something only on the same one.
+        /// Host and boot of the target. Device and inode numbers are comparable only on the same host and boot.
         boot: [u8; 16],
         /// Device number of the directory.
         device: u64,
         /// Inode number of the directory.
         inode: u64,
-        /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
+        /// Whether the only argument, a directory, becomes a new directory under another name.
         new_tree: bool,
     },
     /// The Request cannot be carried out at all.
     Refused {
-        /// Whether the user's words are at fault (exit status 2) or what they met (1).
+        /// Whether the user's command is at fault (exit status 2) or the environment (1).
         usage: bool,
-        /// Why, and what to do.
+        /// Reason and remedy.
         text: String,
     },
-    /// Data connections are accepted on this port.
+    /// The worker accepts data connections on this port.
     Listening {
         /// TCP port.
         port: u16,
     },
-    /// The first data connection is up and proven; the others follow.
+    /// The first data connection is open and authenticated; the others follow.
     Connected {
-        /// Address and port of the end that connected.
+        /// Address and port of the connecting end.
         from: String,
-        /// Address and port of the end that accepted.
+        /// Address and port of the accepting end.
         to: String,
-        /// How many streams are made at first.
+        /// Initial number of streams.
         streams: u16,
     },
-    /// The data connections could not be made.
+    /// The data connections cannot be opened.
     CannotConnect {
-        /// Why.
+        /// Reason.
         text: String,
     },
-    /// How far this end is.
+    /// Progress of this end.
     Counters(Box<Counters>),
-    /// Where this end's time goes.
+    /// Time and resource use of this end.
     Load(Box<ResourceMetrics>),
-    /// What each of its streams did: once, before it has finished.
+    /// Statistics of each stream, once before Finished.
     Streams(Vec<StreamFigures>),
-    /// What the source is at: now and then.
+    /// Periodic activity of the source.
     Work(Box<SourceActivity>),
-    /// The files that took longest so far, the slowest first: the target's to say, now and then, and before it has finished.
+    /// Slowest files so far, slowest first. The target reports them periodically and before Finished.
     Slowest(Vec<SlowFile>),
-    /// What came of old files that stood in the way, if anything did: the target's to say, before it has finished.
+    /// Results of base files, if any. The target reports them before Finished.
     Delta(DeltaCounters),
-    /// Something is made, changed or removed at the target, or would be: where the Request asks for that.
+    /// A change, made or planned, of an entry at the target, where the Request asks for it.
     Item {
         /// Path at the target.
         path: Vec<u8>,
-        /// What.
+        /// The change.
         item: ItemChange,
     },
-    /// What else came of the job, if anything did: each end's to say, before it has finished.
+    /// Sync counters, unless all are zero. Each end reports them before Finished.
     Synced(SyncCounters),
-    /// A file is whole, proven, and under its final name.
+    /// A file is complete: verified and under its final name.
     FileDone {
-        /// Path from the operand down.
+        /// Path from the source argument down.
         path: Vec<u8>,
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
-        /// Whether it was copied; else it was there already, or compared.
+        /// Whether it was copied; otherwise it existed already or was compared.
         copied: bool,
-        /// Its BLAKE3, where that was computed.
+        /// BLAKE3 of the file, where it was computed.
         digest: Option<Digest>,
     },
-    /// An earlier run had left a part of this file.
+    /// The transfer of a partial file resumes.
     Resumed {
-        /// Path from the operand down.
+        /// Path from the source argument down.
         path: Vec<u8>,
-        /// Bytes of the whole file.
+        /// Size of the whole file in bytes.
         size: u64,
-        /// Bytes that are there, read again and proven.
+        /// Bytes present, read and verified.
         held: u64,
-        /// Recorded frames that were not what had been recorded.
+        /// Number of frames that differ from their record.
         damaged: u64,
-        /// Whether the source reads them, too, since it may have changed.
+        /// Whether the source has to compare them, since its file may have changed.
         compared: bool,
     },
     /// An entry could not be copied.
     FileFailed {
-        /// Path from the operand down.
+        /// Path from the source argument down.
         path: Vec<u8>,
-        /// What happened and what to do.
+        /// Error and remedy.
         text: String,
     },
-    /// An entry was left out on purpose.
+    /// An entry was skipped on purpose.
     Skipped {
-        /// Path from the operand down.
+        /// Path from the source argument down.
         path: Vec<u8>,
-        /// Why.
+        /// Reason.
         text: String,
     },
-    /// An entry is not the same at both ends: in a job that only compares.
+    /// An entry differs between the ends, in a job that only compares.
     Differs {
-        /// Path from the operand down.
+        /// Path from the source argument down.
         path: Vec<u8>,
-        /// How.
+        /// The differences.
         differences: Vec<Difference>,
     },
-    /// A digest of a file that was asked for beside BLAKE3.
+    /// A requested digest of a file besides BLAKE3.
     Checksum {
-        /// Path from the operand down.
+        /// Path from the source argument down.
         path: Vec<u8>,
         /// The digest.
         digest: Vec<u8>,
     },
-    /// From now on, data takes these paths.
+    /// Data uses these paths from now on.
     Paths {
-        /// Of each, address and port of the end that connected and of the one that accepted.
+        /// Address and port of the connecting and the accepting end of each path.
         in_use: Vec<(String, String)>,
-        /// Why it is another one than before; one line, empty where none was given up.
+        /// Reason for a change of path in one line; empty where no path was given up.
         because: String,
     },
-    /// Anything else that the user should know.
+    /// Any other information for the user.
     Warning {
         /// One line.
         text: String,
     },
-    /// To a target, the source has passed by all listed operands before this number.
+    /// Report to a target that the source has offered all listed source arguments before this number.
     ListAck {
         /// The number.
         before: u32,
     },
-    /// From here on, this end touches no more than its Request names, as far as its kernel sees to that.
+    /// From now on, the kernel limits this end's access to the paths of its Request, as far as the report says.
     Sandboxed(SandboxReport),
-    /// This end did all it had to.
+    /// This end has finished its work.
     Finished(Box<FinalReport>),
-    /// What was measured.
+    /// Result of a measurement.
     Measured(Box<MeasureAnswer>),
-    /// This end cannot go on.
+    /// This end cannot continue.
     Fatal {
-        /// Whether the other end broke the protocol: then the job is not begun again.
+        /// Whether the other end broke the protocol; the job is not retried then.
         fault: bool,
-        /// Why.
+        /// Reason.
         text: String,
     },
 }
 
-/// Who a worker is.
+/// Identity and capabilities of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerHello {
-    /// Version of the protocol.
+    /// Protocol version.
     pub protocol: u16,
-    /// What it can do.
+    /// Supported features.
     pub features: Features,
-    /// Cores that it may use.
+    /// Number of usable cores.
     pub cores: u16,
-    /// Whether the CPU has instructions for AES.
+    /// Whether the CPU has AES instructions.
     pub aes: bool,
-    /// Names the running kernel: equal for two workers on one machine.
+    /// Id of the running kernel, equal for two workers on one machine.
     pub boot: [u8; 16],
-    /// `client address, client port, server address, server port`, when ssh started it.
+    /// `client address, client port, server address, server port`, if started by ssh.
     pub ssh_connection: Option<String>,
-    /// The addresses of its interfaces.
+    /// Addresses of its interfaces.
     pub addresses: Vec<LocalAddress>,
-    /// At most so many bytes a second may come from here or go here; 0 where it does not mind.
+    /// Rate limit of this end in bytes per second; 0 for none.
     pub rate_bytes_per_s: u64,
-    /// How far the kernel lets the buffers of its TCP sockets grow.
+    /// Largest automatic buffer sizes of its TCP sockets.
     pub windows: WindowLimits,
-    /// Whether it takes part only in sessions with BLAKE3: its audit log names the digest of each file.
+    /// Whether it requires sessions with BLAKE3, since its audit log contains the digest of each file.
     pub requires_blake3: bool,
 }
 
-/// How far a kernel's own tuning lets the buffers of a TCP socket grow; 0 where it does not say (tcp(7)).
+/// Largest sizes of a TCP socket's buffers under the kernel's autotuning; 0 where they are unknown (tcp(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WindowLimits {
-    /// Bytes to be received: the last value of `net.ipv4.tcp_rmem`.
+    /// Receive buffer in bytes: the last value of `net.ipv4.tcp_rmem`.
     pub receive_max_bytes: u64,
-    /// Bytes to be sent: the last value of `net.ipv4.tcp_wmem`.
+    /// Send buffer in bytes: the last value of `net.ipv4.tcp_wmem`.
     pub send_max_bytes: u64,
 }
 
@@ -238,7 +238,7 @@ mod kind {
 }
 
 impl WorkerMessage {
-    /// The bytes on the link.
+    /// Encodes the message for the control channel.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
         match self {
@@ -318,7 +318,7 @@ impl WorkerMessage {
         out.into_bytes()
     }
 
-    /// Reads a message.
+    /// Decodes a message.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let mut reader = Reader::new(bytes);
         let message = match reader.u8()? {
@@ -389,7 +389,7 @@ impl WorkerMessage {
     }
 }
 
-/// The end of a path that is too long to be shown: what is cut off is the beginning.
+/// Truncates a long path for display; its end remains.
 fn cut(path: &[u8]) -> &[u8] {
     &path[path.len().saturating_sub(PATH_MAX)..]
 }
@@ -449,7 +449,7 @@ pub(super) mod tests {
     use crate::wire::measure::TargetDirectoryFigures;
     use crate::wire::sandbox::Confinement;
 
-    /// One message of each kind, and more of some.
+    /// Returns one message of each kind, and several of some.
     pub fn samples() -> Vec<WorkerMessage> {
         let counters =
             Counters { files_found: 1, bytes_found: 2, walk_complete: true, frames_resent: 9, ..Counters::default() };

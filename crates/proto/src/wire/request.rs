@@ -1,5 +1,5 @@
-//! What the controller tells a worker. A worker obeys its controller alone; from the other end it takes only data
-//! and claims, which it checks against its Request.
+//! Messages of the controller to a worker. A worker obeys only its controller. It checks data and claims of the other
+//! end against its Request.
 
 use crate::wire::names::decode_optional_name;
 use crate::wire::names::encode_optional_name;
@@ -28,217 +28,218 @@ use crate::wire::list_batch::{DestinationBatch, ListedKinds, SourceBatch};
 use crate::wire::preserve::PreserveOptions;
 use crate::wire::write_options::{SkipOptions, WriteOptions};
 
-/// From the controller to a worker.
+/// A message from the controller to a worker.
 #[derive(Clone, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "a job has one of each Request, and what is sent is encoded at once")]
 pub enum ControllerMessage {
-    /// Be the source.
+    /// Work as the source.
     Source(SourceRequest),
-    /// Be the target.
+    /// Work as the target.
     Target(TargetRequest),
-    /// Accept the data connections: answered by Listening.
+    /// Accept the data connections; the reply is Listening.
     Listen {
         /// At this address only; `None`: at any.
         address: Option<IpAddr>,
     },
-    /// Make the data connections: answered by Connected or CannotConnect.
+    /// Open the data connections; the reply is Connected or CannotConnect.
     Connect {
-        /// The paths that there may be, the best first. Their numbers are their places in this list.
+        /// The candidate paths, the best first. A path's number is its index in this list.
         routes: Vec<Route>,
-        /// How long a connection may take to be made, in milliseconds.
+        /// Time limit for opening a connection, in milliseconds.
         timeout_ms: u32,
     },
-    /// Carry the data streams over the link itself. `connector` is the end that greets.
+    /// Carry the data streams over the control channel. `connector` is the greeting end.
     Tunnel {
-        /// Whether this worker greets.
+        /// Whether this worker sends the greeting.
         connector: bool,
     },
-    /// Both ends are ready: move data.
+    /// Both ends are ready: start the transfer.
     Start {
-        /// For the source: device and inode number of a directory that is not walked into, since the data lands there.
+        /// For the source: device and inode number of the target directory, excluded from the walk.
         skip: Option<(u64, u64)>,
     },
-    /// Stop now, leave nothing behind, and end.
+    /// Stop now, clean up and exit.
     Cancel,
-    /// To the source: this limit from now on, in bytes a second; 0 for none.
+    /// To the source: a new rate limit in bytes per second; 0 for none.
     Rate(u64),
-    /// To the source: send nothing more until it is told to go on, or go on.
+    /// To the source: pause (`true`) or resume (`false`).
     Pause(bool),
-    /// To the source: have so many streams in use from now on, whatever is measured.
+    /// To the source: use this number of streams from now on, without autotuning.
     Streams(u16),
-    /// To the target, before Begin: lines of digests that files are held against ([`crate::expected_digests::ExpectedDigests`]).
+    /// To the target, before Start: lines of expected digests ([`crate::expected_digests::ExpectedDigests`]).
     Expected(Vec<u8>),
-    /// To a source whose operands are listed: these come next.
+    /// To a source with listed arguments: the next batch.
     SourceBatch(SourceBatch),
-    /// To a target, before the source is told of the same operands: where they go.
+    /// To a target, before the source receives the same arguments: their destinations.
     DestinationBatch(DestinationBatch),
-    /// Be no end of a copy, but measure: answered by Measured. It is the only Request then.
+    /// Measure instead of copying; the reply is Measured. It is the only Request then.
     Measure(MeasureRequest),
 }
 
-/// What both ends must agree on.
+/// Settings common to both ends.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionSettings {
-    /// Names what is copied to where, over all runs.
+    /// Id of the job over all its runs.
     pub job: JobId,
-    /// Stands for it in messages.
+    /// Number of the job in messages.
     pub number: JobNumber,
-    /// Names this run; fresh random bytes.
+    /// Id of this run; fresh random bytes.
     pub session: JobId,
-    /// Data keys come from this; fresh random bytes.
+    /// Secret for the derivation of data keys; fresh random bytes.
     pub secret: [u8; 32],
-    /// How records are sealed.
+    /// Encryption of records.
     pub suite: CipherSuite,
     /// Payload of a full frame.
     pub frame: FrameLen,
-    /// Number of data streams to begin with: 1 to [`STREAMS_MAX`].
+    /// Initial number of data streams: 1 to [`STREAMS_MAX`].
     pub streams: u16,
-    /// Most data streams: ids are below it. More than `streams`, where the source chooses the number.
+    /// Most data streams; ids are below it. It exceeds `streams` where the source chooses the number.
     pub streams_max: u16,
-    /// Congestion control of the data streams, by the kernel's name; empty: chosen by the path.
+    /// Congestion control of the data streams by the kernel's name; empty: chosen by path.
     pub congestion: String,
-    /// Socket buffers in bytes; 0 leaves them to the kernel.
+    /// Socket buffer size in bytes; 0 leaves it to the kernel.
     pub window_bytes: u32,
-    /// They are as large as the kernel lets them be made, also where its own tuning could reach more.
+    /// Whether to set the largest buffer size that the kernel permits, even where its autotuning could exceed it.
     pub window_fixed: bool,
     /// Traffic class of the data streams' packets (RFC 2474; IPv4's type of service).
     pub traffic_class: u8,
-    /// Bytes that one key seals: at most [`REKEY_BYTES`].
+    /// Bytes encrypted with one key: at most [`REKEY_BYTES`].
     pub rekey_bytes: u64,
-    /// Whether every finished file is reported.
+    /// Whether to report each finished file.
     pub report_files: bool,
-    /// Whether the source computes the BLAKE3 of every frame and file, beside their checks.
+    /// Whether the source computes the BLAKE3 of every frame and file besides the frame checks.
     pub blake3: bool,
-    /// How often counters are reported, in milliseconds.
+    /// Interval of counter reports in milliseconds.
     pub report_every_ms: u32,
-    /// CPUs to keep to, where an end has them; empty: any.
+    /// CPUs to run on, where an end has them; empty: any.
     pub cpus: Cpus,
-    /// All paths are used to the end, and not only the best one.
+    /// Whether to keep using all paths instead of the best one.
     pub all_paths: bool,
-    /// The ports to accept connections on, the first and the last; `None`: one that the system chooses.
+    /// First and last port to accept connections on; `None`: the system chooses one.
     pub ports: Option<(u16, u16)>,
-    /// How long a worker hears nothing on its link before it gives its controller up, in milliseconds.
+    /// Idle timeout of the control channel in milliseconds: after it, a worker gives up its controller.
     pub silence_ms: u32,
-    /// A digest of each file that somebody asks for, beside BLAKE3.
+    /// Requested digest of each file besides BLAKE3.
     pub checksum: Option<ChecksumRequest>,
 }
 
-/// What the source is to read.
+/// Request to a source.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SourceRequest {
-    /// What both ends must agree on.
+    /// Settings common to both ends.
     pub settings: SessionSettings,
-    /// Operands: paths as bytes.
+    /// Source arguments as paths in bytes.
     pub operands: Vec<Vec<u8>>,
-    /// Whether they are told while the job runs, and not here.
+    /// Whether the arguments arrive in batches while the job runs.
     pub listed: bool,
-    /// The directory (`-d`) that operands are relative to. The target makes the directories below it anew, with the modes
-    /// that they have here; a list's operands are below it.
+    /// Base directory (`-d`) of relative source arguments. The target recreates the directories below it, with their
+    /// modes at the source. Listed arguments are below it.
     pub base: Option<Vec<u8>>,
-    /// Directories with all that is in them.
+    /// Copy directories with their contents.
     pub recursive: bool,
-    /// What becomes of symbolic links.
+    /// Treatment of symbolic links.
     pub links: SymlinkMode,
-    /// What the walk leaves out.
+    /// Entries that the walk skips.
     pub leave_out: SkipOptions,
-    /// What is kept besides.
+    /// Properties to preserve.
     pub kept: PreserveOptions,
-    /// What else it leaves out, by patterns and limits.
+    /// Patterns and limits of entries to exclude.
     pub filters: FilterOptions,
-    /// Whether the target is told the names of what is left out, and the patterns that are found.
+    /// Whether to send the target the names of excluded entries and the filter files found.
     pub tell_left_out: bool,
-    /// What all streams together may carry, in bytes of records a second; 0 for no limit.
+    /// Rate limit of all streams together, in bytes of records per second; 0 for none.
     pub rate_bytes_per_s: u64,
-    /// How files are read.
+    /// Method of reading files.
     pub storage: StorageRequest,
-    /// What may be done to payloads before they are sealed.
+    /// Permitted compression of payloads.
     pub compression: CompressionPolicy,
-    /// What the one operand stands for.
+    /// Meaning of the only argument.
     pub pipe: PipeKind,
-    /// Nothing is sent: what both ends have is compared.
+    /// Compare both ends without sending data.
     pub compare: bool,
-    /// The digest of each file is told in its Offer.
+    /// Send the digest of each file in its Offer.
     pub tell_digests: bool,
-    /// A file that was sent, and is proven at the target, is removed.
+    /// Remove each sent file after its verification at the target.
     pub remove_files: bool,
-    /// The names of owners and groups are told.
+    /// Send the names of owners and groups.
     pub tell_owners: bool,
 }
 
-/// What becomes of symbolic links below an operand.
+/// Treatment of symbolic links below a source argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SymlinkMode {
-    /// Below an operand they are offered as links. One that is an operand is followed.
+    /// Offer links below an argument as links. Follow a link that is an argument.
     Keep,
-    /// Offered as what they point to.
+    /// Offer the entry that a link points to.
     Follow,
-    /// Below an operand they are left out. One that is an operand is followed.
+    /// Skip links below an argument. Follow a link that is an argument.
     Ignore,
-    /// Offered as links, also one that is an operand.
+    /// Offer all links as links, including arguments.
     KeepAll,
 }
 
-/// What the target may write, and how.
+/// Request to a target: its permitted writes and their options.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TargetRequest {
-    /// What both ends must agree on.
+    /// Settings common to both ends.
     pub settings: SessionSettings,
-    /// Where it all goes: a path as bytes.
+    /// Target path in bytes.
     pub path: Vec<u8>,
-    /// The operands that there may be, in order.
+    /// The possible source arguments, in order.
     pub operands: Vec<TargetOperand>,
-    /// Whether they are told while the job runs, and not here.
+    /// Source arguments that arrive in batches while the job runs.
     pub listed: ListedKinds,
-    /// Host and boot of the source: the identities of operands mean something only on the same one.
+    /// Host and boot of the source. Identities of source arguments are comparable only on the same host and boot.
     pub source_boot: [u8; 16],
-    /// Names the source and its operands over all runs.
+    /// Id of the source and its arguments over all runs.
     pub origin: [u8; 32],
-    /// An earlier attempt of this job broke: its worker may need a while to notice, and holds what it writes until then.
+    /// Whether an earlier attempt of this job broke. Its worker may need a while to notice, and holds its files until
+    /// then.
     pub again: bool,
-    /// A directory at the path, where one becomes the one operand, is what an earlier attempt of this job made of it.
+    /// Whether a directory at the path is an earlier attempt's copy of the only argument.
     pub own_tree: bool,
-    /// Make the target directory.
+    /// Whether to create the target directory.
     pub make_directory: bool,
-    /// How it treats what it finds, and what it makes.
+    /// Rules for existing and new entries.
     pub rules: WriteOptions,
-    /// What the source leaves out: where what only the target has is looked at, that is left alone.
+    /// The source's filters: extraneous entries that match them are left alone.
     pub filters: FilterOptions,
-    /// Keep modes, owners and groups.
+    /// Preserve modes, owners and groups.
     pub preserve: bool,
-    /// Which owners and groups those are here.
+    /// Mapping of owners and groups.
     pub owners: OwnerOptions,
-    /// What is kept besides.
+    /// Properties to preserve.
     pub kept: PreserveOptions,
-    /// What is proven beyond what has travelled.
+    /// Verification beyond the transfer.
     pub verify: Verify,
-    /// Read files that are there already, to report their digests.
+    /// Read existing files to report their digests.
     pub digest_existing: bool,
-    /// How files are written.
+    /// Method of writing files.
     pub storage: StorageRequest,
-    /// Go on with what an earlier run left, and record what the next one needs for that.
+    /// Resume partial files of an earlier run, and keep the journals that the next one needs.
     pub resume: bool,
-    /// What is not whole stays when the job fails.
+    /// Keep partial files when the job fails.
     pub keep_partial: bool,
-    /// Where records of partial files lie; empty: beside them.
+    /// Directory of journals; empty: beside the partial files.
     pub journal_dir: Vec<u8>,
-    /// What is waited for before a file counts as copied.
+    /// Durability required before a file counts as copied.
     pub fsync: Fsync,
-    /// What becomes of old files in the way.
+    /// Use of base files.
     pub delta: DeltaOptions,
-    /// What is done besides, so that what is there becomes what the source has.
+    /// Sync options.
     pub sync: SyncOptions,
-    /// What the path stands for.
+    /// Meaning of the path.
     pub pipe: PipeKind,
-    /// Nothing is written: what is there is compared with a source that does this with symbolic links.
+    /// Compare without writing, with a source that treats symbolic links in this way.
     pub compare: Option<SymlinkMode>,
 }
 
-/// An operand, as the target needs to know it.
+/// A source argument as sent to the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetOperand {
-    /// Its name at the target when it lands in a directory; `None` when it is a directory's contents (`.`, `/`).
+    /// Name at the target inside a directory; `None` for a directory's contents (`.`, `/`).
     pub name: Option<Name>,
-    /// Whether it is a directory.
+    /// Whether the argument is a directory.
     pub directory: bool,
     /// Device number at the source.
     pub device: u64,
@@ -264,7 +265,7 @@ mod kind {
 }
 
 impl ControllerMessage {
-    /// The bytes on the link.
+    /// Encodes the message for the control channel.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
         match self {
@@ -328,7 +329,7 @@ impl ControllerMessage {
         out.into_bytes()
     }
 
-    /// Reads a message.
+    /// Decodes a message.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let mut reader = Reader::new(bytes);
         let message = match reader.u8()? {
@@ -472,13 +473,13 @@ impl TargetRequest {
 }
 
 impl TargetOperand {
-    /// Writes an operand.
+    /// Writes a source argument.
     pub(super) fn encode(&self, out: &mut Writer) {
         encode_optional_name(self.name.as_ref(), out);
         out.bool(self.directory).u64(self.device).u64(self.inode);
     }
 
-    /// Reads an operand.
+    /// Reads a source argument.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let name = decode_optional_name(reader)?;
         Ok(Self { name, directory: reader.bool()?, device: reader.u64()?, inode: reader.u64()? })

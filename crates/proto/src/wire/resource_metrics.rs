@@ -1,10 +1,11 @@
-//! What a worker says of where its time goes: its threads', its machine's, its disks' and its sockets'. All figures
-//! count from the job's begin, so that what happened between two reports is their difference, and a report that is not
-//! sent is no loss. What they mean together is [`crate::diagnose`]'s to say.
+//! Resource use of a worker: of its threads, CPUs, disks and sockets.
+//!
+//! All numbers count from the start of the job. So the difference of two reports describes the interval, and a missing
+//! report is no loss. [`crate::diagnose`] interprets them.
 
 use crate::encoding::{Decoded, Reader, Writer};
 
-/// A structure of counters, of which two can be held against each other.
+/// Defines a structure of counters with differences and sums.
 macro_rules! counters {
     ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $field:ident,)* }) => {
         $(#[$about])*
@@ -12,17 +13,17 @@ macro_rules! counters {
         pub struct $name { $($(#[$what])* pub $field: u64,)* }
 
         impl $name {
-            /// What was added since `earlier`.
+            /// Returns the increase since `earlier`.
             pub fn since(&self, earlier: &Self) -> Self {
                 Self { $($field: self.$field.saturating_sub(earlier.$field),)* }
             }
 
-            /// Adds another's. What a peer says may be anything, so that sums stop at the largest number.
+            /// Adds another's counters. A peer's numbers may be arbitrary, so sums saturate.
             pub fn add(&mut self, other: &Self) {
                 $(self.$field = self.$field.saturating_add(other.$field);)*
             }
 
-            /// Each counter's name, and what it is.
+            /// Returns the name and value of each counter.
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($field), self.$field),)*]
             }
@@ -38,55 +39,55 @@ macro_rules! counters {
     };
 }
 
-/// What a thread is at. Those of a stream's thread come first, then those of the threads beside the streams.
+/// Stage of a thread. Stages of stream threads come first, then those of other threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The source: there is nothing to be sent.
+    /// Source: waits for work.
     Idle,
-    /// The source: the stream is not in use.
+    /// Source: the stream is not in use.
     Rest,
-    /// The source: the set rate lets nothing go.
+    /// Source: waits for the rate limit.
     Pace,
-    /// The source: waits for what comes out of a pipe.
+    /// Source: waits for input from a pipe.
     ReadPipe,
-    /// The source: calls that read files.
+    /// Source: reads files.
     Read,
-    /// The source: opens files and looks at them.
+    /// Source: opens files and reads their metadata.
     Open,
-    /// The source: everything else, which is computing: hashes, compression, seals.
+    /// Source: all other time, which is computation: hashes, compression, encryption.
     Prepare,
-    /// The source: calls that send.
+    /// Source: sends to the socket.
     Send,
-    /// The target: waits for what is sent.
+    /// Target: waits for data from the socket.
     Receive,
-    /// The target: everything else, which is computing: opening seals, checking.
+    /// Target: all other time, which is computation: decryption, checks.
     Check,
-    /// The target: calls that write files.
+    /// Target: writes files.
     Write,
-    /// The target: another stream writes to the same file.
+    /// Target: waits while another stream writes to the same file.
     Turn,
-    /// The target: makes files, and gives them metadata and names.
+    /// Target: creates files, sets metadata and renames.
     Create,
-    /// The target: what is written already has to reach the disk first.
+    /// Target: waits until enough written data is on disk.
     Room,
-    /// The target: writes into a pipe.
+    /// Target: writes into a pipe.
     WritePipe,
-    /// The walk: looks at what there is.
+    /// Walk: lists directories and reads metadata.
     Walk,
-    /// The walk: enough is on offer.
+    /// Walk: waits, since enough entries are on offer.
     WalkWait,
-    /// The target: looks at what is there, makes directories.
+    /// Target: checks existing entries and creates directories.
     Examine,
-    /// The target: nothing is offered.
+    /// Target: waits for offers.
     ExamineWait,
-    /// The target: waits for the disk to have what was written.
+    /// Target: syncs written files to disk.
     Sync,
-    /// The target: nothing has to be put on the disk.
+    /// Target: waits for files to sync.
     SyncWait,
 }
 
 impl Stage {
-    /// All of them, by their numbers.
+    /// All stages by their numbers.
     pub const ALL: [Self; 21] = [
         Self::Idle,
         Self::Rest,
@@ -111,7 +112,7 @@ impl Stage {
         Self::SyncWait,
     ];
 
-    /// What programs know it by.
+    /// Returns the machine-readable name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -138,12 +139,12 @@ impl Stage {
         }
     }
 
-    /// Whether it is one of a stream's thread, and not of one beside the streams.
+    /// Whether this is a stage of a stream thread.
     pub fn is_of_stream(self) -> bool {
         (self as usize) < Self::Walk as usize
     }
 
-    /// Whether it is one of a stream's thread at the source.
+    /// Whether this is a stage of a stream thread at the source.
     pub fn is_of_source(self) -> bool {
         (self as usize) < Self::Receive as usize
     }
@@ -152,51 +153,51 @@ impl Stage {
 counters! {
     /// Time in a stage, of all threads together.
     Spent {
-        /// On the clock, in microseconds.
+        /// Wall-clock time, in microseconds.
         wall_us,
-        /// That part of it of which it is known whether the thread computed, in microseconds.
+        /// The part of it with CPU samples, in microseconds.
         looked_us,
-        /// How long it did in that part, in microseconds, or would have if others had not had its processor.
+        /// Computing time within the sampled part, in microseconds. It includes time runnable without a CPU.
         computed_us,
     }
 }
 
 counters! {
-    /// The processors that a worker may use.
+    /// The CPUs available to a worker.
     Processors {
-        /// Time of all of them, idle or not, in microseconds.
+        /// Time of all CPUs, idle or not, in microseconds.
         all_us,
-        /// That part of it in which they were not idle; what a hypervisor kept for others is not idle.
+        /// The part of it that was not idle; time stolen by a hypervisor is not idle.
         busy_us,
-        /// That part of it in which the kernel handled packets and the like (softirq).
+        /// The part of it in softirq: packets and the like.
         interrupts_us,
-        /// The same of whichever processor had most of it, from look to look.
+        /// Softirq time of the CPU with most of it, from sample to sample.
         top_interrupts_us,
-        /// How long that one was not idle.
+        /// Busy time of that CPU.
         top_busy_us,
-        /// How long that was looked at.
+        /// Sampled time of that CPU.
         top_all_us,
         /// CPU time of the worker itself.
         own_us,
-        /// Periods of the nearest quota of the worker's control group.
+        /// Periods of the nearest CPU quota of the worker's control group.
         quota_periods,
-        /// Those in which it was used up.
+        /// Periods with an exhausted quota.
         quota_spent,
-        /// Time in which something waited for a processor, memory, or a disk (PSI, `some`), in microseconds.
+        /// Time with tasks waiting for a CPU (PSI, `some`), in microseconds.
         cpu_pressure_us,
         /// The same for memory.
         memory_pressure_us,
-        /// The same for disks.
+        /// The same for disk I/O.
         io_pressure_us,
     }
 }
 
 counters! {
-    /// The disk behind an end's files, where the system knows one.
+    /// The disk of an end's files, where the system reports one.
     Disk {
-        /// Time with something under way, in microseconds.
+        /// Time with requests in flight, in microseconds.
         busy_us,
-        /// Time that requests took, waiting included, of all together, in microseconds.
+        /// Total time of all requests, including queueing, in microseconds.
         queue_us,
         /// Bytes read.
         read_bytes,
@@ -206,100 +207,100 @@ counters! {
 }
 
 counters! {
-    /// The interface that the streams use.
+    /// The network interface of the streams.
     Traffic {
         /// Bytes received.
         received_bytes,
         /// Bytes sent.
         sent_bytes,
-        /// Packets that were dropped or damaged here.
+        /// Packets dropped or damaged at this interface.
         dropped,
     }
 }
 
 counters! {
-    /// What the kernel says of all streams' sockets (tcp(7), `TCP_INFO`), added up over all looks at them.
+    /// Kernel statistics of all streams' sockets (tcp(7), `TCP_INFO`), summed over all samples.
     Sockets {
-        /// Looks at a socket that had sent something since the one before.
+        /// Number of samples of a socket that had sent data since the previous one.
         looks,
-        /// Round-trip times, in microseconds, over these looks.
+        /// Sum of round-trip times, in microseconds.
         rtt_us,
-        /// The shortest round-trip times that the kernel remembers, in microseconds, over these looks.
+        /// Sum of the kernel's minimum round-trip times, in microseconds.
         rtt_min_us,
-        /// Bytes that the congestion window allows under way, over these looks.
+        /// Sum of congestion windows in bytes.
         window_bytes,
-        /// Bytes that the receiver has room for, over these looks.
+        /// Sum of receive windows in bytes.
         receiver_bytes,
-        /// Bytes that the send buffer may hold, over these looks.
+        /// Sum of send buffer sizes in bytes.
         buffer_bytes,
-        /// Bytes that were under way, over these looks.
+        /// Sum of bytes in flight.
         under_way_bytes,
-        /// Rates at which the kernel has them delivered, bytes a second, over these looks.
+        /// Sum of the kernel's delivery rates in bytes per second.
         delivery_bytes_per_s,
-        /// Bytes that were acknowledged.
+        /// Bytes acknowledged.
         acknowledged_bytes,
-        /// Segments with data sent, those that were sent again included.
+        /// Segments sent with data, retransmits included.
         segments,
-        /// Segments sent again.
+        /// Retransmitted segments.
         retransmitted,
-        /// Segments that came out of order.
+        /// Segments received out of order.
         reordered,
-        /// Time with something to send, in microseconds, of all streams together.
+        /// Time with data to send, in microseconds, of all streams together.
         busy_us,
-        /// That part of it in which the receiver's window was full.
+        /// The part of it with a full receive window.
         receiver_limited_us,
-        /// That part of it in which the sender's buffer was too small.
+        /// The part of it with too small a send buffer.
         buffer_limited_us,
-        /// Spans of time over which all streams' rate was looked at.
+        /// Number of intervals with a sample of the total rate.
         spans,
-        /// These rates, in KiB a second, added up.
+        /// Sum of these rates in KiB per second.
         rate_kib,
-        /// Their squares, added up.
+        /// Sum of their squares.
         rate_kib_squared,
     }
 }
 
-/// What is so now, and is not counted.
+/// Present values, as opposed to counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CurrentMetrics {
-    /// Threads of streams.
+    /// Number of stream threads.
     pub streams: u16,
-    /// Processors that the worker may use.
+    /// Number of usable CPUs.
     pub cores: u16,
-    /// Of the nearest quota of its control group, in thousandths of a processor; 0 where there is none.
+    /// Nearest CPU quota of its control group, in thousandths of a CPU; 0 for none.
     pub quota_permille: u32,
-    /// Speed of the interface that the streams use, in Mbit/s; 0 where the system does not say.
+    /// Speed of the streams' interface in Mbit/s; 0 where it is unknown.
     pub mbit_per_s: u32,
-    /// Whether the streams' congestion control takes no loss for congestion.
+    /// Whether the congestion control does not treat loss as congestion.
     pub bears_loss: bool,
 }
 
-/// Where a worker's time goes.
+/// Resource use of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ResourceMetrics {
-    /// Since the job's begin, in microseconds.
+    /// Time since the start of the job, in microseconds.
     pub elapsed_us: u64,
-    /// By the numbers of [`Stage::ALL`].
+    /// Time in each stage, by the numbers of [`Stage::ALL`].
     pub stages: [Spent; Stage::ALL.len()],
-    /// Its processors.
+    /// CPUs.
     pub processors: Processors,
-    /// The disks behind what is read and what is written: one of them, unless it is both ends.
+    /// The disks of reads and of writes. Only a worker of both ends uses both.
     pub disks: [Disk; 2],
-    /// The interface that its streams use.
+    /// Interface of its streams.
     pub traffic: Traffic,
-    /// Its sockets: the source's to say.
+    /// Sockets; only the source reports them.
     pub sockets: Sockets,
-    /// What is so now.
+    /// Present values.
     pub present: CurrentMetrics,
 }
 
 impl ResourceMetrics {
-    /// Time in a stage.
+    /// Returns the time in a stage.
     pub fn spent(&self, stage: Stage) -> &Spent {
         &self.stages[stage as usize]
     }
 
-    /// What happened since `earlier`.
+    /// Returns the increase since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut stages = self.stages;
         stages.iter_mut().zip(&earlier.stages).for_each(|(stage, earlier)| *stage = stage.since(earlier));
@@ -315,7 +316,7 @@ impl ResourceMetrics {
         }
     }
 
-    /// Adds what happened at another time.
+    /// Adds the metrics of another interval.
     pub fn add(&mut self, other: &Self) {
         self.elapsed_us = self.elapsed_us.saturating_add(other.elapsed_us);
         self.stages.iter_mut().zip(&other.stages).for_each(|(stage, other)| stage.add(other));
@@ -361,41 +362,41 @@ impl ResourceMetrics {
 }
 
 counters! {
-    /// What one stream did, at the end that says so. Those of one number at both ends are the same stream.
+    /// Statistics of one stream, from the reporting end. Equal numbers at both ends mean the same stream.
     StreamFigures {
-        /// Its number.
+        /// Number of the stream.
         stream,
-        /// Time on the clock, in microseconds.
+        /// Wall-clock time, in microseconds.
         wall_us,
         /// CPU time of its thread, in microseconds.
         cpu_us,
-        /// Time that it waited for work or for records, in microseconds.
+        /// Time spent waiting for work or records, in microseconds.
         idle_us,
         /// Time in calls that read or write files or pipes, in microseconds.
         storage_us,
         /// Time in calls that send, in microseconds.
         send_us,
-        /// Bytes that were acknowledged: the source's to say, like all below.
+        /// Bytes acknowledged. Only the source reports this and all numbers below.
         acknowledged_bytes,
-        /// The round-trip time at the end, in microseconds.
+        /// Final round-trip time, in microseconds.
         rtt_us,
-        /// Bytes that its congestion window allows under way, at the end.
+        /// Final congestion window in bytes.
         window_bytes,
-        /// Bytes that the receiver has room for, at the end.
+        /// Final receive window in bytes.
         receiver_bytes,
-        /// Bytes that its send buffer holds at the most.
+        /// Size of the send buffer in bytes.
         buffer_bytes,
-        /// Segments with data sent.
+        /// Segments sent with data.
         segments,
-        /// Segments sent again.
+        /// Retransmitted segments.
         retransmitted,
-        /// Segments that came out of order.
+        /// Segments received out of order.
         reordered,
-        /// Time with something to send, in microseconds.
+        /// Time with data to send, in microseconds.
         busy_us,
-        /// That part of it in which the receiver's window was full.
+        /// The part of it with a full receive window.
         receiver_limited_us,
-        /// That part of it in which the sender's buffer was too small.
+        /// The part of it with too small a send buffer.
         buffer_limited_us,
     }
 }

@@ -1,4 +1,4 @@
-//! A path as the controller tells it to the end that connects.
+//! A path as sent by the controller to the connecting end.
 
 use std::net::IpAddr;
 
@@ -6,21 +6,21 @@ use super::address::{decode_optional, encode_optional};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::limits::{ADDRESSES_MAX, INTERFACE_MAX, TEXT_MAX};
 
-/// One way to connect. Its place in the list is the number of the path ([`crate::ids::PathId`]).
+/// A candidate route. Its index in the list is the number of the path ([`crate::ids::PathId`]).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Route {
-    /// The address to connect from; `None` leaves it to the system.
+    /// Local address; `None` leaves it to the system.
     pub from: Option<IpAddr>,
-    /// The interface to connect over; empty leaves it to the system.
+    /// Local interface; empty leaves it to the system.
     pub interface: String,
-    /// `address:port` as the system parses it.
+    /// Remote `address:port` as parsed by the system.
     pub to: String,
-    /// Paths of one number share a link, and one of them is enough. 0: it is used only where it is the first that works.
+    /// Paths with the same number share a link, and one of them is enough. 0: used only if it is the first that works.
     pub link: u16,
 }
 
 impl Route {
-    /// To this place, as the system likes.
+    /// Creates a route to this address, with the system's choice of local address and interface.
     pub fn to(to: impl Into<String>) -> Self {
         Self { to: to.into(), ..Self::default() }
     }
@@ -46,7 +46,7 @@ pub(super) fn encode_all(routes: &[Route], out: &mut Writer) {
     routes.iter().for_each(|route| route.encode(out));
 }
 
-/// Reads it.
+/// Reads a list of routes.
 pub(super) fn decode_all(reader: &mut Reader<'_>) -> Decoded<Vec<Route>> {
     let count = reader.count(ADDRESSES_MAX, "addresses")?;
     (0..count).map(|_| Route::decode(reader)).collect()

@@ -1,31 +1,31 @@
-//! How far an end has confined itself to what its Request names: what it says of it to the controller.
+//! Sandbox of an end: how far the kernel limits its access to the paths of its Request, as reported to the controller.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::TEXT_MAX;
 
-/// How far an end's kernel holds it to what its Request names.
+/// Degree of confinement by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confinement {
-    /// Everything that haul asks of the kernel holds.
+    /// All requested restrictions are in force.
     Full,
-    /// Some of it.
+    /// Some restrictions are in force.
     Partial,
-    /// Nothing: the end keeps to its Request by itself alone.
+    /// No restriction: only the end itself follows its Request.
     None,
 }
 
-/// An end's sandbox.
+/// Sandbox of an end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxReport {
-    /// How much of it there is.
+    /// Degree of confinement.
     pub confinement: Confinement,
-    /// What is missing, and why; empty where nothing is.
+    /// Missing restrictions with the reason; empty where nothing is missing.
     pub reason: String,
 }
 
 impl Confinement {
-    /// The word for it, for people and for programs.
+    /// Returns the word for users and programs.
     pub fn word(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -36,7 +36,7 @@ impl Confinement {
 }
 
 impl SandboxReport {
-    /// Less of it, where something else is missing, for the reason given.
+    /// Lowers the confinement where a further restriction is missing, for the given reason.
     pub fn less(self, missing: Option<String>) -> Self {
         let Some(missing) = missing else { return self };
         let confinement = match self.confinement {
@@ -47,7 +47,7 @@ impl SandboxReport {
         Self { confinement, reason }
     }
 
-    /// Writes it.
+    /// Writes the report.
     pub(super) fn encode(&self, out: &mut Writer) {
         let number = match self.confinement {
             Confinement::None => 0,
@@ -57,7 +57,7 @@ impl SandboxReport {
         out.u8(number).text(&self.reason, TEXT_MAX);
     }
 
-    /// Reads it.
+    /// Reads a report.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let confinement = match reader.u8()? {
             0 => Confinement::None,

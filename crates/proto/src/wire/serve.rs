@@ -1,45 +1,45 @@
-//! What a client and a server (`haul serve`) say to each other inside TLS, before a worker speaks: proofs of a secret or
-//! of keys, the directory that is wanted, and the answer to that.
+//! Authentication between a client and a server (`haul serve`) inside TLS, before a worker starts. It consists of
+//! proofs by secret or key, the requested directory and the server's reply.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 
-/// The number of this version of the binding, in the labels of all that is proven.
+/// Version number of the channel binding, part of all labels.
 pub const VERSION: u8 = 1;
-/// The label under which TLS gives both ends the bytes that they prove themselves over.
+/// TLS exporter label of the bytes that both ends sign or authenticate.
 pub const EXPORTER_LABEL: &[u8] = b"EXPORTER-haul-serve-1";
-/// What a client's proof begins with, before the exported bytes.
+/// First bytes of a client's proof, before the exported bytes.
 pub const CLIENT_LABEL: &[u8] = b"haul-serve-1 client";
-/// What a server's proof begins with.
+/// First bytes of a server's proof.
 pub const SERVER_LABEL: &[u8] = b"haul-serve-1 server";
-/// Bytes that both ends export from TLS.
+/// Number of bytes that both ends export from TLS.
 pub const EXPORTED_LEN: usize = 32;
-/// Bytes of a proof of a secret (HMAC-SHA256).
+/// Length of a proof by secret (HMAC-SHA256).
 pub const TAG_LEN: usize = 32;
-/// Bytes of a secret.
+/// Length of a secret.
 pub const SECRET_LEN: usize = 16;
-/// Bytes of a private and of a public key (Ed25519).
+/// Length of a private and of a public key (Ed25519).
 pub const KEY_LEN: usize = 32;
-/// Bytes of a signature (Ed25519).
+/// Length of a signature (Ed25519).
 pub const SIGNATURE_LEN: usize = 64;
-/// Most bytes that a server reads from a connection that has not proven itself: TLS's greeting with a key share that
-/// withstands quantum computers takes some 1,400 of them.
+/// Most bytes that a server reads from an unauthenticated connection. A TLS ClientHello with a post-quantum key share
+/// takes some 1,400 bytes.
 pub const UNPROVEN_MAX: usize = 2048;
-/// Longest name of a directory.
+/// Longest name of a directory, in bytes.
 pub const DIRECTORY_MAX: usize = 64;
-/// Longest reason for a refusal.
+/// Longest reason for a refusal, in bytes.
 pub const REASON_MAX: usize = 1024;
 
-/// What a client says first: who it is.
+/// First message of a client: its proof of identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientProof {
-    /// One who knows a secret.
+    /// Knowledge of a secret.
     Secret([u8; TAG_LEN]),
-    /// The owner of a key.
+    /// Possession of a key.
     Key {
         /// The public key.
         key: [u8; KEY_LEN],
-        /// By the private one.
+        /// Signature by the private key.
         signature: [u8; SIGNATURE_LEN],
     },
 }
@@ -50,7 +50,7 @@ mod kind {
 }
 
 impl ClientProof {
-    /// Bytes that follow the first one, which says what kind of proof it is.
+    /// Returns the number of bytes after the first one, which is the kind of proof.
     pub fn rest_len(kind: u8) -> Decoded<usize> {
         match kind {
             kind::SECRET => Ok(TAG_LEN),
@@ -59,7 +59,7 @@ impl ClientProof {
         }
     }
 
-    /// Writes it.
+    /// Writes the proof.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
         match self {
@@ -69,7 +69,7 @@ impl ClientProof {
         out.into_bytes()
     }
 
-    /// Reads it: all of `bytes`.
+    /// Reads a proof from all of `bytes`.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         let mut reader = Reader::new(bytes);
         let proof = match reader.u8()? {
@@ -82,25 +82,25 @@ impl ClientProof {
     }
 }
 
-/// What a client proves itself over, and its server after it.
+/// Returns the bytes to authenticate, for a client and then for its server.
 pub fn proven_over(label: &[u8], exported: &[u8; EXPORTED_LEN]) -> Vec<u8> {
     [label, exported].concat()
 }
 
-/// Whether `name` can be one of a directory; the empty one stands for the one directory of a server that has only that.
+/// Whether `name` can be that of a directory. The empty name selects the only directory of a server.
 pub fn is_directory_name(name: &str) -> bool {
     name.len() <= DIRECTORY_MAX
         && !name.starts_with('.')
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-/// Reads the name of a directory from the bytes that came for it.
+/// Reads the name of a directory.
 pub fn decode_directory(bytes: &[u8]) -> Decoded<&str> {
     let name = std::str::from_utf8(bytes).ok().filter(|name| is_directory_name(name));
     name.ok_or(ProtocolError::Invalid("a name of a directory"))
 }
 
-/// Reads so many bytes from their hexadecimal digits, no more and no fewer.
+/// Parses exactly `LEN` bytes from hexadecimal digits.
 pub fn from_hex<const LEN: usize>(text: &str) -> Option<[u8; LEN]> {
     let digits: Option<Vec<u8>> =
         text.chars().map(|c| c.to_digit(16).and_then(|digit| digit.try_into().ok())).collect();

@@ -1,17 +1,17 @@
-//! The files that took longest, as a target tells them.
+//! The slowest files of a target.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::encoding::{decode_figure, encode_figure};
 use crate::limits::{PATH_MAX, SLOWEST_MAX};
 
-/// A file, and how long it took.
+/// A file and its duration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowFile {
-    /// Path from the operand down.
+    /// Path from the source argument down.
     pub path: Vec<u8>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// From the moment when its first byte was to be written to its final name, in microseconds.
+    /// Time from its first write to its final name, in microseconds.
     pub took_us: u64,
 }
 
@@ -20,7 +20,7 @@ impl SlowFile {
         let files = &files[..files.len().min(SLOWEST_MAX)];
         out.count(files.len());
         for Self { path, size, took_us } in files {
-            // Of a path that is too long to be shown, the end.
+            // Of a path longer than the limit, the end.
             out.bytes(&path[path.len().saturating_sub(PATH_MAX)..]);
             [size, took_us].iter().for_each(|figure| encode_figure(**figure, out));
         }

@@ -1,28 +1,28 @@
-//! What a source is at, as it tells now and then: how many files its streams carry, and which way each stream takes.
+//! Periodic activity report of a source: its files in flight and the paths of its streams.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::{LINKS_MAX, STREAM_FIGURES_MAX, TEXT_MAX};
 
-/// What a source is at.
+/// Activity of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SourceActivity {
-    /// Files of which something was handed to a stream, and that are not settled.
+    /// Number of files sent on streams and not complete.
     pub files_under_way: u64,
-    /// The paths that its streams take: of each, address and port of the source's end and of the target's.
+    /// Paths of its streams: address and port of the source's end and of the target's.
     pub paths: Vec<(String, String)>,
-    /// Its streams, without those that were given up.
+    /// Its streams, without those given up.
     pub streams: Vec<StreamPath>,
 }
 
-/// The way of one stream.
+/// Path of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamPath {
-    /// Its number.
+    /// Number of the stream.
     pub stream: u16,
-    /// Its path: the place in [`SourceActivity::paths`].
+    /// Index of its path in [`SourceActivity::paths`].
     pub path: u8,
-    /// Whether it gets work; else it rests.
+    /// Whether it receives work; otherwise it is idle.
     pub in_use: bool,
 }
 

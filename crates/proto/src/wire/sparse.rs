@@ -1,7 +1,7 @@
-//! Records of frames with holes: only what is data travels, and a map in front of the trailer says where it belongs.
+//! Records of frames with holes: only data blocks are sent, and a map before the trailer gives their offsets.
 //!
-//! All that is said of a frame (its length, its CRC, its BLAKE3 value) is said of it with zeros in its holes. Where
-//! holes are found, and what becomes of them, is the engine's.
+//! A frame's length, check and BLAKE3 value include zeros in its holes. The engine finds holes and decides about their
+//! treatment.
 
 use super::frame::RecordTrailer;
 use crate::encoding::{Decoded, Reader, Writer};
@@ -11,43 +11,44 @@ use crate::wire::compressed_frame;
 use crate::wire::compressed_frame::CompressedPayload;
 use std::ops::Range;
 
-/// Bytes that one bit of a map stands for.
+/// Bytes per bit of a map.
 pub const BLOCK: usize = 4096;
 /// Blocks of the largest frame.
 const BLOCKS_MAX: usize = FRAME_MAX as usize / BLOCK;
-/// Bytes of a map on the wire.
+/// Length of a map on the wire.
 const MAP_BYTES: usize = BLOCKS_MAX / 8;
 
-/// Which blocks of a frame are data. The others are holes, and read as zeros.
+/// Map of the data blocks of a frame. All other blocks are holes and read as zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataMap([u8; MAP_BYTES]);
 
-/// What a payload was before its holes were taken out.
+/// Data map and plain length of a payload with holes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SparsePayload {
-    /// Which of its blocks it consists of.
+    /// Map of its data blocks.
     pub map: DataMap,
-    /// Its length in bytes before that: 1 to [`FRAME_MAX`].
+    /// Plain length in bytes: 1 to [`FRAME_MAX`].
     pub plain: usize,
 }
 
-/// What became of a payload before it was sealed.
+/// Transformations of a payload before encryption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PayloadShape {
-    /// Its holes were taken out, first.
+    /// First step: removal of holes.
     pub sparse: Option<SparsePayload>,
-    /// Then what was left was compressed.
+    /// Second step: compression of the rest.
     pub compressed: Option<CompressedPayload>,
 }
 
-/// Kind of a trailer with a [`SparsePayload`] in front; the others are those of [`RecordTrailer`] and of [`super::compressed_frame`].
+/// Kind of a trailer with a leading [`SparsePayload`]; the others are those of [`RecordTrailer`] and of
+/// [`super::compressed_frame`].
 const SPARSE: u8 = 6;
 
 impl DataMap {
-    /// All of it is a hole.
+    /// A frame that is all hole.
     pub const HOLE: Self = Self([0; MAP_BYTES]);
 
-    /// What touches these bytes of the frame is data.
+    /// Marks all blocks that overlap these bytes of the frame as data.
     pub fn add(&mut self, bytes: Range<usize>) {
         for block in bytes.start / BLOCK..bytes.end.div_ceil(BLOCK).min(BLOCKS_MAX) {
             self.0[block / 8] |= 1 << (block % 8);
@@ -59,7 +60,7 @@ impl DataMap {
         (0..len.div_ceil(BLOCK)).all(|block| self.is_data(block))
     }
 
-    /// The runs of blocks of a frame of `len` bytes that are data, or holes: each as `true` or `false` and its bytes.
+    /// Returns the runs of data blocks (`true`) and holes (`false`) in a frame of `len` bytes, with their byte ranges.
     pub fn runs(&self, len: usize) -> Vec<(bool, Range<usize>)> {
         let mut runs: Vec<(bool, Range<usize>)> = Vec::new();
         for block in 0..len.div_ceil(BLOCK) {
@@ -72,7 +73,7 @@ impl DataMap {
         runs
     }
 
-    /// Moves the data of a frame together at its beginning; returns how much it is.
+    /// Moves the data of a frame together at its beginning; returns its length.
     pub fn squeeze(&self, frame: &mut [u8]) -> usize {
         let mut used = 0;
         for (_, bytes) in self.runs(frame.len()).into_iter().filter(|(is_data, _)| *is_data) {
@@ -83,10 +84,10 @@ impl DataMap {
         used
     }
 
-    /// The reverse: moves data that was squeezed to where it belongs in `frame`, and puts zeros in its holes.
+    /// Reverses [`Self::squeeze`]: moves the data to its offsets in `frame` and zeroes the holes.
     ///
     /// # Panics
-    /// If the frame is not as long as the map says, which [`decode_trailer`] makes sure of.
+    /// If the frame is not as long as the map says; [`decode_trailer`] ensures that it is.
     pub fn spread(&self, frame: &mut [u8]) {
         let runs = self.runs(frame.len());
         let mut left = self.data_len(frame.len());
@@ -95,7 +96,7 @@ impl DataMap {
                 left -= bytes.len();
                 frame.copy_within(left..left + bytes.len(), bytes.start);
             } else {
-                // What is to be moved lies before it: as much as the runs before it hold.
+                // Unmoved data lies before this hole: as much as the earlier runs hold.
                 frame[bytes].fill(0);
             }
         }
@@ -110,7 +111,7 @@ impl DataMap {
     }
 }
 
-/// Appends the bytes of a trailer on the wire.
+/// Appends a trailer in its wire form.
 pub fn encode_trailer(shape: &PayloadShape, trailer: &RecordTrailer, out: &mut Writer) {
     if let Some(SparsePayload { map, plain }) = &shape.sparse {
         out.u8(SPARSE).count(*plain).raw(&map.0);
@@ -118,7 +119,7 @@ pub fn encode_trailer(shape: &PayloadShape, trailer: &RecordTrailer, out: &mut W
     compressed_frame::encode_trailer(shape.compressed, trailer, out);
 }
 
-/// Reads a trailer; `payload` is the length of the payload as it travelled.
+/// Reads a trailer; `payload` is the length of the payload on the wire.
 pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(PayloadShape, RecordTrailer)> {
     if bytes.first() != Some(&SPARSE) {
         let (compressed, trailer) = compressed_frame::decode_trailer(bytes, payload)?;

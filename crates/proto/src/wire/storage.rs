@@ -1,70 +1,70 @@
-//! How an end reads or writes its files, what it waits for and what it proves: what the controller asks for in a Request.
+//! Storage options of a Request: methods of reading and writing, durability and verification.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::UNDER_WAY_MAX;
 
-/// How files are read or written.
+/// Method of reading or writing files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StorageRequest {
-    /// Past the page cache or through it.
+    /// Use of O_DIRECT.
     pub direct: DirectIo,
-    /// What stays in the page cache.
+    /// Use of the page cache.
     pub cache: CacheUse,
-    /// Frames that a stream has under way past the page cache, at most [`UNDER_WAY_MAX`]; 0: what the end finds right.
+    /// Most frames of a stream in flight with O_DIRECT, at most [`UNDER_WAY_MAX`]; 0: the end's default.
     pub under_way: u8,
 }
 
-/// Past the page cache (O_DIRECT) or through it.
+/// Use of O_DIRECT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DirectIo {
-    /// What the end finds to be cheaper.
+    /// The cheaper method, by the end's choice.
     #[default]
     Auto,
-    /// Through it.
+    /// Through the page cache.
     Never,
-    /// Past it, where it can be.
+    /// O_DIRECT, where possible.
     Always,
 }
 
-/// What stays in the page cache of what went through it.
+/// Pages that stay in the page cache after buffered I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CacheUse {
-    /// Files that are not large.
+    /// Those of files that are not large.
     #[default]
     Auto,
-    /// Everything, as far as the kernel likes.
+    /// All, at the kernel's discretion.
     Keep,
-    /// As little as can be.
+    /// As few as possible.
     Drop,
 }
 
-/// What the target waits for before a file counts as copied.
+/// Durability that the target requires before a file counts as copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fsync {
-    /// Nothing: the kernel writes when it likes.
+    /// None: the kernel writes back at its discretion.
     None,
-    /// Its contents are on the disk before it has its name.
+    /// Contents on disk before the rename to the final name.
     Data,
-    /// And then the name is, too.
+    /// As Data, and then the name on disk, too.
     #[default]
     Full,
 }
 
-/// What the target proves beyond the CRC of each frame, and the BLAKE3 of each file as its frames told it.
+/// Verification by the target beyond the check of each frame and the BLAKE3 of each file from its frames' values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verify {
-    /// Nothing.
+    /// None.
     #[default]
     Wire,
-    /// The BLAKE3 of each frame, over what it is about to write.
+    /// BLAKE3 of each frame, over the buffer about to be written.
     Memory,
-    /// The BLAKE3 of each frame, over what the disk returns after it was written.
+    /// BLAKE3 of each frame, over the data read back from disk.
     Disk,
 }
 
 impl StorageRequest {
-    /// Writes it.
+    /// Writes the request.
     pub(super) fn encode(self, out: &mut Writer) {
         let direct = match self.direct {
             DirectIo::Auto => 0,
@@ -79,7 +79,7 @@ impl StorageRequest {
         out.u8(direct).u8(cache).u8(self.under_way);
     }
 
-    /// Reads it.
+    /// Reads a request.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let direct = match reader.u8()? {
             0 => DirectIo::Auto,
@@ -102,7 +102,7 @@ impl StorageRequest {
 }
 
 impl Fsync {
-    /// Writes it.
+    /// Writes the option.
     pub(super) fn encode(self, out: &mut Writer) {
         let number = match self {
             Self::None => 0,
@@ -112,7 +112,7 @@ impl Fsync {
         out.u8(number);
     }
 
-    /// Reads it.
+    /// Reads the option.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         match reader.u8()? {
             0 => Ok(Self::None),
@@ -124,7 +124,7 @@ impl Fsync {
 }
 
 impl Verify {
-    /// Writes it.
+    /// Writes the option.
     pub(super) fn encode(self, out: &mut Writer) {
         let number = match self {
             Self::Wire => 0,
@@ -134,7 +134,7 @@ impl Verify {
         out.u8(number);
     }
 
-    /// Reads it.
+    /// Reads the option.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         match reader.u8()? {
             0 => Ok(Self::Wire),

@@ -1,4 +1,4 @@
-//! What a controller asks of a source's walk and of what a target makes, besides the data itself.
+//! Options of the source's walk and of entries created at the target.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
@@ -9,31 +9,31 @@ use crate::path::Name;
 use crate::wire::names::decode_names;
 use crate::wire::names::encode_names;
 
-/// Permission bits that a mode may have.
+/// Mask of valid permission bits.
 const MODE_MAX: u16 = 0o7777;
-/// Stands for a mode that was not asked for.
+/// Marker of a mode that was not requested.
 const NO_MODE: u16 = u16::MAX;
 
-/// What a walk leaves out, and says so, where it would fail or make something that nobody needs.
+/// Entries that the walk skips with a report, instead of a failure or a useless copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SkipOptions {
-    /// What cannot be read, below an operand.
+    /// Unreadable entries below a source argument.
     pub unreadable: bool,
-    /// Directories with nothing to be copied in them, below an operand.
+    /// Directories without anything to copy, below a source argument.
     pub empty_directories: bool,
 }
 
-/// How a target treats what it finds, and what it makes.
+/// Treatment of existing entries and creation of new ones at a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// What becomes of what stands in an entry's place.
+    /// Policy for existing entries.
     pub in_the_way: OverwritePolicy,
-    /// Modes of what is made.
+    /// Modes of new entries.
     pub modes: ModeOptions,
-    /// A large file that cannot fit is refused before its first byte is sent.
+    /// Refuse a large file without enough space before its first byte is sent.
     pub check_space: bool,
-    /// For each operand the directories below the target that it goes into, which are made; then the target has to be a
-    /// directory. Empty: operands go where cp(1) would put them.
+    /// For each source argument, the directories to create below the target; then the target has to be a directory.
+    /// Empty: arguments go where cp(1) would put them.
     pub below: Vec<Vec<Name>>,
 }
 
@@ -48,31 +48,31 @@ impl Default for WriteOptions {
     }
 }
 
-/// Permission bits of what is made, where they are not the source's.
+/// Permission bits of new entries, where they are not the source's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModeOptions {
-    /// Of files.
+    /// Mode of files.
     pub file: Option<u16>,
-    /// Of directories.
+    /// Mode of directories.
     pub directory: Option<u16>,
-    /// They are held to the umask, as those of the source are.
+    /// Apply the umask to them, as to the source's modes.
     pub less_umask: bool,
 }
 
 impl SkipOptions {
-    /// Writes it.
+    /// Writes the options.
     pub(super) fn encode(self, out: &mut Writer) {
         out.bool(self.unreadable).bool(self.empty_directories);
     }
 
-    /// Reads it.
+    /// Reads the options.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         Ok(Self { unreadable: reader.bool()?, empty_directories: reader.bool()? })
     }
 }
 
 impl WriteOptions {
-    /// Writes them.
+    /// Writes the options.
     pub(super) fn encode(&self, out: &mut Writer) {
         let in_the_way = match self.in_the_way {
             OverwritePolicy::Report => 0,
@@ -87,7 +87,7 @@ impl WriteOptions {
         self.below.iter().for_each(|names| encode_names(names, out));
     }
 
-    /// Reads them.
+    /// Reads the options.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let in_the_way = match reader.u8()? {
             0 => OverwritePolicy::Report,

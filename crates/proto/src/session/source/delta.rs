@@ -1,5 +1,5 @@
-//! What a source is told of old files that stand in the places of new ones: of single blocks, as marks that come with the
-//! frames that are to be sent, or of all blocks, as sums that frames are searched for.
+//! The source's knowledge of base files at the target. It has either block hashes of single frames to be sent, or
+//! rolling signatures of all blocks to search frames for.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
 use crate::ranges::RangeSet;
 use crate::scheduler::{Chunk, DeltaBase, WorkItem};
 
-/// What is known of the old file in a file's place.
+/// Known state of a base file.
 #[derive(Debug, Default)]
 pub(super) struct PeerBase {
     sums: PeerSignatures,
-    /// Frames that did not become what they should have: they are sent as they are.
+    /// Frames rebuilt wrongly at the target: they are sent without delta.
     whole: RangeSet,
 }
 
@@ -25,14 +25,14 @@ enum PeerSignatures {
     /// Nothing is known. Next: Coming.
     #[default]
     None,
-    /// Some of them were told. Next: Complete.
+    /// Some signatures have arrived. Next: Complete.
     Coming(SignatureBuilder),
-    /// All were, and they take so many bytes.
+    /// All signatures have arrived, with their size in bytes.
     Complete(Arc<SignatureIndex>, u64),
 }
 
 impl PeerBase {
-    /// Bytes that its sums take.
+    /// Returns the bytes used by its signatures.
     pub fn bytes(&self) -> u64 {
         match &self.sums {
             PeerSignatures::None => 0,
@@ -41,7 +41,7 @@ impl PeerBase {
         }
     }
 
-    /// These frames were handed out, and are asked for again.
+    /// Sends these frames, which the target requested again, without delta.
     pub fn send_whole(&mut self, frames: impl IntoIterator<Item = u64>) {
         self.whole.extend(frames);
     }
@@ -107,7 +107,7 @@ impl<H> SourceSession<H> {
         Ok(())
     }
 
-    /// Frames of a file of whose old one the sums are known are looked for there before they are sent.
+    /// Turns frames of a file into delta work, if the base file's signatures are complete.
     pub(super) fn as_delta(&self, work: WorkItem<H>) -> WorkItem<H> {
         let WorkItem::Frames(piece) = work else { return work };
         let old = match self.entries.get(&piece.entry).map(|tracked| &tracked.state) {

@@ -1,8 +1,8 @@
-//! Flows: what is read from its beginning to its end, once. It comes from a pipe, or goes to one.
+//! Flows: sequential input that can be read only once. It comes from a pipe, or goes to one.
 //!
-//! One stream at a time has the right to read: it takes the next frame, and whichever stream is free then takes the one
-//! behind it. A frame that was read stays with the engine until the target says that it is written, since it cannot be
-//! read again; of those, no more than [`FrameLen::frames_ahead`](crate::integrity::FrameLen::frames_ahead) are under way.
+//! Only one stream at a time reads: it takes the next frame, and any free stream then takes the one after it. The
+//! engine keeps each read frame until the target has written it, since it cannot be read again. At most
+//! [`FrameLen::frames_ahead`](crate::integrity::FrameLen::frames_ahead) such frames are in flight.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use crate::ranges::RangeSet;
 use crate::scheduler::{FlowFrame, WorkItem};
 use crate::wire::message::SourceMessage;
 
-/// A flow, from its Needs until it is settled.
+/// A flow, from its Want until it is complete.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) tree: FrameTree,
-    /// Frames that were given to streams, and neither asked for again since nor known to be written.
+    /// Frames given to streams, without a later request to resend and not known to be written.
     pub(super) handed: RangeSet,
-    /// Frames that were read.
+    /// Number of frames read.
     read: u64,
-    /// All before this one are written at the target.
+    /// Number of leading frames written at the target.
     written: u64,
-    /// A stream is reading the next one.
+    /// Whether a stream is reading the next frame.
     is_being_read: bool,
-    /// All of it was read: its size and time.
+    /// Size and time, once all of it was read.
     end: Option<(u64, Timestamp)>,
     told: bool,
     pub(super) summing: DigestState,
-    /// Frames that the target has asked for, each time that it did.
+    /// Number of frames that the target has requested, repeats included.
     asked: u64,
 }
 
-/// All flows of a job, and what of them is to be sent again.
+/// All flows of a job, and their frames to retransmit.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     unread: VecDeque<EntryId>,
@@ -64,16 +64,18 @@ impl Flow {
         }
     }
 
-    /// Whether the target was told of its end.
+    /// Whether the target has received its end.
     pub(super) fn is_told(&self) -> bool {
         self.told
     }
 }
 
 impl<H> SourceSession<H> {
-    /// The flow's next frame was read; with `end`, that was the last one (or none is left), and this is the flow's size and
-    /// time. Returns how many frames are written at the target: those need not be kept any more; and what
-    /// [`Self::frames_read`] returns. `None` where nobody needs the flow any more.
+    /// Records that the flow's next frame was read, if `is_frame`. `end` is the flow's size and time after its last
+    /// frame.
+    ///
+    /// Returns the number of leading frames written at the target, which need not be kept any more, and the result of
+    /// [`Self::frames_read`]. `None` where the flow is not wanted any more.
     pub fn flow_read(
         &mut self,
         entry: EntryId,
@@ -97,7 +99,7 @@ impl<H> SourceSession<H> {
         Some((written, self.end_flow(entry)))
     }
 
-    /// Whether this is a flow that somebody still needs.
+    /// Whether this is a flow that is still wanted.
     pub fn is_flow(&self, entry: EntryId) -> bool {
         matches!(self.entries.get(&entry), Some(OfferedEntry { state: OfferState::Flow(_), .. }))
     }
@@ -108,7 +110,7 @@ impl<H> SourceSession<H> {
         self.entries.entry(entry).and_modify(|tracked| tracked.state = OfferState::Flow(Flow::new(sums)));
     }
 
-    /// What there is to be done for a flow now. What has to come again goes first: the target may be waiting for it.
+    /// Returns the next work item of a flow. Retransmits go first, since the target may be waiting for them.
     pub(super) fn next_of_flows(&mut self) -> Option<WorkItem<H>> {
         while let Some((entry, index)) = self.flows.again.pop_front() {
             if let Some(OfferedEntry { state: OfferState::Flow(flow), handle, .. }) = self.entries.get_mut(&entry)
@@ -134,7 +136,7 @@ impl<H> SourceSession<H> {
         })
     }
 
-    /// A stream that was to read the next frame does not.
+    /// Releases the right to read the next frame without reading.
     pub(super) fn leave_unread(&mut self, entry: EntryId) {
         if let Some(OfferedEntry { state: OfferState::Flow(flow), .. }) = self.entries.get_mut(&entry) {
             flow.is_being_read = false;
@@ -169,8 +171,8 @@ impl<H> SourceSession<H> {
         }
     }
 
-    /// The target asks for frames of a flow. Those that it has said are written are gone. With `all`, it asks for what it
-    /// knows it has not; else it names all that it has not, and those count that were given to a stream.
+    /// Retransmits requested frames of a flow, except those written. With `all`, the request names damaged frames.
+    /// Otherwise it names all missing frames, and only those given to a stream are sent again.
     pub(super) fn resend_flow(
         &mut self,
         entry: EntryId,

@@ -1,6 +1,6 @@
-//! What a source does when a stream is gone. It cannot know what of the stream's records arrived: it asks the target what
-//! has not come of all that streams were given, and gives that out again. What other streams have on their way comes
-//! twice then, and the second copy is discarded.
+//! The source's handling of lost streams. It cannot know which records of a stream arrived. So it asks the target which
+//! frames of all assigned work are missing, and assigns those again. Frames in flight on other streams then arrive
+//! twice, and the second copy is discarded.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::ranges::RangeSet;
 use crate::scheduler::{Chunk, WorkItem};
 use crate::wire::message::SourceMessage;
 
-/// Streams that are gone, and what is done about it.
+/// Lost streams, and the state of their recovery.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    /// The target was not asked about these yet.
+    /// Streams not yet named in a QueryMissing.
     streams: Vec<StreamId>,
-    /// It was asked, and has not answered: only then it is asked again.
+    /// Whether a QueryMissing awaits its reply; the next one is sent only afterwards.
     asking: bool,
 }
 
 impl<H> SourceSession<H> {
-    /// A stream is gone, with all that was on its way; `in_hand` is what its thread was at and had not done.
+    /// Records the loss of a stream with everything in flight on it; `in_hand` is the unfinished work of its thread.
     pub fn lose_stream(&mut self, stream: StreamId, in_hand: impl IntoIterator<Item = WorkItem<H>>) {
         self.losses.streams.push(stream);
         for work in in_hand {
@@ -33,13 +33,13 @@ impl<H> SourceSession<H> {
                 }
                 WorkItem::Frames(piece) | WorkItem::Delta(piece, _) => self.take_back(piece),
                 WorkItem::Next(next) => self.leave_unread(next.entry),
-                // The target says which of them it lacks.
+                // The target reports which of them are missing.
                 WorkItem::Compare(..) | WorkItem::Pack(_) | WorkItem::Kept(_) => {}
             }
         }
     }
 
-    /// Of a piece that was not read to its end, nothing counts as read, even if it has come: it goes again.
+    /// Takes back a chunk with unread frames. These count as unread even if they were sent, and are sent again.
     fn take_back(&mut self, piece: Chunk<H>) {
         self.plan.done(piece.ticket);
         let Some(OfferedEntry { state: OfferState::Large(large), .. }) = self.entries.get_mut(&piece.entry) else {
@@ -53,7 +53,7 @@ impl<H> SourceSession<H> {
         }
     }
 
-    /// What a stream is given: until it is settled, it may get lost.
+    /// Records work given to a stream: it may get lost until it is complete.
     pub(super) fn hand_out(&mut self, work: &WorkItem<H>) {
         match work {
             WorkItem::Frames(piece) | WorkItem::Delta(piece, _) => {
@@ -62,7 +62,7 @@ impl<H> SourceSession<H> {
                     large.handed.extend(piece.frames.clone());
                 }
             }
-            // Those that differ count as handed out when all were compared, and those of flows when they were read.
+            // Differing frames count as assigned after their comparison, and those of flows after their read.
             WorkItem::Compare(..) | WorkItem::Next(_) | WorkItem::Kept(_) => {}
             WorkItem::Pack(files) => files.iter().for_each(|file| {
                 if let Some(OfferedEntry { state: OfferState::Small { handed, begun, .. }, .. }) =
@@ -74,7 +74,7 @@ impl<H> SourceSession<H> {
         }
     }
 
-    /// The question about streams that are gone, unless another one is not answered.
+    /// Returns a QueryMissing about lost streams, unless one is unanswered.
     pub(super) fn ask(&mut self) -> Option<SourceMessage> {
         let lost = &mut self.losses.streams;
         if self.losses.asking || lost.is_empty() || self.entries.is_empty() {
@@ -94,7 +94,7 @@ impl<H> SourceSession<H> {
         Some(SourceMessage::QueryMissing { streams, entries })
     }
 
-    /// Of the frames that have not come, those that were handed out are handed out again.
+    /// Assigns missing frames again that were assigned before.
     pub(super) fn handle_missing(&mut self, entry: EntryId, frames: &[Range<u64>]) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
         self.check_asking()?;
@@ -117,7 +117,7 @@ impl<H> SourceSession<H> {
         Ok(())
     }
 
-    /// Whatever is gone since can be asked about.
+    /// Ends a QueryMissing, so that later losses can be queried.
     pub(super) fn handle_answered(&mut self) -> Result<(), ProtocolError> {
         self.check_asking()?;
         self.losses.asking = false;

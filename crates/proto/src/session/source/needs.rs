@@ -1,4 +1,4 @@
-//! What the target says of entries: what it needs of them, what it holds, what it lacks, what is done.
+//! The target's messages about entries: wants, existing frames, missing ranges and completion.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl<H> SourceSession<H> {
                     asked: 0,
                 })
             };
-        // Of the rest, and of what is to be compared, the target says what it is.
+        // For Rest, Compare and Delta, the frames follow in messages of their own.
         if !matches!(need, TransferNeed::Rest | TransferNeed::Compare | TransferNeed::Delta) {
             self.plan.add(entry, Arc::clone(&tracked.handle), size);
         }
@@ -197,7 +197,7 @@ impl<H> SourceSession<H> {
     pub(super) fn handle_resend_packed(&mut self, entry: EntryId) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
         match self.entries.get_mut(&entry) {
-            // One that waits for a stream is asked for by two reasons.
+            // A file already waiting for a stream was requested for two reasons.
             None | Some(OfferedEntry { state: OfferState::Small { handed: false, .. }, .. }) => Ok(()),
             Some(OfferedEntry { state: OfferState::Small { size, handed, asked, .. }, handle, .. }) => {
                 let mut times = u64::from(*asked);

@@ -1,5 +1,6 @@
-//! Files that a target has said are done, and that were sent to it in this job, and what it has said is there and is known
-//! to be the same: where those are to be removed, the engine is told of each. Until it says that it has seen to one, that takes its place in the window, so that they do not pile up.
+//! Files verified at the target: those sent in this job and done, and existing ones known to be equal. A source that
+//! removes its files passes each to the engine. A file counts in the window until the engine has handled it, so that
+//! verified files do not pile up.
 
 use std::sync::Arc;
 
@@ -7,16 +8,16 @@ use super::{OfferState, OfferedEntry, SourceSession};
 use crate::ids::EntryId;
 use crate::wire::message::TransferNeed;
 
-/// What is proven at the target.
+/// Verified files.
 #[derive(Debug)]
 pub(super) struct VerifiedFiles<H> {
-    /// Whether anybody wants to know.
+    /// Whether the source removes files.
     wanted: bool,
-    /// Not taken yet.
+    /// Files that the engine has not taken yet.
     files: Vec<Arc<H>>,
-    /// Taken, and not seen to.
+    /// Number of files taken by the engine and not handled.
     taken: usize,
-    /// How many were there, and are not known to be the same, since that was asked for.
+    /// Number of existing files not known to be equal, since the last query.
     unproven: u64,
 }
 
@@ -27,12 +28,12 @@ impl<H> Default for VerifiedFiles<H> {
 }
 
 impl<H> VerifiedFiles<H> {
-    /// How many were not seen to.
+    /// Returns the number of files not handled.
     pub(super) fn under_way(&self) -> usize {
         self.files.len() + self.taken
     }
 
-    /// Of something, nothing is needed.
+    /// Records a decision without transfer.
     pub(super) fn answered(&mut self, need: TransferNeed, handle: &Arc<H>) {
         match need {
             TransferNeed::Same if self.wanted => self.files.push(Arc::clone(handle)),
@@ -43,30 +44,32 @@ impl<H> VerifiedFiles<H> {
 }
 
 impl<H> SourceSession<H> {
-    /// From now on, [`Self::take_proven`] is called after each message of the target.
+    /// Enables the collection; [`Self::take_proven`] has to be called after each message of the target.
     pub fn await_proof(&mut self) {
         self.proven.wanted = true;
     }
 
-    /// How many files and links were there since this was last called, and are not known to be the same.
+    /// Returns the number of existing files and links not known to be equal, since the last call.
     pub fn take_unproven(&mut self) -> u64 {
         std::mem::take(&mut self.proven.unproven)
     }
 
-    /// Files that were sent and have become done since this was last called, in that order, names of such files among
-    /// them, and what is there and known to be the same. Each of them is to be [`Self::proven_seen_to`] some time.
+    /// Returns the verified files since the last call: sent files in order of completion, with their hard links, and
+    /// existing ones known to be equal. Each needs a later [`Self::proven_seen_to`].
     pub fn take_proven(&mut self) -> Vec<Arc<H>> {
         self.proven.taken += self.proven.files.len();
         std::mem::take(&mut self.proven.files)
     }
 
-    /// So many of them need no room any more.
+    /// Records that this number of files was handled.
     pub fn proven_seen_to(&mut self, count: usize) {
         self.proven.taken = self.proven.taken.saturating_sub(count);
     }
 
-    /// To be called before what is done is settled. What a target has already is settled by its answer, and never comes
-    /// here; nor is a file proven that no stream was given, or a large one of which the target was not told the end.
+    /// Collects a done entry if it is verified; call it before the entry is completed.
+    ///
+    /// Existing files are completed by the target's decision and never come here. A file never given to a stream is not
+    /// verified, nor is a large one without a FileEnd sent.
     pub(super) fn keep_if_proven(&mut self, entry: EntryId) {
         if !self.proven.wanted {
             return;

@@ -1,4 +1,4 @@
-//! What counts as proven, against targets that say so early, late or twice.
+//! Verification of files, against targets that report it early, late or twice.
 
 use super::super::tests::{F, done, entry, file, link, needs, offered, source, stream};
 use super::*;
@@ -9,7 +9,7 @@ use crate::ranges::RangeSet;
 use crate::scheduler::{PIECE_FRAMES_MAX, WorkItem};
 use crate::wire::message::{TargetMessage, TransferNeed};
 
-/// A machine whose handles are numbers, that has offered these and knows what the target needs of them.
+/// Returns a session with numbers as handles that has offered these entries and has received these decisions.
 fn awaiting_proof(entries: Vec<Entry>, answers: &[TransferNeed]) -> SourceSession<u64> {
     let mut source = SourceSession::new(FrameLen::new(256 << 10).unwrap(), 2);
     source.await_proof();
@@ -31,7 +31,7 @@ fn proven_is_what_was_sent_and_is_done_and_nothing_else() {
     let files = vec![file(1), file(F), file(2 * F), file(3), file(2 * F), link(), file(4)];
     let (all, nothing) = (TransferNeed::All, TransferNeed::Nothing);
     let mut source = awaiting_proof(files, &[all, all, all, nothing, all, nothing, TransferNeed::Refused]);
-    // Of the last large file, nothing is read.
+    // The last large file is not read.
     while let Some(work) = source.next_work(PIECE_FRAMES_MAX) {
         if let WorkItem::Frames(piece) = work
             && piece.entry != EntryId(4)

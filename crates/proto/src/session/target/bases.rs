@@ -1,6 +1,7 @@
-//! Base files that a source has lost: a delta of one of them gave another value than the source said. Whether a value is
-//! right tells a source that guesses something of the base file, so it learns that once: no frame is built from a lost
-//! base file any more, whichever entry it belongs to, and the next wrong value in the job ends it.
+//! Base files lost to deltas: a delta of one of them gave another value than the source sent.
+//!
+//! Whether a value is right tells a guessing source something of the base file. It learns that only once: no frame is
+//! built from a lost base file any more, for any entry. The next wrong value in the job ends the job.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +11,14 @@ use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::limits::{LOST_BASES_MAX, WRONG_DELTAS_MAX};
 
-/// What came of building a frame from its base file.
+/// Result of building a frame from its base file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rebuilt {
-    /// It has the value that the source said.
+    /// The frame has the value that the source sent.
     Right,
-    /// It has another one.
+    /// The frame has another value.
     Wrong,
-    /// The base file cannot be read, or somebody has changed it since the source was told of it.
+    /// The base file cannot be read, or has changed since it was advertised.
     BaseChanged,
 }
 
@@ -25,7 +26,7 @@ pub enum Rebuilt {
 #[derive(Debug, Default)]
 pub(super) struct LostBases {
     lost: BTreeSet<BaseId>,
-    /// Wrong values, those of earlier attempts included.
+    /// Number of wrong values, including those of earlier attempts.
     wrong: u32,
 }
 
@@ -36,12 +37,12 @@ impl LostBases {
 }
 
 impl<H> TargetSession<H> {
-    /// Counts the wrong values of earlier attempts at this job.
+    /// Sets the number of wrong values in earlier attempts at this job.
     pub fn begin_with_wrong_deltas(&mut self, before: u32) {
         self.lost_bases.wrong = before;
     }
 
-    /// How many values were wrong in this job.
+    /// Returns the number of wrong values in this job.
     pub fn wrong_deltas(&self) -> u32 {
         self.lost_bases.wrong
     }
@@ -51,8 +52,8 @@ impl<H> TargetSession<H> {
         !self.lost_bases.contains(base)
     }
 
-    /// A frame that [`Self::admit_delta`] admitted is built: whether it is to be written. If not, the source is asked for
-    /// the frame itself, also where it is right and the base file was lost meanwhile.
+    /// Concludes a frame admitted by [`Self::admit_delta`]; whether to write it. Otherwise the frame itself is
+    /// requested from the source. This includes a right frame of a base file lost meanwhile.
     pub fn conclude_delta(
         &mut self,
         entry: EntryId,

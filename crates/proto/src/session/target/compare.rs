@@ -1,5 +1,5 @@
-//! Frames that the target has, and that the source is to hold against its own: what an earlier run left of a file that
-//! may have changed since, and, in a job that only compares, all there is.
+//! Existing frames for the source to compare. They belong to a partial file that may have changed at the source, or to
+//! any file in a job that only compares.
 
 use crate::session::differing::Differing;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::limits::{COMPARES_MAX, HELD_VALUES_MAX};
 use crate::session::step::TargetStep;
 use crate::wire::message::TargetMessage;
 
-/// Values that the source was told and has not answered.
+/// Values sent to the source without a reply so far.
 #[derive(Debug, Default)]
 pub(super) struct UnansweredDigests(BTreeMap<(EntryId, u64), Digest>);
 
@@ -24,12 +24,12 @@ impl UnansweredDigests {
         self.0.insert((entry, index), value);
     }
 
-    /// It has come otherwise.
+    /// Removes a frame that was received otherwise.
     pub fn remove(&mut self, entry: EntryId, index: u64) {
         self.0.remove(&(entry, index));
     }
 
-    /// Takes frames out; `None`, and nothing happens, where one of them is not here.
+    /// Takes frames out; returns `None` without any effect where one of them is not here.
     fn take(&mut self, entry: EntryId, frames: &Range<u64>) -> Option<Vec<(u64, Digest)>> {
         let of_entry = self.0.range((entry, frames.start)..(entry, frames.end));
         let taken: Vec<_> = of_entry.map(|((_, index), value)| (*index, *value)).collect();
@@ -40,7 +40,7 @@ impl UnansweredDigests {
         Some(taken)
     }
 
-    /// An entry is settled.
+    /// Removes a complete entry.
     pub fn forget(&mut self, entry: EntryId) {
         while let Some((key, _)) = self.0.range((entry, 0)..=(entry, u64::MAX)).next() {
             let key = *key;
@@ -50,14 +50,16 @@ impl UnansweredDigests {
 }
 
 impl<H> TargetSession<H> {
-    /// Whether the source can be told of so many frames that it is to compare: else it has others to answer first.
+    /// Whether `frames` more frames can be sent for comparison now. Otherwise the source has to reply to others first.
     pub fn may_hold(&self, frames: usize) -> bool {
         self.unsure.0.len() + frames <= COMPARES_MAX
     }
 
-    /// Frames of a file that was answered by [`crate::session::step::EntryAnswer::Partial`] or [`crate::session::step::EntryAnswer::Compare`] are here: read
-    /// again, they have these values. With `compare`, the source is to read them, too, and [`Self::may_hold`] has to be
-    /// asked before. To be called after the whole Offer was answered.
+    /// Records existing frames of a file under [`crate::session::step::EntryAnswer::Partial`] or
+    /// [`crate::session::step::EntryAnswer::Compare`], with their values read from disk. Call it after the decisions
+    /// about the whole Offer.
+    ///
+    /// With `compare`, the source has to read them, too; call [`Self::may_hold`] first.
     pub fn holds(&mut self, entry: EntryId, first: u64, values: &[Digest], compare: bool) -> TargetStep<H> {
         let Some(ReceivedEntry { state: ReceiveState::Large(large), .. }) = self.entries.get_mut(&entry) else {
             return TargetStep::None;
@@ -75,7 +77,7 @@ impl<H> TargetSession<H> {
         self.finish_if_whole(entry)
     }
 
-    /// What the source finds the same at both ends is proven.
+    /// Handles a Match: frames equal at both ends are verified.
     pub(super) fn handle_same(
         &mut self,
         entry: EntryId,
@@ -89,7 +91,7 @@ impl<H> TargetSession<H> {
         })
     }
 
-    /// What the source finds to differ is not sent, where the job only compares.
+    /// Handles a Mismatch: differing frames are not sent where the job only compares.
     pub(super) fn handle_differs(
         &mut self,
         entry: EntryId,
@@ -124,7 +126,7 @@ impl<H> TargetSession<H> {
     }
 }
 
-/// A file that is only compared, frame by frame.
+/// Returns the state of a file that is only compared, frame by frame.
 pub(super) fn comparing<H>(frame: FrameLen, handle: Arc<H>, size: u64) -> ReceiveState<H> {
     let tree = FrameTree::new(frame.frames(size));
     let differing = Some(Differing::default());
@@ -135,7 +137,7 @@ pub(super) fn comparing<H>(frame: FrameLen, handle: Arc<H>, size: u64) -> Receiv
 }
 
 impl<H> LargeReceive<H> {
-    /// What differs, once the source has answered for every frame.
+    /// Returns the differing frames, once the source has replied for every frame.
     pub(super) fn take_differences(&mut self, frames: u64) -> Option<Differing> {
         let differing = self.differing.as_mut().filter(|differing| !differing.is_empty())?;
         (self.tree.seen().len() + differing.len() == frames).then(|| std::mem::take(differing))

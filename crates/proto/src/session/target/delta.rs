@@ -1,5 +1,5 @@
-//! What a target tells of old files that stand in the places of new ones. The source has to keep what it is told: so it
-//! is told of few frames, and of few files' sums, at a time.
+//! The target's advertisements of base files. The source holds them in memory, so they cover few frames, and the
+//! signatures of few files, at a time.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
 use crate::ranges::RangeSet;
 use crate::wire::message::TargetMessage;
 
-/// What the source was told and may still have.
+/// Advertised hashes that the source may still hold.
 #[derive(Debug, Default)]
 pub(super) struct AdvertisedBase {
-    /// Frames that were marked and have not come.
+    /// Frames with block hashes sent that have not arrived.
     marked: BTreeMap<EntryId, RangeSet>,
     marked_frames: u64,
-    /// Bytes that the sums of each file take.
+    /// Bytes used by the signatures of each file.
     sums: BTreeMap<EntryId, u64>,
     sums_bytes: u64,
 }
@@ -29,12 +29,12 @@ impl AdvertisedBase {
         self.marked_frames += frames.filter(|index| marked.insert(*index)).count() as u64;
     }
 
-    /// Whether the source was told what the old file has of this frame, or anywhere.
+    /// Whether block hashes of this frame, or signatures of its whole base file, were sent.
     fn has(&self, entry: EntryId, index: u64) -> bool {
         self.sums.contains_key(&entry) || self.marked.get(&entry).is_some_and(|marked| marked.contains(index))
     }
 
-    /// A frame has come.
+    /// Records the arrival of a frame.
     pub fn came(&mut self, entry: EntryId, index: u64) {
         if let Some(marked) = self.marked.get_mut(&entry) {
             let taken = marked.take_within(&(index..index + 1));
@@ -42,7 +42,7 @@ impl AdvertisedBase {
         }
     }
 
-    /// An entry is settled.
+    /// Removes a complete entry.
     pub fn forget(&mut self, entry: EntryId) {
         self.marked_frames -= self.marked.remove(&entry).map_or(0, |marked| marked.len());
         self.sums_bytes -= self.sums.remove(&entry).unwrap_or(0);
@@ -50,13 +50,14 @@ impl AdvertisedBase {
 }
 
 impl<H> TargetSession<H> {
-    /// Whether the source can be told of so many frames now: else others have to come first.
+    /// Whether block hashes of `frames` more frames can be sent now. Otherwise other frames have to arrive first.
     pub fn may_mark(&self, frames: u64) -> bool {
         self.told.marked_frames + frames <= MARKED_FRAMES_MAX as u64
     }
 
-    /// What the old file has at the places of `frames` frames of a file that was answered by [`crate::session::step::EntryAnswer::Delta`] or
-    /// [`crate::session::step::EntryAnswer::Partial`]; [`Self::may_mark`] has to be asked before.
+    /// Sends the base file's block hashes at the offsets of `frames` frames. The file is under
+    /// [`crate::session::step::EntryAnswer::Delta`] or [`crate::session::step::EntryAnswer::Partial`]. Call
+    /// [`Self::may_mark`] first.
     pub fn mark(&mut self, entry: EntryId, first: u64, frames: u64, marks: Vec<BlockHash>) {
         if self.large_mut(entry).is_some() {
             self.told.mark(entry, first..first + frames);
@@ -64,12 +65,12 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// Whether the source can be told of the sums of so many blocks: else other files have to be settled first.
+    /// Whether the signatures of `blocks` more blocks can be sent. Otherwise other files have to be completed first.
     pub fn may_sum(&self, blocks: u64) -> bool {
         self.told.sums_bytes + rolling::bytes(blocks) <= SUMS_BYTES_MAX
     }
 
-    /// The source is going to be told of the sums of so many blocks.
+    /// Reserves memory for the signatures of `blocks` blocks at the source.
     pub fn begin_sums(&mut self, entry: EntryId, blocks: u64) {
         if self.large_mut(entry).is_some() {
             let bytes = rolling::bytes(blocks);
@@ -78,15 +79,15 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// The next sums of an old file of `size` bytes.
+    /// Sends the next signatures of a base file of `size` bytes.
     pub fn tell_sums(&mut self, entry: EntryId, size: u64, block: u32, first: u64, sums: Vec<RollingSignature>) {
         if self.large_mut(entry).is_some() {
             self.outbox.push(TargetMessage::RollingSignatures { entry, size, block, first, sums });
         }
     }
 
-    /// A frame as a delta record says it is made is `plain` bytes long: whether it may be made, as
-    /// [`Self::admit_frame`]. One of which the source was told nothing is a fault. [`Self::conclude_delta`] follows.
+    /// Admits a delta record with a frame of `plain` bytes, as [`Self::admit_frame`] does. A frame without advertised
+    /// hashes is a protocol error. [`Self::conclude_delta`] follows.
     pub fn admit_delta(
         &mut self,
         entry: EntryId,

@@ -1,5 +1,5 @@
-//! Flows at the target: files that come from their beginning to their end, each frame by whichever stream has it. Their
-//! source cannot read a frame twice, and is told how far they are written. Some have a size only at their end.
+//! Flows at the target: files received in sequential order, each frame on any stream. The source cannot read a frame
+//! twice, and receives an Ack of the written frames. The size of some flows is known only at their end.
 
 use super::{LargeReceive, TargetSession};
 use crate::error::ProtocolError;
@@ -7,27 +7,28 @@ use crate::ids::EntryId;
 use crate::integrity::{FrameLen, FrameTree};
 use crate::wire::message::TargetMessage;
 
-/// A flow is told of this often before its source has to wait.
+/// Number of Acks of a flow within the allowance of frames ahead.
 const TOLD_PARTS: u64 = 8;
 
-/// What is known of how long a file is.
+/// Known length of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FlowLength {
-    /// So many bytes.
+    /// Size in bytes.
     Known(u64),
-    /// That comes with its end. The one frame that was shorter than others, if it has come: its index and length.
+    /// Unknown until the end. It holds the index and length of the only short frame, if it has arrived.
     Open(Option<(u64, usize)>),
 }
 
-/// How far a flow is written.
+/// Acknowledged progress of a flow.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FlowProgress {
-    /// The source was told of the frames before this one.
+    /// Number of leading frames acknowledged to the source.
     told: u64,
 }
 
 impl<H> LargeReceive<H> {
-    /// The frame at `offset`, if one of `len` bytes can be there. Of a flow, it may not be too far ahead.
+    /// Returns the index of the frame at `offset`, if one of `len` bytes is possible there. A frame of a flow must not
+    /// be too far ahead.
     pub(super) fn index_of(&mut self, frame: FrameLen, offset: u64, len: usize) -> Result<u64, ProtocolError> {
         let index = match &mut self.extent {
             FlowLength::Known(size) => frame.index_of(*size, offset, len)?,
@@ -39,7 +40,7 @@ impl<H> LargeReceive<H> {
         Ok(index)
     }
 
-    /// Frames that it has or may have by now.
+    /// Returns the number of frames that exist or may exist by now.
     pub(super) fn frames(&self, frame: FrameLen) -> u64 {
         match self.extent {
             FlowLength::Known(size) => frame.frames(size),
@@ -47,7 +48,7 @@ impl<H> LargeReceive<H> {
         }
     }
 
-    /// Its end says how long it is.
+    /// Sets the length at the end of the file.
     pub(super) fn close(&mut self, frame: FrameLen, size: u64) -> Result<(), ProtocolError> {
         let fits = match self.extent {
             FlowLength::Known(known) => known == size,
@@ -62,7 +63,7 @@ impl<H> LargeReceive<H> {
         if fits { Ok(()) } else { Err(ProtocolError::Misplaced) }
     }
 
-    /// What has come without being short was not the end's rest.
+    /// Whether no full frame has arrived at the index of a short last frame.
     fn is_last_full(&self, frame: FrameLen, short: Option<(u64, usize)>, size: u64) -> bool {
         let rest = size % u64::from(frame.get());
         let last = size / u64::from(frame.get());
@@ -95,7 +96,7 @@ fn open_index_of(
 }
 
 impl<H> TargetSession<H> {
-    /// Tells the source how far a flow is written, now and then.
+    /// Sends an Ack of a flow's written frames from time to time.
     pub(super) fn tell_written(&mut self, entry: EntryId) {
         let step = (self.frame.frames_ahead() / TOLD_PARTS).max(1);
         let Some(large) = self.large_mut(entry) else { return };
@@ -109,7 +110,7 @@ impl<H> TargetSession<H> {
     }
 }
 
-/// The values of a file's frames.
+/// Returns an empty tree for the values of a file's frames.
 pub(super) fn tree_of(frame: FrameLen, extent: FlowLength, keeps_values: bool) -> FrameTree {
     match extent {
         FlowLength::Known(size) if keeps_values => FrameTree::keeping(frame.frames(size)),

@@ -1,4 +1,4 @@
-//! Frames and packs: which may be written, and which have to come again.
+//! Frames and packs: those to write, and those to request again.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,9 +13,11 @@ use crate::wire::frame::PackedFile;
 use crate::wire::message::TargetMessage;
 
 impl<H> TargetSession<H> {
-    /// Whether a frame of a file may be written: where, or `None` to discard it (it is late, or was there before, or is
-    /// being written). One that is admitted is followed by [`Self::frame_written`], [`Self::release_frame`],
-    /// [`Self::resend_frame`] or [`Self::settle`].
+    /// Admits a frame of a file. Returns the handle to write to, or `None` to discard the frame: it is late, exists
+    /// already, or is being written.
+    ///
+    /// Each admitted frame is followed by [`Self::frame_written`], [`Self::release_frame`], [`Self::resend_frame`] or
+    /// [`Self::settle`].
     pub fn admit_frame(&mut self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolError> {
         self.outbox.check_resends()?;
         if self.runs.are_too_many {
@@ -38,7 +40,7 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// A frame that was admitted is written; `value` is its BLAKE3 value.
+    /// Records that an admitted frame is written; `value` is its BLAKE3 value.
     pub fn frame_written(&mut self, entry: EntryId, offset: u64, value: Digest) -> TargetStep<H> {
         let frame = u64::from(self.frame.get());
         if let Some(ReceivedEntry { state: ReceiveState::Large(large), .. }) = self.entries.get_mut(&entry) {
@@ -55,7 +57,7 @@ impl<H> TargetSession<H> {
         self.finish_if_whole(entry)
     }
 
-    /// Notes whether frames of all files lie in too many runs: then the next frame is a fault.
+    /// Checks whether the frames of all files form too many runs; if so, the next frame is a protocol error.
     fn count_runs(&mut self, begins_run: bool) {
         self.runs.begun += usize::from(begins_run);
         if self.runs.begun < RUNS_COUNTED_EVERY {
@@ -69,7 +71,7 @@ impl<H> TargetSession<H> {
         self.runs.are_too_many = self.entries.values().map(runs_of).sum::<usize>() > UNMERGED_RUNS_MAX;
     }
 
-    /// A frame that was admitted is not written now: it will come again.
+    /// Releases an admitted frame unwritten, since it will be sent again.
     pub fn release_frame(&mut self, entry: EntryId, offset: u64) {
         let index = offset / u64::from(self.frame.get());
         if let Some(ReceivedEntry { state: ReceiveState::Large(large), .. }) = self.entries.get_mut(&entry) {
@@ -77,7 +79,7 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// A frame that was admitted is not what was sent: asks for it again, unless it was settled meanwhile.
+    /// Requests a damaged admitted frame again, unless its file is complete meanwhile.
     pub fn resend_frame(&mut self, entry: EntryId, offset: u64) {
         let index = offset / u64::from(self.frame.get());
         if let Some(large) = self.large_mut(entry) {
@@ -93,7 +95,7 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// These frames of a file have to be sent, or sent again.
+    /// Requests these frames of a file, for the first time or again.
     pub fn lacks(&mut self, entry: EntryId, frames: &[Range<u64>]) {
         if !self.entries.contains_key(&entry) {
             return;
@@ -103,8 +105,10 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// Whether the files of a pack may be written: for each, where, or `None` to discard it. Those that are admitted
-    /// count as whole: the engine writes them, gives them their names and calls [`Self::settle`], or [`Self::lost`].
+    /// Admits the files of a pack. Returns for each the handle to write to, or `None` to discard it.
+    ///
+    /// Admitted files count as whole: the engine writes them, sets their final names and calls [`Self::settle`], or
+    /// [`Self::lost`].
     pub fn admit_pack(&mut self, files: &[PackedFile]) -> Result<Vec<Option<Arc<H>>>, ProtocolError> {
         self.check_pack(files)?;
         let mut admitted = Vec::with_capacity(files.len());
@@ -121,7 +125,7 @@ impl<H> TargetSession<H> {
         Ok(admitted)
     }
 
-    /// A pack is not what was sent: asks for its files again.
+    /// Requests the files of a damaged pack again.
     pub fn resend_pack(&mut self, files: &[PackedFile]) -> Result<(), ProtocolError> {
         self.check_pack(files)?;
         let awaits = |entry: &_| {

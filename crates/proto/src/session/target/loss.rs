@@ -1,5 +1,5 @@
-//! What a target says when its source asks what has not come, because streams are gone. What it still has to read of
-//! their records counts as not come, and comes twice then: nothing is waited for, and nothing is forgotten.
+//! The target's reply to a QueryMissing after a loss of streams. Records not yet read count as missing, and their
+//! frames are then received twice. So the target neither waits for anything nor loses anything.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ impl<H> TargetSession<H> {
         let mut packed = Vec::new();
         let mut next = 0;
         for (first, count) in entries {
-            // Named twice, an entry would be answered for twice: one message could cause any number of them.
+            // A duplicate entry would get two replies, so one message could cause any number of them.
             if first.0 < next {
                 return Err(ProtocolError::Invalid("entries that are asked about twice"));
             }
@@ -59,7 +59,7 @@ impl<H> TargetSession<H> {
 }
 
 impl<H> LargeReceive<H> {
-    /// Frames that are neither here nor being written.
+    /// Returns the frames that are neither here nor being written.
     fn missing(&self, frames: u64) -> Vec<Range<u64>> {
         let mut there = self.tree.seen().clone();
         there.extend(self.in_hand.iter().copied());

@@ -1,4 +1,4 @@
-//! What the source offers: entries, each in its directory, and the ends of directories.
+//! Offers of the source: entries, each in its directory, and the ends of directories.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl<H> TargetSession<H> {
             self.open_bytes += if directory { bytes } else { 0 };
             self.check_window()?;
             let state = match directory {
-                // Its children may stand in the same Offer.
+                // Its children may be in the same Offer.
                 true => ReceiveState::Directory { handle: None, children: 0, ended: false, complete: false },
                 false => ReceiveState::Examining { kind: entry.kind.clone() },
             };
@@ -58,7 +58,7 @@ impl<H> TargetSession<H> {
         }
     }
 
-    /// A file gives its place to another entry: what was offered of it is void. Returns its parent.
+    /// Replaces a file with a new offer of it; the old one is void. Returns its parent.
     fn replace(&mut self, new: EntryId, old: EntryId, kind: &EntryContent) -> Result<Option<EntryId>, ProtocolError> {
         if !matches!(kind, EntryContent::File { .. }) {
             return Err(ProtocolError::Invalid("something else in the place of a file"));
@@ -98,13 +98,13 @@ impl<H> TargetSession<H> {
         Ok(())
     }
 
-    /// An open directory and those above it, up to the operand.
+    /// Returns an open directory and those above it, up to the source argument.
     pub fn directories_from(&self, directory: EntryId) -> impl Iterator<Item = LinkDirectoryName> + '_ {
         let ids = std::iter::successors(Some(directory), |id| self.entries.get(id)?.parent);
         ids.filter_map(|id| Some(LinkDirectoryName { id, name_len: usize::from(self.entries.get(&id)?.name_len) }))
     }
 
-    /// A directory that has not ended; `None` where it was refused.
+    /// Returns a directory that has not ended; `None` where it was refused.
     pub(super) fn open_directory(&self, entry: EntryId) -> Result<Option<Arc<H>>, ProtocolError> {
         match self.entries.get(&entry) {
             Some(ReceivedEntry { state: ReceiveState::Directory { handle, ended: false, .. }, .. }) => {

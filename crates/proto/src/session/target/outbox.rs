@@ -1,4 +1,4 @@
-//! What waits until the source reads it. A source that reads nothing cannot fill the memory.
+//! Messages waiting for the source, within limits. A source that reads nothing cannot exhaust the memory.
 
 use std::collections::VecDeque;
 
@@ -6,14 +6,14 @@ use crate::error::ProtocolError;
 use crate::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
 use crate::wire::message::TargetMessage;
 
-/// Most messages: more than a source that keeps to the window can cause.
+/// Most messages: more than a source that respects the window can cause.
 pub(super) const MESSAGES_MAX: usize = 2 * (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX);
 /// Most bytes of messages.
 const BYTES_MAX: usize = 96 << 20;
-/// Most requests to send something again.
+/// Most requests to resend.
 pub(super) const RESENDS_MAX: usize = 4096;
 
-/// Messages for the source, in their order.
+/// Messages for the source, in order.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     messages: VecDeque<TargetMessage>,
@@ -39,7 +39,7 @@ impl Outbox {
         self.messages.is_empty()
     }
 
-    /// Before anything is done that adds to it.
+    /// Checks the limits of messages, before an action that adds to them.
     pub(super) fn check(&self) -> Result<(), ProtocolError> {
         match self.messages.len() > MESSAGES_MAX || self.bytes > BYTES_MAX {
             true => Err(ProtocolError::OverLimit("answers that are not read")),
@@ -47,7 +47,7 @@ impl Outbox {
         }
     }
 
-    /// Before anything is taken that may have to be sent again.
+    /// Checks the limit of requests to resend, before input that may need one.
     pub(super) fn check_resends(&self) -> Result<(), ProtocolError> {
         match self.resends > RESENDS_MAX {
             true => Err(ProtocolError::OverLimit("damaged frames")),

@@ -1,5 +1,5 @@
-//! Whole files that are not on the disk as they were sent: their write-back has failed, or the disk returns other bytes.
-//! What is wrong of them is asked for again, once.
+//! Recovery of whole files with other data on disk than was sent: their write-back failed, or the disk returns other
+//! bytes. The damaged parts are requested again, once.
 
 use super::flow::FlowLength;
 use super::{LargeReceive, ReceiveState, ReceivedEntry, TargetSession};
@@ -9,8 +9,8 @@ use crate::session::step::LostFile;
 use crate::wire::message::TargetMessage;
 
 impl<H> TargetSession<H> {
-    /// Asks for these again. Returns those that have to fail: they were asked for before, or the source has given them
-    /// up.
+    /// Requests these files again. Returns those that have to fail: they were requested before, or the source has given
+    /// them up.
     pub fn lost(&mut self, files: Vec<LostFile<H>>) -> Vec<EntryId> {
         let (mut packed, mut failed) = (Vec::new(), Vec::new());
         for LostFile { entry, handle, left } in files {
@@ -36,7 +36,7 @@ impl<H> TargetSession<H> {
         failed
     }
 
-    /// Asks for small files again.
+    /// Requests small files again.
     pub(super) fn resend_small(&mut self, files: &[EntryId]) {
         for entries in files.chunks(PACK_FILES_MAX) {
             self.outbox.push(TargetMessage::ResendPacked { entries: entries.to_vec() });
