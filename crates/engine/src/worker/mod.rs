@@ -312,7 +312,7 @@ impl WorkerProcess {
             ControllerMessage::Measure(request) => self.measure(&request),
             ControllerMessage::Expected(lines) => {
                 let target = self.target.as_mut().and_then(Arc::get_mut);
-                target.ok_or("told of lines when there was no target to be begun")?.expect_lines(&lines)?;
+                target.ok_or("told of lines when there was no target to be begun")?.digests.expect_lines(&lines)?;
             }
             ControllerMessage::SourceBatch(batch) => {
                 let source = self.source.as_ref().ok_or("told operands before there was a source")?;
@@ -320,7 +320,7 @@ impl WorkerProcess {
             }
             ControllerMessage::DestinationBatch(batch) => {
                 let target = self.target.as_ref().ok_or("told operands before there was a target")?;
-                target.add_listed(batch).map_err(|fault| fault.to_string())?;
+                target.places.add_listed(batch).map_err(|fault| fault.to_string())?;
             }
             ControllerMessage::Rate(bytes_per_s) => {
                 self.source.as_ref().ok_or("told a rate before there was a source")?.set_rate(bytes_per_s);
@@ -398,11 +398,11 @@ impl WorkerProcess {
             return Ok(());
         }
         let read_from = self.source.as_ref().map_or(0, |source| source.device());
-        let written_to = self.target.as_ref().and_then(|target| target.landing_identity());
+        let written_to = self.target.as_ref().and_then(|target| target.job.landing_identity());
         self.gauges = Some(SystemGauges::open([read_from, written_to.map_or(0, |landing| landing.device)]));
         let is_both = self.source.is_some() && self.target.is_some();
         let only_compares = self.source.as_ref().is_some_and(|source| source.compares())
-            || self.target.as_ref().is_some_and(|target| target.compares());
+            || self.target.as_ref().is_some_and(|target| target.job.compares());
         let mut bounds = ConfineBounds::new(if is_both || only_compares {
             ConfineNetwork::None
         } else {
@@ -504,8 +504,8 @@ impl WorkerProcess {
         if let (Some(source), Some((device, inode))) = (&self.source, skip) {
             source.leave_out(FileIdentity { device, inode });
         }
-        if let Some(target) = self.target.as_mut().and_then(Arc::get_mut) {
-            target.has_all_lines();
+        if let Some(target) = &self.target {
+            target.digests.has_all_lines();
         }
         let ends = match (&self.source, &self.target) {
             (Some(source), None) => JobEnds::Source(Arc::clone(source)),
@@ -524,7 +524,7 @@ impl WorkerProcess {
 
     fn settings(&self) -> Result<&SessionSettings, String> {
         let source = self.source.as_ref().map(|source| source.settings());
-        let target = self.target.as_ref().map(|target| target.settings());
+        let target = self.target.as_ref().map(|target| target.job.settings());
         source.or(target).ok_or_else(|| "told to connect before a request".to_owned())
     }
 
@@ -540,8 +540,8 @@ impl WorkerProcess {
             false if self.lifeline.is_unheard() => WorkerEnd::Unheard,
             false => WorkerEnd::Undone,
         };
-        self.target.iter().for_each(|target| target.end_quota());
-        let received = self.target.as_ref().map(|target| target.did());
+        self.target.iter().for_each(|target| target.places.end_quota());
+        let received = self.target.as_ref().map(|target| target.job.did());
         let did = received.or_else(|| self.source.as_ref().map(|source| source.did()));
         (
             ended,
@@ -551,8 +551,8 @@ impl WorkerProcess {
 }
 
 fn target_ready(target: &TargetReceiver) -> WorkerMessage {
-    let new_tree = target.begins_tree();
-    match target.landing_identity() {
+    let new_tree = target.job.begins_tree();
+    match target.job.landing_identity() {
         Some(FileIdentity { device, inode }) => {
             WorkerMessage::TargetReady { boot: machine::boot_id(), device, inode, new_tree }
         }

@@ -245,8 +245,8 @@ fn start_source(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
 
 /// What reads at the target ends with the job: whoever waits for it is the source, for what it has not said yet.
 fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
-    if target.compares() {
-        for id in 0..target.settings().streams {
+    if target.job.compares() {
+        for id in 0..target.job.settings().streams {
             let target = Arc::clone(target);
             shared.spawn(&format!("haul-t{id}"), move |shared| {
                 let _entered = shared.stages.enter(Some(id), Stage::Check);
@@ -255,10 +255,10 @@ fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
         }
         return;
     }
-    for number in 0..target.readers_of_old_files() {
+    for number in 0..target.deltas.readers_of_old_files() {
         let target = Arc::clone(target);
         let making = Arc::clone(&target);
-        shared.spawn(&format!("haul-o{number}"), move |_| target.sign_old_files());
+        shared.spawn(&format!("haul-o{number}"), move |_| target.finisher.sign_old_files());
         shared.spawn(&format!("haul-m{number}"), move |shared| {
             let made = making.make_frames();
             made.unwrap_or_else(|fault| shared.fail_by_fault(&format!("the source broke the protocol: {fault}")));
@@ -279,7 +279,7 @@ fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) -> Sy
     start_settling(shared, target);
     start_watching(shared, target);
     let weak = Arc::downgrade(shared);
-    target.when_wished(move |wish| {
+    target.session.when_wished(move |wish| {
         let Some(shared) = weak.upgrade() else { return };
         match wish {
             StreamRequest::More(count, path) => drop(shared.lanes.make(count, path)),
@@ -291,10 +291,10 @@ fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) -> Sy
 
 /// It ends with the job.
 fn start_watching(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
-    if target.has_program() {
+    if target.job.has_program() {
         let target = Arc::clone(target);
         shared.spawn("haul-program", move |shared| {
-            let failed = target.watch_program(|| shared.pause(PROGRAM_POLL));
+            let failed = target.job.watch_program(|| shared.pause(PROGRAM_POLL));
             failed.into_iter().for_each(|text| shared.fail(&text));
         });
     }
@@ -302,18 +302,18 @@ fn start_watching(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
 
 /// It ends once everything is settled and on the disk.
 fn start_settling(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
-    if target.has_groups() {
+    if target.committer.has_groups() {
         let target = Arc::clone(target);
         shared.work("haul-settle", move |shared| {
             let _entered = shared.stages.enter(None, Stage::Sync);
-            target.settle_groups();
+            target.finisher.settle_groups();
             Ok(())
         });
     }
 }
 
 fn start_both(shared: &Arc<RuntimeShared>, source: &Arc<Source>, target: &Arc<TargetReceiver>) {
-    target.joins_source();
+    target.job.joins_source();
     start_walk(shared, source);
     start_proof(shared, target);
     let (from, to) = (Arc::clone(source), Arc::clone(target));
@@ -370,7 +370,7 @@ fn pass_on(
 
 fn take_messages(shared: &RuntimeShared, target: &TargetReceiver, messages: &Receiver<Vec<u8>>) {
     let _entered = shared.stages.enter(None, Stage::ExamineWait);
-    let (mut unpacking, job) = (MessageDecompressor::default(), target.settings().number);
+    let (mut unpacking, job) = (MessageDecompressor::default(), target.job.settings().number);
     for message in messages {
         let take = || target.handle_peer(&unpacking.unpack(&message, job)?);
         if let Err(fault) = during(Stage::Examine, take) {
@@ -415,7 +415,7 @@ impl RuntimeShared {
         gauges: SystemGauges,
     ) -> Self {
         let settings = source.as_ref().map(|source| source.settings());
-        let settings = settings.or(target.as_ref().map(|target| target.settings()));
+        let settings = settings.or(target.as_ref().map(|target| target.job.settings()));
         let (most, all_paths) = settings.map_or((0, false), |settings| (settings.streams_max, settings.all_paths));
         let lanes = StreamPool::new(most, all_paths);
         Self {
@@ -455,7 +455,7 @@ impl RuntimeShared {
                 self.spawn(&format!("haul-t{number}"), move |shared| {
                     let _entered = shared.stages.enter(Some(number), Stage::Check);
                     let result = target.run_stream(&mut stream);
-                    shared.stream_ended(id, result, target.is_finished());
+                    shared.stream_ended(id, result, target.session.is_finished());
                 });
             }
             (None, None) => {}
@@ -507,7 +507,7 @@ impl RuntimeShared {
 
     fn reporters(&self) -> impl Iterator<Item = &crate::metrics::reporter::Reporter> {
         let source = self.source.iter().map(|source| &source.reporter);
-        source.chain(self.target.iter().map(|target| &target.reporter))
+        source.chain(self.target.iter().map(|target| &target.job.reporter))
     }
 
     /// Starts a thread that the end of the job waits for.
@@ -558,7 +558,7 @@ impl RuntimeShared {
             self.tell(&WorkerMessage::Streams(stream_figures(&self.stages, &self.lanes)));
             let path = self.lanes.figures();
             self.source.iter().for_each(|source| source.reporter.finished(path));
-            self.target.iter().for_each(|target| target.reporter.finished(PathFigures::default()));
+            self.target.iter().for_each(|target| target.job.reporter.finished(PathFigures::default()));
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! Nothing depends on it but what a rerun has to send: before anything that is recorded counts, it is proven.
 
+use crate::receiver::commit::Committer;
 use haul_proto::path::escape;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{fdatasync, fsync};
@@ -13,8 +14,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use crate::fs::Dir;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
@@ -60,7 +61,7 @@ impl Checkpoints {
     }
 }
 
-impl TargetReceiver {
+impl Committer {
     /// A frame of a file was written and recorded.
     pub(crate) fn note_unsaved(&self, item: &Arc<ReceiverEntry>, bytes: u64) {
         let ReceiverEntry::File(incoming) = &**item else { return };
@@ -82,11 +83,11 @@ impl TargetReceiver {
             if matches!(self.settling.disk_of(incoming.dir()), Ok(Some(_)))
                 && let Err(error) = save(incoming)
             {
-                let path = escape(&incoming.path(&self.landing));
+                let path = escape(&incoming.path(&self.job.landing));
                 let text = describe(&error.into());
                 let text = text.lines().next().unwrap_or_default();
                 let text = format!("{path}: a part of it did not reach the disk: {text}; it will be sent again");
-                self.reporter.send(&WorkerMessage::Warning { text });
+                self.job.reporter.send(&WorkerMessage::Warning { text });
             }
         }
     }

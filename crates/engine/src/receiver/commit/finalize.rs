@@ -25,11 +25,12 @@ use crate::io::storage::calls::{read_at, write_at};
 use crate::io::storage::extents::FileExtents;
 use crate::io::storage::file::{OpenedFile, is_served, magic_of};
 use crate::io::storage::policy::IoPlan;
+use crate::receiver::ReceiverEntry;
+use crate::receiver::commit::Committer;
 use crate::receiver::commit::fsync::SyncedFileSystem;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::place::target_path::{FileDestination, TargetPath};
 use crate::receiver::place::temp_files::why_unnamed;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
 /// A whole file.
@@ -106,10 +107,10 @@ impl CompleteFile {
 
     /// Holes where frames were written: another program has cut the file off since, or punched them. File systems that
     /// make holes of zeros have them, too; so each such frame is held against its record.
-    fn check_holes(&self, target: &TargetReceiver) -> Result<(), String> {
+    fn check_holes(&self, committer: &Committer) -> Result<(), String> {
         let incoming = self.incoming();
         let Some(journal) = incoming.journal().filter(|_| !incoming.keeps_holes()) else { return Ok(()) };
-        let frame = target.request.settings.frame;
+        let frame = committer.job.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
         let (extents, mut buffer) = (FileExtents::default(), Vec::new());
         let mut at = 0;
@@ -132,15 +133,15 @@ impl CompleteFile {
     }
 
     /// Gives it its final name.
-    pub fn give_name(&self, target: &TargetReceiver) -> FinalizeOutcome {
+    pub fn give_name(&self, committer: &Committer) -> FinalizeOutcome {
         let FileDestination::Spot(spot) = self.incoming().place() else { return FinalizeOutcome::Named };
         if let (Some((basis, in_place)), Some(end)) = (self.incoming().in_place(), &self.end) {
             let to_disk = self.disk.is_some();
-            let carried = target.carry_out(self.incoming(), basis, in_place, self.fd(), end.modified, to_disk);
+            let carried = committer.carry_out(self.incoming(), basis, in_place, self.fd(), end.modified, to_disk);
             return carried.map_or_else(FinalizeOutcome::Failed, |()| FinalizeOutcome::Named);
         }
         if !matches!(self.bytes, ContentState::Gone)
-            && let Err(text) = check_length(self.fd(), self.size).and_then(|()| self.check_holes(target))
+            && let Err(text) = check_length(self.fd(), self.size).and_then(|()| self.check_holes(committer))
         {
             return FinalizeOutcome::Lost(text);
         }
@@ -148,14 +149,19 @@ impl CompleteFile {
             ContentState::Gone => FinalizeOutcome::Named,
             ContentState::Open(file) if self.incoming().replaces_tree.is_some() => {
                 let removal = self.incoming().replaces_tree.as_deref().cloned().unwrap_or_default();
-                let replace = |temporary: &Name| target.replace_directory(&spot.dir, temporary, &spot.name, &removal);
-                match target.unfinished.finish_with(spot, file.fd(), replace) {
+                let replace =
+                    |temporary: &Name| committer.removals.replace_directory(&spot.dir, temporary, &spot.name, &removal);
+                match committer.places.unfinished.finish_with(spot, file.fd(), replace) {
                     Ok(()) => FinalizeOutcome::Named,
                     Err(text) => FinalizeOutcome::Failed(text),
                 }
             }
             ContentState::Open(file) => {
-                match target.keep_old(spot).and_then(|()| target.unfinished.finish(spot, file.fd())) {
+                match committer
+                    .removals
+                    .keep_old(spot)
+                    .and_then(|()| committer.places.unfinished.finish(spot, file.fd()))
+                {
                     Ok(()) => FinalizeOutcome::Named,
                     Err(text) => FinalizeOutcome::Failed(text),
                 }
@@ -163,7 +169,7 @@ impl CompleteFile {
             ContentState::Nameless(file) => match spot.dir.fd().and_then(|dir| give_name(file, &dir, &spot.name)) {
                 Ok(()) => FinalizeOutcome::Named,
                 Err(error) if is_unsupported(&error) => {
-                    target.nameless_files.store(false, Ordering::Relaxed);
+                    committer.nameless_files.store(false, Ordering::Relaxed);
                     FinalizeOutcome::Lost(describe(&error))
                 }
                 Err(error) => FinalizeOutcome::Failed(why_unnamed(&error)),
@@ -200,43 +206,43 @@ impl ReceivingFile {
     /// Writes a whole small file, with its metadata. `disk` is where it will have to be before it gets its name.
     pub fn write_whole(
         &self,
-        target: &TargetReceiver,
+        committer: &Committer,
         disk: Option<&SyncedFileSystem>,
         bytes: &[u8],
         modified: Timestamp,
     ) -> Result<ContentState, String> {
         if let Some(sink) = self.sink() {
             sink.write(bytes).map_err(|error| sink.why(&error))?;
-            return self.complete(target, disk, bytes.len() as u64, modified);
+            return self.complete(committer, disk, bytes.len() as u64, modified);
         }
         if let FileDestination::Spot(TargetPath { dir, replaces: false, .. }) = self.place()
             && disk.is_none_or(SyncedFileSystem::keeps_nameless_files)
-            && target.nameless_files.load(Ordering::Relaxed)
+            && committer.nameless_files.load(Ordering::Relaxed)
         {
-            match self.write_nameless(target, dir, bytes, modified) {
-                Err(error) if is_unsupported(&error) => target.nameless_files.store(false, Ordering::Relaxed),
+            match self.write_nameless(committer, dir, bytes, modified) {
+                Err(error) if is_unsupported(&error) => committer.nameless_files.store(false, Ordering::Relaxed),
                 result => return result.map(ContentState::Nameless).map_err(|error| describe(&error)),
             }
         }
-        let file = self.open_once(target)?;
+        let file = self.open_once(&committer.places)?;
         let way = IoPlan::by(IoMethod::Buffered);
         self.write_frame(&file, bytes, 0, &way).map_err(|error| describe(&error))?;
-        self.complete(target, disk, bytes.len() as u64, modified)
+        self.complete(committer, disk, bytes.len() as u64, modified)
     }
 
     /// All `size` bytes of it were written: gives it its length and its metadata.
     pub fn complete(
         &self,
-        target: &TargetReceiver,
+        committer: &Committer,
         disk: Option<&SyncedFileSystem>,
         size: u64,
         modified: Timestamp,
     ) -> Result<ContentState, String> {
         if let Some(sink) = self.sink() {
-            return sink.finish(|| !target.lock().stopped).map(|()| ContentState::Gone);
+            return sink.finish(|| !committer.session.lock().stopped).map(|()| ContentState::Gone);
         }
         // Nothing was written of one that came out of a pipe and is empty.
-        let file = self.open_once(target)?;
+        let file = self.open_once(&committer.places)?;
         self.saving().iter().for_each(|(_, saving)| saving.end());
         if self.in_place().is_some() {
             // It is a patch, and the file has metadata of its own.
@@ -250,7 +256,7 @@ impl ReceivingFile {
         let applied = flushed.and_then(|()| match self.place() {
             FileDestination::Spot(_) => {
                 let meta = EntryMetadata { modified, ..*self.meta() };
-                target.put_on_file(fd, &meta, true, self.attributes()).map(|refused| self.lacks(refused))
+                committer.metadata.put_on_file(fd, &meta, true, self.attributes()).map(|refused| self.lacks(refused))
             }
             FileDestination::Special { .. } => Ok(()),
         });
@@ -260,21 +266,21 @@ impl ReceivingFile {
     /// A file without a name: nothing of it can be left behind.
     fn write_nameless(
         &self,
-        target: &TargetReceiver,
+        committer: &Committer,
         dir: &Dir,
         bytes: &[u8],
         modified: Timestamp,
     ) -> io::Result<OwnedFd> {
         // Its owner's alone until it has what only those who may write to it can give it.
         let is_for_later =
-            target.request.preserve || self.attributes().is_some_and(|attributes| !attributes.is_empty());
+            committer.job.request.preserve || self.attributes().is_some_and(|attributes| !attributes.is_empty());
         let mode = if is_for_later { 0o600 } else { u32::from(self.meta().mode & 0o777) };
         // It may be read back.
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(&*dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
         write_at(&file, bytes, 0)?;
         let meta = EntryMetadata { modified, ..*self.meta() };
-        self.lacks(target.put_on_file(&file, &meta, is_for_later, self.attributes())?);
+        self.lacks(committer.metadata.put_on_file(&file, &meta, is_for_later, self.attributes())?);
         Ok(file)
     }
 }

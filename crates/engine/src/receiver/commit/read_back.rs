@@ -4,6 +4,7 @@
 //! They are read past the page cache, which would return what it was given. Where that cannot be, their pages are let go
 //! of before, and the system is asked whether they are gone; it is counted where what was read has come from.
 
+use crate::receiver::commit::Committer;
 use haul_proto::integrity::FrameTree;
 use haul_proto::wire::storage::Verify;
 use rustix::io::Errno;
@@ -19,11 +20,11 @@ use crate::io::storage::file::{OpenedFile, is_served, magic_of};
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::commit::finalize::CompleteFile;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::commit::outcomes::FileLoss;
 use crate::receiver::file::partial::gaps;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 use crate::sys::page_cache::cached_bytes;
 
@@ -53,10 +54,10 @@ enum ReadBackResult {
     Stopped,
 }
 
-impl TargetReceiver {
+impl Committer {
     /// Whether that is asked for.
     pub(crate) fn reads_back(&self) -> bool {
-        self.request.verify == Verify::Disk
+        self.job.request.verify == Verify::Disk
     }
 
     /// Those of these files that are where they were put as they were sent, if that is to be proven; else all. The others
@@ -65,7 +66,7 @@ impl TargetReceiver {
         if !self.reads_back() {
             return files;
         }
-        let mut reader = self.reader();
+        let mut reader = self.job.reader();
         let (mut waiting, mut under_way) = (files.into_iter(), VecDeque::new());
         let mut sound = Vec::new();
         loop {
@@ -95,7 +96,7 @@ impl TargetReceiver {
             return Ok(ReadBackFile { runs: Vec::new(), in_memory: false, is_uncached: false });
         }
         let file = Arc::new(OpenedFile::to_read(whole.fd())?);
-        let frame = self.request.settings.frame;
+        let frame = self.job.request.settings.frame;
         let frames = frame.frames(whole.size);
         let runs = match incoming.sent_again() {
             Some(runs) => runs.to_vec(),
@@ -104,7 +105,7 @@ impl TargetReceiver {
         };
         drop_pages(&**file.fd(), 0, TO_THE_END);
         let is_uncached = cached_bytes(&**file.fd(), 0, TO_THE_END) == Some(0) && !is_served(magic_of(&**file.fd())?);
-        let may_be_direct = !file.in_memory() && !self.policy.is_never_direct() && file.direct().is_some();
+        let may_be_direct = !file.in_memory() && !self.job.policy.is_never_direct() && file.direct().is_some();
         let method = if may_be_direct { IoMethod::Direct } else { IoMethod::Buffered };
         for run in &runs {
             let way = IoPlan { drop: !file.in_memory(), cached: file.in_memory(), ..IoPlan::by(method) };
@@ -116,7 +117,7 @@ impl TargetReceiver {
 
     /// Compares what is read with what was sent.
     fn compare(&self, whole: &mut CompleteFile, begun: &ReadBackFile, reader: &mut FrameReader) -> ReadBackResult {
-        let (frame, size) = (self.request.settings.frame, whole.size);
+        let (frame, size) = (self.job.request.settings.frame, whole.size);
         let mut sent = whole.end.as_ref().map_or_else(|| tree_of_one(whole), |end| end.tree.clone());
         let mut found = sent.clone();
         begun.runs.iter().for_each(|run| found.forget(run));
@@ -148,7 +149,7 @@ impl TargetReceiver {
         let lacking = gaps(sent.seen(), sent.frames());
         lacking.iter().for_each(|run| sent.forget(run));
         if let (Some(end), ReceiverEntry::File(incoming)) = (&mut whole.end, &*whole.item) {
-            add(&self.reporter.tally.frames_resent, lacking.iter().map(|run| run.end - run.start).sum());
+            add(&self.job.reporter.tally.frames_resent, lacking.iter().map(|run| run.end - run.start).sum());
             end.tree = sent;
             incoming.send_again(lacking);
         }
@@ -156,7 +157,7 @@ impl TargetReceiver {
     }
 
     fn count_read_back(&self, begun: &ReadBackFile, bytes: u64, direct_bytes: u64) {
-        let tally = &self.reporter.tally;
+        let tally = &self.job.reporter.tally;
         let elsewhere: &AtomicU64 = match (begun.in_memory, begun.is_uncached) {
             (true, _) => &tally.read_back_memory,
             (false, true) => &tally.read_back_disk,
@@ -168,7 +169,7 @@ impl TargetReceiver {
 
     /// What is wrong, and what to do about it.
     fn account(&self, size: u64, first: &Range<u64>, others: usize, trouble: Option<io::Error>) -> String {
-        let frame_bytes = u64::from(self.request.settings.frame.get());
+        let frame_bytes = u64::from(self.job.request.settings.frame.get());
         let start = first.start * frame_bytes;
         let len = (first.end * frame_bytes).min(size) - start;
         let others = match others {

@@ -1,6 +1,7 @@
 //! Whole files that are not on the disk as they were sent: what is wrong of them is asked for again, once; then they
 //! fail.
 
+use crate::receiver::commit::Committer;
 use crate::receiver::commit::outcomes::DamagedExtent;
 use crate::receiver::commit::outcomes::FileLoss;
 use haul_proto::path::escape;
@@ -8,9 +9,9 @@ use haul_proto::session::step::LostFile;
 use haul_proto::wire::report::WorkerMessage;
 use std::sync::Arc;
 
+use crate::receiver::ReceiverEntry;
 use crate::receiver::commit::finalize::CompleteFile;
 use crate::receiver::commit::outcomes::EntryOutcomes;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 
 impl FileLoss {
     /// Nobody knows what of it is there.
@@ -25,12 +26,12 @@ impl FileLoss {
         Self { whole, text, extent }
     }
 
-    fn come_again(&mut self, target: &TargetReceiver) -> LostFile<ReceiverEntry> {
+    fn come_again(&mut self, committer: &Committer) -> LostFile<ReceiverEntry> {
         let CompleteFile { entry, item, size, end, .. } = &mut self.whole;
         let mut left = end.take().map(|end| (*size, end));
         let handle = match (self.extent, &**item) {
             (DamagedExtent::All, ReceiverEntry::File(incoming)) => {
-                incoming.discard(&target.unfinished);
+                incoming.discard(&committer.places.unfinished);
                 left.iter_mut().for_each(|(_, end)| end.tree.forget(&(0..end.tree.frames())));
                 Arc::new(ReceiverEntry::File(incoming.afresh()))
             }
@@ -40,11 +41,11 @@ impl FileLoss {
     }
 }
 
-impl TargetReceiver {
+impl Committer {
     /// Has what was lost sent again; what was lost twice fails.
     pub(crate) fn ask_again(&self, mut losses: Vec<FileLoss>, ends: &mut EntryOutcomes) {
         let Some(FileLoss { whole, text, .. }) = losses.first() else { return };
-        let path = escape(&whole.incoming().path(&self.landing));
+        let path = escape(&whole.incoming().path(&self.job.landing));
         let text = text.lines().next().unwrap_or_default();
         let what = match losses.len() - 1 {
             0 => "it is".to_owned(),
@@ -53,9 +54,9 @@ impl TargetReceiver {
         };
         let text = format!("{path}: {text}; {what} sent again");
         let lost = losses.iter_mut().map(|loss| loss.come_again(self)).collect();
-        let failed = self.lock().machine.lost(lost);
+        let failed = self.session.lock().machine.lost(lost);
         if failed.len() < losses.len() {
-            self.reporter.send(&WorkerMessage::Warning { text });
+            self.job.reporter.send(&WorkerMessage::Warning { text });
         }
         for FileLoss { whole, text, .. } in losses {
             if failed.contains(&whole.entry) {

@@ -1,6 +1,9 @@
 //! A job that only compares: looks at what stands in each offered entry's place, and says where that is not what the
 //! source has. Nothing is made, changed or removed. What is in files is read by [`crate::receiver::compare::reread`].
 
+use crate::receiver::compare::EntryComparer;
+use crate::receiver::finisher::EntryFinisher;
+use crate::receiver::job::ReceiverJob;
 use crate::receiver::place::existing_entry::entry_kind;
 use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
@@ -23,9 +26,9 @@ use crate::fs::attributes::read;
 use crate::fs::{Dir, FileStat, FollowLinks, each_name};
 use crate::io::storage::extents::FileExtents;
 use crate::metrics::counter::add;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::delete::source_names::SourceNames;
 use crate::receiver::place::destination::DestinationKind;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
 /// Said of a directory of which too much would have to be kept.
@@ -88,16 +91,18 @@ impl ComparedFile {
     }
 }
 
-impl TargetReceiver {
+impl ReceiverJob {
     /// Whether the job only compares.
     pub fn compares(&self) -> bool {
         self.request.compare.is_some()
     }
+}
 
+impl EntryComparer {
     /// Where something that is compared stands, in a directory that is.
     pub(crate) fn compared_place(&self, place: &EntryLocation) -> Option<(Dir, Name)> {
         let (EntryLocation::Child { name, .. }, ParentDirectory::Open(parent)) =
-            (place, self.lock().machine.parent(place))
+            (place, self.session.lock().machine.parent(place))
         else {
             return None;
         };
@@ -133,16 +138,16 @@ impl TargetReceiver {
     }
 
     fn compare_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let Some(operand) = self.operand_asked_for(number, entry) else {
-            return self.refuse_operand(OverwriteRefusal::NotAsked);
+        let Some(operand) = self.places.operand_asked_for(number, entry) else {
+            return self.job.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;
-        match (&self.landing.kind, &operand.name) {
+        match (&self.job.landing.kind, &operand.name) {
             (DestinationKind::Into(dir), name) if !operand.below.is_empty() => {
                 self.compare_below(dir, &operand.below, name.as_ref(), entry)
             }
             (DestinationKind::Contents(dir), _) | (DestinationKind::Into(dir), None) if is_directory => {
-                self.compare_contents(dir, entry, self.request.operands.len() == 1)
+                self.compare_contents(dir, entry, self.job.request.operands.len() == 1)
             }
             (DestinationKind::Into(dir), Some(name)) => {
                 let answer = self.compare_at(dir, name, entry);
@@ -152,7 +157,7 @@ impl TargetReceiver {
                 answer
             }
             (DestinationKind::As(dir, name), _) => self.compare_at(dir, name, entry),
-            _ => self.refuse_operand(OverwriteRefusal::IsDirectory),
+            _ => self.job.refuse_operand(OverwriteRefusal::IsDirectory),
         }
     }
 
@@ -173,7 +178,7 @@ impl TargetReceiver {
                 self.concluded(&relative, entry, vec![Difference::Missing(EntryKind::from(&entry.kind))])
             }
             (Err(error), _) => {
-                self.fail(self.landing.path(&relative), describe(&error));
+                self.job.fail(self.job.landing.path(&relative), describe(&error));
                 EntryAnswer::Refused
             }
         }
@@ -181,11 +186,11 @@ impl TargetReceiver {
 
     /// By cp's rules, a directory is looked for in the one that was named. That may not be what was meant.
     fn hint_at_contents(&self, name: &Name) {
-        let (inside, landing) = (escape(&self.landing.path(name.as_bytes())), escape(&self.landing.path(b"")));
+        let (inside, landing) = (escape(&self.job.landing.path(name.as_bytes())), escape(&self.job.landing.path(b"")));
         let text = format!(
             "{inside} was compared, since {landing} is a directory; what is in {landing} itself is compared with {name}/."
         );
-        self.reporter.send(&WorkerMessage::Warning { text });
+        self.job.reporter.send(&WorkerMessage::Warning { text });
     }
 
     fn compare_at(&self, dir: &Dir, name: &Name, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
@@ -193,7 +198,7 @@ impl TargetReceiver {
         match self.look_at(dir, name, entry, &relative) {
             Ok(answer) => answer,
             Err(error) => {
-                self.fail(self.landing.path(&relative), describe(&error));
+                self.job.fail(self.job.landing.path(&relative), describe(&error));
                 EntryAnswer::Refused
             }
         }
@@ -220,7 +225,7 @@ impl TargetReceiver {
                 let child = dir.child(name)?;
                 differences.extend(self.attributes_of_directory(&child, entry)?);
                 self.tell_differences(relative, differences);
-                return Ok(self.directory_compared(child, !self.merges()));
+                return Ok(self.directory_compared(child, !self.places.merges()));
             }
             (EntryContent::HardLink { to, size }, FileType::RegularFile) => match self.differs_as_name(*to, &there)? {
                 None => differences.clear(),
@@ -232,7 +237,7 @@ impl TargetReceiver {
                 }
             },
             (EntryContent::File { size }, FileType::RegularFile) => {
-                let found = || read(dir.open_file(name, FollowLinks::Itself)?.0, self.request.kept);
+                let found = || read(dir.open_file(name, FollowLinks::Itself)?.0, self.job.request.kept);
                 differences.extend(self.attribute_differences(entry, found)?);
                 differences.extend(self.differs_as_file(dir, name, entry, &there));
                 if *size != there.size {
@@ -275,25 +280,25 @@ impl TargetReceiver {
                 self.directory_compared(dir.clone(), is_alone)
             }
             Err(error) => {
-                self.fail(self.landing.path(b""), describe(&error));
+                self.job.fail(self.job.landing.path(b""), describe(&error));
                 EntryAnswer::Refused
             }
         }
     }
 
     fn attributes_of_directory(&self, dir: &Dir, entry: &Entry) -> io::Result<Option<Difference>> {
-        self.attribute_differences(entry, || read(&*dir.fd()?, self.request.kept))
+        self.attribute_differences(entry, || read(&*dir.fd()?, self.job.request.kept))
     }
 
     fn directory_compared(&self, dir: Dir, is_alone: bool) -> EntryAnswer<ReceiverEntry> {
-        let names = is_alone.then(|| SourceNames::new(&self.names_kept));
+        let names = is_alone.then(|| SourceNames::new(&self.removals.names_kept));
         EntryAnswer::Needed(Arc::new(ReceiverEntry::Compared(Compared::Directory(ComparedDirectory { dir, names }))))
     }
 
     /// With `-p`, mode and owner count, too. Links have no modes.
     fn metadata_differences(&self, meta: &EntryMetadata, there: &FileStat) -> Vec<Difference> {
         let mut differences = Vec::new();
-        if !self.request.preserve {
+        if !self.job.request.preserve {
             return differences;
         }
         if meta.mode != there.meta.mode && there.kind != FileType::Symlink {
@@ -309,13 +314,13 @@ impl TargetReceiver {
     /// What there is to know of an entry is known without reading a file.
     fn concluded(&self, relative: &[u8], entry: &Entry, differences: Vec<Difference>) -> EntryAnswer<ReceiverEntry> {
         match entry.kind {
-            EntryContent::Symlink { .. } => add(&self.reporter.tally.symlinks, 1),
+            EntryContent::Symlink { .. } => add(&self.job.reporter.tally.symlinks, 1),
             EntryContent::File { size } => {
                 let empty = || *blake3::hash(b"").as_bytes();
                 let digest = (size == 0 && differences.is_empty()).then(empty);
-                self.reporter.file_compared(|| relative.to_vec(), size, digest);
+                self.job.reporter.file_compared(|| relative.to_vec(), size, digest);
                 // There is no need to read it.
-                add(&self.reporter.tally.bytes_skipped, size);
+                add(&self.job.reporter.tally.bytes_skipped, size);
             }
             EntryContent::Directory | EntryContent::Stream | EntryContent::HardLink { .. } | EntryContent::Node(_) => {}
         }
@@ -326,7 +331,7 @@ impl TargetReceiver {
     fn tell_differences(&self, relative: &[u8], differences: Vec<Difference>) -> bool {
         let differs = !differences.is_empty();
         if differs {
-            self.reporter.differs(self.landing.path(relative), differences);
+            self.job.reporter.differs(self.job.landing.path(relative), differences);
         }
         differs
     }
@@ -341,15 +346,15 @@ impl TargetReceiver {
     ) -> bool {
         match compared {
             Compared::File(file) => {
-                self.reporter.file_compared(|| file.relative(), file.size, digest);
+                self.job.reporter.file_compared(|| file.relative(), file.size, digest);
                 self.tell_differences(&file.relative(), file.differences.clone());
                 true
             }
             Compared::Directory(directory) => {
                 let told = if complete { self.tell_extras(directory, is_left_out) } else { Ok(()) };
                 directory.dir.keep_parent_open();
-                add(&self.reporter.tally.directories, 1);
-                told.map_err(|text| self.fail(self.landing.path(&directory.dir.path_bytes()), text)).is_ok()
+                add(&self.job.reporter.tally.directories, 1);
+                told.map_err(|text| self.job.fail(self.job.landing.path(&directory.dir.path_bytes()), text)).is_ok()
             }
         }
     }
@@ -362,7 +367,7 @@ impl TargetReceiver {
         is_filtered: &dyn Fn(&Name, bool) -> bool,
     ) -> Result<(), String> {
         let Some(names) = names else { return Ok(()) };
-        let (mut too_many, leaves_links) = (false, self.request.compare == Some(LinkRule::Ignore));
+        let (mut too_many, leaves_links) = (false, self.job.request.compare == Some(LinkRule::Ignore));
         let listed = each_name(dir, |name, kind| {
             let is_left_out = match entry_kind(kind) {
                 EntryKind::Special => !self.keeps_node(kind) || name.is_reserved(),
@@ -383,18 +388,20 @@ impl TargetReceiver {
     }
 
     fn keeps_node(&self, kind: FileType) -> bool {
-        let kept = self.request.kept;
+        let kept = self.job.request.kept;
         if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) { kept.devices } else { kept.specials }
     }
+}
 
+impl EntryFinisher {
     /// Every frame of a file was compared, and some are not the same.
     pub(crate) fn content_differs(&self, entry: EntryId, item: &ReceiverEntry, differing: &Differing) {
         if let ReceiverEntry::Compared(Compared::File(file)) = item {
-            let content = content(differing, u64::from(self.request.settings.frame.get()), file.size);
+            let content = content(differing, u64::from(self.job.request.settings.frame.get()), file.size);
             let mut differences = file.differences.clone();
             differences.insert(0, content);
-            self.reporter.file_compared(|| file.relative(), file.size, None);
-            self.tell_differences(&file.relative(), differences);
+            self.job.reporter.file_compared(|| file.relative(), file.size, None);
+            self.comparer.tell_differences(&file.relative(), differences);
         }
         self.settle(entry, true);
     }
@@ -402,7 +409,7 @@ impl TargetReceiver {
     /// A file could not be compared.
     pub(crate) fn compare_failed(&self, entry: EntryId, file: &ComparedFile, text: &str) {
         if !file.failed.swap(true, Ordering::Relaxed) {
-            self.fail(self.landing.path(&file.relative()), text);
+            self.job.fail(self.job.landing.path(&file.relative()), text);
             self.settle(entry, false);
         }
     }

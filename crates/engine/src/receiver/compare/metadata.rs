@@ -1,6 +1,7 @@
 //! What a job that only compares holds against the source besides contents, modes and owners: names of one file, and
 //! extended attributes. Nothing is put or made.
 
+use crate::receiver::compare::EntryComparer;
 use haul_proto::entry::{Entry, EntryLocation};
 use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::ids::EntryId;
@@ -13,7 +14,6 @@ use std::io;
 use std::sync::Mutex;
 
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
-use crate::receiver::TargetReceiver;
 use crate::receiver::place::existing_entry::attributes;
 use crate::sys::sync::lock;
 
@@ -58,16 +58,16 @@ impl ComparedNames {
     }
 }
 
-impl TargetReceiver {
+impl EntryComparer {
     /// How another name of the file that was offered as `to` differs; `None` where it is that, and all is told of the first.
     pub(crate) fn differs_as_name(&self, to: EntryId, there: &FileStat) -> io::Result<Option<Difference>> {
-        let Some((dir, name)) = self.first_name(to) else { return Ok(None) };
+        let Some((dir, name)) = self.links.first_name(to) else { return Ok(None) };
         match FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself) {
             Ok(first) if first.identity == there.identity => return Ok(None),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let of = self.landing.path(&dir.path_of(name.as_bytes()));
+        let of = self.job.landing.path(&dir.path_of(name.as_bytes()));
         Ok(Some(Difference::Name { at_source: true, of }))
     }
 
@@ -79,12 +79,12 @@ impl TargetReceiver {
         entry: &Entry,
         there: &FileStat,
     ) -> Option<Difference> {
-        if !self.request.kept.hard_links || there.names < 2 || matches!(entry.place, EntryLocation::Operand(_)) {
+        if !self.job.request.kept.hard_links || there.names < 2 || matches!(entry.place, EntryLocation::Operand(_)) {
             return None;
         }
         let met = self.compared_names.meet(there.identity, dir.path_of(name.as_bytes()));
-        let first = met.unwrap_or_else(|TooMany| self.say_that_names_are_too_many())?;
-        Some(Difference::Name { at_source: false, of: self.landing.path(&first) })
+        let first = met.unwrap_or_else(|TooMany| self.links.say_that_names_are_too_many())?;
+        Some(Difference::Name { at_source: false, of: self.job.landing.path(&first) })
     }
 
     /// In what the attributes of something differ that `found` reads.
@@ -93,7 +93,7 @@ impl TargetReceiver {
         entry: &Entry,
         found: impl FnOnce() -> io::Result<Vec<ExtendedAttribute>>,
     ) -> io::Result<Option<Difference>> {
-        let Some(wanted) = attributes(entry).filter(|_| self.keeps_attributes()) else { return Ok(None) };
+        let Some(wanted) = attributes(entry).filter(|_| self.metadata.keeps_attributes()) else { return Ok(None) };
         Ok(differing(wanted, &found()?))
     }
 }

@@ -3,6 +3,7 @@
 //! A piece of a file is read at a time, so that all threads share a large file, and the source reads one piece while the
 //! next is being hashed here. Each piece opens its file for itself: so the threads are what bounds open files.
 
+use crate::receiver::finisher::EntryFinisher;
 use haul_proto::integrity::Digest;
 use haul_proto::scheduler::{Chunk, PIECE_FRAMES_MAX};
 use std::collections::VecDeque;
@@ -31,11 +32,11 @@ struct ReReadChunk {
 impl TargetReceiver {
     /// Reads what is to be compared until the job is over.
     pub fn reread(&self) {
-        let mut reader = self.reader();
+        let mut reader = self.job.reader();
         let (mut ahead, mut held) = (None, Vec::new());
         while let Some(begun) = ahead.take().or_else(|| self.next_piece(&mut reader, &mut held)) {
             let Some(file) = compared_file(&begun.piece.handle) else { continue };
-            match self.hash_piece(&begun, file, &mut reader, &mut ahead) {
+            match self.finisher.hash_piece(&begun, file, &mut reader, &mut ahead) {
                 Ok(values) => {
                     held.push(VerifiedFrames { entry: begun.piece.entry, first: begun.piece.frames.start, values });
                     reader.end();
@@ -45,25 +46,27 @@ impl TargetReceiver {
                 }
                 Err(text) => {
                     reader.give_up();
-                    self.compare_failed(begun.piece.entry, file, &text);
+                    self.finisher.compare_failed(begun.piece.entry, file, &text);
                 }
             }
-            add(&self.reporter.tally.bytes_direct, reader.take_direct_bytes());
+            add(&self.job.reporter.tally.bytes_direct, reader.take_direct_bytes());
         }
     }
 
     /// The next piece, waited for with nothing left to be told.
     fn next_piece(&self, reader: &mut FrameReader, held: &mut Vec<VerifiedFrames>) -> Option<ReReadChunk> {
-        self.begin_piece(reader, false).or_else(|| {
+        self.finisher.begin_piece(reader, false).or_else(|| {
             self.tell_held(std::mem::take(held), true);
-            self.begin_piece(reader, true)
+            self.finisher.begin_piece(reader, true)
         })
     }
+}
 
+impl EntryFinisher {
     /// Takes a piece and has the reader begin with it when it is its turn. `None` when there is none, and never will be if
     /// it `waits`.
     fn begin_piece(&self, reader: &mut FrameReader, waits: bool) -> Option<ReReadChunk> {
-        let threads = u64::from(self.request.settings.streams);
+        let threads = u64::from(self.job.request.settings.streams);
         let part = |files: &mut VecDeque<Chunk<ReceiverEntry>>| {
             let file = files.front_mut()?;
             let part = file.split(threads, PIECE_FRAMES_MAX);
@@ -73,18 +76,18 @@ impl TargetReceiver {
             Some(part)
         };
         loop {
-            let piece = self.rereads.take(waits, part)?;
+            let piece = self.comparer.rereads.take(waits, part)?;
             let Some(file) = compared_file(&piece.handle) else { continue };
             // It may have been given up meanwhile, here or at the source.
-            if !self.lock().machine.is_known(piece.entry) {
+            if !self.session.lock().machine.is_known(piece.entry) {
                 continue;
             }
             match open(file) {
                 Ok(opened) => {
-                    let frame_bytes = u64::from(self.request.settings.frame.get());
+                    let frame_bytes = u64::from(self.job.request.settings.frame.get());
                     let start = piece.frames.start.saturating_mul(frame_bytes);
                     let end = piece.frames.end.saturating_mul(frame_bytes).min(file.size);
-                    let way = self.policy.reading(&opened, file.size, start, end.saturating_sub(start));
+                    let way = self.job.policy.reading(&opened, file.size, start, end.saturating_sub(start));
                     reader.add(Arc::clone(&opened), way, start, end);
                     return Some(ReReadChunk { piece, file: opened });
                 }
@@ -102,7 +105,7 @@ impl TargetReceiver {
         reader: &mut FrameReader,
         ahead: &mut Option<ReReadChunk>,
     ) -> Result<Vec<Digest>, String> {
-        let frame = self.request.settings.frame;
+        let frame = self.job.request.settings.frame;
         let mut values = Vec::new();
         for index in piece.frames.clone() {
             if ahead.is_none() && reader.wants_another() {

@@ -1,6 +1,9 @@
 //! Looks at what stands at each offered entry's place, and answers: needed, there already, refused.
 //! Directories and links are made at once.
 
+use crate::receiver::decide::EntryDecider;
+use crate::receiver::job::ReceiverJob;
+use crate::receiver::place::TargetPlaces;
 use crate::receiver::place::entry_position::EntryDecision;
 use crate::receiver::place::entry_position::EntryPosition;
 use haul_proto::entry::EntryKind;
@@ -47,21 +50,21 @@ impl TargetReceiver {
     pub(crate) fn examine(&self, first: EntryId, entries: &[Entry]) {
         let (mut claims, mut pieces, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
-            self.note_name(entry);
-            let turn = self.in_its_turn(entry);
+            self.removals.note_name(entry);
+            let turn = self.decider.in_its_turn(entry);
             let entry = turn.as_deref().unwrap_or(entry);
             let answer = match &entry.kind {
                 _ if turn.is_none() => EntryAnswer::Refused,
-                _ if self.removes_only() => self.answer_only_removal(entry),
-                EntryContent::HardLink { .. } if self.compares() => self.answer(entry),
+                _ if self.removals.removes_only() => self.places.answer_only_removal(entry),
+                EntryContent::HardLink { .. } if self.job.compares() => self.decider.answer(entry),
                 EntryContent::HardLink { .. } => {
-                    let (answer, other) = self.answer_link(id, entry);
+                    let (answer, other) = self.decider.answer_link(id, entry);
                     links.extend(other);
                     answer
                 }
                 _ => {
-                    self.expect_links(id, entry);
-                    self.answer(entry)
+                    self.decider.expect_links(id, entry);
+                    self.decider.answer(entry)
                 }
             };
             let is_there = matches!(answer, EntryAnswer::Settled | EntryAnswer::Same);
@@ -69,38 +72,42 @@ impl TargetReceiver {
             match (&answer, &entry.kind) {
                 (EntryAnswer::Partial(item), _) => claims.push(VerificationClaim::Part(id, Arc::clone(item))),
                 (EntryAnswer::Delta(item), EntryContent::File { size }) => {
-                    deltas.push((id, Arc::clone(item), 0..self.request.settings.frame.frames(*size)));
+                    deltas.push((id, Arc::clone(item), 0..self.job.request.settings.frame.frames(*size)));
                 }
                 (EntryAnswer::Compare(item), EntryContent::File { size }) => {
-                    let frames = 0..self.request.settings.frame.frames(*size);
+                    let frames = 0..self.job.request.settings.frame.frames(*size);
                     pieces.push(Chunk { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
                 }
-                (EntryAnswer::Needed(_), EntryContent::Directory) => self.filtered.enter(id, entry),
+                (EntryAnswer::Needed(_), EntryContent::Directory) => self.removals.filtered.enter(id, entry),
                 _ => {}
             }
-            let next = self.lock().machine.answer(id, answer);
-            self.finish(next);
-            let would_be_new = self.is_dry() && self.dry_new.swap(false, Ordering::Relaxed);
-            if is_there && self.stays_another(entry) {
-                self.settle_links_as(id, LinkOutcome::Another);
+            let next = self.session.lock().machine.answer(id, answer);
+            self.finisher.finish(next);
+            let would_be_new = self.job.is_dry() && self.decider.dry_new.swap(false, Ordering::Relaxed);
+            if is_there && self.decider.stays_another(entry) {
+                self.finisher.settle_links_as(id, LinkOutcome::Another);
             } else if is_there && would_be_new {
-                self.settle_links_as(id, LinkOutcome::WouldBeNew);
+                self.finisher.settle_links_as(id, LinkOutcome::WouldBeNew);
             } else if is_there || is_refused {
-                self.settle_links(id, is_there);
+                self.finisher.settle_links(id, is_there);
             }
         }
-        links.into_iter().for_each(|other| self.link(other));
-        self.links_seen_to(entries);
+        links.into_iter().for_each(|other| self.finisher.link(other));
+        self.links.links_seen_to(entries);
         // What is there of a file can be told once all answers were.
         self.claims.add(claims);
-        self.rereads.add(pieces);
-        deltas.into_iter().for_each(|(id, item, frames)| self.sign(id, &item, std::iter::once(frames).collect()));
+        self.comparer.rereads.add(pieces);
+        deltas
+            .into_iter()
+            .for_each(|(id, item, frames)| self.deltas.sign(id, &item, std::iter::once(frames).collect()));
     }
+}
 
+impl EntryDecider {
     fn answer(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let parent = self.lock().machine.parent(&entry.place);
-        if self.compares() {
-            return self.answer_compared(parent, entry);
+        let parent = self.session.lock().machine.parent(&entry.place);
+        if self.job.compares() {
+            return self.comparer.answer_compared(parent, entry);
         }
         match (parent, &entry.place) {
             (ParentDirectory::Refused, _) => EntryAnswer::Refused,
@@ -119,42 +126,25 @@ impl TargetReceiver {
         }
     }
 
-    /// Where the operand of this number goes, if that is what is offered: the controller says so, and nobody else.
-    pub(crate) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<OperandPlace> {
-        let is_directory = entry.kind == EntryContent::Directory;
-        let fixed = || {
-            let operand = self.request.operands.get(number as usize)?;
-            let below = self.request.rules.below.get(number as usize).cloned().unwrap_or_default();
-            (is_directory == operand.directory).then(|| OperandPlace { below, name: operand.name.clone() })
-        };
-        match (&entry.kind, self.request.listed) {
-            (EntryContent::HardLink { .. } | EntryContent::Node(_), _) => None,
-            // Only a sync keeps a link that is named.
-            (EntryContent::Symlink { .. }, _) if !self.request.sync.into => None,
-            (_, ListedKinds::No) => fixed(),
-            (EntryContent::Directory, ListedKinds::Files) | (EntryContent::Stream, _) => None,
-            (_, ListedKinds::Files | ListedKinds::Trees) => self.listed.take(number),
-        }
-    }
-
     fn answer_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let Some(operand) = self.operand_asked_for(number, entry) else {
-            return self.refuse_operand(OverwriteRefusal::NotAsked);
+        let Some(operand) = self.places.operand_asked_for(number, entry) else {
+            return self.job.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;
-        let alone = self.is_one_sources(operand.name.as_ref());
+        let alone = self.removals.is_one_sources(operand.name.as_ref());
         let directory = |dir: Dir| {
             let attributes = attributes(entry).map(Into::into);
             let fresh = dir.is_absent();
-            let names = self.names_for(&dir, alone && !fresh);
+            let names = self.removals.names_for(&dir, alone && !fresh);
             EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta: entry.meta, attributes }))
         };
         let absent = DestinationKind::Into(Dir::absent_root());
-        let landing = if matches!(self.landing.kind, DestinationKind::Nothing) { &absent } else { &self.landing.kind };
+        let landing =
+            if matches!(self.job.landing.kind, DestinationKind::Nothing) { &absent } else { &self.job.landing.kind };
         let answer = match landing {
             DestinationKind::Contents(dir) if is_directory => directory(dir.clone()),
             DestinationKind::Into(dir) => {
-                match (self.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
+                match (self.committer.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
                     (Ok(dir), Some(name)) => {
                         let fresh = dir.is_absent();
                         self.answer_at(
@@ -163,10 +153,10 @@ impl TargetReceiver {
                         )
                     }
                     (Ok(dir), None) if is_directory => directory(dir),
-                    (Ok(_), None) => self.refuse_operand(OverwriteRefusal::IsDirectory),
+                    (Ok(_), None) => self.job.refuse_operand(OverwriteRefusal::IsDirectory),
                     (Err(error), _) => {
                         let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
-                        self.fail(self.landing.path(&path.join(&b'/')), describe(&error));
+                        self.job.fail(self.job.landing.path(&path.join(&b'/')), describe(&error));
                         EntryAnswer::Refused
                     }
                 }
@@ -178,39 +168,17 @@ impl TargetReceiver {
             DestinationKind::Special(path) => self.answer_special(path, entry),
             DestinationKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
             DestinationKind::Contents(_) | DestinationKind::Nothing => {
-                self.refuse_operand(OverwriteRefusal::IsDirectory)
+                self.job.refuse_operand(OverwriteRefusal::IsDirectory)
             }
         };
-        self.unless_another_run_has_it(answer, operand.name.as_ref())
-    }
-
-    /// Two runs do not copy into one directory as the same operand's.
-    pub(crate) fn unless_another_run_has_it(
-        &self,
-        answer: EntryAnswer<ReceiverEntry>,
-        name: Option<&Name>,
-    ) -> EntryAnswer<ReceiverEntry> {
-        let EntryAnswer::Needed(item) = &answer else { return answer };
-        let ReceiverEntry::Directory { dir, .. } = &**item else { return answer };
-        if dir.is_absent() {
-            return answer;
-        }
-        match self.rivals.enter(dir) {
-            Ok(()) => answer,
-            Err(text) => {
-                let own_name = matches!(self.landing.kind, DestinationKind::Into(_)).then_some(name);
-                let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
-                self.fail(self.landing.path(relative), text);
-                EntryAnswer::Refused
-            }
-        }
+        self.places.unless_another_run_has_it(answer, operand.name.as_ref())
     }
 
     /// A file that changed while it was being read is offered anew: what came of it goes.
     fn answer_again(&self, item: &ReceiverEntry, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let ReceiverEntry::File(incoming) = item else { return EntryAnswer::Refused };
         incoming.void();
-        incoming.discard(&self.unfinished);
+        incoming.discard(&self.places.unfinished);
         match incoming.spot() {
             Some(spot) => {
                 let (dir, name) = (spot.dir.clone(), spot.name.clone());
@@ -218,28 +186,23 @@ impl TargetReceiver {
                 self.answer_at(EntryPosition { removal, ..EntryPosition::in_directory(dir, name) }, entry)
             }
             None => {
-                self.fail(incoming.path(&self.landing), CHANGED_WHILE_READ);
+                self.job.fail(incoming.path(&self.job.landing), CHANGED_WHILE_READ);
                 EntryAnswer::Refused
             }
         }
     }
 
-    pub(crate) fn refuse_operand(&self, refusal: OverwriteRefusal) -> EntryAnswer<ReceiverEntry> {
-        self.fail(self.landing.path(b""), refusal.text());
-        EntryAnswer::Refused
-    }
-
     /// A device, FIFO or socket: opened when the first frame comes, written, never renamed over.
     fn answer_special(&self, path: &std::path::Path, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let Some(size) = size_of(&entry.kind) else { return self.refuse_operand(OverwriteRefusal::IsSpecial) };
+        let Some(size) = size_of(&entry.kind) else { return self.job.refuse_operand(OverwriteRefusal::IsSpecial) };
         // What it holds cannot always be read again, so that a digest takes it in order.
-        match ReceivingFile::special(path, size, self.is_asked_for_sums()) {
+        match ReceivingFile::special(path, size, self.digests.is_asked_for_sums()) {
             Ok((incoming, seekable)) => {
                 let item = Arc::new(ReceiverEntry::File(incoming));
                 if seekable { EntryAnswer::Needed(item) } else { EntryAnswer::NeededInOrder(item) }
             }
             Err(error) => {
-                self.fail(self.landing.path(b""), describe(&error));
+                self.job.fail(self.job.landing.path(b""), describe(&error));
                 EntryAnswer::Refused
             }
         }
@@ -251,77 +214,83 @@ impl TargetReceiver {
             Some(size) => {
                 EntryAnswer::NeededInOrder(Arc::new(ReceiverEntry::File(ReceivingFile::pipe(Arc::clone(sink), size))))
             }
-            None => self.refuse_operand(OverwriteRefusal::NotAsked),
+            None => self.job.refuse_operand(OverwriteRefusal::NotAsked),
         }
     }
 
     fn answer_at(&self, position: EntryPosition, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         match self.try_answer(&position, entry) {
             Ok(answer) => answer,
-            Err(error) => self.refuse(&position, describe(&error)),
+            Err(error) => self.job.refuse(&position, describe(&error)),
         }
     }
 
     pub(crate) fn try_answer(&self, position: &EntryPosition, entry: &Entry) -> io::Result<EntryAnswer<ReceiverEntry>> {
         if position.name.is_reserved() {
-            return Ok(self.refuse(position, OverwriteRefusal::Reserved.text()));
+            return Ok(self.job.refuse(position, OverwriteRefusal::Reserved.text()));
         }
-        let there =
-            if position.fresh { ExistingStat::NOTHING } else { self.standing(&position.dir, &position.name, entry)? };
-        if there.existing != ExistingEntry::Absent && self.is_spelled_otherwise(&position.dir, &position.name) {
-            return Ok(self.refuse(position, OTHER_SPELLING));
+        let there = if position.fresh {
+            ExistingStat::NOTHING
+        } else {
+            self.places.standing(&position.dir, &position.name, entry)?
+        };
+        if there.existing != ExistingEntry::Absent && self.places.is_spelled_otherwise(&position.dir, &position.name) {
+            return Ok(self.job.refuse(position, OTHER_SPELLING));
         }
         if let EntryContent::Symlink { points_to } = &entry.kind
-            && self.links_inside
+            && self.job.links_inside
             && self.leads_out(&position.dir, points_to)?
         {
-            return Ok(self.refuse(position, LEADS_OUT));
+            return Ok(self.job.refuse(position, LEADS_OUT));
         }
         if let EntryContent::Node(node) = &entry.kind
             && !self.may_make_node(*node)
         {
-            return Ok(self.refuse(position, NODE_NOT_ASKED));
+            return Ok(self.job.refuse(position, NODE_NOT_ASKED));
         }
         let mut decided = match self.decide(position, entry, &there)? {
             Ok(decided) => decided,
             Err(answer) => return Ok(answer),
         };
         let decision = self.clear(position, entry, &mut decided)?;
-        if self.is_dry() && entry.kind != EntryContent::Directory {
+        if self.job.is_dry() && entry.kind != EntryContent::Directory {
             return self.answer_dry(position, entry, &decided);
         }
         match &entry.kind {
             EntryContent::Directory => {
-                let answer = self.directory(position, entry, decision)?;
+                let answer = self.places.directory(position, entry, decision)?;
                 if matches!(answer, EntryAnswer::Needed(_)) {
-                    self.tell_decided(position, entry, &decided);
+                    self.job.tell_decided(position, entry, &decided);
                 }
                 Ok(answer)
             }
             EntryContent::Symlink { points_to } => {
                 if decision == OverwriteDecision::Replace {
-                    self.back_up(&position.dir, &position.name)?;
+                    self.removals.back_up(&position.dir, &position.name)?;
                 }
                 match decision {
                     OverwriteDecision::Keep => {}
                     OverwriteDecision::ReplaceTree => {
                         let temporary = make_temporary_link(&position.dir, &position.name, points_to)?;
-                        self.replace_directory(&position.dir, &temporary, &position.name, &decided.removal)?;
+                        self.removals.replace_directory(&position.dir, &temporary, &position.name, &decided.removal)?;
                     }
                     _ => make_link(&position.dir, &position.name, points_to, decision == OverwriteDecision::Replace)?,
                 }
-                let changes = !self.creates_only || decision != OverwriteDecision::Keep;
+                let changes = !self.job.creates_only || decision != OverwriteDecision::Keep;
                 let is_kept = decision == OverwriteDecision::Keep;
                 let has_time = there.look.is_some_and(|look| is_kept && look.meta.modified == entry.meta.modified);
-                let keep =
-                    MetadataParts { owner: self.request.preserve && changes, mode: None, times: changes && !has_time };
+                let keep = MetadataParts {
+                    owner: self.job.request.preserve && changes,
+                    mode: None,
+                    times: changes && !has_time,
+                };
                 match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
-                    Ok(_) => self.tell_decided(position, entry, &decided),
+                    Ok(_) => self.job.tell_decided(position, entry, &decided),
                     // Somebody else's link, or a file system whose links have no times: the link itself is there.
-                    Err(error) if is_not_ours(&error) => self.tell_decided(position, entry, &decided),
+                    Err(error) if is_not_ours(&error) => self.job.tell_decided(position, entry, &decided),
                     Err(error) => return Err(error),
                 }
-                add(&self.reporter.tally.symlinks, 1);
+                add(&self.job.reporter.tally.symlinks, 1);
                 self.known_to_be_same(position, false)
             }
             EntryContent::File { size } => self.file(position, entry, *size, &decided, &there),
@@ -329,11 +298,11 @@ impl TargetReceiver {
             EntryContent::Node(node) => {
                 let answer = self.node(position, *node, &entry.meta, &decided, &there)?;
                 if matches!(answer, EntryAnswer::Settled) {
-                    self.tell_decided(position, entry, &decided);
+                    self.job.tell_decided(position, entry, &decided);
                 }
                 Ok(answer)
             }
-            EntryContent::HardLink { .. } => Ok(self.refuse(position, OverwriteRefusal::NotAsked.text())),
+            EntryContent::HardLink { .. } => Ok(self.job.refuse(position, OverwriteRefusal::NotAsked.text())),
         }
     }
 
@@ -345,10 +314,12 @@ impl TargetReceiver {
         there: &ExistingStat,
     ) -> io::Result<Result<EntryDecision, EntryAnswer<ReceiverEntry>>> {
         let (dir, name) = (&position.dir, &position.name);
-        let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.conduct()) {
+        let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.job.conduct()) {
             OverwriteDecision::Compare if self.has_digest(dir, name, entry)? => OverwriteDecision::Keep,
             OverwriteDecision::Compare => OverwriteDecision::Replace,
-            OverwriteDecision::Keep | OverwriteDecision::Omit if self.is_half_changed(position, entry, there)? => {
+            OverwriteDecision::Keep | OverwriteDecision::Omit
+                if self.job.is_half_changed(position, entry, there)? =>
+            {
                 OverwriteDecision::Replace
             }
             decision => decision,
@@ -356,28 +327,28 @@ impl TargetReceiver {
         let (decision, reasons) = self.decide_of_standing(position, entry, there, decision);
         let makes =
             matches!(decision, OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree);
-        if makes && !self.is_dry() {
+        if makes && !self.job.is_dry() {
             let link_bytes = if let EntryContent::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
-            let taken = self.quota.take_names(1).and_then(|()| self.quota.take(link_bytes as u64));
+            let taken = self.places.quota.take_names(1).and_then(|()| self.places.quota.take(link_bytes as u64));
             if let Err(text) = taken {
-                return Ok(Err(self.refuse(position, text)));
+                return Ok(Err(self.job.refuse(position, text)));
             }
         }
         match decision {
             OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree
                 if position.inside =>
             {
-                self.widen(dir)?
+                self.metadata.widen(dir)?
             }
             _ => {}
         }
         match decision {
-            OverwriteDecision::Refuse(refusal) => return Ok(Err(self.refuse(position, refusal.text()))),
+            OverwriteDecision::Refuse(refusal) => return Ok(Err(self.job.refuse(position, refusal.text()))),
             OverwriteDecision::Omit => return self.omit(position, entry).map(Err),
             // Whatever would be in it, or be another name of it, is not there either.
             OverwriteDecision::Pass => return Ok(Err(EntryAnswer::Refused)),
             OverwriteDecision::Create if self.link_from_earlier(position, entry)? => {
-                self.tell_linked(|| self.relative(position), size_of(&entry.kind).unwrap_or(0));
+                self.job.tell_linked(|| self.job.relative(position), size_of(&entry.kind).unwrap_or(0));
                 return Ok(Err(EntryAnswer::Settled));
             }
             _ => {}
@@ -388,13 +359,6 @@ impl TargetReceiver {
             _ => Some(ChangeKind::Adjusted(reasons)).filter(|_| !reasons.is_empty()),
         };
         Ok(Ok(EntryDecision { decision, change, removal: TreeReplacement::default() }))
-    }
-
-    /// Reports what was decided of an entry, and is done.
-    pub(crate) fn tell_decided(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) {
-        if let Some(change) = decided.change {
-            self.tell_item(|| self.relative(position), EntryKind::from(&entry.kind), change);
-        }
     }
 
     /// What becomes of what is there, and why. What would stay is replaced in a sync where it cannot be what the source
@@ -411,22 +375,22 @@ impl TargetReceiver {
             return (decision, there.reasons(entry));
         }
         let Some(mut look) = there.look else { return (decision, ChangeReasons::default()) };
-        let follows = self.request.rules.in_the_way == OverwritePolicy::Follow;
-        match self.other_name_of(entry, &look) {
+        let follows = self.job.request.rules.in_the_way == OverwritePolicy::Follow;
+        match self.links.other_name_of(entry, &look) {
             GuardedName::Stays(_) if follows => {
                 self.count_replaced_name(&look, OverwriteDecision::Replace);
                 return (OverwriteDecision::Replace, ChangeReasons::LINK);
             }
-            GuardedName::Has(meta) | GuardedName::Stays(meta) if self.is_dry() => look.meta = meta,
+            GuardedName::Has(meta) | GuardedName::Stays(meta) if self.job.is_dry() => look.meta = meta,
             _ => {}
         }
-        if !follows && !self.request.sync.tells_items {
+        if !follows && !self.job.request.sync.tells_items {
             return (decision, ChangeReasons::default());
         }
-        let reasons = self.metadata_reasons(&position.dir, &position.name, entry, &look);
+        let reasons = self.places.metadata_reasons(&position.dir, &position.name, entry, &look);
         let gives_rights = || {
-            let has_capability = self.keeps_attributes() && has_capability(entry);
-            self.request.preserve
+            let has_capability = self.metadata.keeps_attributes() && has_capability(entry);
+            self.job.request.preserve
                 && matches!(entry.kind, EntryContent::File { .. })
                 && (!may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look))
         };
@@ -452,17 +416,17 @@ impl TargetReceiver {
         match (decided.decision, &entry.kind) {
             (decision @ OverwriteDecision::ReplaceTree, _) => {
                 decided.removal = match &position.removal {
-                    Some(removal) => self.may_still_make_way(dir, name, TreeReplacement::clone(removal))?,
-                    None => self.may_make_way(dir, name, &entry.place)?,
+                    Some(removal) => self.removals.may_still_make_way(dir, name, TreeReplacement::clone(removal))?,
+                    None => self.removals.may_make_way(dir, name, &entry.place)?,
                 };
                 Ok(decision)
             }
             (OverwriteDecision::Replace, EntryContent::Directory) => {
-                let removal = self.may_make_way(dir, name, &entry.place)?;
-                if !self.is_dry() && self.exchange_for_directory(position, &entry.meta)? {
+                let removal = self.removals.may_make_way(dir, name, &entry.place)?;
+                if !self.job.is_dry() && self.removals.exchange_for_directory(position, &entry.meta)? {
                     return Ok(OverwriteDecision::Replace);
                 }
-                self.make_way_as(dir, name, &removal)?;
+                self.removals.make_way_as(dir, name, &removal)?;
                 Ok(OverwriteDecision::Create)
             }
             (decision, _) => Ok(decision),
@@ -476,7 +440,7 @@ impl TargetReceiver {
             absent += 1;
             match at.parent() {
                 Some(parent) => at = parent,
-                None => return Ok(lookup::leads_out(CWD, absent + self.landing.missing_depth(), points_to)),
+                None => return Ok(lookup::leads_out(CWD, absent + self.job.landing.missing_depth(), points_to)),
             }
         }
         Ok(lookup::leads_out(&*at.fd()?, absent, points_to))
@@ -500,32 +464,90 @@ impl TargetReceiver {
         Ok(is_same)
     }
 
-    /// A position as it is shown, from the landing down.
-    pub(crate) fn relative(&self, position: &EntryPosition) -> Vec<u8> {
-        // A tree that gets the target's own name is what everything is shown below.
-        let is_label = position.renamed && self.landing.memory.is_some();
-        if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) }
-    }
-
     /// Something is there, and stays as it is.
     fn omit(&self, position: &EntryPosition, entry: &Entry) -> io::Result<EntryAnswer<ReceiverEntry>> {
         match entry.kind {
             EntryContent::File { size } => self.file_stays(position, size)?,
             EntryContent::HardLink { .. } => {}
-            _ => add(&self.reporter.tally.symlinks, 1),
+            _ => add(&self.job.reporter.tally.symlinks, 1),
         }
         Ok(EntryAnswer::Settled)
     }
 
     pub(crate) fn file_stays(&self, position: &EntryPosition, size: u64) -> io::Result<()> {
         let path = || position.dir.path_of(position.name.as_bytes());
-        let digest =
-            match self.sum_existing(path, || Ok(position.dir.open_file(&position.name, FollowLinks::Itself)?.0))? {
-                None if self.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
-                digest => digest,
-            };
-        self.reporter.file_there(path, size, digest);
+        let digest = match self
+            .digests
+            .sum_existing(path, || Ok(position.dir.open_file(&position.name, FollowLinks::Itself)?.0))?
+        {
+            None if self.job.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
+            digest => digest,
+        };
+        self.job.reporter.file_there(path, size, digest);
         Ok(())
+    }
+}
+
+impl TargetPlaces {
+    /// Where the operand of this number goes, if that is what is offered: the controller says so, and nobody else.
+    pub(crate) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<OperandPlace> {
+        let is_directory = entry.kind == EntryContent::Directory;
+        let fixed = || {
+            let operand = self.job.request.operands.get(number as usize)?;
+            let below = self.job.request.rules.below.get(number as usize).cloned().unwrap_or_default();
+            (is_directory == operand.directory).then(|| OperandPlace { below, name: operand.name.clone() })
+        };
+        match (&entry.kind, self.job.request.listed) {
+            (EntryContent::HardLink { .. } | EntryContent::Node(_), _) => None,
+            // Only a sync keeps a link that is named.
+            (EntryContent::Symlink { .. }, _) if !self.job.request.sync.into => None,
+            (_, ListedKinds::No) => fixed(),
+            (EntryContent::Directory, ListedKinds::Files) | (EntryContent::Stream, _) => None,
+            (_, ListedKinds::Files | ListedKinds::Trees) => self.listed.take(number),
+        }
+    }
+
+    /// Two runs do not copy into one directory as the same operand's.
+    pub(crate) fn unless_another_run_has_it(
+        &self,
+        answer: EntryAnswer<ReceiverEntry>,
+        name: Option<&Name>,
+    ) -> EntryAnswer<ReceiverEntry> {
+        let EntryAnswer::Needed(item) = &answer else { return answer };
+        let ReceiverEntry::Directory { dir, .. } = &**item else { return answer };
+        if dir.is_absent() {
+            return answer;
+        }
+        match self.rivals.enter(dir) {
+            Ok(()) => answer,
+            Err(text) => {
+                let own_name = matches!(self.job.landing.kind, DestinationKind::Into(_)).then_some(name);
+                let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
+                self.job.fail(self.job.landing.path(relative), text);
+                EntryAnswer::Refused
+            }
+        }
+    }
+}
+
+impl ReceiverJob {
+    pub(crate) fn refuse_operand(&self, refusal: OverwriteRefusal) -> EntryAnswer<ReceiverEntry> {
+        self.fail(self.landing.path(b""), refusal.text());
+        EntryAnswer::Refused
+    }
+
+    /// Reports what was decided of an entry, and is done.
+    pub(crate) fn tell_decided(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) {
+        if let Some(change) = decided.change {
+            self.tell_item(|| self.relative(position), EntryKind::from(&entry.kind), change);
+        }
+    }
+
+    /// A position as it is shown, from the landing down.
+    pub(crate) fn relative(&self, position: &EntryPosition) -> Vec<u8> {
+        // A tree that gets the target's own name is what everything is shown below.
+        let is_label = position.renamed && self.landing.memory.is_some();
+        if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) }
     }
 
     pub(crate) fn refuse(&self, position: &EntryPosition, text: impl Into<String>) -> EntryAnswer<ReceiverEntry> {

@@ -2,16 +2,17 @@
 //! would have been made, everything below it would have been, too: [`Dir::absent_child`](crate::fs::Dir::absent_child)
 //! stands for it.
 
+use crate::receiver::decide::EntryDecider;
 use haul_proto::entry::{Entry, EntryContent};
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::session::step::EntryAnswer;
 use std::io;
 use std::sync::atomic::Ordering;
 
+use crate::receiver::ReceiverEntry;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 
-impl TargetReceiver {
+impl EntryDecider {
     /// Answers what is no directory, and of which everything was decided: the run takes the same path up to here.
     pub(crate) fn answer_dry(
         &self,
@@ -20,13 +21,13 @@ impl TargetReceiver {
         decided: &EntryDecision,
     ) -> io::Result<EntryAnswer<ReceiverEntry>> {
         if decided.decision == OverwriteDecision::ReplaceTree {
-            self.make_way_as(&position.dir, &position.name, &decided.removal)?;
+            self.removals.make_way_as(&position.dir, &position.name, &decided.removal)?;
         }
-        self.tell_decided(position, entry, decided);
+        self.job.tell_decided(position, entry, decided);
         let stays = decided.decision == OverwriteDecision::Keep;
         self.dry_new.store(!stays, Ordering::Relaxed);
         if let (EntryContent::File { size }, true) = (&entry.kind, stays) {
-            self.reporter.file_there(|| self.relative(position), *size, None);
+            self.job.reporter.file_there(|| self.job.relative(position), *size, None);
         }
         Ok(EntryAnswer::Settled)
     }

@@ -58,8 +58,8 @@ impl Site {
         let entry = Entry { place, kind, meta, version: None, more: more.map(Box::new) };
         let offer = SourceMessage::Offer { first: EntryId(self.next), entries: vec![entry] };
         self.next += 1;
-        self.target.handle_peer(&offer.encode(self.target.request.settings.number)).unwrap();
-        let messages = std::iter::from_fn(|| self.target.lock().machine.poll_message());
+        self.target.handle_peer(&offer.encode(self.target.job.request.settings.number)).unwrap();
+        let messages = std::iter::from_fn(|| self.target.session.lock().machine.poll_message());
         let needs = messages.filter_map(|message| match message {
             TargetMessage::Want { needs, .. } => needs.first().copied(),
             _ => None,
@@ -266,7 +266,7 @@ fn names_of_a_file_that_is_refused_fail_in_a_dry_run_too() {
         assert_eq!(site.offer(place("a"), file(3), more), TransferNeed::Refused);
         site.offer(place("b"), EntryContent::HardLink { to: EntryId(1), size: 3 }, None);
         assert!(!site.items(temp.path()).iter().any(|(path, _)| path == "/b" || path == "/a"), "dry: {is_dry}");
-        assert_eq!(site.target.reporter.tally.counters().failed, 2, "dry: {is_dry}");
+        assert_eq!(site.target.job.reporter.tally.counters().failed, 2, "dry: {is_dry}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! Files that are there and have several names there. Where names of one file are kept, one of the source's files stays
 //! as each of these, and no other: what are two files at the source do not stay names of one.
 
+use crate::receiver::decide::EntryDecider;
+use crate::receiver::decide::link_tracker::LinkTracker;
 use haul_proto::entry::{Entry, EntryContent, EntryMetadata};
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::wire::report::WorkerMessage;
@@ -10,7 +12,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fs::{FileIdentity, FileStat};
-use crate::receiver::TargetReceiver;
 use crate::sys::sync::lock;
 
 /// Most of them: a hash table with so many takes 25 MiB, and 37 MiB while it grows.
@@ -36,16 +37,16 @@ pub(crate) enum GuardedName {
     Has(EntryMetadata),
 }
 
-impl TargetReceiver {
+impl LinkTracker {
     /// A file of the source stays as what is there: whether another one did.
     pub(crate) fn other_name_of(&self, entry: &Entry, there: &FileStat) -> GuardedName {
         // Of links, FIFOs, sockets and devices, the source has each name by itself: they share no time or owner.
         let is_single = match entry.kind {
-            EntryContent::File { .. } => self.request.kept.hard_links,
+            EntryContent::File { .. } => self.job.request.kept.hard_links,
             EntryContent::Symlink { .. } | EntryContent::Node(_) => true,
             _ => return GuardedName::None,
         };
-        if there.names < 2 || !(is_single || self.is_dry()) {
+        if there.names < 2 || !(is_single || self.job.is_dry()) {
             return GuardedName::None;
         }
         let mut staying = lock(&self.several.staying);
@@ -67,24 +68,26 @@ impl TargetReceiver {
         if !self.several.told.swap(true, Ordering::Relaxed) {
             let text = "more files at the target have several names than are remembered: where those of further ones are \
                         names of other files at the source, that is not noticed";
-            self.reporter.send(&WorkerMessage::Warning { text: text.to_owned() });
+            self.job.reporter.send(&WorkerMessage::Warning { text: text.to_owned() });
         }
         None
     }
+}
 
+impl EntryDecider {
     /// How many names a link has by now.
     pub(crate) fn names_left(&self, there: &FileStat) -> u64 {
-        let replaced = lock(&self.several.replaced).get(&there.identity).copied().unwrap_or(0);
+        let replaced = lock(&self.links.several.replaced).get(&there.identity).copied().unwrap_or(0);
         there.names.saturating_sub(replaced)
     }
 
     /// A dry run replaces a name: the real one would look at one less.
     pub(crate) fn count_replaced_name(&self, there: &FileStat, decision: OverwriteDecision) {
-        let is_counted = self.is_dry() && there.names > 1 && there.kind == FileType::Symlink;
+        let is_counted = self.job.is_dry() && there.names > 1 && there.kind == FileType::Symlink;
         if !is_counted || decision != OverwriteDecision::Replace {
             return;
         }
-        let mut replaced = lock(&self.several.replaced);
+        let mut replaced = lock(&self.links.several.replaced);
         if replaced.len() < STAYING_FILES_MAX || replaced.contains_key(&there.identity) {
             *replaced.entry(there.identity).or_default() += 1;
         }
@@ -92,7 +95,7 @@ impl TargetReceiver {
 
     /// What is there is replaced after all.
     pub(crate) fn forget_other_names_of(&self, there: &FileStat) {
-        lock(&self.several.staying).remove(&there.identity);
+        lock(&self.links.several.staying).remove(&there.identity);
     }
 }
 
@@ -101,6 +104,7 @@ mod tests {
     use super::*;
     use crate::metrics::control_channel::LinkWriter;
     use crate::metrics::reporter::Reporter;
+    use crate::receiver::TargetReceiver;
     use crate::receiver::WorkerContext;
     use crate::testing::target_request;
     use haul_proto::entry::EntryLocation;
@@ -120,12 +124,12 @@ mod tests {
         let entry = Entry { place, kind, meta: EntryMetadata::default(), version: None, more: None };
         let mut stays = |inode| {
             look.identity.inode = inode;
-            matches!(target.other_name_of(&entry, &look), GuardedName::Stays(_))
+            matches!(target.links.other_name_of(&entry, &look), GuardedName::Stays(_))
         };
         let most = STAYING_FILES_MAX as u64;
         assert!((0..most).all(|inode| !stays(inode)));
         assert!(stays(0) && stays(most - 1), "those that are remembered stay so");
         assert!(!stays(most) && !stays(most));
-        assert!(target.several.told.load(Ordering::Relaxed));
+        assert!(target.links.several.told.load(Ordering::Relaxed));
     }
 }

@@ -1,6 +1,9 @@
 //! Files with several names: the first name that is offered stands for the file, and the others are made when it has
 //! it. Of each such file it is remembered where it is, until all its names have come.
 
+use crate::receiver::decide::EntryDecider;
+use crate::receiver::decide::link_tracker::LinkTracker;
+use crate::receiver::finisher::EntryFinisher;
 use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::error::ProtocolError;
@@ -19,11 +22,11 @@ use std::sync::{Arc, Mutex};
 use super::first_names::{FirstName, FirstNames};
 use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::policy::audit::AuditAction;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::place::case_folding::OTHER_SPELLING;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::temp_files::make_temporary;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
@@ -208,21 +211,21 @@ impl LinkTable {
     }
 }
 
-impl TargetReceiver {
+impl EntryDecider {
     /// Counts the files of an Offer of which more names may come, and names of such files. To be called before they are
     /// answered.
     pub(crate) fn count_links(&self, first: EntryId, entries: &[Entry]) -> Result<(), ProtocolError> {
-        if !self.request.kept.hard_links {
+        if !self.job.request.kept.hard_links {
             return Ok(());
         }
-        let state = self.lock();
-        lock(&self.hard_links.0).count(first, entries, &state.machine)
+        let state = self.session.lock();
+        lock(&self.links.hard_links.0).count(first, entries, &state.machine)
     }
 
     /// Remembers where a file is of which more names may come. To be called before it is answered.
     pub(crate) fn expect_links(&self, entry: EntryId, offered: &Entry) {
         if let EntryLocation::Again(old) = offered.place {
-            let mut table = lock(&self.hard_links.0);
+            let mut table = lock(&self.links.hard_links.0);
             let first = table.again.remove(&old).unwrap_or(old);
             if table.files.get(first).is_some() {
                 table.again.insert(entry, first);
@@ -232,38 +235,24 @@ impl TargetReceiver {
         if offered.further_names().is_none() {
             return;
         }
-        let dir = match self.compares() {
-            true => self.compared_place(&offered.place).map(|(dir, _)| dir),
+        let dir = match self.job.compares() {
+            true => self.comparer.compared_place(&offered.place).map(|(dir, _)| dir),
             false => self.place_of_child(&offered.place).map(|(dir, ..)| dir),
         };
-        let mut table = lock(&self.hard_links.0);
+        let mut table = lock(&self.links.hard_links.0);
         if let Some(dir) = dir {
             table.hold(entry, dir);
         }
-        if self.compares() {
+        if self.job.compares() {
             // Nothing is made: nothing waits.
             table.settled(entry, LinkOutcome::There);
-        }
-    }
-
-    /// Where the first name of a file is that was offered before.
-    pub(crate) fn first_name(&self, entry: EntryId) -> Option<(Dir, Name)> {
-        lock(&self.hard_links.0).place(entry)
-    }
-
-    /// The names of an Offer were seen to.
-    pub(crate) fn links_seen_to(&self, entries: &[Entry]) {
-        for entry in entries {
-            if let EntryContent::HardLink { to, .. } = entry.kind {
-                lock(&self.hard_links.0).seen_to(to);
-            }
         }
     }
 
     /// Where a child goes, and whether nothing can be there.
     fn place_of_child(&self, place: &EntryLocation) -> Option<(Dir, Name, bool)> {
         let EntryLocation::Child { name, .. } = place else { return None };
-        match self.lock().machine.parent(place) {
+        match self.session.lock().machine.parent(place) {
             ParentDirectory::Open(parent) => match &*parent {
                 ReceiverEntry::Directory { dir, fresh, .. } => Some((dir.clone(), name.clone(), *fresh)),
                 _ => None,
@@ -288,39 +277,22 @@ impl TargetReceiver {
         }
     }
 
-    /// Makes another name of a file, now or when the file is there.
-    pub(crate) fn link(&self, other: OtherLinkName) {
-        let EntryContent::HardLink { to, .. } = other.offered.kind else { return };
-        let next = lock(&self.hard_links.0).add(to, other);
-        self.make_links(vec![next]);
-    }
-
-    /// An entry is settled: names that waited for it are made.
-    pub(crate) fn settle_links(&self, entry: EntryId, done: bool) {
-        self.settle_links_as(entry, if done { LinkOutcome::There } else { LinkOutcome::Failed });
-    }
-
-    /// The same of a file of which it is known what stands at its name.
-    pub(crate) fn settle_links_as(&self, entry: EntryId, outcome: LinkOutcome) {
-        if !self.request.kept.hard_links {
-            return;
-        }
-        let next = lock(&self.hard_links.0).settled(entry, outcome);
-        self.make_links(next);
-    }
-
     /// Whether something else than an offered file stands at its name, and stays: of that, no other name is made.
     pub(crate) fn stays_another(&self, entry: &Entry) -> bool {
         let (EntryContent::File { size }, Some(_)) = (&entry.kind, entry.further_names()) else { return false };
         let Some((dir, name, fresh)) = self.place_of_child(&entry.place) else { return false };
         let same = ExistingEntry::File { size: *size, modified: entry.meta.modified };
         let is_another = |there: ExistingStat| there.existing != same && self.stays(entry, &there);
-        if fresh { is_another(ExistingStat::NOTHING) } else { self.standing(&dir, &name, entry).is_ok_and(is_another) }
+        if fresh {
+            is_another(ExistingStat::NOTHING)
+        } else {
+            self.places.standing(&dir, &name, entry).is_ok_and(is_another)
+        }
     }
 
     /// Whether what stands at a name stays, whatever it is.
     pub(crate) fn stays(&self, entry: &Entry, there: &ExistingStat) -> bool {
-        let decision = decide(&entry.kind, entry.meta.modified, &there.existing, self.conduct());
+        let decision = decide(&entry.kind, entry.meta.modified, &there.existing, self.job.conduct());
         matches!(decision, OverwriteDecision::Omit | OverwriteDecision::Pass)
     }
 
@@ -329,34 +301,12 @@ impl TargetReceiver {
         let there = if other.fresh {
             Ok(ExistingStat::NOTHING)
         } else {
-            self.standing(&other.dir, &other.name, &other.offered)
+            self.places.standing(&other.dir, &other.name, &other.offered)
         };
         match there {
             Ok(there) if self.stays(&other.offered, &there) => Ok(false),
             Ok(_) => Err(ANOTHER.to_owned()),
             Err(error) => Err(describe(&error)),
-        }
-    }
-
-    fn make_links(&self, links: Vec<LinkStep>) {
-        for next in links {
-            let (other, made) = match next {
-                LinkStep::Nothing => continue,
-                LinkStep::Make(other, dir, name, outcome) => {
-                    let made = self.make_hard_link(&other, &dir, &name, outcome);
-                    (other, made)
-                }
-                LinkStep::Fail(other) => (other, Err(NOT_THERE.to_owned())),
-                LinkStep::LeaveOrFail(other) => {
-                    let left = self.leave(&other);
-                    (other, left)
-                }
-            };
-            let done = made.unwrap_or_else(|text| {
-                self.fail(self.landing.path(&other.dir.path_of(other.name.as_bytes())), text);
-                false
-            });
-            self.settle(other.entry, done);
         }
     }
 
@@ -374,7 +324,7 @@ impl TargetReceiver {
         };
         let first = (outcome == LinkOutcome::There).then_some((dir, name));
         let there = if other.fresh { ExistingStat::NOTHING } else { self.standing_name(other, first).map_err(io)? };
-        if there.existing != ExistingEntry::Absent && self.is_spelled_otherwise(&other.dir, &other.name) {
+        if there.existing != ExistingEntry::Absent && self.places.is_spelled_otherwise(&other.dir, &other.name) {
             return Err(OTHER_SPELLING.to_owned());
         }
         let position =
@@ -382,25 +332,25 @@ impl TargetReceiver {
         let decided = match self.decide(&position, &other.offered, &there).map_err(io)? {
             Ok(decided) => decided,
             // What stays, and a name of an earlier copy's file, are not proven to be what the source has.
-            Err(answer) => return Ok(matches!(answer, EntryAnswer::Settled) && !self.request.sync.source_removes),
+            Err(answer) => return Ok(matches!(answer, EntryAnswer::Settled) && !self.job.request.sync.source_removes),
         };
-        if self.is_dry() {
+        if self.job.is_dry() {
             if decided.decision == OverwriteDecision::ReplaceTree {
-                self.make_way(&other.dir, &other.name, &other.offered.place).map_err(io)?;
+                self.removals.make_way(&other.dir, &other.name, &other.offered.place).map_err(io)?;
             }
-            self.tell_decided(&position, &other.offered, &decided);
+            self.job.tell_decided(&position, &other.offered, &decided);
             return Ok(true);
         }
         let (from, into) = (dir.fd().map_err(io)?, other.dir.fd().map_err(io)?);
         match decided.decision {
             OverwriteDecision::Replace => {
-                self.back_up(&other.dir, &other.name).map_err(io)?;
+                self.removals.back_up(&other.dir, &other.name).map_err(io)?;
                 replace(&from, name, &into, &other.name).map_err(|error| io(error.into()))?;
             }
             OverwriteDecision::ReplaceTree => {
-                let removal = self.may_make_way(&other.dir, &other.name, &other.offered.place).map_err(io)?;
+                let removal = self.removals.may_make_way(&other.dir, &other.name, &other.offered.place).map_err(io)?;
                 let temporary = link_temporary(&from, name, &into, &other.name).map_err(|error| io(error.into()))?;
-                self.replace_directory(&other.dir, &temporary, &other.name, &removal).map_err(io)?;
+                self.removals.replace_directory(&other.dir, &temporary, &other.name, &removal).map_err(io)?;
             }
             OverwriteDecision::Create => {
                 linkat(&*from, name.as_bytes(), &*into, other.name.as_bytes(), AtFlags::empty())
@@ -408,17 +358,17 @@ impl TargetReceiver {
             }
             _ => {}
         }
-        self.tell_decided(&position, &other.offered, &decided);
-        if self.reporter.is_audited() && decided.change.is_some() {
-            let path = self.landing.path(&self.relative(&position));
-            self.reporter.audit_change(AuditAction::Linked, EntryKind::File, &path);
+        self.job.tell_decided(&position, &other.offered, &decided);
+        if self.job.reporter.is_audited() && decided.change.is_some() {
+            let path = self.job.landing.path(&self.job.relative(&position));
+            self.job.reporter.audit_change(AuditAction::Linked, EntryKind::File, &path);
         }
         Ok(true)
     }
 
     /// What stands where another name of a file goes, whose first name is `first`.
     fn standing_name(&self, other: &OtherLinkName, first: Option<(&Dir, &Name)>) -> io::Result<ExistingStat> {
-        let there = self.standing(&other.dir, &other.name, &other.offered)?;
+        let there = self.places.standing(&other.dir, &other.name, &other.offered)?;
         match (&there.existing, &there.look, first) {
             (ExistingEntry::File { .. }, Some(look), Some((dir, name)))
                 if FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)?.identity == look.identity =>
@@ -426,6 +376,67 @@ impl TargetReceiver {
                 Ok(ExistingStat { existing: ExistingEntry::SameFile, look: None })
             }
             _ => Ok(there),
+        }
+    }
+}
+
+impl LinkTracker {
+    /// Where the first name of a file is that was offered before.
+    pub(crate) fn first_name(&self, entry: EntryId) -> Option<(Dir, Name)> {
+        lock(&self.hard_links.0).place(entry)
+    }
+
+    /// The names of an Offer were seen to.
+    pub(crate) fn links_seen_to(&self, entries: &[Entry]) {
+        for entry in entries {
+            if let EntryContent::HardLink { to, .. } = entry.kind {
+                lock(&self.hard_links.0).seen_to(to);
+            }
+        }
+    }
+}
+
+impl EntryFinisher {
+    /// Makes another name of a file, now or when the file is there.
+    pub(crate) fn link(&self, other: OtherLinkName) {
+        let EntryContent::HardLink { to, .. } = other.offered.kind else { return };
+        let next = lock(&self.links.hard_links.0).add(to, other);
+        self.make_links(vec![next]);
+    }
+
+    /// An entry is settled: names that waited for it are made.
+    pub(crate) fn settle_links(&self, entry: EntryId, done: bool) {
+        self.settle_links_as(entry, if done { LinkOutcome::There } else { LinkOutcome::Failed });
+    }
+
+    /// The same of a file of which it is known what stands at its name.
+    pub(crate) fn settle_links_as(&self, entry: EntryId, outcome: LinkOutcome) {
+        if !self.job.request.kept.hard_links {
+            return;
+        }
+        let next = lock(&self.links.hard_links.0).settled(entry, outcome);
+        self.make_links(next);
+    }
+
+    fn make_links(&self, links: Vec<LinkStep>) {
+        for next in links {
+            let (other, made) = match next {
+                LinkStep::Nothing => continue,
+                LinkStep::Make(other, dir, name, outcome) => {
+                    let made = self.decider.make_hard_link(&other, &dir, &name, outcome);
+                    (other, made)
+                }
+                LinkStep::Fail(other) => (other, Err(NOT_THERE.to_owned())),
+                LinkStep::LeaveOrFail(other) => {
+                    let left = self.decider.leave(&other);
+                    (other, left)
+                }
+            };
+            let done = made.unwrap_or_else(|text| {
+                self.job.fail(self.job.landing.path(&other.dir.path_of(other.name.as_bytes())), text);
+                false
+            });
+            self.settle(other.entry, done);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What is made, changed and removed, told one by one where that is asked for: in a dry run it is all that is done.
 
+use crate::receiver::job::ReceiverJob;
 use haul_proto::entry::EntryKind;
 use haul_proto::overwrite_policy::OverwriteRules;
 use haul_proto::sync::{ChangeKind, ItemChange};
@@ -7,9 +8,8 @@ use haul_proto::wire::report::WorkerMessage;
 
 use crate::metrics::counter::add;
 use crate::policy::audit::AuditAction;
-use crate::receiver::TargetReceiver;
 
-impl TargetReceiver {
+impl ReceiverJob {
     /// Whether nothing is to be made, changed or removed.
     pub(crate) fn is_dry(&self) -> bool {
         self.request.sync.is_dry

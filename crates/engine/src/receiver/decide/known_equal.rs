@@ -1,25 +1,26 @@
 //! What stands at the target and is known to be what the source has: a file whose digest was compared, a symbolic link. A
 //! source that removes what is proven removes that, too; so it is on the disk before that is said.
 
+use crate::receiver::decide::EntryDecider;
 use haul_proto::session::step::EntryAnswer;
 use rustix::fs::fsync;
 use std::io;
 
 use crate::fs::FollowLinks;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::place::entry_position::EntryPosition;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 
-impl TargetReceiver {
+impl EntryDecider {
     /// Answers something of which nothing is needed, and which is known to be the same.
     pub(crate) fn known_to_be_same(
         &self,
         position: &EntryPosition,
         is_file: bool,
     ) -> io::Result<EntryAnswer<ReceiverEntry>> {
-        if !self.request.sync.source_removes {
+        if !self.job.request.sync.source_removes {
             return Ok(EntryAnswer::Settled);
         }
-        if self.has_groups() {
+        if self.committer.has_groups() {
             if is_file {
                 fsync(&position.dir.open_file(&position.name, FollowLinks::Itself)?.0)?;
             }

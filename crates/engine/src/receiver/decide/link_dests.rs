@@ -1,6 +1,7 @@
 //! Earlier copies of the same tree (`--link-dest`): a file that one of them has, and that is not there yet, becomes
 //! another name of that one's, and takes no room.
 
+use crate::receiver::decide::EntryDecider;
 use haul_proto::entry::{Entry, EntryContent};
 use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, decide};
 use haul_proto::path::{Name, escape};
@@ -16,7 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fs::{Dir, FileIdentity};
 use crate::metrics::reporter::Reporter;
-use crate::receiver::TargetReceiver;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
@@ -92,7 +92,7 @@ impl LinkDest {
     }
 }
 
-impl TargetReceiver {
+impl EntryDecider {
     /// Makes a file that is not there a name of an earlier copy's, where one has it. In a dry run, only says whether.
     pub(crate) fn link_from_earlier(&self, position: &EntryPosition, entry: &Entry) -> io::Result<bool> {
         if self.earlier.copies.is_empty() {
@@ -101,7 +101,7 @@ impl TargetReceiver {
         let above = position.dir.path_bytes();
         for copy in &self.earlier.copies {
             let Some(dir) = self.has_it(copy, &above, &position.name, entry)? else { continue };
-            if self.is_dry() {
+            if self.job.is_dry() {
                 return Ok(true);
             }
             match link(&dir, &position.dir, &position.name) {
@@ -122,16 +122,16 @@ impl TargetReceiver {
     /// Whether the file of this name there is what the source has, with all of its metadata that are kept: these are
     /// the file's, whatever it is called.
     fn is_the_same(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
-        let there = self.standing(dir, name, entry)?;
+        let there = self.places.standing(dir, name, entry)?;
         let Some(look) = there.look.filter(|_| matches!(there.existing, ExistingEntry::File { .. })) else {
             return Ok(false);
         };
-        let is_same = match decide(&entry.kind, entry.meta.modified, &there.existing, self.conduct()) {
+        let is_same = match decide(&entry.kind, entry.meta.modified, &there.existing, self.job.conduct()) {
             OverwriteDecision::Keep => true,
             OverwriteDecision::Compare => self.has_digest(dir, name, entry)?,
             _ => false,
         };
-        Ok(is_same && self.metadata_reasons(dir, name, entry, &look).is_empty())
+        Ok(is_same && self.places.metadata_reasons(dir, name, entry, &look).is_empty())
     }
 
     fn tell_that_it_is_copied(&self, error: &io::Error) {
@@ -141,7 +141,7 @@ impl TargetReceiver {
                 _ => describe(error),
             };
             let why = why.lines().next().unwrap_or_default();
-            self.reporter.send(&WorkerMessage::Warning { text: format!("{CANNOT_LINK}: {why}") });
+            self.job.reporter.send(&WorkerMessage::Warning { text: format!("{CANNOT_LINK}: {why}") });
         }
     }
 }

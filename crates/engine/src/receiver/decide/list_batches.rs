@@ -136,8 +136,8 @@ mod tests {
             more: None,
         });
         let offer = SourceMessage::Offer { first: EntryId(first), entries: entries.collect() };
-        target.handle_peer(&offer.encode(target.request.settings.number)).unwrap();
-        match target.lock().machine.poll_message() {
+        target.handle_peer(&offer.encode(target.job.request.settings.number)).unwrap();
+        match target.session.lock().machine.poll_message() {
             Some(TargetMessage::Want { needs, .. }) => needs,
             other => panic!("{other:?}"),
         }
@@ -150,14 +150,14 @@ mod tests {
         let (target, directory) = target(ListedKinds::Files);
         let below = OperandDestination { below: vec![Name::new(b"made").unwrap()], ..place(1) };
         let places = vec![place(0), below, place(2), place(3)];
-        target.add_listed(DestinationBatch { first: 0, places }).unwrap();
+        target.places.add_listed(DestinationBatch { first: 0, places }).unwrap();
         let needs =
             offer(&target, 0, &[(1, file()), (1, file()), (4, file()), (2, EntryContent::Directory), (3, link())]);
         let refused = TransferNeed::Refused;
         assert_eq!(needs, [TransferNeed::All, refused, refused, refused, refused]);
         assert!(directory.path().join("made").is_dir());
         let passed =
-            |before| target.handle_peer(&SourceMessage::ListAck { before }.encode(target.request.settings.number));
+            |before| target.handle_peer(&SourceMessage::ListAck { before }.encode(target.job.request.settings.number));
         assert!(passed(3).is_err());
         assert_eq!(passed(4), Err(ProtocolError::Unasked("listed operands that are passed by")), "it was given up");
     }
@@ -165,11 +165,13 @@ mod tests {
     #[test]
     fn directories_are_for_those_who_asked_for_trees_and_lists_for_those_who_asked_for_one() {
         let (trees, directory) = target(ListedKinds::Trees);
-        trees.add_listed(batch(0, 1)).unwrap();
+        trees.places.add_listed(batch(0, 1)).unwrap();
         assert_eq!(offer(&trees, 0, &[(0, EntryContent::Directory)]), [TransferNeed::All]);
         assert!(directory.path().join("0").is_dir());
         let (none, _directory) = target(ListedKinds::No);
-        assert_eq!(none.add_listed(batch(0, 1)), Err(ProtocolError::Unasked("a listed operand")));
-        assert!(none.handle_peer(&SourceMessage::ListAck { before: 0 }.encode(none.request.settings.number)).is_err());
+        assert_eq!(none.places.add_listed(batch(0, 1)), Err(ProtocolError::Unasked("a listed operand")));
+        assert!(
+            none.handle_peer(&SourceMessage::ListAck { before: 0 }.encode(none.job.request.settings.number)).is_err()
+        );
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! Of a path, a hash is kept, whose key nobody else knows.
 
+use crate::receiver::decide::EntryDecider;
+use crate::receiver::place::TargetPlaces;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
 use haul_proto::path::Name;
 use haul_proto::session::step::ParentDirectory;
@@ -16,8 +18,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::receiver::ReceiverEntry;
 use crate::receiver::compare::entries::Compared;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::sync::lock;
 
 /// Most paths that are remembered: what a source offers is not to fill the memory.
@@ -75,30 +77,32 @@ impl MergedSources {
     }
 }
 
-impl TargetReceiver {
+impl TargetPlaces {
     /// Whether what is in several sources goes into one directory.
     pub(crate) fn merges(&self) -> bool {
         self.merged.is_wanted
     }
+}
 
+impl EntryDecider {
     /// What becomes of an entry whose path another source may have had before: itself, the same with the first one's
     /// metadata, or nothing, which is told then.
     pub(crate) fn in_its_turn<'e>(&self, entry: &'e Entry) -> Option<Cow<'e, Entry>> {
         let as_it_is = Some(Cow::Borrowed(entry));
-        if !self.merges() {
+        if !self.places.merges() {
             return as_it_is;
         }
         let Some(path) = self.merged_path(entry) else { return as_it_is };
-        match self.merged.turn(&path, entry.kind == EntryContent::Directory, &entry.meta) {
+        match self.places.merged.turn(&path, entry.kind == EntryContent::Directory, &entry.meta) {
             MergeDecision::First => as_it_is,
             MergeDecision::Same(meta) => Some(Cow::Owned(Entry { meta, more: None, ..entry.clone() })),
             MergeDecision::Taken => {
-                self.reporter.left_out(self.landing.path(&path), TAKEN);
+                self.job.reporter.left_out(self.job.landing.path(&path), TAKEN);
                 None
             }
             MergeDecision::TooMany => {
-                if !self.merged.told.swap(true, Ordering::Relaxed) {
-                    self.reporter.send(&WorkerMessage::Warning { text: TOO_MANY.into() });
+                if !self.places.merged.told.swap(true, Ordering::Relaxed) {
+                    self.job.reporter.send(&WorkerMessage::Warning { text: TOO_MANY.into() });
                 }
                 as_it_is
             }
@@ -107,10 +111,10 @@ impl TargetReceiver {
 
     /// From the landing down; `None` where nothing goes there.
     fn merged_path(&self, entry: &Entry) -> Option<Vec<u8>> {
-        match (self.lock().machine.parent(&entry.place), &entry.place) {
+        match (self.session.lock().machine.parent(&entry.place), &entry.place) {
             (ParentDirectory::Operand(number), _) => {
-                let operand = self.request.operands.get(number as usize)?;
-                let below = self.request.rules.below.get(number as usize).map_or(&[][..], Vec::as_slice);
+                let operand = self.job.request.operands.get(number as usize)?;
+                let below = self.job.request.rules.below.get(number as usize).map_or(&[][..], Vec::as_slice);
                 let names: Vec<_> = below.iter().chain(&operand.name).map(Name::as_bytes).collect();
                 Some(names.join(&b'/'))
             }

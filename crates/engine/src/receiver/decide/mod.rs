@@ -1,7 +1,6 @@
 //! Decides what becomes of each offered entry.
 
 pub mod check_entry;
-pub mod directory_exchange;
 pub mod dry_run;
 pub mod filter;
 pub mod first_names;
@@ -10,9 +9,74 @@ pub mod hard_links;
 pub mod item_reports;
 pub mod known_equal;
 pub mod link_dests;
+pub mod link_tracker;
 pub mod list_batches;
 pub mod merged_sources;
 pub mod rename_detection;
 pub mod special_files;
 pub mod transfer_decision;
 pub mod wrong_digests;
+
+use crate::receiver::LinkDests;
+use crate::receiver::commit::Committer;
+use crate::receiver::compare::EntryComparer;
+use crate::receiver::decide::link_tracker::LinkTracker;
+use crate::receiver::decide::rename_detection::RenameDetector;
+use crate::receiver::decide::wrong_digests::WrongDigests;
+use crate::receiver::delete::Removals;
+use crate::receiver::delta::DeltaStage;
+use crate::receiver::job::ReceiverJob;
+use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::place::TargetPlaces;
+use crate::receiver::receive::digest_checks::DigestChecks;
+use crate::receiver::session::ReceiverSession;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Decides for each offered entry whether to transfer, update, link, rename or leave it.
+pub struct EntryDecider {
+    pub(super) job: Arc<ReceiverJob>,
+    pub(super) digests: Arc<DigestChecks>,
+    pub(super) metadata: Arc<MetadataWriter>,
+    pub(super) session: Arc<ReceiverSession>,
+    pub(super) links: Arc<LinkTracker>,
+    pub(super) removals: Arc<Removals>,
+    pub(super) places: Arc<TargetPlaces>,
+    pub(super) deltas: Arc<DeltaStage>,
+    pub(super) committer: Arc<Committer>,
+    pub(super) comparer: Arc<EntryComparer>,
+    /// Files that may have been renamed at the source.
+    pub(super) renames: RenameDetector,
+    /// Earlier copies to link to (`--link-dest`).
+    pub(super) earlier: LinkDests,
+    /// Files whose content differs from the digest that was offered.
+    pub(super) wrong_digests: WrongDigests,
+    /// In a dry run: the last answer would create a new entry.
+    pub(super) dry_new: AtomicBool,
+}
+
+impl EntryDecider {
+    pub(super) fn new(
+        comparer: &Arc<EntryComparer>,
+        deltas: &Arc<DeltaStage>,
+        committer: &Arc<Committer>,
+        earlier: LinkDests,
+    ) -> Self {
+        Self {
+            job: Arc::clone(&comparer.job),
+            digests: Arc::clone(&committer.digests),
+            metadata: Arc::clone(&comparer.metadata),
+            session: Arc::clone(&comparer.session),
+            links: Arc::clone(&comparer.links),
+            removals: Arc::clone(&comparer.removals),
+            places: Arc::clone(&comparer.places),
+            deltas: Arc::clone(deltas),
+            committer: Arc::clone(committer),
+            comparer: Arc::clone(comparer),
+            renames: RenameDetector::default(),
+            earlier,
+            wrong_digests: WrongDigests::default(),
+            dry_new: AtomicBool::new(false),
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //! first name among several (`--hard-links`). What has its size, and its time or its name, is taken for an old file in its place ([`crate::receiver::delta::find_base`]): read at both ends, sent as far
 //! as it differs, and proven as any other.
 
+use crate::receiver::decide::EntryDecider;
 use haul_proto::delta::DeltaMethod;
 use haul_proto::delta::blocks::BLOCK;
 use haul_proto::delta::options::DeltaOptions;
@@ -15,7 +16,6 @@ use std::sync::OnceLock;
 
 use crate::fs::{Dir, FileStat, SpecialFiles, WalkEntry, WalkOptions, Walker};
 use crate::job::spec::Symlinks;
-use crate::receiver::TargetReceiver;
 use crate::receiver::file::base::BaseSource;
 use crate::receiver::place::target_path::TargetPath;
 use crate::sys::describe::describe;
@@ -51,43 +51,43 @@ struct RenameCandidate {
     name: Name,
 }
 
-impl TargetReceiver {
+impl EntryDecider {
     /// A file that may be the one that is to come, of `size` bytes, under another name: here or in an earlier copy.
     pub(crate) fn find_moved(&self, spot: &TargetPath, entry: &Entry, size: u64) -> Option<BaseSource> {
-        let is_wanted = self.request.sync.detect_renames || self.may_have_other_names(entry);
-        if !is_wanted || self.is_within_process() || size <= BLOCK as u64 {
+        let is_wanted = self.job.request.sync.detect_renames || self.may_have_other_names(entry);
+        if !is_wanted || self.job.is_within_process() || size <= BLOCK as u64 {
             return None;
         }
         let modified = entry.meta.modified;
         let index = self.renames.0.get_or_init(|| self.look_around());
         let file = index.find(size, &spot.name, modified, |file| {
             let dir = index.dirs.get(file.dir as usize);
-            dir.is_some_and(|dir| self.is_same_time(dir, modified, &file.look))
+            dir.is_some_and(|dir| self.metadata.is_same_time(dir, modified, &file.look))
         })?;
         let dir = index.dirs.get(file.dir as usize)?.clone();
         // What is there by now is looked at; a file that has gone, or become another, is none.
         BaseSource::of(dir, file.name.clone(), DeltaMethod::Blocks)
             .ok()
-            .filter(|basis| basis.size == size && self.may_use(basis))
+            .filter(|basis| basis.size == size && self.deltas.may_use(basis))
     }
 
     /// Whether the first name of a file is new in a sync, and other ones may be here.
     fn may_have_other_names(&self, entry: &Entry) -> bool {
-        let is_sync = self.request.sync.into && self.request.kept.hard_links;
-        is_sync && self.request.delta != DeltaOptions::default() && entry.further_names().is_some()
+        let is_sync = self.job.request.sync.into && self.job.request.kept.hard_links;
+        is_sync && self.job.request.delta != DeltaOptions::default() && entry.further_names().is_some()
     }
 
     /// Walks through what is here, and in earlier copies.
     fn look_around(&self) -> SizeIndex {
-        let index = index(self.landing.dir().into_iter().chain(self.earlier.dirs())).unwrap_or_else(|error| {
+        let index = index(self.job.landing.dir().into_iter().chain(self.earlier.dirs())).unwrap_or_else(|error| {
             let why = describe(&error);
             let text = format!("what is at the target was not looked through for moved files: {why}");
-            self.reporter.send(&WorkerMessage::Warning { text: text.replace('\n', "; ") });
+            self.job.reporter.send(&WorkerMessage::Warning { text: text.replace('\n', "; ") });
             SizeIndex::default()
         });
         if index.is_full {
             let text = format!("moved files were looked for among {FILES_MAX} files of the target, and not among all");
-            self.reporter.send(&WorkerMessage::Warning { text });
+            self.job.reporter.send(&WorkerMessage::Warning { text });
         }
         index
     }

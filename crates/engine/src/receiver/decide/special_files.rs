@@ -1,5 +1,7 @@
 //! Devices, FIFOs and sockets: made where that was asked for, and never opened.
 
+use crate::receiver::decide::EntryDecider;
+use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::{DeviceNumber, EntryMetadata, SpecialFile};
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::path::Name;
@@ -11,10 +13,10 @@ use std::os::fd::OwnedFd;
 
 use crate::fs::MetadataParts;
 use crate::fs::meta::{apply_to_node, mode_without_preserve};
+use crate::receiver::ReceiverEntry;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::temp_files::{make_temporary, rename_new};
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
 /// Said where the source offers what was not asked for, and where making it takes rights.
@@ -22,7 +24,7 @@ pub const NODE_NOT_ASKED: &str = "it is a device, FIFO or socket, and none was a
 /// Of a device.
 const NOT_ROOT: &str = "only root makes devices\nuse an account that may, or leave --devices out";
 
-impl TargetReceiver {
+impl EntryDecider {
     /// Makes a device, FIFO or socket under a temporary name, gives it its metadata, then its own name.
     pub(crate) fn node(
         &self,
@@ -36,24 +38,31 @@ impl TargetReceiver {
         let dir = position.dir.fd()?;
         if decided.decision == OverwriteDecision::Keep {
             let has_time = there.look.is_some_and(|look| look.meta.modified == meta.modified);
-            self.put_on_node(&dir, &position.name, meta, !has_time)?;
+            self.metadata.put_on_node(&dir, &position.name, meta, !has_time)?;
             return Ok(EntryAnswer::Settled);
         }
         let temporary = match make_temporary(&dir, &position.name, b"node", |name| make(&dir, name, node)) {
             Ok(temporary) => temporary,
             Err(error) => {
                 let is_denied = is_device && error == Errno::PERM;
-                return Ok(self.refuse(position, if is_denied { NOT_ROOT.to_owned() } else { describe(&error.into()) }));
+                return Ok(self
+                    .job
+                    .refuse(position, if is_denied { NOT_ROOT.to_owned() } else { describe(&error.into()) }));
             }
         };
-        let made = self.put_on_node(&dir, &temporary, meta, true).and_then(|()| {
+        let made = self.metadata.put_on_node(&dir, &temporary, meta, true).and_then(|()| {
             Ok(match decided.decision {
                 OverwriteDecision::Replace => {
-                    self.back_up(&position.dir, &position.name)?;
+                    self.removals.back_up(&position.dir, &position.name)?;
                     renameat(&*dir, temporary.as_bytes(), &*dir, position.name.as_bytes())
                 }
                 OverwriteDecision::ReplaceTree => {
-                    return self.replace_directory(&position.dir, &temporary, &position.name, &decided.removal);
+                    return self.removals.replace_directory(
+                        &position.dir,
+                        &temporary,
+                        &position.name,
+                        &decided.removal,
+                    );
                 }
                 _ => rename_new(&dir, &temporary, &position.name),
             }?)
@@ -66,13 +75,15 @@ impl TargetReceiver {
 
     /// Whether the job asks for such a node.
     pub(crate) fn may_make_node(&self, node: SpecialFile) -> bool {
-        let kept = self.request.kept;
+        let kept = self.job.request.kept;
         if is_device(node) { kept.devices } else { kept.specials }
     }
+}
 
+impl MetadataWriter {
     fn put_on_node(&self, dir: &OwnedFd, name: &Name, meta: &EntryMetadata, times: bool) -> io::Result<()> {
-        let preserve = self.request.preserve;
-        let mode = if preserve { meta.mode } else { mode_without_preserve(meta.mode, self.umask) };
+        let preserve = self.job.request.preserve;
+        let mode = if preserve { meta.mode } else { mode_without_preserve(meta.mode, self.job.umask) };
         apply_to_node(dir, name, meta, MetadataParts { owner: preserve, mode: Some(mode), times }).map(|_| ())
     }
 }

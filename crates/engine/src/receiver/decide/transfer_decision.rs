@@ -1,5 +1,6 @@
 //! What is needed of a file: nothing, what an earlier run or an old file has not, or all of it.
 
+use crate::receiver::decide::EntryDecider;
 use haul_proto::entry::{Entry, EntryMetadata};
 use haul_proto::journal::JournalHeader;
 use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision};
@@ -9,14 +10,14 @@ use std::io;
 use std::sync::Arc;
 
 use crate::fs::{Dir, FileStat, MetadataParts};
+use crate::receiver::ReceiverEntry;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
 use crate::receiver::metadata::rights::{OTHERS_RIGHTS, has_capability, is_trusted, may_have_rights};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::target_path::TargetPath;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 
-impl TargetReceiver {
+impl EntryDecider {
     /// Answers a file of which it is decided what becomes.
     pub(crate) fn file(
         &self,
@@ -31,23 +32,23 @@ impl TargetReceiver {
         if decided.decision == OverwriteDecision::Keep {
             let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
             self.file_stays(position, size)?;
-            self.journals.tidy(&spot, size);
+            self.places.journals.tidy(&spot, size);
             if let Some(text) = refused {
                 // It is there, and is not known to be what the source has.
-                let _ = self.refuse(position, text);
+                let _ = self.job.refuse(position, text);
                 return Ok(EntryAnswer::Settled);
             }
-            self.tell_decided(position, entry, decided);
-            let is_same = self.request.sync.equal == EqualityTest::Digest || size == 0;
+            self.job.tell_decided(position, entry, decided);
+            let is_same = self.job.request.sync.equal == EqualityTest::Digest || size == 0;
             return if is_same { self.known_to_be_same(position, true) } else { Ok(EntryAnswer::Settled) };
         }
         if spot.replaces {
-            self.recover(&spot)?;
+            self.committer.recover(&spot)?;
         }
-        if let Err(text) = self.quota.take(size) {
-            return Ok(self.refuse(position, text));
+        if let Err(text) = self.places.quota.take(size) {
+            return Ok(self.job.refuse(position, text));
         }
-        let basis = match self.find_basis(&spot, size)? {
+        let basis = match self.deltas.find_basis(&spot, size)? {
             None => self.find_moved(&spot, entry, size),
             basis => basis,
         };
@@ -60,15 +61,15 @@ impl TargetReceiver {
         if basis.as_ref().is_some_and(|basis| basis.in_place.is_some()) {
             return Ok(answer(item(ReceivingFile::new(spot, size, meta), basis)));
         }
-        let Some((leaf, version)) = self.journals.place(&spot, size).zip(entry.version) else {
+        let Some((leaf, version)) = self.places.journals.place(&spot, size).zip(entry.version) else {
             if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
-                return Ok(self.refuse(position, text));
+                return Ok(self.job.refuse(position, text));
             }
             return Ok(answer(item(ReceivingFile::new(spot, size, meta), basis)));
         };
-        let frame = self.request.settings.frame;
+        let frame = self.job.request.settings.frame;
         let header = JournalHeader { name: spot.name.clone(), size, modified: meta.modified, version, frame };
-        match self.find_part(&spot, &leaf, &header) {
+        match self.places.find_part(&spot, &leaf, &header) {
             Ok(Some(part)) => {
                 let incoming = ReceivingFile::resumed(spot, meta, leaf, header, part);
                 Ok(EntryAnswer::Partial(item(incoming, basis)))
@@ -79,11 +80,11 @@ impl TargetReceiver {
             }
             Ok(None) => {
                 if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
-                    return Ok(self.refuse(position, text));
+                    return Ok(self.job.refuse(position, text));
                 }
                 Ok(answer(item(ReceivingFile::recorded(spot, meta, leaf, header), basis)))
             }
-            Err(text) => Ok(self.refuse(position, text)),
+            Err(text) => Ok(self.job.refuse(position, text)),
         }
     }
 
@@ -106,27 +107,27 @@ impl TargetReceiver {
     /// `Some` says which attribute could not be set.
     fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> io::Result<Option<String>> {
         let meta = &entry.meta;
-        let preserve = self.request.preserve;
+        let preserve = self.job.request.preserve;
         let owned = |meta: &EntryMetadata| (meta.mode, meta.uid, meta.gid);
         let has_other_owner = preserve && owned(&there.meta) != owned(meta);
         // What is the same by its size or its digest alone gets its time, too.
         let has_other_time = there.meta.modified != meta.modified;
-        if !self.keeps_attributes() && !has_other_owner && !has_other_time {
+        if !self.metadata.keeps_attributes() && !has_other_owner && !has_other_time {
             return Ok(None);
         }
-        let (file, look) = self.open_to_set(&position.dir, &position.name)?;
-        let gives_capability = self.keeps_attributes() && has_capability(entry) && !is_trusted(meta, &look);
+        let (file, look) = self.metadata.open_to_set(&position.dir, &position.name)?;
+        let gives_capability = self.metadata.keeps_attributes() && has_capability(entry) && !is_trusted(meta, &look);
         if gives_capability || has_other_owner && !may_have_rights(meta, &look) {
             return Err(io::Error::other(OTHERS_RIGHTS));
         }
         let keep =
             MetadataParts { owner: has_other_owner, mode: has_other_owner.then_some(meta.mode), times: has_other_time };
-        self.apply_all(&file, meta, keep, attributes(entry))
+        self.metadata.apply_all(&file, meta, keep, attributes(entry))
     }
 
     /// Says so at once when a large file cannot fit, instead of after hours.
     fn too_large(&self, dir: &Dir, size: u64, data_bytes: Option<u64>) -> io::Result<Option<String>> {
-        if size <= self.request.settings.frame.pack_file_max() || !self.request.rules.check_space {
+        if size <= self.job.request.settings.frame.pack_file_max() || !self.job.request.rules.check_space {
             return Ok(None);
         }
         let space = rustix::fs::fstatvfs(&*dir.fd()?)?;

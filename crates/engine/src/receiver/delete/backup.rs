@@ -4,6 +4,7 @@
 //! is moved, as is what is removed. Directories on the way are made as they are needed, one component at a time, and no
 //! symbolic link is followed.
 
+use crate::receiver::delete::Removals;
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::request::TargetRequest;
@@ -20,7 +21,6 @@ use std::sync::{Arc, Mutex};
 use crate::fs::meta::apply_with;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, MetadataParts, attributes, lookup};
 use crate::metrics::counter::add;
-use crate::receiver::TargetReceiver;
 use crate::receiver::place::destination::{Destination, RefusedRequest, missing_at};
 use crate::receiver::place::existing_entry::is_root;
 use crate::receiver::place::job_quota::JobQuota;
@@ -163,12 +163,12 @@ impl BackupDirectory {
     }
 }
 
-impl TargetReceiver {
+impl Removals {
     /// Keeps what stands there in the directory for backups, before it is replaced. Without one, does nothing.
     pub(crate) fn back_up(&self, dir: &Dir, name: &Name) -> io::Result<()> {
-        let Some(backup) = self.backup.as_ref().filter(|_| !self.is_dry()) else { return Ok(()) };
+        let Some(backup) = self.backup.as_ref().filter(|_| !self.job.is_dry()) else { return Ok(()) };
         if backup.keep(dir, name)? {
-            add(&self.reporter.sync.backed_up, 1);
+            add(&self.job.reporter.sync.backed_up, 1);
         }
         Ok(())
     }
@@ -190,7 +190,7 @@ impl TargetReceiver {
             };
         };
         let is_there = backup.take(dir, name)?;
-        add(&self.reporter.sync.backed_up, u64::from(is_there));
+        add(&self.job.reporter.sync.backed_up, u64::from(is_there));
         Ok(is_there)
     }
 }

@@ -1,6 +1,8 @@
 //! What a directory of the target has alone: found when all that belongs in it is there, and removed then, or remembered and
 //! removed when everything is.
 
+use crate::receiver::commit::Committer;
+use crate::receiver::delete::Removals;
 use haul_proto::filter::FilterScope;
 use haul_proto::ids::EntryId;
 use haul_proto::path::Name;
@@ -11,11 +13,11 @@ use std::sync::Arc;
 
 use crate::fs::meta::apply;
 use crate::fs::{Dir, FileStat, MetadataParts, each_name};
+use crate::receiver::ReceiverEntry;
 use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing};
 use crate::receiver::delete::source_names::SourceNames;
 use crate::receiver::metadata::rights::is_not_ours;
 use crate::receiver::place::case_folding::folds;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
 /// Most entries that are remembered for the end.
@@ -78,7 +80,7 @@ impl DeferredRemoval {
     }
 }
 
-impl TargetReceiver {
+impl Removals {
     /// Everything that belongs in a directory is there: removes everything else, or remembers it for the end.
     pub(crate) fn sweep(
         &self,
@@ -94,12 +96,12 @@ impl TargetReceiver {
         if self.removal.is_stopped() || is_over {
             return names.clear();
         }
-        let scope = scope.filter(|_| !self.request.sync.delete_filtered);
+        let scope = scope.filter(|_| !self.job.request.sync.delete_filtered);
         let extras = self.extras(dir, names, scope);
         names.clear();
         match extras {
             Ok(extras) if extras.is_empty() => {}
-            Ok(extras) if self.request.sync.delete == DeleteMode::During => {
+            Ok(extras) if self.job.request.sync.delete == DeleteMode::During => {
                 // What a killed run has left was no part of the decision.
                 let (left_over, extras): (Vec<_>, Vec<_>) =
                     extras.into_iter().partition(|(name, _)| name.is_reserved());
@@ -113,22 +115,22 @@ impl TargetReceiver {
             Ok(extras) => {
                 let scope = scope.filter(|_| extras.iter().any(|(_, kind)| kind.is_dir())).cloned();
                 if !self.removing().laters.remember(DeferredRemoval { item: Arc::clone(item), extras, scope }) {
-                    self.fail(self.landing.path(b""), TOO_MANY);
+                    self.job.fail(self.job.landing.path(b""), TOO_MANY);
                 }
             }
-            Err(text) => self.fail(self.landing.path(&dir.path_bytes()), text),
+            Err(text) => self.job.fail(self.job.landing.path(&dir.path_bytes()), text),
         }
     }
 
     /// The source has said all that is in a directory. With a limit, it is decided now how much of the rest goes: in the
     /// order of the source's directories, whenever their files arrive, so that a dry run decides the same.
     pub(crate) fn reserve_removals(&self, entry: EntryId, is_incomplete: bool) {
-        let sync = &self.request.sync;
+        let sync = &self.job.request.sync;
         let is_wanted = sync.delete == DeleteMode::During && sync.delete_max.is_some();
         if !is_wanted || self.removing().is_hindered || is_incomplete && !sync.delete_despite_errors {
             return;
         }
-        let item = self.lock().machine.directory(entry);
+        let item = self.session.lock().machine.directory(entry);
         let Some(ReceiverEntry::Directory { dir, names: Some(names), .. }) = item.as_deref() else { return };
         let scope = self.filtered.scope_in(entry).filter(|_| !sync.delete_filtered);
         names.reserve(|| {
@@ -170,10 +172,12 @@ impl TargetReceiver {
         extras.sort_unstable_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
         Ok(extras)
     }
+}
 
+impl Committer {
     /// Everything is there: removes what was remembered, all of it or nothing.
     pub(crate) fn remove_later(&self) {
-        let mut state = self.removing();
+        let mut state = self.removals.removing();
         let mut later = std::mem::take(&mut state.laters.directories);
         let is_over = state.is_hindered;
         drop(state);
@@ -181,13 +185,13 @@ impl TargetReceiver {
             return;
         }
         later.sort_by_cached_key(|later| later.dir().map(Dir::path_bytes));
-        if self.request.sync.delete_max.is_some() {
-            let mut counting = TreeClearing::counting(self);
+        if self.job.request.sync.delete_max.is_some() {
+            let mut counting = TreeClearing::counting(&self.removals);
             if later.iter().try_for_each(|later| later.clear(&mut counting)).is_err() {
                 return;
             }
-            if let Some(most) = self.most_removed_with(counting.entries) {
-                let before = match self.request.sync.removed_before {
+            if let Some(most) = self.removals.most_removed_with(counting.entries) {
+                let before = match self.job.request.sync.removed_before {
                     0 => String::new(),
                     before => format!(", {before} of which this job has removed before"),
                 };
@@ -195,15 +199,19 @@ impl TargetReceiver {
                     "{} entries are at the target alone, and at most {most} may be removed{before}: none of them was\nallow more with --max-delete",
                     counting.entries
                 );
-                return self.fail(self.landing.path(b""), text);
+                return self.job.fail(self.job.landing.path(b""), text);
             }
         }
-        let mut clearing = TreeClearing::new(self);
+        let mut clearing = TreeClearing::new(&self.removals);
         for later in &later {
             let was = later.dir().and_then(|dir| FileStat::at_fd(&*dir.fd().ok()?).ok());
             let cleared = later.clear(&mut clearing);
-            later.dir().into_iter().filter(|_| self.removes_only()).for_each(|dir| self.restore_mode(dir));
-            if !self.is_dry() {
+            later
+                .dir()
+                .into_iter()
+                .filter(|_| self.removals.removes_only())
+                .for_each(|dir| self.metadata.restore_mode(dir));
+            if !self.job.is_dry() {
                 self.restore(later, was);
             }
             if cleared.is_err() {
@@ -216,7 +224,7 @@ impl TargetReceiver {
     /// its times from before.
     fn restore(&self, later: &DeferredRemoval, was: Option<FileStat>) {
         let ReceiverEntry::Directory { dir, fresh, meta, attributes, .. } = &*later.item else { return };
-        let restored = match (self.removes_only(), was) {
+        let restored = match (self.removals.removes_only(), was) {
             // An attribute that cannot be set was reported when the directory was complete.
             (false, _) => self.complete_directory(dir, *fresh, meta, attributes.as_deref()).map(|_| ()),
             (true, Some(was)) => {
@@ -226,10 +234,10 @@ impl TargetReceiver {
             (true, None) => Ok(()),
         };
         // Times of somebody else's directory cannot be put back.
-        if let Err(error) =
-            restored.or_else(|error| if self.removes_only() && is_not_ours(&error) { Ok(()) } else { Err(error) })
+        if let Err(error) = restored
+            .or_else(|error| if self.removals.removes_only() && is_not_ours(&error) { Ok(()) } else { Err(error) })
         {
-            self.fail(self.landing.path(&dir.path_bytes()), describe(&error));
+            self.job.fail(self.job.landing.path(&dir.path_bytes()), describe(&error));
         }
     }
 }

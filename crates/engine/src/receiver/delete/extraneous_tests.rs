@@ -210,7 +210,7 @@ fn moves_into_backups(delete: DeleteMode) {
     assert_eq!(tree(&old), ["d", "d/y", "d/z", "d/z/1", "d/z/2", "d/z/2/3", "d/z/link", "w", "w/5", "x"]);
     fs::remove_dir_all(old).unwrap();
     assert_eq!(tree(&site.root()), [UNFINISHED, "a", "d", "d/b", "earlier", "earlier/1", "w"], "{delete:?}");
-    assert_eq!(site.target.reporter.sync.backed_up.load(Ordering::Relaxed), 6);
+    assert_eq!(site.target.job.reporter.sync.backed_up.load(Ordering::Relaxed), 6);
     assert_eq!((site.removed(), site.failures().len()), (9, 0));
 }
 
@@ -257,8 +257,8 @@ fn where_another_file_system_begins_nothing_is_removed() {
     request.sync = SyncOptions { is_dry: true, delete_max: Some(0), ..rules(DeleteMode::During) };
     request.operands = vec![TargetOperand { name: None, directory: true, device: 0, inode: 0 }];
     let site = Site::of(&[], |old, _| *old = request);
-    let mut clearing = TreeClearing::new(&site.target);
-    assert!(site.target.is_dry());
+    let mut clearing = TreeClearing::new(&site.target.removals);
+    assert!(site.target.job.is_dry());
     assert!(!clearing.clear(&site.dir(), &name("proc"), FileType::Directory, None).unwrap());
     assert!(clearing.entries == 0 && site.failures()[0].contains("another file system"));
 }
@@ -269,7 +269,7 @@ fn a_link_in_the_place_of_a_directory_is_not_followed() {
     let outside = site.temp.path().join("outside");
     make(&outside.join("precious"));
     symlink(&outside, site.root().join("link")).unwrap();
-    let mut clearing = TreeClearing::new(&site.target);
+    let mut clearing = TreeClearing::new(&site.target.removals);
     // It was a directory when the names were listed.
     assert!(!clearing.clear(&site.dir(), &name("link"), FileType::Directory, None).unwrap());
     assert_eq!((site.removed(), site.failures().len()), (0, 1));
@@ -293,7 +293,8 @@ fn nobody_who_exchanges_directories_for_links_has_something_outside_removed() {
         for _ in 0..2_000 {
             // Whichever name stands for the directory at the moment.
             ["flip", "flop"].iter().for_each(|way| drop(fs::create_dir(site.root().join(way))));
-            let _ = TreeClearing::new(&site.target).clear(&site.dir(), &name("flip"), FileType::Directory, None);
+            let _ =
+                TreeClearing::new(&site.target.removals).clear(&site.dir(), &name("flip"), FileType::Directory, None);
             if fs::symlink_metadata(site.root().join("flop")).is_err() {
                 let _ = symlink(&outside, site.root().join("flop"));
             }
@@ -393,12 +394,12 @@ fn what_comes_into_a_directory_that_is_replaced_is_kept_where_filters_protect_it
     let mut site = Site::of(&["d/x"], filtered("*.o", rules));
     site.operand();
     let place = EntryLocation::Child { parent: EntryId(0), name: name("d") };
-    let removal = site.target.may_make_way(&site.dir(), &name("d"), &place).unwrap();
+    let removal = site.target.removals.may_make_way(&site.dir(), &name("d"), &place).unwrap();
     // Between the decision and the act.
     make(&site.root().join("d/keep.o"));
     make(&site.root().join("whole"));
     let dir = site.dir();
-    site.target.replace_directory(&dir, &name("whole"), &name("d"), &removal).unwrap_err();
+    site.target.removals.replace_directory(&dir, &name("whole"), &name("d"), &removal).unwrap_err();
     assert_eq!(tree(&site.root()), ["d", "d/keep.o", "d/x", "whole"]);
 }
 
@@ -406,14 +407,14 @@ fn what_comes_into_a_directory_that_is_replaced_is_kept_where_filters_protect_it
 fn what_is_decided_of_directories_that_are_replaced_counts_at_once() {
     let sync = SyncOptions { replaces_trees: true, delete_max: Some(3), ..rules(DeleteMode::After) };
     let site = Site::new(&["a/1", "a/2", "b/1", "b/2"], sync);
-    let may = |text: &str| site.target.may_make_way(&site.dir(), &name(text), &EntryLocation::Operand(0));
+    let may = |text: &str| site.target.removals.may_make_way(&site.dir(), &name(text), &EntryLocation::Operand(0));
     let first = may("a").unwrap();
     assert!(may("b").unwrap_err().to_string().contains("at most 3"));
     // It counts once, and what has come into it meanwhile counts too.
     make(&site.root().join("a/3"));
-    let first = site.target.may_still_make_way(&site.dir(), &name("a"), first).unwrap();
+    let first = site.target.removals.may_still_make_way(&site.dir(), &name("a"), first).unwrap();
     make(&site.root().join("a/4"));
-    assert!(site.target.may_still_make_way(&site.dir(), &name("a"), first).is_err());
+    assert!(site.target.removals.may_still_make_way(&site.dir(), &name("a"), first).is_err());
 }
 
 #[test]

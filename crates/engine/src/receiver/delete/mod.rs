@@ -1,7 +1,32 @@
 //! Removal of extraneous entries, and backups of them.
 
 pub mod backup;
+pub mod directory_exchange;
 pub mod extraneous;
 pub mod removal;
 pub mod remove_tree;
 pub mod source_names;
+
+use crate::receiver::BackupDirectory;
+use crate::receiver::ExtraneousRemoval;
+use crate::receiver::NameBudget;
+use crate::receiver::TargetFilter;
+use crate::receiver::job::ReceiverJob;
+use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::session::ReceiverSession;
+use std::sync::Arc;
+
+/// Removes extraneous entries, makes way for others, and keeps backups of both.
+pub struct Removals {
+    pub(super) job: Arc<ReceiverJob>,
+    pub(super) metadata: Arc<MetadataWriter>,
+    pub(super) session: Arc<ReceiverSession>,
+    /// What the source's filters exclude.
+    pub(super) filtered: TargetFilter,
+    /// Where replaced and removed entries go.
+    pub(super) backup: Option<BackupDirectory>,
+    /// Directories to sweep, and the removals so far.
+    pub(super) removal: ExtraneousRemoval,
+    /// The memory for the source's names of open directories.
+    pub(super) names_kept: NameBudget,
+}

@@ -4,6 +4,8 @@
 //! Never removed are unfinished files of haul, what filters leave out, the directory for backups, earlier copies, the
 //! sources themselves, and what lies on another file system.
 
+use crate::receiver::delete::Removals;
+use crate::receiver::place::TargetPlaces;
 use crate::receiver::place::entry_position::TreeReplacement;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::filter::FilterScope;
@@ -21,11 +23,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
+use crate::receiver::ReceiverEntry;
 use crate::receiver::delete::extraneous::DeferredRemovals;
 use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing, sorted_names};
 use crate::receiver::delete::source_names::SourceNames;
 use crate::receiver::place::destination::{DestinationKind, RefusedRequest};
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::machine;
 use crate::sys::sync::lock;
 
@@ -121,105 +123,41 @@ impl ExtraneousRemoval {
     }
 }
 
-impl TargetReceiver {
+impl Removals {
     /// Whether things are only removed, and nothing is copied.
     pub(crate) fn removes_only(&self) -> bool {
-        self.request.sync.delete == DeleteMode::Only
+        self.job.request.sync.delete == DeleteMode::Only
     }
 
     /// Where the names in a directory of the source are kept, if everything else in it is to be removed; `above` is whether
     /// that holds in the directory that it is in.
     pub(crate) fn names_for(&self, dir: &Dir, above: bool) -> Option<SourceNames> {
-        let is_swept = above && self.request.sync.deletes() && self.removal.is_kept(dir.identity()).is_none();
+        let is_swept = above && self.job.request.sync.deletes() && self.removal.is_kept(dir.identity()).is_none();
         is_swept.then(|| SourceNames::new(&self.names_kept))
     }
 
     /// Whether a directory of the target is one source's alone, so that what that does not have is there alone.
     pub(crate) fn is_one_sources(&self, name: Option<&Name>) -> bool {
-        let request = &self.request;
+        let request = &self.job.request;
         let is_named_once = || name.is_some_and(|name| !self.removal.shared_names.contains(name));
         let is_placed = request.listed == ListedKinds::No && request.rules.below.is_empty();
         is_placed && (request.operands.len() == 1 || is_named_once())
     }
 
-    /// The source has this.
-    pub(crate) fn note_name(&self, entry: &Entry) {
-        let EntryLocation::Child { name, .. } = &entry.place else { return };
-        if !self.request.sync.deletes() {
-            return;
-        }
-        let parent = self.lock().machine.parent(&entry.place);
-        if let ParentDirectory::Open(parent) = parent
-            && let ReceiverEntry::Directory { names: Some(names), .. } = &*parent
-        {
-            names.add(name);
-        }
-    }
-
     /// The source has these in a directory, and does not offer them.
     pub(crate) fn left_out_there(&self, directory: &ReceiverEntry, left_out: &[Name]) {
         if let ReceiverEntry::Directory { names: Some(names), .. } = directory
-            && !self.request.sync.delete_filtered
+            && !self.job.request.sync.delete_filtered
         {
             left_out.iter().for_each(|name| names.add(name));
         }
     }
 
-    /// Answers an entry where nothing is copied: directories that are there are entered.
-    pub(crate) fn answer_only_removal(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let parent = self.lock().machine.parent(&entry.place);
-        if entry.kind != EntryContent::Directory {
-            return if matches!(parent, ParentDirectory::Refused) {
-                EntryAnswer::Refused
-            } else {
-                EntryAnswer::Settled
-            };
-        }
-        let mut own_name = None;
-        let (dir, above) = match (parent, &entry.place) {
-            (ParentDirectory::Operand(number), _) => {
-                let Some(operand) = self.operand_asked_for(number, entry) else {
-                    return self.refuse_operand(OverwriteRefusal::NotAsked);
-                };
-                let is_alone = self.is_one_sources(operand.name.as_ref());
-                let dir = match (&self.landing.kind, &operand.name) {
-                    (DestinationKind::Contents(dir), _) => Ok(dir.clone()),
-                    (DestinationKind::Into(dir), name) => {
-                        operand.below.iter().chain(name).try_fold(dir.clone(), |dir, name| self.enter(&dir, name))
-                    }
-                    _ => return EntryAnswer::Refused,
-                };
-                own_name = operand.name;
-                (dir, is_alone)
-            }
-            (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
-                ReceiverEntry::Directory { dir, names, .. } => (self.enter(dir, name), names.is_some()),
-                _ => return EntryAnswer::Refused,
-            },
-            _ => return EntryAnswer::Refused,
-        };
-        match dir {
-            Ok(dir) => {
-                let names = self.names_for(&dir, above);
-                let (fresh, meta) = (false, entry.meta);
-                let item = Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes: None });
-                match entry.place {
-                    EntryLocation::Operand(_) => {
-                        self.unless_another_run_has_it(EntryAnswer::Needed(item), own_name.as_ref())
-                    }
-                    _ => EntryAnswer::Needed(item),
-                }
-            }
-            // The copy will make one here, or say why it cannot.
-            Err(_) => EntryAnswer::Refused,
-        }
-    }
-
     /// A source could not be listed to its end: what it has is not known. Says so once.
     pub(crate) fn hinder_removal(&self) {
-        let sync = &self.request.sync;
+        let sync = &self.job.request.sync;
         if sync.deletes() && !sync.delete_despite_errors && !std::mem::replace(&mut self.removing().is_hindered, true) {
-            self.reporter.send(&WorkerMessage::Warning { text: HINDERED.into() });
+            self.job.reporter.send(&WorkerMessage::Warning { text: HINDERED.into() });
         }
     }
 
@@ -242,13 +180,13 @@ impl TargetReceiver {
     ) -> io::Result<TreeReplacement> {
         let Some(kind) = kind_of(dir, name)? else { return Ok(removal) };
         let refused = |text: String| Err(io::Error::other(text));
-        if kind == FileType::Directory && !self.request.sync.replaces_trees {
-            return match sorted_names(&self.enter(dir, name)?)?.is_empty() {
+        if kind == FileType::Directory && !self.job.request.sync.replaces_trees {
+            return match sorted_names(&self.metadata.enter(dir, name)?)?.is_empty() {
                 true => Ok(removal),
                 false => refused(OverwriteRefusal::IsDirectory.text().into()),
             };
         }
-        let protects = kind == FileType::Directory && !self.request.sync.delete_filtered;
+        let protects = kind == FileType::Directory && !self.job.request.sync.delete_filtered;
         let scope = removal.scope.as_ref().filter(|_| protects);
         if self.filtered.leaves_out(scope.and_then(|own| own.above()), name, true) {
             return refused(PROTECTED.into());
@@ -289,20 +227,20 @@ impl TargetReceiver {
 
     /// Removes what is in a directory, as it was decided.
     pub(crate) fn clearing(&self, removal: &TreeReplacement) -> TreeClearing<'_> {
-        let reserved = self.request.sync.delete_max.map(|_| removal.reserved);
+        let reserved = self.job.request.sync.delete_max.map(|_| removal.reserved);
         TreeClearing::new(self).below().within(reserved)
     }
 
     /// What protects entries in such a directory.
     pub(crate) fn protecting(&self, removal: &TreeReplacement) -> Option<Arc<FilterScope>> {
-        removal.scope.clone().filter(|_| !self.request.sync.delete_filtered)
+        removal.scope.clone().filter(|_| !self.job.request.sync.delete_filtered)
     }
 
     /// Counts entries as removed. An error says how many may be, where these are too many.
     fn reserve(&self, entries: u64) -> Result<(), u64> {
         let mut state = self.removing();
         let removed = state.removed.saturating_add(entries);
-        match self.request.sync.delete_max.filter(|most| removed > *most) {
+        match self.job.request.sync.delete_max.filter(|most| removed > *most) {
             Some(most) => Err(most),
             None => {
                 state.removed = removed;
@@ -314,44 +252,44 @@ impl TargetReceiver {
     /// Counts as many of these entries as removed as may be; how many. Where that is not all, it is told once.
     pub(crate) fn reserve_some(&self, entries: u64) -> u64 {
         let mut state = self.removing();
-        let Some(most) = self.request.sync.delete_max else { return entries };
+        let Some(most) = self.job.request.sync.delete_max else { return entries };
         let reserved = entries.min(most.saturating_sub(state.removed));
         state.removed += reserved;
         let is_news = reserved < entries && !std::mem::replace(&mut state.is_over, true);
         drop(state);
         if is_news {
-            self.fail(self.landing.path(b""), over_most(most));
+            self.job.fail(self.job.landing.path(b""), over_most(most));
         }
         reserved
     }
 
     /// Whether this job carries no entries of a kind: FIFOs, sockets and devices.
     pub(crate) fn leaves_out_kind(&self, kind: FileType) -> bool {
-        let kept = self.request.kept;
+        let kept = self.job.request.kept;
         let is_carried = match kind {
             FileType::CharacterDevice | FileType::BlockDevice => kept.devices,
             FileType::Fifo | FileType::Socket => kept.specials,
             _ => true,
         };
-        !is_carried && !self.request.sync.delete_filtered
+        !is_carried && !self.job.request.sync.delete_filtered
     }
 
     /// How many may be removed, where so many more are too many.
     pub(crate) fn most_removed_with(&self, entries: u64) -> Option<u64> {
         let removed = self.removing().removed;
-        self.request.sync.delete_max.filter(|most| removed.saturating_add(entries) > *most)
+        self.job.request.sync.delete_max.filter(|most| removed.saturating_add(entries) > *most)
     }
 
     /// One more is to be removed. Where no more may be, that is told once.
     pub(crate) fn take_from_max(&self) -> Result<(), RemovalLimit> {
         let mut state = self.removing();
-        let Some(most) = self.request.sync.delete_max.filter(|most| state.removed >= *most) else {
+        let Some(most) = self.job.request.sync.delete_max.filter(|most| state.removed >= *most) else {
             state.removed += 1;
             return Ok(());
         };
         if !std::mem::replace(&mut state.is_over, true) {
             drop(state);
-            self.fail(self.landing.path(b""), over_most(most));
+            self.job.fail(self.job.landing.path(b""), over_most(most));
         }
         Err(RemovalLimit)
     }
@@ -361,9 +299,79 @@ impl TargetReceiver {
         let look = dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
         let why = look.ok().and_then(|look| self.removal.is_kept(look.identity)).flatten();
         if let Some(why) = why.filter(|_| tells) {
-            self.fail(self.landing.path(&dir.path_of(name.as_bytes())), why);
+            self.job.fail(self.job.landing.path(&dir.path_of(name.as_bytes())), why);
         }
         why.is_some()
+    }
+}
+
+impl Removals {
+    /// The source has this.
+    pub(crate) fn note_name(&self, entry: &Entry) {
+        let EntryLocation::Child { name, .. } = &entry.place else { return };
+        if !self.job.request.sync.deletes() {
+            return;
+        }
+        let parent = self.session.lock().machine.parent(&entry.place);
+        if let ParentDirectory::Open(parent) = parent
+            && let ReceiverEntry::Directory { names: Some(names), .. } = &*parent
+        {
+            names.add(name);
+        }
+    }
+}
+
+impl TargetPlaces {
+    /// Answers an entry where nothing is copied: directories that are there are entered.
+    pub(crate) fn answer_only_removal(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        let parent = self.session.lock().machine.parent(&entry.place);
+        if entry.kind != EntryContent::Directory {
+            return if matches!(parent, ParentDirectory::Refused) {
+                EntryAnswer::Refused
+            } else {
+                EntryAnswer::Settled
+            };
+        }
+        let mut own_name = None;
+        let (dir, above) = match (parent, &entry.place) {
+            (ParentDirectory::Operand(number), _) => {
+                let Some(operand) = self.operand_asked_for(number, entry) else {
+                    return self.job.refuse_operand(OverwriteRefusal::NotAsked);
+                };
+                let is_alone = self.removals.is_one_sources(operand.name.as_ref());
+                let dir = match (&self.job.landing.kind, &operand.name) {
+                    (DestinationKind::Contents(dir), _) => Ok(dir.clone()),
+                    (DestinationKind::Into(dir), name) => operand
+                        .below
+                        .iter()
+                        .chain(name)
+                        .try_fold(dir.clone(), |dir, name| self.metadata.enter(&dir, name)),
+                    _ => return EntryAnswer::Refused,
+                };
+                own_name = operand.name;
+                (dir, is_alone)
+            }
+            (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
+                ReceiverEntry::Directory { dir, names, .. } => (self.metadata.enter(dir, name), names.is_some()),
+                _ => return EntryAnswer::Refused,
+            },
+            _ => return EntryAnswer::Refused,
+        };
+        match dir {
+            Ok(dir) => {
+                let names = self.removals.names_for(&dir, above);
+                let (fresh, meta) = (false, entry.meta);
+                let item = Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes: None });
+                match entry.place {
+                    EntryLocation::Operand(_) => {
+                        self.unless_another_run_has_it(EntryAnswer::Needed(item), own_name.as_ref())
+                    }
+                    _ => EntryAnswer::Needed(item),
+                }
+            }
+            // The copy will make one here, or say why it cannot.
+            Err(_) => EntryAnswer::Refused,
+        }
     }
 }
 

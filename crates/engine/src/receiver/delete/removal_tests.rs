@@ -1,6 +1,7 @@
 //! What is removed at the target, what goes into the directory for backups, and what stays whatever is asked for.
 
 use super::*;
+use crate::receiver::TargetReceiver;
 use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::ids::EntryId;
 use haul_proto::sync::{ChangeKind, EqualityTest, SyncOptions};
@@ -54,15 +55,15 @@ impl Site {
     }
 
     pub fn dir(&self) -> Dir {
-        self.target.landing.dir().unwrap().clone()
+        self.target.job.landing.dir().unwrap().clone()
     }
 
     pub fn removed(&self) -> u64 {
-        self.target.reporter.sync.removed.load(Ordering::Relaxed)
+        self.target.job.reporter.sync.removed.load(Ordering::Relaxed)
     }
 
     pub fn tell(&self, message: &SourceMessage) {
-        self.target.handle_peer(&message.encode(self.target.request.settings.number)).unwrap();
+        self.target.handle_peer(&message.encode(self.target.job.request.settings.number)).unwrap();
     }
 
     /// Offers an entry; what the target wants of it.
@@ -71,7 +72,7 @@ impl Site {
         let entry = Entry { place, kind, meta, version: None, more: None };
         self.tell(&SourceMessage::Offer { first: EntryId(self.next), entries: vec![entry] });
         self.next += 1;
-        let messages = std::iter::from_fn(|| self.target.lock().machine.poll_message());
+        let messages = std::iter::from_fn(|| self.target.session.lock().machine.poll_message());
         let needs = messages.filter_map(|message| match message {
             TargetMessage::Want { needs, .. } => needs.first().copied(),
             _ => None,
@@ -100,8 +101,8 @@ impl Site {
     pub fn finish(&self) {
         self.end(0, true);
         self.tell(&SourceMessage::OffersEnd);
-        while self.target.lock().machine.poll_message().is_some() {}
-        assert!(self.target.is_finished());
+        while self.target.session.lock().machine.poll_message().is_some() {}
+        assert!(self.target.session.is_finished());
         assert!(self.target.wait_for_messages().is_none());
     }
 
@@ -182,18 +183,21 @@ fn with_backups() -> SyncOptions {
 fn a_tree_in_the_way_goes_with_all_that_is_in_it_where_that_is_asked_for() {
     let paths = ["a/b/c", "a/d/", "a/e", "f"];
     let site = Site::new(&paths, replacing());
-    site.target.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
+    site.target.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
     assert_eq!(tree(&site.root()), ["f"]);
     assert_eq!(site.removed(), 4, "a itself is replaced");
-    site.target.make_way(&site.dir(), &name("f"), &EntryLocation::Operand(0)).unwrap();
-    site.target.make_way(&site.dir(), &name("f"), &EntryLocation::Operand(0)).unwrap();
+    site.target.removals.make_way(&site.dir(), &name("f"), &EntryLocation::Operand(0)).unwrap();
+    site.target.removals.make_way(&site.dir(), &name("f"), &EntryLocation::Operand(0)).unwrap();
     assert_eq!((tree(&site.root()).len(), site.removed()), (0, 4));
 
     let site = Site::new(&paths, SyncOptions::default());
-    let refused = site.target.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap_err();
+    let refused = site.target.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap_err();
     assert_eq!(refused.to_string(), OverwriteRefusal::IsDirectory.text());
     fs::remove_file(site.root().join("a/e")).unwrap();
-    site.target.make_way(&site.dir().child(&name("a")).unwrap(), &name("d"), &EntryLocation::Operand(0)).unwrap();
+    site.target
+        .removals
+        .make_way(&site.dir().child(&name("a")).unwrap(), &name("d"), &EntryLocation::Operand(0))
+        .unwrap();
     assert_eq!(tree(&site.root()), ["a", "a/b", "a/b/c", "f"]);
 }
 
@@ -203,12 +207,12 @@ fn what_is_in_the_way_is_only_counted_in_a_dry_run() {
     let site = Site::new(&paths, SyncOptions { is_dry: true, ..with_backups() });
     ["a", "f"]
         .iter()
-        .for_each(|way| site.target.make_way(&site.dir(), &name(way), &EntryLocation::Operand(0)).unwrap());
-    site.target.back_up(&site.dir(), &name("f")).unwrap();
+        .for_each(|way| site.target.removals.make_way(&site.dir(), &name(way), &EntryLocation::Operand(0)).unwrap());
+    site.target.removals.back_up(&site.dir(), &name("f")).unwrap();
     assert_eq!((tree(&site.root()).len(), site.removed()), (4, 2));
     assert!(!site.temp.path().join("old").exists());
     let site = Site::new(&paths, SyncOptions { is_dry: true, ..SyncOptions::default() });
-    assert!(site.target.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).is_err());
+    assert!(site.target.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).is_err());
 }
 
 #[test]
@@ -216,11 +220,11 @@ fn a_tree_in_the_way_stays_whole_where_not_all_of_it_may_go() {
     let paths = ["a/b/c", "a/e", "g/.haul-0123456789abcdef01234567.part", "g/h"];
     let site = Site::new(&paths, SyncOptions { delete_max: Some(2), ..replacing() });
     for way in ["a", "g"] {
-        site.target.make_way(&site.dir(), &name(way), &EntryLocation::Operand(0)).unwrap_err();
+        site.target.removals.make_way(&site.dir(), &name(way), &EntryLocation::Operand(0)).unwrap_err();
     }
     assert_eq!((tree(&site.root()).len(), site.removed()), (7, 0));
     fs::remove_file(site.root().join("a/e")).unwrap();
-    site.target.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
+    site.target.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
     assert_eq!((tree(&site.root()).len(), site.removed()), (3, 2));
 }
 
@@ -233,7 +237,7 @@ fn what_is_replaced_has_a_second_name_before_it_is_gone() {
     symlink("nowhere", site.root().join("a/link")).unwrap();
     let inode = |path: &Path| fs::symlink_metadata(path).unwrap().ino();
     for entry in ["b", "link", "missing"] {
-        site.target.back_up(&dir, &name(entry)).unwrap();
+        site.target.removals.back_up(&dir, &name(entry)).unwrap();
     }
     for entry in ["b", "link"] {
         assert_eq!(inode(&old.join("a").join(entry)), inode(&site.root().join("a").join(entry)));
@@ -243,18 +247,18 @@ fn what_is_replaced_has_a_second_name_before_it_is_gone() {
     for _ in 0..2 {
         fs::remove_file(site.root().join("a/b")).unwrap();
         fs::write(site.root().join("a/b"), "later").unwrap();
-        site.target.back_up(&dir, &name("b")).unwrap();
-        site.target.back_up(&dir, &name("b")).unwrap();
+        site.target.removals.back_up(&dir, &name("b")).unwrap();
+        site.target.removals.back_up(&dir, &name("b")).unwrap();
         assert_eq!(fs::read(old.join("a/b")).unwrap(), b"later");
         assert_eq!(fs::read(site.root().join("a/b")).unwrap(), b"later");
     }
     assert_eq!(tree(&old), ["a", "a/b", "a/link"]);
-    site.target.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
+    site.target.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
     assert_eq!(
         (tree(&site.root()).len(), tree(&old)),
         (0, vec!["a".into(), "a/b".into(), "a/c".into(), "a/link".into()])
     );
-    assert_eq!(site.target.reporter.sync.backed_up.load(Ordering::Relaxed), 9);
+    assert_eq!(site.target.job.reporter.sync.backed_up.load(Ordering::Relaxed), 9);
 }
 
 #[test]
@@ -267,9 +271,9 @@ fn backups_go_through_no_link_and_replace_no_directory() {
     make(&old.join("d"));
     let at = |path: &str| site.dir().child(&name(path)).unwrap();
     for (dir, entry) in [(at("a"), "b"), (site.dir(), "c"), (at("d"), "e")] {
-        let error = site.target.back_up(&dir, &name(entry)).unwrap_err().to_string();
+        let error = site.target.removals.back_up(&dir, &name(entry)).unwrap_err().to_string();
         assert!(error.starts_with("something else has its name"), "{error}");
-        site.target.put_away(&dir, &name(entry)).unwrap_err();
+        site.target.removals.put_away(&dir, &name(entry)).unwrap_err();
     }
     assert_eq!(tree(&site.root()), ["a", "a/b", "c", "d", "d/e"]);
     assert_eq!((tree(&outside).len(), tree(&old).len()), (0, 4));

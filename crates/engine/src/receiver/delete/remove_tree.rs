@@ -1,4 +1,4 @@
-//! Removes what stands at a name at the target, with all that is in it, children first; with a directory for backups, what
+//! Removes what stands at a name at the removals, with all that is in it, children first; with a directory for backups, what
 //! is no directory goes there instead.
 //!
 //! Goes by held directories and single names, follows no link, crosses no mount, and keeps a stack of its own. In memory
@@ -16,7 +16,7 @@ use std::vec::IntoIter;
 use super::backup::mount_of;
 use crate::fs::{Dir, each_name};
 use crate::policy::audit::AuditAction;
-use crate::receiver::TargetReceiver;
+use crate::receiver::delete::Removals;
 use crate::receiver::place::existing_entry::entry_kind;
 use crate::sys::describe::describe;
 
@@ -30,7 +30,7 @@ pub struct RemovalLimit;
 
 /// Goes through what is to be removed.
 pub struct TreeClearing<'t> {
-    target: &'t TargetReceiver,
+    removals: &'t Removals,
     /// Nothing is removed or told.
     only_counts: bool,
     /// What stands at the name itself is not told, nor counted.
@@ -64,9 +64,9 @@ enum EnteredDirectory {
 
 impl<'t> TreeClearing<'t> {
     /// Removes and tells.
-    pub fn new(target: &'t TargetReceiver) -> Self {
+    pub fn new(removals: &'t Removals) -> Self {
         Self {
-            target,
+            removals,
             only_counts: false,
             only_below: false,
             renamed: None,
@@ -77,8 +77,8 @@ impl<'t> TreeClearing<'t> {
     }
 
     /// Only counts what would be removed.
-    pub fn counting(target: &'t TargetReceiver) -> Self {
-        Self { only_counts: true, ..Self::new(target) }
+    pub fn counting(removals: &'t Removals) -> Self {
+        Self { only_counts: true, ..Self::new(removals) }
     }
 
     /// As if what stands at the name itself were not removed, but replaced.
@@ -146,8 +146,8 @@ impl<'t> TreeClearing<'t> {
             };
             let is_directory = kind == FileType::Directory;
             let scope = level.scope.as_ref();
-            let is_protected = self.target.filtered.leaves_out(scope, &name, is_directory)
-                || self.only_below && self.target.leaves_out_kind(kind);
+            let is_protected = self.removals.filtered.leaves_out(scope, &name, is_directory)
+                || self.only_below && self.removals.leaves_out_kind(kind);
             self.is_protected |= is_protected;
             if name.is_reserved() || is_protected {
                 level.stays = true;
@@ -169,16 +169,16 @@ impl<'t> TreeClearing<'t> {
     fn enter(&self, dir: &Dir, mount: Option<u64>, name: &Name, scope: Option<Arc<FilterScope>>) -> EnteredDirectory {
         let stays = |text: &str| {
             if !self.only_counts {
-                self.target.fail(self.target.landing.path(&self.path(dir, name)), text);
+                self.removals.job.fail(self.removals.job.landing.path(&self.path(dir, name)), text);
             }
             EnteredDirectory::Stays
         };
-        let child = match self.target.enter(dir, name) {
+        let child = match self.removals.metadata.enter(dir, name) {
             Ok(child) => child,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return EnteredDirectory::Vanished,
             Err(error) => return stays(&describe(&error)),
         };
-        if let Some(why) = self.target.removal.is_kept(child.identity()) {
+        if let Some(why) = self.removals.removal.is_kept(child.identity()) {
             return why.map_or(EnteredDirectory::Stays, stays);
         }
         let own_mount = child.fd().ok().and_then(|fd| mount_of(&*fd));
@@ -198,7 +198,7 @@ impl<'t> TreeClearing<'t> {
         let Some(TreeLevel { dir: emptied, stays, .. }) = levels.pop() else { return Ok(false) };
         emptied.keep_parent_open();
         if stays || self.only_counts {
-            self.target.restore_mode(&emptied);
+            self.removals.metadata.restore_mode(&emptied);
         }
         if stays {
             return Ok(false);
@@ -211,13 +211,13 @@ impl<'t> TreeClearing<'t> {
 
     /// Removes what is no directory, or an empty one.
     fn remove(&mut self, dir: &Dir, name: &Name, kind: FileType, is_told: bool) -> Result<bool, RemovalLimit> {
-        let target = self.target;
-        if target.removal.is_stopped() {
+        let removals = self.removals;
+        if removals.removal.is_stopped() {
             return Err(RemovalLimit);
         }
-        if target.removal.keeps_files()
+        if removals.removal.keeps_files()
             && kind != FileType::Directory
-            && target.is_operand(dir, name, !self.only_counts)
+            && removals.is_operand(dir, name, !self.only_counts)
         {
             return Ok(false);
         }
@@ -229,35 +229,35 @@ impl<'t> TreeClearing<'t> {
             match &mut self.reserved {
                 Some(0) => return Err(RemovalLimit),
                 Some(left) => *left -= 1,
-                None => target.take_from_max()?,
+                None => removals.take_from_max()?,
             }
         }
-        let widened = target.widen(dir);
-        let removed = match target.is_dry() {
+        let widened = removals.metadata.widen(dir);
+        let removed = match removals.job.is_dry() {
             _ if widened.is_err() => widened.map(|()| true),
             true => Ok(true),
             false if kind == FileType::Directory => remove_directory(dir, name),
-            false => target.put_away(dir, name),
+            false => removals.put_away(dir, name),
         };
         match removed {
             Ok(true) if is_told => {
-                target.tell_item(|| self.path(dir, name), entry_kind(kind), ChangeKind::Removed);
+                removals.job.tell_item(|| self.path(dir, name), entry_kind(kind), ChangeKind::Removed);
                 return Ok(true);
             }
-            Ok(true) if target.reporter.is_audited() && !target.is_dry() => {
-                target.reporter.audit_change(
+            Ok(true) if removals.job.reporter.is_audited() && !removals.job.is_dry() => {
+                removals.job.reporter.audit_change(
                     AuditAction::Removed,
                     entry_kind(kind),
-                    &target.landing.path(&self.path(dir, name)),
+                    &removals.job.landing.path(&self.path(dir, name)),
                 );
             }
             Ok(_) => {}
-            Err(ref error) => target.fail(target.landing.path(&self.path(dir, name)), describe(error)),
+            Err(ref error) => removals.job.fail(removals.job.landing.path(&self.path(dir, name)), describe(error)),
         }
         if is_told && !matches!(removed, Ok(true)) {
             match &mut self.reserved {
                 Some(left) => *left += 1,
-                None => target.removal.give_back(),
+                None => removals.removal.give_back(),
             }
         }
         Ok(removed.is_ok())

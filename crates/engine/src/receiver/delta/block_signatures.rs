@@ -3,6 +3,8 @@
 //! As in `reread`, a piece of a file is read at a time, so that all threads share a large one, and each piece opens the
 //! file for itself.
 
+use crate::receiver::delta::DeltaStage;
+use crate::receiver::finisher::EntryFinisher;
 use haul_proto::delta::rolling::RollingSignature;
 use haul_proto::delta::{DeltaMethod, blocks};
 use haul_proto::ids::EntryId;
@@ -21,8 +23,8 @@ use crate::io::storage::file::OpenedFile;
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::file::base::{BaseSource, OLD_CHANGED};
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
 /// Bytes of an old file that a thread takes at a time where its blocks are summed.
@@ -58,14 +60,14 @@ impl SignatureTask {
     }
 }
 
-impl TargetReceiver {
+impl DeltaStage {
     /// How many threads read old files.
     pub fn readers_of_old_files(&self) -> u16 {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let cores = u16::try_from(cores).unwrap_or(u16::MAX);
-        let is_asked_for = self.request.delta != Default::default() || self.request.sync.detect_renames;
-        let is_wanted = is_asked_for && !self.compares() && !self.is_dry();
-        if is_wanted { self.request.settings.streams.min(cores) } else { 0 }
+        let is_asked_for = self.job.request.delta != Default::default() || self.job.request.sync.detect_renames;
+        let is_wanted = is_asked_for && !self.job.compares() && !self.job.is_dry();
+        if is_wanted { self.job.request.settings.streams.min(cores) } else { 0 }
     }
 
     /// Has these frames of a file told of, of which the rest is here.
@@ -85,42 +87,9 @@ impl TargetReceiver {
         self.signings.add(vec![SignatureTask { entry, item: Arc::clone(item), left: left.into(), most }]);
     }
 
-    /// Reads old files until the job is over.
-    pub fn sign_old_files(&self) {
-        let mut reader = self.reader();
-        let part = |signings: &mut VecDeque<SignatureTask>| {
-            while let Some(first) = signings.front_mut() {
-                let split = first.split();
-                if split.as_ref().is_none_or(|(_, is_more)| !is_more) {
-                    signings.pop_front();
-                }
-                if let Some((part, _)) = split {
-                    return Some(part);
-                }
-            }
-            None
-        };
-        while let Some(part) = self.signings.take(true, part) {
-            let Some(basis) = basis_of(&part.item).filter(|_| self.lock().machine.is_known(part.entry)) else {
-                continue;
-            };
-            if !self.may_use(basis) {
-                self.tell_nothing(&part, basis);
-                continue;
-            }
-            let told = match basis.method {
-                DeltaMethod::Blocks => self.mark(&part, basis, &mut reader),
-                DeltaMethod::Rolling(block) => self.sum_blocks(&part, basis, block.into()),
-            };
-            if let Err(text) = told {
-                self.without_basis(&part, basis, &text);
-            }
-        }
-    }
-
     /// Tells of the blocks at the places of some frames.
     fn mark(&self, part: &SignatureRange, basis: &BaseSource, reader: &mut FrameReader) -> Result<(), String> {
-        let frame = self.request.settings.frame;
+        let frame = self.job.request.settings.frame;
         let ReceiverEntry::File(incoming) = &*part.item else { return Ok(()) };
         let frame_bytes = u64::from(frame.get());
         // Beyond the end of the old file there is nothing to be told.
@@ -132,7 +101,7 @@ impl TargetReceiver {
         let file = basis.open()?;
         let (from, to) = (part.range.start * frame_bytes, (end * frame_bytes).min(basis.size));
         let way = match basis.in_place {
-            Some(_) => self.policy.reading_through_cache(&file, basis.size, from, to - from),
+            Some(_) => self.job.policy.reading_through_cache(&file, basis.size, from, to - from),
             // It is read once more where frames are made of it, and is to be in the page cache then.
             None => IoPlan { led: true, ..IoPlan::by(Route::Buffered) },
         };
@@ -156,7 +125,7 @@ impl TargetReceiver {
             values_of_all.push((index, values));
         }
         reader.end();
-        add(&self.reporter.tally.bytes_direct, reader.take_direct_bytes());
+        add(&self.job.reporter.tally.bytes_direct, reader.take_direct_bytes());
         is_unchanged(basis, &file)?;
         if let Some(in_place) = &basis.in_place {
             in_place.keep(values_of_all);
@@ -167,14 +136,14 @@ impl TargetReceiver {
 
     /// Waits while the source has enough to do with what it was told.
     fn tell_marks(&self, entry: EntryId, first: u64, frames: u64, marks: Vec<blocks::BlockHash>) {
-        let mut state = self.lock();
+        let mut state = self.session.lock();
         while !state.stopped && !state.machine.may_mark(frames) {
             state = self.old_files_room.wait(state);
         }
-        self.reporter.delta.told(8 * marks.len());
+        self.job.reporter.delta.told(8 * marks.len());
         state.machine.mark(entry, first, frames, marks);
         drop(state);
-        self.outbox.notify_all();
+        self.session.outbox.notify_all();
     }
 
     /// Sums some blocks of an old file; tells of all when these are the last.
@@ -202,7 +171,7 @@ impl TargetReceiver {
 
     fn tell_sums(&self, part: &SignatureRange, basis: &BaseSource, block: u32, all: &[RollingSignature]) {
         let ReceiverEntry::File(incoming) = &*part.item else { return };
-        let mut state = self.lock();
+        let mut state = self.session.lock();
         while !state.stopped && !state.machine.may_sum(all.len() as u64) {
             state = self.old_files_room.wait(state);
         }
@@ -211,17 +180,9 @@ impl TargetReceiver {
             state.machine.tell_sums(part.entry, basis.size, block, first, sums.to_vec());
         }
         drop(state);
-        self.reporter.delta.told(RollingSignature::BYTES * all.len());
-        let frames = self.request.settings.frame.frames(incoming.size());
+        self.job.reporter.delta.told(RollingSignature::BYTES * all.len());
+        let frames = self.job.request.settings.frame.frames(incoming.size());
         self.lacks(part.entry, &basis.wanted(frames));
-    }
-
-    /// The old file cannot be read: what was to be told of is sent whole. What is to be made in its place fails.
-    fn without_basis(&self, part: &SignatureRange, basis: &BaseSource, text: &str) {
-        match basis.in_place {
-            Some(_) => self.fail_file(part.entry, &part.item, text),
-            None => self.tell_nothing(part, basis),
-        }
     }
 
     /// What was to be told of is sent whole.
@@ -231,7 +192,7 @@ impl TargetReceiver {
             DeltaMethod::Blocks => self.lacks(part.entry, &runs(part.range.clone())),
             // The sums are never complete then: so only the first part that fails says so.
             DeltaMethod::Rolling(_) if basis.is_first_failure() => {
-                let frames = self.request.settings.frame.frames(incoming.size());
+                let frames = self.job.request.settings.frame.frames(incoming.size());
                 self.lacks(part.entry, &basis.wanted(frames));
             }
             DeltaMethod::Rolling(_) => {}
@@ -241,8 +202,51 @@ impl TargetReceiver {
     pub(crate) fn lacks(&self, entry: EntryId, frames: &[Range<u64>]) {
         if !frames.is_empty() {
             debug_assert!(frames.len() <= FRAME_RUNS_MAX);
-            self.lock().machine.lacks(entry, frames);
-            self.outbox.notify_all();
+            self.session.lock().machine.lacks(entry, frames);
+            self.session.outbox.notify_all();
+        }
+    }
+}
+
+impl EntryFinisher {
+    /// Reads old files until the job is over.
+    pub fn sign_old_files(&self) {
+        let mut reader = self.job.reader();
+        let part = |signings: &mut VecDeque<SignatureTask>| {
+            while let Some(first) = signings.front_mut() {
+                let split = first.split();
+                if split.as_ref().is_none_or(|(_, is_more)| !is_more) {
+                    signings.pop_front();
+                }
+                if let Some((part, _)) = split {
+                    return Some(part);
+                }
+            }
+            None
+        };
+        while let Some(part) = self.deltas.signings.take(true, part) {
+            let Some(basis) = basis_of(&part.item).filter(|_| self.session.lock().machine.is_known(part.entry)) else {
+                continue;
+            };
+            if !self.deltas.may_use(basis) {
+                self.deltas.tell_nothing(&part, basis);
+                continue;
+            }
+            let told = match basis.method {
+                DeltaMethod::Blocks => self.deltas.mark(&part, basis, &mut reader),
+                DeltaMethod::Rolling(block) => self.deltas.sum_blocks(&part, basis, block.into()),
+            };
+            if let Err(text) = told {
+                self.without_basis(&part, basis, &text);
+            }
+        }
+    }
+
+    /// The old file cannot be read: what was to be told of is sent whole. What is to be made in its place fails.
+    fn without_basis(&self, part: &SignatureRange, basis: &BaseSource, text: &str) {
+        match basis.in_place {
+            Some(_) => self.fail_file(part.entry, &part.item, text),
+            None => self.deltas.tell_nothing(part, basis),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! stream has received is therefore made by whoever is free: by threads beside the streams, and by the stream itself
 //! while these have enough to do.
 
+use crate::receiver::delta::DeltaStage;
 use haul_proto::delta::base::FramePosition;
 use haul_proto::delta::instructions::{DeltaInstruction, decode};
 use haul_proto::error::ProtocolError;
@@ -44,7 +45,7 @@ impl TargetReceiver {
     pub fn make_frames(&self) -> Result<(), ProtocolError> {
         let mut writer = None;
         while let Some(DeltaFrameBuild { item, frame, instructions }) = self.next_making(&mut writer) {
-            let writer = writer.get_or_insert_with(|| self.writer());
+            let writer = writer.get_or_insert_with(|| self.storage.writer());
             let ReceiverEntry::File(incoming) = &*item else { continue };
             // They were read before, by the stream that received them.
             let Ok(steps) = decode(&instructions, frame.offset, frame.plain) else { continue };
@@ -57,9 +58,9 @@ impl TargetReceiver {
 
     /// Nothing is waited for while something that was begun is not told of.
     fn next_making(&self, writer: &mut Option<FrameWriter>) -> Option<DeltaFrameBuild> {
-        self.makings.take(false, VecDeque::pop_front).or_else(|| {
+        self.deltas.makings.take(false, VecDeque::pop_front).or_else(|| {
             writer.iter_mut().for_each(|writer| writer.drain(self));
-            self.makings.next()
+            self.deltas.makings.next()
         })
     }
 
@@ -70,9 +71,9 @@ impl TargetReceiver {
         frame: &DeltaFrame,
         record: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
-        self.check_job(frame.job)?;
+        self.job.check_job(frame.job)?;
         let steps = decode(record.payload(), frame.offset, frame.plain)?;
-        let admitted = self.lock().machine.admit_delta(frame.entry, frame.offset, frame.plain)?;
+        let admitted = self.session.lock().machine.admit_delta(frame.entry, frame.offset, frame.plain)?;
         let Some(item) = admitted else { return Ok(record) };
         let ReceiverEntry::File(incoming) = &*item else {
             return Err(ProtocolError::Unasked("a frame of a directory"));
@@ -80,18 +81,18 @@ impl TargetReceiver {
         let basis = incoming.basis().ok_or(ProtocolError::Unasked("a frame to be made of no old file"))?;
         let place = FramePosition { offset: frame.offset, len: frame.plain, file_size: incoming.size() };
         basis.check(&steps, place)?;
-        if !self.may_use(basis) {
-            self.ask_for_whole(frame);
+        if !self.deltas.may_use(basis) {
+            self.deltas.ask_for_whole(frame);
             return Ok(record);
         }
         let old = steps.iter().map(|step| if let DeltaInstruction::Old { len, .. } = step { *len } else { 0 }).sum();
-        self.reporter.delta.carried(record.payload().len(), old);
+        self.job.reporter.delta.carried(record.payload().len(), old);
         if let Some(in_place) = &basis.in_place {
             self.deliver_in_place(&item, (basis, in_place), &steps, frame)?;
             return Ok(record);
         }
         let making = DeltaFrameBuild { item, frame: frame.clone(), instructions: record.payload().to_vec() };
-        if let Err(DeltaFrameBuild { item, .. }) = self.makings.add_below(WAITING_MAX, making)
+        if let Err(DeltaFrameBuild { item, .. }) = self.deltas.makings.add_below(WAITING_MAX, making)
             && let ReceiverEntry::File(incoming) = &*item
             && let Some(basis) = incoming.basis()
         {
@@ -110,12 +111,12 @@ impl TargetReceiver {
         frame: &DeltaFrame,
     ) -> Result<(), ProtocolError> {
         let spare = writer.spare.take().filter(|spare| spare.capacity() >= frame.plain);
-        let capacity = self.request.settings.frame.bytes().max(frame.plain);
+        let capacity = self.job.request.settings.frame.bytes().max(frame.plain);
         let mut made = spare.unwrap_or_else(|| FrameBuffer::with_capacity(capacity));
         made.set_payload_len(frame.plain);
         made.set_map(None);
         let is_made = during(Stage::Read, || basis.make(steps, made.payload_mut()));
-        let len = self.request.settings.frame;
+        let len = self.job.request.settings.frame;
         let index = frame.offset / u64::from(len.get());
         let rebuilt = match is_made {
             Ok(()) if len.hash(incoming.size(), index, made.payload()) == frame.value => Rebuilt::Right,
@@ -123,18 +124,20 @@ impl TargetReceiver {
             // What cannot be read of the old file any more is sent.
             Ok(()) | Err(_) => Rebuilt::BaseChanged,
         };
-        if !self.conclude_delta(basis, frame, rebuilt)? {
+        if !self.deltas.conclude_delta(basis, frame, rebuilt)? {
             writer.spare = Some(made);
             return Ok(());
         }
         let (job, entry, offset, value) = (frame.job, frame.entry, frame.offset, frame.value);
         let data = DataFrame { job, entry, offset, check: frame_check(made.payload()), value };
-        self.pass(incoming, &data, made.payload());
+        self.digests.pass(incoming, &data, made.payload());
         let free = writer.write(self, item, &data, made);
         writer.spare = Some(free);
         Ok(())
     }
+}
 
+impl DeltaStage {
     /// Whether a frame that was built is to be written. The controller hears of a wrong one before the source does, so that
     /// a source that breaks its connection then does not begin anew with none.
     pub(crate) fn conclude_delta(
@@ -143,28 +146,33 @@ impl TargetReceiver {
         frame: &DeltaFrame,
         rebuilt: Rebuilt,
     ) -> Result<bool, ProtocolError> {
-        let mut state = self.lock();
+        let mut state = self.session.lock();
         let before = state.machine.wrong_deltas();
         let concluded = state.machine.conclude_delta(frame.entry, frame.offset, basis.id(), rebuilt);
         let wrong = state.machine.wrong_deltas();
         if wrong > before {
-            self.reporter.delta.wrong(wrong);
-            self.reporter.delta.figures().into_iter().for_each(|now| self.reporter.send(&WorkerMessage::Delta(now)));
+            self.job.reporter.delta.wrong(wrong);
+            self.job
+                .reporter
+                .delta
+                .figures()
+                .into_iter()
+                .for_each(|now| self.job.reporter.send(&WorkerMessage::Delta(now)));
             let text = format!("{}: {WRONG_DELTA}", escape(&basis.path()));
-            self.reporter.send(&WorkerMessage::Warning { text });
+            self.job.reporter.send(&WorkerMessage::Warning { text });
         }
         drop(state);
         if concluded == Ok(false) {
-            add(&self.reporter.tally.frames_resent, 1);
-            self.outbox.notify_all();
+            add(&self.job.reporter.tally.frames_resent, 1);
+            self.session.outbox.notify_all();
         }
         concluded
     }
 
     /// A frame did not become what it is to be: it comes as it is.
     fn ask_for_whole(&self, frame: &DeltaFrame) {
-        add(&self.reporter.tally.frames_resent, 1);
-        self.lock().machine.resend_frame(frame.entry, frame.offset);
-        self.outbox.notify_all();
+        add(&self.job.reporter.tally.frames_resent, 1);
+        self.session.lock().machine.resend_frame(frame.entry, frame.offset);
+        self.session.outbox.notify_all();
     }
 }

@@ -1,7 +1,9 @@
 //! The old file in the place of one that is needed: what can be made of it, instead of being sent.
 
+use crate::receiver::delta::DeltaStage;
 use crate::receiver::file::base::BaseSource;
 use crate::receiver::file::base::open_to_write;
+use crate::receiver::job::ReceiverJob;
 use haul_proto::delta::method;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetRequest;
@@ -12,22 +14,21 @@ use std::sync::atomic::Ordering;
 use crate::fs::{FileStat, FollowLinks};
 use crate::metrics::reporter::Reporter;
 use crate::policy::{HostPolicy, PolicyRule};
-use crate::receiver::TargetReceiver;
 use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::place::target_path::TargetPath;
 
-impl TargetReceiver {
+impl DeltaStage {
     /// What stands in the place of a file of `size` bytes, if something is to be made of it.
     pub(crate) fn find_basis(&self, spot: &TargetPath, size: u64) -> io::Result<Option<BaseSource>> {
-        let rules = self.request.delta;
-        let is_near = self.is_within_process() && !rules.looks_everywhere();
-        let is_large = size > self.request.settings.frame.pack_file_max();
+        let rules = self.job.request.delta;
+        let is_near = self.job.is_within_process() && !rules.looks_everywhere();
+        let is_large = size > self.job.request.settings.frame.pack_file_max();
         if !spot.replaces || is_near || !is_large || rules == Default::default() {
             return Ok(None);
         }
         let look = FileStat::at_name(&*spot.dir.fd()?, &spot.name, FollowLinks::Itself)?;
         // Not where the old file is to be kept under another name, or may be an earlier copy's.
-        let in_place = rules.in_place && self.backup.is_none() && self.request.sync.link_dests.is_empty();
+        let in_place = rules.in_place && self.removals.backup.is_none() && self.job.request.sync.link_dests.is_empty();
         let method = method(rules.delta, in_place, look.size, size);
         let Some(method) = method.filter(|_| look.kind == FileType::RegularFile) else { return Ok(None) };
         if in_place {
@@ -43,9 +44,11 @@ impl TargetReceiver {
 
     /// Whether frames may be built from it: see [`haul_proto::session::target`].
     pub(crate) fn may_use(&self, basis: &BaseSource) -> bool {
-        self.allows_deltas && self.lock().machine.may_use_base(basis.id())
+        self.job.allows_deltas && self.session.lock().machine.may_use_base(basis.id())
     }
+}
 
+impl ReceiverJob {
     /// The source is in this process.
     pub(crate) fn is_within_process(&self) -> bool {
         self.is_both_ends.load(Ordering::Relaxed)

@@ -6,8 +6,10 @@
 //! Blocks that stay are not written, and not read a second time: their values, from when they were looked at, are merged
 //! with those of new blocks to the frame's value.
 
+use crate::receiver::commit::Committer;
 use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::file::patch::patch_name;
+use crate::receiver::job::ReceiverJob;
 use haul_proto::delta::instructions::DeltaInstruction;
 use haul_proto::delta::patch::{HEADER_LEN, PIECE_HEAD, PatchHeader};
 use haul_proto::entry::{Entry, EntryContent, EntryMetadata, Timestamp};
@@ -48,12 +50,14 @@ impl TargetReceiver {
         frame: &DeltaFrame,
     ) -> Result<(), ProtocolError> {
         let ReceiverEntry::File(incoming) = &**item else { return Ok(()) };
-        let settings = self.settings();
+        let settings = self.job.settings();
         let index = frame.offset / u64::from(settings.frame.get());
         let is_only = settings.frame.frames(incoming.size()) == 1;
         let changes = in_place.changes(index, steps, frame, is_only)?;
         let rebuilt = if changes.is_some() { Rebuilt::Right } else { Rebuilt::Wrong };
-        let (true, Some(changes)) = (self.conclude_delta(basis, frame, rebuilt)?, changes) else { return Ok(()) };
+        let (true, Some(changes)) = (self.deltas.conclude_delta(basis, frame, rebuilt)?, changes) else {
+            return Ok(());
+        };
         let data = DataFrame { job: frame.job, entry: frame.entry, offset: frame.offset, check: 0, value: frame.value };
         self.write_patch(item, incoming, in_place, &data, frame.plain, &changes);
         Ok(())
@@ -82,11 +86,13 @@ impl TargetReceiver {
         pieces: &[(u64, &[u8])],
     ) {
         let written = incoming
-            .open_once(self)
+            .open_once(&self.places)
             .and_then(|patch| in_place.write(patch.fd(), pieces).map_err(|error| describe(&error)));
         self.frame_done(item, frame, len, written);
     }
+}
 
+impl Committer {
     /// All of a patch is there and, with `to_disk`, on the disk: names it, and puts it into its file.
     pub(crate) fn carry_out(
         &self,
@@ -106,14 +112,14 @@ impl TargetReceiver {
             if to_disk { Ok(fdatasync(patch)?) } else { Ok(()) }
         };
         written().map_err(|error| describe(&error))?;
-        let name = self.unfinished.name_patch(spot, patch, &patch_name(&spot.name))?;
+        let name = self.places.unfinished.name_patch(spot, patch, &patch_name(&spot.name))?;
         let carried = || -> io::Result<()> {
             if to_disk {
                 fsync(&*spot.dir.fd()?)?;
             }
             put_into(patch, &file, &header)?;
             let meta = EntryMetadata { modified, ..*incoming.meta() };
-            incoming.lacks(self.put_on_file(&file, &meta, false, incoming.attributes())?);
+            incoming.lacks(self.metadata.put_on_file(&file, &meta, false, incoming.attributes())?);
             check_length(&file, header.size).map_err(io::Error::other)?;
             if to_disk {
                 fsync(&file)?;
@@ -122,7 +128,9 @@ impl TargetReceiver {
         };
         carried().map_err(|error| format!("{}\nthe same command goes on with it", describe(&error)))
     }
+}
 
+impl ReceiverJob {
     /// Whether a file that would stay may be half changed in its place, by a run or an attempt that broke. Its time is new
     /// then, so that `--update` would take the change for somebody else's; and its size may be right.
     pub(crate) fn is_half_changed(
@@ -155,11 +163,13 @@ impl TargetReceiver {
             Err(_) => Ok(false),
         }
     }
+}
 
+impl Committer {
     /// Carries out what an earlier run has left for the file that stands there, as far as that can be done. What the file
     /// is then is proven as of any old file: somebody may have changed it since, or it may have got the inode of another.
     pub(crate) fn recover(&self, spot: &TargetPath) -> io::Result<()> {
-        let locked = match lock_own(&spot.dir, &patch_name(&spot.name), OFlags::RDWR, &self.rivals) {
+        let locked = match lock_own(&spot.dir, &patch_name(&spot.name), OFlags::RDWR, &self.places.rivals) {
             Ok(locked) => locked,
             Err(TempFileError::Held(rival)) => return Err(io::Error::other(rival.writes())),
             // Another user's, and of no concern.

@@ -4,3 +4,40 @@ pub mod block_signatures;
 pub mod delta_apply;
 pub mod find_base;
 pub mod in_place_update;
+
+use crate::receiver::delete::Removals;
+use crate::receiver::delta::block_signatures::SignatureTask;
+use crate::receiver::delta::delta_apply::DeltaFrameBuild;
+use crate::receiver::job::ReceiverJob;
+use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::place::TargetPlaces;
+use crate::receiver::receive::bounded_queue::BoundedQueue;
+use crate::receiver::session::ReceiverSession;
+use crate::sys::notify::Notify;
+use std::sync::Arc;
+
+/// Finds base files, signs their blocks, and queues the frames to be rebuilt from them.
+pub struct DeltaStage {
+    pub(super) job: Arc<ReceiverJob>,
+    pub(super) session: Arc<ReceiverSession>,
+    pub(super) removals: Arc<Removals>,
+    /// Base files whose blocks are to be signed.
+    pub(super) signings: BoundedQueue<SignatureTask>,
+    /// Frames to rebuild from base files.
+    pub(super) makings: BoundedQueue<DeltaFrameBuild>,
+    /// There may be room for more signatures.
+    pub(super) old_files_room: Notify,
+}
+
+impl DeltaStage {
+    pub(super) fn new(removals: &Arc<Removals>) -> Self {
+        Self {
+            job: Arc::clone(&removals.job),
+            session: Arc::clone(&removals.session),
+            removals: Arc::clone(removals),
+            signings: BoundedQueue::default(),
+            makings: BoundedQueue::default(),
+            old_files_room: Notify::default(),
+        }
+    }
+}

@@ -8,6 +8,7 @@ pub mod length;
 pub mod partial;
 pub mod patch;
 
+use crate::receiver::place::TargetPlaces;
 use crate::receiver::place::target_path::FileDestination;
 use crate::receiver::place::target_path::TargetPath;
 use haul_proto::entry::EntryMetadata;
@@ -27,7 +28,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::TargetReceiver;
 use crate::fs::{Dir, FileStat};
 use crate::io::storage::FileAccess;
 use crate::io::storage::cache;
@@ -317,9 +317,9 @@ impl ReceivingFile {
     }
 
     /// The file, opened by the first stream that needs it.
-    pub fn open_once(&self, target: &TargetReceiver) -> Result<Arc<OpenedFile>, String> {
+    pub fn open_once(&self, places: &TargetPlaces) -> Result<Arc<OpenedFile>, String> {
         let open = || {
-            let opened = OpenedFile::new(self.open(target)?, FileAccess::Write).map_err(|error| describe(&error))?;
+            let opened = OpenedFile::new(self.open(places)?, FileAccess::Write).map_err(|error| describe(&error))?;
             Ok(Arc::new(opened))
         };
         self.opened.get_or_init(open).clone()
@@ -447,9 +447,9 @@ impl ReceivingFile {
     }
 
     /// It cannot be finished now. What the next run can go on with stays, if it is to.
-    pub fn give_up(&self, target: &TargetReceiver) {
-        if !target.request.keep_partial || self.journal().is_none() {
-            self.discard(&target.unfinished);
+    pub fn give_up(&self, places: &TargetPlaces) {
+        if !places.job.request.keep_partial || self.journal().is_none() {
+            self.discard(&places.unfinished);
         }
     }
 
@@ -460,12 +460,12 @@ impl ReceivingFile {
         unfinished.discard(spot);
     }
 
-    fn open(&self, target: &TargetReceiver) -> Result<OwnedFd, String> {
+    fn open(&self, places: &TargetPlaces) -> Result<OwnedFd, String> {
         match &self.place {
             FileDestination::Special { path, .. } => open_special(path).map_err(|error| describe(&error)),
             FileDestination::Spot(spot) => {
                 let leaf = self.recording.as_ref().map(|recording| &recording.leaf);
-                let file = target.unfinished.open(spot, leaf, &target.rivals)?;
+                let file = places.unfinished.open(spot, leaf, &places.rivals)?;
                 if let Some(FrameRecording { leaf, header, journal, .. }) = self.recording.as_deref() {
                     // Without a journal a broken run begins anew; that is no reason not to copy.
                     journal.get_or_init(|| OpenJournal::create(leaf, header).ok());

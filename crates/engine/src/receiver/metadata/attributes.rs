@@ -1,6 +1,7 @@
 //! Extended attributes and access control lists of what is made, where they are to be kept. An attribute that cannot be
 //! set fails its file or directory, which is there all the same.
 
+use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::path::escape;
@@ -10,13 +11,12 @@ use std::os::fd::AsFd;
 use crate::fs::MetadataParts;
 use crate::fs::attributes::{RefusedAttribute, is_wanted, put_as_owner};
 use crate::fs::meta::apply_with;
-use crate::receiver::TargetReceiver;
 use crate::sys::describe::describe;
 
-impl TargetReceiver {
+impl MetadataWriter {
     /// Whether any are asked for.
     pub(crate) fn keeps_attributes(&self) -> bool {
-        is_wanted(self.request.kept)
+        is_wanted(self.job.request.kept)
     }
 
     /// Sets metadata and extended attributes of an open file or directory. `Some` says which attribute could not be set.
@@ -34,7 +34,7 @@ impl TargetReceiver {
             return apply_with(fd, meta, keep, || ()).map(|_| None);
         };
         let fd = fd.as_fd();
-        let put = || put_as_owner(fd, attributes, self.request.kept);
+        let put = || put_as_owner(fd, attributes, self.job.request.kept);
         let mut refused = None;
         let _ = apply_with(fd, meta, keep, || refused = put())?;
         if !attributes.is_empty() || refused.is_some() {

@@ -1,5 +1,6 @@
 //! Permission bits of what is made: the source's, those that were asked for (`-m`), or what the umask leaves of either.
 
+use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::ExtendedAttribute;
 use rustix::fs::{Mode, fchmod};
@@ -7,22 +8,21 @@ use std::io;
 use std::os::fd::AsFd;
 
 use crate::fs::{MetadataParts, mode_without_preserve};
-use crate::receiver::TargetReceiver;
 
-impl TargetReceiver {
+impl MetadataWriter {
     /// The mode that every new file is to have, whatever the source's is.
     fn asked_file_mode(&self) -> Option<u16> {
-        self.asked(self.request.rules.modes.file)
+        self.asked(self.job.request.rules.modes.file)
     }
 
     /// The mode that every new directory is to have, whatever the source's is.
     pub(crate) fn asked_directory_mode(&self) -> Option<u16> {
-        self.asked(self.request.rules.modes.directory)
+        self.asked(self.job.request.rules.modes.directory)
     }
 
     fn asked(&self, mode: Option<u16>) -> Option<u16> {
-        let umask = if self.request.rules.modes.less_umask { self.umask } else { 0 };
-        mode.filter(|_| !self.request.preserve).map(|mode| mode & !umask)
+        let umask = if self.job.request.rules.modes.less_umask { self.job.umask } else { 0 };
+        mode.filter(|_| !self.job.request.preserve).map(|mode| mode & !umask)
     }
 
     /// Sets metadata and attributes of a new file. With `set_mode`, also the mode without `-p`: elsewhere the umask has
@@ -34,9 +34,9 @@ impl TargetReceiver {
         set_mode: bool,
         attributes: Option<&[ExtendedAttribute]>,
     ) -> io::Result<Option<String>> {
-        let mode = match self.request.preserve {
+        let mode = match self.job.request.preserve {
             true => Some(meta.mode),
-            false => set_mode.then(|| mode_without_preserve(meta.mode, self.umask)),
+            false => set_mode.then(|| mode_without_preserve(meta.mode, self.job.umask)),
         };
         self.put(file, meta, mode, self.asked_file_mode(), attributes)
     }
@@ -62,7 +62,8 @@ impl TargetReceiver {
         asked: Option<u16>,
         attributes: Option<&[ExtendedAttribute]>,
     ) -> io::Result<Option<String>> {
-        let keep = MetadataParts { owner: self.request.preserve, mode: mode.filter(|_| asked.is_none()), times: true };
+        let keep =
+            MetadataParts { owner: self.job.request.preserve, mode: mode.filter(|_| asked.is_none()), times: true };
         let refused = self.apply_all(&fd, meta, keep, attributes)?;
         if let Some(mode) = asked {
             fchmod(&fd, Mode::from_raw_mode(mode.into()))?;

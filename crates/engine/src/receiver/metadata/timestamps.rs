@@ -1,6 +1,7 @@
 //! Whether a time at the target is the source's, as precisely as its file system keeps times. Each file system is asked
 //! once: a time is set on a nameless file of haul's and read back.
 
+use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::Timestamp;
 use haul_proto::path::Name;
 use haul_proto::timestamps::{PROBE, TimeGranularity, is_within, looks_stored, may_be_stored};
@@ -11,7 +12,6 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use crate::fs::{Dir, FileStat};
-use crate::receiver::TargetReceiver;
 use crate::receiver::place::temp_files::temporary_name;
 use crate::sys::sync::lock;
 
@@ -42,19 +42,19 @@ impl FileSystemClock {
     }
 }
 
-impl TargetReceiver {
+impl MetadataWriter {
     /// Whether the time of something in `dir`, or of `dir` itself, is the source's: equal, within `--modify-window`, or
     /// what the file system makes of it.
     pub(crate) fn is_same_time(&self, dir: &Dir, time: Timestamp, there: &FileStat) -> bool {
         let found = there.meta.modified;
-        let window_s = self.request.sync.modify_window_s;
+        let window_s = self.job.request.sync.modify_window_s;
         if found == time || window_s.is_some_and(|window_s| is_within(window_s, time, found)) {
             return true;
         }
         if !may_be_stored(time, found) {
             return false;
         }
-        let clock = if self.is_dry() || self.compares() { None } else { self.clock(dir) };
+        let clock = if self.job.is_dry() || self.job.compares() { None } else { self.clock(dir) };
         match clock.map(|clock| clock.stored(time)) {
             Some(Ok(stored)) => stored == found,
             Some(Err(_)) | None => looks_stored(time, found, there.changed),

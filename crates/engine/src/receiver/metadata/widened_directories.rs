@@ -3,6 +3,7 @@
 //! directory gets the source's mode when it is complete, on a rerun after a kill as well. A dry run looks into the same
 //! directories: it gives permission to list and to search, and takes it back at its end.
 
+use crate::receiver::metadata::MetadataWriter;
 use rustix::fs::{Mode, OFlags, fchmod, openat};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -12,7 +13,6 @@ use std::sync::Mutex;
 
 use crate::fs::meta::set_mode_of_path;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
-use crate::receiver::TargetReceiver;
 use crate::receiver::place::existing_entry::is_root;
 use crate::sys::sync::lock;
 use haul_proto::path::Name;
@@ -28,7 +28,7 @@ const OWNER_OF_FILE: u16 = 0o600;
 #[derive(Default)]
 pub struct WidenedDirectories(Mutex<HashMap<FileIdentity, (Dir, u16)>>);
 
-impl TargetReceiver {
+impl MetadataWriter {
     /// Opens a directory of the target.
     pub(crate) fn enter(&self, parent: &Dir, name: &Name) -> io::Result<Dir> {
         let entered = match parent.child_looked_at(name, FollowLinks::Itself) {
@@ -49,12 +49,12 @@ impl TargetReceiver {
 
     /// Lets this process make, rename and remove what is in a directory of the target.
     pub(crate) fn widen(&self, dir: &Dir) -> io::Result<()> {
-        if self.is_dry() { Ok(()) } else { self.give_permissions(dir) }
+        if self.job.is_dry() { Ok(()) } else { self.give_permissions(dir) }
     }
 
     /// Those that this run needs: a dry one only reads.
     fn permissions(&self) -> u16 {
-        if self.is_dry() { OWNER_ENTERS } else { OWNER }
+        if self.job.is_dry() { OWNER_ENTERS } else { OWNER }
     }
 
     fn give_permissions(&self, dir: &Dir) -> io::Result<()> {
@@ -78,7 +78,7 @@ impl TargetReceiver {
 
     /// Gives a directory its mode from before, if it was given permissions.
     pub(crate) fn restore_mode(&self, dir: &Dir) {
-        if self.is_dry() {
+        if self.job.is_dry() {
             // What it would remove in the end lies below: all of them get their modes then.
             return;
         }
@@ -111,7 +111,7 @@ impl TargetReceiver {
 
     /// Whether permissions may be given: where the source's modes are set in the end.
     fn may_widen(&self) -> bool {
-        self.request.preserve && !self.compares() && !is_root()
+        self.job.request.preserve && !self.job.compares() && !is_root()
     }
 
     /// Gives the directory of this name, which cannot be opened, its owner's permissions. Its mode from before; `None`

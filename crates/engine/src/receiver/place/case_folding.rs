@@ -1,13 +1,13 @@
 //! File systems on which names that are spelled in another way are one (upper and lower case, mostly): what stands under
 //! another spelling is another file, and neither replaced nor taken for what is copied.
 
+use crate::receiver::place::TargetPlaces;
 use haul_proto::path::Name;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, each_name};
-use crate::receiver::TargetReceiver;
 use crate::sys::sync::lock;
 
 /// Said of a name that another one stands for.
@@ -57,7 +57,7 @@ fn lower(name: &Name) -> Vec<u8> {
     }
 }
 
-impl TargetReceiver {
+impl TargetPlaces {
     /// Whether what stands at this name is called otherwise. Where that cannot be told, it is not.
     pub(crate) fn is_spelled_otherwise(&self, dir: &Dir, name: &Name) -> bool {
         let mut latest = lock(&self.spellings.latest);

@@ -7,6 +7,7 @@
 //! - Nothing there: the one operand gets this name.
 //! - A file: the one operand, a file, meets it. A device, FIFO or socket: it is written to.
 
+use crate::receiver::job::ReceiverJob;
 use crate::receiver::place::tree_memory;
 use haul_proto::filter::{FilterScope, Matcher};
 use haul_proto::path::{Name, escape};
@@ -541,7 +542,7 @@ fn cannot(path: &[u8], error: &io::Error) -> RefusedRequest {
     RefusedRequest::failed(format!("{}: {}", escape(path), describe(error)))
 }
 
-impl crate::receiver::TargetReceiver {
+impl ReceiverJob {
     /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
     pub fn begins_tree(&self) -> bool {
         let is_directory = matches!(&self.request.operands[..], [TargetOperand { directory: true, .. }]);

@@ -1,5 +1,7 @@
 //! Directories: made where they are not there, opened, and remembered where a later run has to know them.
 
+use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::place::TargetPlaces;
 use haul_proto::entry::{Entry, EntryMetadata};
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::path::Name;
@@ -10,15 +12,15 @@ use std::io;
 use std::sync::Arc;
 
 use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::receiver::ReceiverEntry;
 use crate::receiver::place::case_folding::OTHER_SPELLING;
 use crate::receiver::place::destination::cannot_remember;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::existing_entry::attributes;
 use crate::receiver::place::temp_files::{random_name, rename_new, temporary_name};
 use crate::receiver::place::tree_memory::TreeMemory;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 
-impl TargetReceiver {
+impl TargetPlaces {
     /// Answers a directory: one that is there, one that has replaced something, or one that is to be made.
     pub(crate) fn directory(
         &self,
@@ -28,7 +30,7 @@ impl TargetReceiver {
     ) -> io::Result<EntryAnswer<ReceiverEntry>> {
         let meta = entry.meta;
         let create = decision == OverwriteDecision::Create;
-        if create && self.is_dry() {
+        if create && self.job.is_dry() {
             // A tree that gets the target's own name is what everything is shown below.
             let absent = || position.dir.absent_child(&position.name);
             let dir = if position.renamed { Dir::absent_root() } else { absent() };
@@ -42,9 +44,9 @@ impl TargetReceiver {
         }
         let fresh = decision == OverwriteDecision::Replace || create && self.create_directory(position, meta)?;
         if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
-            return Ok(self.refuse(position, OTHER_SPELLING));
+            return Ok(self.job.refuse(position, OTHER_SPELLING));
         }
-        let child = self.enter(&position.dir, &position.name)?;
+        let child = self.metadata.enter(&position.dir, &position.name)?;
         let dir = if position.renamed {
             // The tree's own root from here on: what is shown begins below it.
             Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
@@ -52,19 +54,14 @@ impl TargetReceiver {
             child
         };
         let attributes = attributes(entry).map(Into::into);
-        let names = self.names_for(&dir, position.alone && !fresh);
+        let names = self.removals.names_for(&dir, position.alone && !fresh);
         Ok(EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes })))
-    }
-
-    /// Ours alone until it is complete, and always writable for us.
-    pub(crate) fn first_mode(&self, meta: &EntryMetadata) -> u32 {
-        if self.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 }
     }
 
     /// `false` where another run was faster: whose the directory is shows when it is entered.
     fn create_directory(&self, position: &EntryPosition, meta: EntryMetadata) -> io::Result<bool> {
-        let mode = self.first_mode(&meta);
-        let memory = self.landing.memory.as_ref().filter(|_| position.renamed);
+        let mode = self.metadata.first_mode(&meta);
+        let memory = self.job.landing.memory.as_ref().filter(|_| position.renamed);
         let made = match memory {
             None => make_directory(&position.dir, &position.name, mode),
             Some(memory) => self.make_remembered(position, memory, mode),
@@ -109,8 +106,15 @@ impl TargetReceiver {
 
     fn remember(&self, memory: &TreeMemory, dir: &Dir) {
         if memory.keep(dir.identity()).is_err() {
-            self.reporter.send(&cannot_remember(&self.landing));
+            self.job.reporter.send(&cannot_remember(&self.job.landing));
         }
+    }
+}
+
+impl MetadataWriter {
+    /// Ours alone until it is complete, and always writable for us.
+    pub(crate) fn first_mode(&self, meta: &EntryMetadata) -> u32 {
+        if self.job.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 }
     }
 }
 

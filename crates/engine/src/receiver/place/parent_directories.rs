@@ -1,6 +1,8 @@
 //! Where operands go below the target (`-d`): directories that are made where they are missing, one component at a time
 //! and never through a symbolic link.
 
+use crate::receiver::commit::Committer;
+use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::Entry;
 use haul_proto::overwrite_policy::OverwriteRefusal;
 use haul_proto::path::Name;
@@ -11,7 +13,6 @@ use std::sync::Mutex;
 
 use super::directories::make_directory;
 use crate::fs::{Dir, FileStat, FollowLinks, mode_without_preserve};
-use crate::receiver::TargetReceiver;
 use crate::sys::sync::lock;
 
 /// The directories that operands of this job went into, by their names from the landing down: the latest of them.
@@ -21,10 +22,10 @@ pub struct Below(Mutex<HashMap<Box<[Name]>, Dir>>);
 /// Most directories that are remembered: a list may name files in any number of them.
 const KNOWN_MAX: usize = 4096;
 
-impl TargetReceiver {
+impl Committer {
     /// The directory of these names below `landing`. `modes` are those of the source's, the nearest first.
     pub(crate) fn directory_below(&self, landing: &Dir, names: &[Name], modes: &[u16]) -> io::Result<Dir> {
-        let mut known = lock(&self.below.0);
+        let mut known = lock(&self.places.below.0);
         let mut at = landing.clone();
         for (depth, name) in names.iter().enumerate() {
             let way = &names[..=depth];
@@ -44,7 +45,7 @@ impl TargetReceiver {
     }
 
     fn enter_or_make(&self, parent: &Dir, name: &Name, source_mode: Option<u16>) -> io::Result<Dir> {
-        if self.is_dry() {
+        if self.job.is_dry() {
             return match parent.child(name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(parent.absent_child(name)),
                 entered => entered.map_err(|error| explained(parent, name, error)),
@@ -53,14 +54,15 @@ impl TargetReceiver {
         // Nobody but the owner gets in until it has its mode.
         let is_new = match make_directory(parent, name, 0o700) {
             Ok(()) => {
-                self.quota.take_names(1).map_err(io::Error::other)?;
+                self.places.quota.take_names(1).map_err(io::Error::other)?;
                 true
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),
         };
         let dir = parent.child(name).map_err(|error| explained(parent, name, error))?;
-        if let Some(mode) = self.asked_directory_mode().or(source_mode.map(|mode| self.mode_above(mode)))
+        if let Some(mode) =
+            self.metadata.asked_directory_mode().or(source_mode.map(|mode| self.metadata.mode_above(mode)))
             && is_new
         {
             // Something is to be made in it.
@@ -69,11 +71,17 @@ impl TargetReceiver {
         self.settle_directory(parent)?;
         Ok(dir)
     }
+}
 
+impl MetadataWriter {
     /// The mode of a directory above an operand. It belongs to this user, whoever owns the source's: nobody acts as its
     /// owner or group.
     fn mode_above(&self, source_mode: u16) -> u16 {
-        if self.request.preserve { source_mode & 0o1777 } else { mode_without_preserve(source_mode, self.umask) }
+        if self.job.request.preserve {
+            source_mode & 0o1777
+        } else {
+            mode_without_preserve(source_mode, self.job.umask)
+        }
     }
 }
 

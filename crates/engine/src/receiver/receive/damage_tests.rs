@@ -32,16 +32,16 @@ struct Site {
 
 impl Site {
     fn new(files: Vec<Vec<u8>>) -> Self {
-        Self::with(files, settings(), None)
+        Self::with(files, settings(), Verify::Wire, None)
     }
 
-    fn with(files: Vec<Vec<u8>>, settings: SessionSettings, audit: Option<Arc<AuditLog>>) -> Self {
+    fn with(files: Vec<Vec<u8>>, settings: SessionSettings, verify: Verify, audit: Option<Arc<AuditLog>>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let frame = FrameLen::new(FRAME_MIN).unwrap();
         let operand = |number| TargetOperand { name: Some(name(number)), directory: false, device: 0, inode: 0 };
         let operands = (0..files.len()).map(operand).collect();
         let settings = SessionSettings { frame, ..settings };
-        let request = TargetRequest { settings, ..target_request(directory.path(), operands) };
+        let request = TargetRequest { settings, verify, ..target_request(directory.path(), operands) };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false).with_audit(audit);
         let surroundings = WorkerContext { umask: 0o022, ..WorkerContext::default() };
         let target =
@@ -60,11 +60,11 @@ impl Site {
     }
 
     fn tell(&self, message: &SourceMessage) {
-        self.target.handle_peer(&message.encode(self.target.request.settings.number)).unwrap();
+        self.target.handle_peer(&message.encode(self.target.job.request.settings.number)).unwrap();
     }
 
     fn messages(&self) -> Vec<TargetMessage> {
-        std::iter::from_fn(|| self.target.lock().machine.poll_message()).collect()
+        std::iter::from_fn(|| self.target.session.lock().machine.poll_message()).collect()
     }
 
     /// All frames of this file were read.
@@ -78,7 +78,7 @@ impl Site {
         let file = &self.files[number];
         let (size, offset) = (file.len() as u64, (index * self.frame.bytes()) as u64);
         let payload = file.chunks(self.frame.bytes()).nth(index).unwrap().to_vec();
-        let (job, entry) = (self.target.request.settings.number, EntryId(number as u64));
+        let (job, entry) = (self.target.job.request.settings.number, EntryId(number as u64));
         let value = self.frame.hash(size, index as u64, &payload);
         let trailer = RecordTrailer::Data(DataFrame { job, entry, offset, check: frame_check(&payload), value });
         TestRecord { payload, trailer }
@@ -92,7 +92,7 @@ impl Site {
             modified: Timestamp::default(),
             digest: *blake3::hash(&self.files[number]).as_bytes(),
         };
-        let job = self.target.request.settings.number;
+        let job = self.target.job.request.settings.number;
         let pack = PackFrame { job, check: frame_check(&payload), files: numbers.map(packed).collect() };
         TestRecord { payload, trailer: RecordTrailer::Pack(pack) }
     }
@@ -109,7 +109,7 @@ impl Site {
     }
 
     fn bytes_written(&self) -> u64 {
-        self.target.reporter.tally.bytes_written.load(Ordering::Relaxed)
+        self.target.job.reporter.tally.bytes_written.load(Ordering::Relaxed)
     }
 }
 
@@ -200,9 +200,9 @@ fn request_for(trailer: &RecordTrailer) -> TargetMessage {
 }
 
 /// Five frames of a file, and three files in a pack; the last frame is short.
-fn site_of_frames_and_a_pack(rng: &mut Rng) -> (Site, Vec<TestRecord>) {
+fn site_of_frames_and_a_pack(rng: &mut Rng, verify: Verify) -> (Site, Vec<TestRecord>) {
     let sizes = [4 * FRAME_MIN as usize + 123, 20_000, 1, 333];
-    let site = Site::new(sizes.map(|len| rng.bytes(len)).to_vec());
+    let site = Site::with(sizes.map(|len| rng.bytes(len)).to_vec(), settings(), verify, None);
     let frames = (0..5).map(|index| site.data(0, index));
     let said = frames.chain([site.pack(1..4)]).collect();
     (site, said)
@@ -212,7 +212,7 @@ fn site_of_frames_and_a_pack(rng: &mut Rng) -> (Site, Vec<TestRecord>) {
 fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
     let flips = cases("HAUL_FLIPS", 20_000) / 20;
     let mut rng = Rng::new(1);
-    let (site, said) = site_of_frames_and_a_pack(&mut rng);
+    let (site, said) = site_of_frames_and_a_pack(&mut rng, Verify::Wire);
     let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);
     let mut flipped = 0;
     for (left, record) in (1..=said.len() as u64).rev().zip(&said) {
@@ -225,7 +225,7 @@ fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
         }
         bring(&site, record, &mut writer, &mut rng, Moment::Never);
     }
-    assert_eq!(site.target.reporter.tally.frames_resent.load(Ordering::Relaxed), flips);
+    assert_eq!(site.target.job.reporter.tally.frames_resent.load(Ordering::Relaxed), flips);
     site.end_file(0);
     let runs = vec![(EntryId(0), said.len() as u64 - 2)];
     assert_eq!(site.messages(), [TargetMessage::Done { runs }]);
@@ -239,8 +239,7 @@ fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
 fn a_bit_that_no_check_can_see_makes_a_file_that_is_seen_to_be_wrong() {
     for verify in [Verify::Wire, Verify::Memory] {
         let mut rng = Rng::new(2);
-        let (mut site, said) = site_of_frames_and_a_pack(&mut rng);
-        site.target.request.verify = verify;
+        let (site, said) = site_of_frames_and_a_pack(&mut rng, verify);
         let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);
         let moments = [Moment::Unseen].into_iter().chain([Moment::Never].into_iter().cycle());
         said.iter().zip(moments).for_each(|(record, moment)| bring(&site, record, &mut writer, &mut rng, moment));
@@ -258,7 +257,7 @@ fn a_source_cannot_forge_the_digests_of_an_audit_log() {
     let to = [AuditDestination::File(log.path().join("log"))];
     let audit = AuditLog::open(&to, &AuditClient::default(), "/".into()).unwrap();
     let mut rng = Rng::new(3);
-    let site = Site::with([70_000, 300].map(|len| rng.bytes(len)).to_vec(), settings(), audit);
+    let site = Site::with([70_000, 300].map(|len| rng.bytes(len)).to_vec(), settings(), Verify::Wire, audit);
     let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);
     let forged = [7; 32];
     for mut said in [site.data(0, 0), site.pack(1..2)] {
@@ -280,6 +279,7 @@ fn files_arrive_in_a_session_without_blake3() {
     let site = Site::with(
         [70_000, 300].map(|len| rng.bytes(len)).to_vec(),
         SessionSettings { blake3: false, ..settings() },
+        Verify::Wire,
         None,
     );
     let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);

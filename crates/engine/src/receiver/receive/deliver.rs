@@ -1,5 +1,8 @@
 //! A stream's thread at the target: every frame is proven over the very buffer that is written, then written.
 
+use crate::receiver::finisher::EntryFinisher;
+use crate::receiver::job::ReceiverJob;
+use crate::receiver::receive::digest_checks::DigestChecks;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_check;
@@ -29,7 +32,7 @@ use crate::sys::describe::describe;
 impl TargetReceiver {
     /// Carries one stream until its End, or until it breaks.
     pub fn run_stream(&self, stream: &mut DataStream) -> Result<(), StreamError> {
-        let mut writer = self.writer();
+        let mut writer = self.storage.writer();
         let carried = self.receive(stream, &mut writer);
         // What is being written counts as soon as it is: nobody sends it again.
         writer.drain(self);
@@ -37,11 +40,11 @@ impl TargetReceiver {
     }
 
     fn receive(&self, stream: &mut DataStream, writer: &mut FrameWriter) -> Result<(), StreamError> {
-        let mut record = FrameBuffer::new(self.request.settings.frame);
+        let mut record = FrameBuffer::new(self.job.request.settings.frame);
         loop {
             writer.wait_for(self, stream.socket());
             let trailer = stream.receive(&mut record)?;
-            self.pace.record().take_all(stream.carried());
+            self.storage.pace.record().take_all(stream.carried());
             match trailer {
                 // Finished and End are not counted.
                 RecordTrailer::End { records } if records == stream.received() - 2 => return Ok(()),
@@ -58,7 +61,7 @@ impl TargetReceiver {
         trailer: &RecordTrailer,
         record: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
-        self.settling.wait_for_room();
+        self.committer.settling.wait_for_room();
         match trailer {
             RecordTrailer::Data(frame) => self.deliver_frame(writer, frame, record),
             RecordTrailer::Delta(frame) => self.deliver_delta(writer, frame, record),
@@ -73,34 +76,34 @@ impl TargetReceiver {
         frame: &DataFrame,
         record: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
-        self.check_job(frame.job)?;
+        self.job.check_job(frame.job)?;
         let payload = record.payload();
-        let admitted = self.lock().machine.admit_frame(frame.entry, frame.offset, payload.len())?;
+        let admitted = self.session.lock().machine.admit_frame(frame.entry, frame.offset, payload.len())?;
         let Some(item) = admitted else { return Ok(record) };
         let ReceiverEntry::File(incoming) = &*item else {
             return Err(ProtocolError::Unasked("a frame of a directory"));
         };
-        if frame_check(payload) != frame.check || !self.hashes_agree(frame, incoming, payload) {
-            add(&self.reporter.tally.frames_resent, 1);
-            self.lock().machine.resend_frame(frame.entry, frame.offset);
-            self.outbox.notify_all();
+        if frame_check(payload) != frame.check || !self.digests.hashes_agree(frame, incoming, payload) {
+            add(&self.job.reporter.tally.frames_resent, 1);
+            self.session.lock().machine.resend_frame(frame.entry, frame.offset);
+            self.session.outbox.notify_all();
             return Ok(record);
         }
         // One that said a size was counted when it was offered.
         if let Some(text) =
-            incoming.is_open_ended().then(|| self.quota.take(payload.len() as u64)).and_then(Result::err)
+            incoming.is_open_ended().then(|| self.places.quota.take(payload.len() as u64)).and_then(Result::err)
         {
-            self.fail_file(frame.entry, &item, &text);
+            self.finisher.fail_file(frame.entry, &item, &text);
             return Ok(record);
         }
         if incoming.basis().is_some() {
-            self.reporter.delta.carried(payload.len(), 0);
+            self.job.reporter.delta.carried(payload.len(), 0);
         }
         if let Some((_, in_place)) = incoming.in_place() {
             self.whole_in_place(&item, in_place, frame, &record);
             return Ok(record);
         }
-        self.pass(incoming, frame, payload);
+        self.digests.pass(incoming, frame, payload);
         Ok(writer.write(self, &item, frame, record))
     }
 
@@ -114,28 +117,71 @@ impl TargetReceiver {
     ) {
         match written {
             Ok(()) => {
-                add(&self.reporter.tally.bytes_written, len as u64);
+                add(&self.job.reporter.tally.bytes_written, len as u64);
                 if let ReceiverEntry::File(incoming) = &**item {
-                    let index = frame.offset / u64::from(self.request.settings.frame.get());
-                    let value = self.request.settings.blake3.then_some(frame.value);
+                    let index = frame.offset / u64::from(self.job.request.settings.frame.get());
+                    let value = self.job.request.settings.blake3.then_some(frame.value);
                     incoming.record(index, &journal::JournalRecord { check: frame.check, value });
-                    self.passed(incoming, index);
+                    self.digests.passed(incoming, index);
                 }
-                self.note_unsaved(item, len as u64);
-                let mut state = self.lock();
+                self.committer.note_unsaved(item, len as u64);
+                let mut state = self.session.lock();
                 let step = state.machine.frame_written(frame.entry, frame.offset, frame.value);
                 let has_news = state.machine.has_messages();
                 drop(state);
-                self.old_files_room.notify_all();
+                self.deltas.old_files_room.notify_all();
                 if has_news {
-                    self.outbox.notify_all();
+                    self.session.outbox.notify_all();
                 }
                 self.take(step);
             }
-            Err(text) => self.fail_file(frame.entry, item, &text),
+            Err(text) => self.finisher.fail_file(frame.entry, item, &text),
         }
     }
 
+    fn deliver_pack(&self, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolError> {
+        self.job.check_job(pack.job)?;
+        if frame_check(payload) != pack.check || !self.digests.pack_hashes_agree(pack, payload) {
+            add(&self.job.reporter.tally.frames_resent, 1);
+            self.session.lock().machine.resend_pack(&pack.files)?;
+            self.session.outbox.notify_all();
+            return Ok(());
+        }
+        let admitted = self.session.lock().machine.admit_pack(&pack.files)?;
+        let mut rest = payload;
+        let (mut ends, mut gathered) = (EntryOutcomes::default(), Vec::new());
+        for (file, item) in pack.files.iter().zip(admitted) {
+            let (bytes, behind) = rest.split_at_checked(file.len as usize).ok_or(ProtocolError::Truncated)?;
+            rest = behind;
+            let Some(item) = item else { continue };
+            match during(Stage::Create, || self.write_packed(file, &item, bytes)) {
+                Ok(whole) if whole.disk.is_some() => gathered.push(whole),
+                Ok(whole) => during(Stage::Create, || self.committer.name_at_once(whole, &mut ends)),
+                Err(text) => self.committer.give_up(file.entry, &item, text, &mut ends),
+            }
+            if gathered.len() >= self.committer.settling.at_once() {
+                self.committer.settling.add(std::mem::take(&mut gathered));
+                self.committer.settling.wait_for_room();
+            }
+        }
+        self.committer.settling.add(gathered);
+        self.finisher.settle_ends(ends);
+        Ok(())
+    }
+
+    fn write_packed(&self, file: &PackedFile, item: &Arc<ReceiverEntry>, bytes: &[u8]) -> Result<CompleteFile, String> {
+        let ReceiverEntry::File(incoming) = &**item else { return Err("it is a directory".into()) };
+        self.digests.check_small(incoming, bytes, &file.digest)?;
+        let disk = self.committer.settling.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
+        let written = incoming.write_whole(&self.committer, disk.as_deref(), bytes, file.modified)?;
+        let size = bytes.len() as u64;
+        add(&self.job.reporter.tally.bytes_written, size);
+        let (entry, item, digest) = (file.entry, Arc::clone(item), file.digest);
+        Ok(CompleteFile { entry, item, size, digest, bytes: written, disk, end: None })
+    }
+}
+
+impl ReceiverJob {
     /// Direct I/O was asked for, and this file does not have it.
     pub(crate) fn tell_refusal(&self, incoming: &ReceivingFile) {
         let path = escape(&incoming.path(&self.landing));
@@ -149,12 +195,18 @@ impl TargetReceiver {
         self.request.verify == Verify::Memory || self.reporter.is_audited() && !self.is_within_process()
     }
 
+    pub(crate) fn check_job(&self, job: haul_proto::ids::JobNumber) -> Result<(), ProtocolError> {
+        if job == self.request.settings.number { Ok(()) } else { Err(ProtocolError::Unasked("another job")) }
+    }
+}
+
+impl DigestChecks {
     /// Whether the payload has the BLAKE3 value that the source named, where that is computed here.
     fn hashes_agree(&self, frame: &DataFrame, incoming: &ReceivingFile, payload: &[u8]) -> bool {
-        let len = self.request.settings.frame;
+        let len = self.job.request.settings.frame;
         let index = frame.offset / u64::from(len.get());
         let hash = |is_only| len.hash_in(index, payload, is_only) == frame.value;
-        !self.rehashes()
+        !self.job.rehashes()
             || match incoming.is_open_ended() {
                 // Whether the first frame is the only one is not known yet.
                 true => hash(false) || index == 0 && hash(true),
@@ -162,78 +214,35 @@ impl TargetReceiver {
             }
     }
 
-    fn deliver_pack(&self, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolError> {
-        self.check_job(pack.job)?;
-        if frame_check(payload) != pack.check || !self.pack_hashes_agree(pack, payload) {
-            add(&self.reporter.tally.frames_resent, 1);
-            self.lock().machine.resend_pack(&pack.files)?;
-            self.outbox.notify_all();
-            return Ok(());
-        }
-        let admitted = self.lock().machine.admit_pack(&pack.files)?;
-        let mut rest = payload;
-        let (mut ends, mut gathered) = (EntryOutcomes::default(), Vec::new());
-        for (file, item) in pack.files.iter().zip(admitted) {
-            let (bytes, behind) = rest.split_at_checked(file.len as usize).ok_or(ProtocolError::Truncated)?;
-            rest = behind;
-            let Some(item) = item else { continue };
-            match during(Stage::Create, || self.write_packed(file, &item, bytes)) {
-                Ok(whole) if whole.disk.is_some() => gathered.push(whole),
-                Ok(whole) => during(Stage::Create, || self.name_at_once(whole, &mut ends)),
-                Err(text) => self.give_up(file.entry, &item, text, &mut ends),
-            }
-            if gathered.len() >= self.settling.at_once() {
-                self.settling.add(std::mem::take(&mut gathered));
-                self.settling.wait_for_room();
-            }
-        }
-        self.settling.add(gathered);
-        self.settle_ends(ends);
-        Ok(())
-    }
-
     fn pack_hashes_agree(&self, pack: &PackFrame, payload: &[u8]) -> bool {
         let mut rest = payload;
-        !self.rehashes()
+        !self.job.rehashes()
             || pack.files.iter().all(|file| {
                 let (bytes, behind) = rest.split_at(rest.len().min(file.len as usize));
                 rest = behind;
                 *blake3::hash(bytes).as_bytes() == file.digest
             })
     }
+}
 
-    fn write_packed(&self, file: &PackedFile, item: &Arc<ReceiverEntry>, bytes: &[u8]) -> Result<CompleteFile, String> {
-        let ReceiverEntry::File(incoming) = &**item else { return Err("it is a directory".into()) };
-        self.check_small(incoming, bytes, &file.digest)?;
-        let disk = self.settling.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
-        let written = incoming.write_whole(self, disk.as_deref(), bytes, file.modified)?;
-        let size = bytes.len() as u64;
-        add(&self.reporter.tally.bytes_written, size);
-        let (entry, item, digest) = (file.entry, Arc::clone(item), file.digest);
-        Ok(CompleteFile { entry, item, size, digest, bytes: written, disk, end: None })
-    }
-
+impl EntryFinisher {
     pub(crate) fn fail_file(&self, entry: EntryId, item: &ReceiverEntry, text: &str) {
         if let ReceiverEntry::File(incoming) = item {
-            let mut state = self.lock();
+            let mut state = self.session.lock();
             let known = state.machine.is_known(entry);
             // What belongs to an entry that was offered anew is not this one's to remove.
             if known {
-                incoming.give_up(self);
+                incoming.give_up(&self.committer.places);
             }
             let next = state.machine.settle(entry, false);
             drop(state);
             if known {
-                self.fail(incoming.path(&self.landing), text);
+                self.job.fail(incoming.path(&self.job.landing), text);
             }
             self.finish(next);
-            self.outbox.notify_all();
+            self.session.outbox.notify_all();
             self.settle_links(entry, false);
         }
-    }
-
-    pub(crate) fn check_job(&self, job: haul_proto::ids::JobNumber) -> Result<(), ProtocolError> {
-        if job == self.request.settings.number { Ok(()) } else { Err(ProtocolError::Unasked("another job")) }
     }
 }
 
@@ -246,7 +255,7 @@ pub struct DirectSink<'t> {
 impl<'t> DirectSink<'t> {
     /// One stream's way to it.
     pub fn new(target: &'t TargetReceiver) -> Self {
-        Self { target, writer: target.writer() }
+        Self { target, writer: target.storage.writer() }
     }
 }
 
@@ -271,7 +280,7 @@ impl FrameSink for DirectSink<'_> {
     }
 
     fn share(&mut self, file: &OpenedFile, entry: EntryId, size: u64, frames: Range<u64>) -> Result<bool, StreamError> {
-        let is_unread = !self.target.request.settings.blake3 && !self.target.is_asked_for_sums();
+        let is_unread = !self.target.job.request.settings.blake3 && !self.target.digests.is_asked_for_sums();
         Ok(is_unread && self.target.share(file, entry, size, frames)?)
     }
 

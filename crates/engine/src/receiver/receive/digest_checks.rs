@@ -1,6 +1,7 @@
 //! The target's part in a digest that people ask for (`-E`, `--expect`): frames are taken as they pass, what came out of
 //! order is read again, and a file that is not what it was to be never gets its name.
 
+use crate::receiver::job::ReceiverJob;
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::expected_digests::ExpectedDigests;
 use haul_proto::ids::EntryId;
@@ -14,6 +15,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::RwLock;
 
 use crate::io::checksum::{FileChecksum, Hasher, sum_of, verdict};
 use crate::io::storage::calls::read_at;
@@ -42,28 +45,36 @@ pub(crate) fn no_lines(request: &TargetRequest) -> Option<ExpectedDigests> {
     by_name.map(|checksum| ExpectedDigests::new(checksum.algorithm))
 }
 
-impl TargetReceiver {
+/// Digests that files are held against, and the checksums that the job was asked for.
+pub struct DigestChecks {
+    pub(crate) job: Arc<ReceiverJob>,
+    /// Expected digests, by name.
+    pub(crate) expected: RwLock<Option<ExpectedDigests>>,
+}
+
+impl DigestChecks {
     /// Takes lines that files are held against; before anything begins.
-    pub fn expect_lines(&mut self, lines: &[u8]) -> Result<(), &'static str> {
-        let expected = self.expected.as_mut().ok_or("told of lines that nobody has asked for")?;
+    pub fn expect_lines(&self, lines: &[u8]) -> Result<(), &'static str> {
+        let mut expected = self.expected.write().unwrap_or_else(PoisonError::into_inner);
+        let expected = expected.as_mut().ok_or("told of lines that nobody has asked for")?;
         expected.add_records(lines).map_err(|_| "told of too many lines, or of a part of one")
     }
 
     /// All of them are there.
-    pub fn has_all_lines(&mut self) {
-        self.expected.iter_mut().for_each(|expected| {
+    pub fn has_all_lines(&self) {
+        if let Some(expected) = &mut *self.expected.write().unwrap_or_else(PoisonError::into_inner) {
             expected.sort();
-        });
+        }
     }
 
     /// What is asked for, if it is computed here.
     fn checksum(&self) -> Option<&ChecksumRequest> {
-        self.request.settings.checksum.as_ref().filter(|checksum| !checksum.at_source)
+        self.job.request.settings.checksum.as_ref().filter(|checksum| !checksum.at_source)
     }
 
     /// Whether any digest is asked for, so that bytes have to pass.
     pub(crate) fn is_asked_for_sums(&self) -> bool {
-        self.request.settings.checksum.is_some()
+        self.job.request.settings.checksum.is_some()
     }
 
     /// Whether the source computes one.
@@ -73,14 +84,14 @@ impl TargetReceiver {
 
     fn sum<'i>(&self, incoming: &'i ReceivingFile) -> Option<&'i FileChecksum> {
         let algorithm = self.checksum()?.algorithm;
-        let sum = || Box::new(FileChecksum::new(algorithm, self.request.settings.frame));
+        let sum = || Box::new(FileChecksum::new(algorithm, self.job.request.settings.frame));
         (algorithm != ChecksumAlgorithm::Blake3).then(|| &**incoming.sum.sum.get_or_init(sum))
     }
 
     /// A frame was proven, and is about to be written, unless it waits for its turn.
     pub(crate) fn pass(&self, incoming: &ReceivingFile, frame: &DataFrame, payload: &[u8]) {
         if let Some(sum) = self.sum(incoming).filter(|_| incoming.in_order_queue().is_none()) {
-            sum.pass(frame.offset / u64::from(self.request.settings.frame.get()), payload);
+            sum.pass(frame.offset / u64::from(self.job.request.settings.frame.get()), payload);
         }
     }
 
@@ -107,37 +118,6 @@ impl TargetReceiver {
         }
     }
 
-    /// What follows from a message of the source, without what takes long: the thread that reads messages is not to read
-    /// files.
-    pub(crate) fn without_reading(&self, step: TargetStep<ReceiverEntry>) -> TargetStep<ReceiverEntry> {
-        match step {
-            TargetStep::Sum(entry, item, size) if !matches!(&*item, ReceiverEntry::File(incoming) if incoming.in_order_queue().is_some()) =>
-            {
-                self.claims.add(vec![VerificationClaim::Sum(entry, item, size)]);
-                TargetStep::None
-            }
-            step => step,
-        }
-    }
-
-    /// All frames of a large file of `size` bytes are there.
-    pub(crate) fn sum_up(&self, entry: EntryId, item: &Arc<ReceiverEntry>, size: u64) {
-        let ReceiverEntry::File(incoming) = &**item else { return };
-        let Some(sum) = self.sum(incoming) else { return };
-        let read = |index, room: &mut [u8]| self.read_again(incoming, index, room);
-        match sum.finish(size, read, || !self.lock().stopped) {
-            Ok(()) => {
-                let _ = incoming.sum.value.set(sum.value().unwrap_or_default().to_vec());
-                let step = self.lock().machine.summed(entry);
-                self.take(step);
-                self.outbox.notify_all();
-            }
-            // Of a job that is stopped, nothing more is told.
-            Err(_) if self.lock().stopped => {}
-            Err(error) => self.fail_file(entry, item, &format!("it cannot be read again: {}", describe(&error))),
-        }
-    }
-
     /// Holds the digest of a small file against what it is to be, before it is written.
     pub(crate) fn check_small(&self, incoming: &ReceivingFile, bytes: &[u8], digest: &Digest) -> Result<(), String> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
@@ -152,15 +132,15 @@ impl TargetReceiver {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         let value = incoming.sum.value.get().map_or(&digest[..], Vec::as_slice);
         let wrong = |wrong| format!("{wrong}\n{REMEDY}");
-        verdict(checksum, value, self.expected_of(&incoming.relative())).map_err(wrong)
+        verdict(checksum, value, self.expected_of(&incoming.relative()).as_deref()).map_err(wrong)
     }
 
     /// Tells the digest of a file that has its name.
     pub(crate) fn tell_sum(&self, incoming: &ReceivingFile, digest: &Digest) {
         if self.checksum().is_some() {
             let digest = incoming.sum.value.get().cloned().unwrap_or_else(|| digest.to_vec());
-            let path = if incoming.is_special() { incoming.path(&self.landing) } else { incoming.relative() };
-            self.reporter.send(&WorkerMessage::Checksum { path, digest });
+            let path = if incoming.is_special() { incoming.path(&self.job.landing) } else { incoming.relative() };
+            self.job.reporter.send(&WorkerMessage::Checksum { path, digest });
         }
     }
 
@@ -172,7 +152,7 @@ impl TargetReceiver {
         open: impl FnOnce() -> io::Result<OwnedFd>,
     ) -> io::Result<Option<Digest>> {
         let Some(checksum) = self.checksum() else { return Ok(None) };
-        let wants_digest = self.request.digest_existing && checksum.algorithm != ChecksumAlgorithm::Blake3;
+        let wants_digest = self.job.request.digest_existing && checksum.algorithm != ChecksumAlgorithm::Blake3;
         let mut blake3 = wants_digest.then(blake3::Hasher::new);
         let mut hasher = Hasher::new(checksum.algorithm);
         let (mut file, mut room) = (File::from(open()?), vec![0; READ_BYTES]);
@@ -189,22 +169,58 @@ impl TargetReceiver {
             });
         }
         let (path, digest) = (path(), hasher.finish());
-        verdict(checksum, &digest, self.expected_of(&path))
+        verdict(checksum, &digest, self.expected_of(&path).as_deref())
             .map_err(|wrong| io::Error::other(format!("{wrong}\n{REMEDY_THERE}")))?;
         let computed = match blake3 {
             Some(blake3) => Some(*blake3.finalize().as_bytes()),
             None => digest.clone().try_into().ok().filter(|_| checksum.algorithm == ChecksumAlgorithm::Blake3),
         };
-        self.reporter.send(&WorkerMessage::Checksum { path, digest });
+        self.job.reporter.send(&WorkerMessage::Checksum { path, digest });
         Ok(computed)
     }
 
-    fn expected_of(&self, path: &[u8]) -> Option<&[u8]> {
-        self.expected.as_ref()?.digest_of(path)
+    fn expected_of(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let expected = self.expected.read().unwrap_or_else(PoisonError::into_inner);
+        expected.as_ref()?.digest_of(path).map(<[u8]>::to_vec)
     }
 
     fn read_again(&self, incoming: &ReceivingFile, index: u64, room: &mut [u8]) -> io::Result<usize> {
         let Some(Ok(file)) = incoming.opened() else { return Err(io::ErrorKind::NotFound.into()) };
-        read_at(&**file.fd(), room, index * u64::from(self.request.settings.frame.get()))
+        read_at(&**file.fd(), room, index * u64::from(self.job.request.settings.frame.get()))
+    }
+}
+
+impl TargetReceiver {
+    /// What follows from a message of the source, without what takes long: the thread that reads messages is not to read
+    /// files.
+    pub(crate) fn without_reading(&self, step: TargetStep<ReceiverEntry>) -> TargetStep<ReceiverEntry> {
+        match step {
+            TargetStep::Sum(entry, item, size) if !matches!(&*item, ReceiverEntry::File(incoming) if incoming.in_order_queue().is_some()) =>
+            {
+                self.claims.add(vec![VerificationClaim::Sum(entry, item, size)]);
+                TargetStep::None
+            }
+            step => step,
+        }
+    }
+
+    /// All frames of a large file of `size` bytes are there.
+    pub(crate) fn sum_up(&self, entry: EntryId, item: &Arc<ReceiverEntry>, size: u64) {
+        let ReceiverEntry::File(incoming) = &**item else { return };
+        let Some(sum) = self.digests.sum(incoming) else { return };
+        let read = |index, room: &mut [u8]| self.digests.read_again(incoming, index, room);
+        match sum.finish(size, read, || !self.session.lock().stopped) {
+            Ok(()) => {
+                let _ = incoming.sum.value.set(sum.value().unwrap_or_default().to_vec());
+                let step = self.session.lock().machine.summed(entry);
+                self.take(step);
+                self.session.outbox.notify_all();
+            }
+            // Of a job that is stopped, nothing more is told.
+            Err(_) if self.session.lock().stopped => {}
+            Err(error) => {
+                self.finisher.fail_file(entry, item, &format!("it cannot be read again: {}", describe(&error)))
+            }
+        }
     }
 }

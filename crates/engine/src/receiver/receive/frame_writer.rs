@@ -1,6 +1,7 @@
 //! A stream's writing. Through the page cache a frame is written when this returns; past it, writes are under way while
 //! the stream receives into another buffer, and the machine is told of a frame when the disk has taken it.
 
+use crate::receiver::receive::WriteResources;
 use haul_proto::wire::frame::DataFrame;
 use haul_proto::wire::resource_metrics::Stage;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -88,12 +89,12 @@ struct WriteRun {
     ranges: Vec<(u64, u64)>,
 }
 
-impl TargetReceiver {
+impl WriteResources {
     /// Writes for one more stream.
     pub(crate) fn writer(&self) -> FrameWriter {
-        let frame_bytes = self.request.settings.frame.bytes();
+        let frame_bytes = self.job.request.settings.frame.bytes();
         let taken = StreamBuffers { all: self.buffers.clone(), bytes: 0 };
-        FrameWriter { taken, ..FrameWriter::new(frame_bytes, self.policy.depth(frame_bytes)) }
+        FrameWriter { taken, ..FrameWriter::new(frame_bytes, self.job.policy.depth(frame_bytes)) }
     }
 }
 
@@ -126,7 +127,7 @@ impl FrameWriter {
         if let Some(queue) = incoming.in_order_queue() {
             return target.write_in_order(queue, item, frame, record);
         }
-        let file = match during(Stage::Create, || incoming.open_once(target)) {
+        let file = match during(Stage::Create, || incoming.open_once(&target.places)) {
             Ok(file) => file,
             Err(text) => {
                 target.frame_done(item, frame, record.payload().len(), Err(text));
@@ -190,9 +191,9 @@ impl FrameWriter {
             return IoPlan { drop: run.drop, ..IoPlan::by(run.method) };
         }
         self.end_run(target);
-        let way = target.policy.writing(file, incoming.size(), RUN_BYTES);
-        if way.method == IoMethod::Buffered && !incoming.is_special() && target.policy.is_refusal_news() {
-            target.tell_refusal(incoming);
+        let way = target.job.policy.writing(file, incoming.size(), RUN_BYTES);
+        if way.method == IoMethod::Buffered && !incoming.is_special() && target.job.policy.is_refusal_news() {
+            target.job.tell_refusal(incoming);
         }
         if let Some(trial) = &way.trial {
             self.meter.reset(true);
@@ -276,11 +277,11 @@ impl FrameWriter {
         let blocks = &record.room_mut()[..len];
         let written = match result {
             Ok(written) => {
-                add(&target.reporter.tally.bytes_direct, written as u64);
+                add(&target.job.reporter.tally.bytes_direct, written as u64);
                 write_at(&**file.fd(), &blocks[written.min(len)..], offset + written as u64)
             }
             Err(error) if is_refusal(&error) => {
-                lock(&target.policy.trial(&file)).refuse();
+                lock(&target.job.policy.trial(&file)).refuse();
                 write_at(&**file.fd(), blocks, offset)
             }
             Err(error) => Err(error),

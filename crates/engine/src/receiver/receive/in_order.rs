@@ -2,6 +2,7 @@
 //! those that follow it and came earlier. Other streams leave their frames in the queue and go on receiving, so no stream
 //! waits for another, and a resent frame may come over any of them.
 
+use crate::receiver::place::TargetPlaces;
 use haul_proto::wire::frame::DataFrame;
 use haul_proto::wire::resource_metrics::Stage;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ impl TargetReceiver {
         frame: &DataFrame,
         buffer: FrameBuffer,
     ) -> FrameBuffer {
-        let frame_len = u64::from(self.request.settings.frame.get());
+        let frame_len = u64::from(self.job.request.settings.frame.get());
         let capacity = buffer.capacity();
         if queue.add(frame.offset / frame_len, frame, buffer) {
             self.write_queued(queue, item);
@@ -35,15 +36,17 @@ impl TargetReceiver {
         let stage = if is_pipe { Stage::WritePipe } else { Stage::Write };
         while let Some((index, frame, buffer)) = queue.take_next() {
             if let ReceiverEntry::File(incoming) = &**item {
-                self.pass_in_turn(incoming, index, buffer.payload());
+                self.digests.pass_in_turn(incoming, index, buffer.payload());
             }
-            let written = during(stage, || self.write_to_sink(item, buffer.payload()));
+            let written = during(stage, || self.places.write_to_sink(item, buffer.payload()));
             queue.record_write(written.is_err());
             self.frame_done(item, &frame, buffer.payload().len(), written);
             queue.recycle(buffer);
         }
     }
+}
 
+impl TargetPlaces {
     fn write_to_sink(&self, item: &ReceiverEntry, bytes: &[u8]) -> Result<(), String> {
         let ReceiverEntry::File(incoming) = item else { return Err("it is a directory".into()) };
         match incoming.sink() {

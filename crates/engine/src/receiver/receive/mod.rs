@@ -7,3 +7,22 @@ pub mod frame_writer;
 pub mod in_order;
 pub mod partial_verification;
 pub mod reflink;
+
+use crate::receiver::RateLimiter;
+use crate::receiver::ReflinkSupport;
+use crate::receiver::WriteBuffers;
+use crate::receiver::job::ReceiverJob;
+use crate::receiver::place::TargetPlaces;
+use std::sync::Arc;
+
+/// What the streams share to write files: the rate limit, buffers, and what the file system can do.
+pub struct WriteResources {
+    pub(super) job: Arc<ReceiverJob>,
+    pub(super) places: Arc<TargetPlaces>,
+    /// How fast data may come.
+    pub(super) pace: RateLimiter,
+    /// Buffers for writes past the page cache.
+    pub(super) buffers: WriteBuffers,
+    /// File systems that cannot share blocks.
+    pub(super) sharing: ReflinkSupport,
+}

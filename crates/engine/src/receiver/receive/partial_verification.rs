@@ -3,6 +3,7 @@
 
 use crate::receiver::file::partial::PartialFile;
 use crate::receiver::file::partial::gaps;
+use crate::receiver::place::TargetPlaces;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::{Digest, frame_check};
 use haul_proto::journal::{self, JournalHeader, PartialMatch, check_value};
@@ -61,7 +62,7 @@ struct VerificationResult {
     damaged: u64,
 }
 
-impl TargetReceiver {
+impl TargetPlaces {
     /// What an earlier run left of the file that `header` offers; `None` where there is nothing to go on with. The user
     /// is told of what cannot be used. An error is that of a file that cannot be taken now.
     pub(crate) fn find_part(
@@ -73,18 +74,18 @@ impl TargetReceiver {
         let Some((journal, found)) = OpenJournal::open(leaf, FileAccess::Write).unwrap_or_default() else {
             return Ok(None);
         };
-        let path = || escape(&self.landing.path(&spot.dir.path_of(spot.name.as_bytes())));
+        let path = || escape(&self.job.landing.path(&spot.dir.path_of(spot.name.as_bytes())));
         let compare = match found.kinship(header) {
             PartialMatch::Same => false,
             PartialMatch::Likely => true,
             PartialMatch::Other => {
                 let text = format!("{}: the source has changed since a part of it was copied: it begins anew", path());
-                self.reporter.send(&WorkerMessage::Warning { text });
+                self.job.reporter.send(&WorkerMessage::Warning { text });
                 return Ok(None);
             }
             PartialMatch::Unusable => {
                 let text = format!("{}: the part that is there was copied with other settings: it begins anew", path());
-                self.reporter.send(&WorkerMessage::Warning { text });
+                self.job.reporter.send(&WorkerMessage::Warning { text });
                 return Ok(None);
             }
         };
@@ -94,7 +95,9 @@ impl TargetReceiver {
         let file = OpenedFile::new(file, FileAccess::Write).map_err(|error| describe(&error))?;
         Ok(Some(PartialFile { file: Arc::new(file), journal, compare }))
     }
+}
 
+impl TargetReceiver {
     /// Proves what was claimed, one file after the other, until the job is over.
     pub fn prove_claims(&self) {
         while let Some(claim) = self.claims.next() {
@@ -107,25 +110,25 @@ impl TargetReceiver {
             };
             let ReceiverEntry::File(incoming) = &*item else { continue };
             if let Err(error) = self.prove(entry, &item, incoming) {
-                self.fail_file(entry, &item, &describe(&error));
+                self.finisher.fail_file(entry, &item, &describe(&error));
             }
         }
     }
 
     fn prove(&self, entry: EntryId, item: &Arc<ReceiverEntry>, incoming: &ReceivingFile) -> io::Result<()> {
         let Some(journal) = incoming.journal() else { return Err(io::Error::other("its journal is gone")) };
-        let frames = self.request.settings.frame.frames(incoming.size());
+        let frames = self.job.request.settings.frame.frames(incoming.size());
         let recorded = journal.recorded(frames)?;
         // What is not even recorded can be on its way while the rest is being read.
         let gaps = gaps(&recorded, frames);
         match incoming.basis() {
-            Some(_) => self.sign(entry, item, gaps.clone()),
-            None => self.lacks(entry, &gaps),
+            Some(_) => self.deltas.sign(entry, item, gaps.clone()),
+            None => self.deltas.lacks(entry, &gaps),
         }
         let mut finding = VerificationResult {
             entry,
             // Where the source computes a digest, it reads all of the file.
-            compare: incoming.is_to_be_compared() || self.has_sums_elsewhere(),
+            compare: incoming.is_to_be_compared() || self.digests.has_sums_elsewhere(),
             first: 0,
             values: Vec::new(),
             held_bytes: 0,
@@ -133,7 +136,7 @@ impl TargetReceiver {
         };
         let Some(Ok(file)) = incoming.opened() else { return Err(io::Error::other("its part is gone")) };
         let file = Arc::new(OpenedFile::to_read(file.fd())?);
-        let mut reader = self.reader();
+        let mut reader = self.job.reader();
         // What is asked for is not proven as well.
         let is_asked_for = |run: &Range<u64>| gaps.last().is_some_and(|last| last.contains(&run.start));
         for run in recorded.iter().filter(|run| !is_asked_for(run)) {
@@ -141,9 +144,9 @@ impl TargetReceiver {
                 return Ok(());
             }
         }
-        let path = incoming.path(&self.landing);
+        let path = incoming.path(&self.job.landing);
         let (size, held, damaged) = (incoming.size(), finding.held_bytes, finding.damaged);
-        self.reporter.send(&WorkerMessage::Resumed { path, size, held, damaged, compared: finding.compare });
+        self.job.reporter.send(&WorkerMessage::Resumed { path, size, held, damaged, compared: finding.compare });
         // This may be all that the file lacks, and the file all that the job does: then nothing is heard any more.
         finding.tell(self);
         Ok(())
@@ -159,13 +162,13 @@ impl TargetReceiver {
         journal: &OpenJournal,
         run: Range<u64>,
     ) -> io::Result<bool> {
-        let frame = self.request.settings.frame;
+        let frame = self.job.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
         let way = IoPlan { cached: file.in_memory(), ..IoPlan::by(IoMethod::Buffered) };
         reader.add(Arc::clone(file), way, run.start * frame_bytes, (run.end * frame_bytes).min(incoming.size()));
         let mut index = run.start;
         while index < run.end {
-            if self.lock().stopped {
+            if self.session.lock().stopped {
                 return Ok(false);
             }
             finding.tell(self);
@@ -177,7 +180,7 @@ impl TargetReceiver {
                     .filter(|_| len == Some(record.payload().len()))
                     .and_then(|recorded| self.proven(&recorded, incoming.size(), index, record.payload()));
                 if value.is_some() && !finding.compare {
-                    self.pass_held(incoming, index, record.payload());
+                    self.digests.pass_held(incoming, index, record.payload());
                 }
                 reader.give_back(record);
                 match value {
@@ -200,25 +203,25 @@ impl TargetReceiver {
             return;
         }
         let mut steps = Vec::new();
-        let mut state = self.lock();
+        let mut state = self.session.lock();
         for VerifiedFrames { entry, first, values } in held {
             while compare && !state.stopped && !state.machine.may_hold(values.len()) {
-                self.outbox.notify_all();
-                state = self.outbox.wait(state);
+                self.session.outbox.notify_all();
+                state = self.session.outbox.wait(state);
             }
             steps.push(state.machine.holds(entry, first, &values, compare));
         }
         drop(state);
         steps.into_iter().for_each(|step| self.take(step));
-        self.outbox.notify_all();
+        self.session.outbox.notify_all();
     }
 
     /// The value that a frame has in this session, if it is what was recorded.
     fn proven(&self, recorded: &journal::JournalRecord, size: u64, index: u64, payload: &[u8]) -> Option<Digest> {
         let check = frame_check(payload);
-        let has_values = self.request.settings.blake3;
+        let has_values = self.job.request.settings.blake3;
         let wanted = has_values || recorded.value.is_some();
-        let value = wanted.then(|| self.request.settings.frame.hash(size, index, payload));
+        let value = wanted.then(|| self.job.request.settings.frame.hash(size, index, payload));
         let is_same = check == recorded.check && recorded.value.is_none_or(|recorded| Some(recorded) == value);
         is_same.then(|| value.filter(|_| has_values).unwrap_or_else(|| check_value(check)))
     }
@@ -232,13 +235,13 @@ impl VerificationResult {
         }
         self.values.push(value);
         self.held_bytes += len;
-        add(&target.reporter.tally.bytes_skipped, len);
+        add(&target.job.reporter.tally.bytes_skipped, len);
     }
 
     fn lack(&mut self, target: &TargetReceiver, index: u64) {
         self.damaged += 1;
-        target.lock().machine.lacks(self.entry, std::slice::from_ref(&(index..index + 1)));
-        target.outbox.notify_all();
+        target.session.lock().machine.lacks(self.entry, std::slice::from_ref(&(index..index + 1)));
+        target.session.outbox.notify_all();
     }
 
     /// Tells the source of the frames that were proven since it was told last.

@@ -2,6 +2,7 @@
 //! file shares its blocks with the source's (reflink). Nothing goes through memory then, so that nothing is proven, and
 //! nothing is known to report as a digest; who asks for either gets a copy.
 
+use crate::receiver::receive::WriteResources;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::wire::resource_metrics::Stage;
@@ -45,21 +46,21 @@ impl TargetReceiver {
         size: u64,
         frames: Range<u64>,
     ) -> Result<bool, ProtocolError> {
-        if self.policy.is_forced() || self.sharing.is_refused(source) {
+        if self.job.policy.is_forced() || self.storage.sharing.is_refused(source) {
             return Ok(false);
         }
-        self.settling.wait_for_room();
+        self.committer.settling.wait_for_room();
         let Some(item) = self.admit_all(entry, size, &frames)? else { return Ok(false) };
-        let frame_bytes = u64::from(self.request.settings.frame.get());
+        let frame_bytes = u64::from(self.job.request.settings.frame.get());
         let offset = frames.start.saturating_mul(frame_bytes);
         let len = frames.end.saturating_mul(frame_bytes).min(size).saturating_sub(offset);
-        if !during(Stage::Write, || self.share_range(source, &item, offset, len)) {
+        if !during(Stage::Write, || self.storage.share_range(source, &item, offset, len)) {
             self.release(entry, frames);
             return Ok(false);
         }
-        add(&self.reporter.tally.bytes_written, len);
-        add(&self.reporter.tally.bytes_cloned, len);
-        let mut state = self.lock();
+        add(&self.job.reporter.tally.bytes_written, len);
+        add(&self.job.reporter.tally.bytes_cloned, len);
+        let mut state = self.session.lock();
         let written = |index| state.machine.frame_written(entry, index * frame_bytes, NO_VALUE);
         let steps: Vec<_> = frames.map(written).collect();
         drop(state);
@@ -75,8 +76,8 @@ impl TargetReceiver {
         size: u64,
         frames: &Range<u64>,
     ) -> Result<Option<Arc<ReceiverEntry>>, ProtocolError> {
-        let frame = self.request.settings.frame;
-        let mut state = self.lock();
+        let frame = self.job.request.settings.frame;
+        let mut state = self.session.lock();
         let mut file = None;
         for index in frames.clone() {
             let offset = index.saturating_mul(frame.get().into());
@@ -95,15 +96,17 @@ impl TargetReceiver {
 
     /// Frames that were admitted come in another way.
     fn release(&self, entry: EntryId, frames: Range<u64>) {
-        let frame_bytes = u64::from(self.request.settings.frame.get());
-        let mut state = self.lock();
+        let frame_bytes = u64::from(self.job.request.settings.frame.get());
+        let mut state = self.session.lock();
         frames.for_each(|index| state.machine.release_frame(entry, index * frame_bytes));
     }
+}
 
+impl WriteResources {
     fn share_range(&self, source: &OpenedFile, item: &ReceiverEntry, offset: u64, len: u64) -> bool {
         let ReceiverEntry::File(incoming) = item else { return false };
         // A file that cannot be opened is reported when its frames are delivered.
-        let Ok(file) = incoming.open_once(self) else { return false };
+        let Ok(file) = incoming.open_once(&self.places) else { return false };
         match incoming.share_range(&file, source, offset, len) {
             Ok(()) => true,
             Err(error) if is_refusal_for_all(&error) => {

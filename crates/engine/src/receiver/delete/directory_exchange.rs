@@ -4,6 +4,7 @@
 //! A directory that something else replaces: what takes its place is whole before the directory goes. The two are
 //! exchanged, so that the name stands for one or the other at every moment; then the directory is removed.
 
+use crate::receiver::delete::Removals;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;
@@ -13,13 +14,12 @@ use std::io;
 use std::sync::Arc;
 
 use crate::fs::Dir;
-use crate::receiver::TargetReceiver;
 use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing};
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::entry_position::TreeReplacement;
 use crate::receiver::place::temp_files::{make_temporary, rename_new, temporary_name};
 
-impl TargetReceiver {
+impl Removals {
     /// Gives `name`, which a directory has, to what has the `temporary` name; then removes the directory.
     pub(crate) fn replace_directory(
         &self,
@@ -46,11 +46,11 @@ impl TargetReceiver {
     /// file system cannot, or the directory is to be remembered before it has its name.
     pub(crate) fn exchange_for_directory(&self, position: &EntryPosition, meta: &EntryMetadata) -> io::Result<bool> {
         let (dir, name) = (&position.dir, &position.name);
-        if position.renamed && self.landing.memory.is_some() {
+        if position.renamed && self.job.landing.memory.is_some() {
             return Ok(false);
         }
         self.back_up(dir, name)?;
-        let (fd, mode) = (dir.fd()?, Mode::from_raw_mode(self.first_mode(meta)));
+        let (fd, mode) = (dir.fd()?, Mode::from_raw_mode(self.metadata.first_mode(meta)));
         let temporary = make_temporary(&fd, name, b"directory", |name| mkdirat(&*fd, name.as_bytes(), mode))?;
         let remove = |flags| unlinkat(&*fd, temporary.as_bytes(), flags);
         match renameat_with(&*fd, temporary.as_bytes(), &*fd, name.as_bytes(), RenameFlags::EXCHANGE) {
