@@ -6,7 +6,7 @@
 //!
 //! Invariant, for any sequence of requests and any window of time: the granted bytes are at most the rate times (window
 //! + [`BUCKET`]). That is three quarters of the tolerance that `-x` promises (5 % over 2 s, 1 % over 10 s). The rest is
-//! left for socket buffers and the network.
+//!   left for socket buffers and the network.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
