@@ -9,8 +9,6 @@ use crate::receiver::delete::Removals;
 use crate::receiver::delta::block_signatures::SignatureTask;
 use crate::receiver::delta::delta_apply::DeltaFrameBuild;
 use crate::receiver::job::ReceiverJob;
-use crate::receiver::metadata::MetadataWriter;
-use crate::receiver::place::TargetPlaces;
 use crate::receiver::receive::bounded_queue::BoundedQueue;
 use crate::receiver::session::ReceiverSession;
 use crate::sys::notify::Notify;

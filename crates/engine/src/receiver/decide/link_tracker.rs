@@ -1,0 +1,21 @@
+//! Entries with several names: at the source, and at the target.
+
+use crate::receiver::decide::hard_link_guard::HardLinkGuard;
+use crate::receiver::decide::hard_links::HardLinks;
+use crate::receiver::job::ReceiverJob;
+use std::sync::Arc;
+
+/// Keeps track of hard links at both ends.
+pub struct LinkTracker {
+    pub(crate) job: Arc<ReceiverJob>,
+    /// Files of the source of which more names may come.
+    pub(crate) hard_links: HardLinks,
+    /// Files of the target that have several names.
+    pub(crate) several: HardLinkGuard,
+}
+
+impl LinkTracker {
+    pub(crate) fn new(job: &Arc<ReceiverJob>) -> Self {
+        Self { job: Arc::clone(job), hard_links: HardLinks::default(), several: HardLinkGuard::default() }
+    }
+}

@@ -1,0 +1,29 @@
+//! What every part of the receiver knows of its job: the request, the destination, and the reporter.
+
+use crate::receiver::Reporter;
+use crate::receiver::StoragePolicy;
+use crate::receiver::place::destination::Destination;
+use haul_proto::wire::request::TargetRequest;
+use std::sync::atomic::AtomicBool;
+
+/// The terms of one job at the target. Constant while the job runs.
+pub struct ReceiverJob {
+    /// What the controller asked for.
+    pub(super) request: TargetRequest,
+    /// Where the data goes.
+    pub(super) landing: Destination,
+    /// The file mode creation mask of the worker.
+    pub(super) umask: u16,
+    /// Symbolic links that lead out of the working directory are refused.
+    pub(super) links_inside: bool,
+    /// Existing directories keep their metadata.
+    pub(super) creates_only: bool,
+    /// Whether the host's policy lets sources have hashes of blocks.
+    pub(super) allows_deltas: bool,
+    /// The source is in this process.
+    pub(super) is_both_ends: AtomicBool,
+    /// How files are written.
+    pub(super) policy: StoragePolicy,
+    /// Reports to the controller.
+    pub(crate) reporter: Reporter,
+}

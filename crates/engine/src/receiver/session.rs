@@ -1,0 +1,24 @@
+//! The protocol's session at the target, behind a lock, and the messages that it has for the source.
+
+use crate::receiver::ReceiverEntry;
+use crate::receiver::ReceiverState;
+use crate::receiver::StreamRequests;
+use crate::sys::notify::Notify;
+use haul_proto::session::target::TargetSession as Machine;
+use std::sync::{Mutex, OnceLock};
+
+/// The session with the source. [`Self::lock`] gives its state machine; `outbox` wakes the thread that sends messages.
+pub struct ReceiverSession {
+    pub(super) state: Mutex<ReceiverState>,
+    /// There may be messages for the source.
+    pub(super) outbox: Notify,
+    /// Opens and closes streams.
+    pub(super) wishes: OnceLock<StreamRequests>,
+}
+
+impl ReceiverSession {
+    pub(super) fn new(machine: Machine<ReceiverEntry>) -> Self {
+        let state = Mutex::new(ReceiverState { machine, stopped: false });
+        Self { state, outbox: Notify::default(), wishes: OnceLock::new() }
+    }
+}
