@@ -1,9 +1,12 @@
 //! What every part of the receiver knows of its job: the request, the destination, and the reporter.
 
+use crate::fs::FileIdentity;
+use crate::receiver::Dir;
 use crate::receiver::Reporter;
 use crate::receiver::StoragePolicy;
 use crate::receiver::place::destination::Destination;
-use haul_proto::wire::request::TargetRequest;
+use crate::receiver::place::destination::DestinationKind;
+use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use std::sync::atomic::AtomicBool;
 
 /// The terms of one job at the target. Constant while the job runs.
@@ -26,4 +29,17 @@ pub struct ReceiverJob {
     pub(super) policy: StoragePolicy,
     /// Reports to the controller.
     pub(crate) reporter: Reporter,
+}
+
+impl ReceiverJob {
+    /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
+    pub fn begins_tree(&self) -> bool {
+        let is_directory = matches!(&self.request.operands[..], [TargetOperand { directory: true, .. }]);
+        is_directory && matches!(self.landing.kind, DestinationKind::As(..))
+    }
+
+    /// Which directory the data lands in; `None` where it goes into a device, FIFO or socket.
+    pub fn landing_identity(&self) -> Option<FileIdentity> {
+        self.landing.dir().map(Dir::identity)
+    }
 }

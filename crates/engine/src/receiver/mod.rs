@@ -5,20 +5,25 @@
 //! they get their names ([`settle`]). [`landing`] says where it all goes. In a job that only compares ([`compare`]), files
 //! are read instead ([`reread`]).
 
+mod bounded_queue;
 mod commit;
 mod compare;
 mod decide;
 mod delete;
 pub(crate) mod delta;
+mod digest_checks;
+mod durability;
 pub(crate) mod file;
 mod finisher;
 mod job;
+mod links;
 mod metadata;
 pub(crate) mod place;
 #[cfg(test)]
 mod race_tests;
 mod receive;
 mod session;
+mod tree;
 
 pub use self::place::destination::RefusedRequest;
 pub use self::place::tree_memory::made_by;
@@ -26,25 +31,24 @@ pub use self::receive::deliver::DirectSink;
 use crate::receiver::commit::Committer;
 use crate::receiver::compare::EntryComparer;
 use crate::receiver::decide::EntryDecider;
-use crate::receiver::decide::link_tracker::LinkTracker;
 use crate::receiver::delete::Removals;
 use crate::receiver::delta::DeltaStage;
+use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::finisher::EntryFinisher;
 use crate::receiver::job::ReceiverJob;
+use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
-use crate::receiver::metadata::rights;
-use crate::receiver::place::TargetPlaces;
 use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::receiver::receive::WriteResources;
-use crate::receiver::receive::digest_checks::DigestChecks;
 use crate::receiver::session::ReceiverSession;
+use crate::receiver::tree::TargetTree;
 use std::sync::RwLock;
 
 use haul_proto::entry::EntryKind as Kinds;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::{PathId, StreamId};
-use haul_proto::path::{Name, escape};
-use haul_proto::session::step::{FinishedEntry, TargetStep};
+use haul_proto::path::escape;
+use haul_proto::session::step::TargetStep;
 use haul_proto::session::target::TargetSession as Machine;
 use haul_proto::sync::{ChangeKind, EqualityTest};
 use haul_proto::wire::list_batch::{DestinationBatch, ListedKinds};
@@ -63,35 +67,34 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use self::compare::entries::Compared;
 use self::file::ReceivingFile;
-use crate::fs::{Dir, FileStat, mode_without_preserve};
+use crate::fs::Dir;
 use crate::io::storage::policy::StoragePolicy;
 use crate::io::storage::read::FrameReader;
 use crate::job::account::{WorkDone, WorkKind};
 use crate::job::allowance::Allowance;
-use crate::metrics::counter::add;
 use crate::metrics::reporter::Reporter;
 use crate::net::rate_limiter::RateLimiter;
 use crate::policy::HostPolicy;
-use crate::receiver::commit::commit_queue::CommitQueue;
-use crate::receiver::decide::filter::TargetFilter;
 use crate::receiver::decide::link_dests::LinkDests;
-use crate::receiver::decide::list_batches::ListedBatches;
-use crate::receiver::decide::merged_sources::MergedSources;
 use crate::receiver::delete::backup::BackupDirectory;
+use crate::receiver::delete::filter::TargetFilter;
 use crate::receiver::delete::removal::ExtraneousRemoval;
 use crate::receiver::delete::source_names::{NameBudget, SourceNames};
+use crate::receiver::durability::commit_queue::CommitQueue;
 use crate::receiver::metadata::owners::TargetOwners;
 use crate::receiver::metadata::timestamps::TargetTimestamps;
 use crate::receiver::metadata::widened_directories::WidenedDirectories;
-use crate::receiver::place::case_folding::CaseFolding;
 use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::journal::JournalLocation;
-use crate::receiver::place::parent_directories::Below;
 use crate::receiver::place::temp_files::TempFiles;
 use crate::receiver::receive::frame_writer::WriteBuffers;
 use crate::receiver::receive::partial_verification::VerificationQueue;
 use crate::receiver::receive::reflink::ReflinkSupport;
+use crate::receiver::tree::case_folding::CaseFolding;
+use crate::receiver::tree::list_batches::ListedBatches;
+use crate::receiver::tree::merged_sources::MergedSources;
+use crate::receiver::tree::parent_directories::Below;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 use haul_proto::entry::EntryMetadata;
@@ -108,7 +111,7 @@ pub struct TargetReceiver {
     pub(crate) session: Arc<ReceiverSession>,
     links: Arc<LinkTracker>,
     removals: Arc<Removals>,
-    pub(crate) places: Arc<TargetPlaces>,
+    pub(crate) tree: Arc<TargetTree>,
     pub(crate) deltas: Arc<DeltaStage>,
     storage: WriteResources,
     pub(crate) committer: Arc<Committer>,
@@ -222,13 +225,13 @@ impl TargetReceiver {
         let kept = earlier.roots().chain(backup.as_ref().map(BackupDirectory::identity));
         let removal = ExtraneousRemoval::prepare(&request, kept)?;
         let rivals = JobLocks::new(request.again);
-        let expected = receive::digest_checks::no_lines(&request);
-        let settling = CommitQueue::new(request.fsync, &request.settings);
+        let expected = digest_checks::no_lines(&request);
+        let commit_queue = Arc::new(CommitQueue::new(request.fsync, &request.settings));
         let mut machine = Machine::new(request.settings.frame);
         if request.verify == Verify::Disk {
             machine.keep_values();
         }
-        if receive::digest_checks::waits_for_sums(&request) {
+        if digest_checks::waits_for_sums(&request) {
             machine.await_sums();
         }
         machine.begin_with_wrong_deltas(request.delta.wrong_before);
@@ -250,6 +253,7 @@ impl TargetReceiver {
             job: Arc::clone(&job),
             owners,
             widened: WidenedDirectories::default(),
+            commit_queue: Arc::clone(&commit_queue),
             timestamps: TargetTimestamps::default(),
         });
         let session = Arc::new(ReceiverSession::new(machine));
@@ -263,7 +267,7 @@ impl TargetReceiver {
             removal,
             names_kept: NameBudget::default(),
         });
-        let places = Arc::new(TargetPlaces {
+        let tree = Arc::new(TargetTree {
             job: Arc::clone(&job),
             metadata: Arc::clone(&metadata),
             session: Arc::clone(&session),
@@ -277,10 +281,10 @@ impl TargetReceiver {
             spellings: CaseFolding::default(),
             quota,
         });
-        let deltas = Arc::new(DeltaStage::new(&removals));
+        let deltas = Arc::new(DeltaStage::new(&tree));
         let storage = WriteResources {
             job: Arc::clone(&job),
-            places: Arc::clone(&places),
+            tree: Arc::clone(&tree),
             pace: RateLimiter::new(surroundings.rate.unwrap_or(0)),
             buffers: WriteBuffers::default(),
             sharing: ReflinkSupport::default(),
@@ -291,11 +295,12 @@ impl TargetReceiver {
             metadata: Arc::clone(&metadata),
             session: Arc::clone(&session),
             removals: Arc::clone(&removals),
-            places: Arc::clone(&places),
-            settling,
+            tree: Arc::clone(&tree),
+            deltas: Arc::clone(&deltas),
+            commit_queue,
             nameless_files: AtomicBool::new(true),
         });
-        let comparer = Arc::new(EntryComparer::new(&links, &places));
+        let comparer = Arc::new(EntryComparer::new(&links, &tree));
         let decider = Arc::new(EntryDecider::new(&comparer, &deltas, &committer, earlier));
         let finisher = EntryFinisher::new(&decider);
         if job.landing.is_new {
@@ -308,7 +313,7 @@ impl TargetReceiver {
             session,
             links,
             removals,
-            places,
+            tree,
             deltas,
             storage,
             committer,
@@ -338,7 +343,7 @@ impl TargetReceiver {
         self.job.landing.allow(bounds, rights);
         self.decider.earlier.allow(bounds, rights);
         self.removals.backup.iter().for_each(|backup| backup.allow(bounds, rights));
-        self.places.journals.allow(bounds);
+        self.tree.journals.allow(bounds);
     }
 
     /// Takes a message of the source. Offers are looked at here and now.
@@ -354,7 +359,7 @@ impl TargetReceiver {
         }
         match step {
             TargetStep::Passed(before) => {
-                self.places.listed.passed(before)?;
+                self.tree.listed.passed(before)?;
                 self.job.reporter.send(&WorkerMessage::ListAck { before });
             }
             TargetStep::Owner { is_group, id, name } => self.metadata.owners.learn(is_group, id, &name)?,
@@ -393,8 +398,8 @@ impl TargetReceiver {
             }
             if state.machine.is_finished() {
                 drop(state);
-                self.committer.remove_later();
-                self.committer.settle_landing();
+                self.removals.remove_later();
+                self.metadata.settle_landing();
                 return None;
             }
             state = self.session.outbox.wait(state);
@@ -406,13 +411,13 @@ impl TargetReceiver {
         self.session.lock().stopped = true;
         self.session.outbox.notify_all();
         self.storage.pace.set(0);
-        self.committer.settling.stop();
+        self.committer.commit_queue.stop();
         self.is_over();
-        self.places.rivals.close();
+        self.tree.rivals.close();
         self.removals.removal.stop();
         self.job.landing.abandon();
         self.metadata.restore_modes();
-        self.places.unfinished.close(self.job.request.keep_partial);
+        self.tree.unfinished.close(self.job.request.keep_partial);
     }
 
     /// Does what follows from a message or a frame.
@@ -425,7 +430,7 @@ impl TargetReceiver {
             },
             TargetStep::Examine(first, mut entries) => {
                 self.metadata.owners.put(&mut entries);
-                self.committer.settling.wait_for_room();
+                self.committer.commit_queue.wait_for_room();
                 self.examine(first, &entries);
             }
             TargetStep::Connect(count, path) => self.session.wish(StreamRequest::More(count, path)),
@@ -434,7 +439,7 @@ impl TargetReceiver {
             TargetStep::Sum(entry, item, size) => self.sum_up(entry, &item, size),
             TargetStep::Abandon(entry, item, _) => {
                 if let ReceiverEntry::File(incoming) = &*item {
-                    incoming.discard(&self.places.unfinished);
+                    incoming.discard(&self.tree.unfinished);
                 }
                 let next = self.session.lock().machine.abandoned(entry);
                 self.deltas.old_files_room.notify_all();
@@ -444,7 +449,7 @@ impl TargetReceiver {
             TargetStep::Mismatch(entry, item) => match &*item {
                 ReceiverEntry::Compared(Compared::File(file)) => self.finisher.compare_failed(entry, file, MISMATCH),
                 ReceiverEntry::File(incoming) => {
-                    incoming.discard(&self.places.unfinished);
+                    incoming.discard(&self.tree.unfinished);
                     self.job.fail(incoming.path(&self.job.landing), MISMATCH);
                     self.finisher.settle(entry, false);
                 }
@@ -518,7 +523,7 @@ impl ReceiverJob {
     }
 }
 
-impl TargetPlaces {
+impl TargetTree {
     /// The job is over: what it did not bring is left to other clients.
     pub fn end_quota(&self) {
         self.quota.end(self.job.reporter.tally.counters().bytes_written);
@@ -558,121 +563,8 @@ impl ReceiverSession {
 impl Committer {
     /// Whether anything is ever waited for before a file gets its name: then [`Self::settle_groups`] needs a thread.
     pub fn has_groups(&self) -> bool {
-        self.settling.is_wanted()
-    }
-
-    fn finish_directory(
-        &self,
-        dir: &Dir,
-        fresh: bool,
-        meta: &EntryMetadata,
-        attributes: Option<&[ExtendedAttribute]>,
-    ) -> bool {
-        if self.job.is_dry() {
-            return true;
-        }
-        let settled = self.complete_directory(dir, fresh, meta, attributes);
-        dir.keep_parent_open();
-        match settled.and_then(|refused| refused.map_or(Ok(()), |text| Err(std::io::Error::other(text)))) {
-            Ok(()) => {
-                add(&self.job.reporter.tally.directories, 1);
-                true
-            }
-            Err(error) => {
-                self.job.fail(self.job.landing.path(&dir.path_bytes()), describe(&error));
-                false
-            }
-        }
-    }
-
-    /// Everything in a directory is there: gives it its metadata, and has it put on the disk. `Some` says which attribute
-    /// could not be set.
-    fn complete_directory(
-        &self,
-        dir: &Dir,
-        fresh: bool,
-        meta: &EntryMetadata,
-        attributes: Option<&[ExtendedAttribute]>,
-    ) -> std::io::Result<Option<String>> {
-        if self.job.creates_only && !fresh {
-            return self.settle_directory(dir).map(|()| None);
-        }
-        let made = dir.fd().and_then(|fd| {
-            let wanted = self.metadata.directory_mode(meta, fresh);
-            let there = FileStat::at_fd(&*fd)?;
-            let mode = wanted.filter(|mode| self.job.request.preserve || there.meta.mode & 0o777 != *mode);
-            // A time that the file system cannot keep more precisely is not set again.
-            let meta = match self.metadata.is_same_time(dir, meta.modified, &there) {
-                true => &EntryMetadata { modified: there.meta.modified, ..*meta },
-                false => meta,
-            };
-            let applied = self.metadata.put_on_directory(&*fd, meta, mode, fresh, attributes);
-            // A directory that was there before may be somebody else's; what was to go into it is in it.
-            let foreign = !fresh && !self.job.request.preserve && applied.as_ref().is_err_and(rights::is_not_ours);
-            if foreign { Ok(None) } else { applied }
-        });
-        match made {
-            Ok(_) => self.metadata.is_restored(dir),
-            Err(_) => self.metadata.restore_mode(dir),
-        }
-        made.and_then(|refused| self.settle_directory(dir).map(|()| refused))
+        self.commit_queue.is_wanted()
     }
 }
 
-impl EntryFinisher {
-    /// Gives a directory its metadata, and those that this completes, upwards. A file gets its own, and then its name at
-    /// once or when it is on the disk.
-    fn finish(&self, mut next: Option<FinishedEntry<ReceiverEntry>>) {
-        if next.is_none() {
-            return;
-        }
-        while let Some(FinishedEntry { entry, handle, end, complete }) = next {
-            let scope = self.removals.filtered.leave(entry);
-            let done = match (&*handle, end) {
-                (ReceiverEntry::Directory { dir, fresh, meta, attributes, names }, _) => {
-                    if let Some(names) = names {
-                        self.removals.sweep(&handle, dir, names, scope.as_ref());
-                    }
-                    self.removals.removes_only() && self.metadata.leave_unchanged(dir)
-                        || self.committer.finish_directory(dir, *fresh, meta, attributes.as_deref())
-                }
-                (ReceiverEntry::File(_), Some(end)) => return self.finish_file(entry, handle, end),
-                (ReceiverEntry::File(_) | ReceiverEntry::HardLink, _) => false,
-                (ReceiverEntry::Compared(compared), end) => {
-                    let is_left_out = |name: &Name, is_directory| {
-                        self.removals.filtered.leaves_out(scope.as_ref(), name, is_directory)
-                    };
-                    self.comparer.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
-                }
-            };
-            next = self.session.lock().machine.settle(entry, done);
-        }
-        self.deltas.old_files_room.notify_all();
-        self.session.outbox.notify_all();
-    }
-
-    fn settle(&self, entry: haul_proto::ids::EntryId, done: bool) {
-        let next = self.session.lock().machine.settle(entry, done);
-        self.finish(next);
-        self.deltas.old_files_room.notify_all();
-        self.session.outbox.notify_all();
-        self.settle_links(entry, done);
-    }
-}
-
-impl MetadataWriter {
-    /// Nothing but removal was done in a directory.
-    fn leave_unchanged(&self, dir: &Dir) -> bool {
-        self.restore_mode(dir);
-        true
-    }
-
-    /// The mode that a directory is to have in the end; `None` leaves one alone that was there before.
-    fn directory_mode(&self, meta: &EntryMetadata, fresh: bool) -> Option<u16> {
-        match (self.job.request.preserve, fresh) {
-            (true, _) => Some(meta.mode),
-            (false, true) => Some(mode_without_preserve(meta.mode, self.job.umask)),
-            (false, false) => None,
-        }
-    }
-}
+impl MetadataWriter {}

@@ -23,10 +23,10 @@ use crate::fs::testing::{KEEP, in_time_of, name};
 use crate::fs::{Dir, FdCache, FileStat, FollowLinks, MetadataParts, WalkEntry, Walker};
 use crate::receiver::commit::finalize::give_name;
 use crate::receiver::decide::check_entry::make_link;
-use crate::receiver::place::directories::make_directory;
 use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{TempFiles, temporary_name};
+use crate::receiver::tree::directories::make_directory;
 
 /// Seconds for each operation, where nobody says otherwise.
 const RACE_SECONDS: u64 = 3;

@@ -320,7 +320,7 @@ impl WorkerProcess {
             }
             ControllerMessage::DestinationBatch(batch) => {
                 let target = self.target.as_ref().ok_or("told operands before there was a target")?;
-                target.places.add_listed(batch).map_err(|fault| fault.to_string())?;
+                target.tree.add_listed(batch).map_err(|fault| fault.to_string())?;
             }
             ControllerMessage::Rate(bytes_per_s) => {
                 self.source.as_ref().ok_or("told a rate before there was a source")?.set_rate(bytes_per_s);
@@ -540,7 +540,7 @@ impl WorkerProcess {
             false if self.lifeline.is_unheard() => WorkerEnd::Unheard,
             false => WorkerEnd::Undone,
         };
-        self.target.iter().for_each(|target| target.places.end_quota());
+        self.target.iter().for_each(|target| target.tree.end_quota());
         let received = self.target.as_ref().map(|target| target.job.did());
         let did = received.or_else(|| self.source.as_ref().map(|source| source.did()));
         (

@@ -258,7 +258,7 @@ fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
     for number in 0..target.deltas.readers_of_old_files() {
         let target = Arc::clone(target);
         let making = Arc::clone(&target);
-        shared.spawn(&format!("haul-o{number}"), move |_| target.finisher.sign_old_files());
+        shared.spawn(&format!("haul-o{number}"), move |_| target.sign_old_files());
         shared.spawn(&format!("haul-m{number}"), move |shared| {
             let made = making.make_frames();
             made.unwrap_or_else(|fault| shared.fail_by_fault(&format!("the source broke the protocol: {fault}")));

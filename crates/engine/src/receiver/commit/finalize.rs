@@ -3,19 +3,19 @@
 //! It gets its metadata first, so that one wait brings contents and metadata to the disk; its time is no evidence of
 //! anything before it has its name. Who waits for the disk in between is `settle`'s business.
 
+use crate::receiver::durability::complete_file::CompleteFile;
+use crate::receiver::durability::complete_file::ContentState;
+use crate::receiver::durability::complete_file::incoming;
 use crate::receiver::file::length::OTHER_WRITER;
 use crate::receiver::file::length::check_length;
 use crate::receiver::file::length::cut_to;
 use haul_proto::entry::{EntryMetadata, Timestamp};
-use haul_proto::ids::EntryId;
-use haul_proto::integrity::{Digest, frame_check};
+use haul_proto::integrity::frame_check;
 use haul_proto::path::Name;
-use haul_proto::session::step::FileEnd;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, linkat, openat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::fs::{Dir, FileStat};
@@ -23,57 +23,14 @@ use crate::io::storage::IoMethod;
 use crate::io::storage::cache::WRITE_BACK_FILE_MIN;
 use crate::io::storage::calls::{read_at, write_at};
 use crate::io::storage::extents::FileExtents;
-use crate::io::storage::file::{OpenedFile, is_served, magic_of};
+use crate::io::storage::file::{is_served, magic_of};
 use crate::io::storage::policy::IoPlan;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::commit::Committer;
-use crate::receiver::commit::fsync::SyncedFileSystem;
+use crate::receiver::durability::fsync::SyncedFileSystem;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::place::target_path::{FileDestination, TargetPath};
 use crate::receiver::place::temp_files::why_unnamed;
 use crate::sys::describe::describe;
-
-/// A whole file.
-pub struct CompleteFile {
-    /// The entry.
-    pub entry: EntryId,
-    /// What it is known by; a file.
-    pub item: Arc<ReceiverEntry>,
-    /// Bytes.
-    pub size: u64,
-    /// BLAKE3, as far as the source was asked for it.
-    pub digest: Digest,
-    /// Its bytes.
-    pub bytes: ContentState,
-    /// Where it has to be before it gets its name; `None`: nothing is waited for.
-    pub disk: Option<Arc<SyncedFileSystem>>,
-    /// What is known of its frames; `None`: it came in a pack.
-    pub end: Option<Box<FileEnd>>,
-}
-
-/// A file that has its name, and is closed.
-pub struct PublishedFile {
-    /// The entry.
-    pub entry: EntryId,
-    /// What it is known by; a file.
-    pub item: Arc<ReceiverEntry>,
-    /// Bytes.
-    pub size: u64,
-    /// BLAKE3, as far as the source was asked for it.
-    pub digest: Digest,
-    /// The disk that its name has to reach.
-    pub disk: Option<Arc<SyncedFileSystem>>,
-}
-
-/// Where the bytes of a whole file are.
-pub enum ContentState {
-    /// In a file without a name.
-    Nameless(OwnedFd),
-    /// In one with a temporary name, or in what is no file.
-    Open(Arc<OpenedFile>),
-    /// With whoever reads a pipe.
-    Gone,
-}
 
 /// What became of a whole file.
 pub enum FinalizeOutcome {
@@ -137,7 +94,8 @@ impl CompleteFile {
         let FileDestination::Spot(spot) = self.incoming().place() else { return FinalizeOutcome::Named };
         if let (Some((basis, in_place)), Some(end)) = (self.incoming().in_place(), &self.end) {
             let to_disk = self.disk.is_some();
-            let carried = committer.carry_out(self.incoming(), basis, in_place, self.fd(), end.modified, to_disk);
+            let carried =
+                committer.deltas.carry_out(self.incoming(), basis, in_place, self.fd(), end.modified, to_disk);
             return carried.map_or_else(FinalizeOutcome::Failed, |()| FinalizeOutcome::Named);
         }
         if !matches!(self.bytes, ContentState::Gone)
@@ -151,16 +109,13 @@ impl CompleteFile {
                 let removal = self.incoming().replaces_tree.as_deref().cloned().unwrap_or_default();
                 let replace =
                     |temporary: &Name| committer.removals.replace_directory(&spot.dir, temporary, &spot.name, &removal);
-                match committer.places.unfinished.finish_with(spot, file.fd(), replace) {
+                match committer.tree.unfinished.finish_with(spot, file.fd(), replace) {
                     Ok(()) => FinalizeOutcome::Named,
                     Err(text) => FinalizeOutcome::Failed(text),
                 }
             }
             ContentState::Open(file) => {
-                match committer
-                    .removals
-                    .keep_old(spot)
-                    .and_then(|()| committer.places.unfinished.finish(spot, file.fd()))
+                match committer.removals.keep_old(spot).and_then(|()| committer.tree.unfinished.finish(spot, file.fd()))
                 {
                     Ok(()) => FinalizeOutcome::Named,
                     Err(text) => FinalizeOutcome::Failed(text),
@@ -174,30 +129,6 @@ impl CompleteFile {
                 }
                 Err(error) => FinalizeOutcome::Failed(why_unnamed(&error)),
             },
-        }
-    }
-}
-
-impl PublishedFile {
-    /// What is known of it as a file.
-    pub fn incoming(&self) -> &ReceivingFile {
-        incoming(&self.item)
-    }
-}
-
-impl From<CompleteFile> for PublishedFile {
-    fn from(CompleteFile { entry, item, size, digest, disk, .. }: CompleteFile) -> Self {
-        Self { entry, item, size, digest, disk }
-    }
-}
-
-/// # Panics
-/// If it is a directory: a mistake in this program.
-fn incoming(item: &ReceiverEntry) -> &ReceivingFile {
-    match item {
-        ReceiverEntry::File(incoming) => incoming,
-        ReceiverEntry::Directory { .. } | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => {
-            unreachable!("directories are never whole files")
         }
     }
 }
@@ -224,7 +155,7 @@ impl ReceivingFile {
                 result => return result.map(ContentState::Nameless).map_err(|error| describe(&error)),
             }
         }
-        let file = self.open_once(&committer.places)?;
+        let file = self.open_once(&committer.tree.unfinished, &committer.tree.rivals)?;
         let way = IoPlan::by(IoMethod::Buffered);
         self.write_frame(&file, bytes, 0, &way).map_err(|error| describe(&error))?;
         self.complete(committer, disk, bytes.len() as u64, modified)
@@ -242,7 +173,7 @@ impl ReceivingFile {
             return sink.finish(|| !committer.session.lock().stopped).map(|()| ContentState::Gone);
         }
         // Nothing was written of one that came out of a pipe and is empty.
-        let file = self.open_once(&committer.places)?;
+        let file = self.open_once(&committer.tree.unfinished, &committer.tree.rivals)?;
         self.saving().iter().for_each(|(_, saving)| saving.end());
         if self.in_place().is_some() {
             // It is a patch, and the file has metadata of its own.

@@ -1,21 +1,19 @@
 //! From the last frame to the final name: finalization, fsync and read-back.
 
-pub mod checkpoints;
-pub mod commit_queue;
 pub mod finalize;
-pub mod fsync;
 pub mod group_commit;
 pub mod outcomes;
 pub mod read_back;
 pub mod retransmit;
 
 use crate::receiver::CommitQueue;
+use crate::receiver::DeltaStage;
 use crate::receiver::delete::Removals;
+use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::MetadataWriter;
-use crate::receiver::place::TargetPlaces;
-use crate::receiver::receive::digest_checks::DigestChecks;
 use crate::receiver::session::ReceiverSession;
+use crate::receiver::tree::TargetTree;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -26,9 +24,10 @@ pub struct Committer {
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) session: Arc<ReceiverSession>,
     pub(super) removals: Arc<Removals>,
-    pub(super) places: Arc<TargetPlaces>,
+    pub(super) tree: Arc<TargetTree>,
     /// Complete files that wait for fsync before they get their names.
-    pub(super) settling: CommitQueue,
+    pub(super) deltas: Arc<DeltaStage>,
+    pub(super) commit_queue: Arc<CommitQueue>,
     /// Cleared once the file system refuses files without a name.
     pub(super) nameless_files: AtomicBool,
 }

@@ -2,7 +2,7 @@
 
 use haul_proto::ids::EntryId;
 
-use crate::receiver::commit::finalize::CompleteFile;
+use crate::receiver::durability::complete_file::CompleteFile;
 
 /// What became of some entries, for the machine to be told at once.
 #[derive(Default)]

@@ -21,9 +21,9 @@ use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
 use crate::receiver::ReceiverEntry;
-use crate::receiver::commit::finalize::CompleteFile;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::commit::outcomes::FileLoss;
+use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::file::partial::gaps;
 use crate::sys::describe::describe;
 use crate::sys::page_cache::cached_bytes;
@@ -124,7 +124,7 @@ impl Committer {
         let (mut bytes, mut trouble) = (0, None);
         for run in &begun.runs {
             for index in run.clone() {
-                if self.settling.is_stopped() {
+                if self.commit_queue.is_stopped() {
                     return ReadBackResult::Stopped;
                 }
                 match reader.next().unwrap_or_else(|| Err(Errno::NODATA.into())) {

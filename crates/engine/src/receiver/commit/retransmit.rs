@@ -10,8 +10,8 @@ use haul_proto::wire::report::WorkerMessage;
 use std::sync::Arc;
 
 use crate::receiver::ReceiverEntry;
-use crate::receiver::commit::finalize::CompleteFile;
 use crate::receiver::commit::outcomes::EntryOutcomes;
+use crate::receiver::durability::complete_file::CompleteFile;
 
 impl FileLoss {
     /// Nobody knows what of it is there.
@@ -31,7 +31,7 @@ impl FileLoss {
         let mut left = end.take().map(|end| (*size, end));
         let handle = match (self.extent, &**item) {
             (DamagedExtent::All, ReceiverEntry::File(incoming)) => {
-                incoming.discard(&committer.places.unfinished);
+                incoming.discard(&committer.tree.unfinished);
                 left.iter_mut().for_each(|(_, end)| end.tree.forget(&(0..end.tree.frames())));
                 Arc::new(ReceiverEntry::File(incoming.afresh()))
             }

@@ -2,12 +2,10 @@
 //! source has. Nothing is made, changed or removed. What is in files is read by [`crate::receiver::compare::reread`].
 
 use crate::receiver::compare::EntryComparer;
-use crate::receiver::finisher::EntryFinisher;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::place::existing_entry::entry_kind;
 use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
-use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::limits::DIFFERING_RANGES_MAX;
 use haul_proto::overwrite_policy::OverwriteRefusal;
@@ -20,7 +18,7 @@ use haul_proto::wire::request::SymlinkMode as LinkRule;
 use rustix::fs::{FileType, readlinkat};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use crate::fs::attributes::read;
 use crate::fs::{Dir, FileStat, FollowLinks, each_name};
@@ -58,7 +56,7 @@ pub struct ComparedFile {
     /// Its extents, for all who read a piece of it.
     pub extents: Arc<FileExtents>,
     /// What is known to differ.
-    differences: Vec<Difference>,
+    pub(crate) differences: Vec<Difference>,
 }
 
 /// A directory.
@@ -86,7 +84,7 @@ impl ComparedDirectory {
 
 impl ComparedFile {
     /// From the landing down.
-    fn relative(&self) -> Vec<u8> {
+    pub(crate) fn relative(&self) -> Vec<u8> {
         self.dir.path_of(self.name.as_bytes())
     }
 }
@@ -138,7 +136,7 @@ impl EntryComparer {
     }
 
     fn compare_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let Some(operand) = self.places.operand_asked_for(number, entry) else {
+        let Some(operand) = self.tree.operand_asked_for(number, entry) else {
             return self.job.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;
@@ -225,7 +223,7 @@ impl EntryComparer {
                 let child = dir.child(name)?;
                 differences.extend(self.attributes_of_directory(&child, entry)?);
                 self.tell_differences(relative, differences);
-                return Ok(self.directory_compared(child, !self.places.merges()));
+                return Ok(self.directory_compared(child, !self.tree.merges()));
             }
             (EntryContent::HardLink { to, size }, FileType::RegularFile) => match self.differs_as_name(*to, &there)? {
                 None => differences.clear(),
@@ -328,7 +326,7 @@ impl EntryComparer {
     }
 
     /// Tells how an entry differs, if it does; whether it does.
-    fn tell_differences(&self, relative: &[u8], differences: Vec<Difference>) -> bool {
+    pub(crate) fn tell_differences(&self, relative: &[u8], differences: Vec<Difference>) -> bool {
         let differs = !differences.is_empty();
         if differs {
             self.job.reporter.differs(self.job.landing.path(relative), differences);
@@ -393,30 +391,8 @@ impl EntryComparer {
     }
 }
 
-impl EntryFinisher {
-    /// Every frame of a file was compared, and some are not the same.
-    pub(crate) fn content_differs(&self, entry: EntryId, item: &ReceiverEntry, differing: &Differing) {
-        if let ReceiverEntry::Compared(Compared::File(file)) = item {
-            let content = content(differing, u64::from(self.job.request.settings.frame.get()), file.size);
-            let mut differences = file.differences.clone();
-            differences.insert(0, content);
-            self.job.reporter.file_compared(|| file.relative(), file.size, None);
-            self.comparer.tell_differences(&file.relative(), differences);
-        }
-        self.settle(entry, true);
-    }
-
-    /// A file could not be compared.
-    pub(crate) fn compare_failed(&self, entry: EntryId, file: &ComparedFile, text: &str) {
-        if !file.failed.swap(true, Ordering::Relaxed) {
-            self.job.fail(self.job.landing.path(&file.relative()), text);
-            self.settle(entry, false);
-        }
-    }
-}
-
 /// Frames as bytes of a file.
-fn content(differing: &Differing, frame_bytes: u64, size: u64) -> Difference {
+pub(crate) fn content(differing: &Differing, frame_bytes: u64, size: u64) -> Difference {
     let bytes = |index: u64| index.saturating_mul(frame_bytes).min(size);
     let end = differing.frames().last().map_or(0, |run| run.end.saturating_mul(frame_bytes));
     // A file's last frame may be shorter.

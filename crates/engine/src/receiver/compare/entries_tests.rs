@@ -1,5 +1,6 @@
 //! A target that compares, and what it may do.
 
+use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
 use haul_proto::path::Name;
 use haul_proto::session::step::TargetStep;

@@ -5,14 +5,14 @@ pub mod metadata;
 pub mod reread;
 
 use crate::receiver::ReceiverEntry;
+use crate::receiver::bounded_queue::BoundedQueue;
 use crate::receiver::compare::metadata::ComparedNames;
-use crate::receiver::decide::link_tracker::LinkTracker;
 use crate::receiver::delete::Removals;
 use crate::receiver::job::ReceiverJob;
+use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
-use crate::receiver::place::TargetPlaces;
-use crate::receiver::receive::bounded_queue::BoundedQueue;
 use crate::receiver::session::ReceiverSession;
+use crate::receiver::tree::TargetTree;
 use haul_proto::scheduler::Chunk;
 use std::sync::Arc;
 
@@ -23,21 +23,21 @@ pub struct EntryComparer {
     pub(super) session: Arc<ReceiverSession>,
     pub(super) links: Arc<LinkTracker>,
     pub(super) removals: Arc<Removals>,
-    pub(super) places: Arc<TargetPlaces>,
+    pub(super) tree: Arc<TargetTree>,
     /// Files whose contents are to be read.
     pub(super) rereads: BoundedQueue<Chunk<ReceiverEntry>>,
     pub(super) compared_names: ComparedNames,
 }
 
 impl EntryComparer {
-    pub(super) fn new(links: &Arc<LinkTracker>, places: &Arc<TargetPlaces>) -> Self {
+    pub(super) fn new(links: &Arc<LinkTracker>, tree: &Arc<TargetTree>) -> Self {
         Self {
-            job: Arc::clone(&places.job),
-            metadata: Arc::clone(&places.metadata),
-            session: Arc::clone(&places.session),
+            job: Arc::clone(&tree.job),
+            metadata: Arc::clone(&tree.metadata),
+            session: Arc::clone(&tree.session),
             links: Arc::clone(links),
-            removals: Arc::clone(&places.removals),
-            places: Arc::clone(places),
+            removals: Arc::clone(&tree.removals),
+            tree: Arc::clone(tree),
             rereads: BoundedQueue::default(),
             compared_names: ComparedNames::default(),
         }

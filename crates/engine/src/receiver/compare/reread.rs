@@ -3,7 +3,6 @@
 //! A piece of a file is read at a time, so that all threads share a large file, and the source reads one piece while the
 //! next is being hashed here. Each piece opens its file for itself: so the threads are what bounds open files.
 
-use crate::receiver::finisher::EntryFinisher;
 use haul_proto::integrity::Digest;
 use haul_proto::scheduler::{Chunk, PIECE_FRAMES_MAX};
 use std::collections::VecDeque;
@@ -36,7 +35,7 @@ impl TargetReceiver {
         let (mut ahead, mut held) = (None, Vec::new());
         while let Some(begun) = ahead.take().or_else(|| self.next_piece(&mut reader, &mut held)) {
             let Some(file) = compared_file(&begun.piece.handle) else { continue };
-            match self.finisher.hash_piece(&begun, file, &mut reader, &mut ahead) {
+            match self.hash_piece(&begun, file, &mut reader, &mut ahead) {
                 Ok(values) => {
                     held.push(VerifiedFrames { entry: begun.piece.entry, first: begun.piece.frames.start, values });
                     reader.end();
@@ -55,14 +54,14 @@ impl TargetReceiver {
 
     /// The next piece, waited for with nothing left to be told.
     fn next_piece(&self, reader: &mut FrameReader, held: &mut Vec<VerifiedFrames>) -> Option<ReReadChunk> {
-        self.finisher.begin_piece(reader, false).or_else(|| {
+        self.begin_piece(reader, false).or_else(|| {
             self.tell_held(std::mem::take(held), true);
-            self.finisher.begin_piece(reader, true)
+            self.begin_piece(reader, true)
         })
     }
 }
 
-impl EntryFinisher {
+impl TargetReceiver {
     /// Takes a piece and has the reader begin with it when it is its turn. `None` when there is none, and never will be if
     /// it `waits`.
     fn begin_piece(&self, reader: &mut FrameReader, waits: bool) -> Option<ReReadChunk> {
@@ -91,7 +90,7 @@ impl EntryFinisher {
                     reader.add(Arc::clone(&opened), way, start, end);
                     return Some(ReReadChunk { piece, file: opened });
                 }
-                Err(text) => self.compare_failed(piece.entry, file, &text),
+                Err(text) => self.finisher.compare_failed(piece.entry, file, &text),
             }
         }
     }

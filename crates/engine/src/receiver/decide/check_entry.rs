@@ -3,9 +3,9 @@
 
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::job::ReceiverJob;
-use crate::receiver::place::TargetPlaces;
 use crate::receiver::place::entry_position::EntryDecision;
 use crate::receiver::place::entry_position::EntryPosition;
+use crate::receiver::tree::TargetTree;
 use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::ids::EntryId;
@@ -26,19 +26,19 @@ use crate::fs::meta::apply_to_symlink;
 use crate::fs::{Dir, FollowLinks, MetadataParts, lookup};
 use crate::job::error::CHANGED_WHILE_READ;
 use crate::metrics::counter::add;
-use crate::receiver::decide::hard_link_guard::GuardedName;
-use crate::receiver::decide::hard_links::LinkOutcome;
 use crate::receiver::decide::special_files::NODE_NOT_ASKED;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
+use crate::receiver::links::hard_link_guard::GuardedName;
+use crate::receiver::links::hard_links::LinkOutcome;
 use crate::receiver::metadata::rights::{has_capability, is_not_ours, is_trusted, may_have_rights};
-use crate::receiver::place::case_folding::OTHER_SPELLING;
 use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::place::entry_position::TreeReplacement;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::in_order_sink::InOrderSink;
-use crate::receiver::place::parent_directories::parent_modes;
 use crate::receiver::place::temp_files::make_temporary;
 use crate::receiver::receive::partial_verification::VerificationClaim;
+use crate::receiver::tree::case_folding::OTHER_SPELLING;
+use crate::receiver::tree::parent_directories::parent_modes;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
@@ -55,7 +55,7 @@ impl TargetReceiver {
             let entry = turn.as_deref().unwrap_or(entry);
             let answer = match &entry.kind {
                 _ if turn.is_none() => EntryAnswer::Refused,
-                _ if self.removals.removes_only() => self.places.answer_only_removal(entry),
+                _ if self.removals.removes_only() => self.tree.answer_only_removal(entry),
                 EntryContent::HardLink { .. } if self.job.compares() => self.decider.answer(entry),
                 EntryContent::HardLink { .. } => {
                     let (answer, other) = self.decider.answer_link(id, entry);
@@ -127,7 +127,7 @@ impl EntryDecider {
     }
 
     fn answer_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let Some(operand) = self.places.operand_asked_for(number, entry) else {
+        let Some(operand) = self.tree.operand_asked_for(number, entry) else {
             return self.job.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;
@@ -144,7 +144,7 @@ impl EntryDecider {
         let answer = match landing {
             DestinationKind::Contents(dir) if is_directory => directory(dir.clone()),
             DestinationKind::Into(dir) => {
-                match (self.committer.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
+                match (self.tree.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
                     (Ok(dir), Some(name)) => {
                         let fresh = dir.is_absent();
                         self.answer_at(
@@ -171,14 +171,14 @@ impl EntryDecider {
                 self.job.refuse_operand(OverwriteRefusal::IsDirectory)
             }
         };
-        self.places.unless_another_run_has_it(answer, operand.name.as_ref())
+        self.tree.unless_another_run_has_it(answer, operand.name.as_ref())
     }
 
     /// A file that changed while it was being read is offered anew: what came of it goes.
     fn answer_again(&self, item: &ReceiverEntry, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let ReceiverEntry::File(incoming) = item else { return EntryAnswer::Refused };
         incoming.void();
-        incoming.discard(&self.places.unfinished);
+        incoming.discard(&self.tree.unfinished);
         match incoming.spot() {
             Some(spot) => {
                 let (dir, name) = (spot.dir.clone(), spot.name.clone());
@@ -232,9 +232,9 @@ impl EntryDecider {
         let there = if position.fresh {
             ExistingStat::NOTHING
         } else {
-            self.places.standing(&position.dir, &position.name, entry)?
+            self.tree.standing(&position.dir, &position.name, entry)?
         };
-        if there.existing != ExistingEntry::Absent && self.places.is_spelled_otherwise(&position.dir, &position.name) {
+        if there.existing != ExistingEntry::Absent && self.tree.is_spelled_otherwise(&position.dir, &position.name) {
             return Ok(self.job.refuse(position, OTHER_SPELLING));
         }
         if let EntryContent::Symlink { points_to } = &entry.kind
@@ -258,7 +258,7 @@ impl EntryDecider {
         }
         match &entry.kind {
             EntryContent::Directory => {
-                let answer = self.places.directory(position, entry, decision)?;
+                let answer = self.tree.directory(position, entry, decision)?;
                 if matches!(answer, EntryAnswer::Needed(_)) {
                     self.job.tell_decided(position, entry, &decided);
                 }
@@ -329,7 +329,7 @@ impl EntryDecider {
             matches!(decision, OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree);
         if makes && !self.job.is_dry() {
             let link_bytes = if let EntryContent::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
-            let taken = self.places.quota.take_names(1).and_then(|()| self.places.quota.take(link_bytes as u64));
+            let taken = self.tree.quota.take_names(1).and_then(|()| self.tree.quota.take(link_bytes as u64));
             if let Err(text) = taken {
                 return Ok(Err(self.job.refuse(position, text)));
             }
@@ -371,14 +371,14 @@ impl EntryDecider {
         decision: OverwriteDecision,
     ) -> (OverwriteDecision, ChangeReasons) {
         if decision != OverwriteDecision::Keep {
-            there.look.iter().for_each(|look| self.count_replaced_name(look, decision));
+            there.look.iter().for_each(|look| self.links.count_replaced_name(look, decision));
             return (decision, there.reasons(entry));
         }
         let Some(mut look) = there.look else { return (decision, ChangeReasons::default()) };
         let follows = self.job.request.rules.in_the_way == OverwritePolicy::Follow;
         match self.links.other_name_of(entry, &look) {
             GuardedName::Stays(_) if follows => {
-                self.count_replaced_name(&look, OverwriteDecision::Replace);
+                self.links.count_replaced_name(&look, OverwriteDecision::Replace);
                 return (OverwriteDecision::Replace, ChangeReasons::LINK);
             }
             GuardedName::Has(meta) | GuardedName::Stays(meta) if self.job.is_dry() => look.meta = meta,
@@ -387,7 +387,7 @@ impl EntryDecider {
         if !follows && !self.job.request.sync.tells_items {
             return (decision, ChangeReasons::default());
         }
-        let reasons = self.places.metadata_reasons(&position.dir, &position.name, entry, &look);
+        let reasons = self.tree.metadata_reasons(&position.dir, &position.name, entry, &look);
         let gives_rights = || {
             let has_capability = self.metadata.keeps_attributes() && has_capability(entry);
             self.job.request.preserve
@@ -395,12 +395,12 @@ impl EntryDecider {
                 && (!may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look))
         };
         // What a link gets, its other names would get, too.
-        let is_shared_link = matches!(entry.kind, EntryContent::Symlink { .. }) && self.names_left(&look) > 1;
+        let is_shared_link = matches!(entry.kind, EntryContent::Symlink { .. }) && self.links.names_left(&look) > 1;
         // Somebody else may have it open, and write to it later.
         let is_replaced = follows && !reasons.is_empty() && (is_shared_link || gives_rights());
         if is_replaced {
-            self.count_replaced_name(&look, OverwriteDecision::Replace);
-            self.forget_other_names_of(&look);
+            self.links.count_replaced_name(&look, OverwriteDecision::Replace);
+            self.links.forget_other_names_of(&look);
         }
         (if is_replaced { OverwriteDecision::Replace } else { decision }, reasons)
     }
@@ -488,7 +488,7 @@ impl EntryDecider {
     }
 }
 
-impl TargetPlaces {
+impl TargetTree {
     /// Where the operand of this number goes, if that is what is offered: the controller says so, and nobody else.
     pub(crate) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<OperandPlace> {
         let is_directory = entry.kind == EntryContent::Directory;

@@ -122,7 +122,7 @@ impl EntryDecider {
     /// Whether the file of this name there is what the source has, with all of its metadata that are kept: these are
     /// the file's, whatever it is called.
     fn is_the_same(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
-        let there = self.places.standing(dir, name, entry)?;
+        let there = self.tree.standing(dir, name, entry)?;
         let Some(look) = there.look.filter(|_| matches!(there.existing, ExistingEntry::File { .. })) else {
             return Ok(false);
         };
@@ -131,7 +131,7 @@ impl EntryDecider {
             OverwriteDecision::Compare => self.has_digest(dir, name, entry)?,
             _ => false,
         };
-        Ok(is_same && self.places.metadata_reasons(dir, name, entry, &look).is_empty())
+        Ok(is_same && self.tree.metadata_reasons(dir, name, entry, &look).is_empty())
     }
 
     fn tell_that_it_is_copied(&self, error: &io::Error) {

@@ -2,17 +2,12 @@
 
 pub mod check_entry;
 pub mod dry_run;
-pub mod filter;
-pub mod first_names;
-pub mod hard_link_guard;
 pub mod hard_links;
 pub mod item_reports;
 pub mod known_equal;
 pub mod link_dests;
-pub mod link_tracker;
-pub mod list_batches;
-pub mod merged_sources;
 pub mod rename_detection;
+pub mod source_order;
 pub mod special_files;
 pub mod transfer_decision;
 pub mod wrong_digests;
@@ -20,16 +15,16 @@ pub mod wrong_digests;
 use crate::receiver::LinkDests;
 use crate::receiver::commit::Committer;
 use crate::receiver::compare::EntryComparer;
-use crate::receiver::decide::link_tracker::LinkTracker;
 use crate::receiver::decide::rename_detection::RenameDetector;
 use crate::receiver::decide::wrong_digests::WrongDigests;
 use crate::receiver::delete::Removals;
 use crate::receiver::delta::DeltaStage;
+use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::job::ReceiverJob;
+use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
-use crate::receiver::place::TargetPlaces;
-use crate::receiver::receive::digest_checks::DigestChecks;
 use crate::receiver::session::ReceiverSession;
+use crate::receiver::tree::TargetTree;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -41,7 +36,7 @@ pub struct EntryDecider {
     pub(super) session: Arc<ReceiverSession>,
     pub(super) links: Arc<LinkTracker>,
     pub(super) removals: Arc<Removals>,
-    pub(super) places: Arc<TargetPlaces>,
+    pub(super) tree: Arc<TargetTree>,
     pub(super) deltas: Arc<DeltaStage>,
     pub(super) committer: Arc<Committer>,
     pub(super) comparer: Arc<EntryComparer>,
@@ -69,7 +64,7 @@ impl EntryDecider {
             session: Arc::clone(&comparer.session),
             links: Arc::clone(&comparer.links),
             removals: Arc::clone(&comparer.removals),
-            places: Arc::clone(&comparer.places),
+            tree: Arc::clone(&comparer.tree),
             deltas: Arc::clone(deltas),
             committer: Arc::clone(committer),
             comparer: Arc::clone(comparer),

@@ -32,7 +32,7 @@ impl EntryDecider {
         if decided.decision == OverwriteDecision::Keep {
             let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
             self.file_stays(position, size)?;
-            self.places.journals.tidy(&spot, size);
+            self.tree.journals.tidy(&spot, size);
             if let Some(text) = refused {
                 // It is there, and is not known to be what the source has.
                 let _ = self.job.refuse(position, text);
@@ -43,9 +43,9 @@ impl EntryDecider {
             return if is_same { self.known_to_be_same(position, true) } else { Ok(EntryAnswer::Settled) };
         }
         if spot.replaces {
-            self.committer.recover(&spot)?;
+            self.deltas.recover(&spot)?;
         }
-        if let Err(text) = self.places.quota.take(size) {
+        if let Err(text) = self.tree.quota.take(size) {
             return Ok(self.job.refuse(position, text));
         }
         let basis = match self.deltas.find_basis(&spot, size)? {
@@ -61,7 +61,7 @@ impl EntryDecider {
         if basis.as_ref().is_some_and(|basis| basis.in_place.is_some()) {
             return Ok(answer(item(ReceivingFile::new(spot, size, meta), basis)));
         }
-        let Some((leaf, version)) = self.places.journals.place(&spot, size).zip(entry.version) else {
+        let Some((leaf, version)) = self.tree.journals.place(&spot, size).zip(entry.version) else {
             if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
                 return Ok(self.job.refuse(position, text));
             }
@@ -69,7 +69,7 @@ impl EntryDecider {
         };
         let frame = self.job.request.settings.frame;
         let header = JournalHeader { name: spot.name.clone(), size, modified: meta.modified, version, frame };
-        match self.places.find_part(&spot, &leaf, &header) {
+        match self.tree.find_part(&spot, &leaf, &header) {
             Ok(Some(part)) => {
                 let incoming = ReceivingFile::resumed(spot, meta, leaf, header, part);
                 Ok(EntryAnswer::Partial(item(incoming, basis)))

@@ -1,7 +1,6 @@
 //! What a directory of the target has alone: found when all that belongs in it is there, and removed then, or remembered and
 //! removed when everything is.
 
-use crate::receiver::commit::Committer;
 use crate::receiver::delete::Removals;
 use haul_proto::filter::FilterScope;
 use haul_proto::ids::EntryId;
@@ -17,7 +16,7 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing};
 use crate::receiver::delete::source_names::SourceNames;
 use crate::receiver::metadata::rights::is_not_ours;
-use crate::receiver::place::case_folding::folds;
+use crate::receiver::place::case_sensitivity::folds;
 use crate::sys::describe::describe;
 
 /// Most entries that are remembered for the end.
@@ -174,10 +173,10 @@ impl Removals {
     }
 }
 
-impl Committer {
+impl Removals {
     /// Everything is there: removes what was remembered, all of it or nothing.
     pub(crate) fn remove_later(&self) {
-        let mut state = self.removals.removing();
+        let mut state = self.removing();
         let mut later = std::mem::take(&mut state.laters.directories);
         let is_over = state.is_hindered;
         drop(state);
@@ -186,11 +185,11 @@ impl Committer {
         }
         later.sort_by_cached_key(|later| later.dir().map(Dir::path_bytes));
         if self.job.request.sync.delete_max.is_some() {
-            let mut counting = TreeClearing::counting(&self.removals);
+            let mut counting = TreeClearing::counting(self);
             if later.iter().try_for_each(|later| later.clear(&mut counting)).is_err() {
                 return;
             }
-            if let Some(most) = self.removals.most_removed_with(counting.entries) {
+            if let Some(most) = self.most_removed_with(counting.entries) {
                 let before = match self.job.request.sync.removed_before {
                     0 => String::new(),
                     before => format!(", {before} of which this job has removed before"),
@@ -202,15 +201,11 @@ impl Committer {
                 return self.job.fail(self.job.landing.path(b""), text);
             }
         }
-        let mut clearing = TreeClearing::new(&self.removals);
+        let mut clearing = TreeClearing::new(self);
         for later in &later {
             let was = later.dir().and_then(|dir| FileStat::at_fd(&*dir.fd().ok()?).ok());
             let cleared = later.clear(&mut clearing);
-            later
-                .dir()
-                .into_iter()
-                .filter(|_| self.removals.removes_only())
-                .for_each(|dir| self.metadata.restore_mode(dir));
+            later.dir().into_iter().filter(|_| self.removes_only()).for_each(|dir| self.metadata.restore_mode(dir));
             if !self.job.is_dry() {
                 self.restore(later, was);
             }
@@ -224,18 +219,20 @@ impl Committer {
     /// its times from before.
     fn restore(&self, later: &DeferredRemoval, was: Option<FileStat>) {
         let ReceiverEntry::Directory { dir, fresh, meta, attributes, .. } = &*later.item else { return };
-        let restored = match (self.removals.removes_only(), was) {
+        let restored = match (self.removes_only(), was) {
             // An attribute that cannot be set was reported when the directory was complete.
-            (false, _) => self.complete_directory(dir, *fresh, meta, attributes.as_deref()).map(|_| ()),
+            (false, _) => self.metadata.complete_directory(dir, *fresh, meta, attributes.as_deref()).map(|_| ()),
             (true, Some(was)) => {
                 let keep = MetadataParts { owner: false, mode: None, times: true };
-                dir.fd().and_then(|fd| apply(&*fd, &was.meta, keep)).and_then(|_| self.settle_directory(dir))
+                dir.fd()
+                    .and_then(|fd| apply(&*fd, &was.meta, keep))
+                    .and_then(|_| self.metadata.commit_queue.settle_directory(dir))
             }
             (true, None) => Ok(()),
         };
         // Times of somebody else's directory cannot be put back.
-        if let Err(error) = restored
-            .or_else(|error| if self.removals.removes_only() && is_not_ours(&error) { Ok(()) } else { Err(error) })
+        if let Err(error) =
+            restored.or_else(|error| if self.removes_only() && is_not_ours(&error) { Ok(()) } else { Err(error) })
         {
             self.job.fail(self.job.landing.path(&dir.path_bytes()), describe(&error));
         }

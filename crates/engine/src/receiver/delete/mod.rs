@@ -3,6 +3,7 @@
 pub mod backup;
 pub mod directory_exchange;
 pub mod extraneous;
+pub mod filter;
 pub mod removal;
 pub mod remove_tree;
 pub mod source_names;

@@ -5,13 +5,12 @@
 //! sources themselves, and what lies on another file system.
 
 use crate::receiver::delete::Removals;
-use crate::receiver::place::TargetPlaces;
 use crate::receiver::place::entry_position::TreeReplacement;
-use haul_proto::entry::{Entry, EntryContent, EntryLocation};
+use haul_proto::entry::{Entry, EntryLocation};
 use haul_proto::filter::FilterScope;
 use haul_proto::overwrite_policy::OverwriteRefusal;
 use haul_proto::path::Name;
-use haul_proto::session::step::{EntryAnswer, ParentDirectory};
+use haul_proto::session::step::ParentDirectory;
 use haul_proto::sync::DeleteMode;
 use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::report::WorkerMessage;
@@ -27,7 +26,7 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::delete::extraneous::DeferredRemovals;
 use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing, sorted_names};
 use crate::receiver::delete::source_names::SourceNames;
-use crate::receiver::place::destination::{DestinationKind, RefusedRequest};
+use crate::receiver::place::destination::RefusedRequest;
 use crate::sys::machine;
 use crate::sys::sync::lock;
 
@@ -317,60 +316,6 @@ impl Removals {
             && let ReceiverEntry::Directory { names: Some(names), .. } = &*parent
         {
             names.add(name);
-        }
-    }
-}
-
-impl TargetPlaces {
-    /// Answers an entry where nothing is copied: directories that are there are entered.
-    pub(crate) fn answer_only_removal(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let parent = self.session.lock().machine.parent(&entry.place);
-        if entry.kind != EntryContent::Directory {
-            return if matches!(parent, ParentDirectory::Refused) {
-                EntryAnswer::Refused
-            } else {
-                EntryAnswer::Settled
-            };
-        }
-        let mut own_name = None;
-        let (dir, above) = match (parent, &entry.place) {
-            (ParentDirectory::Operand(number), _) => {
-                let Some(operand) = self.operand_asked_for(number, entry) else {
-                    return self.job.refuse_operand(OverwriteRefusal::NotAsked);
-                };
-                let is_alone = self.removals.is_one_sources(operand.name.as_ref());
-                let dir = match (&self.job.landing.kind, &operand.name) {
-                    (DestinationKind::Contents(dir), _) => Ok(dir.clone()),
-                    (DestinationKind::Into(dir), name) => operand
-                        .below
-                        .iter()
-                        .chain(name)
-                        .try_fold(dir.clone(), |dir, name| self.metadata.enter(&dir, name)),
-                    _ => return EntryAnswer::Refused,
-                };
-                own_name = operand.name;
-                (dir, is_alone)
-            }
-            (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
-                ReceiverEntry::Directory { dir, names, .. } => (self.metadata.enter(dir, name), names.is_some()),
-                _ => return EntryAnswer::Refused,
-            },
-            _ => return EntryAnswer::Refused,
-        };
-        match dir {
-            Ok(dir) => {
-                let names = self.removals.names_for(&dir, above);
-                let (fresh, meta) = (false, entry.meta);
-                let item = Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes: None });
-                match entry.place {
-                    EntryLocation::Operand(_) => {
-                        self.unless_another_run_has_it(EntryAnswer::Needed(item), own_name.as_ref())
-                    }
-                    _ => EntryAnswer::Needed(item),
-                }
-            }
-            // The copy will make one here, or say why it cannot.
-            Err(_) => EntryAnswer::Refused,
         }
     }
 }

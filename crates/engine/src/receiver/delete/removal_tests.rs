@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::receiver::TargetReceiver;
+use haul_proto::entry::EntryContent;
 use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::ids::EntryId;
 use haul_proto::sync::{ChangeKind, EqualityTest, SyncOptions};

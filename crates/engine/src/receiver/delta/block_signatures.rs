@@ -3,8 +3,8 @@
 //! As in `reread`, a piece of a file is read at a time, so that all threads share a large one, and each piece opens the
 //! file for itself.
 
+use crate::receiver::TargetReceiver;
 use crate::receiver::delta::DeltaStage;
-use crate::receiver::finisher::EntryFinisher;
 use haul_proto::delta::rolling::RollingSignature;
 use haul_proto::delta::{DeltaMethod, blocks};
 use haul_proto::ids::EntryId;
@@ -208,7 +208,7 @@ impl DeltaStage {
     }
 }
 
-impl EntryFinisher {
+impl TargetReceiver {
     /// Reads old files until the job is over.
     pub fn sign_old_files(&self) {
         let mut reader = self.job.reader();
@@ -245,7 +245,7 @@ impl EntryFinisher {
     /// The old file cannot be read: what was to be told of is sent whole. What is to be made in its place fails.
     fn without_basis(&self, part: &SignatureRange, basis: &BaseSource, text: &str) {
         match basis.in_place {
-            Some(_) => self.fail_file(part.entry, &part.item, text),
+            Some(_) => self.finisher.fail_file(part.entry, &part.item, text),
             None => self.deltas.tell_nothing(part, basis),
         }
     }

@@ -6,7 +6,7 @@
 //! Blocks that stay are not written, and not read a second time: their values, from when they were looked at, are merged
 //! with those of new blocks to the frame's value.
 
-use crate::receiver::commit::Committer;
+use crate::receiver::DeltaStage;
 use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::file::patch::patch_name;
 use crate::receiver::job::ReceiverJob;
@@ -86,13 +86,13 @@ impl TargetReceiver {
         pieces: &[(u64, &[u8])],
     ) {
         let written = incoming
-            .open_once(&self.places)
+            .open_once(&self.tree.unfinished, &self.tree.rivals)
             .and_then(|patch| in_place.write(patch.fd(), pieces).map_err(|error| describe(&error)));
         self.frame_done(item, frame, len, written);
     }
 }
 
-impl Committer {
+impl DeltaStage {
     /// All of a patch is there and, with `to_disk`, on the disk: names it, and puts it into its file.
     pub(crate) fn carry_out(
         &self,
@@ -112,7 +112,7 @@ impl Committer {
             if to_disk { Ok(fdatasync(patch)?) } else { Ok(()) }
         };
         written().map_err(|error| describe(&error))?;
-        let name = self.places.unfinished.name_patch(spot, patch, &patch_name(&spot.name))?;
+        let name = self.tree.unfinished.name_patch(spot, patch, &patch_name(&spot.name))?;
         let carried = || -> io::Result<()> {
             if to_disk {
                 fsync(&*spot.dir.fd()?)?;
@@ -165,11 +165,11 @@ impl ReceiverJob {
     }
 }
 
-impl Committer {
+impl DeltaStage {
     /// Carries out what an earlier run has left for the file that stands there, as far as that can be done. What the file
     /// is then is proven as of any old file: somebody may have changed it since, or it may have got the inode of another.
     pub(crate) fn recover(&self, spot: &TargetPath) -> io::Result<()> {
-        let locked = match lock_own(&spot.dir, &patch_name(&spot.name), OFlags::RDWR, &self.places.rivals) {
+        let locked = match lock_own(&spot.dir, &patch_name(&spot.name), OFlags::RDWR, &self.tree.rivals) {
             Ok(locked) => locked,
             Err(TempFileError::Held(rival)) => return Err(io::Error::other(rival.writes())),
             // Another user's, and of no concern.
@@ -185,7 +185,7 @@ impl Committer {
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
                 put => put?,
             }
-            if self.has_groups() {
+            if self.metadata.commit_queue.is_wanted() {
                 fsync(&file)?;
             }
         }

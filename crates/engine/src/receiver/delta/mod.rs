@@ -5,11 +5,13 @@ pub mod delta_apply;
 pub mod find_base;
 pub mod in_place_update;
 
+use crate::receiver::MetadataWriter;
+use crate::receiver::TargetTree;
+use crate::receiver::bounded_queue::BoundedQueue;
 use crate::receiver::delete::Removals;
 use crate::receiver::delta::block_signatures::SignatureTask;
 use crate::receiver::delta::delta_apply::DeltaFrameBuild;
 use crate::receiver::job::ReceiverJob;
-use crate::receiver::receive::bounded_queue::BoundedQueue;
 use crate::receiver::session::ReceiverSession;
 use crate::sys::notify::Notify;
 use std::sync::Arc;
@@ -18,7 +20,9 @@ use std::sync::Arc;
 pub struct DeltaStage {
     pub(super) job: Arc<ReceiverJob>,
     pub(super) session: Arc<ReceiverSession>,
+    pub(super) metadata: Arc<MetadataWriter>,
     pub(super) removals: Arc<Removals>,
+    pub(super) tree: Arc<TargetTree>,
     /// Base files whose blocks are to be signed.
     pub(super) signings: BoundedQueue<SignatureTask>,
     /// Frames to rebuild from base files.
@@ -28,11 +32,13 @@ pub struct DeltaStage {
 }
 
 impl DeltaStage {
-    pub(super) fn new(removals: &Arc<Removals>) -> Self {
+    pub(super) fn new(tree: &Arc<TargetTree>) -> Self {
         Self {
-            job: Arc::clone(&removals.job),
-            session: Arc::clone(&removals.session),
-            removals: Arc::clone(removals),
+            job: Arc::clone(&tree.job),
+            session: Arc::clone(&tree.session),
+            metadata: Arc::clone(&tree.metadata),
+            removals: Arc::clone(&tree.removals),
+            tree: Arc::clone(tree),
             signings: BoundedQueue::default(),
             makings: BoundedQueue::default(),
             old_files_room: Notify::default(),

@@ -8,7 +8,7 @@ pub mod length;
 pub mod partial;
 pub mod patch;
 
-use crate::receiver::place::TargetPlaces;
+use crate::receiver::JobLocks;
 use crate::receiver::place::target_path::FileDestination;
 use crate::receiver::place::target_path::TargetPath;
 use haul_proto::entry::EntryMetadata;
@@ -317,9 +317,10 @@ impl ReceivingFile {
     }
 
     /// The file, opened by the first stream that needs it.
-    pub fn open_once(&self, places: &TargetPlaces) -> Result<Arc<OpenedFile>, String> {
+    pub fn open_once(&self, unfinished: &TempFiles, rivals: &JobLocks) -> Result<Arc<OpenedFile>, String> {
         let open = || {
-            let opened = OpenedFile::new(self.open(places)?, FileAccess::Write).map_err(|error| describe(&error))?;
+            let opened =
+                OpenedFile::new(self.open(unfinished, rivals)?, FileAccess::Write).map_err(|error| describe(&error))?;
             Ok(Arc::new(opened))
         };
         self.opened.get_or_init(open).clone()
@@ -447,9 +448,9 @@ impl ReceivingFile {
     }
 
     /// It cannot be finished now. What the next run can go on with stays, if it is to.
-    pub fn give_up(&self, places: &TargetPlaces) {
-        if !places.job.request.keep_partial || self.journal().is_none() {
-            self.discard(&places.unfinished);
+    pub fn give_up(&self, keeps_partial: bool, unfinished: &TempFiles) {
+        if !keeps_partial || self.journal().is_none() {
+            self.discard(unfinished);
         }
     }
 
@@ -460,12 +461,12 @@ impl ReceivingFile {
         unfinished.discard(spot);
     }
 
-    fn open(&self, places: &TargetPlaces) -> Result<OwnedFd, String> {
+    fn open(&self, unfinished: &TempFiles, rivals: &JobLocks) -> Result<OwnedFd, String> {
         match &self.place {
             FileDestination::Special { path, .. } => open_special(path).map_err(|error| describe(&error)),
             FileDestination::Spot(spot) => {
                 let leaf = self.recording.as_ref().map(|recording| &recording.leaf);
-                let file = places.unfinished.open(spot, leaf, &places.rivals)?;
+                let file = unfinished.open(spot, leaf, rivals)?;
                 if let Some(FrameRecording { leaf, header, journal, .. }) = self.recording.as_deref() {
                     // Without a journal a broken run begins anew; that is no reason not to copy.
                     journal.get_or_init(|| OpenJournal::create(leaf, header).ok());

@@ -7,7 +7,6 @@
 //! - Nothing there: the one operand gets this name.
 //! - A file: the one operand, a file, meets it. A device, FIFO or socket: it is written to.
 
-use crate::receiver::job::ReceiverJob;
 use crate::receiver::place::tree_memory;
 use haul_proto::filter::{FilterScope, Matcher};
 use haul_proto::path::{Name, escape};
@@ -540,17 +539,4 @@ fn ancestors(dir: &Dir) -> io::Result<Vec<FileIdentity>> {
 
 fn cannot(path: &[u8], error: &io::Error) -> RefusedRequest {
     RefusedRequest::failed(format!("{}: {}", escape(path), describe(error)))
-}
-
-impl ReceiverJob {
-    /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
-    pub fn begins_tree(&self) -> bool {
-        let is_directory = matches!(&self.request.operands[..], [TargetOperand { directory: true, .. }]);
-        is_directory && matches!(self.landing.kind, DestinationKind::As(..))
-    }
-
-    /// Which directory the data lands in; `None` where it goes into a device, FIFO or socket.
-    pub fn landing_identity(&self) -> Option<FileIdentity> {
-        self.landing.dir().map(Dir::identity)
-    }
 }

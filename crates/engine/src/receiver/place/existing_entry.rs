@@ -1,8 +1,9 @@
 //! What stands in an entry's place, and in what it differs from what the source has.
 
-use crate::receiver::place::TargetPlaces;
+use crate::fs::meta::SETGID;
+use crate::fs::meta::SETUID;
 use haul_proto::entry::EntryKind;
-use haul_proto::entry::{Entry, EntryContent, EntryMetadata, Timestamp};
+use haul_proto::entry::{Entry, EntryContent, Timestamp};
 use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::overwrite_policy::ExistingEntry;
 use haul_proto::path::Name;
@@ -12,9 +13,8 @@ use rustix::process::{getegid, geteuid, getgroups};
 use std::io;
 use std::sync::LazyLock;
 
-use crate::fs::attributes::read;
-use crate::fs::meta::{SETGID, SETUID};
 use crate::fs::{Dir, FileStat, FollowLinks};
+use haul_proto::entry::EntryMetadata;
 
 /// What has a name, with what one look at it found, if it is there.
 pub(crate) struct ExistingStat {
@@ -47,7 +47,7 @@ impl ExistingStat {
     }
 
     /// The same, where the time is taken for the source's.
-    fn with_time(mut self, modified: Timestamp) -> Self {
+    pub(crate) fn with_time(mut self, modified: Timestamp) -> Self {
         if let ExistingEntry::File { modified: found, .. } = &mut self.existing {
             *found = modified;
         }
@@ -76,52 +76,9 @@ impl ExistingStat {
     }
 }
 
-impl TargetPlaces {
-    /// What has a name. Its time is the source's where the file system cannot keep that more precisely.
-    pub(crate) fn standing(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<ExistingStat> {
-        let there = ExistingStat::at(dir, name)?;
-        let modified = entry.meta.modified;
-        let is_same = there.look.is_some_and(|look| self.metadata.is_same_time(dir, modified, &look));
-        Ok(if is_same { there.with_time(modified) } else { there })
-    }
-
-    /// In what the metadata of something that stays, or of a directory, differ from those that it gets.
-    pub(crate) fn metadata_reasons(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> ChangeReasons {
-        let times = ChangeReasons::default().and(ChangeReasons::TIME, entry.meta.modified != there.meta.modified);
-        let reasons =
-            if self.job.request.preserve { times.and(owner_and_mode(&entry.meta, there), true) } else { times };
-        reasons.and(ChangeReasons::ATTRIBUTES, self.have_other_attributes(dir, name, entry, there))
-    }
-
-    fn have_other_attributes(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> bool {
-        let Some(wanted) = attributes(entry).filter(|_| self.metadata.keeps_attributes()) else { return false };
-        let found = match there.kind {
-            FileType::RegularFile => {
-                dir.open_file(name, FollowLinks::Itself).map(|(file, _)| read(file, self.job.request.kept))
-            }
-            FileType::Directory => dir.child(name).and_then(|child| Ok(read(&*child.fd()?, self.job.request.kept))),
-            _ => return false,
-        };
-        // What cannot be read is put, and that says why it cannot be.
-        let Ok(Ok(found)) = found else { return true };
-        found.len() != wanted.len() || found.iter().any(|attribute| !wanted.contains(attribute))
-    }
-}
-
 /// Extended attributes of what is offered, where they are kept.
 pub(crate) fn attributes(entry: &Entry) -> Option<&[ExtendedAttribute]> {
     entry.more.as_ref()?.attributes.as_deref()
-}
-
-/// What this process cannot change is no difference: it would be one for ever.
-fn owner_and_mode(meta: &EntryMetadata, there: &FileStat) -> ChangeReasons {
-    let ProcessIdentity { is_root, groups } = &*OWN;
-    let is_own_group = || groups.contains(&meta.gid);
-    let owner = meta.uid != there.meta.uid && meta.uid != u32::MAX && *is_root;
-    let group = meta.gid != there.meta.gid && meta.gid != u32::MAX && (*is_root || is_own_group());
-    let foreign = if *is_root { 0 } else { SETUID | SETGID };
-    let mode = (meta.mode ^ there.meta.mode) & !foreign != 0 && there.kind != FileType::Symlink;
-    ChangeReasons::default().and(ChangeReasons::OWNER, owner || group).and(ChangeReasons::MODE, mode)
 }
 
 /// Whether this process is root.
@@ -149,6 +106,17 @@ pub(crate) fn entry_kind(kind: FileType) -> EntryKind {
         FileType::Symlink => EntryKind::Symlink,
         _ => EntryKind::Special,
     }
+}
+
+/// What this process cannot change is no difference: it would be one for ever.
+pub(crate) fn owner_and_mode(meta: &EntryMetadata, there: &FileStat) -> ChangeReasons {
+    let ProcessIdentity { is_root, groups } = &*OWN;
+    let is_own_group = || groups.contains(&meta.gid);
+    let owner = meta.uid != there.meta.uid && meta.uid != u32::MAX && *is_root;
+    let group = meta.gid != there.meta.gid && meta.gid != u32::MAX && (*is_root || is_own_group());
+    let foreign = if *is_root { 0 } else { SETUID | SETGID };
+    let mode = (meta.mode ^ there.meta.mode) & !foreign != 0 && there.kind != FileType::Symlink;
+    ChangeReasons::default().and(ChangeReasons::OWNER, owner || group).and(ChangeReasons::MODE, mode)
 }
 
 #[cfg(test)]

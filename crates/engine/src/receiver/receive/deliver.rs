@@ -1,8 +1,7 @@
 //! A stream's thread at the target: every frame is proven over the very buffer that is written, then written.
 
-use crate::receiver::finisher::EntryFinisher;
+use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::job::ReceiverJob;
-use crate::receiver::receive::digest_checks::DigestChecks;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_check;
@@ -22,8 +21,8 @@ use crate::metrics::stage_timer::during;
 use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::frame_sink::FrameSink;
 use crate::net::stream::{DataStream, StreamError};
-use crate::receiver::commit::finalize::CompleteFile;
 use crate::receiver::commit::outcomes::EntryOutcomes;
+use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::receive::frame_writer::FrameWriter;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
@@ -61,7 +60,7 @@ impl TargetReceiver {
         trailer: &RecordTrailer,
         record: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
-        self.committer.settling.wait_for_room();
+        self.committer.commit_queue.wait_for_room();
         match trailer {
             RecordTrailer::Data(frame) => self.deliver_frame(writer, frame, record),
             RecordTrailer::Delta(frame) => self.deliver_delta(writer, frame, record),
@@ -91,7 +90,7 @@ impl TargetReceiver {
         }
         // One that said a size was counted when it was offered.
         if let Some(text) =
-            incoming.is_open_ended().then(|| self.places.quota.take(payload.len() as u64)).and_then(Result::err)
+            incoming.is_open_ended().then(|| self.tree.quota.take(payload.len() as u64)).and_then(Result::err)
         {
             self.finisher.fail_file(frame.entry, &item, &text);
             return Ok(record);
@@ -124,7 +123,7 @@ impl TargetReceiver {
                     incoming.record(index, &journal::JournalRecord { check: frame.check, value });
                     self.digests.passed(incoming, index);
                 }
-                self.committer.note_unsaved(item, len as u64);
+                self.committer.commit_queue.note_unsaved(item, len as u64);
                 let mut state = self.session.lock();
                 let step = state.machine.frame_written(frame.entry, frame.offset, frame.value);
                 let has_news = state.machine.has_messages();
@@ -159,12 +158,12 @@ impl TargetReceiver {
                 Ok(whole) => during(Stage::Create, || self.committer.name_at_once(whole, &mut ends)),
                 Err(text) => self.committer.give_up(file.entry, &item, text, &mut ends),
             }
-            if gathered.len() >= self.committer.settling.at_once() {
-                self.committer.settling.add(std::mem::take(&mut gathered));
-                self.committer.settling.wait_for_room();
+            if gathered.len() >= self.committer.commit_queue.at_once() {
+                self.committer.commit_queue.add(std::mem::take(&mut gathered));
+                self.committer.commit_queue.wait_for_room();
             }
         }
-        self.committer.settling.add(gathered);
+        self.committer.commit_queue.add(gathered);
         self.finisher.settle_ends(ends);
         Ok(())
     }
@@ -172,7 +171,7 @@ impl TargetReceiver {
     fn write_packed(&self, file: &PackedFile, item: &Arc<ReceiverEntry>, bytes: &[u8]) -> Result<CompleteFile, String> {
         let ReceiverEntry::File(incoming) = &**item else { return Err("it is a directory".into()) };
         self.digests.check_small(incoming, bytes, &file.digest)?;
-        let disk = self.committer.settling.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
+        let disk = self.committer.commit_queue.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
         let written = incoming.write_whole(&self.committer, disk.as_deref(), bytes, file.modified)?;
         let size = bytes.len() as u64;
         add(&self.job.reporter.tally.bytes_written, size);
@@ -222,27 +221,6 @@ impl DigestChecks {
                 rest = behind;
                 *blake3::hash(bytes).as_bytes() == file.digest
             })
-    }
-}
-
-impl EntryFinisher {
-    pub(crate) fn fail_file(&self, entry: EntryId, item: &ReceiverEntry, text: &str) {
-        if let ReceiverEntry::File(incoming) = item {
-            let mut state = self.session.lock();
-            let known = state.machine.is_known(entry);
-            // What belongs to an entry that was offered anew is not this one's to remove.
-            if known {
-                incoming.give_up(&self.committer.places);
-            }
-            let next = state.machine.settle(entry, false);
-            drop(state);
-            if known {
-                self.job.fail(incoming.path(&self.job.landing), text);
-            }
-            self.finish(next);
-            self.session.outbox.notify_all();
-            self.settle_links(entry, false);
-        }
     }
 }
 

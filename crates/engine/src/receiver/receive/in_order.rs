@@ -2,7 +2,6 @@
 //! those that follow it and came earlier. Other streams leave their frames in the queue and go on receiving, so no stream
 //! waits for another, and a resent frame may come over any of them.
 
-use crate::receiver::place::TargetPlaces;
 use haul_proto::wire::frame::DataFrame;
 use haul_proto::wire::resource_metrics::Stage;
 use std::sync::Arc;
@@ -38,7 +37,7 @@ impl TargetReceiver {
             if let ReceiverEntry::File(incoming) = &**item {
                 self.digests.pass_in_turn(incoming, index, buffer.payload());
             }
-            let written = during(stage, || self.places.write_to_sink(item, buffer.payload()));
+            let written = during(stage, || self.write_to_sink(item, buffer.payload()));
             queue.record_write(written.is_err());
             self.frame_done(item, &frame, buffer.payload().len(), written);
             queue.recycle(buffer);
@@ -46,12 +45,13 @@ impl TargetReceiver {
     }
 }
 
-impl TargetPlaces {
+impl TargetReceiver {
     fn write_to_sink(&self, item: &ReceiverEntry, bytes: &[u8]) -> Result<(), String> {
         let ReceiverEntry::File(incoming) = item else { return Err("it is a directory".into()) };
         match incoming.sink() {
             Some(sink) => sink.write(bytes).map_err(|error| sink.why(&error)),
-            None => write_on(&**incoming.open_once(self)?.fd(), bytes).map_err(|error| describe(&error)),
+            None => write_on(&**incoming.open_once(&self.tree.unfinished, &self.tree.rivals)?.fd(), bytes)
+                .map_err(|error| describe(&error)),
         }
     }
 }

@@ -1,30 +1,23 @@
 //! What an earlier run left of a file: found, and proven frame by frame before it counts. Its journal says which frames
 //! there are; what the disk returns says whether that is so.
 
-use crate::receiver::file::partial::PartialFile;
 use crate::receiver::file::partial::gaps;
-use crate::receiver::place::TargetPlaces;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::{Digest, frame_check};
-use haul_proto::journal::{self, JournalHeader, PartialMatch, check_value};
-use haul_proto::path::escape;
+use haul_proto::journal::{self, check_value};
 use haul_proto::wire::report::WorkerMessage;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::io::storage::FileAccess;
 use crate::io::storage::IoMethod;
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
+use crate::receiver::bounded_queue::BoundedQueue;
 use crate::receiver::file::ReceivingFile;
-use crate::receiver::file::length::cut_to;
 use crate::receiver::place::journal::OpenJournal;
-use crate::receiver::place::target_path::FileName;
-use crate::receiver::place::target_path::TargetPath;
-use crate::receiver::receive::bounded_queue::BoundedQueue;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
@@ -60,41 +53,6 @@ struct VerificationResult {
     values: Vec<Digest>,
     held_bytes: u64,
     damaged: u64,
-}
-
-impl TargetPlaces {
-    /// What an earlier run left of the file that `header` offers; `None` where there is nothing to go on with. The user
-    /// is told of what cannot be used. An error is that of a file that cannot be taken now.
-    pub(crate) fn find_part(
-        &self,
-        spot: &TargetPath,
-        leaf: &FileName,
-        header: &JournalHeader,
-    ) -> Result<Option<PartialFile>, String> {
-        let Some((journal, found)) = OpenJournal::open(leaf, FileAccess::Write).unwrap_or_default() else {
-            return Ok(None);
-        };
-        let path = || escape(&self.job.landing.path(&spot.dir.path_of(spot.name.as_bytes())));
-        let compare = match found.kinship(header) {
-            PartialMatch::Same => false,
-            PartialMatch::Likely => true,
-            PartialMatch::Other => {
-                let text = format!("{}: the source has changed since a part of it was copied: it begins anew", path());
-                self.job.reporter.send(&WorkerMessage::Warning { text });
-                return Ok(None);
-            }
-            PartialMatch::Unusable => {
-                let text = format!("{}: the part that is there was copied with other settings: it begins anew", path());
-                self.job.reporter.send(&WorkerMessage::Warning { text });
-                return Ok(None);
-            }
-        };
-        let Some(file) = self.unfinished.take_over(spot, leaf, &self.rivals)? else { return Ok(None) };
-        // Bytes behind the end belong to no frame: nothing proves them.
-        cut_to(&file, header.size).map_err(|error| describe(&error))?;
-        let file = OpenedFile::new(file, FileAccess::Write).map_err(|error| describe(&error))?;
-        Ok(Some(PartialFile { file: Arc::new(file), journal, compare }))
-    }
 }
 
 impl TargetReceiver {

@@ -49,7 +49,7 @@ impl TargetReceiver {
         if self.job.policy.is_forced() || self.storage.sharing.is_refused(source) {
             return Ok(false);
         }
-        self.committer.settling.wait_for_room();
+        self.committer.commit_queue.wait_for_room();
         let Some(item) = self.admit_all(entry, size, &frames)? else { return Ok(false) };
         let frame_bytes = u64::from(self.job.request.settings.frame.get());
         let offset = frames.start.saturating_mul(frame_bytes);
@@ -106,7 +106,7 @@ impl WriteResources {
     fn share_range(&self, source: &OpenedFile, item: &ReceiverEntry, offset: u64, len: u64) -> bool {
         let ReceiverEntry::File(incoming) = item else { return false };
         // A file that cannot be opened is reported when its frames are delivered.
-        let Ok(file) = incoming.open_once(&self.places) else { return false };
+        let Ok(file) = incoming.open_once(&self.tree.unfinished, &self.tree.rivals) else { return false };
         match incoming.share_range(&file, source, offset, len) {
             Ok(()) => true,
             Err(error) if is_refusal_for_all(&error) => {

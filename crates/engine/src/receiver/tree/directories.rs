@@ -1,7 +1,7 @@
 //! Directories: made where they are not there, opened, and remembered where a later run has to know them.
 
 use crate::receiver::metadata::MetadataWriter;
-use crate::receiver::place::TargetPlaces;
+use crate::receiver::tree::TargetTree;
 use haul_proto::entry::{Entry, EntryMetadata};
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::path::Name;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::receiver::ReceiverEntry;
-use crate::receiver::place::case_folding::OTHER_SPELLING;
 use crate::receiver::place::destination::cannot_remember;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::existing_entry::attributes;
 use crate::receiver::place::temp_files::{random_name, rename_new, temporary_name};
 use crate::receiver::place::tree_memory::TreeMemory;
+use crate::receiver::tree::case_folding::OTHER_SPELLING;
 
-impl TargetPlaces {
+impl TargetTree {
     /// Answers a directory: one that is there, one that has replaced something, or one that is to be made.
     pub(crate) fn directory(
         &self,

@@ -1,7 +1,7 @@
 //! Where operands go below the target (`-d`): directories that are made where they are missing, one component at a time
 //! and never through a symbolic link.
 
-use crate::receiver::commit::Committer;
+use crate::receiver::TargetTree;
 use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::Entry;
 use haul_proto::overwrite_policy::OverwriteRefusal;
@@ -22,10 +22,10 @@ pub struct Below(Mutex<HashMap<Box<[Name]>, Dir>>);
 /// Most directories that are remembered: a list may name files in any number of them.
 const KNOWN_MAX: usize = 4096;
 
-impl Committer {
+impl TargetTree {
     /// The directory of these names below `landing`. `modes` are those of the source's, the nearest first.
     pub(crate) fn directory_below(&self, landing: &Dir, names: &[Name], modes: &[u16]) -> io::Result<Dir> {
-        let mut known = lock(&self.places.below.0);
+        let mut known = lock(&self.below.0);
         let mut at = landing.clone();
         for (depth, name) in names.iter().enumerate() {
             let way = &names[..=depth];
@@ -54,7 +54,7 @@ impl Committer {
         // Nobody but the owner gets in until it has its mode.
         let is_new = match make_directory(parent, name, 0o700) {
             Ok(()) => {
-                self.places.quota.take_names(1).map_err(io::Error::other)?;
+                self.quota.take_names(1).map_err(io::Error::other)?;
                 true
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
@@ -68,7 +68,7 @@ impl Committer {
             // Something is to be made in it.
             fchmod(&*dir.fd()?, Mode::from_raw_mode(u32::from(mode | 0o700)))?;
         }
-        self.settle_directory(parent)?;
+        self.metadata.commit_queue.settle_directory(parent)?;
         Ok(dir)
     }
 }

@@ -1,8 +1,8 @@
 //! Entries with several names: at the source, and at the target.
 
-use crate::receiver::decide::hard_link_guard::HardLinkGuard;
-use crate::receiver::decide::hard_links::HardLinks;
 use crate::receiver::job::ReceiverJob;
+use crate::receiver::links::hard_link_guard::HardLinkGuard;
+use crate::receiver::links::hard_links::HardLinks;
 use std::sync::Arc;
 
 /// Keeps track of hard links at both ends.
@@ -19,3 +19,6 @@ impl LinkTracker {
         Self { job: Arc::clone(job), hard_links: HardLinks::default(), several: HardLinkGuard::default() }
     }
 }
+pub mod first_names;
+pub mod hard_link_guard;
+pub mod hard_links;

@@ -1,8 +1,7 @@
 //! Files that are there and have several names there. Where names of one file are kept, one of the source's files stays
 //! as each of these, and no other: what are two files at the source do not stay names of one.
 
-use crate::receiver::decide::EntryDecider;
-use crate::receiver::decide::link_tracker::LinkTracker;
+use crate::receiver::links::LinkTracker;
 use haul_proto::entry::{Entry, EntryContent, EntryMetadata};
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::wire::report::WorkerMessage;
@@ -74,10 +73,10 @@ impl LinkTracker {
     }
 }
 
-impl EntryDecider {
+impl LinkTracker {
     /// How many names a link has by now.
     pub(crate) fn names_left(&self, there: &FileStat) -> u64 {
-        let replaced = lock(&self.links.several.replaced).get(&there.identity).copied().unwrap_or(0);
+        let replaced = lock(&self.several.replaced).get(&there.identity).copied().unwrap_or(0);
         there.names.saturating_sub(replaced)
     }
 
@@ -87,7 +86,7 @@ impl EntryDecider {
         if !is_counted || decision != OverwriteDecision::Replace {
             return;
         }
-        let mut replaced = lock(&self.links.several.replaced);
+        let mut replaced = lock(&self.several.replaced);
         if replaced.len() < STAYING_FILES_MAX || replaced.contains_key(&there.identity) {
             *replaced.entry(there.identity).or_default() += 1;
         }
@@ -95,7 +94,7 @@ impl EntryDecider {
 
     /// What is there is replaced after all.
     pub(crate) fn forget_other_names_of(&self, there: &FileStat) {
-        lock(&self.links.several.staying).remove(&there.identity);
+        lock(&self.several.staying).remove(&there.identity);
     }
 }
 

@@ -150,7 +150,7 @@ mod tests {
         let (target, directory) = target(ListedKinds::Files);
         let below = OperandDestination { below: vec![Name::new(b"made").unwrap()], ..place(1) };
         let places = vec![place(0), below, place(2), place(3)];
-        target.places.add_listed(DestinationBatch { first: 0, places }).unwrap();
+        target.tree.add_listed(DestinationBatch { first: 0, places }).unwrap();
         let needs =
             offer(&target, 0, &[(1, file()), (1, file()), (4, file()), (2, EntryContent::Directory), (3, link())]);
         let refused = TransferNeed::Refused;
@@ -165,11 +165,11 @@ mod tests {
     #[test]
     fn directories_are_for_those_who_asked_for_trees_and_lists_for_those_who_asked_for_one() {
         let (trees, directory) = target(ListedKinds::Trees);
-        trees.places.add_listed(batch(0, 1)).unwrap();
+        trees.tree.add_listed(batch(0, 1)).unwrap();
         assert_eq!(offer(&trees, 0, &[(0, EntryContent::Directory)]), [TransferNeed::All]);
         assert!(directory.path().join("0").is_dir());
         let (none, _directory) = target(ListedKinds::No);
-        assert_eq!(none.places.add_listed(batch(0, 1)), Err(ProtocolError::Unasked("a listed operand")));
+        assert_eq!(none.tree.add_listed(batch(0, 1)), Err(ProtocolError::Unasked("a listed operand")));
         assert!(
             none.handle_peer(&SourceMessage::ListAck { before: 0 }.encode(none.job.request.settings.number)).is_err()
         );

@@ -3,31 +3,24 @@
 //!
 //! Of a path, a hash is kept, whose key nobody else knows.
 
-use crate::receiver::decide::EntryDecider;
-use crate::receiver::place::TargetPlaces;
-use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
-use haul_proto::path::Name;
-use haul_proto::session::step::ParentDirectory;
+use crate::receiver::tree::TargetTree;
+use haul_proto::entry::EntryMetadata;
 use haul_proto::wire::list_batch::ListedKinds;
-use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetOperand;
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use crate::receiver::ReceiverEntry;
-use crate::receiver::compare::entries::Compared;
 use crate::sys::sync::lock;
 
 /// Most paths that are remembered: what a source offers is not to fill the memory.
 const PATHS_MAX: usize = 1 << 22;
 /// Said of what is left out.
-const TAKEN: &str = "a source that was named before has this name";
+pub(crate) const TAKEN: &str = "a source that was named before has this name";
 /// Said once, where more would be remembered than may be.
-const TOO_MANY: &str = "there is more in these sources than can be remembered: of names that several have, the last one may stay\ncopy one source after the other";
+pub(crate) const TOO_MANY: &str = "there is more in these sources than can be remembered: of names that several have, the last one may stay\ncopy one source after the other";
 
 /// What the sources have offered so far, where that can be the same paths.
 pub struct MergedSources {
@@ -36,12 +29,12 @@ pub struct MergedSources {
     hasher: RandomState,
     /// By its path; of a directory, its metadata.
     paths: Mutex<HashMap<u64, Option<EntryMetadata>>>,
-    told: AtomicBool,
+    pub(crate) told: AtomicBool,
 }
 
 /// What becomes of an entry.
 #[derive(Debug, PartialEq, Eq)]
-enum MergeDecision {
+pub(crate) enum MergeDecision {
     /// It is the first one.
     First,
     /// It is a directory, and so was the first one: the same, with these metadata.
@@ -60,7 +53,7 @@ impl MergedSources {
         Self { is_wanted, hasher: RandomState::new(), paths: Mutex::default(), told: AtomicBool::new(false) }
     }
 
-    fn turn(&self, path: &[u8], is_directory: bool, meta: &EntryMetadata) -> MergeDecision {
+    pub(crate) fn turn(&self, path: &[u8], is_directory: bool, meta: &EntryMetadata) -> MergeDecision {
         let mut paths = lock(&self.paths);
         let is_full = paths.len() >= PATHS_MAX;
         match paths.entry(self.hasher.hash_one(path)) {
@@ -77,60 +70,18 @@ impl MergedSources {
     }
 }
 
-impl TargetPlaces {
+impl TargetTree {
     /// Whether what is in several sources goes into one directory.
     pub(crate) fn merges(&self) -> bool {
         self.merged.is_wanted
     }
 }
 
-impl EntryDecider {
-    /// What becomes of an entry whose path another source may have had before: itself, the same with the first one's
-    /// metadata, or nothing, which is told then.
-    pub(crate) fn in_its_turn<'e>(&self, entry: &'e Entry) -> Option<Cow<'e, Entry>> {
-        let as_it_is = Some(Cow::Borrowed(entry));
-        if !self.places.merges() {
-            return as_it_is;
-        }
-        let Some(path) = self.merged_path(entry) else { return as_it_is };
-        match self.places.merged.turn(&path, entry.kind == EntryContent::Directory, &entry.meta) {
-            MergeDecision::First => as_it_is,
-            MergeDecision::Same(meta) => Some(Cow::Owned(Entry { meta, more: None, ..entry.clone() })),
-            MergeDecision::Taken => {
-                self.job.reporter.left_out(self.job.landing.path(&path), TAKEN);
-                None
-            }
-            MergeDecision::TooMany => {
-                if !self.places.merged.told.swap(true, Ordering::Relaxed) {
-                    self.job.reporter.send(&WorkerMessage::Warning { text: TOO_MANY.into() });
-                }
-                as_it_is
-            }
-        }
-    }
-
-    /// From the landing down; `None` where nothing goes there.
-    fn merged_path(&self, entry: &Entry) -> Option<Vec<u8>> {
-        match (self.session.lock().machine.parent(&entry.place), &entry.place) {
-            (ParentDirectory::Operand(number), _) => {
-                let operand = self.job.request.operands.get(number as usize)?;
-                let below = self.job.request.rules.below.get(number as usize).map_or(&[][..], Vec::as_slice);
-                let names: Vec<_> = below.iter().chain(&operand.name).map(Name::as_bytes).collect();
-                Some(names.join(&b'/'))
-            }
-            (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
-                ReceiverEntry::Directory { dir, .. } => Some(dir.path_of(name.as_bytes())),
-                ReceiverEntry::Compared(Compared::Directory(directory)) => Some(directory.path_of(name)),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use haul_proto::path::Name;
+    use haul_proto::wire::request::TargetOperand;
 
     fn operand(name: Option<&str>) -> TargetOperand {
         let name = name.and_then(|name| Name::new(name.as_bytes()).ok());

@@ -1,13 +1,14 @@
 //! File systems on which names that are spelled in another way are one (upper and lower case, mostly): what stands under
 //! another spelling is another file, and neither replaced nor taken for what is copied.
 
-use crate::receiver::place::TargetPlaces;
+use crate::receiver::place::case_sensitivity::folds;
+use crate::receiver::tree::TargetTree;
 use haul_proto::path::Name;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 
-use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, each_name};
+use crate::fs::{Dir, FileIdentity, each_name};
 use crate::sys::sync::lock;
 
 /// Said of a name that another one stands for.
@@ -57,7 +58,7 @@ fn lower(name: &Name) -> Vec<u8> {
     }
 }
 
-impl TargetPlaces {
+impl TargetTree {
     /// Whether what stands at this name is called otherwise. Where that cannot be told, it is not.
     pub(crate) fn is_spelled_otherwise(&self, dir: &Dir, name: &Name) -> bool {
         let mut latest = lock(&self.spellings.latest);
@@ -87,40 +88,10 @@ impl TargetPlaces {
     }
 }
 
-/// Whether a name that is there is there in another spelling, too; `None` where it has no letters to be spelled otherwise.
-pub fn folds(dir: &Dir, name: &Name) -> Option<bool> {
-    let other = otherwise(name)?;
-    let fd = dir.fd().ok()?;
-    let this = FileStat::at_name(&*fd, name, FollowLinks::Itself).ok()?;
-    match FileStat::at_name(&*fd, &other, FollowLinks::Itself) {
-        // It may be another name of the same file.
-        Ok(there) if there.identity == this.identity && this.names > 1 && !this.kind.is_dir() => None,
-        Ok(there) => Some(there.identity == this.identity),
-        Err(_) => Some(false),
-    }
-}
-
-/// A name with the other case of its letters.
-fn otherwise(name: &Name) -> Option<Name> {
-    let text = std::str::from_utf8(name.as_bytes()).ok()?;
-    let swapped = |letter: char| -> String {
-        if letter.is_uppercase() { letter.to_lowercase().collect() } else { letter.to_uppercase().collect() }
-    };
-    let other: String = text.chars().map(swapped).collect();
-    Name::new(other.as_bytes()).ok().filter(|other| other != name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::testing::{name, write_file};
-
-    #[test]
-    fn names_are_spelled_otherwise_if_they_have_letters() {
-        assert_eq!(otherwise(&name("aB1")), Some(name("Ab1")));
-        assert_eq!(otherwise(&name("\u{e4}")), Some(name("\u{c4}")));
-        assert_eq!(otherwise(&name("123")), None);
-    }
+    use crate::fs::testing::name;
 
     #[test]
     fn a_listing_tells_of_each_spelling_without_another_one() {
@@ -137,15 +108,5 @@ mod tests {
         ] {
             assert_eq!(listed.is_spelled_otherwise(&name(asked), &hasher), verdict, "{asked}");
         }
-    }
-
-    #[test]
-    fn where_case_tells_names_apart_nothing_is_folded() {
-        let temp = tempfile::tempdir().unwrap();
-        let dir = Dir::open_root(temp.path()).unwrap();
-        write_file(&dir, "a", b"x");
-        assert_eq!((folds(&dir, &name("a")), folds(&dir, &name("1"))), (Some(false), None));
-        std::fs::hard_link(temp.path().join("a"), temp.path().join("A")).unwrap();
-        assert_eq!(folds(&dir, &name("a")), None, "that is another name");
     }
 }

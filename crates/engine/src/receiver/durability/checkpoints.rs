@@ -3,20 +3,16 @@
 //!
 //! Nothing depends on it but what a rerun has to send: before anything that is recorded counts, it is proven.
 
-use crate::receiver::commit::Committer;
-use haul_proto::path::escape;
-use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{fdatasync, fsync};
 use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use crate::fs::Dir;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
-use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
 /// After so many bytes there is one: what a loss of power costs at most, with what is written while the disk is at it.
@@ -38,7 +34,7 @@ struct Unsaved {
 
 impl Checkpoints {
     /// So much was written; the file is given the first time. Whether the thread that sees to checkpoints has to look.
-    fn wrote(&self, file: Option<Weak<ReceiverEntry>>, bytes: u64, now: Instant) -> bool {
+    pub fn wrote(&self, file: Option<Weak<ReceiverEntry>>, bytes: u64, now: Instant) -> bool {
         let mut unsaved = lock(&self.0);
         let was_due = unsaved.bytes >= EVERY_BYTES;
         unsaved.files.extend(file);
@@ -56,45 +52,13 @@ impl Checkpoints {
         Some(if unsaved.bytes >= EVERY_BYTES { Duration::ZERO } else { left })
     }
 
-    fn take(&self) -> Vec<Weak<ReceiverEntry>> {
+    pub fn take(&self) -> Vec<Weak<ReceiverEntry>> {
         std::mem::take(&mut *lock(&self.0)).files
     }
 }
 
-impl Committer {
-    /// A frame of a file was written and recorded.
-    pub(crate) fn note_unsaved(&self, item: &Arc<ReceiverEntry>, bytes: u64) {
-        let ReceiverEntry::File(incoming) = &**item else { return };
-        let Some((_, saving)) = incoming.saving().filter(|_| self.settling.is_wanted()) else { return };
-        let file = (!saving.is_listed.swap(true, Ordering::Relaxed)).then(|| Arc::downgrade(item));
-        if self.settling.checkpoints.wrote(file, bytes, Instant::now()) {
-            self.settling.look();
-        }
-    }
-
-    /// Has all that was written since the last checkpoint put on the disk.
-    pub(crate) fn checkpoint(&self) {
-        for item in self.settling.checkpoints.take() {
-            let Some(item) = item.upgrade() else { continue };
-            let ReceiverEntry::File(incoming) = &*item else { continue };
-            if self.settling.is_stopped() {
-                return;
-            }
-            if matches!(self.settling.disk_of(incoming.dir()), Ok(Some(_)))
-                && let Err(error) = save(incoming)
-            {
-                let path = escape(&incoming.path(&self.job.landing));
-                let text = describe(&error.into());
-                let text = text.lines().next().unwrap_or_default();
-                let text = format!("{path}: a part of it did not reach the disk: {text}; it will be sent again");
-                self.job.reporter.send(&WorkerMessage::Warning { text });
-            }
-        }
-    }
-}
-
 /// The part, then what is recorded of it; the first time, their names as well.
-fn save(incoming: &ReceivingFile) -> Result<(), Errno> {
+pub fn save(incoming: &ReceivingFile) -> Result<(), Errno> {
     let (Some((journal_dir, saving)), Some(Ok(file))) = (incoming.saving(), incoming.opened()) else { return Ok(()) };
     // Before it is begun, so that nothing of what is written meanwhile is forgotten.
     saving.is_listed.store(false, Ordering::Relaxed);

@@ -4,19 +4,26 @@
 //! Those that add to it wait for room before they write more, and add what they have written in any case: so nobody
 //! waits with something in hand that another waits for.
 
+use crate::receiver::ReceiverEntry;
+use crate::receiver::ReceiverJob;
+use crate::receiver::describe;
+use crate::receiver::durability::checkpoints::save;
 use haul_proto::commit_queue::{GroupLimits, NextGroup};
+use haul_proto::path::escape;
+use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::SessionSettings;
 use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::storage::Fsync;
 use std::io;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::fs::Dir;
 use crate::metrics::stage_timer::during;
-use crate::receiver::commit::checkpoints::Checkpoints;
-use crate::receiver::commit::finalize::CompleteFile;
-use crate::receiver::commit::fsync::{SyncedFileSystem, SyncedFileSystems};
+use crate::receiver::durability::checkpoints::Checkpoints;
+use crate::receiver::durability::complete_file::CompleteFile;
+use crate::receiver::durability::fsync::{SyncedFileSystem, SyncedFileSystems};
 use crate::sys::open_files;
 use crate::sys::sync::lock;
 
@@ -191,5 +198,49 @@ impl CommitQueue {
     /// Whether the job is over before its end.
     pub fn is_stopped(&self) -> bool {
         lock(&self.queue).stopped
+    }
+}
+
+impl CommitQueue {
+    /// A directory has its metadata, and all in it has its name. Both have to be on the disk at the job's end.
+    pub(crate) fn settle_directory(&self, dir: &Dir) -> io::Result<()> {
+        if self.is_full()
+            && let Some(disk) = self.disk_of(Some(dir))?
+        {
+            self.add_directory(dir, &disk);
+        }
+        Ok(())
+    }
+}
+
+impl CommitQueue {
+    /// A frame of a file was written and recorded.
+    pub(crate) fn note_unsaved(&self, item: &Arc<ReceiverEntry>, bytes: u64) {
+        let ReceiverEntry::File(incoming) = &**item else { return };
+        let Some((_, saving)) = incoming.saving().filter(|_| self.is_wanted()) else { return };
+        let file = (!saving.is_listed.swap(true, Ordering::Relaxed)).then(|| Arc::downgrade(item));
+        if self.checkpoints.wrote(file, bytes, Instant::now()) {
+            self.look();
+        }
+    }
+
+    /// Has all that was written since the last checkpoint put on the disk.
+    pub(crate) fn checkpoint(&self, job: &ReceiverJob) {
+        for item in self.checkpoints.take() {
+            let Some(item) = item.upgrade() else { continue };
+            let ReceiverEntry::File(incoming) = &*item else { continue };
+            if self.is_stopped() {
+                return;
+            }
+            if matches!(self.disk_of(incoming.dir()), Ok(Some(_)))
+                && let Err(error) = save(incoming)
+            {
+                let path = escape(&incoming.path(&job.landing));
+                let text = describe(&error.into());
+                let text = text.lines().next().unwrap_or_default();
+                let text = format!("{path}: a part of it did not reach the disk: {text}; it will be sent again");
+                job.reporter.send(&WorkerMessage::Warning { text });
+            }
+        }
     }
 }

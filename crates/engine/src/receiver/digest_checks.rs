@@ -4,9 +4,7 @@
 use crate::receiver::job::ReceiverJob;
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::expected_digests::ExpectedDigests;
-use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
-use haul_proto::session::step::TargetStep;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::frame::DataFrame;
 use haul_proto::wire::report::WorkerMessage;
@@ -21,9 +19,6 @@ use std::sync::RwLock;
 use crate::io::checksum::{FileChecksum, Hasher, sum_of, verdict};
 use crate::io::storage::calls::read_at;
 use crate::receiver::file::ReceivingFile;
-use crate::receiver::receive::partial_verification::VerificationClaim;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
-use crate::sys::describe::describe;
 
 /// What to do about a file that is not what it was to be, and has not got its name.
 const REMEDY: &str = "it arrived as it is at the source, and was removed; look for what has changed it there, or for the value that belongs to it";
@@ -82,7 +77,7 @@ impl DigestChecks {
         self.is_asked_for_sums() && self.checksum().is_none()
     }
 
-    fn sum<'i>(&self, incoming: &'i ReceivingFile) -> Option<&'i FileChecksum> {
+    pub(crate) fn sum<'i>(&self, incoming: &'i ReceivingFile) -> Option<&'i FileChecksum> {
         let algorithm = self.checksum()?.algorithm;
         let sum = || Box::new(FileChecksum::new(algorithm, self.job.request.settings.frame));
         (algorithm != ChecksumAlgorithm::Blake3).then(|| &**incoming.sum.sum.get_or_init(sum))
@@ -184,43 +179,8 @@ impl DigestChecks {
         expected.as_ref()?.digest_of(path).map(<[u8]>::to_vec)
     }
 
-    fn read_again(&self, incoming: &ReceivingFile, index: u64, room: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read_again(&self, incoming: &ReceivingFile, index: u64, room: &mut [u8]) -> io::Result<usize> {
         let Some(Ok(file)) = incoming.opened() else { return Err(io::ErrorKind::NotFound.into()) };
         read_at(&**file.fd(), room, index * u64::from(self.job.request.settings.frame.get()))
-    }
-}
-
-impl TargetReceiver {
-    /// What follows from a message of the source, without what takes long: the thread that reads messages is not to read
-    /// files.
-    pub(crate) fn without_reading(&self, step: TargetStep<ReceiverEntry>) -> TargetStep<ReceiverEntry> {
-        match step {
-            TargetStep::Sum(entry, item, size) if !matches!(&*item, ReceiverEntry::File(incoming) if incoming.in_order_queue().is_some()) =>
-            {
-                self.claims.add(vec![VerificationClaim::Sum(entry, item, size)]);
-                TargetStep::None
-            }
-            step => step,
-        }
-    }
-
-    /// All frames of a large file of `size` bytes are there.
-    pub(crate) fn sum_up(&self, entry: EntryId, item: &Arc<ReceiverEntry>, size: u64) {
-        let ReceiverEntry::File(incoming) = &**item else { return };
-        let Some(sum) = self.digests.sum(incoming) else { return };
-        let read = |index, room: &mut [u8]| self.digests.read_again(incoming, index, room);
-        match sum.finish(size, read, || !self.session.lock().stopped) {
-            Ok(()) => {
-                let _ = incoming.sum.value.set(sum.value().unwrap_or_default().to_vec());
-                let step = self.session.lock().machine.summed(entry);
-                self.take(step);
-                self.session.outbox.notify_all();
-            }
-            // Of a job that is stopped, nothing more is told.
-            Err(_) if self.session.lock().stopped => {}
-            Err(error) => {
-                self.finisher.fail_file(entry, item, &format!("it cannot be read again: {}", describe(&error)))
-            }
-        }
     }
 }

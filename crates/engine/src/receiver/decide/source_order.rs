@@ -1,0 +1,56 @@
+//! Entries that several sources have: the first source counts.
+
+use crate::receiver::ReceiverEntry;
+use crate::receiver::compare::entries::Compared;
+use crate::receiver::decide::EntryDecider;
+use crate::receiver::tree::merged_sources::{MergeDecision, TAKEN, TOO_MANY};
+use haul_proto::entry::{Entry, EntryContent, EntryLocation};
+use haul_proto::path::Name;
+use haul_proto::session::step::ParentDirectory;
+use haul_proto::wire::report::WorkerMessage;
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+
+impl EntryDecider {
+    /// What becomes of an entry whose path another source may have had before: itself, the same with the first one's
+    /// metadata, or nothing, which is told then.
+    pub(crate) fn in_its_turn<'e>(&self, entry: &'e Entry) -> Option<Cow<'e, Entry>> {
+        let as_it_is = Some(Cow::Borrowed(entry));
+        if !self.tree.merges() {
+            return as_it_is;
+        }
+        let Some(path) = self.merged_path(entry) else { return as_it_is };
+        match self.tree.merged.turn(&path, entry.kind == EntryContent::Directory, &entry.meta) {
+            MergeDecision::First => as_it_is,
+            MergeDecision::Same(meta) => Some(Cow::Owned(Entry { meta, more: None, ..entry.clone() })),
+            MergeDecision::Taken => {
+                self.job.reporter.left_out(self.job.landing.path(&path), TAKEN);
+                None
+            }
+            MergeDecision::TooMany => {
+                if !self.tree.merged.told.swap(true, Ordering::Relaxed) {
+                    self.job.reporter.send(&WorkerMessage::Warning { text: TOO_MANY.into() });
+                }
+                as_it_is
+            }
+        }
+    }
+
+    /// From the landing down; `None` where nothing goes there.
+    fn merged_path(&self, entry: &Entry) -> Option<Vec<u8>> {
+        match (self.session.lock().machine.parent(&entry.place), &entry.place) {
+            (ParentDirectory::Operand(number), _) => {
+                let operand = self.job.request.operands.get(number as usize)?;
+                let below = self.job.request.rules.below.get(number as usize).map_or(&[][..], Vec::as_slice);
+                let names: Vec<_> = below.iter().chain(&operand.name).map(Name::as_bytes).collect();
+                Some(names.join(&b'/'))
+            }
+            (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
+                ReceiverEntry::Directory { dir, .. } => Some(dir.path_of(name.as_bytes())),
+                ReceiverEntry::Compared(Compared::Directory(directory)) => Some(directory.path_of(name)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The end of a file that is only compared.
+
+use crate::receiver::Compared;
+use crate::receiver::ReceiverEntry;
+use crate::receiver::compare::entries::ComparedFile;
+use crate::receiver::compare::entries::content;
+use crate::receiver::finisher::EntryFinisher;
+use haul_proto::ids::EntryId;
+use haul_proto::session::differing::Differing;
+use std::sync::atomic::Ordering;
+
+impl EntryFinisher {
+    /// Every frame of a file was compared, and some are not the same.
+    pub(crate) fn content_differs(&self, entry: EntryId, item: &ReceiverEntry, differing: &Differing) {
+        if let ReceiverEntry::Compared(Compared::File(file)) = item {
+            let content = content(differing, u64::from(self.job.request.settings.frame.get()), file.size);
+            let mut differences = file.differences.clone();
+            differences.insert(0, content);
+            self.job.reporter.file_compared(|| file.relative(), file.size, None);
+            self.comparer.tell_differences(&file.relative(), differences);
+        }
+        self.settle(entry, true);
+    }
+
+    /// A file could not be compared.
+    pub(crate) fn compare_failed(&self, entry: EntryId, file: &ComparedFile, text: &str) {
+        if !file.failed.swap(true, Ordering::Relaxed) {
+            self.job.fail(self.job.landing.path(&file.relative()), text);
+            self.settle(entry, false);
+        }
+    }
+}

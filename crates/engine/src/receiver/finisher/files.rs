@@ -1,0 +1,89 @@
+//! Complete files: their way through the commit queue to their names.
+
+use crate::metrics::stage_timer::during;
+use crate::receiver::ReceiverEntry;
+use crate::receiver::commit::outcomes::EntryOutcomes;
+use crate::receiver::durability::commit_queue::{CommitTask, PendingCommit};
+use crate::receiver::durability::complete_file::PublishedFile;
+use crate::receiver::durability::fsync::{FsyncTarget, sync_all};
+use crate::receiver::finisher::EntryFinisher;
+use haul_proto::ids::EntryId;
+use haul_proto::session::step::FileEnd;
+use haul_proto::wire::resource_metrics::Stage;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+impl EntryFinisher {
+    /// Carries groups to the disk until the job is over, and sees to checkpoints.
+    pub fn settle_groups(&self) {
+        let mut named = Vec::new();
+        while let Some(task) = self.committer.commit_queue.next(!named.is_empty()) {
+            match task {
+                CommitTask::Group(group) => named = self.carry(group, named),
+                CommitTask::Checkpoint => self.committer.commit_queue.checkpoint(&self.job),
+            }
+        }
+    }
+
+    /// A large file is whole.
+    pub(crate) fn finish_file(&self, entry: EntryId, item: Arc<ReceiverEntry>, end: Box<FileEnd>) {
+        let mut ends = EntryOutcomes::default();
+        match during(Stage::Room, || self.committer.complete(entry, &item, end)) {
+            Ok(whole) if whole.disk.is_some() => return self.committer.commit_queue.add(vec![whole]),
+            Ok(whole) => self.committer.name_at_once(whole, &mut ends),
+            Err(text) => self.committer.give_up(entry, &item, text, &mut ends),
+        }
+        self.settle_ends(ends);
+    }
+
+    /// Puts a group on the disk and gives its files their names. The same wait brings those names to the disk that the
+    /// group before got: these files are settled, and those of this group returned.
+    fn carry(&self, group: Vec<PendingCommit>, named: Vec<PublishedFile>) -> Vec<PublishedFile> {
+        let (mut files, mut directories) = (Vec::new(), HashMap::new());
+        for pending in group {
+            match pending {
+                PendingCommit::File(whole) => files.push(whole),
+                PendingCommit::Directory(dir, disk) => drop(directories.insert(dir.identity(), (dir, disk, true))),
+            }
+        }
+        for named in &named {
+            if let (Some(dir), Some(disk)) = (named.incoming().dir(), &named.disk) {
+                let directory = || (dir.clone(), Arc::clone(disk), false);
+                directories.entry(dir.identity()).or_insert_with(directory);
+            }
+        }
+        let directories: Vec<_> = directories.into_values().collect();
+        let contents = files.iter().filter_map(|whole| Some((whole.disk.as_ref()?, FsyncTarget::File(whole.fd()))));
+        let names = directories.iter().map(|(dir, disk, _)| (disk, FsyncTarget::Directory(dir)));
+        let mut results = sync_all(&contents.chain(names).collect::<Vec<_>>()).into_iter();
+        if self.committer.commit_queue.is_stopped() {
+            return Vec::new();
+        }
+        let results_of_files: Vec<_> = results.by_ref().take(files.len()).collect();
+        let mut ends = EntryOutcomes::default();
+        self.committer.conclude_named(named, &self.committer.lost_names(&directories, results), &mut ends);
+        if self.committer.reads_back() {
+            // What is settled does not wait for what takes long.
+            self.settle_ends(std::mem::take(&mut ends));
+        }
+        let on_disk = self.committer.without_lost(files.into_iter().zip(results_of_files), &mut ends);
+        let named = self.committer.name_all(on_disk, &mut ends);
+        self.settle_ends(ends);
+        named
+    }
+
+    /// Settles entries with one look at the machine, then finishes the directories that this completes.
+    pub(crate) fn settle_ends(&self, mut ends: EntryOutcomes) {
+        self.committer.ask_again(std::mem::take(&mut ends.lost), &mut ends);
+        let mut state = self.session.lock();
+        let complete: Vec<_> =
+            ends.settled.iter().filter_map(|(entry, done)| state.machine.settle(*entry, *done)).collect();
+        drop(state);
+        complete.into_iter().for_each(|directory| self.finish(Some(directory)));
+        self.deltas.old_files_room.notify_all();
+        self.session.outbox.notify_all();
+        for (entry, done) in &ends.settled {
+            self.settle_links(*entry, *done || ends.lacking.contains(entry));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Ends entries: after the last frame, a failure, or the last child of a directory.
+
+mod compared;
+mod files;
+mod hard_links;
+
+use crate::receiver::ReceiverEntry;
+use crate::receiver::commit::Committer;
+use crate::receiver::compare::EntryComparer;
+use crate::receiver::decide::EntryDecider;
+use crate::receiver::delete::Removals;
+use crate::receiver::delta::DeltaStage;
+use crate::receiver::job::ReceiverJob;
+use crate::receiver::links::LinkTracker;
+use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::session::ReceiverSession;
+use haul_proto::ids::EntryId;
+use haul_proto::path::Name;
+use haul_proto::session::step::FinishedEntry;
+use std::sync::Arc;
+
+/// Settles entries with the session, upwards to the first directory that is still open, and the hard links that wait
+/// for them.
+pub struct EntryFinisher {
+    pub(super) job: Arc<ReceiverJob>,
+    pub(super) metadata: Arc<MetadataWriter>,
+    pub(super) session: Arc<ReceiverSession>,
+    pub(super) links: Arc<LinkTracker>,
+    pub(super) removals: Arc<Removals>,
+    pub(super) deltas: Arc<DeltaStage>,
+    pub(super) committer: Arc<Committer>,
+    pub(super) comparer: Arc<EntryComparer>,
+    pub(super) decider: Arc<EntryDecider>,
+}
+
+impl EntryFinisher {
+    pub(super) fn new(decider: &Arc<EntryDecider>) -> Self {
+        Self {
+            job: Arc::clone(&decider.job),
+            metadata: Arc::clone(&decider.metadata),
+            session: Arc::clone(&decider.session),
+            links: Arc::clone(&decider.links),
+            removals: Arc::clone(&decider.removals),
+            deltas: Arc::clone(&decider.deltas),
+            committer: Arc::clone(&decider.committer),
+            comparer: Arc::clone(&decider.comparer),
+            decider: Arc::clone(decider),
+        }
+    }
+}
+
+impl EntryFinisher {
+    pub(crate) fn fail_file(&self, entry: EntryId, item: &ReceiverEntry, text: &str) {
+        if let ReceiverEntry::File(incoming) = item {
+            let mut state = self.session.lock();
+            let known = state.machine.is_known(entry);
+            // What belongs to an entry that was offered anew is not this one's to remove.
+            if known {
+                incoming.give_up(self.job.request.keep_partial, &self.committer.tree.unfinished);
+            }
+            let next = state.machine.settle(entry, false);
+            drop(state);
+            if known {
+                self.job.fail(incoming.path(&self.job.landing), text);
+            }
+            self.finish(next);
+            self.session.outbox.notify_all();
+            self.settle_links(entry, false);
+        }
+    }
+}
+
+impl EntryFinisher {
+    /// Gives a directory its metadata, and those that this completes, upwards. A file gets its own, and then its name at
+    /// once or when it is on the disk.
+    pub(crate) fn finish(&self, mut next: Option<FinishedEntry<ReceiverEntry>>) {
+        if next.is_none() {
+            return;
+        }
+        while let Some(FinishedEntry { entry, handle, end, complete }) = next {
+            let scope = self.removals.filtered.leave(entry);
+            let done = match (&*handle, end) {
+                (ReceiverEntry::Directory { dir, fresh, meta, attributes, names }, _) => {
+                    if let Some(names) = names {
+                        self.removals.sweep(&handle, dir, names, scope.as_ref());
+                    }
+                    self.removals.removes_only() && self.metadata.leave_unchanged(dir)
+                        || self.metadata.finish_directory(dir, *fresh, meta, attributes.as_deref())
+                }
+                (ReceiverEntry::File(_), Some(end)) => return self.finish_file(entry, handle, end),
+                (ReceiverEntry::File(_) | ReceiverEntry::HardLink, _) => false,
+                (ReceiverEntry::Compared(compared), end) => {
+                    let is_left_out = |name: &Name, is_directory| {
+                        self.removals.filtered.leaves_out(scope.as_ref(), name, is_directory)
+                    };
+                    self.comparer.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
+                }
+            };
+            next = self.session.lock().machine.settle(entry, done);
+        }
+        self.deltas.old_files_room.notify_all();
+        self.session.outbox.notify_all();
+    }
+
+    pub(crate) fn settle(&self, entry: EntryId, done: bool) {
+        let next = self.session.lock().machine.settle(entry, done);
+        self.finish(next);
+        self.deltas.old_files_room.notify_all();
+        self.session.outbox.notify_all();
+        self.settle_links(entry, done);
+    }
+}

@@ -1,0 +1,324 @@
+//! Files with several names: the first name that is offered stands for the file, and the others are made when it has
+//! it. Of each such file it is remembered where it is, until all its names have come.
+
+use crate::receiver::links::LinkTracker;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation};
+use haul_proto::error::ProtocolError;
+use haul_proto::hard_links::LinkedBytes;
+use haul_proto::ids::{ByEntry, EntryId};
+use haul_proto::path::Name;
+use haul_proto::session::target;
+use std::sync::Mutex;
+
+use super::first_names::{FirstName, FirstNames};
+use crate::fs::Dir;
+use crate::receiver::ReceiverEntry;
+use crate::sys::sync::lock;
+
+/// Said of another name of a file that is not there.
+pub(crate) const NOT_THERE: &str = "the file that it is another name of was not copied";
+/// Said of another name of a file at whose first name something else stays.
+pub const ANOTHER: &str = "it is another name of a file in whose place something else is, which stays\nrun the same command again without --hard-links";
+/// Said where a kernel confines this process without knowing of links.
+pub(crate) const NOT_ALLOWED: &str = "a hard link into another directory is not allowed here\nrun the same command without --hard-links, or on Linux 5.19 or later";
+
+/// Files of which more names may come.
+#[derive(Default)]
+pub struct HardLinks(pub(crate) Mutex<LinkTable>);
+
+#[derive(Default)]
+pub(crate) struct LinkTable {
+    /// What they count, and the directories that they are in.
+    bytes: LinkedBytes<Dir>,
+    pub(crate) files: FirstNames,
+    /// The directories of files that count no more: on their way, or in the Offer in hand.
+    ending: ByEntry<Dir>,
+    /// Names that wait for a file that is on its way, by its entry.
+    waiting: ByEntry<Vec<OtherLinkName>>,
+    /// Files that were offered anew: what they are called now, and were at first.
+    pub(crate) again: ByEntry<EntryId>,
+}
+
+/// A file that is on its way; otherwise, the state is that of its [`LinkOutcome`].
+const GROWING: u8 = 0;
+
+/// What came of a file with several names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum LinkOutcome {
+    /// It has its name.
+    There = GROWING + 1,
+    /// A dry run would make it or replace what stands there: no other name at the target is one of it.
+    WouldBeNew,
+    /// It is not there.
+    Failed,
+    /// Something else stands at its name, and stays.
+    Another,
+}
+
+/// Another name of a file.
+pub struct OtherLinkName {
+    pub(crate) entry: EntryId,
+    pub(crate) dir: Dir,
+    pub(crate) name: Name,
+    /// Nothing can be there.
+    pub(crate) fresh: bool,
+    pub(crate) offered: Entry,
+}
+
+/// What is to be done about another name.
+pub(crate) enum LinkStep {
+    /// It waits.
+    Nothing,
+    Make(OtherLinkName, Dir, Name, LinkOutcome),
+    Fail(OtherLinkName),
+    /// What it would be made a name of is another file.
+    LeaveOrFail(OtherLinkName),
+}
+
+impl LinkOutcome {
+    /// Of a file in this state; `None` where it is on its way.
+    fn of(state: u8) -> Option<Self> {
+        [Self::There, Self::WouldBeNew, Self::Failed, Self::Another].into_iter().find(|outcome| *outcome as u8 == state)
+    }
+}
+
+impl LinkStep {
+    /// Of a name of this file.
+    fn of(outcome: LinkOutcome, other: OtherLinkName, first: Option<(Dir, Name)>) -> Self {
+        match (outcome, first) {
+            (LinkOutcome::There | LinkOutcome::WouldBeNew, Some((dir, name))) => Self::Make(other, dir, name, outcome),
+            (LinkOutcome::Another, Some(_)) => Self::LeaveOrFail(other),
+            _ => Self::Fail(other),
+        }
+    }
+}
+
+impl LinkTable {
+    /// Counts the files and names of an Offer.
+    pub(crate) fn count(
+        &mut self,
+        first: EntryId,
+        entries: &[Entry],
+        machine: &target::TargetSession<ReceiverEntry>,
+    ) -> Result<(), ProtocolError> {
+        for (id, entry) in (first.0..).map(EntryId).zip(entries) {
+            if let EntryContent::HardLink { to, .. } = entry.kind {
+                self.count_name(to);
+            }
+            let (Some(left), EntryLocation::Child { parent, name }) = (entry.further_names(), &entry.place) else {
+                continue;
+            };
+            if !matches!(entry.kind, EntryContent::File { .. }) {
+                continue;
+            }
+            if !self.bytes.add(name.as_bytes().len(), machine.directories_from(*parent)) {
+                return Err(ProtocolError::OverLimit("files of which more names may come"));
+            }
+            let left = u32::try_from(left).unwrap_or(u32::MAX);
+            self.files.add(id, &FirstName { parent: *parent, left, due: 0, state: GROWING, name: name.clone() });
+        }
+        Ok(())
+    }
+
+    /// One more name of a file was offered.
+    fn count_name(&mut self, to: EntryId) {
+        let counted = self.files.change(to, |first| {
+            first.due = first.due.saturating_add(1);
+            let is_last = first.left == 1;
+            first.left = first.left.saturating_sub(1);
+            is_last.then(|| (first.name.as_bytes().len(), first.parent))
+        });
+        if let Some(Some((name_len, parent))) = counted {
+            self.ending.extend(self.bytes.held(parent).map(|dir| (to, dir.clone())));
+            self.bytes.remove(name_len, parent);
+        }
+    }
+
+    /// Keeps the directory of a file that was counted.
+    pub(crate) fn hold(&mut self, entry: EntryId, dir: Dir) {
+        let Some(first) = self.files.get(entry) else { return };
+        match first.left {
+            0 => drop(self.ending.insert(entry, dir)),
+            _ => self.bytes.hold(first.parent, dir),
+        }
+    }
+
+    /// Where the first name of a file is; `None` where its directory was refused.
+    fn place(&self, entry: EntryId) -> Option<(Dir, Name)> {
+        let first = self.files.get(entry)?;
+        let dir = self.ending.get(&entry).or_else(|| self.bytes.held(first.parent))?;
+        Some((dir.clone(), first.name))
+    }
+
+    /// Another name of the file that was offered as `to`.
+    pub(crate) fn add(&mut self, to: EntryId, other: OtherLinkName) -> LinkStep {
+        let Some(first) = self.files.get(to) else { return LinkStep::Fail(other) };
+        match LinkOutcome::of(first.state) {
+            Some(outcome) => LinkStep::of(outcome, other, self.place(to)),
+            None => {
+                self.waiting.entry(to).or_default().push(other);
+                LinkStep::Nothing
+            }
+        }
+    }
+
+    /// An entry is settled. What waited for it is to be seen to.
+    pub(crate) fn settled(&mut self, entry: EntryId, outcome: LinkOutcome) -> Vec<LinkStep> {
+        let key = self.again.remove(&entry).unwrap_or(entry);
+        let was_growing = |first: &mut FirstName| {
+            let was_growing = first.state == GROWING;
+            if was_growing {
+                first.state = outcome as u8;
+            }
+            was_growing
+        };
+        if self.files.change(key, was_growing) != Some(true) {
+            return Vec::new();
+        }
+        let (waiting, place) = (self.waiting.remove(&key).unwrap_or_default(), self.place(key));
+        self.forget_if_over(key);
+        waiting.into_iter().map(|other| LinkStep::of(outcome, other, place.clone())).collect()
+    }
+
+    /// A name that was counted was seen to.
+    fn seen_to(&mut self, to: EntryId) {
+        let _ = self.files.change(to, |first| first.due = first.due.saturating_sub(1));
+        self.forget_if_over(to);
+    }
+
+    /// Forgets a file that is settled and has all of its names.
+    fn forget_if_over(&mut self, entry: EntryId) {
+        if let Some(FirstName { left: 0, due: 0, state: 1.., .. }) = self.files.get(entry) {
+            self.files.remove(entry);
+            self.ending.remove(&entry);
+        }
+    }
+}
+
+impl LinkTracker {
+    /// Where the first name of a file is that was offered before.
+    pub(crate) fn first_name(&self, entry: EntryId) -> Option<(Dir, Name)> {
+        lock(&self.hard_links.0).place(entry)
+    }
+
+    /// The names of an Offer were seen to.
+    pub(crate) fn links_seen_to(&self, entries: &[Entry]) {
+        for entry in entries {
+            if let EntryContent::HardLink { to, .. } = entry.kind {
+                lock(&self.hard_links.0).seen_to(to);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::testing::name;
+    use haul_proto::entry::EntryMetadata;
+    use haul_proto::entry_extras::EntryExtras;
+    use haul_proto::integrity::FrameLen;
+    use haul_proto::limits::{FRAME_MIN, LINKED_FILES_BYTES_MAX};
+    use haul_proto::wire::message::SourceMessage;
+
+    fn entry(place: EntryLocation, kind: EntryContent, names: Option<u64>) -> Entry {
+        let more = names.map(|names| Box::new(EntryExtras { names: Some(names), ..EntryExtras::default() }));
+        Entry { place, kind, meta: EntryMetadata::default(), version: None, more }
+    }
+
+    fn below(parent: u64, text: &str) -> EntryLocation {
+        EntryLocation::Child { parent: EntryId(parent), name: name(text) }
+    }
+
+    fn link(to: u64) -> Entry {
+        entry(below(0, "b"), EntryContent::HardLink { to: EntryId(to), size: 3 }, None)
+    }
+
+    fn other(entry: u64, dir: &Dir) -> OtherLinkName {
+        OtherLinkName { entry: EntryId(entry), dir: dir.clone(), name: name("b"), fresh: true, offered: link(1) }
+    }
+
+    /// A table, and what has offered directory 0 and file 1 with so many names.
+    fn table(dir: &Dir, names: u64) -> (LinkTable, target::TargetSession<ReceiverEntry>) {
+        let mut machine = target::TargetSession::new(FrameLen::new(FRAME_MIN).unwrap());
+        let entries = vec![
+            entry(EntryLocation::Operand(0), EntryContent::Directory, None),
+            entry(below(0, "a"), EntryContent::File { size: 3 }, Some(names)),
+        ];
+        machine.handle(SourceMessage::Offer { first: EntryId(0), entries: entries.clone() }).unwrap();
+        let mut table = LinkTable::default();
+        table.count(EntryId(0), &entries, &machine).unwrap();
+        table.hold(EntryId(1), dir.clone());
+        (table, machine)
+    }
+
+    /// Offers another name, as an Offer of its own.
+    fn offer(table: &mut LinkTable, machine: &target::TargetSession<ReceiverEntry>, id: u64, dir: &Dir) -> LinkStep {
+        table.count(EntryId(id), &[link(1)], machine).unwrap();
+        let next = table.add(EntryId(1), other(id, dir));
+        table.seen_to(EntryId(1));
+        next
+    }
+
+    fn is_empty(table: &LinkTable) -> bool {
+        table.bytes.bytes() == 0 && table.files.is_empty() && table.ending.is_empty() && table.waiting.is_empty()
+    }
+
+    #[test]
+    fn names_wait_for_their_file_and_no_longer() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        let (mut table, machine) = table(&dir, 4);
+        assert!(matches!(offer(&mut table, &machine, 2, &dir), LinkStep::Nothing));
+        assert!(table.settled(EntryId(9), LinkOutcome::There).is_empty());
+        let next = table.settled(EntryId(1), LinkOutcome::There);
+        assert!(matches!(&next[..], [LinkStep::Make(OtherLinkName { entry: EntryId(2), .. }, ..)]));
+        assert!(table.settled(EntryId(1), LinkOutcome::Failed).is_empty());
+        assert!(matches!(offer(&mut table, &machine, 3, &dir), LinkStep::Make(..)));
+        assert!(!is_empty(&table));
+        assert!(matches!(offer(&mut table, &machine, 4, &dir), LinkStep::Make(..)));
+        assert!(is_empty(&table));
+        assert!(matches!(offer(&mut table, &machine, 5, &dir), LinkStep::Fail(_)));
+    }
+
+    #[test]
+    fn names_of_a_file_that_fails_fail() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        let (mut table, machine) = table(&dir, 3);
+        assert!(matches!(offer(&mut table, &machine, 2, &dir), LinkStep::Nothing));
+        table.again.insert(EntryId(7), EntryId(1));
+        assert!(matches!(&table.settled(EntryId(7), LinkOutcome::Failed)[..], [LinkStep::Fail(_)]));
+        assert!(matches!(offer(&mut table, &machine, 3, &dir), LinkStep::Fail(_)));
+        assert!(is_empty(&table) && table.again.is_empty());
+    }
+
+    #[test]
+    fn all_names_of_a_file_in_one_offer_are_made() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        let (mut table, machine) = table(&dir, 3);
+        table.count(EntryId(2), &[link(1), link(1)], &machine).unwrap();
+        assert_eq!(table.bytes.bytes(), 0, "a source counts it no more");
+        assert!(matches!(table.add(EntryId(1), other(2, &dir)), LinkStep::Nothing));
+        assert_eq!(table.settled(EntryId(1), LinkOutcome::There).len(), 1);
+        assert!(matches!(table.add(EntryId(1), other(3, &dir)), LinkStep::Make(..)));
+        (0..2).for_each(|_| table.seen_to(EntryId(1)));
+        assert!(is_empty(&table));
+    }
+
+    #[test]
+    fn a_source_that_exceeds_the_bytes_commits_a_fault() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        let (mut table, machine) = table(&dir, 3);
+        let file = [entry(below(0, &"n".repeat(255)), EntryContent::File { size: 3 }, Some(2))];
+        let mut ids = (2..).map(EntryId);
+        let fault = ids.find_map(|id| table.count(id, &file, &machine).err()).unwrap();
+        assert_eq!(fault, ProtocolError::OverLimit("files of which more names may come"));
+        assert!(table.bytes.bytes() > LINKED_FILES_BYTES_MAX - 1000);
+        let single = [entry(below(0, "single"), EntryContent::File { size: 3 }, None)];
+        assert!(table.count(ids.next().unwrap(), &single, &machine).is_ok());
+    }
+}

@@ -1,0 +1,96 @@
+//! The end of a directory: its metadata, and its place in the commit queue.
+
+use crate::fs::Dir;
+use crate::fs::{FileStat, mode_without_preserve};
+use crate::metrics::counter::add;
+use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::metadata::rights;
+use crate::sys::describe::describe;
+use haul_proto::entry::EntryMetadata;
+use haul_proto::entry_extras::ExtendedAttribute;
+
+impl MetadataWriter {
+    /// Everything is settled. What was made in the directory that it all landed in has to be on the disk as well: now,
+    /// or from an earlier run of the job that did not come to its end.
+    pub(crate) fn settle_landing(&self) {
+        if let Some(dir) = self.job.landing.dir()
+            && let Err(error) = self.commit_queue.settle_directory(dir)
+        {
+            self.job.fail(self.job.landing.path(b""), describe(&error));
+        }
+        self.restore_modes();
+        self.commit_queue.end();
+    }
+
+    pub(crate) fn finish_directory(
+        &self,
+        dir: &Dir,
+        fresh: bool,
+        meta: &EntryMetadata,
+        attributes: Option<&[ExtendedAttribute]>,
+    ) -> bool {
+        if self.job.is_dry() {
+            return true;
+        }
+        let settled = self.complete_directory(dir, fresh, meta, attributes);
+        dir.keep_parent_open();
+        match settled.and_then(|refused| refused.map_or(Ok(()), |text| Err(std::io::Error::other(text)))) {
+            Ok(()) => {
+                add(&self.job.reporter.tally.directories, 1);
+                true
+            }
+            Err(error) => {
+                self.job.fail(self.job.landing.path(&dir.path_bytes()), describe(&error));
+                false
+            }
+        }
+    }
+
+    /// Everything in a directory is there: gives it its metadata, and has it put on the disk. `Some` says which attribute
+    /// could not be set.
+    pub(crate) fn complete_directory(
+        &self,
+        dir: &Dir,
+        fresh: bool,
+        meta: &EntryMetadata,
+        attributes: Option<&[ExtendedAttribute]>,
+    ) -> std::io::Result<Option<String>> {
+        if self.job.creates_only && !fresh {
+            return self.commit_queue.settle_directory(dir).map(|()| None);
+        }
+        let made = dir.fd().and_then(|fd| {
+            let wanted = self.directory_mode(meta, fresh);
+            let there = FileStat::at_fd(&*fd)?;
+            let mode = wanted.filter(|mode| self.job.request.preserve || there.meta.mode & 0o777 != *mode);
+            // A time that the file system cannot keep more precisely is not set again.
+            let meta = match self.is_same_time(dir, meta.modified, &there) {
+                true => &EntryMetadata { modified: there.meta.modified, ..*meta },
+                false => meta,
+            };
+            let applied = self.put_on_directory(&*fd, meta, mode, fresh, attributes);
+            // A directory that was there before may be somebody else's; what was to go into it is in it.
+            let foreign = !fresh && !self.job.request.preserve && applied.as_ref().is_err_and(rights::is_not_ours);
+            if foreign { Ok(None) } else { applied }
+        });
+        match made {
+            Ok(_) => self.is_restored(dir),
+            Err(_) => self.restore_mode(dir),
+        }
+        made.and_then(|refused| self.commit_queue.settle_directory(dir).map(|()| refused))
+    }
+
+    /// Nothing but removal was done in a directory.
+    pub(crate) fn leave_unchanged(&self, dir: &Dir) -> bool {
+        self.restore_mode(dir);
+        true
+    }
+
+    /// The mode that a directory is to have in the end; `None` leaves one alone that was there before.
+    pub(crate) fn directory_mode(&self, meta: &EntryMetadata, fresh: bool) -> Option<u16> {
+        match (self.job.request.preserve, fresh) {
+            (true, _) => Some(meta.mode),
+            (false, true) => Some(mode_without_preserve(meta.mode, self.job.umask)),
+            (false, false) => None,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Whether a directory tells names apart that differ by case alone.
+
+use crate::fs::FileStat;
+use crate::fs::FollowLinks;
+use crate::receiver::Dir;
+use haul_proto::path::Name;
+/// Whether a name that is there is there in another spelling, too; `None` where it has no letters to be spelled otherwise.
+pub fn folds(dir: &Dir, name: &Name) -> Option<bool> {
+    let other = otherwise(name)?;
+    let fd = dir.fd().ok()?;
+    let this = FileStat::at_name(&*fd, name, FollowLinks::Itself).ok()?;
+    match FileStat::at_name(&*fd, &other, FollowLinks::Itself) {
+        // It may be another name of the same file.
+        Ok(there) if there.identity == this.identity && this.names > 1 && !this.kind.is_dir() => None,
+        Ok(there) => Some(there.identity == this.identity),
+        Err(_) => Some(false),
+    }
+}
+
+/// A name with the other case of its letters.
+fn otherwise(name: &Name) -> Option<Name> {
+    let text = std::str::from_utf8(name.as_bytes()).ok()?;
+    let swapped = |letter: char| -> String {
+        if letter.is_uppercase() { letter.to_lowercase().collect() } else { letter.to_uppercase().collect() }
+    };
+    let other: String = text.chars().map(swapped).collect();
+    Name::new(other.as_bytes()).ok().filter(|other| other != name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::testing::{name, write_file};
+
+    #[test]
+    fn names_are_spelled_otherwise_if_they_have_letters() {
+        assert_eq!(otherwise(&name("aB1")), Some(name("Ab1")));
+        assert_eq!(otherwise(&name("\u{e4}")), Some(name("\u{c4}")));
+        assert_eq!(otherwise(&name("123")), None);
+    }
+
+    #[test]
+    fn where_case_tells_names_apart_nothing_is_folded() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        write_file(&dir, "a", b"x");
+        assert_eq!((folds(&dir, &name("a")), folds(&dir, &name("1"))), (Some(false), None));
+        std::fs::hard_link(temp.path().join("a"), temp.path().join("A")).unwrap();
+        assert_eq!(folds(&dir, &name("a")), None, "that is another name");
+    }
+}

@@ -1,0 +1,116 @@
+//! Frames that are rebuilt from a base file.
+
+use crate::io::frame_buffer::FrameBuffer;
+use crate::metrics::stage_timer::during;
+use crate::receiver::delta::delta_apply::DeltaFrameBuild;
+use crate::receiver::delta::delta_apply::WAITING_MAX;
+use crate::receiver::file::ReceivingFile;
+use crate::receiver::file::base::BaseSource;
+use crate::receiver::receive::frame_writer::FrameWriter;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use haul_proto::delta::base::FramePosition;
+use haul_proto::delta::instructions::{DeltaInstruction, decode};
+use haul_proto::error::ProtocolError;
+use haul_proto::integrity::frame_check;
+use haul_proto::session::target::Rebuilt;
+use haul_proto::wire::frame::{DataFrame, DeltaFrame};
+use haul_proto::wire::resource_metrics::Stage;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+impl TargetReceiver {
+    /// Makes frames until the job is over, or the source has sent too many that are wrong.
+    pub fn make_frames(&self) -> Result<(), ProtocolError> {
+        let mut writer = None;
+        while let Some(DeltaFrameBuild { item, frame, instructions }) = self.next_making(&mut writer) {
+            let writer = writer.get_or_insert_with(|| self.storage.writer());
+            let ReceiverEntry::File(incoming) = &*item else { continue };
+            // They were read before, by the stream that received them.
+            let Ok(steps) = decode(&instructions, frame.offset, frame.plain) else { continue };
+            if let Some(basis) = incoming.basis() {
+                self.make(writer, &item, (incoming, basis), &steps, &frame)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is waited for while something that was begun is not told of.
+    fn next_making(&self, writer: &mut Option<FrameWriter>) -> Option<DeltaFrameBuild> {
+        self.deltas.makings.take(false, VecDeque::pop_front).or_else(|| {
+            writer.iter_mut().for_each(|writer| writer.drain(self));
+            self.deltas.makings.next()
+        })
+    }
+
+    /// Takes instructions, and has a frame made. Returns a record that is free.
+    pub(crate) fn deliver_delta(
+        &self,
+        writer: &mut FrameWriter,
+        frame: &DeltaFrame,
+        record: FrameBuffer,
+    ) -> Result<FrameBuffer, ProtocolError> {
+        self.job.check_job(frame.job)?;
+        let steps = decode(record.payload(), frame.offset, frame.plain)?;
+        let admitted = self.session.lock().machine.admit_delta(frame.entry, frame.offset, frame.plain)?;
+        let Some(item) = admitted else { return Ok(record) };
+        let ReceiverEntry::File(incoming) = &*item else {
+            return Err(ProtocolError::Unasked("a frame of a directory"));
+        };
+        let basis = incoming.basis().ok_or(ProtocolError::Unasked("a frame to be made of no old file"))?;
+        let place = FramePosition { offset: frame.offset, len: frame.plain, file_size: incoming.size() };
+        basis.check(&steps, place)?;
+        if !self.deltas.may_use(basis) {
+            self.deltas.ask_for_whole(frame);
+            return Ok(record);
+        }
+        let old = steps.iter().map(|step| if let DeltaInstruction::Old { len, .. } = step { *len } else { 0 }).sum();
+        self.job.reporter.delta.carried(record.payload().len(), old);
+        if let Some(in_place) = &basis.in_place {
+            self.deliver_in_place(&item, (basis, in_place), &steps, frame)?;
+            return Ok(record);
+        }
+        let making = DeltaFrameBuild { item, frame: frame.clone(), instructions: record.payload().to_vec() };
+        if let Err(DeltaFrameBuild { item, .. }) = self.deltas.makings.add_below(WAITING_MAX, making)
+            && let ReceiverEntry::File(incoming) = &*item
+            && let Some(basis) = incoming.basis()
+        {
+            self.make(writer, &item, (incoming, basis), &steps, frame)?;
+        }
+        Ok(record)
+    }
+
+    /// Makes a frame, proves it, and has it written.
+    fn make(
+        &self,
+        writer: &mut FrameWriter,
+        item: &Arc<ReceiverEntry>,
+        (incoming, basis): (&ReceivingFile, &BaseSource),
+        steps: &[DeltaInstruction<'_>],
+        frame: &DeltaFrame,
+    ) -> Result<(), ProtocolError> {
+        let spare = writer.spare.take().filter(|spare| spare.capacity() >= frame.plain);
+        let capacity = self.job.request.settings.frame.bytes().max(frame.plain);
+        let mut made = spare.unwrap_or_else(|| FrameBuffer::with_capacity(capacity));
+        made.set_payload_len(frame.plain);
+        made.set_map(None);
+        let is_made = during(Stage::Read, || basis.make(steps, made.payload_mut()));
+        let len = self.job.request.settings.frame;
+        let index = frame.offset / u64::from(len.get());
+        let rebuilt = match is_made {
+            Ok(()) if len.hash(incoming.size(), index, made.payload()) == frame.value => Rebuilt::Right,
+            Ok(()) if !basis.has_changed() => Rebuilt::Wrong,
+            // What cannot be read of the old file any more is sent.
+            Ok(()) | Err(_) => Rebuilt::BaseChanged,
+        };
+        if !self.deltas.conclude_delta(basis, frame, rebuilt)? {
+            writer.spare = Some(made);
+            return Ok(());
+        }
+        let (job, entry, offset, value) = (frame.job, frame.entry, frame.offset, frame.value);
+        let data = DataFrame { job, entry, offset, check: frame_check(made.payload()), value };
+        self.digests.pass(incoming, &data, made.payload());
+        let free = writer.write(self, item, &data, made);
+        writer.spare = Some(free);
+        Ok(())
+    }
+}

@@ -1,0 +1,43 @@
+//! Checksums of frames that arrived before the digests that they are held against.
+
+use crate::receiver::receive::partial_verification::VerificationClaim;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::sys::describe::describe;
+use haul_proto::ids::EntryId;
+use haul_proto::session::step::TargetStep;
+use std::sync::Arc;
+
+impl TargetReceiver {
+    /// What follows from a message of the source, without what takes long: the thread that reads messages is not to read
+    /// files.
+    pub(crate) fn without_reading(&self, step: TargetStep<ReceiverEntry>) -> TargetStep<ReceiverEntry> {
+        match step {
+            TargetStep::Sum(entry, item, size) if !matches!(&*item, ReceiverEntry::File(incoming) if incoming.in_order_queue().is_some()) =>
+            {
+                self.claims.add(vec![VerificationClaim::Sum(entry, item, size)]);
+                TargetStep::None
+            }
+            step => step,
+        }
+    }
+
+    /// All frames of a large file of `size` bytes are there.
+    pub(crate) fn sum_up(&self, entry: EntryId, item: &Arc<ReceiverEntry>, size: u64) {
+        let ReceiverEntry::File(incoming) = &**item else { return };
+        let Some(sum) = self.digests.sum(incoming) else { return };
+        let read = |index, room: &mut [u8]| self.digests.read_again(incoming, index, room);
+        match sum.finish(size, read, || !self.session.lock().stopped) {
+            Ok(()) => {
+                let _ = incoming.sum.value.set(sum.value().unwrap_or_default().to_vec());
+                let step = self.session.lock().machine.summed(entry);
+                self.take(step);
+                self.session.outbox.notify_all();
+            }
+            // Of a job that is stopped, nothing more is told.
+            Err(_) if self.session.lock().stopped => {}
+            Err(error) => {
+                self.finisher.fail_file(entry, item, &format!("it cannot be read again: {}", describe(&error)))
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What exists at the place of an entry, and how its metadata differs.
+
+use crate::fs::attributes::read;
+use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::receiver::place::existing_entry::ExistingStat;
+use crate::receiver::place::existing_entry::attributes;
+use crate::receiver::place::existing_entry::owner_and_mode;
+use crate::receiver::tree::TargetTree;
+use haul_proto::entry::Entry;
+use haul_proto::path::Name;
+use haul_proto::sync::ChangeReasons;
+use rustix::fs::FileType;
+use std::io;
+
+impl TargetTree {
+    /// What has a name. Its time is the source's where the file system cannot keep that more precisely.
+    pub(crate) fn standing(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<ExistingStat> {
+        let there = ExistingStat::at(dir, name)?;
+        let modified = entry.meta.modified;
+        let is_same = there.look.is_some_and(|look| self.metadata.is_same_time(dir, modified, &look));
+        Ok(if is_same { there.with_time(modified) } else { there })
+    }
+
+    /// In what the metadata of something that stays, or of a directory, differ from those that it gets.
+    pub(crate) fn metadata_reasons(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> ChangeReasons {
+        let times = ChangeReasons::default().and(ChangeReasons::TIME, entry.meta.modified != there.meta.modified);
+        let reasons =
+            if self.job.request.preserve { times.and(owner_and_mode(&entry.meta, there), true) } else { times };
+        reasons.and(ChangeReasons::ATTRIBUTES, self.have_other_attributes(dir, name, entry, there))
+    }
+
+    fn have_other_attributes(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> bool {
+        let Some(wanted) = attributes(entry).filter(|_| self.metadata.keeps_attributes()) else { return false };
+        let found = match there.kind {
+            FileType::RegularFile => {
+                dir.open_file(name, FollowLinks::Itself).map(|(file, _)| read(file, self.job.request.kept))
+            }
+            FileType::Directory => dir.child(name).and_then(|child| Ok(read(&*child.fd()?, self.job.request.kept))),
+            _ => return false,
+        };
+        // What cannot be read is put, and that says why it cannot be.
+        let Ok(Ok(found)) = found else { return true };
+        found.len() != wanted.len() || found.iter().any(|attribute| !wanted.contains(attribute))
+    }
+}

@@ -1,0 +1,50 @@
+//! Partial files of earlier runs.
+
+use crate::io::storage::FileAccess;
+use crate::io::storage::file::OpenedFile;
+use crate::receiver::file::length::cut_to;
+use crate::receiver::file::partial::PartialFile;
+use crate::receiver::place::journal::OpenJournal;
+use crate::receiver::place::target_path::FileName;
+use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::tree::TargetTree;
+use crate::sys::describe::describe;
+use haul_proto::journal::{JournalHeader, PartialMatch};
+use haul_proto::path::escape;
+use haul_proto::wire::report::WorkerMessage;
+use std::sync::Arc;
+
+impl TargetTree {
+    /// What an earlier run left of the file that `header` offers; `None` where there is nothing to go on with. The user
+    /// is told of what cannot be used. An error is that of a file that cannot be taken now.
+    pub(crate) fn find_part(
+        &self,
+        spot: &TargetPath,
+        leaf: &FileName,
+        header: &JournalHeader,
+    ) -> Result<Option<PartialFile>, String> {
+        let Some((journal, found)) = OpenJournal::open(leaf, FileAccess::Write).unwrap_or_default() else {
+            return Ok(None);
+        };
+        let path = || escape(&self.job.landing.path(&spot.dir.path_of(spot.name.as_bytes())));
+        let compare = match found.kinship(header) {
+            PartialMatch::Same => false,
+            PartialMatch::Likely => true,
+            PartialMatch::Other => {
+                let text = format!("{}: the source has changed since a part of it was copied: it begins anew", path());
+                self.job.reporter.send(&WorkerMessage::Warning { text });
+                return Ok(None);
+            }
+            PartialMatch::Unusable => {
+                let text = format!("{}: the part that is there was copied with other settings: it begins anew", path());
+                self.job.reporter.send(&WorkerMessage::Warning { text });
+                return Ok(None);
+            }
+        };
+        let Some(file) = self.unfinished.take_over(spot, leaf, &self.rivals)? else { return Ok(None) };
+        // Bytes behind the end belong to no frame: nothing proves them.
+        cut_to(&file, header.size).map_err(|error| describe(&error))?;
+        let file = OpenedFile::new(file, FileAccess::Write).map_err(|error| describe(&error))?;
+        Ok(Some(PartialFile { file: Arc::new(file), journal, compare }))
+    }
+}

@@ -1,0 +1,46 @@
+//! The tree at the target: directories, existing entries, unfinished files, and which source fills which name.
+
+use crate::receiver::Below;
+use crate::receiver::CaseFolding;
+use crate::receiver::JobLocks;
+use crate::receiver::JobQuota;
+use crate::receiver::JournalLocation;
+use crate::receiver::ListedBatches;
+use crate::receiver::MergedSources;
+use crate::receiver::MetadataWriter;
+use crate::receiver::ReceiverJob;
+use crate::receiver::ReceiverSession;
+use crate::receiver::Removals;
+use crate::receiver::TempFiles;
+use std::sync::Arc;
+/// Finds the place of each entry below the destination, and owns the unfinished files there.
+pub struct TargetTree {
+    pub(super) job: Arc<ReceiverJob>,
+    pub(super) metadata: Arc<MetadataWriter>,
+    pub(super) session: Arc<ReceiverSession>,
+    pub(super) removals: Arc<Removals>,
+    /// Directories between the destination and the operands.
+    pub(super) below: Below,
+    /// Operands of a list.
+    pub(super) listed: ListedBatches,
+    /// Which of several sources fills each name.
+    pub(super) merged: MergedSources,
+    /// Unfinished files.
+    pub(super) unfinished: TempFiles,
+    /// Locks against other jobs on the same files.
+    pub(super) rivals: JobLocks,
+    /// Where journals are kept.
+    pub(super) journals: JournalLocation,
+    /// Names that differ from existing ones by case alone.
+    pub(super) spellings: CaseFolding,
+    /// Bytes and names that the job may still create.
+    pub(super) quota: Arc<JobQuota>,
+}
+pub mod case_folding;
+pub mod directories;
+pub mod existing;
+pub mod find_partial;
+pub mod list_batches;
+pub mod merged_sources;
+pub mod parent_directories;
+pub mod removal_only;

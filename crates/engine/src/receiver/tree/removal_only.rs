@@ -1,0 +1,63 @@
+//! Jobs that only remove.
+
+use crate::receiver::ReceiverEntry;
+use crate::receiver::place::destination::DestinationKind;
+use crate::receiver::tree::TargetTree;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation};
+use haul_proto::overwrite_policy::OverwriteRefusal;
+use haul_proto::session::step::{EntryAnswer, ParentDirectory};
+use std::sync::Arc;
+
+impl TargetTree {
+    /// Answers an entry where nothing is copied: directories that are there are entered.
+    pub(crate) fn answer_only_removal(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        let parent = self.session.lock().machine.parent(&entry.place);
+        if entry.kind != EntryContent::Directory {
+            return if matches!(parent, ParentDirectory::Refused) {
+                EntryAnswer::Refused
+            } else {
+                EntryAnswer::Settled
+            };
+        }
+        let mut own_name = None;
+        let (dir, above) = match (parent, &entry.place) {
+            (ParentDirectory::Operand(number), _) => {
+                let Some(operand) = self.operand_asked_for(number, entry) else {
+                    return self.job.refuse_operand(OverwriteRefusal::NotAsked);
+                };
+                let is_alone = self.removals.is_one_sources(operand.name.as_ref());
+                let dir = match (&self.job.landing.kind, &operand.name) {
+                    (DestinationKind::Contents(dir), _) => Ok(dir.clone()),
+                    (DestinationKind::Into(dir), name) => operand
+                        .below
+                        .iter()
+                        .chain(name)
+                        .try_fold(dir.clone(), |dir, name| self.metadata.enter(&dir, name)),
+                    _ => return EntryAnswer::Refused,
+                };
+                own_name = operand.name;
+                (dir, is_alone)
+            }
+            (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
+                ReceiverEntry::Directory { dir, names, .. } => (self.metadata.enter(dir, name), names.is_some()),
+                _ => return EntryAnswer::Refused,
+            },
+            _ => return EntryAnswer::Refused,
+        };
+        match dir {
+            Ok(dir) => {
+                let names = self.removals.names_for(&dir, above);
+                let (fresh, meta) = (false, entry.meta);
+                let item = Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes: None });
+                match entry.place {
+                    EntryLocation::Operand(_) => {
+                        self.unless_another_run_has_it(EntryAnswer::Needed(item), own_name.as_ref())
+                    }
+                    _ => EntryAnswer::Needed(item),
+                }
+            }
+            // The copy will make one here, or say why it cannot.
+            Err(_) => EntryAnswer::Refused,
+        }
+    }
+}
