@@ -131,17 +131,17 @@ impl DigestChecks {
     }
 
     /// Tells the digest of a file that has its name.
-    pub(crate) fn tell_sum(&self, incoming: &ReceivingFile, digest: &Digest) {
+    pub(crate) fn report_checksum(&self, incoming: &ReceivingFile, digest: &Digest) {
         if self.checksum().is_some() {
             let digest = incoming.sum.value.get().cloned().unwrap_or_else(|| digest.to_vec());
-            let path = if incoming.is_special() { incoming.path(&self.job.landing) } else { incoming.relative() };
+            let path = if incoming.is_special() { incoming.path(&self.job.destination) } else { incoming.relative() };
             self.job.reporter.send(&WorkerMessage::Checksum { path, digest });
         }
     }
 
     /// Holds a file that is there already against what it is to be, and tells its digest. Returns its BLAKE3, if that was
     /// computed.
-    pub(crate) fn sum_existing(
+    pub(crate) fn checksum_existing(
         &self,
         path: impl Fn() -> Vec<u8>,
         open: impl FnOnce() -> io::Result<OwnedFd>,

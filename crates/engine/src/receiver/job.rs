@@ -14,7 +14,7 @@ pub struct ReceiverJob {
     /// What the controller asked for.
     pub(super) request: TargetRequest,
     /// Where the data goes.
-    pub(super) landing: Destination,
+    pub(super) destination: Destination,
     /// The file mode creation mask of the worker.
     pub(super) umask: u16,
     /// Symbolic links that lead out of the working directory are refused.
@@ -35,11 +35,11 @@ impl ReceiverJob {
     /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
     pub fn begins_tree(&self) -> bool {
         let is_directory = matches!(&self.request.operands[..], [TargetOperand { directory: true, .. }]);
-        is_directory && matches!(self.landing.kind, DestinationKind::As(..))
+        is_directory && matches!(self.destination.kind, DestinationKind::As(..))
     }
 
     /// Which directory the data lands in; `None` where it goes into a device, FIFO or socket.
     pub fn landing_identity(&self) -> Option<FileIdentity> {
-        self.landing.dir().map(Dir::identity)
+        self.destination.dir().map(Dir::identity)
     }
 }

@@ -119,7 +119,7 @@ pub struct TargetReceiver {
     decider: Arc<EntryDecider>,
     pub(crate) finisher: EntryFinisher,
     /// Partial files of earlier runs, to be verified.
-    claims: VerificationQueue,
+    verification_queue: VerificationQueue,
 }
 
 /// What the source wants of the streams.
@@ -239,7 +239,7 @@ impl TargetReceiver {
         let merged = MergedSources::new(&request.operands, request.listed);
         let job = Arc::new(ReceiverJob {
             request,
-            landing,
+            destination: landing,
             umask: surroundings.umask,
             links_inside: surroundings.links_inside,
             creates_only: surroundings.creates_only,
@@ -262,32 +262,32 @@ impl TargetReceiver {
             job: Arc::clone(&job),
             metadata: Arc::clone(&metadata),
             session: Arc::clone(&session),
-            filtered,
+            filter: filtered,
             backup,
-            removal,
-            names_kept: NameBudget::default(),
+            extraneous: removal,
+            name_budget: NameBudget::default(),
         });
         let tree = Arc::new(TargetTree {
             job: Arc::clone(&job),
             metadata: Arc::clone(&metadata),
             session: Arc::clone(&session),
             removals: Arc::clone(&removals),
-            below: Below::default(),
-            listed: ListedBatches::default(),
-            merged,
-            unfinished: TempFiles::default(),
-            rivals,
+            parents: Below::default(),
+            list_batches: ListedBatches::default(),
+            merged_sources: merged,
+            temp_files: TempFiles::default(),
+            job_locks: rivals,
             journals,
-            spellings: CaseFolding::default(),
+            case_folding: CaseFolding::default(),
             quota,
         });
         let deltas = Arc::new(DeltaStage::new(&tree));
         let storage = WriteResources {
             job: Arc::clone(&job),
             tree: Arc::clone(&tree),
-            pace: RateLimiter::new(surroundings.rate.unwrap_or(0)),
+            rate_limit: RateLimiter::new(surroundings.rate.unwrap_or(0)),
             buffers: WriteBuffers::default(),
-            sharing: ReflinkSupport::default(),
+            reflinks: ReflinkSupport::default(),
         };
         let committer = Arc::new(Committer {
             job: Arc::clone(&job),
@@ -303,8 +303,8 @@ impl TargetReceiver {
         let comparer = Arc::new(EntryComparer::new(&links, &tree));
         let decider = Arc::new(EntryDecider::new(&comparer, &deltas, &committer, earlier));
         let finisher = EntryFinisher::new(&decider);
-        if job.landing.is_new {
-            job.tell_item(Vec::new, Kinds::Directory, ChangeKind::Made);
+        if job.destination.is_new {
+            job.report_item(Vec::new, Kinds::Directory, ChangeKind::Made);
         }
         Ok(Self {
             job,
@@ -320,7 +320,7 @@ impl TargetReceiver {
             comparer,
             decider,
             finisher,
-            claims: VerificationQueue::default(),
+            verification_queue: VerificationQueue::default(),
         })
     }
 
@@ -340,8 +340,8 @@ impl TargetReceiver {
                 ..kept
             }),
         };
-        self.job.landing.allow(bounds, rights);
-        self.decider.earlier.allow(bounds, rights);
+        self.job.destination.allow(bounds, rights);
+        self.decider.link_dests.allow(bounds, rights);
         self.removals.backup.iter().for_each(|backup| backup.allow(bounds, rights));
         self.tree.journals.allow(bounds);
     }
@@ -355,15 +355,15 @@ impl TargetReceiver {
         }
         let step = self.session.lock().machine.handle(message)?;
         if is_incomplete {
-            self.removals.hinder_removal();
+            self.removals.block_removal();
         }
         match step {
             TargetStep::Passed(before) => {
-                self.tree.listed.passed(before)?;
+                self.tree.list_batches.passed(before)?;
                 self.job.reporter.send(&WorkerMessage::ListAck { before });
             }
             TargetStep::Owner { is_group, id, name } => self.metadata.owners.learn(is_group, id, &name)?,
-            TargetStep::Patterns(entry, file, text) => self.removals.filtered.add(entry, file, text)?,
+            TargetStep::Patterns(entry, file, text) => self.removals.filter.add(entry, file, text)?,
             step => {
                 if let TargetStep::Examine(first, entries) = &step {
                     self.decider.count_links(*first, entries)?;
@@ -377,11 +377,11 @@ impl TargetReceiver {
 
     /// Nothing more is to be proven or compared: everything is settled, or the job is stopped.
     pub fn is_over(&self) {
-        self.claims.close();
-        self.comparer.rereads.close();
-        self.deltas.signings.close();
-        self.deltas.makings.close();
-        self.deltas.old_files_room.notify_all();
+        self.verification_queue.close();
+        self.comparer.chunks.close();
+        self.deltas.signature_tasks.close();
+        self.deltas.frame_builds.close();
+        self.deltas.room.notify_all();
     }
 
     /// Waits for messages for the source; `None` when there will be no more.
@@ -398,7 +398,7 @@ impl TargetReceiver {
             }
             if state.machine.is_finished() {
                 drop(state);
-                self.removals.remove_later();
+                self.removals.remove_extraneous_after();
                 self.metadata.settle_landing();
                 return None;
             }
@@ -410,14 +410,14 @@ impl TargetReceiver {
     pub fn stop(&self) {
         self.session.lock().stopped = true;
         self.session.outbox.notify_all();
-        self.storage.pace.set(0);
+        self.storage.rate_limit.set(0);
         self.committer.commit_queue.stop();
         self.is_over();
-        self.tree.rivals.close();
-        self.removals.removal.stop();
-        self.job.landing.abandon();
+        self.tree.job_locks.close();
+        self.removals.extraneous.stop();
+        self.job.destination.abandon();
         self.metadata.restore_modes();
-        self.tree.unfinished.close(self.job.request.keep_partial);
+        self.tree.temp_files.close(self.job.request.keep_partial);
     }
 
     /// Does what follows from a message or a frame.
@@ -426,31 +426,31 @@ impl TargetReceiver {
             TargetStep::None | TargetStep::Passed(_) | TargetStep::Owner { .. } | TargetStep::Patterns(..) => {}
             TargetStep::LeftOut(item, names) => match &*item {
                 ReceiverEntry::Compared(compared) => compared.not_offered(&names),
-                item => self.removals.left_out_there(item, &names),
+                item => self.removals.note_excluded(item, &names),
             },
             TargetStep::Examine(first, mut entries) => {
                 self.metadata.owners.put(&mut entries);
                 self.committer.commit_queue.wait_for_room();
-                self.examine(first, &entries);
+                self.decide_entries(first, &entries);
             }
-            TargetStep::Connect(count, path) => self.session.wish(StreamRequest::More(count, path)),
-            TargetStep::StreamsLost(streams) => self.session.wish(StreamRequest::Without(streams)),
+            TargetStep::Connect(count, path) => self.session.request_streams(StreamRequest::More(count, path)),
+            TargetStep::StreamsLost(streams) => self.session.request_streams(StreamRequest::Without(streams)),
             TargetStep::Finish(finish) => self.finisher.finish(Some(finish)),
             TargetStep::Sum(entry, item, size) => self.sum_up(entry, &item, size),
             TargetStep::Abandon(entry, item, _) => {
                 if let ReceiverEntry::File(incoming) = &*item {
-                    incoming.discard(&self.tree.unfinished);
+                    incoming.discard(&self.tree.temp_files);
                 }
                 let next = self.session.lock().machine.abandoned(entry);
-                self.deltas.old_files_room.notify_all();
+                self.deltas.room.notify_all();
                 self.finisher.finish(next);
-                self.finisher.settle_links(entry, false);
+                self.finisher.settle_hard_links(entry, false);
             }
             TargetStep::Mismatch(entry, item) => match &*item {
                 ReceiverEntry::Compared(Compared::File(file)) => self.finisher.compare_failed(entry, file, MISMATCH),
                 ReceiverEntry::File(incoming) => {
-                    incoming.discard(&self.tree.unfinished);
-                    self.job.fail(incoming.path(&self.job.landing), MISMATCH);
+                    incoming.discard(&self.tree.temp_files);
+                    self.job.fail(incoming.path(&self.job.destination), MISMATCH);
                     self.finisher.settle(entry, false);
                 }
                 ReceiverEntry::Directory { .. } | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => {
@@ -503,13 +503,13 @@ impl ReceiverJob {
 
     /// Whether a program takes what arrives: then [`Self::watch_program`] needs a thread.
     pub fn has_program(&self) -> bool {
-        self.landing.sink().is_some_and(InOrderSink::has_program)
+        self.destination.sink().is_some_and(InOrderSink::has_program)
     }
 
     /// Looks now and then, until `pause` says that the job is over, whether the program has failed: its source may say
     /// nothing for long. Returns how it did.
     pub fn watch_program(&self, pause: impl Fn() -> bool) -> Option<String> {
-        let sink = self.landing.sink()?;
+        let sink = self.destination.sink()?;
         while pause() {
             if let Some(text) = sink.has_failed() {
                 return Some(text);
@@ -533,19 +533,19 @@ impl TargetTree {
     pub fn add_listed(&self, batch: DestinationBatch) -> Result<(), ProtocolError> {
         match self.job.request.listed {
             ListedKinds::No => Err(ProtocolError::Unasked("a listed operand")),
-            ListedKinds::Files | ListedKinds::Trees => self.listed.add(batch),
+            ListedKinds::Files | ListedKinds::Trees => self.list_batches.add(batch),
         }
     }
 }
 
 impl ReceiverSession {
     /// Says what is to be done when the source wants something of the streams. Only the first call counts.
-    pub fn when_wished(&self, fulfil: impl Fn(StreamRequest) + Send + Sync + 'static) {
-        let _ = self.wishes.set(Box::new(fulfil));
+    pub fn on_stream_request(&self, fulfil: impl Fn(StreamRequest) + Send + Sync + 'static) {
+        let _ = self.stream_requests.set(Box::new(fulfil));
     }
 
-    fn wish(&self, wish: StreamRequest) {
-        if let Some(fulfil) = self.wishes.get() {
+    fn request_streams(&self, wish: StreamRequest) {
+        if let Some(fulfil) = self.stream_requests.get() {
             fulfil(wish);
         }
     }

@@ -13,12 +13,12 @@ pub struct ReceiverSession {
     /// There may be messages for the source.
     pub(super) outbox: Notify,
     /// Opens and closes streams.
-    pub(super) wishes: OnceLock<StreamRequests>,
+    pub(super) stream_requests: OnceLock<StreamRequests>,
 }
 
 impl ReceiverSession {
     pub(super) fn new(machine: Machine<ReceiverEntry>) -> Self {
         let state = Mutex::new(ReceiverState { machine, stopped: false });
-        Self { state, outbox: Notify::default(), wishes: OnceLock::new() }
+        Self { state, outbox: Notify::default(), stream_requests: OnceLock::new() }
     }
 }

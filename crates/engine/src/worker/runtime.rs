@@ -250,22 +250,22 @@ fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
             let target = Arc::clone(target);
             shared.spawn(&format!("haul-t{id}"), move |shared| {
                 let _entered = shared.stages.enter(Some(id), Stage::Check);
-                target.reread();
+                target.run_comparison();
             });
         }
         return;
     }
-    for number in 0..target.deltas.readers_of_old_files() {
+    for number in 0..target.deltas.base_file_readers() {
         let target = Arc::clone(target);
         let making = Arc::clone(&target);
-        shared.spawn(&format!("haul-o{number}"), move |_| target.sign_old_files());
+        shared.spawn(&format!("haul-o{number}"), move |_| target.sign_base_files());
         shared.spawn(&format!("haul-m{number}"), move |shared| {
             let made = making.make_frames();
             made.unwrap_or_else(|fault| shared.fail_by_fault(&format!("the source broke the protocol: {fault}")));
         });
     }
     let proving = Arc::clone(target);
-    shared.spawn("haul-proof", move |_| proving.prove_claims());
+    shared.spawn("haul-proof", move |_| proving.run_verification());
 }
 
 fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) -> SyncSender<Vec<u8>> {
@@ -279,7 +279,7 @@ fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) -> Sy
     start_settling(shared, target);
     start_watching(shared, target);
     let weak = Arc::downgrade(shared);
-    target.session.when_wished(move |wish| {
+    target.session.on_stream_request(move |wish| {
         let Some(shared) = weak.upgrade() else { return };
         match wish {
             StreamRequest::More(count, path) => drop(shared.lanes.make(count, path)),
@@ -306,7 +306,7 @@ fn start_settling(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
         let target = Arc::clone(target);
         shared.work("haul-settle", move |shared| {
             let _entered = shared.stages.enter(None, Stage::Sync);
-            target.finisher.settle_groups();
+            target.finisher.run_commits();
             Ok(())
         });
     }

@@ -95,7 +95,7 @@ impl CompleteFile {
         if let (Some((basis, in_place)), Some(end)) = (self.incoming().in_place(), &self.end) {
             let to_disk = self.disk.is_some();
             let carried =
-                committer.deltas.carry_out(self.incoming(), basis, in_place, self.fd(), end.modified, to_disk);
+                committer.deltas.apply_patch(self.incoming(), basis, in_place, self.fd(), end.modified, to_disk);
             return carried.map_or_else(FinalizeOutcome::Failed, |()| FinalizeOutcome::Named);
         }
         if !matches!(self.bytes, ContentState::Gone)
@@ -109,13 +109,13 @@ impl CompleteFile {
                 let removal = self.incoming().replaces_tree.as_deref().cloned().unwrap_or_default();
                 let replace =
                     |temporary: &Name| committer.removals.replace_directory(&spot.dir, temporary, &spot.name, &removal);
-                match committer.tree.unfinished.finish_with(spot, file.fd(), replace) {
+                match committer.tree.temp_files.finish_with(spot, file.fd(), replace) {
                     Ok(()) => FinalizeOutcome::Named,
                     Err(text) => FinalizeOutcome::Failed(text),
                 }
             }
             ContentState::Open(file) => {
-                match committer.removals.keep_old(spot).and_then(|()| committer.tree.unfinished.finish(spot, file.fd()))
+                match committer.removals.keep_old(spot).and_then(|()| committer.tree.temp_files.finish(spot, file.fd()))
                 {
                     Ok(()) => FinalizeOutcome::Named,
                     Err(text) => FinalizeOutcome::Failed(text),
@@ -155,7 +155,7 @@ impl ReceivingFile {
                 result => return result.map(ContentState::Nameless).map_err(|error| describe(&error)),
             }
         }
-        let file = self.open_once(&committer.tree.unfinished, &committer.tree.rivals)?;
+        let file = self.open_once(&committer.tree.temp_files, &committer.tree.job_locks)?;
         let way = IoPlan::by(IoMethod::Buffered);
         self.write_frame(&file, bytes, 0, &way).map_err(|error| describe(&error))?;
         self.complete(committer, disk, bytes.len() as u64, modified)
@@ -173,7 +173,7 @@ impl ReceivingFile {
             return sink.finish(|| !committer.session.lock().stopped).map(|()| ContentState::Gone);
         }
         // Nothing was written of one that came out of a pipe and is empty.
-        let file = self.open_once(&committer.tree.unfinished, &committer.tree.rivals)?;
+        let file = self.open_once(&committer.tree.temp_files, &committer.tree.job_locks)?;
         self.saving().iter().for_each(|(_, saving)| saving.end());
         if self.in_place().is_some() {
             // It is a patch, and the file has metadata of its own.
@@ -187,7 +187,10 @@ impl ReceivingFile {
         let applied = flushed.and_then(|()| match self.place() {
             FileDestination::Spot(_) => {
                 let meta = EntryMetadata { modified, ..*self.meta() };
-                committer.metadata.put_on_file(fd, &meta, true, self.attributes()).map(|refused| self.lacks(refused))
+                committer
+                    .metadata
+                    .put_on_file(fd, &meta, true, self.attributes())
+                    .map(|refused| self.note_refused_attribute(refused))
             }
             FileDestination::Special { .. } => Ok(()),
         });
@@ -211,7 +214,7 @@ impl ReceivingFile {
         let file = openat(&*dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
         write_at(&file, bytes, 0)?;
         let meta = EntryMetadata { modified, ..*self.meta() };
-        self.lacks(committer.metadata.put_on_file(&file, &meta, is_for_later, self.attributes())?);
+        self.note_refused_attribute(committer.metadata.put_on_file(&file, &meta, is_for_later, self.attributes())?);
         Ok(file)
     }
 }

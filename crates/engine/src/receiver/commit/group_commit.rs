@@ -58,7 +58,7 @@ impl Committer {
                 Err(error) => {
                     let text = format!("it did not reach the disk: {}", describe(&error));
                     if whole.incoming().in_place().is_some() {
-                        self.give_up(whole.entry, &whole.item, text, ends);
+                        self.fail_entry(whole.entry, &whole.item, text, ends);
                         continue;
                     }
                     ends.lost.push(FileLoss::of_all(whole, text));
@@ -80,7 +80,7 @@ impl Committer {
             let Err(error) = result else { continue };
             let text = format!("its name did not reach the disk: {}", describe(&error));
             if *for_itself {
-                self.job.fail(self.job.landing.path(&dir.path_bytes()), text.clone());
+                self.job.fail(self.job.destination.path(&dir.path_bytes()), text.clone());
             }
             lost.insert(dir.identity(), text);
         }
@@ -96,7 +96,7 @@ impl Committer {
     ) {
         for named in named {
             match named.incoming().dir().and_then(|dir| lost.get(&dir.identity())) {
-                Some(text) => self.give_up(named.entry, &named.item, text.clone(), ends),
+                Some(text) => self.fail_entry(named.entry, &named.item, text.clone(), ends),
                 None => {
                     let is_sure = named.disk.as_ref().is_some_and(|disk| disk.is_sure());
                     add(&self.job.reporter.tally.files_durable, u64::from(is_sure));
@@ -120,15 +120,15 @@ impl Committer {
 
     fn succeed(&self, named: PublishedFile, ends: &mut EntryOutcomes) {
         if let Some(change) = named.incoming().change {
-            self.job.tell_item(|| named.incoming().relative(), EntryKind::File, change);
+            self.job.report_item(|| named.incoming().relative(), EntryKind::File, change);
         }
         if let Some(text) = named.incoming().lacking() {
-            self.job.fail(named.incoming().path(&self.job.landing), text);
+            self.job.fail(named.incoming().path(&self.job.destination), text);
             ends.lacking.push(named.entry);
             ends.settled.push((named.entry, false));
             return;
         }
-        self.digests.tell_sum(named.incoming(), &named.digest);
+        self.digests.report_checksum(named.incoming(), &named.digest);
         let digest = self.job.request.settings.blake3.then_some(named.digest);
         self.job.reporter.file_done(|| named.incoming().relative(), named.size, digest);
         if named.incoming().basis().is_some() {
@@ -145,12 +145,12 @@ impl Committer {
         match fate {
             FinalizeOutcome::Named => self.succeed(whole.into(), ends),
             FinalizeOutcome::Lost(text) => ends.lost.push(FileLoss::of_all(whole, text)),
-            FinalizeOutcome::Failed(text) => self.give_up(whole.entry, &whole.item, text, ends),
+            FinalizeOutcome::Failed(text) => self.fail_entry(whole.entry, &whole.item, text, ends),
         }
     }
 
     /// A file will not be there.
-    pub(crate) fn give_up(
+    pub(crate) fn fail_entry(
         &self,
         entry: EntryId,
         item: &ReceiverEntry,
@@ -158,8 +158,8 @@ impl Committer {
         ends: &mut EntryOutcomes,
     ) {
         if let ReceiverEntry::File(incoming) = item {
-            incoming.discard(&self.tree.unfinished);
-            self.job.fail(incoming.path(&self.job.landing), text);
+            incoming.discard(&self.tree.temp_files);
+            self.job.fail(incoming.path(&self.job.destination), text);
         }
         ends.settled.push((entry, false));
     }

@@ -83,7 +83,7 @@ impl Committer {
                 Ok(ReadBackResult::Stopped) => return Vec::new(),
                 Err(error) => {
                     let text = format!("it cannot be read back: {}", describe(&error));
-                    self.give_up(whole.entry, &whole.item, text, ends);
+                    self.fail_entry(whole.entry, &whole.item, text, ends);
                 }
             }
         }

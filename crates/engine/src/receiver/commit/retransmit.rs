@@ -31,7 +31,7 @@ impl FileLoss {
         let mut left = end.take().map(|end| (*size, end));
         let handle = match (self.extent, &**item) {
             (DamagedExtent::All, ReceiverEntry::File(incoming)) => {
-                incoming.discard(&committer.tree.unfinished);
+                incoming.discard(&committer.tree.temp_files);
                 left.iter_mut().for_each(|(_, end)| end.tree.forget(&(0..end.tree.frames())));
                 Arc::new(ReceiverEntry::File(incoming.afresh()))
             }
@@ -45,7 +45,7 @@ impl Committer {
     /// Has what was lost sent again; what was lost twice fails.
     pub(crate) fn ask_again(&self, mut losses: Vec<FileLoss>, ends: &mut EntryOutcomes) {
         let Some(FileLoss { whole, text, .. }) = losses.first() else { return };
-        let path = escape(&whole.incoming().path(&self.job.landing));
+        let path = escape(&whole.incoming().path(&self.job.destination));
         let text = text.lines().next().unwrap_or_default();
         let what = match losses.len() - 1 {
             0 => "it is".to_owned(),
@@ -60,7 +60,7 @@ impl Committer {
         }
         for FileLoss { whole, text, .. } in losses {
             if failed.contains(&whole.entry) {
-                self.give_up(whole.entry, &whole.item, text, ends);
+                self.fail_entry(whole.entry, &whole.item, text, ends);
             }
         }
     }

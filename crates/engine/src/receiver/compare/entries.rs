@@ -140,7 +140,7 @@ impl EntryComparer {
             return self.job.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;
-        match (&self.job.landing.kind, &operand.name) {
+        match (&self.job.destination.kind, &operand.name) {
             (DestinationKind::Into(dir), name) if !operand.below.is_empty() => {
                 self.compare_below(dir, &operand.below, name.as_ref(), entry)
             }
@@ -176,7 +176,7 @@ impl EntryComparer {
                 self.concluded(&relative, entry, vec![Difference::Missing(EntryKind::from(&entry.kind))])
             }
             (Err(error), _) => {
-                self.job.fail(self.job.landing.path(&relative), describe(&error));
+                self.job.fail(self.job.destination.path(&relative), describe(&error));
                 EntryAnswer::Refused
             }
         }
@@ -184,7 +184,8 @@ impl EntryComparer {
 
     /// By cp's rules, a directory is looked for in the one that was named. That may not be what was meant.
     fn hint_at_contents(&self, name: &Name) {
-        let (inside, landing) = (escape(&self.job.landing.path(name.as_bytes())), escape(&self.job.landing.path(b"")));
+        let (inside, landing) =
+            (escape(&self.job.destination.path(name.as_bytes())), escape(&self.job.destination.path(b"")));
         let text = format!(
             "{inside} was compared, since {landing} is a directory; what is in {landing} itself is compared with {name}/."
         );
@@ -193,16 +194,16 @@ impl EntryComparer {
 
     fn compare_at(&self, dir: &Dir, name: &Name, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let relative = dir.path_of(name.as_bytes());
-        match self.look_at(dir, name, entry, &relative) {
+        match self.compare_entry(dir, name, entry, &relative) {
             Ok(answer) => answer,
             Err(error) => {
-                self.job.fail(self.job.landing.path(&relative), describe(&error));
+                self.job.fail(self.job.destination.path(&relative), describe(&error));
                 EntryAnswer::Refused
             }
         }
     }
 
-    fn look_at(
+    fn compare_entry(
         &self,
         dir: &Dir,
         name: &Name,
@@ -222,7 +223,7 @@ impl EntryComparer {
             (EntryContent::Directory, FileType::Directory) => {
                 let child = dir.child(name)?;
                 differences.extend(self.attributes_of_directory(&child, entry)?);
-                self.tell_differences(relative, differences);
+                self.report_differences(relative, differences);
                 return Ok(self.directory_compared(child, !self.tree.merges()));
             }
             (EntryContent::HardLink { to, size }, FileType::RegularFile) => match self.differs_as_name(*to, &there)? {
@@ -274,11 +275,11 @@ impl EntryComparer {
         });
         match compared {
             Ok(differences) => {
-                self.tell_differences(b"", differences);
+                self.report_differences(b"", differences);
                 self.directory_compared(dir.clone(), is_alone)
             }
             Err(error) => {
-                self.job.fail(self.job.landing.path(b""), describe(&error));
+                self.job.fail(self.job.destination.path(b""), describe(&error));
                 EntryAnswer::Refused
             }
         }
@@ -289,7 +290,7 @@ impl EntryComparer {
     }
 
     fn directory_compared(&self, dir: Dir, is_alone: bool) -> EntryAnswer<ReceiverEntry> {
-        let names = is_alone.then(|| SourceNames::new(&self.removals.names_kept));
+        let names = is_alone.then(|| SourceNames::new(&self.removals.name_budget));
         EntryAnswer::Needed(Arc::new(ReceiverEntry::Compared(Compared::Directory(ComparedDirectory { dir, names }))))
     }
 
@@ -322,14 +323,14 @@ impl EntryComparer {
             }
             EntryContent::Directory | EntryContent::Stream | EntryContent::HardLink { .. } | EntryContent::Node(_) => {}
         }
-        if self.tell_differences(relative, differences) { EntryAnswer::Refused } else { EntryAnswer::Settled }
+        if self.report_differences(relative, differences) { EntryAnswer::Refused } else { EntryAnswer::Settled }
     }
 
     /// Tells how an entry differs, if it does; whether it does.
-    pub(crate) fn tell_differences(&self, relative: &[u8], differences: Vec<Difference>) -> bool {
+    pub(crate) fn report_differences(&self, relative: &[u8], differences: Vec<Difference>) -> bool {
         let differs = !differences.is_empty();
         if differs {
-            self.job.reporter.differs(self.job.landing.path(relative), differences);
+            self.job.reporter.differs(self.job.destination.path(relative), differences);
         }
         differs
     }
@@ -345,21 +346,21 @@ impl EntryComparer {
         match compared {
             Compared::File(file) => {
                 self.job.reporter.file_compared(|| file.relative(), file.size, digest);
-                self.tell_differences(&file.relative(), file.differences.clone());
+                self.report_differences(&file.relative(), file.differences.clone());
                 true
             }
             Compared::Directory(directory) => {
-                let told = if complete { self.tell_extras(directory, is_left_out) } else { Ok(()) };
+                let told = if complete { self.report_extraneous(directory, is_left_out) } else { Ok(()) };
                 directory.dir.keep_parent_open();
                 add(&self.job.reporter.tally.directories, 1);
-                told.map_err(|text| self.job.fail(self.job.landing.path(&directory.dir.path_bytes()), text)).is_ok()
+                told.map_err(|text| self.job.fail(self.job.destination.path(&directory.dir.path_bytes()), text)).is_ok()
             }
         }
     }
 
     /// Names what is in a directory and not at the source. What haul never copies is not looked for, nor are links where
     /// the source leaves them out, nor what filters would leave out there.
-    fn tell_extras(
+    fn report_extraneous(
         &self,
         ComparedDirectory { dir, names }: &ComparedDirectory,
         is_filtered: &dyn Fn(&Name, bool) -> bool,
@@ -376,7 +377,7 @@ impl EntryComparer {
             match names.has(name) {
                 None => too_many = true,
                 Some(false) if !is_left_out && !is_filtered(name, kind == FileType::Directory) => {
-                    self.tell_differences(&dir.path_of(name.as_bytes()), vec![Difference::Extra(entry_kind(kind))]);
+                    self.report_differences(&dir.path_of(name.as_bytes()), vec![Difference::Extra(entry_kind(kind))]);
                 }
                 Some(_) => {}
             }

@@ -67,7 +67,7 @@ impl EntryComparer {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let of = self.job.landing.path(&dir.path_of(name.as_bytes()));
+        let of = self.job.destination.path(&dir.path_of(name.as_bytes()));
         Ok(Some(Difference::Name { at_source: true, of }))
     }
 
@@ -83,8 +83,8 @@ impl EntryComparer {
             return None;
         }
         let met = self.compared_names.meet(there.identity, dir.path_of(name.as_bytes()));
-        let first = met.unwrap_or_else(|TooMany| self.links.say_that_names_are_too_many())?;
-        Some(Difference::Name { at_source: false, of: self.job.landing.path(&first) })
+        let first = met.unwrap_or_else(|TooMany| self.links.warn_of_too_many_names())?;
+        Some(Difference::Name { at_source: false, of: self.job.destination.path(&first) })
     }
 
     /// In what the attributes of something differ that `found` reads.

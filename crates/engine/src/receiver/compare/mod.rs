@@ -25,7 +25,7 @@ pub struct EntryComparer {
     pub(super) removals: Arc<Removals>,
     pub(super) tree: Arc<TargetTree>,
     /// Files whose contents are to be read.
-    pub(super) rereads: BoundedQueue<Chunk<ReceiverEntry>>,
+    pub(super) chunks: BoundedQueue<Chunk<ReceiverEntry>>,
     pub(super) compared_names: ComparedNames,
 }
 
@@ -38,7 +38,7 @@ impl EntryComparer {
             links: Arc::clone(links),
             removals: Arc::clone(&tree.removals),
             tree: Arc::clone(tree),
-            rereads: BoundedQueue::default(),
+            chunks: BoundedQueue::default(),
             compared_names: ComparedNames::default(),
         }
     }

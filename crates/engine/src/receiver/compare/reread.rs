@@ -30,17 +30,17 @@ struct ReReadChunk {
 
 impl TargetReceiver {
     /// Reads what is to be compared until the job is over.
-    pub fn reread(&self) {
+    pub fn run_comparison(&self) {
         let mut reader = self.job.reader();
         let (mut ahead, mut held) = (None, Vec::new());
-        while let Some(begun) = ahead.take().or_else(|| self.next_piece(&mut reader, &mut held)) {
+        while let Some(begun) = ahead.take().or_else(|| self.next_chunk(&mut reader, &mut held)) {
             let Some(file) = compared_file(&begun.piece.handle) else { continue };
-            match self.hash_piece(&begun, file, &mut reader, &mut ahead) {
+            match self.hash_chunk(&begun, file, &mut reader, &mut ahead) {
                 Ok(values) => {
                     held.push(VerifiedFrames { entry: begun.piece.entry, first: begun.piece.frames.start, values });
                     reader.end();
                     if held.len() == TOLD_FILES || begun.piece.frames.end - begun.piece.frames.start > 1 {
-                        self.tell_held(std::mem::take(&mut held), true);
+                        self.report_verified(std::mem::take(&mut held), true);
                     }
                 }
                 Err(text) => {
@@ -53,10 +53,10 @@ impl TargetReceiver {
     }
 
     /// The next piece, waited for with nothing left to be told.
-    fn next_piece(&self, reader: &mut FrameReader, held: &mut Vec<VerifiedFrames>) -> Option<ReReadChunk> {
-        self.begin_piece(reader, false).or_else(|| {
-            self.tell_held(std::mem::take(held), true);
-            self.begin_piece(reader, true)
+    fn next_chunk(&self, reader: &mut FrameReader, held: &mut Vec<VerifiedFrames>) -> Option<ReReadChunk> {
+        self.start_chunk(reader, false).or_else(|| {
+            self.report_verified(std::mem::take(held), true);
+            self.start_chunk(reader, true)
         })
     }
 }
@@ -64,7 +64,7 @@ impl TargetReceiver {
 impl TargetReceiver {
     /// Takes a piece and has the reader begin with it when it is its turn. `None` when there is none, and never will be if
     /// it `waits`.
-    fn begin_piece(&self, reader: &mut FrameReader, waits: bool) -> Option<ReReadChunk> {
+    fn start_chunk(&self, reader: &mut FrameReader, waits: bool) -> Option<ReReadChunk> {
         let threads = u64::from(self.job.request.settings.streams);
         let part = |files: &mut VecDeque<Chunk<ReceiverEntry>>| {
             let file = files.front_mut()?;
@@ -75,7 +75,7 @@ impl TargetReceiver {
             Some(part)
         };
         loop {
-            let piece = self.comparer.rereads.take(waits, part)?;
+            let piece = self.comparer.chunks.take(waits, part)?;
             let Some(file) = compared_file(&piece.handle) else { continue };
             // It may have been given up meanwhile, here or at the source.
             if !self.session.lock().machine.is_known(piece.entry) {
@@ -97,7 +97,7 @@ impl TargetReceiver {
 
     /// Hashes the piece that is the reader's first. The next one is begun meanwhile, where the disk
     /// would have nothing to do otherwise.
-    fn hash_piece(
+    fn hash_chunk(
         &self,
         ReReadChunk { piece, file: opened }: &ReReadChunk,
         file: &ComparedFile,
@@ -108,7 +108,7 @@ impl TargetReceiver {
         let mut values = Vec::new();
         for index in piece.frames.clone() {
             if ahead.is_none() && reader.wants_another() {
-                *ahead = self.begin_piece(reader, false);
+                *ahead = self.start_chunk(reader, false);
             }
             let record = match reader.next() {
                 Some(Ok(record)) if frame.frame_len(file.size, index) == Some(record.payload().len()) => record,

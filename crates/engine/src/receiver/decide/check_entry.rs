@@ -47,11 +47,11 @@ const LEADS_OUT: &str = "this symbolic link leads out of the served directory, o
 
 impl TargetReceiver {
     /// Answers a whole Offer.
-    pub(crate) fn examine(&self, first: EntryId, entries: &[Entry]) {
+    pub(crate) fn decide_entries(&self, first: EntryId, entries: &[Entry]) {
         let (mut claims, mut pieces, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
             self.removals.note_name(entry);
-            let turn = self.decider.in_its_turn(entry);
+            let turn = self.decider.first_of_sources(entry);
             let entry = turn.as_deref().unwrap_or(entry);
             let answer = match &entry.kind {
                 _ if turn.is_none() => EntryAnswer::Refused,
@@ -78,25 +78,25 @@ impl TargetReceiver {
                     let frames = 0..self.job.request.settings.frame.frames(*size);
                     pieces.push(Chunk { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
                 }
-                (EntryAnswer::Needed(_), EntryContent::Directory) => self.removals.filtered.enter(id, entry),
+                (EntryAnswer::Needed(_), EntryContent::Directory) => self.removals.filter.enter(id, entry),
                 _ => {}
             }
             let next = self.session.lock().machine.answer(id, answer);
             self.finisher.finish(next);
             let would_be_new = self.job.is_dry() && self.decider.dry_new.swap(false, Ordering::Relaxed);
             if is_there && self.decider.stays_another(entry) {
-                self.finisher.settle_links_as(id, LinkOutcome::Another);
+                self.finisher.settle_hard_links_as(id, LinkOutcome::Another);
             } else if is_there && would_be_new {
-                self.finisher.settle_links_as(id, LinkOutcome::WouldBeNew);
+                self.finisher.settle_hard_links_as(id, LinkOutcome::WouldBeNew);
             } else if is_there || is_refused {
-                self.finisher.settle_links(id, is_there);
+                self.finisher.settle_hard_links(id, is_there);
             }
         }
-        links.into_iter().for_each(|other| self.finisher.link(other));
-        self.links.links_seen_to(entries);
+        links.into_iter().for_each(|other| self.finisher.add_hard_link(other));
+        self.links.count_answered_links(entries);
         // What is there of a file can be told once all answers were.
-        self.claims.add(claims);
-        self.comparer.rereads.add(pieces);
+        self.verification_queue.add(claims);
+        self.comparer.chunks.add(pieces);
         deltas
             .into_iter()
             .for_each(|(id, item, frames)| self.deltas.sign(id, &item, std::iter::once(frames).collect()));
@@ -131,7 +131,7 @@ impl EntryDecider {
             return self.job.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;
-        let alone = self.removals.is_one_sources(operand.name.as_ref());
+        let alone = self.removals.is_source_directory(operand.name.as_ref());
         let directory = |dir: Dir| {
             let attributes = attributes(entry).map(Into::into);
             let fresh = dir.is_absent();
@@ -139,8 +139,11 @@ impl EntryDecider {
             EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta: entry.meta, attributes }))
         };
         let absent = DestinationKind::Into(Dir::absent_root());
-        let landing =
-            if matches!(self.job.landing.kind, DestinationKind::Nothing) { &absent } else { &self.job.landing.kind };
+        let landing = if matches!(self.job.destination.kind, DestinationKind::Nothing) {
+            &absent
+        } else {
+            &self.job.destination.kind
+        };
         let answer = match landing {
             DestinationKind::Contents(dir) if is_directory => directory(dir.clone()),
             DestinationKind::Into(dir) => {
@@ -156,7 +159,7 @@ impl EntryDecider {
                     (Ok(_), None) => self.job.refuse_operand(OverwriteRefusal::IsDirectory),
                     (Err(error), _) => {
                         let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
-                        self.job.fail(self.job.landing.path(&path.join(&b'/')), describe(&error));
+                        self.job.fail(self.job.destination.path(&path.join(&b'/')), describe(&error));
                         EntryAnswer::Refused
                     }
                 }
@@ -171,14 +174,14 @@ impl EntryDecider {
                 self.job.refuse_operand(OverwriteRefusal::IsDirectory)
             }
         };
-        self.tree.unless_another_run_has_it(answer, operand.name.as_ref())
+        self.tree.lock_answer(answer, operand.name.as_ref())
     }
 
     /// A file that changed while it was being read is offered anew: what came of it goes.
     fn answer_again(&self, item: &ReceiverEntry, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let ReceiverEntry::File(incoming) = item else { return EntryAnswer::Refused };
         incoming.void();
-        incoming.discard(&self.tree.unfinished);
+        incoming.discard(&self.tree.temp_files);
         match incoming.spot() {
             Some(spot) => {
                 let (dir, name) = (spot.dir.clone(), spot.name.clone());
@@ -186,7 +189,7 @@ impl EntryDecider {
                 self.answer_at(EntryPosition { removal, ..EntryPosition::in_directory(dir, name) }, entry)
             }
             None => {
-                self.job.fail(incoming.path(&self.job.landing), CHANGED_WHILE_READ);
+                self.job.fail(incoming.path(&self.job.destination), CHANGED_WHILE_READ);
                 EntryAnswer::Refused
             }
         }
@@ -202,7 +205,7 @@ impl EntryDecider {
                 if seekable { EntryAnswer::Needed(item) } else { EntryAnswer::NeededInOrder(item) }
             }
             Err(error) => {
-                self.job.fail(self.job.landing.path(b""), describe(&error));
+                self.job.fail(self.job.destination.path(b""), describe(&error));
                 EntryAnswer::Refused
             }
         }
@@ -260,7 +263,7 @@ impl EntryDecider {
             EntryContent::Directory => {
                 let answer = self.tree.directory(position, entry, decision)?;
                 if matches!(answer, EntryAnswer::Needed(_)) {
-                    self.job.tell_decided(position, entry, &decided);
+                    self.job.report_decision(position, entry, &decided);
                 }
                 Ok(answer)
             }
@@ -285,9 +288,9 @@ impl EntryDecider {
                     times: changes && !has_time,
                 };
                 match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
-                    Ok(_) => self.job.tell_decided(position, entry, &decided),
+                    Ok(_) => self.job.report_decision(position, entry, &decided),
                     // Somebody else's link, or a file system whose links have no times: the link itself is there.
-                    Err(error) if is_not_ours(&error) => self.job.tell_decided(position, entry, &decided),
+                    Err(error) if is_not_ours(&error) => self.job.report_decision(position, entry, &decided),
                     Err(error) => return Err(error),
                 }
                 add(&self.job.reporter.tally.symlinks, 1);
@@ -298,7 +301,7 @@ impl EntryDecider {
             EntryContent::Node(node) => {
                 let answer = self.node(position, *node, &entry.meta, &decided, &there)?;
                 if matches!(answer, EntryAnswer::Settled) {
-                    self.job.tell_decided(position, entry, &decided);
+                    self.job.report_decision(position, entry, &decided);
                 }
                 Ok(answer)
             }
@@ -314,7 +317,7 @@ impl EntryDecider {
         there: &ExistingStat,
     ) -> io::Result<Result<EntryDecision, EntryAnswer<ReceiverEntry>>> {
         let (dir, name) = (&position.dir, &position.name);
-        let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.job.conduct()) {
+        let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.job.overwrite_rules()) {
             OverwriteDecision::Compare if self.has_digest(dir, name, entry)? => OverwriteDecision::Keep,
             OverwriteDecision::Compare => OverwriteDecision::Replace,
             OverwriteDecision::Keep | OverwriteDecision::Omit
@@ -348,7 +351,7 @@ impl EntryDecider {
             // Whatever would be in it, or be another name of it, is not there either.
             OverwriteDecision::Pass => return Ok(Err(EntryAnswer::Refused)),
             OverwriteDecision::Create if self.link_from_earlier(position, entry)? => {
-                self.job.tell_linked(|| self.job.relative(position), size_of(&entry.kind).unwrap_or(0));
+                self.job.report_linked(|| self.job.relative(position), size_of(&entry.kind).unwrap_or(0));
                 return Ok(Err(EntryAnswer::Settled));
             }
             _ => {}
@@ -440,7 +443,7 @@ impl EntryDecider {
             absent += 1;
             match at.parent() {
                 Some(parent) => at = parent,
-                None => return Ok(lookup::leads_out(CWD, absent + self.job.landing.missing_depth(), points_to)),
+                None => return Ok(lookup::leads_out(CWD, absent + self.job.destination.missing_depth(), points_to)),
             }
         }
         Ok(lookup::leads_out(&*at.fd()?, absent, points_to))
@@ -478,7 +481,7 @@ impl EntryDecider {
         let path = || position.dir.path_of(position.name.as_bytes());
         let digest = match self
             .digests
-            .sum_existing(path, || Ok(position.dir.open_file(&position.name, FollowLinks::Itself)?.0))?
+            .checksum_existing(path, || Ok(position.dir.open_file(&position.name, FollowLinks::Itself)?.0))?
         {
             None if self.job.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
             digest => digest,
@@ -503,12 +506,12 @@ impl TargetTree {
             (EntryContent::Symlink { .. }, _) if !self.job.request.sync.into => None,
             (_, ListedKinds::No) => fixed(),
             (EntryContent::Directory, ListedKinds::Files) | (EntryContent::Stream, _) => None,
-            (_, ListedKinds::Files | ListedKinds::Trees) => self.listed.take(number),
+            (_, ListedKinds::Files | ListedKinds::Trees) => self.list_batches.take(number),
         }
     }
 
     /// Two runs do not copy into one directory as the same operand's.
-    pub(crate) fn unless_another_run_has_it(
+    pub(crate) fn lock_answer(
         &self,
         answer: EntryAnswer<ReceiverEntry>,
         name: Option<&Name>,
@@ -518,12 +521,12 @@ impl TargetTree {
         if dir.is_absent() {
             return answer;
         }
-        match self.rivals.enter(dir) {
+        match self.job_locks.enter(dir) {
             Ok(()) => answer,
             Err(text) => {
-                let own_name = matches!(self.job.landing.kind, DestinationKind::Into(_)).then_some(name);
+                let own_name = matches!(self.job.destination.kind, DestinationKind::Into(_)).then_some(name);
                 let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
-                self.job.fail(self.job.landing.path(relative), text);
+                self.job.fail(self.job.destination.path(relative), text);
                 EntryAnswer::Refused
             }
         }
@@ -532,26 +535,26 @@ impl TargetTree {
 
 impl ReceiverJob {
     pub(crate) fn refuse_operand(&self, refusal: OverwriteRefusal) -> EntryAnswer<ReceiverEntry> {
-        self.fail(self.landing.path(b""), refusal.text());
+        self.fail(self.destination.path(b""), refusal.text());
         EntryAnswer::Refused
     }
 
     /// Reports what was decided of an entry, and is done.
-    pub(crate) fn tell_decided(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) {
+    pub(crate) fn report_decision(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) {
         if let Some(change) = decided.change {
-            self.tell_item(|| self.relative(position), EntryKind::from(&entry.kind), change);
+            self.report_item(|| self.relative(position), EntryKind::from(&entry.kind), change);
         }
     }
 
     /// A position as it is shown, from the landing down.
     pub(crate) fn relative(&self, position: &EntryPosition) -> Vec<u8> {
         // A tree that gets the target's own name is what everything is shown below.
-        let is_label = position.renamed && self.landing.memory.is_some();
+        let is_label = position.renamed && self.destination.memory.is_some();
         if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) }
     }
 
     pub(crate) fn refuse(&self, position: &EntryPosition, text: impl Into<String>) -> EntryAnswer<ReceiverEntry> {
-        self.fail(self.landing.path(&self.relative(position)), text);
+        self.fail(self.destination.path(&self.relative(position)), text);
         EntryAnswer::Refused
     }
 }

@@ -23,7 +23,7 @@ impl EntryDecider {
         if decided.decision == OverwriteDecision::ReplaceTree {
             self.removals.make_way_as(&position.dir, &position.name, &decided.removal)?;
         }
-        self.job.tell_decided(position, entry, decided);
+        self.job.report_decision(position, entry, decided);
         let stays = decided.decision == OverwriteDecision::Keep;
         self.dry_new.store(!stays, Ordering::Relaxed);
         if let (EntryContent::File { size }, true) = (&entry.kind, stays) {

@@ -108,7 +108,7 @@ impl EntryDecider {
 
     /// Whether what stands at a name stays, whatever it is.
     pub(crate) fn stays(&self, entry: &Entry, there: &ExistingStat) -> bool {
-        let decision = decide(&entry.kind, entry.meta.modified, &there.existing, self.job.conduct());
+        let decision = decide(&entry.kind, entry.meta.modified, &there.existing, self.job.overwrite_rules());
         matches!(decision, OverwriteDecision::Omit | OverwriteDecision::Pass)
     }
 
@@ -154,7 +154,7 @@ impl EntryDecider {
             if decided.decision == OverwriteDecision::ReplaceTree {
                 self.removals.make_way(&other.dir, &other.name, &other.offered.place).map_err(io)?;
             }
-            self.job.tell_decided(&position, &other.offered, &decided);
+            self.job.report_decision(&position, &other.offered, &decided);
             return Ok(true);
         }
         let (from, into) = (dir.fd().map_err(io)?, other.dir.fd().map_err(io)?);
@@ -174,9 +174,9 @@ impl EntryDecider {
             }
             _ => {}
         }
-        self.job.tell_decided(&position, &other.offered, &decided);
+        self.job.report_decision(&position, &other.offered, &decided);
         if self.job.reporter.is_audited() && decided.change.is_some() {
-            let path = self.job.landing.path(&self.job.relative(&position));
+            let path = self.job.destination.path(&self.job.relative(&position));
             self.job.reporter.audit_change(AuditAction::Linked, EntryKind::File, &path);
         }
         Ok(true)

@@ -16,13 +16,13 @@ impl ReceiverJob {
     }
 
     /// By what it is decided what becomes of what is there.
-    pub(crate) fn conduct(&self) -> OverwriteRules {
+    pub(crate) fn overwrite_rules(&self) -> OverwriteRules {
         OverwriteRules::new(self.request.rules.in_the_way, &self.request.sync)
     }
 
     /// Tells of something that is made, changed or removed, or would be. `relative` is its path from the landing down, which
     /// is put together only where it is told.
-    pub(crate) fn tell_item(&self, relative: impl FnOnce() -> Vec<u8>, what: EntryKind, change: ChangeKind) {
+    pub(crate) fn report_item(&self, relative: impl FnOnce() -> Vec<u8>, what: EntryKind, change: ChangeKind) {
         let tally = &self.reporter.sync;
         match change {
             ChangeKind::Adjusted(_) => add(&tally.adjusted, 1),
@@ -35,7 +35,7 @@ impl ReceiverJob {
         if !is_told && audited.is_none() {
             return;
         }
-        let path = self.landing.path(&relative());
+        let path = self.destination.path(&relative());
         if let Some(action) = audited {
             self.reporter.audit_change(action, what, &path);
         }
@@ -45,8 +45,8 @@ impl ReceiverJob {
     }
 
     /// A file becomes a name of an earlier copy's.
-    pub(crate) fn tell_linked(&self, relative: impl Fn() -> Vec<u8>, size: u64) {
-        self.tell_item(&relative, EntryKind::File, ChangeKind::Linked);
+    pub(crate) fn report_linked(&self, relative: impl Fn() -> Vec<u8>, size: u64) {
+        self.report_item(&relative, EntryKind::File, ChangeKind::Linked);
         self.reporter.file_there(&relative, size, None);
     }
 }

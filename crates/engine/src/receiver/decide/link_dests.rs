@@ -95,18 +95,18 @@ impl LinkDest {
 impl EntryDecider {
     /// Makes a file that is not there a name of an earlier copy's, where one has it. In a dry run, only says whether.
     pub(crate) fn link_from_earlier(&self, position: &EntryPosition, entry: &Entry) -> io::Result<bool> {
-        if self.earlier.copies.is_empty() {
+        if self.link_dests.copies.is_empty() {
             return Ok(false);
         }
         let above = position.dir.path_bytes();
-        for copy in &self.earlier.copies {
+        for copy in &self.link_dests.copies {
             let Some(dir) = self.has_it(copy, &above, &position.name, entry)? else { continue };
             if self.job.is_dry() {
                 return Ok(true);
             }
             match link(&dir, &position.dir, &position.name) {
                 Ok(()) => return Ok(true),
-                Err(error) => self.tell_that_it_is_copied(&error),
+                Err(error) => self.warn_of_copy(&error),
             }
         }
         Ok(false)
@@ -126,7 +126,7 @@ impl EntryDecider {
         let Some(look) = there.look.filter(|_| matches!(there.existing, ExistingEntry::File { .. })) else {
             return Ok(false);
         };
-        let is_same = match decide(&entry.kind, entry.meta.modified, &there.existing, self.job.conduct()) {
+        let is_same = match decide(&entry.kind, entry.meta.modified, &there.existing, self.job.overwrite_rules()) {
             OverwriteDecision::Keep => true,
             OverwriteDecision::Compare => self.has_digest(dir, name, entry)?,
             _ => false,
@@ -134,8 +134,8 @@ impl EntryDecider {
         Ok(is_same && self.tree.metadata_reasons(dir, name, entry, &look).is_empty())
     }
 
-    fn tell_that_it_is_copied(&self, error: &io::Error) {
-        if !self.earlier.told.swap(true, Ordering::Relaxed) {
+    fn warn_of_copy(&self, error: &io::Error) {
+        if !self.link_dests.told.swap(true, Ordering::Relaxed) {
             let why = match Errno::from_io_error(error) {
                 Some(Errno::XDEV) => "they are on another file system, or the kernel does not let this process".into(),
                 _ => describe(error),

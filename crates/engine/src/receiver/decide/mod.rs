@@ -43,7 +43,7 @@ pub struct EntryDecider {
     /// Files that may have been renamed at the source.
     pub(super) renames: RenameDetector,
     /// Earlier copies to link to (`--link-dest`).
-    pub(super) earlier: LinkDests,
+    pub(super) link_dests: LinkDests,
     /// Files whose content differs from the digest that was offered.
     pub(super) wrong_digests: WrongDigests,
     /// In a dry run: the last answer would create a new entry.
@@ -69,7 +69,7 @@ impl EntryDecider {
             committer: Arc::clone(committer),
             comparer: Arc::clone(comparer),
             renames: RenameDetector::default(),
-            earlier,
+            link_dests: earlier,
             wrong_digests: WrongDigests::default(),
             dry_new: AtomicBool::new(false),
         }

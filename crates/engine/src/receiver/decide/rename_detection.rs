@@ -79,12 +79,13 @@ impl EntryDecider {
 
     /// Walks through what is here, and in earlier copies.
     fn look_around(&self) -> SizeIndex {
-        let index = index(self.job.landing.dir().into_iter().chain(self.earlier.dirs())).unwrap_or_else(|error| {
-            let why = describe(&error);
-            let text = format!("what is at the target was not looked through for moved files: {why}");
-            self.job.reporter.send(&WorkerMessage::Warning { text: text.replace('\n', "; ") });
-            SizeIndex::default()
-        });
+        let index =
+            index(self.job.destination.dir().into_iter().chain(self.link_dests.dirs())).unwrap_or_else(|error| {
+                let why = describe(&error);
+                let text = format!("what is at the target was not looked through for moved files: {why}");
+                self.job.reporter.send(&WorkerMessage::Warning { text: text.replace('\n', "; ") });
+                SizeIndex::default()
+            });
         if index.is_full {
             let text = format!("moved files were looked for among {FILES_MAX} files of the target, and not among all");
             self.job.reporter.send(&WorkerMessage::Warning { text });

@@ -14,21 +14,21 @@ use std::sync::atomic::Ordering;
 impl EntryDecider {
     /// What becomes of an entry whose path another source may have had before: itself, the same with the first one's
     /// metadata, or nothing, which is told then.
-    pub(crate) fn in_its_turn<'e>(&self, entry: &'e Entry) -> Option<Cow<'e, Entry>> {
+    pub(crate) fn first_of_sources<'e>(&self, entry: &'e Entry) -> Option<Cow<'e, Entry>> {
         let as_it_is = Some(Cow::Borrowed(entry));
         if !self.tree.merges() {
             return as_it_is;
         }
         let Some(path) = self.merged_path(entry) else { return as_it_is };
-        match self.tree.merged.turn(&path, entry.kind == EntryContent::Directory, &entry.meta) {
+        match self.tree.merged_sources.turn(&path, entry.kind == EntryContent::Directory, &entry.meta) {
             MergeDecision::First => as_it_is,
             MergeDecision::Same(meta) => Some(Cow::Owned(Entry { meta, more: None, ..entry.clone() })),
             MergeDecision::Taken => {
-                self.job.reporter.left_out(self.job.landing.path(&path), TAKEN);
+                self.job.reporter.left_out(self.job.destination.path(&path), TAKEN);
                 None
             }
             MergeDecision::TooMany => {
-                if !self.tree.merged.told.swap(true, Ordering::Relaxed) {
+                if !self.tree.merged_sources.told.swap(true, Ordering::Relaxed) {
                     self.job.reporter.send(&WorkerMessage::Warning { text: TOO_MANY.into() });
                 }
                 as_it_is

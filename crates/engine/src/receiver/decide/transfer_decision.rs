@@ -38,7 +38,7 @@ impl EntryDecider {
                 let _ = self.job.refuse(position, text);
                 return Ok(EntryAnswer::Settled);
             }
-            self.job.tell_decided(position, entry, decided);
+            self.job.report_decision(position, entry, decided);
             let is_same = self.job.request.sync.equal == EqualityTest::Digest || size == 0;
             return if is_same { self.known_to_be_same(position, true) } else { Ok(EntryAnswer::Settled) };
         }

@@ -37,16 +37,16 @@ impl Removals {
         }
         let aside = temporary_name(name, b"directory aside");
         // An earlier run may have been killed here: what it decided to remove counted for that one.
-        self.clear_aside(dir, &aside, name, TreeClearing::new(self).below(), None)?;
+        self.remove_renamed_directory(dir, &aside, name, TreeClearing::new(self).below(), None)?;
         exchange(dir, temporary, name, &aside)?;
-        self.clear_aside(dir, &aside, name, self.clearing(&removal), self.protecting(&removal))
+        self.remove_renamed_directory(dir, &aside, name, self.clearing(&removal), self.protecting(&removal))
     }
 
     /// Exchanges what stands at a position, and is no directory, for an empty directory, then removes it. `false`: the
     /// file system cannot, or the directory is to be remembered before it has its name.
     pub(crate) fn exchange_for_directory(&self, position: &EntryPosition, meta: &EntryMetadata) -> io::Result<bool> {
         let (dir, name) = (&position.dir, &position.name);
-        if position.renamed && self.job.landing.memory.is_some() {
+        if position.renamed && self.job.destination.memory.is_some() {
             return Ok(false);
         }
         self.back_up(dir, name)?;
@@ -70,7 +70,7 @@ impl Removals {
     }
 
     /// Removes a directory that was renamed, and is reported under its own name.
-    fn clear_aside(
+    fn remove_renamed_directory(
         &self,
         dir: &Dir,
         aside: &Name,

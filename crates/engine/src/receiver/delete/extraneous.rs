@@ -92,7 +92,7 @@ impl Removals {
         let is_decided = names.reserved().is_some();
         let is_over = state.is_hindered || state.is_over && !is_decided || state.laters.is_too_much;
         drop(state);
-        if self.removal.is_stopped() || is_over {
+        if self.extraneous.is_stopped() || is_over {
             return names.clear();
         }
         let scope = scope.filter(|_| !self.job.request.sync.delete_filtered);
@@ -114,10 +114,10 @@ impl Removals {
             Ok(extras) => {
                 let scope = scope.filter(|_| extras.iter().any(|(_, kind)| kind.is_dir())).cloned();
                 if !self.removing().laters.remember(DeferredRemoval { item: Arc::clone(item), extras, scope }) {
-                    self.job.fail(self.job.landing.path(b""), TOO_MANY);
+                    self.job.fail(self.job.destination.path(b""), TOO_MANY);
                 }
             }
-            Err(text) => self.job.fail(self.job.landing.path(&dir.path_bytes()), text),
+            Err(text) => self.job.fail(self.job.destination.path(&dir.path_bytes()), text),
         }
     }
 
@@ -131,7 +131,7 @@ impl Removals {
         }
         let item = self.session.lock().machine.directory(entry);
         let Some(ReceiverEntry::Directory { dir, names: Some(names), .. }) = item.as_deref() else { return };
-        let scope = self.filtered.scope_in(entry).filter(|_| !sync.delete_filtered);
+        let scope = self.filter.scope_in(entry).filter(|_| !sync.delete_filtered);
         names.reserve(|| {
             let mut counting = TreeClearing::counting(self);
             // What cannot be listed is reported when it is to be removed.
@@ -155,8 +155,7 @@ impl Removals {
         let listed = each_name(dir, |name, kind| match names.has(name) {
             None => too_many = true,
             Some(false)
-                if !is_unfinished(name, kind)
-                    && !self.filtered.leaves_out(scope, name, kind == FileType::Directory) =>
+                if !is_unfinished(name, kind) && !self.filter.leaves_out(scope, name, kind == FileType::Directory) =>
             {
                 extras.push((name.clone(), kind));
             }
@@ -175,7 +174,7 @@ impl Removals {
 
 impl Removals {
     /// Everything is there: removes what was remembered, all of it or nothing.
-    pub(crate) fn remove_later(&self) {
+    pub(crate) fn remove_extraneous_after(&self) {
         let mut state = self.removing();
         let mut later = std::mem::take(&mut state.laters.directories);
         let is_over = state.is_hindered;
@@ -198,7 +197,7 @@ impl Removals {
                     "{} entries are at the target alone, and at most {most} may be removed{before}: none of them was\nallow more with --max-delete",
                     counting.entries
                 );
-                return self.job.fail(self.job.landing.path(b""), text);
+                return self.job.fail(self.job.destination.path(b""), text);
             }
         }
         let mut clearing = TreeClearing::new(self);
@@ -234,7 +233,7 @@ impl Removals {
         if let Err(error) =
             restored.or_else(|error| if self.removes_only() && is_not_ours(&error) { Ok(()) } else { Err(error) })
         {
-            self.job.fail(self.job.landing.path(&dir.path_bytes()), describe(&error));
+            self.job.fail(self.job.destination.path(&dir.path_bytes()), describe(&error));
         }
     }
 }

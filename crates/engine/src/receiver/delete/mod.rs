@@ -23,11 +23,11 @@ pub struct Removals {
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) session: Arc<ReceiverSession>,
     /// What the source's filters exclude.
-    pub(super) filtered: TargetFilter,
+    pub(super) filter: TargetFilter,
     /// Where replaced and removed entries go.
     pub(super) backup: Option<BackupDirectory>,
     /// Directories to sweep, and the removals so far.
-    pub(super) removal: ExtraneousRemoval,
+    pub(super) extraneous: ExtraneousRemoval,
     /// The memory for the source's names of open directories.
-    pub(super) names_kept: NameBudget,
+    pub(super) name_budget: NameBudget,
 }

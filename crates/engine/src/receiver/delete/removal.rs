@@ -131,20 +131,20 @@ impl Removals {
     /// Where the names in a directory of the source are kept, if everything else in it is to be removed; `above` is whether
     /// that holds in the directory that it is in.
     pub(crate) fn names_for(&self, dir: &Dir, above: bool) -> Option<SourceNames> {
-        let is_swept = above && self.job.request.sync.deletes() && self.removal.is_kept(dir.identity()).is_none();
-        is_swept.then(|| SourceNames::new(&self.names_kept))
+        let is_swept = above && self.job.request.sync.deletes() && self.extraneous.is_kept(dir.identity()).is_none();
+        is_swept.then(|| SourceNames::new(&self.name_budget))
     }
 
     /// Whether a directory of the target is one source's alone, so that what that does not have is there alone.
-    pub(crate) fn is_one_sources(&self, name: Option<&Name>) -> bool {
+    pub(crate) fn is_source_directory(&self, name: Option<&Name>) -> bool {
         let request = &self.job.request;
-        let is_named_once = || name.is_some_and(|name| !self.removal.shared_names.contains(name));
+        let is_named_once = || name.is_some_and(|name| !self.extraneous.shared_names.contains(name));
         let is_placed = request.listed == ListedKinds::No && request.rules.below.is_empty();
         is_placed && (request.operands.len() == 1 || is_named_once())
     }
 
     /// The source has these in a directory, and does not offer them.
-    pub(crate) fn left_out_there(&self, directory: &ReceiverEntry, left_out: &[Name]) {
+    pub(crate) fn note_excluded(&self, directory: &ReceiverEntry, left_out: &[Name]) {
         if let ReceiverEntry::Directory { names: Some(names), .. } = directory
             && !self.job.request.sync.delete_filtered
         {
@@ -153,7 +153,7 @@ impl Removals {
     }
 
     /// A source could not be listed to its end: what it has is not known. Says so once.
-    pub(crate) fn hinder_removal(&self) {
+    pub(crate) fn block_removal(&self) {
         let sync = &self.job.request.sync;
         if sync.deletes() && !sync.delete_despite_errors && !std::mem::replace(&mut self.removing().is_hindered, true) {
             self.job.reporter.send(&WorkerMessage::Warning { text: HINDERED.into() });
@@ -161,13 +161,13 @@ impl Removals {
     }
 
     pub(crate) fn removing(&self) -> MutexGuard<'_, RemovalState> {
-        lock(&self.removal.state)
+        lock(&self.extraneous.state)
     }
 
     /// Whether something may replace what stands there: a directory only where that was asked for, or where it is empty;
     /// and not where filters protect some of it. What is in it counts as removed from here on.
     pub(crate) fn may_make_way(&self, dir: &Dir, name: &Name, place: &EntryLocation) -> io::Result<TreeReplacement> {
-        self.may_still_make_way(dir, name, TreeReplacement { scope: self.filtered.scope_of(place), reserved: 0 })
+        self.may_still_make_way(dir, name, TreeReplacement { scope: self.filter.scope_of(place), reserved: 0 })
     }
 
     /// The same of a directory of which it was decided before: something may have come into it meanwhile.
@@ -187,7 +187,7 @@ impl Removals {
         }
         let protects = kind == FileType::Directory && !self.job.request.sync.delete_filtered;
         let scope = removal.scope.as_ref().filter(|_| protects);
-        if self.filtered.leaves_out(scope.and_then(|own| own.above()), name, true) {
+        if self.filter.leaves_out(scope.and_then(|own| own.above()), name, true) {
             return refused(PROTECTED.into());
         }
         let mut counting = TreeClearing::counting(self).below();
@@ -257,7 +257,7 @@ impl Removals {
         let is_news = reserved < entries && !std::mem::replace(&mut state.is_over, true);
         drop(state);
         if is_news {
-            self.job.fail(self.job.landing.path(b""), over_most(most));
+            self.job.fail(self.job.destination.path(b""), over_most(most));
         }
         reserved
     }
@@ -288,7 +288,7 @@ impl Removals {
         };
         if !std::mem::replace(&mut state.is_over, true) {
             drop(state);
-            self.job.fail(self.job.landing.path(b""), over_most(most));
+            self.job.fail(self.job.destination.path(b""), over_most(most));
         }
         Err(RemovalLimit)
     }
@@ -296,9 +296,9 @@ impl Removals {
     /// Whether this is a source itself; says so where it `tells`.
     pub(crate) fn is_operand(&self, dir: &Dir, name: &Name, tells: bool) -> bool {
         let look = dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
-        let why = look.ok().and_then(|look| self.removal.is_kept(look.identity)).flatten();
+        let why = look.ok().and_then(|look| self.extraneous.is_kept(look.identity)).flatten();
         if let Some(why) = why.filter(|_| tells) {
-            self.job.fail(self.job.landing.path(&dir.path_of(name.as_bytes())), why);
+            self.job.fail(self.job.destination.path(&dir.path_of(name.as_bytes())), why);
         }
         why.is_some()
     }

@@ -56,7 +56,7 @@ impl Site {
     }
 
     pub fn dir(&self) -> Dir {
-        self.target.job.landing.dir().unwrap().clone()
+        self.target.job.destination.dir().unwrap().clone()
     }
 
     pub fn removed(&self) -> u64 {

@@ -146,7 +146,7 @@ impl<'t> TreeClearing<'t> {
             };
             let is_directory = kind == FileType::Directory;
             let scope = level.scope.as_ref();
-            let is_protected = self.removals.filtered.leaves_out(scope, &name, is_directory)
+            let is_protected = self.removals.filter.leaves_out(scope, &name, is_directory)
                 || self.only_below && self.removals.leaves_out_kind(kind);
             self.is_protected |= is_protected;
             if name.is_reserved() || is_protected {
@@ -169,7 +169,7 @@ impl<'t> TreeClearing<'t> {
     fn enter(&self, dir: &Dir, mount: Option<u64>, name: &Name, scope: Option<Arc<FilterScope>>) -> EnteredDirectory {
         let stays = |text: &str| {
             if !self.only_counts {
-                self.removals.job.fail(self.removals.job.landing.path(&self.path(dir, name)), text);
+                self.removals.job.fail(self.removals.job.destination.path(&self.path(dir, name)), text);
             }
             EnteredDirectory::Stays
         };
@@ -178,7 +178,7 @@ impl<'t> TreeClearing<'t> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return EnteredDirectory::Vanished,
             Err(error) => return stays(&describe(&error)),
         };
-        if let Some(why) = self.removals.removal.is_kept(child.identity()) {
+        if let Some(why) = self.removals.extraneous.is_kept(child.identity()) {
             return why.map_or(EnteredDirectory::Stays, stays);
         }
         let own_mount = child.fd().ok().and_then(|fd| mount_of(&*fd));
@@ -212,10 +212,10 @@ impl<'t> TreeClearing<'t> {
     /// Removes what is no directory, or an empty one.
     fn remove(&mut self, dir: &Dir, name: &Name, kind: FileType, is_told: bool) -> Result<bool, RemovalLimit> {
         let removals = self.removals;
-        if removals.removal.is_stopped() {
+        if removals.extraneous.is_stopped() {
             return Err(RemovalLimit);
         }
-        if removals.removal.keeps_files()
+        if removals.extraneous.keeps_files()
             && kind != FileType::Directory
             && removals.is_operand(dir, name, !self.only_counts)
         {
@@ -241,23 +241,23 @@ impl<'t> TreeClearing<'t> {
         };
         match removed {
             Ok(true) if is_told => {
-                removals.job.tell_item(|| self.path(dir, name), entry_kind(kind), ChangeKind::Removed);
+                removals.job.report_item(|| self.path(dir, name), entry_kind(kind), ChangeKind::Removed);
                 return Ok(true);
             }
             Ok(true) if removals.job.reporter.is_audited() && !removals.job.is_dry() => {
                 removals.job.reporter.audit_change(
                     AuditAction::Removed,
                     entry_kind(kind),
-                    &removals.job.landing.path(&self.path(dir, name)),
+                    &removals.job.destination.path(&self.path(dir, name)),
                 );
             }
             Ok(_) => {}
-            Err(ref error) => removals.job.fail(removals.job.landing.path(&self.path(dir, name)), describe(error)),
+            Err(ref error) => removals.job.fail(removals.job.destination.path(&self.path(dir, name)), describe(error)),
         }
         if is_told && !matches!(removed, Ok(true)) {
             match &mut self.reserved {
                 Some(left) => *left += 1,
-                None => removals.removal.give_back(),
+                None => removals.extraneous.give_back(),
             }
         }
         Ok(removed.is_ok())

@@ -62,7 +62,7 @@ impl SignatureTask {
 
 impl DeltaStage {
     /// How many threads read old files.
-    pub fn readers_of_old_files(&self) -> u16 {
+    pub fn base_file_readers(&self) -> u16 {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let cores = u16::try_from(cores).unwrap_or(u16::MAX);
         let is_asked_for = self.job.request.delta != Default::default() || self.job.request.sync.detect_renames;
@@ -78,23 +78,23 @@ impl DeltaStage {
             DeltaMethod::Rolling(block) => {
                 let blocks = basis.size / u64::from(block);
                 if blocks == 0 {
-                    return self.lacks(entry, &frames);
+                    return self.report_missing_ranges(entry, &frames);
                 }
                 basis.wants(frames);
                 (std::iter::once(0..blocks).collect(), (SUMMED_BYTES / u64::from(block)).max(1))
             }
         };
-        self.signings.add(vec![SignatureTask { entry, item: Arc::clone(item), left: left.into(), most }]);
+        self.signature_tasks.add(vec![SignatureTask { entry, item: Arc::clone(item), left: left.into(), most }]);
     }
 
     /// Tells of the blocks at the places of some frames.
-    fn mark(&self, part: &SignatureRange, basis: &BaseSource, reader: &mut FrameReader) -> Result<(), String> {
+    fn hash_blocks(&self, part: &SignatureRange, basis: &BaseSource, reader: &mut FrameReader) -> Result<(), String> {
         let frame = self.job.request.settings.frame;
         let ReceiverEntry::File(incoming) = &*part.item else { return Ok(()) };
         let frame_bytes = u64::from(frame.get());
         // Beyond the end of the old file there is nothing to be told.
         let end = part.range.end.min(frame.frames(basis.size)).max(part.range.start);
-        self.lacks(part.entry, &runs(end..part.range.end));
+        self.report_missing_ranges(part.entry, &runs(end..part.range.end));
         if part.range.start == end {
             return Ok(());
         }
@@ -130,15 +130,15 @@ impl DeltaStage {
         if let Some(in_place) = &basis.in_place {
             in_place.keep(values_of_all);
         }
-        self.tell_marks(part.entry, part.range.start, end - part.range.start, marks);
+        self.report_block_hashes(part.entry, part.range.start, end - part.range.start, marks);
         Ok(())
     }
 
     /// Waits while the source has enough to do with what it was told.
-    fn tell_marks(&self, entry: EntryId, first: u64, frames: u64, marks: Vec<blocks::BlockHash>) {
+    fn report_block_hashes(&self, entry: EntryId, first: u64, frames: u64, marks: Vec<blocks::BlockHash>) {
         let mut state = self.session.lock();
         while !state.stopped && !state.machine.may_mark(frames) {
-            state = self.old_files_room.wait(state);
+            state = self.room.wait(state);
         }
         self.job.reporter.delta.told(8 * marks.len());
         state.machine.mark(entry, first, frames, marks);
@@ -147,7 +147,7 @@ impl DeltaStage {
     }
 
     /// Sums some blocks of an old file; tells of all when these are the last.
-    fn sum_blocks(&self, part: &SignatureRange, basis: &BaseSource, block: u64) -> Result<(), String> {
+    fn sign_blocks(&self, part: &SignatureRange, basis: &BaseSource, block: u64) -> Result<(), String> {
         let blocks = basis.size / block;
         let file = basis.open()?;
         let (from, to) = (part.range.start * block, part.range.end * block);
@@ -164,16 +164,22 @@ impl DeltaStage {
         }
         is_unchanged(basis, &file)?;
         if let Some(all) = basis.gather(part.range.start, sums, blocks) {
-            self.tell_sums(part, basis, u32::try_from(block).unwrap_or(u32::MAX), &all);
+            self.report_rolling_signatures(part, basis, u32::try_from(block).unwrap_or(u32::MAX), &all);
         }
         Ok(())
     }
 
-    fn tell_sums(&self, part: &SignatureRange, basis: &BaseSource, block: u32, all: &[RollingSignature]) {
+    fn report_rolling_signatures(
+        &self,
+        part: &SignatureRange,
+        basis: &BaseSource,
+        block: u32,
+        all: &[RollingSignature],
+    ) {
         let ReceiverEntry::File(incoming) = &*part.item else { return };
         let mut state = self.session.lock();
         while !state.stopped && !state.machine.may_sum(all.len() as u64) {
-            state = self.old_files_room.wait(state);
+            state = self.room.wait(state);
         }
         state.machine.begin_sums(part.entry, all.len() as u64);
         for (first, sums) in (0..).step_by(SUMS_MAX).zip(all.chunks(SUMS_MAX)) {
@@ -182,24 +188,24 @@ impl DeltaStage {
         drop(state);
         self.job.reporter.delta.told(RollingSignature::BYTES * all.len());
         let frames = self.job.request.settings.frame.frames(incoming.size());
-        self.lacks(part.entry, &basis.wanted(frames));
+        self.report_missing_ranges(part.entry, &basis.wanted(frames));
     }
 
     /// What was to be told of is sent whole.
-    fn tell_nothing(&self, part: &SignatureRange, basis: &BaseSource) {
+    fn report_no_signature(&self, part: &SignatureRange, basis: &BaseSource) {
         let ReceiverEntry::File(incoming) = &*part.item else { return };
         match basis.method {
-            DeltaMethod::Blocks => self.lacks(part.entry, &runs(part.range.clone())),
+            DeltaMethod::Blocks => self.report_missing_ranges(part.entry, &runs(part.range.clone())),
             // The sums are never complete then: so only the first part that fails says so.
             DeltaMethod::Rolling(_) if basis.is_first_failure() => {
                 let frames = self.job.request.settings.frame.frames(incoming.size());
-                self.lacks(part.entry, &basis.wanted(frames));
+                self.report_missing_ranges(part.entry, &basis.wanted(frames));
             }
             DeltaMethod::Rolling(_) => {}
         }
     }
 
-    pub(crate) fn lacks(&self, entry: EntryId, frames: &[Range<u64>]) {
+    pub(crate) fn report_missing_ranges(&self, entry: EntryId, frames: &[Range<u64>]) {
         if !frames.is_empty() {
             debug_assert!(frames.len() <= FRAME_RUNS_MAX);
             self.session.lock().machine.lacks(entry, frames);
@@ -210,7 +216,7 @@ impl DeltaStage {
 
 impl TargetReceiver {
     /// Reads old files until the job is over.
-    pub fn sign_old_files(&self) {
+    pub fn sign_base_files(&self) {
         let mut reader = self.job.reader();
         let part = |signings: &mut VecDeque<SignatureTask>| {
             while let Some(first) = signings.front_mut() {
@@ -224,17 +230,17 @@ impl TargetReceiver {
             }
             None
         };
-        while let Some(part) = self.deltas.signings.take(true, part) {
+        while let Some(part) = self.deltas.signature_tasks.take(true, part) {
             let Some(basis) = basis_of(&part.item).filter(|_| self.session.lock().machine.is_known(part.entry)) else {
                 continue;
             };
             if !self.deltas.may_use(basis) {
-                self.deltas.tell_nothing(&part, basis);
+                self.deltas.report_no_signature(&part, basis);
                 continue;
             }
             let told = match basis.method {
-                DeltaMethod::Blocks => self.deltas.mark(&part, basis, &mut reader),
-                DeltaMethod::Rolling(block) => self.deltas.sum_blocks(&part, basis, block.into()),
+                DeltaMethod::Blocks => self.deltas.hash_blocks(&part, basis, &mut reader),
+                DeltaMethod::Rolling(block) => self.deltas.sign_blocks(&part, basis, block.into()),
             };
             if let Err(text) = told {
                 self.without_basis(&part, basis, &text);
@@ -246,7 +252,7 @@ impl TargetReceiver {
     fn without_basis(&self, part: &SignatureRange, basis: &BaseSource, text: &str) {
         match basis.in_place {
             Some(_) => self.finisher.fail_file(part.entry, &part.item, text),
-            None => self.deltas.tell_nothing(part, basis),
+            None => self.deltas.report_no_signature(part, basis),
         }
     }
 }

@@ -86,7 +86,7 @@ impl TargetReceiver {
         pieces: &[(u64, &[u8])],
     ) {
         let written = incoming
-            .open_once(&self.tree.unfinished, &self.tree.rivals)
+            .open_once(&self.tree.temp_files, &self.tree.job_locks)
             .and_then(|patch| in_place.write(patch.fd(), pieces).map_err(|error| describe(&error)));
         self.frame_done(item, frame, len, written);
     }
@@ -94,7 +94,7 @@ impl TargetReceiver {
 
 impl DeltaStage {
     /// All of a patch is there and, with `to_disk`, on the disk: names it, and puts it into its file.
-    pub(crate) fn carry_out(
+    pub(crate) fn apply_patch(
         &self,
         incoming: &ReceivingFile,
         basis: &BaseSource,
@@ -112,14 +112,14 @@ impl DeltaStage {
             if to_disk { Ok(fdatasync(patch)?) } else { Ok(()) }
         };
         written().map_err(|error| describe(&error))?;
-        let name = self.tree.unfinished.name_patch(spot, patch, &patch_name(&spot.name))?;
+        let name = self.tree.temp_files.name_patch(spot, patch, &patch_name(&spot.name))?;
         let carried = || -> io::Result<()> {
             if to_disk {
                 fsync(&*spot.dir.fd()?)?;
             }
             put_into(patch, &file, &header)?;
             let meta = EntryMetadata { modified, ..*incoming.meta() };
-            incoming.lacks(self.metadata.put_on_file(&file, &meta, false, incoming.attributes())?);
+            incoming.note_refused_attribute(self.metadata.put_on_file(&file, &meta, false, incoming.attributes())?);
             check_length(&file, header.size).map_err(io::Error::other)?;
             if to_disk {
                 fsync(&file)?;
@@ -169,7 +169,7 @@ impl DeltaStage {
     /// Carries out what an earlier run has left for the file that stands there, as far as that can be done. What the file
     /// is then is proven as of any old file: somebody may have changed it since, or it may have got the inode of another.
     pub(crate) fn recover(&self, spot: &TargetPath) -> io::Result<()> {
-        let locked = match lock_own(&spot.dir, &patch_name(&spot.name), OFlags::RDWR, &self.tree.rivals) {
+        let locked = match lock_own(&spot.dir, &patch_name(&spot.name), OFlags::RDWR, &self.tree.job_locks) {
             Ok(locked) => locked,
             Err(TempFileError::Held(rival)) => return Err(io::Error::other(rival.writes())),
             // Another user's, and of no concern.

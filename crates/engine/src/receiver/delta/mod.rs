@@ -24,11 +24,11 @@ pub struct DeltaStage {
     pub(super) removals: Arc<Removals>,
     pub(super) tree: Arc<TargetTree>,
     /// Base files whose blocks are to be signed.
-    pub(super) signings: BoundedQueue<SignatureTask>,
+    pub(super) signature_tasks: BoundedQueue<SignatureTask>,
     /// Frames to rebuild from base files.
-    pub(super) makings: BoundedQueue<DeltaFrameBuild>,
+    pub(super) frame_builds: BoundedQueue<DeltaFrameBuild>,
     /// There may be room for more signatures.
-    pub(super) old_files_room: Notify,
+    pub(super) room: Notify,
 }
 
 impl DeltaStage {
@@ -39,9 +39,9 @@ impl DeltaStage {
             metadata: Arc::clone(&tree.metadata),
             removals: Arc::clone(&tree.removals),
             tree: Arc::clone(tree),
-            signings: BoundedQueue::default(),
-            makings: BoundedQueue::default(),
-            old_files_room: Notify::default(),
+            signature_tasks: BoundedQueue::default(),
+            frame_builds: BoundedQueue::default(),
+            room: Notify::default(),
         }
     }
 }

@@ -235,7 +235,7 @@ impl CommitQueue {
             if matches!(self.disk_of(incoming.dir()), Ok(Some(_)))
                 && let Err(error) = save(incoming)
             {
-                let path = escape(&incoming.path(&job.landing));
+                let path = escape(&incoming.path(&job.destination));
                 let text = describe(&error.into());
                 let text = text.lines().next().unwrap_or_default();
                 let text = format!("{path}: a part of it did not reach the disk: {text}; it will be sent again");

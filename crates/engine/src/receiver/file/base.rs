@@ -162,7 +162,7 @@ impl BaseSource {
     }
 
     /// Makes a frame.
-    pub fn make(&self, steps: &[DeltaInstruction<'_>], frame: &mut [u8]) -> Result<(), String> {
+    pub fn rebuild_frame(&self, steps: &[DeltaInstruction<'_>], frame: &mut [u8]) -> Result<(), String> {
         let file = self.opened.get_or_init(|| self.open()).clone()?;
         let read = |offset, bytes: &mut [u8]| match read_at(&**file.fd(), bytes, offset) {
             Ok(read) if read == bytes.len() => Ok(()),

@@ -419,7 +419,7 @@ impl ReceivingFile {
     }
 
     /// Records an attribute that could not be set.
-    pub fn lacks(&self, refused: Option<String>) {
+    pub fn note_refused_attribute(&self, refused: Option<String>) {
         refused.into_iter().for_each(|text| drop(self.lacking.set(text)));
     }
 

@@ -17,7 +17,7 @@ impl EntryFinisher {
             let mut differences = file.differences.clone();
             differences.insert(0, content);
             self.job.reporter.file_compared(|| file.relative(), file.size, None);
-            self.comparer.tell_differences(&file.relative(), differences);
+            self.comparer.report_differences(&file.relative(), differences);
         }
         self.settle(entry, true);
     }
@@ -25,7 +25,7 @@ impl EntryFinisher {
     /// A file could not be compared.
     pub(crate) fn compare_failed(&self, entry: EntryId, file: &ComparedFile, text: &str) {
         if !file.failed.swap(true, Ordering::Relaxed) {
-            self.job.fail(self.job.landing.path(&file.relative()), text);
+            self.job.fail(self.job.destination.path(&file.relative()), text);
             self.settle(entry, false);
         }
     }

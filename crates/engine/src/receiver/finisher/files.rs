@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 impl EntryFinisher {
     /// Carries groups to the disk until the job is over, and sees to checkpoints.
-    pub fn settle_groups(&self) {
+    pub fn run_commits(&self) {
         let mut named = Vec::new();
         while let Some(task) = self.committer.commit_queue.next(!named.is_empty()) {
             match task {
-                CommitTask::Group(group) => named = self.carry(group, named),
+                CommitTask::Group(group) => named = self.commit_group(group, named),
                 CommitTask::Checkpoint => self.committer.commit_queue.checkpoint(&self.job),
             }
         }
@@ -31,14 +31,14 @@ impl EntryFinisher {
         match during(Stage::Room, || self.committer.complete(entry, &item, end)) {
             Ok(whole) if whole.disk.is_some() => return self.committer.commit_queue.add(vec![whole]),
             Ok(whole) => self.committer.name_at_once(whole, &mut ends),
-            Err(text) => self.committer.give_up(entry, &item, text, &mut ends),
+            Err(text) => self.committer.fail_entry(entry, &item, text, &mut ends),
         }
-        self.settle_ends(ends);
+        self.end_entries(ends);
     }
 
     /// Puts a group on the disk and gives its files their names. The same wait brings those names to the disk that the
     /// group before got: these files are settled, and those of this group returned.
-    fn carry(&self, group: Vec<PendingCommit>, named: Vec<PublishedFile>) -> Vec<PublishedFile> {
+    fn commit_group(&self, group: Vec<PendingCommit>, named: Vec<PublishedFile>) -> Vec<PublishedFile> {
         let (mut files, mut directories) = (Vec::new(), HashMap::new());
         for pending in group {
             match pending {
@@ -64,26 +64,26 @@ impl EntryFinisher {
         self.committer.conclude_named(named, &self.committer.lost_names(&directories, results), &mut ends);
         if self.committer.reads_back() {
             // What is settled does not wait for what takes long.
-            self.settle_ends(std::mem::take(&mut ends));
+            self.end_entries(std::mem::take(&mut ends));
         }
         let on_disk = self.committer.without_lost(files.into_iter().zip(results_of_files), &mut ends);
         let named = self.committer.name_all(on_disk, &mut ends);
-        self.settle_ends(ends);
+        self.end_entries(ends);
         named
     }
 
     /// Settles entries with one look at the machine, then finishes the directories that this completes.
-    pub(crate) fn settle_ends(&self, mut ends: EntryOutcomes) {
+    pub(crate) fn end_entries(&self, mut ends: EntryOutcomes) {
         self.committer.ask_again(std::mem::take(&mut ends.lost), &mut ends);
         let mut state = self.session.lock();
         let complete: Vec<_> =
             ends.settled.iter().filter_map(|(entry, done)| state.machine.settle(*entry, *done)).collect();
         drop(state);
         complete.into_iter().for_each(|directory| self.finish(Some(directory)));
-        self.deltas.old_files_room.notify_all();
+        self.deltas.room.notify_all();
         self.session.outbox.notify_all();
         for (entry, done) in &ends.settled {
-            self.settle_links(*entry, *done || ends.lacking.contains(entry));
+            self.settle_hard_links(*entry, *done || ends.lacking.contains(entry));
         }
     }
 }

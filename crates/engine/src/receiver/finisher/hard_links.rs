@@ -10,27 +10,27 @@ use haul_proto::ids::EntryId;
 
 impl EntryFinisher {
     /// Makes another name of a file, now or when the file is there.
-    pub(crate) fn link(&self, other: OtherLinkName) {
+    pub(crate) fn add_hard_link(&self, other: OtherLinkName) {
         let EntryContent::HardLink { to, .. } = other.offered.kind else { return };
         let next = lock(&self.links.hard_links.0).add(to, other);
-        self.make_links(vec![next]);
+        self.make_hard_links(vec![next]);
     }
 
     /// An entry is settled: names that waited for it are made.
-    pub(crate) fn settle_links(&self, entry: EntryId, done: bool) {
-        self.settle_links_as(entry, if done { LinkOutcome::There } else { LinkOutcome::Failed });
+    pub(crate) fn settle_hard_links(&self, entry: EntryId, done: bool) {
+        self.settle_hard_links_as(entry, if done { LinkOutcome::There } else { LinkOutcome::Failed });
     }
 
     /// The same of a file of which it is known what stands at its name.
-    pub(crate) fn settle_links_as(&self, entry: EntryId, outcome: LinkOutcome) {
+    pub(crate) fn settle_hard_links_as(&self, entry: EntryId, outcome: LinkOutcome) {
         if !self.job.request.kept.hard_links {
             return;
         }
         let next = lock(&self.links.hard_links.0).settled(entry, outcome);
-        self.make_links(next);
+        self.make_hard_links(next);
     }
 
-    fn make_links(&self, links: Vec<LinkStep>) {
+    fn make_hard_links(&self, links: Vec<LinkStep>) {
         for next in links {
             let (other, made) = match next {
                 LinkStep::Nothing => continue,
@@ -45,7 +45,7 @@ impl EntryFinisher {
                 }
             };
             let done = made.unwrap_or_else(|text| {
-                self.job.fail(self.job.landing.path(&other.dir.path_of(other.name.as_bytes())), text);
+                self.job.fail(self.job.destination.path(&other.dir.path_of(other.name.as_bytes())), text);
                 false
             });
             self.settle(other.entry, done);

@@ -56,16 +56,16 @@ impl EntryFinisher {
             let known = state.machine.is_known(entry);
             // What belongs to an entry that was offered anew is not this one's to remove.
             if known {
-                incoming.give_up(self.job.request.keep_partial, &self.committer.tree.unfinished);
+                incoming.give_up(self.job.request.keep_partial, &self.committer.tree.temp_files);
             }
             let next = state.machine.settle(entry, false);
             drop(state);
             if known {
-                self.job.fail(incoming.path(&self.job.landing), text);
+                self.job.fail(incoming.path(&self.job.destination), text);
             }
             self.finish(next);
             self.session.outbox.notify_all();
-            self.settle_links(entry, false);
+            self.settle_hard_links(entry, false);
         }
     }
 }
@@ -78,7 +78,7 @@ impl EntryFinisher {
             return;
         }
         while let Some(FinishedEntry { entry, handle, end, complete }) = next {
-            let scope = self.removals.filtered.leave(entry);
+            let scope = self.removals.filter.leave(entry);
             let done = match (&*handle, end) {
                 (ReceiverEntry::Directory { dir, fresh, meta, attributes, names }, _) => {
                     if let Some(names) = names {
@@ -90,23 +90,22 @@ impl EntryFinisher {
                 (ReceiverEntry::File(_), Some(end)) => return self.finish_file(entry, handle, end),
                 (ReceiverEntry::File(_) | ReceiverEntry::HardLink, _) => false,
                 (ReceiverEntry::Compared(compared), end) => {
-                    let is_left_out = |name: &Name, is_directory| {
-                        self.removals.filtered.leaves_out(scope.as_ref(), name, is_directory)
-                    };
+                    let is_left_out =
+                        |name: &Name, is_directory| self.removals.filter.leaves_out(scope.as_ref(), name, is_directory);
                     self.comparer.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
                 }
             };
             next = self.session.lock().machine.settle(entry, done);
         }
-        self.deltas.old_files_room.notify_all();
+        self.deltas.room.notify_all();
         self.session.outbox.notify_all();
     }
 
     pub(crate) fn settle(&self, entry: EntryId, done: bool) {
         let next = self.session.lock().machine.settle(entry, done);
         self.finish(next);
-        self.deltas.old_files_room.notify_all();
+        self.deltas.room.notify_all();
         self.session.outbox.notify_all();
-        self.settle_links(entry, done);
+        self.settle_hard_links(entry, done);
     }
 }

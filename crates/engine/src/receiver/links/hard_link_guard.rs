@@ -48,9 +48,9 @@ impl LinkTracker {
         if there.names < 2 || !(is_single || self.job.is_dry()) {
             return GuardedName::None;
         }
-        let mut staying = lock(&self.several.staying);
+        let mut staying = lock(&self.guard.staying);
         if staying.len() >= STAYING_FILES_MAX && !staying.contains_key(&there.identity) {
-            return self.say_that_names_are_too_many().unwrap_or(GuardedName::None);
+            return self.warn_of_too_many_names().unwrap_or(GuardedName::None);
         }
         match staying.get(&there.identity) {
             Some(meta) if is_single => GuardedName::Stays(*meta),
@@ -63,8 +63,8 @@ impl LinkTracker {
     }
 
     /// Says once that names of one file are no longer recognised.
-    pub(crate) fn say_that_names_are_too_many<T>(&self) -> Option<T> {
-        if !self.several.told.swap(true, Ordering::Relaxed) {
+    pub(crate) fn warn_of_too_many_names<T>(&self) -> Option<T> {
+        if !self.guard.told.swap(true, Ordering::Relaxed) {
             let text = "more files at the target have several names than are remembered: where those of further ones are \
                         names of other files at the source, that is not noticed";
             self.job.reporter.send(&WorkerMessage::Warning { text: text.to_owned() });
@@ -76,7 +76,7 @@ impl LinkTracker {
 impl LinkTracker {
     /// How many names a link has by now.
     pub(crate) fn names_left(&self, there: &FileStat) -> u64 {
-        let replaced = lock(&self.several.replaced).get(&there.identity).copied().unwrap_or(0);
+        let replaced = lock(&self.guard.replaced).get(&there.identity).copied().unwrap_or(0);
         there.names.saturating_sub(replaced)
     }
 
@@ -86,7 +86,7 @@ impl LinkTracker {
         if !is_counted || decision != OverwriteDecision::Replace {
             return;
         }
-        let mut replaced = lock(&self.several.replaced);
+        let mut replaced = lock(&self.guard.replaced);
         if replaced.len() < STAYING_FILES_MAX || replaced.contains_key(&there.identity) {
             *replaced.entry(there.identity).or_default() += 1;
         }
@@ -94,7 +94,7 @@ impl LinkTracker {
 
     /// What is there is replaced after all.
     pub(crate) fn forget_other_names_of(&self, there: &FileStat) {
-        lock(&self.several.staying).remove(&there.identity);
+        lock(&self.guard.staying).remove(&there.identity);
     }
 }
 
@@ -129,6 +129,6 @@ mod tests {
         assert!((0..most).all(|inode| !stays(inode)));
         assert!(stays(0) && stays(most - 1), "those that are remembered stay so");
         assert!(!stays(most) && !stays(most));
-        assert!(target.links.several.told.load(Ordering::Relaxed));
+        assert!(target.links.guard.told.load(Ordering::Relaxed));
     }
 }

@@ -203,7 +203,7 @@ impl LinkTracker {
     }
 
     /// The names of an Offer were seen to.
-    pub(crate) fn links_seen_to(&self, entries: &[Entry]) {
+    pub(crate) fn count_answered_links(&self, entries: &[Entry]) {
         for entry in entries {
             if let EntryContent::HardLink { to, .. } = entry.kind {
                 lock(&self.hard_links.0).seen_to(to);

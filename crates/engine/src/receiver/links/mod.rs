@@ -11,12 +11,12 @@ pub struct LinkTracker {
     /// Files of the source of which more names may come.
     pub(crate) hard_links: HardLinks,
     /// Files of the target that have several names.
-    pub(crate) several: HardLinkGuard,
+    pub(crate) guard: HardLinkGuard,
 }
 
 impl LinkTracker {
     pub(crate) fn new(job: &Arc<ReceiverJob>) -> Self {
-        Self { job: Arc::clone(job), hard_links: HardLinks::default(), several: HardLinkGuard::default() }
+        Self { job: Arc::clone(job), hard_links: HardLinks::default(), guard: HardLinkGuard::default() }
     }
 }
 pub mod first_names;

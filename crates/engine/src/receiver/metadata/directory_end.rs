@@ -13,10 +13,10 @@ impl MetadataWriter {
     /// Everything is settled. What was made in the directory that it all landed in has to be on the disk as well: now,
     /// or from an earlier run of the job that did not come to its end.
     pub(crate) fn settle_landing(&self) {
-        if let Some(dir) = self.job.landing.dir()
+        if let Some(dir) = self.job.destination.dir()
             && let Err(error) = self.commit_queue.settle_directory(dir)
         {
-            self.job.fail(self.job.landing.path(b""), describe(&error));
+            self.job.fail(self.job.destination.path(b""), describe(&error));
         }
         self.restore_modes();
         self.commit_queue.end();
@@ -40,7 +40,7 @@ impl MetadataWriter {
                 true
             }
             Err(error) => {
-                self.job.fail(self.job.landing.path(&dir.path_bytes()), describe(&error));
+                self.job.fail(self.job.destination.path(&dir.path_bytes()), describe(&error));
                 false
             }
         }

@@ -43,7 +43,7 @@ impl TargetReceiver {
         loop {
             writer.wait_for(self, stream.socket());
             let trailer = stream.receive(&mut record)?;
-            self.storage.pace.record().take_all(stream.carried());
+            self.storage.rate_limit.record().take_all(stream.carried());
             match trailer {
                 // Finished and End are not counted.
                 RecordTrailer::End { records } if records == stream.received() - 2 => return Ok(()),
@@ -128,7 +128,7 @@ impl TargetReceiver {
                 let step = state.machine.frame_written(frame.entry, frame.offset, frame.value);
                 let has_news = state.machine.has_messages();
                 drop(state);
-                self.deltas.old_files_room.notify_all();
+                self.deltas.room.notify_all();
                 if has_news {
                     self.session.outbox.notify_all();
                 }
@@ -156,7 +156,7 @@ impl TargetReceiver {
             match during(Stage::Create, || self.write_packed(file, &item, bytes)) {
                 Ok(whole) if whole.disk.is_some() => gathered.push(whole),
                 Ok(whole) => during(Stage::Create, || self.committer.name_at_once(whole, &mut ends)),
-                Err(text) => self.committer.give_up(file.entry, &item, text, &mut ends),
+                Err(text) => self.committer.fail_entry(file.entry, &item, text, &mut ends),
             }
             if gathered.len() >= self.committer.commit_queue.at_once() {
                 self.committer.commit_queue.add(std::mem::take(&mut gathered));
@@ -164,7 +164,7 @@ impl TargetReceiver {
             }
         }
         self.committer.commit_queue.add(gathered);
-        self.finisher.settle_ends(ends);
+        self.finisher.end_entries(ends);
         Ok(())
     }
 
@@ -182,8 +182,8 @@ impl TargetReceiver {
 
 impl ReceiverJob {
     /// Direct I/O was asked for, and this file does not have it.
-    pub(crate) fn tell_refusal(&self, incoming: &ReceivingFile) {
-        let path = escape(&incoming.path(&self.landing));
+    pub(crate) fn report_refusal(&self, incoming: &ReceivingFile) {
+        let path = escape(&incoming.path(&self.destination));
         let text = format!("{path} cannot be written with O_DIRECT: it is written through the page cache");
         self.reporter.send(&WorkerMessage::Warning { text });
     }

@@ -28,7 +28,7 @@ impl TargetReceiver {
             // They were read before, by the stream that received them.
             let Ok(steps) = decode(&instructions, frame.offset, frame.plain) else { continue };
             if let Some(basis) = incoming.basis() {
-                self.make(writer, &item, (incoming, basis), &steps, &frame)?;
+                self.rebuild_frame(writer, &item, (incoming, basis), &steps, &frame)?;
             }
         }
         Ok(())
@@ -36,9 +36,9 @@ impl TargetReceiver {
 
     /// Nothing is waited for while something that was begun is not told of.
     fn next_making(&self, writer: &mut Option<FrameWriter>) -> Option<DeltaFrameBuild> {
-        self.deltas.makings.take(false, VecDeque::pop_front).or_else(|| {
+        self.deltas.frame_builds.take(false, VecDeque::pop_front).or_else(|| {
             writer.iter_mut().for_each(|writer| writer.drain(self));
-            self.deltas.makings.next()
+            self.deltas.frame_builds.next()
         })
     }
 
@@ -70,17 +70,17 @@ impl TargetReceiver {
             return Ok(record);
         }
         let making = DeltaFrameBuild { item, frame: frame.clone(), instructions: record.payload().to_vec() };
-        if let Err(DeltaFrameBuild { item, .. }) = self.deltas.makings.add_below(WAITING_MAX, making)
+        if let Err(DeltaFrameBuild { item, .. }) = self.deltas.frame_builds.add_below(WAITING_MAX, making)
             && let ReceiverEntry::File(incoming) = &*item
             && let Some(basis) = incoming.basis()
         {
-            self.make(writer, &item, (incoming, basis), &steps, frame)?;
+            self.rebuild_frame(writer, &item, (incoming, basis), &steps, frame)?;
         }
         Ok(record)
     }
 
     /// Makes a frame, proves it, and has it written.
-    fn make(
+    fn rebuild_frame(
         &self,
         writer: &mut FrameWriter,
         item: &Arc<ReceiverEntry>,
@@ -93,7 +93,7 @@ impl TargetReceiver {
         let mut made = spare.unwrap_or_else(|| FrameBuffer::with_capacity(capacity));
         made.set_payload_len(frame.plain);
         made.set_map(None);
-        let is_made = during(Stage::Read, || basis.make(steps, made.payload_mut()));
+        let is_made = during(Stage::Read, || basis.rebuild_frame(steps, made.payload_mut()));
         let len = self.job.request.settings.frame;
         let index = frame.offset / u64::from(len.get());
         let rebuilt = match is_made {

@@ -127,7 +127,7 @@ impl FrameWriter {
         if let Some(queue) = incoming.in_order_queue() {
             return target.write_in_order(queue, item, frame, record);
         }
-        let file = match during(Stage::Create, || incoming.open_once(&target.tree.unfinished, &target.tree.rivals)) {
+        let file = match during(Stage::Create, || incoming.open_once(&target.tree.temp_files, &target.tree.job_locks)) {
             Ok(file) => file,
             Err(text) => {
                 target.frame_done(item, frame, record.payload().len(), Err(text));
@@ -193,7 +193,7 @@ impl FrameWriter {
         self.end_run(target);
         let way = target.job.policy.writing(file, incoming.size(), RUN_BYTES);
         if way.method == IoMethod::Buffered && !incoming.is_special() && target.job.policy.is_refusal_news() {
-            target.job.tell_refusal(incoming);
+            target.job.report_refusal(incoming);
         }
         if let Some(trial) = &way.trial {
             self.meter.reset(true);

@@ -50,7 +50,7 @@ impl TargetReceiver {
         let ReceiverEntry::File(incoming) = item else { return Err("it is a directory".into()) };
         match incoming.sink() {
             Some(sink) => sink.write(bytes).map_err(|error| sink.why(&error)),
-            None => write_on(&**incoming.open_once(&self.tree.unfinished, &self.tree.rivals)?.fd(), bytes)
+            None => write_on(&**incoming.open_once(&self.tree.temp_files, &self.tree.job_locks)?.fd(), bytes)
                 .map_err(|error| describe(&error)),
         }
     }

@@ -14,7 +14,7 @@ impl TargetReceiver {
         match step {
             TargetStep::Sum(entry, item, size) if !matches!(&*item, ReceiverEntry::File(incoming) if incoming.in_order_queue().is_some()) =>
             {
-                self.claims.add(vec![VerificationClaim::Sum(entry, item, size)]);
+                self.verification_queue.add(vec![VerificationClaim::Sum(entry, item, size)]);
                 TargetStep::None
             }
             step => step,

@@ -20,9 +20,9 @@ pub struct WriteResources {
     pub(super) job: Arc<ReceiverJob>,
     pub(super) tree: Arc<TargetTree>,
     /// How fast data may come.
-    pub(super) pace: RateLimiter,
+    pub(super) rate_limit: RateLimiter,
     /// Buffers for writes past the page cache.
     pub(super) buffers: WriteBuffers,
     /// File systems that cannot share blocks.
-    pub(super) sharing: ReflinkSupport,
+    pub(super) reflinks: ReflinkSupport,
 }

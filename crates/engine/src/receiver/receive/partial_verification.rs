@@ -57,8 +57,8 @@ struct VerificationResult {
 
 impl TargetReceiver {
     /// Proves what was claimed, one file after the other, until the job is over.
-    pub fn prove_claims(&self) {
-        while let Some(claim) = self.claims.next() {
+    pub fn run_verification(&self) {
+        while let Some(claim) = self.verification_queue.next() {
             let (entry, item) = match claim {
                 VerificationClaim::Sum(entry, item, size) => {
                     self.sum_up(entry, &item, size);
@@ -67,13 +67,13 @@ impl TargetReceiver {
                 VerificationClaim::Part(entry, item) => (entry, item),
             };
             let ReceiverEntry::File(incoming) = &*item else { continue };
-            if let Err(error) = self.prove(entry, &item, incoming) {
+            if let Err(error) = self.verify_partial(entry, &item, incoming) {
                 self.finisher.fail_file(entry, &item, &describe(&error));
             }
         }
     }
 
-    fn prove(&self, entry: EntryId, item: &Arc<ReceiverEntry>, incoming: &ReceivingFile) -> io::Result<()> {
+    fn verify_partial(&self, entry: EntryId, item: &Arc<ReceiverEntry>, incoming: &ReceivingFile) -> io::Result<()> {
         let Some(journal) = incoming.journal() else { return Err(io::Error::other("its journal is gone")) };
         let frames = self.job.request.settings.frame.frames(incoming.size());
         let recorded = journal.recorded(frames)?;
@@ -81,7 +81,7 @@ impl TargetReceiver {
         let gaps = gaps(&recorded, frames);
         match incoming.basis() {
             Some(_) => self.deltas.sign(entry, item, gaps.clone()),
-            None => self.deltas.lacks(entry, &gaps),
+            None => self.deltas.report_missing_ranges(entry, &gaps),
         }
         let mut finding = VerificationResult {
             entry,
@@ -98,11 +98,11 @@ impl TargetReceiver {
         // What is asked for is not proven as well.
         let is_asked_for = |run: &Range<u64>| gaps.last().is_some_and(|last| last.contains(&run.start));
         for run in recorded.iter().filter(|run| !is_asked_for(run)) {
-            if !self.prove_run(&mut finding, &mut reader, &file, incoming, journal, run)? {
+            if !self.verify_run(&mut finding, &mut reader, &file, incoming, journal, run)? {
                 return Ok(());
             }
         }
-        let path = incoming.path(&self.job.landing);
+        let path = incoming.path(&self.job.destination);
         let (size, held, damaged) = (incoming.size(), finding.held_bytes, finding.damaged);
         self.job.reporter.send(&WorkerMessage::Resumed { path, size, held, damaged, compared: finding.compare });
         // This may be all that the file lacks, and the file all that the job does: then nothing is heard any more.
@@ -111,7 +111,7 @@ impl TargetReceiver {
     }
 
     /// Frames that are recorded, one behind the other. `false` when the job is over.
-    fn prove_run(
+    fn verify_run(
         &self,
         finding: &mut VerificationResult,
         reader: &mut FrameReader,
@@ -136,7 +136,7 @@ impl TargetReceiver {
                 let len = frame.frame_len(incoming.size(), index);
                 let value = recorded
                     .filter(|_| len == Some(record.payload().len()))
-                    .and_then(|recorded| self.proven(&recorded, incoming.size(), index, record.payload()));
+                    .and_then(|recorded| self.verified_value(&recorded, incoming.size(), index, record.payload()));
                 if value.is_some() && !finding.compare {
                     self.digests.pass_held(incoming, index, record.payload());
                 }
@@ -156,7 +156,7 @@ impl TargetReceiver {
 impl TargetReceiver {
     /// Tells the source of frames of some files that are here. Those that it is to compare wait while it has many others to
     /// compare.
-    pub(crate) fn tell_held(&self, held: Vec<VerifiedFrames>, compare: bool) {
+    pub(crate) fn report_verified(&self, held: Vec<VerifiedFrames>, compare: bool) {
         if held.is_empty() {
             return;
         }
@@ -175,7 +175,13 @@ impl TargetReceiver {
     }
 
     /// The value that a frame has in this session, if it is what was recorded.
-    fn proven(&self, recorded: &journal::JournalRecord, size: u64, index: u64, payload: &[u8]) -> Option<Digest> {
+    fn verified_value(
+        &self,
+        recorded: &journal::JournalRecord,
+        size: u64,
+        index: u64,
+        payload: &[u8],
+    ) -> Option<Digest> {
         let check = frame_check(payload);
         let has_values = self.job.request.settings.blake3;
         let wanted = has_values || recorded.value.is_some();
@@ -210,6 +216,6 @@ impl VerificationResult {
         if values.is_empty() {
             return;
         }
-        target.tell_held(vec![VerifiedFrames { entry: self.entry, first, values }], self.compare);
+        target.report_verified(vec![VerifiedFrames { entry: self.entry, first, values }], self.compare);
     }
 }

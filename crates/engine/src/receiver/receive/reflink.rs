@@ -46,7 +46,7 @@ impl TargetReceiver {
         size: u64,
         frames: Range<u64>,
     ) -> Result<bool, ProtocolError> {
-        if self.job.policy.is_forced() || self.storage.sharing.is_refused(source) {
+        if self.job.policy.is_forced() || self.storage.reflinks.is_refused(source) {
             return Ok(false);
         }
         self.committer.commit_queue.wait_for_room();
@@ -106,11 +106,11 @@ impl WriteResources {
     fn share_range(&self, source: &OpenedFile, item: &ReceiverEntry, offset: u64, len: u64) -> bool {
         let ReceiverEntry::File(incoming) = item else { return false };
         // A file that cannot be opened is reported when its frames are delivered.
-        let Ok(file) = incoming.open_once(&self.tree.unfinished, &self.tree.rivals) else { return false };
+        let Ok(file) = incoming.open_once(&self.tree.temp_files, &self.tree.job_locks) else { return false };
         match incoming.share_range(&file, source, offset, len) {
             Ok(()) => true,
             Err(error) if is_refusal_for_all(&error) => {
-                self.sharing.refuse(source);
+                self.reflinks.refuse(source);
                 false
             }
             Err(_) => false,

@@ -61,7 +61,7 @@ fn lower(name: &Name) -> Vec<u8> {
 impl TargetTree {
     /// Whether what stands at this name is called otherwise. Where that cannot be told, it is not.
     pub(crate) fn is_spelled_otherwise(&self, dir: &Dir, name: &Name) -> bool {
-        let mut latest = lock(&self.spellings.latest);
+        let mut latest = lock(&self.case_folding.latest);
         let identity = dir.identity();
         if latest.as_ref().is_none_or(|known| known.identity != identity) {
             *latest = None;
@@ -74,7 +74,7 @@ impl TargetTree {
         if directory.folds != Some(true) {
             return false;
         }
-        let hasher = &self.spellings.hasher;
+        let hasher = &self.case_folding.hasher;
         if let Some(verdict) = directory.listed.is_spelled_otherwise(name, hasher) {
             return verdict;
         }

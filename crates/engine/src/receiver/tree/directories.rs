@@ -61,7 +61,7 @@ impl TargetTree {
     /// `false` where another run was faster: whose the directory is shows when it is entered.
     fn create_directory(&self, position: &EntryPosition, meta: EntryMetadata) -> io::Result<bool> {
         let mode = self.metadata.first_mode(&meta);
-        let memory = self.job.landing.memory.as_ref().filter(|_| position.renamed);
+        let memory = self.job.destination.memory.as_ref().filter(|_| position.renamed);
         let made = match memory {
             None => make_directory(&position.dir, &position.name, mode),
             Some(memory) => self.make_remembered(position, memory, mode),
@@ -106,7 +106,7 @@ impl TargetTree {
 
     fn remember(&self, memory: &TreeMemory, dir: &Dir) {
         if memory.keep(dir.identity()).is_err() {
-            self.job.reporter.send(&cannot_remember(&self.job.landing));
+            self.job.reporter.send(&cannot_remember(&self.job.destination));
         }
     }
 }

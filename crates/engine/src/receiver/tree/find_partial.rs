@@ -26,7 +26,7 @@ impl TargetTree {
         let Some((journal, found)) = OpenJournal::open(leaf, FileAccess::Write).unwrap_or_default() else {
             return Ok(None);
         };
-        let path = || escape(&self.job.landing.path(&spot.dir.path_of(spot.name.as_bytes())));
+        let path = || escape(&self.job.destination.path(&spot.dir.path_of(spot.name.as_bytes())));
         let compare = match found.kinship(header) {
             PartialMatch::Same => false,
             PartialMatch::Likely => true,
@@ -41,7 +41,7 @@ impl TargetTree {
                 return Ok(None);
             }
         };
-        let Some(file) = self.unfinished.take_over(spot, leaf, &self.rivals)? else { return Ok(None) };
+        let Some(file) = self.temp_files.take_over(spot, leaf, &self.job_locks)? else { return Ok(None) };
         // Bytes behind the end belong to no frame: nothing proves them.
         cut_to(&file, header.size).map_err(|error| describe(&error))?;
         let file = OpenedFile::new(file, FileAccess::Write).map_err(|error| describe(&error))?;

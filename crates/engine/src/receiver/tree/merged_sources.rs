@@ -73,7 +73,7 @@ impl MergedSources {
 impl TargetTree {
     /// Whether what is in several sources goes into one directory.
     pub(crate) fn merges(&self) -> bool {
-        self.merged.is_wanted
+        self.merged_sources.is_wanted
     }
 }
 

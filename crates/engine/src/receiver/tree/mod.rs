@@ -20,19 +20,19 @@ pub struct TargetTree {
     pub(super) session: Arc<ReceiverSession>,
     pub(super) removals: Arc<Removals>,
     /// Directories between the destination and the operands.
-    pub(super) below: Below,
+    pub(super) parents: Below,
     /// Operands of a list.
-    pub(super) listed: ListedBatches,
+    pub(super) list_batches: ListedBatches,
     /// Which of several sources fills each name.
-    pub(super) merged: MergedSources,
+    pub(super) merged_sources: MergedSources,
     /// Unfinished files.
-    pub(super) unfinished: TempFiles,
+    pub(super) temp_files: TempFiles,
     /// Locks against other jobs on the same files.
-    pub(super) rivals: JobLocks,
+    pub(super) job_locks: JobLocks,
     /// Where journals are kept.
     pub(super) journals: JournalLocation,
     /// Names that differ from existing ones by case alone.
-    pub(super) spellings: CaseFolding,
+    pub(super) case_folding: CaseFolding,
     /// Bytes and names that the job may still create.
     pub(super) quota: Arc<JobQuota>,
 }

@@ -25,7 +25,7 @@ const KNOWN_MAX: usize = 4096;
 impl TargetTree {
     /// The directory of these names below `landing`. `modes` are those of the source's, the nearest first.
     pub(crate) fn directory_below(&self, landing: &Dir, names: &[Name], modes: &[u16]) -> io::Result<Dir> {
-        let mut known = lock(&self.below.0);
+        let mut known = lock(&self.parents.0);
         let mut at = landing.clone();
         for (depth, name) in names.iter().enumerate() {
             let way = &names[..=depth];

@@ -25,8 +25,8 @@ impl TargetTree {
                 let Some(operand) = self.operand_asked_for(number, entry) else {
                     return self.job.refuse_operand(OverwriteRefusal::NotAsked);
                 };
-                let is_alone = self.removals.is_one_sources(operand.name.as_ref());
-                let dir = match (&self.job.landing.kind, &operand.name) {
+                let is_alone = self.removals.is_source_directory(operand.name.as_ref());
+                let dir = match (&self.job.destination.kind, &operand.name) {
                     (DestinationKind::Contents(dir), _) => Ok(dir.clone()),
                     (DestinationKind::Into(dir), name) => operand
                         .below
@@ -50,9 +50,7 @@ impl TargetTree {
                 let (fresh, meta) = (false, entry.meta);
                 let item = Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes: None });
                 match entry.place {
-                    EntryLocation::Operand(_) => {
-                        self.unless_another_run_has_it(EntryAnswer::Needed(item), own_name.as_ref())
-                    }
+                    EntryLocation::Operand(_) => self.lock_answer(EntryAnswer::Needed(item), own_name.as_ref()),
                     _ => EntryAnswer::Needed(item),
                 }
             }
