@@ -1,5 +1,5 @@
-//! What workers report, checked against what they were asked for: who says it, when, and of what. What is wrong ends the
-//! job, and is not tried again.
+//! Checks workers' reports against their Requests: the sender, the phase, and the paths. An invalid report ends the job
+//! without a retry.
 
 use haul_proto::delta::options::DeltaMode;
 use haul_proto::limits::{LINKS_MAX, STREAMS_MAX};
@@ -22,23 +22,23 @@ pub struct ReportChecker {
     requests: RequestedReports,
     scope: ReportScope,
     workers: [WorkerState; 2],
-    /// A target's directory may be new.
+    /// Whether a target's directory may be new.
     may_be_new: bool,
-    /// The first and the last port that data may be accepted on.
+    /// First and last port allowed for data connections.
     ports: (u16, u16),
 }
 
-/// What is known of a worker.
+/// State of one worker.
 struct WorkerState {
     phase: WorkerPhase,
-    /// How often it was told to Listen, Connect or Tunnel, and has not answered.
+    /// Number of Listen, Connect and Tunnel messages without an answer.
     answers_due: u32,
     is_confined: bool,
     finished: u32,
     files: FileReportCounts,
 }
 
-/// How many reports of single files a worker has sent.
+/// Number of reports of single files that a worker has sent.
 #[derive(Debug, Clone, Copy, Default)]
 struct FileReportCounts {
     done: u64,
@@ -64,11 +64,11 @@ impl FileReportCounts {
     }
 }
 
-/// What the Requests ask to be reported.
+/// Reports enabled by the Requests.
 struct RequestedReports {
     files: bool,
     items: bool,
-    /// The length of a digest, and whether the source computes it.
+    /// Length of a digest, and whether the source computes it.
     checksum: Option<(usize, bool)>,
     compares: bool,
     resumes: bool,
@@ -112,7 +112,7 @@ impl RequestedReports {
 }
 
 impl ReportChecker {
-    /// Of workers that have said Hello.
+    /// Creates a checker of workers after their Hello.
     pub fn new(job: &Job, is_one: bool) -> Self {
         let state = || WorkerState {
             phase: WorkerPhase::Preparing,
@@ -131,28 +131,28 @@ impl ReportChecker {
         }
     }
 
-    /// Of workers that measure.
+    /// Creates a checker of workers that measure.
     pub fn of_measurements(job: &Job, is_one: bool) -> Self {
         let reports = Self::new(job, is_one);
         Self { requests: RequestedReports { measures: true, ..reports.requests }, ..reports }
     }
 
-    /// The source's operands are known, and the directories below the target that each goes into.
+    /// Records the source's arguments, and the directories below the target for each.
     pub fn set_operands(&mut self, operands: &[TargetOperand], ways: &[Vec<Name>]) {
         self.may_be_new = matches!(operands, [TargetOperand { directory: true, .. }]);
         self.scope.set_operands(operands, ways);
     }
 
-    /// A worker is told to Listen, Connect or Tunnel.
+    /// Records a Listen, Connect or Tunnel message sent to a worker.
     pub fn expect_answer(&mut self, role: WorkerRole) {
         let state = &mut self.workers[role.index()];
         state.answers_due = state.answers_due.saturating_add(1);
     }
 
-    /// Takes a report. `false` if it comes too late to count. `host` is how the worker is called.
+    /// Checks a report. Returns `false` for one that is late and must be ignored. `host` is the worker's display name.
     ///
     /// # Errors
-    /// It is a fault.
+    /// The report violates the protocol.
     pub fn take(
         &mut self,
         role: WorkerRole,
@@ -169,7 +169,7 @@ impl ReportChecker {
         })
     }
 
-    /// The error is what stands behind the message's name.
+    /// Checks a report. The error follows the message's name in the text.
     fn check(&mut self, role: WorkerRole, message: &WorkerMessage) -> Result<bool, String> {
         let ends = match (self.is_one, role) {
             (true, _) => WorkerEnds::BOTH,
@@ -207,7 +207,7 @@ impl ReportChecker {
         }
         state.files.count(message);
         self.check_contents(role, message)?;
-        // A connection that is made late is closed with the others.
+        // A connection made late is closed with the others.
         let is_late = phase == WorkerPhase::Finished;
         let is_answer = message.rule().requirement == ReportRequirement::Connection;
         Ok(!is_late || is_answer || matches!(message, WorkerMessage::Warning { .. } | WorkerMessage::Fatal { .. }))
@@ -254,8 +254,8 @@ impl ReportChecker {
         if is_known { Ok(()) } else { Err(" of a path that it was not asked for".into()) }
     }
 
-    /// Both ends have finished, with these counters: no more files are settled than the source has found, and no more is
-    /// reported than is counted. `hosts` are how source and target are called.
+    /// Checks the final counters of both ends: no more files completed than found, and no more reports than counted.
+    /// `hosts` are the display names of source and target.
     pub fn check_end(&self, ends: &[Counters; 2], hosts: [String; 2]) -> Result<(), Error> {
         let [source, target] = ends;
         let found = source.files_found;
@@ -266,7 +266,7 @@ impl ReportChecker {
             let what = format!("counts {settled} files, and the source offered {found}");
             return Err(unbelievable(&target_host, &what));
         }
-        // One worker has counters for each end, and reports that are not told apart. A source that changed is offered twice.
+        // A single worker has counters for each end and mixed reports. A source that changed is offered twice.
         let twice = found.saturating_mul(2);
         let of_target = self.workers[WorkerRole::Target.index()].files;
         let of_source = self.workers[WorkerRole::Source.index()].files;
@@ -293,11 +293,11 @@ fn unbelievable(host: &str, what: &str) -> Error {
     Error::Failed(format!("{host}: haul there {what}\nthe summary cannot be believed: compare with `haul verify`"))
 }
 
-/// On each path that is used there may be so many.
+/// Most streams over all paths.
 const STREAMS_EVERYWHERE: u64 = STREAMS_MAX as u64 * LINKS_MAX as u64;
 
-/// Where data may be accepted: as the user, or who runs a server, says, and else where a system chooses ports. What listens
-/// on a lower one is no worker.
+/// Returns the ports allowed for data: those of the user or of the server's operator, else unprivileged ports. A
+/// listener on a lower port is no worker.
 fn ports(job: &Job) -> (u16, u16) {
     let is_served = |host: &Host| matches!(host, Host::Served { .. });
     let chosen = super::settings::ports(&job.options.network);
@@ -307,10 +307,10 @@ fn ports(job: &Job) -> (u16, u16) {
     })
 }
 
-/// Lower ports are root's.
+/// The first unprivileged port.
 const UNPRIVILEGED_PORT: u16 = 1024;
 
-/// A tunnel has none, and a connection that is gone has lost its own.
+/// Checks socket addresses. A tunnel has none, and neither has a closed connection.
 fn all_are_addresses<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(), String> {
     let is_address = |text: &String| text.is_empty() || text.parse::<SocketAddr>().is_ok();
     if texts.into_iter().all(is_address) { Ok(()) } else { Err(" with what is no address".into()) }
