@@ -1,20 +1,20 @@
-//! bbcp's `-S` and `-T`: a user's own command that starts the remote side. Splits it into words and fills it in; starts nothing.
+//! bbcp's `-S` and `-T`: a user's own command that starts the remote side. Splits the command into words and fills it
+//! in; starts nothing.
 //!
-//! No shell sees the command, so nothing but quotes and backslashes is special
-//! and nothing that a name contains can become code. `%I %U %H %4 %%` are filled
-//! in after splitting; other letters after `%` stay as they are, since ssh has
-//! tokens of its own (`%h`, `%p`, `%r`).
+//! No shell parses the command, so only quotes and backslashes are special, and no name can become code. `%I %U %H %4
+//! %%` are filled in after splitting. Other letters after `%` stay as they are, since ssh has tokens of its own (`%h`,
+//! `%p`, `%r`).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-/// What the letters stand for.
+/// Values of the letters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CommandValues<'a> {
-    /// `%I`, as `-i FILE`; nothing when none was given.
+    /// `%I`, as `-i FILE`; nothing without an identity.
     pub identity: Option<&'a Path>,
-    /// `%U`; see [`fill_in`] for what happens when none was named.
+    /// `%U`; [`fill_in`] describes the case without a user.
     pub user: Option<&'a str>,
     /// `%H`.
     pub host: &'a str,
@@ -22,11 +22,10 @@ pub(super) struct CommandValues<'a> {
     pub ipv4_only: bool,
 }
 
-/// The words of `template` with `values` filled in. The error says what is wrong with the template.
+/// Returns the words of `template` with `values` filled in. The error describes the fault in the template.
 ///
-/// A word that is nothing but `%I` or `%4` becomes two, one or no words. Without a
-/// user, `-l %U` and the `%U@` of `%U@%H` fall away, so that ssh's configuration
-/// decides; any other `%U` becomes what `local_user` says.
+/// A word that is only `%I` or `%4` becomes two, one or no words. Without a user, `-l %U` and the `%U@` of `%U@%H` are
+/// dropped, so that ssh's configuration decides. Any other `%U` becomes the result of `local_user`.
 pub(super) fn fill_in(
     template: &str,
     values: CommandValues<'_>,
@@ -55,7 +54,7 @@ pub(super) fn fill_in(
     Ok(filled.into_iter().map(OsString::from_vec).collect())
 }
 
-/// Splits as a POSIX shell splits words: single quotes, double quotes and backslashes; nothing else is special.
+/// Splits words as a POSIX shell does: only single quotes, double quotes and backslashes are special.
 pub(super) fn split(text: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -77,7 +76,7 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// `word` as a POSIX shell and [`split`] read it back.
+/// Quotes `word` for a POSIX shell and for [`split`].
 pub(super) fn quote(word: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"%+,-./:=@_".contains(&b);
     if !word.is_empty() && word.bytes().all(plain) {
@@ -113,7 +112,7 @@ fn double_quoted(rest: &mut std::str::Chars<'_>, word: &mut String) -> Result<()
     Err("a double quote is not closed".into())
 }
 
-/// Fills in the letters within one word.
+/// Fills in the letters of one word.
 fn fill_word(
     word: &str,
     values: CommandValues<'_>,
