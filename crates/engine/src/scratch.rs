@@ -1,5 +1,5 @@
-//! A directory that is made for a measurement, and removed with all that is in it. Only directories that are named here
-//! are ever removed, and each has a name that nobody else gives to anything.
+//! A temporary directory for a measurement, removed with its contents. Only directories named by this module are
+//! removed; their names are unique to it.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,31 +14,31 @@ use crate::job::spec::RemoteAccess;
 use crate::launch;
 use crate::sys::child::spawn_with;
 
-/// What the names begin with; 16 hexadecimal digits follow.
+/// Prefix of the names; 16 hexadecimal digits follow.
 const PREFIX: &str = "haul-sweep-";
-/// Removing may take so long.
+/// Time limit of the removal.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Reads the directory from standard input, so that no login shell sees its name.
+/// Reads the directory from standard input, so that no login shell parses its name.
 const REMOVE: &str = "exec sh -c 'IFS= read -r d && exec rm -rf -- \"$d\"'";
 
-/// Such a directory; it need not exist.
+/// A scratch directory, which may not exist yet.
 #[derive(Debug, Clone)]
 pub struct ScratchSpace(Location);
 
 impl ScratchSpace {
-    /// The one of this number below `target`. `None` where the path cannot be told in one line.
+    /// Returns the directory of this number below `target`. `None` if the path does not fit in one line.
     pub fn below(target: &Location, number: u64) -> Option<Self> {
         let path = target.path.join(format!("{PREFIX}{number:016x}"));
         let is_one_line = !path.as_os_str().as_bytes().contains(&b'\n');
         is_one_line.then(|| Self(Location { host: target.host.clone(), path }))
     }
 
-    /// Where it is.
+    /// Returns its location.
     pub fn location(&self) -> &Location {
         &self.0
     }
 
-    /// Removes it, if it is there. On another host that takes an ssh connection of its own. The error says what happened.
+    /// Removes the directory, if it exists. On another host this takes a separate ssh connection.
     pub fn remove(&self, access: &RemoteAccess) -> Result<(), String> {
         let removed = match &self.0.host {
             Host::Local => fs::remove_dir_all(&self.0.path).or_else(|error| match error.kind() {
@@ -58,7 +58,7 @@ impl ScratchSpace {
         let said = |error: io::Error| format!("ssh: {error}");
         let (mut guard, mut stdin, _) = spawn_with(ssh.args(words), std::process::Stdio::null()).map_err(said)?;
         let line = [self.0.path.as_os_str().as_bytes(), b"\n"].concat();
-        // An ssh that is gone says why by itself.
+        // A failed ssh reports its own error.
         let _ = stdin.write_all(&line);
         drop(stdin);
         match guard.wait(PATIENCE).map_err(said)? {
