@@ -36,7 +36,7 @@ pub(super) enum ScannedLine {
     Cannot {
         /// One of the codes in `script`.
         code: String,
-        /// What happened; may be empty.
+        /// Details; may be empty.
         detail: String,
     },
     /// The executable was installed at this path (escaped) and is about to greet.
