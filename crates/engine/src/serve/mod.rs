@@ -6,7 +6,7 @@
 //! - `tls`, `auth`: TLS of both ends, and authentication over it.
 //! - `preauth_socket`, `unauthenticated`: limits on clients that have not authenticated.
 //! - `server`, `session`: the listener, and one client of it. `relay`: between TLS and the worker's pipes. `dial`: the
-//! client.
+//!   client.
 
 mod auth;
 mod dial;
