@@ -2,6 +2,7 @@
 //! without a retry.
 
 use haul_proto::delta::options::DeltaMode;
+use haul_proto::error::ProtocolError;
 use haul_proto::limits::{LINKS_MAX, STREAMS_MAX};
 use haul_proto::path::Name;
 use haul_proto::wire::authority::{ReportRequirement, WorkerEnds, WorkerPhase};
@@ -15,6 +16,44 @@ use crate::controller::report_scope::ReportScope;
 use crate::job::error::Error;
 use crate::job::location::Host;
 use crate::job::spec::{Job, JobOptions};
+
+/// A violation of the protocol; the text follows the name of the message.
+#[derive(Debug, thiserror::Error)]
+enum ReportRuleError {
+    /// A message that only the other end may send.
+    #[error(", which is the {0}'s to say")]
+    WrongSender(&'static str),
+    /// A message that was not requested, or in the wrong phase.
+    #[error(" unasked, or out of turn")]
+    OutOfTurn,
+    /// A field that belongs to the other end.
+    #[error(": {0}")]
+    WrongOwner(#[source] ProtocolError),
+    /// A new target directory without a request for one.
+    #[error(" for a new directory, and none was asked for")]
+    UnexpectedNewTree,
+    /// A message that may occur only once.
+    #[error(" twice")]
+    Repeated,
+    /// A digest with the length of another algorithm.
+    #[error(" of another length than the digest that was asked for")]
+    DigestLength,
+    /// More resumed bytes than the size of the file.
+    #[error(" of more bytes than the file has")]
+    ResumedBytes,
+    /// A port outside the permitted range.
+    #[error(" for port {0}, where data is not accepted")]
+    Port(u16),
+    /// More streams than the limit.
+    #[error(" with more streams than there may be")]
+    StreamCount,
+    /// A path outside the scope of the job.
+    #[error(" of a path that it was not asked for")]
+    Path,
+    /// An invalid socket address.
+    #[error(" with what is no address")]
+    Address,
+}
 
 /// Checks the reports of a job's workers.
 pub struct ReportChecker {
@@ -170,7 +209,7 @@ impl ReportChecker {
     }
 
     /// Checks a report. The error follows the message's name in the text.
-    fn check(&mut self, role: WorkerRole, message: &WorkerMessage) -> Result<bool, String> {
+    fn check(&mut self, role: WorkerRole, message: &WorkerMessage) -> Result<bool, ReportRuleError> {
         let ends = match (self.is_one, role) {
             (true, _) => WorkerEnds::BOTH,
             (false, WorkerRole::Source) => WorkerEnds::SOURCE,
@@ -179,23 +218,23 @@ impl ReportChecker {
         let (requests, state) = (&self.requests, &mut self.workers[role.index()]);
         let phase = state.phase;
         if !ends.meet(message.rule().ends) {
-            return Err(format!(", which is the {}'s to say", if ends.source { "target" } else { "source" }));
+            return Err(ReportRuleError::WrongSender(if ends.source { "target" } else { "source" }));
         }
         if !message.is_permitted(ends, phase, |requirement| requests.ask_for(requirement, ends, state.answers_due)) {
-            return Err(" unasked, or out of turn".into());
+            return Err(ReportRuleError::OutOfTurn);
         }
-        message.check_owner(ends).map_err(|fault| format!(": {fault}"))?;
+        message.check_owner(ends).map_err(ReportRuleError::WrongOwner)?;
         match message {
             WorkerMessage::SourceReady { .. } if !self.is_one => state.phase = WorkerPhase::Working,
             WorkerMessage::TargetReady { new_tree: true, .. } if !self.may_be_new => {
-                return Err(" for a new directory, and none was asked for".into());
+                return Err(ReportRuleError::UnexpectedNewTree);
             }
             WorkerMessage::TargetReady { .. } => state.phase = WorkerPhase::Working,
             WorkerMessage::Listening { .. } | WorkerMessage::Connected { .. } | WorkerMessage::CannotConnect { .. } => {
                 state.answers_due -= 1;
             }
             WorkerMessage::Sandboxed(_) if std::mem::replace(&mut state.is_confined, true) => {
-                return Err(" twice".into());
+                return Err(ReportRuleError::Repeated);
             }
             WorkerMessage::Finished(_) => {
                 state.finished += 1;
@@ -213,20 +252,20 @@ impl ReportChecker {
         Ok(!is_late || is_answer || matches!(message, WorkerMessage::Warning { .. } | WorkerMessage::Fatal { .. }))
     }
 
-    fn check_contents(&self, role: WorkerRole, message: &WorkerMessage) -> Result<(), String> {
+    fn check_contents(&self, role: WorkerRole, message: &WorkerMessage) -> Result<(), ReportRuleError> {
         let is_known = match message {
             WorkerMessage::FileDone { path, .. } => self.scope.has_landed(path),
             WorkerMessage::Slowest(files) => files.iter().all(|file| self.scope.has_landed(&file.path)),
             WorkerMessage::Checksum { path, digest } => {
                 let (bytes, at_source) = self.requests.checksum.unwrap_or_default();
                 if digest.len() != bytes {
-                    return Err(" of another length than the digest that was asked for".into());
+                    return Err(ReportRuleError::DigestLength);
                 }
                 if at_source { self.scope.has_source(path) } else { self.scope.has_landed(path) }
             }
             WorkerMessage::Item { path, .. } | WorkerMessage::Differs { path, .. } => self.scope.has_target(path),
             WorkerMessage::Resumed { size, held, .. } if held > size => {
-                return Err(" of more bytes than the file has".into());
+                return Err(ReportRuleError::ResumedBytes);
             }
             WorkerMessage::Resumed { path, .. } => self.scope.has_target(path),
             WorkerMessage::FileFailed { path, .. } | WorkerMessage::Skipped { path, .. } => {
@@ -234,10 +273,10 @@ impl ReportChecker {
                 is_source || (self.is_one || role == WorkerRole::Target) && self.scope.has_target(path)
             }
             WorkerMessage::Listening { port } if !(self.ports.0..=self.ports.1).contains(port) => {
-                return Err(format!(" for port {port}, where data is not accepted"));
+                return Err(ReportRuleError::Port(*port));
             }
             WorkerMessage::Connected { streams, .. } if *streams > STREAMS_MAX => {
-                return Err(" with more streams than there may be".into());
+                return Err(ReportRuleError::StreamCount);
             }
             WorkerMessage::Connected { from, to, .. } => return all_are_addresses([from, to]),
             WorkerMessage::Paths { in_use: paths, .. } => {
@@ -247,11 +286,11 @@ impl ReportChecker {
                 return all_are_addresses(work.paths.iter().flat_map(|(own, other)| [own, other]));
             }
             WorkerMessage::Counters(counters) if counters.streams > STREAMS_EVERYWHERE => {
-                return Err(" with more streams than there may be".into());
+                return Err(ReportRuleError::StreamCount);
             }
             _ => true,
         };
-        if is_known { Ok(()) } else { Err(" of a path that it was not asked for".into()) }
+        if is_known { Ok(()) } else { Err(ReportRuleError::Path) }
     }
 
     /// Checks the final counters of both ends: no more files completed than found, and no more reports than counted.
@@ -311,9 +350,9 @@ fn ports(job: &Job) -> (u16, u16) {
 const UNPRIVILEGED_PORT: u16 = 1024;
 
 /// Checks socket addresses. A tunnel has none, and neither has a closed connection.
-fn all_are_addresses<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(), String> {
+fn all_are_addresses<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(), ReportRuleError> {
     let is_address = |text: &String| text.is_empty() || text.parse::<SocketAddr>().is_ok();
-    if texts.into_iter().all(is_address) { Ok(()) } else { Err(" with what is no address".into()) }
+    if texts.into_iter().all(is_address) { Ok(()) } else { Err(ReportRuleError::Address) }
 }
 
 #[cfg(test)]
