@@ -38,7 +38,9 @@ pub struct MeasuredRun {
 impl SweepBench<'_> {
     /// Removes what an earlier call left that was killed in a run. The error is for people.
     pub fn clear(&self, job: &Job, number: u64) -> Result<(), String> {
-        placed(job, number).and_then(|(_, scratch)| scratch).map_or(Ok(()), |scratch| scratch.remove(&job.access))
+        placed(job, number)
+            .and_then(|(_, scratch)| scratch)
+            .map_or(Ok(()), |scratch| scratch.remove(&job.access).map_err(|e| e.to_string()))
     }
 
     /// Makes the run. `number` is that of the sweep.
@@ -54,7 +56,7 @@ impl SweepBench<'_> {
         let outcome = self.watch.during(|| {
             haul_engine::controller::run(job.clone(), self.program.clone(), cancel, self.steering, &mut witness)
         });
-        let leftover = scratch.and_then(|scratch| scratch.remove(&job.access).err());
+        let leftover = scratch.and_then(|scratch| scratch.remove(&job.access).err()).map(|e| e.to_string());
         witness.series.end();
         let way = outcome.as_ref().ok().map(|summary| summary.way.clone());
         let limited_by =

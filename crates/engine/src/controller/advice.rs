@@ -1,4 +1,4 @@
-//! Advice in words: what `diagnose` found that could be done, with the command that does it.
+//! Recommendations in words: the remedies that `diagnose` finds, with the commands for them.
 
 use haul_proto::advice::{WindowAdvice, WindowEnd};
 use haul_proto::diagnose::advice::{Advice, AdviceEnd, AdviceTerms, advise};
@@ -9,7 +9,7 @@ use super::workers::{WorkerRole, Workers};
 use crate::job::event::{CompressionResult, NetworkPath, Recommendation, TransportPath};
 use crate::job::spec::{Cipher, Fsync, Job, Verify};
 
-/// What could be done, in words. `source` is the source's last word, and `way` how its data travelled.
+/// Returns recommendations in words. `source` is the source's final report, and `way` its transport path.
 pub fn advice(
     job: &Job,
     workers: &Workers,
@@ -42,8 +42,8 @@ fn terms(job: &Job, workers: &Workers, source: &FinalReport, way: &TransportPath
     }
 }
 
-/// The fastest link between the two hosts, as far as their systems say how fast they are, if it is faster than the one
-/// that was used.
+/// Returns the speed of the fastest link between the two hosts, by their systems' reports, if it exceeds that of the
+/// link in use.
 fn faster(workers: &Workers, way: &TransportPath) -> u32 {
     let TransportPath::Tcp { path: NetworkPath { mbit_per_s: Some(used), .. }, .. } = way else { return 0 };
     let [source, target] = [WorkerRole::Source, WorkerRole::Target].map(|role| &workers.hello(role).addresses);

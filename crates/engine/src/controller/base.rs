@@ -1,5 +1,5 @@
-//! `-d`: sources that are relative to a base, and whose paths are made anew below the target. Decided from what the user
-//! typed; an end is only told.
+//! `-d`: sources relative to a base, with their relative paths recreated below the target. The controller derives these
+//! paths from the command line; the ends only receive them.
 
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::request::TargetOperand;
@@ -11,10 +11,10 @@ use crate::job::error::Error;
 use crate::job::location::Location;
 use crate::job::spec::Job;
 
-/// Where a source is, as its host is told.
+/// Returns the source path sent to its host.
 pub fn whole_path(base: Option<&Path>, source: &Location) -> Vec<u8> {
     match base {
-        // `join` would drop the `.` at the end that stands for a directory's contents.
+        // `join` would drop the trailing `.` that selects a directory's contents.
         Some(base) if source.path.is_relative() => {
             crate::job::display_path::below(base.as_os_str().as_bytes(), bytes(source))
         }
@@ -22,7 +22,7 @@ pub fn whole_path(base: Option<&Path>, source: &Location) -> Vec<u8> {
     }
 }
 
-/// For each source the directories below the target that it goes into; nothing where there is no base.
+/// Returns, for each source, its parent directories below the target; empty without a base.
 pub fn ways_below(job: &Job) -> Result<Vec<Vec<Name>>, Error> {
     match &job.options.base {
         Some(_) => job.sources.iter().map(way_below).collect(),
@@ -30,7 +30,7 @@ pub fn ways_below(job: &Job) -> Result<Vec<Vec<Name>>, Error> {
     }
 }
 
-/// The directories below the target that a source goes into where there is a base.
+/// Returns the parent directories of a source below the target, relative to the base.
 pub fn way_below(source: &Location) -> Result<Vec<Name>, Error> {
     let path = bytes(source);
     if source.path.is_absolute() {
@@ -55,7 +55,7 @@ pub fn way_below(source: &Location) -> Result<Vec<Name>, Error> {
     Ok(names)
 }
 
-/// Two operands of one name would end up in one place.
+/// Refuses two source arguments with the same name and destination.
 pub fn refuse_twins(operands: &[TargetOperand], below: &[Vec<Name>]) -> Result<(), Error> {
     let way = |number: usize| below.get(number).map_or(&[][..], |names| names);
     let mut seen = HashSet::new();

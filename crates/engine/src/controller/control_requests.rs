@@ -1,4 +1,4 @@
-//! What the caller wants of a running job, over all its attempts, and what the present source was told of it.
+//! The caller's requests to a running job across all attempts, and the state already sent to the current source.
 
 use haul_proto::wire::request::ControllerMessage;
 use std::time::{Duration, Instant};
@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use crate::controller::rate_limit::RateLimit;
 use crate::job::runtime_control::RuntimeControl;
 
-/// A job's wishes.
+/// Requests to a running job.
 pub struct ControlRequests {
-    /// On the rate.
+    /// The rate limit.
     pub limit: RateLimit,
     steering: RuntimeControl,
-    /// What the source of this attempt knows.
+    /// State already sent to this attempt's source.
     told: SentControls,
-    /// All pauses that are over.
+    /// Total of all completed pauses.
     paused_for: Duration,
-    /// When the present one began.
+    /// Start of the current pause.
     paused_at: Option<Instant>,
 }
 
@@ -25,17 +25,17 @@ struct SentControls {
     is_paused: bool,
 }
 
-/// What is new.
+/// A change requested by the caller.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ControlRequest {
-    /// So many streams are to be in use.
+    /// Number of streams to use.
     Streams(u16),
-    /// It is to be paused, or to go on.
+    /// Whether to pause or to resume.
     Pause(bool),
 }
 
 impl ControlRequest {
-    /// What the source is told.
+    /// Returns the message for the source.
     pub fn message(&self) -> ControllerMessage {
         match self {
             ControlRequest::Streams(count) => ControllerMessage::Streams(*count),
@@ -45,7 +45,7 @@ impl ControlRequest {
 }
 
 impl ControlRequests {
-    /// As the job begins.
+    /// Creates the requests of a new job.
     pub fn new(rate_bytes_per_s: Option<u64>, steering: &RuntimeControl) -> Self {
         Self {
             limit: RateLimit::new(rate_bytes_per_s, steering.rate()),
@@ -56,13 +56,13 @@ impl ControlRequests {
         }
     }
 
-    /// Another attempt begins: its source knows nothing.
+    /// Resets the sent state for the source of another attempt.
     pub fn begin_again(&mut self) {
         self.limit.begin_again();
         self.told = SentControls::default();
     }
 
-    /// What the source is to be told now.
+    /// Returns the changes to send to the source now.
     pub fn look(&mut self) -> Vec<ControlRequest> {
         let mut news = Vec::new();
         if let Some(streams) = self.steering.streams().filter(|streams| self.told.streams != Some(*streams)) {
@@ -84,12 +84,12 @@ impl ControlRequests {
         news
     }
 
-    /// Whether the source was told to pause.
+    /// Whether the source was asked to pause.
     pub fn is_paused(&self) -> bool {
         self.told.is_paused
     }
 
-    /// For how long the job was paused so far.
+    /// Returns the total pause time so far.
     pub fn paused_for(&self) -> Duration {
         self.paused_for + self.paused_at.map(|since| since.elapsed()).unwrap_or_default()
     }

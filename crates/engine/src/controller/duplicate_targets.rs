@@ -1,17 +1,17 @@
-//! Places at the target that a list's lines have led to: no second line may lead there.
+//! Destinations of a list's lines: each may occur once.
 //!
-//! Of a place, a hash is kept, whose key nobody else knows: a list may have any number of lines. Places are known until
-//! about 900,000 others have come, and at most twice that many; that takes no more than 24 MiB. Beyond, a second
-//! line meets what the first one made as it would meet any file.
+//! Each destination is kept as a hash with a secret key, since a list may have any number of lines. A destination is
+//! remembered until about 900,000 others follow, and at most twice that many. That takes at most 24 MiB. Beyond that, a
+//! repeated destination meets the earlier file like any existing file.
 
 use haul_proto::wire::list_batch::OperandDestination;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
-/// Places in one generation: as many as a hash table of a million slots takes.
+/// Destinations in one generation: the capacity of a hash table of a million slots.
 const GENERATION: usize = (1 << 20) / 8 * 7;
 
-/// The places.
+/// The destinations seen so far.
 #[derive(Default)]
 pub struct DuplicateTargets {
     hasher: RandomState,
@@ -20,7 +20,7 @@ pub struct DuplicateTargets {
 }
 
 impl DuplicateTargets {
-    /// Whether no line has led here before. The contents of directories have no name that could be another's.
+    /// Whether this is the first line with this destination. A directory's contents have no name to collide.
     pub fn is_new(&mut self, place: &OperandDestination) -> bool {
         self.is_new_among(GENERATION, place)
     }

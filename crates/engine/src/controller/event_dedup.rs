@@ -1,14 +1,14 @@
-//! What was told of single files is not told again when the job is begun again.
+//! Suppresses events of single files that an earlier attempt already reported.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
 use crate::job::event::{Event, Observer};
 
-/// Most events that are remembered, by 8 bytes each; of a job with more files, some are told once more.
+/// Most remembered events, at 8 bytes each. A job with more files may report some twice.
 const REMEMBERED_MAX: usize = 1 << 20;
 
-/// Passes on to an observer what it has not been told in an earlier attempt.
+/// Forwards to an observer the events that no earlier attempt reported.
 pub struct EventDedup<'a> {
     observer: &'a mut dyn Observer,
     remembered: HashSet<u64>,
@@ -17,17 +17,17 @@ pub struct EventDedup<'a> {
 }
 
 impl<'a> EventDedup<'a> {
-    /// In front of `observer`.
+    /// Wraps `observer`.
     pub fn new(observer: &'a mut dyn Observer) -> Self {
         Self { observer, remembered: HashSet::new(), hasher: RandomState::new(), again: false }
     }
 
-    /// Another attempt begins.
+    /// Prepares for another attempt.
     pub fn begin_again(&mut self) {
         self.again = true;
     }
 
-    /// Remembers an event by what it says; whether it was not.
+    /// Remembers an event by its contents; returns whether it is new.
     fn remember(&mut self, said: impl std::hash::Hash) -> bool {
         let hash = self.hasher.hash_one(said);
         if self.remembered.len() < REMEMBERED_MAX {
@@ -41,7 +41,7 @@ impl<'a> EventDedup<'a> {
         match event {
             Event::FileDone { path, digest, .. } => {
                 let file = self.remember(("file", path));
-                // That a file is there already is no news of one that was copied; another content is.
+                // An existing file is no news after its copy was reported; changed content is.
                 digest.map_or(file, |digest| self.remember(("digest", path, digest)))
             }
             Event::Checksum { path, digest, .. } => self.remember(("checksum", path, digest)),

@@ -1,26 +1,26 @@
-//! Events that wait until the path of the data is known, so that they are shown below it. Workers cause them, so that
-//! their number and bytes are bounded: beyond that, they are passed on at once.
+//! Events held until the transport path is known, so that they appear after it. Workers cause them, so their number and
+//! bytes are bounded; any excess is forwarded at once.
 
 use crate::job::event::{Event, Observer};
 
-/// Most events that wait.
+/// Most held events.
 const EVENTS_MAX: usize = 4096;
 /// Most bytes of their paths and texts.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Events that wait; none from the moment of their release.
+/// Held events; none after their release.
 pub struct HeldEvents {
     events: Option<Vec<Event>>,
     bytes: usize,
 }
 
 impl HeldEvents {
-    /// None waits yet.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self { events: Some(Vec::new()), bytes: 0 }
     }
 
-    /// Holds an event back, or passes it on.
+    /// Holds an event back, or forwards it after the release.
     pub fn pass(&mut self, event: Event, observer: &mut dyn Observer) {
         if let Some(events) = &mut self.events {
             let bytes = self.bytes + event.text_bytes();
@@ -34,7 +34,7 @@ impl HeldEvents {
         observer.event(&event);
     }
 
-    /// Passes on what waits, and everything from now on.
+    /// Forwards the held events, and all later ones directly.
     pub fn release(&mut self, observer: &mut dyn Observer) {
         let events = self.events.take();
         events.iter().flatten().for_each(|event| observer.event(event));

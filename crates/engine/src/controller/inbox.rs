@@ -1,5 +1,5 @@
-//! The queue of what workers say to their controller: bounded in messages and in bytes, so that a fast worker and a slow
-//! observer cost time, not memory.
+//! Queue of messages from workers to their controller. It is bounded in messages and bytes, so a slow observer slows
+//! the workers and memory stays bounded.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use crate::sys::sync::lock;
 
-/// Most messages that wait for an observer that is slow; beyond that, the workers wait.
+/// Most messages queued for a slow observer; the workers block beyond that.
 const MESSAGES_MAX: usize = 1024;
-/// Most bytes that these messages have on the wire.
+/// Most bytes of these messages on the wire.
 const BYTES_MAX: usize = 4 << 20;
 
-/// The end that messages are put into. Clones put into the same queue.
+/// Sending end of the queue. Clones share the queue.
 pub struct InboxSender<T> {
     messages: SyncSender<(usize, T)>,
     room: Arc<InboxRoom>,
 }
 
-/// The end that they are taken out of. When it is dropped, nobody waits any more.
+/// Receiving end of the queue. Dropping it unblocks all senders.
 pub struct Inbox<T> {
     messages: Receiver<(usize, T)>,
     room: Arc<InboxRoom>,
@@ -36,7 +36,7 @@ struct InboxState {
     is_closed: bool,
 }
 
-/// An empty queue.
+/// Creates an empty queue.
 pub fn queue<T>() -> (InboxSender<T>, Inbox<T>) {
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
     let room = Arc::new(InboxRoom::default());
@@ -50,8 +50,8 @@ impl<T> Clone for InboxSender<T> {
 }
 
 impl<T> InboxSender<T> {
-    /// Puts in a message that had so many bytes. Waits while there are too many; `false` when nobody listens any more. One
-    /// message alone may have more bytes than there is room for.
+    /// Queues a message of `bytes` bytes and blocks while the queue is full. Returns `false` once the receiver is gone.
+    /// A single message may exceed the byte limit.
     pub fn send(&self, bytes: usize, message: T) -> bool {
         let mut state = lock(&self.room.state);
         while !state.is_closed && state.bytes > 0 && state.bytes + bytes > BYTES_MAX {
@@ -64,7 +64,7 @@ impl<T> InboxSender<T> {
 }
 
 impl<T> Inbox<T> {
-    /// The next message.
+    /// Returns the next message.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         let (bytes, message) = self.messages.recv_timeout(timeout)?;
         lock(&self.room.state).bytes -= bytes;
@@ -88,7 +88,7 @@ mod tests {
 
     const WAIT: Duration = Duration::from_secs(10);
 
-    /// Sends messages of so many bytes from a thread until nobody listens; how many were taken.
+    /// Sends messages of `bytes` bytes from a thread until the receiver is gone; returns the number sent.
     fn sending(bytes: usize) -> (Inbox<usize>, Arc<AtomicUsize>, thread::JoinHandle<()>) {
         let (sender, inbox) = queue();
         let sent = Arc::new(AtomicUsize::new(0));
@@ -101,7 +101,7 @@ mod tests {
         (inbox, sent, thread)
     }
 
-    /// Waits until the sender has stopped to wait for room.
+    /// Waits until the sender blocks for room.
     fn settled(sent: &AtomicUsize) -> usize {
         let mut before = usize::MAX;
         while before != sent.load(Ordering::SeqCst) {

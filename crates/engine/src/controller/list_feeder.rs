@@ -1,8 +1,8 @@
-//! Tells both ends what a list names, batch by batch, while the job runs: the target where each source goes, then the
-//! source its path. So nobody but the controller says what is called how at the target.
+//! Sends the entries of a list to both ends in batches while the job runs. The target first gets the destination of
+//! each source, then the source gets its path. So only the controller chooses names at the target.
 //!
-//! The thread that reads the list waits for the list, for the links, and for the target to have passed by what it was
-//! told before. Nobody waits for it.
+//! The thread that reads the list waits for the list, for the control channels, and for the target's ListAck of earlier
+//! batches. Nothing waits for this thread.
 
 use haul_proto::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, LISTED_BATCHES_AHEAD, PATH_MAX};
 use haul_proto::path::Name;
@@ -26,15 +26,15 @@ use crate::job::spec::{ListLine, ListReader, SourceList};
 use crate::metrics::control_channel::LinkWriter;
 use crate::sys::sync::lock;
 
-/// How often a thread that waits for a list looks whether the job is over.
+/// How often a thread that waits for a list checks whether the job is over.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// A batch with so many bytes of paths is full: one more path, and what is told besides, fit as well.
+/// Path bytes that make a batch full; one more path with its metadata still fits.
 const FULL: usize = LISTED_BATCH_BYTES / 2;
 
-/// A list on its way to the ends. Ends when this is dropped.
+/// A list in transfer to the ends. Dropping it stops the thread.
 pub struct ListFeed(Arc<BatchWindow>);
 
-/// The batches that were told and not passed by.
+/// Batches sent and not yet acknowledged.
 #[derive(Default)]
 struct BatchWindow {
     state: Mutex<FeedState>,
@@ -48,7 +48,7 @@ struct FeedState {
 }
 
 impl ListFeed {
-    /// Begins with the list's first line, in a thread of its own.
+    /// Starts a thread that sends the list from its first line.
     pub fn start(list: &SourceList, base: Option<&Path>, workers: &Workers) -> Result<Self, Error> {
         let window = Arc::new(BatchWindow::default());
         let feeder = ListFeeder {
@@ -68,7 +68,7 @@ impl ListFeed {
         Ok(Self(window))
     }
 
-    /// A batch was passed by at the target; `false` if none could be.
+    /// Records a ListAck of the target; `false` if no batch is outstanding.
     pub fn passed(&self) -> bool {
         let mut state = lock(&self.0.state);
         let Some(ahead) = state.ahead.checked_sub(1) else { return false };
@@ -86,7 +86,7 @@ impl Drop for ListFeed {
 }
 
 impl BatchWindow {
-    /// Waits until one more batch may be told; `None` when the job is over.
+    /// Waits for room for one more batch; `None` when the job is over.
     fn enter(&self) -> Option<()> {
         let mut state = lock(&self.state);
         while state.ahead >= LISTED_BATCHES_AHEAD && !state.stopped {
@@ -109,11 +109,11 @@ struct ListFeeder {
     outlet: WorkerOutput,
     window: Arc<BatchWindow>,
     twins: DuplicateTargets,
-    /// The number of the next source.
+    /// Number of the next source.
     next: u32,
 }
 
-/// The methods return `None` when the job is over: an end that is gone is noticed where it is listened to.
+/// Methods return `None` when the job is over; the reader of a worker's messages reports a lost worker.
 impl ListFeeder {
     fn feed(mut self) -> Option<()> {
         loop {
@@ -129,7 +129,7 @@ impl ListFeeder {
         }
     }
 
-    /// As many sources as the list has at hand, one at least unless it has ended.
+    /// Collects the sources that the list has available: at least one, unless the list has ended.
     fn gather(&mut self) -> Option<(SourceBatch, DestinationBatch)> {
         let most = LISTED_BATCH_MAX.min((u32::MAX - self.next) as usize);
         let mut paths = SourceBatch { first: self.next, paths: Vec::new(), last: false };
@@ -165,7 +165,7 @@ impl ListFeeder {
         Some((paths, places))
     }
 
-    /// The path of a source for its own end, and where it goes at the other.
+    /// Returns a source's path for the source, and its destination for the target.
     fn place(&mut self, source: &Location) -> Result<(Vec<u8>, OperandDestination), String> {
         let below = match &self.base {
             None => Vec::new(),
@@ -189,7 +189,7 @@ impl ListFeeder {
         }
     }
 
-    /// Reports a line as the source would: it is one of those that were asked for and cannot be copied.
+    /// Reports a line as a requested source that cannot be copied, as the source would.
     fn complain(&self, path: Vec<u8>, text: &str) -> Option<()> {
         let text = format!("{}: {text}", self.lines.position());
         self.outlet.say(WorkerRole::Source, WorkerMessage::FileFailed { path, text }).then_some(())

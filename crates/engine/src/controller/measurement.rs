@@ -1,5 +1,5 @@
-//! Workers that measure, each at one end of a job: asked once, and kept until all is measured, since what they have made goes
-//! when they do.
+//! Workers that measure, each at one end of a job. They stay until all measurements are done, since their temporary
+//! files are removed with them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,28 +18,28 @@ use crate::job::event::Observer;
 use crate::job::spec::{Job, WorkerProgram, names_null};
 use crate::sys::cancel::Cancel;
 
-/// Both ends of a job, which is not carried out.
+/// Measuring workers at both ends of a job that is not run.
 pub struct Benches<'a> {
     job: &'a Job,
     workers: Workers,
     cancel: &'a Cancel,
 }
 
-/// What was measured at an end.
+/// Measurements of one end.
 #[derive(Debug, Clone)]
 pub struct EndMeasurement {
     /// The host, as the user named it.
     pub label: String,
-    /// What its worker said of itself.
+    /// Hello of its worker.
     pub hello: WorkerHello,
-    /// What it measured.
+    /// Its measurements.
     pub measured: MeasureAnswer,
-    /// How far its clock is ahead of this one, in microseconds; up to the time that its answer took too little.
+    /// Offset of its clock to the local clock in microseconds; accurate to within the time of the answer's transfer.
     pub clock_ahead_us: i64,
 }
 
 impl<'a> Benches<'a> {
-    /// Starts what the job would start.
+    /// Starts the workers that the job would start.
     pub fn start(
         job: &'a Job,
         program: &WorkerProgram,
@@ -50,7 +50,7 @@ impl<'a> Benches<'a> {
         Ok(Self { job, workers: Workers::start(job, program, cancel, observer)?, cancel })
     }
 
-    /// Measures source and target, one after the other, since they may be one machine; where they are one worker, once.
+    /// Measures source and target in turn, since both may be on one machine; a single worker is measured once.
     pub fn measure(&mut self, compute: Duration) -> Result<[EndMeasurement; 2], Error> {
         let (path, source) = (self.job.target.path.clone(), self.job.sources.first().map(|source| source.path.clone()));
         let source = source.filter(|path| !names_null(path.as_os_str()));
@@ -100,7 +100,7 @@ impl<'a> Benches<'a> {
         }
     }
 
-    /// Ends them, and with them what they have made.
+    /// Ends the workers, which remove their temporary files.
     pub fn close(&mut self) {
         self.workers.close_and_wait();
     }

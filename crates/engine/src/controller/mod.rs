@@ -1,7 +1,7 @@
-//! The controller: starts a worker for each end, gives each its Request, finds a way between them, and tells the
-//! caller what happens. It is never an end itself.
+//! The controller: starts a worker for each end, sends each its Request, finds a transport path, and reports events to
+//! the caller. File data never passes through it.
 //!
-//! What is here is one attempt; `repeat` makes as many as it takes.
+//! This module holds one attempt; `retry_loop` repeats attempts.
 
 mod advice;
 mod base;
@@ -70,43 +70,43 @@ use crate::sys::cancel::Cancel;
 
 pub use crate::controller::retry_loop::run;
 
-/// What came of one attempt.
+/// Outcome of one attempt.
 struct JobAttempt {
     outcome: Outcome,
     /// The last counters of source and target.
     ends: [Counters; 2],
-    /// What else was told to have come of it.
+    /// Counters of the sync options.
     sync: SyncCounters,
-    /// The one operand, a directory, was to become a directory that did not exist.
+    /// Whether the only source argument is a directory, copied to a new directory.
     new_tree: bool,
-    /// Deltas that gave another value than the source said, those of earlier attempts included.
+    /// Deltas whose hash did not match the source's, including earlier attempts.
     wrong_deltas: u32,
-    /// Notices of source and target, those of earlier attempts included.
+    /// Warnings of source and target, including earlier attempts.
     notices: [u64; 2],
 }
 
 impl JobAttempt {
-    /// It could not begin.
+    /// Returns the result of an attempt that failed to start.
     fn failed(error: Error) -> Self {
         let (ends, sync) = ([Counters::default(); 2], SyncCounters::default());
         Self { outcome: Err(error), ends, sync, new_tree: false, wrong_deltas: 0, notices: [0; 2] }
     }
 }
 
-/// What earlier attempts of a job have done.
+/// Results of a job's earlier attempts.
 #[derive(Debug, Clone, Copy, Default)]
 struct EarlierAttempts {
-    /// One of them had begun, and broke.
+    /// Whether an attempt had started before it broke.
     was_under_way: bool,
-    /// One of them began the tree that the one operand, a directory, becomes.
+    /// Whether an attempt started the new directory of the only source argument.
     own_tree: bool,
-    /// Deltas that gave another value than the source said.
+    /// Deltas whose hash did not match the source's.
     wrong_deltas: u32,
-    /// Notices of source and target.
+    /// Warnings of source and target.
     notices: [u64; 2],
 }
 
-/// Carries a job out, once.
+/// Runs one attempt of a job.
 fn attempt(
     job: &Job,
     program: &WorkerProgram,
@@ -182,17 +182,17 @@ fn check(job: &Job) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where both ends' time goes, as they say.
+/// Resource metrics of both ends.
 #[derive(Default)]
 struct EndMetrics {
-    /// Of source and target, the latest.
+    /// The latest metrics of source and target.
     latest: [ResourceMetrics; 2],
-    /// What their streams did, as they say at the end.
+    /// Stream figures of source and target, reported at the end.
     streams: [Vec<StreamFigures>; 2],
 }
 
 impl EndMetrics {
-    /// A worker that is both ends tells it once.
+    /// Records a report; a worker that is both ends reports for both.
     fn tell(&mut self, role: WorkerRole, load: ResourceMetrics, is_one: bool) {
         self.latest[role.index()] = load;
         if is_one {
@@ -204,7 +204,7 @@ impl EndMetrics {
 struct TransferController<'a> {
     job: &'a Job,
     workers: Workers,
-    /// Checks what they report.
+    /// Checks the workers' reports.
     reports: ReportChecker,
     cancel: &'a Cancel,
     observer: &'a mut dyn Observer,
@@ -212,50 +212,50 @@ struct TransferController<'a> {
     left_out: u64,
     /// The latest counters of source and target.
     ends: [Counters; 2],
-    /// Where their time goes.
+    /// Resource metrics of both ends.
     loads: EndMetrics,
-    /// The files that took longest, as the target says.
+    /// The slowest files, as the target reports.
     slowest: Vec<SlowFile>,
     delta: Option<DeltaCounters>,
     sync: SyncCounters,
-    /// What the source is at, as it says.
+    /// Current activity of the source.
     work: SourceActivity,
     watch: BottleneckWatch,
     pauses: Pauses,
-    /// The last words of those that have finished.
+    /// Final reports of the finished ends.
     finals: HashMap<WorkerRole, FinalReport>,
-    /// How far source and target have confined themselves, once they have said so.
+    /// Sandbox state of source and target, once reported.
     sandboxes: [Option<SandboxReport>; 2],
     listening: PendingListen,
-    /// In which directions data connections may be made: those that were not tried yet.
+    /// Directions for data connections still to try.
     directions: Vec<ConnectDirection>,
-    /// The end that made them.
+    /// The end that made the data connections.
     connector: Option<WorkerRole>,
-    /// How the data travels, once that is known.
+    /// Transport path of the data, once known.
     way: TransportPath,
-    /// What waits until the way is known.
+    /// Events held until the path is known.
     held: HeldEvents,
-    /// Notices of source and target, those of earlier attempts included.
+    /// Warnings of source and target, including earlier attempts.
     notices: [u64; 2],
-    /// How many streams there are at first.
+    /// Initial number of streams.
     streams: u16,
-    /// How many there may be.
+    /// Most streams.
     streams_max: u16,
-    /// The session has BLAKE3.
+    /// Whether the session uses BLAKE3.
     blake3: bool,
     wishes: &'a mut ControlRequests,
     earlier: EarlierAttempts,
-    /// It is begun by this one.
+    /// Whether this attempt starts the new directory.
     new_tree: bool,
-    /// Tells the ends what a list names.
+    /// Sends the list's entries to the ends.
     feeding: Option<ListFeed>,
 }
 
-/// Said where it is not known what is at the target alone.
+/// Warning for an incomplete source walk: extraneous files are unknown.
 const NOTHING_REMOVED: &str =
     "a source cannot be read, so nothing is removed at the target; --ignore-errors removes it all the same";
 
-/// Most notices of a worker that are shown, over all attempts. A change of the path counts as one.
+/// Most warnings shown of a worker over all attempts. A change of the path counts as one.
 const NOTICES_MAX: u64 = 1000;
 
 impl TransferController<'_> {
@@ -345,7 +345,7 @@ impl TransferController<'_> {
             keep_partial: options.resume && options.keep_partial,
             journal_dir: options.journal_dir.iter().flat_map(|dir| dir.as_os_str().as_bytes().to_vec()).collect(),
             fsync: match (options.fsync, options.verify) {
-                // What is read back has to be on the disk.
+                // Read-back verification needs the data on disk.
                 (Fsync::None, Verify::Disk) => Fsync::Data,
                 (fsync, _) => fsync,
             },
@@ -357,7 +357,7 @@ impl TransferController<'_> {
         self.workers.send(WorkerRole::Target, &ControllerMessage::Target(target))?;
         self.send_expected()?;
         let one = self.workers.is_one();
-        // The target begins before the source: what the source offers at once must not reach it earlier.
+        // The target starts first, so that it is ready for the source's first offer.
         if !one {
             self.workers.send(WorkerRole::Target, &ControllerMessage::Start { skip: None })?;
             transport_path::listen_early(self, WorkerRole::Target)?;
@@ -370,7 +370,7 @@ impl TransferController<'_> {
         })?;
         self.new_tree = new_tree;
         let skip = (boot == self.workers.hello(WorkerRole::Source).boot).then_some(landing);
-        // Offers and answers go through the links, while connections are being made.
+        // Offers and answers go through the control channels while data connections are made.
         self.workers.send(WorkerRole::Source, &ControllerMessage::Start { skip })?;
         self.steer();
         self.feeding = self.job.list.as_ref().map(|list| ListFeed::start(list, base, &self.workers)).transpose()?;
@@ -387,7 +387,7 @@ impl TransferController<'_> {
         Ok(self.summary(begun, finals, way, cipher))
     }
 
-    /// Tells the target what files are held against.
+    /// Sends the expected checksums to the target.
     fn send_expected(&mut self) -> Result<(), Error> {
         let Some(ChecksumOptions { against: ChecksumReference::Lines(lines), .. }) = &self.job.options.checksum else {
             return Ok(());
@@ -398,7 +398,7 @@ impl TransferController<'_> {
         Ok(())
     }
 
-    /// What an earlier attempt of this job has made is there and the same, and nothing to report.
+    /// Returns the overwrite policy. Files from an earlier attempt of this job are complete and not reported.
     fn rule_for_what_exists(&self) -> OverwritePolicy {
         match self.job.options.in_the_way {
             OverwritePolicy::ReportEqual if self.earlier.was_under_way => OverwritePolicy::Report,
@@ -406,12 +406,12 @@ impl TransferController<'_> {
         }
     }
 
-    /// Wrong deltas count for the whole job, in however many attempts.
+    /// Returns the delta options; wrong deltas count over all attempts.
     fn delta_rules(&self) -> DeltaOptions {
         DeltaOptions { wrong_before: self.earlier.wrong_deltas, ..self.job.options.delta }
     }
 
-    /// Where a source is missing, what it would have had is not there alone.
+    /// Returns the sync options. With a missing source, its files at the target would look extraneous.
     fn sync_rules(&mut self, is_missing: bool) -> SyncOptions {
         let mut rules = self.job.options.sync.clone();
         rules.source_removes = self.job.options.remove_source_files && !rules.is_dry;
@@ -422,8 +422,8 @@ impl TransferController<'_> {
         rules
     }
 
-    /// A source may only offer what was asked for: under its own name, and a directory only with `-r`. Names are made
-    /// here from what the user typed; a host that answers with others is not to choose what appears at the target.
+    /// Checks that the source offers only requested names, and directories only with `-r`. The controller derives names
+    /// from the command line, so a host cannot choose the names at the target.
     fn check_operands(&self, operands: &[Option<TargetOperand>]) -> Result<(), Error> {
         let is_pipe = matches!(self.job.options.source_pipe, Some(PipeEnd::Standard(_) | PipeEnd::Named));
         let missing = operands.iter().filter(|operand| operand.is_none()).count() as u64;
@@ -458,12 +458,12 @@ impl TransferController<'_> {
         }
     }
 
-    /// Whether both ends have done all they had to.
+    /// Whether both ends have finished.
     fn is_over(&self) -> bool {
         [WorkerRole::Source, WorkerRole::Target].iter().all(|role| self.finals.contains_key(role))
     }
 
-    /// The copy itself: events until both ends have finished.
+    /// Runs the transfer: handles events until both ends have finished.
     fn await_ends(&mut self) -> Result<[FinalReport; 2], Error> {
         let every = self.job.options.progress_every.max(Duration::from_millis(10));
         let mut last_shown = Instant::now();
@@ -471,7 +471,7 @@ impl TransferController<'_> {
             let (role, message) = self.receive(true)?;
             self.observe(role, message, true)?;
             self.steer();
-            // Before the source has said what it found, a figure of what is done would be out of nothing.
+            // Before the source's first counters, progress would have no total.
             let known = self.ends[0].files_found > 0 || self.ends[0].walk_complete;
             if known && last_shown.elapsed() >= every {
                 last_shown = Instant::now();
@@ -482,7 +482,7 @@ impl TransferController<'_> {
         Ok([WorkerRole::Source, WorkerRole::Target].map(|role| self.finals.get(&role).copied().unwrap_or_default()))
     }
 
-    /// An end did all it had to. A worker that is both ends speaks for the source first.
+    /// Records an end's final report. A worker that is both ends reports for the source first.
     fn finished(&mut self, role: WorkerRole, last: FinalReport) -> Result<(), Error> {
         let again = self.finals.contains_key(&role);
         let role = if again { WorkerRole::Target } else { role };
@@ -497,19 +497,19 @@ impl TransferController<'_> {
         }
     }
 
-    /// Tells the observer, or holds it back as long as the way is not known: that is told first.
+    /// Reports an event, or holds it until the path is known and reported.
     fn tell(&mut self, event: Event) {
         self.held.pass(event, self.observer);
     }
 
-    /// Counts a notice of a worker; whether it is shown.
+    /// Counts a worker's warning; returns whether to show it.
     fn shows_notice(&mut self, role: WorkerRole) -> bool {
         let count = &mut self.notices[role.index()];
         *count = count.saturating_add(1);
         *count <= NOTICES_MAX
     }
 
-    /// Says how many notices of each worker were not shown.
+    /// Reports the number of each worker's hidden warnings.
     fn sum_up_notices(&mut self) {
         for role in WorkerRole::BOTH {
             let earlier = self.earlier.notices[role.index()].max(NOTICES_MAX);
@@ -521,9 +521,9 @@ impl TransferController<'_> {
         }
     }
 
-    /// Passes on to the source what the caller wants.
+    /// Forwards the caller's requests to the source.
     fn steer(&mut self) {
-        // A source that is gone is noticed where it is listened to.
+        // The reader of the source's messages reports its loss.
         if let Some(bytes_per_s) = self.wishes.limit.look(self.ends[1].bytes_written) {
             let _ = self.workers.send(WorkerRole::Source, &ControllerMessage::Rate(bytes_per_s.unwrap_or(0)));
             self.tell(Event::RateLimit { bytes_per_s });
@@ -543,7 +543,7 @@ impl TransferController<'_> {
         }
     }
 
-    /// The source has its data take these paths from now on.
+    /// Records the paths of the data that the source reports.
     fn takes(&mut self, in_use: Vec<(String, String)>, because: String) {
         let (Some(connector), TransportPath::Tcp { path, others, .. }) = (self.connector, &mut self.way) else {
             return;
@@ -567,7 +567,7 @@ impl TransferController<'_> {
         let host = || self.workers.label(role);
         match message {
             WorkerMessage::Counters(counters) => {
-                // Of one worker that is both ends, each reporter counts what the other does not.
+                // If one worker is both ends, source and target report separate counters.
                 let role = if self.workers.is_one() && counters.files_found == 0 { WorkerRole::Target } else { role };
                 self.ends[role.index()] = *counters;
             }
@@ -636,7 +636,7 @@ impl TransferController<'_> {
                 return Err(if usage { Error::Usage(text) } else { Error::Failed(text) });
             }
             WorkerMessage::Fatal { fault: true, text } => {
-                // Another attempt would give whoever broke the protocol another try.
+                // No retry after a protocol violation.
                 return Err(Error::Failed(self.workers.with_host(role, &text)));
             }
             WorkerMessage::Fatal { text, .. } | WorkerMessage::CannotConnect { text } => {
@@ -746,12 +746,12 @@ impl TransferController<'_> {
         }
     }
 
-    /// What happened so far, without pauses.
+    /// Returns the measurements so far, without pauses.
     fn case(&self) -> JobMeasurements {
         self.pauses.without(&self.whole_case())
     }
 
-    /// What happened so far.
+    /// Returns the measurements so far.
     fn whole_case(&self) -> JobMeasurements {
         let [_, target] = &self.ends;
         JobMeasurements {
@@ -775,7 +775,7 @@ impl TransferController<'_> {
     }
 }
 
-/// What the source says of the number of its streams.
+/// Returns the number of streams that the source reports.
 fn streams(source: &Counters) -> u16 {
     u16::try_from(source.streams).unwrap_or(u16::MAX)
 }
@@ -789,7 +789,7 @@ fn pipe(piped: Option<&PipeEnd>) -> PipeKind {
     }
 }
 
-/// Whether a source's operands are those that were typed. What comes out of a pipe has no name.
+/// Whether the source's arguments match those typed. Piped data has no name.
 fn are_as_asked(operands: &[Option<TargetOperand>], typed: &[Location], recursive: bool, is_pipe: bool) -> bool {
     let is_as_asked = |operand: &TargetOperand, typed: &Location| {
         let name = own_name(&typed.path).filter(|_| !is_pipe).map(OsStrExt::as_bytes);
@@ -799,13 +799,13 @@ fn are_as_asked(operands: &[Option<TargetOperand>], typed: &[Location], recursiv
         && operands.iter().zip(typed).all(|(operand, typed)| operand.as_ref().is_none_or(|it| is_as_asked(it, typed)))
 }
 
-/// Operands keep their numbers; one that cannot be copied is never offered.
+/// Keeps the numbers of source arguments; one that cannot be copied is never offered.
 fn numbered(operands: Vec<Option<TargetOperand>>) -> Vec<TargetOperand> {
     let missing = || TargetOperand { name: None, directory: false, device: 0, inode: 0 };
     operands.into_iter().map(|operand| operand.unwrap_or_else(missing)).collect()
 }
 
-/// The end of a copy that a role stands for.
+/// Returns the end for a role.
 fn end_of(role: WorkerRole) -> End {
     match role {
         WorkerRole::Source => End::Source,

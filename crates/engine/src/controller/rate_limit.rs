@@ -1,48 +1,48 @@
-//! The limit on a running job's rate, as the controller knows it, and the rate that is reached.
+//! The controller's view of a running job's rate limit and its current rate.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::job::rate::RateHandle;
 
-/// The rate that is reached is that of this time, or of the whole job while that is shorter.
+/// Window of the current rate; a shorter job uses its whole time.
 const PRESENT: Duration = Duration::from_secs(2);
-/// Figures are at least this far apart, however often workers report: so there are few.
+/// Minimum interval between samples, however often workers report, to keep the samples few.
 const BETWEEN_FIGURES: Duration = Duration::from_millis(50);
 
 /// A job's limit.
 pub struct RateLimit {
     bytes_per_s: Option<u64>,
-    /// What the ends allow, whatever the caller wants.
+    /// Limit of the ends, regardless of the caller's limit.
     allowed: Option<u64>,
     handle: RateHandle,
-    /// When how many bytes had been written, the latest last.
+    /// Samples of time and bytes written, the latest last.
     figures: VecDeque<(Instant, u64)>,
 }
 
 impl RateLimit {
-    /// As the job begins.
+    /// Creates the limit of a new job.
     pub fn new(bytes_per_s: Option<u64>, handle: &RateHandle) -> Self {
         Self { bytes_per_s, allowed: None, handle: handle.clone(), figures: VecDeque::new() }
     }
 
-    /// Another attempt begins, and counts from nothing; the limit stays.
+    /// Clears the samples for another attempt; the limit stays.
     pub fn begin_again(&mut self) {
         self.figures.clear();
     }
 
-    /// The ends allow so many bytes a second; 0 is no limit.
+    /// Sets the limits of the ends in bytes per second; 0 is no limit.
     pub fn allow(&mut self, ends: impl IntoIterator<Item = u64>) {
         self.allowed = ends.into_iter().filter(|limit| *limit > 0).min();
     }
 
-    /// What is set now.
+    /// Returns the current limit.
     pub fn bytes_per_s(&self) -> Option<u64> {
         self.bytes_per_s.into_iter().chain(self.allowed).min()
     }
 
-    /// Looks whether the caller wants another limit, now that so many bytes have been written: the new one, once;
-    /// `Some(None)` where there is none any more.
+    /// Checks the caller's limit against `bytes_written`. Returns a changed limit once; `Some(None)` when the limit was
+    /// removed.
     pub fn look(&mut self, bytes_written: u64) -> Option<Option<u64>> {
         self.note(Instant::now(), bytes_written);
         let present = present(&self.figures);
@@ -57,14 +57,14 @@ impl RateLimit {
         if self.figures.back().is_none_or(|(at, _)| *at + BETWEEN_FIGURES <= now) {
             self.figures.push_back((now, bytes_written));
         }
-        // One that is older stays, so that there is always one at least that long ago.
+        // Keeps one older sample, so that the window is always covered.
         while self.figures.get(1).is_some_and(|(at, _)| *at + PRESENT <= now) {
             self.figures.pop_front();
         }
     }
 }
 
-/// Bytes a second between the first and the last figure.
+/// Returns bytes per second between the first and the last sample.
 fn present(figures: &VecDeque<(Instant, u64)>) -> u64 {
     let (Some((began, before)), Some((ended, after))) = (figures.front(), figures.back()) else { return 0 };
     let millis = ended.duration_since(*began).as_millis().max(1);

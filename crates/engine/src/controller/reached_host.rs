@@ -1,24 +1,24 @@
-//! At which addresses an end may be connected to: those at which this machine itself reached it, and what it says of its own
-//! interfaces, but never this machine, and no names that it says.
+//! Addresses for connections to an end: those at which this machine reached it, and those of its reported interfaces.
+//! Addresses of this machine and reported names are never used.
 
 use haul_proto::path_candidates::may_lead_elsewhere;
 use std::net::IpAddr;
 
 use crate::job::location::Host;
 
-/// What is known of a host that was reached.
+/// Known addresses of a reached host.
 #[derive(Debug, Clone, Copy)]
 pub struct ReachedHost<'a> {
-    /// As the user typed it.
+    /// The host as the user typed it.
     pub host: &'a Host,
-    /// Where this machine's connection to it leads, if that is seen: ssh may go through another host, or share a connection.
+    /// Remote address of this machine's connection, if known: ssh may use a jump host, or share a connection.
     pub peer: Option<IpAddr>,
-    /// The address that its end of the connection had, as it says itself.
+    /// Address of its end of the connection, by its own report.
     pub reported: Option<&'a str>,
 }
 
 impl ReachedHost<'_> {
-    /// Whether it was reached over loopback, or asked for by a loopback address or name.
+    /// Whether the host was reached over loopback, or requested by a loopback address or name.
     pub fn is_here(&self) -> bool {
         let is_typed = |name: &str| {
             let name = name.trim_end_matches('.').to_ascii_lowercase();
@@ -34,15 +34,15 @@ impl ReachedHost<'_> {
         }
     }
 
-    /// The addresses at which a remote host was reached, the likeliest first. `resolve` looks the typed name up, which is
-    /// done only where nothing else is known. Where the end that connects is on another machine, `connector_is_here` is
-    /// false, and loopback would be that machine.
+    /// Returns the addresses at which a remote host was reached, the likeliest first. `resolve` looks up the typed
+    /// name, only if no address is known. `connector_is_here` is false if the connecting end is on another machine,
+    /// where loopback would mean that machine.
     pub fn addresses(&self, connector_is_here: bool, resolve: impl FnOnce(&str) -> Vec<IpAddr>) -> Vec<IpAddr> {
         let (Host::Remote { name, .. } | Host::Served { name, .. }) = self.host else { return Vec::new() };
         let loopback = self.is_here() && connector_is_here;
         let may_be_used = |address: &IpAddr| may_lead_elsewhere(address) || loopback && address.is_loopback();
         if let Some(own) = self.peer.map(|peer| peer.to_canonical()).or_else(|| literal(name)) {
-            // A scope is the connection's own: it is lost here, and no path without it leads there.
+            // A scope belongs to the connection and is lost here; a path without it would not work.
             return [own].into_iter().filter(may_be_used).collect();
         }
         match self.reported {

@@ -1,7 +1,8 @@
-//! What workers report, checked against what they were asked for: who says it, when, and of what. What is wrong ends the
-//! job, and is not tried again.
+//! Checks workers' reports against their Requests: the sender, the phase, and the paths. An invalid report ends the job
+//! without a retry.
 
 use haul_proto::delta::options::DeltaMode;
+use haul_proto::error::ProtocolError;
 use haul_proto::limits::{LINKS_MAX, STREAMS_MAX};
 use haul_proto::path::Name;
 use haul_proto::wire::authority::{ReportRequirement, WorkerEnds, WorkerPhase};
@@ -16,29 +17,67 @@ use crate::job::error::Error;
 use crate::job::location::Host;
 use crate::job::spec::{Job, JobOptions};
 
+/// A violation of the protocol; the text follows the name of the message.
+#[derive(Debug, thiserror::Error)]
+enum ReportRuleError {
+    /// A message that only the other end may send.
+    #[error(", which is the {0}'s to say")]
+    WrongSender(&'static str),
+    /// A message that was not requested, or in the wrong phase.
+    #[error(" unasked, or out of turn")]
+    OutOfTurn,
+    /// A field that belongs to the other end.
+    #[error(": {0}")]
+    WrongOwner(#[source] ProtocolError),
+    /// A new target directory without a request for one.
+    #[error(" for a new directory, and none was asked for")]
+    UnexpectedNewTree,
+    /// A message that may occur only once.
+    #[error(" twice")]
+    Repeated,
+    /// A digest with the length of another algorithm.
+    #[error(" of another length than the digest that was asked for")]
+    DigestLength,
+    /// More resumed bytes than the size of the file.
+    #[error(" of more bytes than the file has")]
+    ResumedBytes,
+    /// A port outside the permitted range.
+    #[error(" for port {0}, where data is not accepted")]
+    Port(u16),
+    /// More streams than the limit.
+    #[error(" with more streams than there may be")]
+    StreamCount,
+    /// A path outside the scope of the job.
+    #[error(" of a path that it was not asked for")]
+    Path,
+    /// An invalid socket address.
+    #[error(" with what is no address")]
+    Address,
+}
+
 /// Checks the reports of a job's workers.
 pub struct ReportChecker {
     is_one: bool,
     requests: RequestedReports,
     scope: ReportScope,
     workers: [WorkerState; 2],
-    /// A target's directory may be new.
+    /// Whether a target's directory may be new.
     may_be_new: bool,
-    /// The first and the last port that data may be accepted on.
+    /// First and last port allowed for data connections.
     ports: (u16, u16),
 }
 
-/// What is known of a worker.
+/// State of one worker.
 struct WorkerState {
     phase: WorkerPhase,
-    /// How often it was told to Listen, Connect or Tunnel, and has not answered.
+    /// Number of Listen, Connect and Tunnel messages without an answer.
     answers_due: u32,
     is_confined: bool,
     finished: u32,
     files: FileReportCounts,
 }
 
-/// How many reports of single files a worker has sent.
+/// Number of reports of single files that a worker has sent.
 #[derive(Debug, Clone, Copy, Default)]
 struct FileReportCounts {
     done: u64,
@@ -64,11 +103,11 @@ impl FileReportCounts {
     }
 }
 
-/// What the Requests ask to be reported.
+/// Reports enabled by the Requests.
 struct RequestedReports {
     files: bool,
     items: bool,
-    /// The length of a digest, and whether the source computes it.
+    /// Length of a digest, and whether the source computes it.
     checksum: Option<(usize, bool)>,
     compares: bool,
     resumes: bool,
@@ -112,7 +151,7 @@ impl RequestedReports {
 }
 
 impl ReportChecker {
-    /// Of workers that have said Hello.
+    /// Creates a checker of workers after their Hello.
     pub fn new(job: &Job, is_one: bool) -> Self {
         let state = || WorkerState {
             phase: WorkerPhase::Preparing,
@@ -131,28 +170,28 @@ impl ReportChecker {
         }
     }
 
-    /// Of workers that measure.
+    /// Creates a checker of workers that measure.
     pub fn of_measurements(job: &Job, is_one: bool) -> Self {
         let reports = Self::new(job, is_one);
         Self { requests: RequestedReports { measures: true, ..reports.requests }, ..reports }
     }
 
-    /// The source's operands are known, and the directories below the target that each goes into.
+    /// Records the source's arguments, and the directories below the target for each.
     pub fn set_operands(&mut self, operands: &[TargetOperand], ways: &[Vec<Name>]) {
         self.may_be_new = matches!(operands, [TargetOperand { directory: true, .. }]);
         self.scope.set_operands(operands, ways);
     }
 
-    /// A worker is told to Listen, Connect or Tunnel.
+    /// Records a Listen, Connect or Tunnel message sent to a worker.
     pub fn expect_answer(&mut self, role: WorkerRole) {
         let state = &mut self.workers[role.index()];
         state.answers_due = state.answers_due.saturating_add(1);
     }
 
-    /// Takes a report. `false` if it comes too late to count. `host` is how the worker is called.
+    /// Checks a report. Returns `false` for one that is late and must be ignored. `host` is the worker's display name.
     ///
     /// # Errors
-    /// It is a fault.
+    /// The report violates the protocol.
     pub fn take(
         &mut self,
         role: WorkerRole,
@@ -169,8 +208,8 @@ impl ReportChecker {
         })
     }
 
-    /// The error is what stands behind the message's name.
-    fn check(&mut self, role: WorkerRole, message: &WorkerMessage) -> Result<bool, String> {
+    /// Checks a report. The error follows the message's name in the text.
+    fn check(&mut self, role: WorkerRole, message: &WorkerMessage) -> Result<bool, ReportRuleError> {
         let ends = match (self.is_one, role) {
             (true, _) => WorkerEnds::BOTH,
             (false, WorkerRole::Source) => WorkerEnds::SOURCE,
@@ -179,23 +218,23 @@ impl ReportChecker {
         let (requests, state) = (&self.requests, &mut self.workers[role.index()]);
         let phase = state.phase;
         if !ends.meet(message.rule().ends) {
-            return Err(format!(", which is the {}'s to say", if ends.source { "target" } else { "source" }));
+            return Err(ReportRuleError::WrongSender(if ends.source { "target" } else { "source" }));
         }
         if !message.is_permitted(ends, phase, |requirement| requests.ask_for(requirement, ends, state.answers_due)) {
-            return Err(" unasked, or out of turn".into());
+            return Err(ReportRuleError::OutOfTurn);
         }
-        message.check_owner(ends).map_err(|fault| format!(": {fault}"))?;
+        message.check_owner(ends).map_err(ReportRuleError::WrongOwner)?;
         match message {
             WorkerMessage::SourceReady { .. } if !self.is_one => state.phase = WorkerPhase::Working,
             WorkerMessage::TargetReady { new_tree: true, .. } if !self.may_be_new => {
-                return Err(" for a new directory, and none was asked for".into());
+                return Err(ReportRuleError::UnexpectedNewTree);
             }
             WorkerMessage::TargetReady { .. } => state.phase = WorkerPhase::Working,
             WorkerMessage::Listening { .. } | WorkerMessage::Connected { .. } | WorkerMessage::CannotConnect { .. } => {
                 state.answers_due -= 1;
             }
             WorkerMessage::Sandboxed(_) if std::mem::replace(&mut state.is_confined, true) => {
-                return Err(" twice".into());
+                return Err(ReportRuleError::Repeated);
             }
             WorkerMessage::Finished(_) => {
                 state.finished += 1;
@@ -207,26 +246,26 @@ impl ReportChecker {
         }
         state.files.count(message);
         self.check_contents(role, message)?;
-        // A connection that is made late is closed with the others.
+        // A connection made late is closed with the others.
         let is_late = phase == WorkerPhase::Finished;
         let is_answer = message.rule().requirement == ReportRequirement::Connection;
         Ok(!is_late || is_answer || matches!(message, WorkerMessage::Warning { .. } | WorkerMessage::Fatal { .. }))
     }
 
-    fn check_contents(&self, role: WorkerRole, message: &WorkerMessage) -> Result<(), String> {
+    fn check_contents(&self, role: WorkerRole, message: &WorkerMessage) -> Result<(), ReportRuleError> {
         let is_known = match message {
             WorkerMessage::FileDone { path, .. } => self.scope.has_landed(path),
             WorkerMessage::Slowest(files) => files.iter().all(|file| self.scope.has_landed(&file.path)),
             WorkerMessage::Checksum { path, digest } => {
                 let (bytes, at_source) = self.requests.checksum.unwrap_or_default();
                 if digest.len() != bytes {
-                    return Err(" of another length than the digest that was asked for".into());
+                    return Err(ReportRuleError::DigestLength);
                 }
                 if at_source { self.scope.has_source(path) } else { self.scope.has_landed(path) }
             }
             WorkerMessage::Item { path, .. } | WorkerMessage::Differs { path, .. } => self.scope.has_target(path),
             WorkerMessage::Resumed { size, held, .. } if held > size => {
-                return Err(" of more bytes than the file has".into());
+                return Err(ReportRuleError::ResumedBytes);
             }
             WorkerMessage::Resumed { path, .. } => self.scope.has_target(path),
             WorkerMessage::FileFailed { path, .. } | WorkerMessage::Skipped { path, .. } => {
@@ -234,10 +273,10 @@ impl ReportChecker {
                 is_source || (self.is_one || role == WorkerRole::Target) && self.scope.has_target(path)
             }
             WorkerMessage::Listening { port } if !(self.ports.0..=self.ports.1).contains(port) => {
-                return Err(format!(" for port {port}, where data is not accepted"));
+                return Err(ReportRuleError::Port(*port));
             }
             WorkerMessage::Connected { streams, .. } if *streams > STREAMS_MAX => {
-                return Err(" with more streams than there may be".into());
+                return Err(ReportRuleError::StreamCount);
             }
             WorkerMessage::Connected { from, to, .. } => return all_are_addresses([from, to]),
             WorkerMessage::Paths { in_use: paths, .. } => {
@@ -247,15 +286,15 @@ impl ReportChecker {
                 return all_are_addresses(work.paths.iter().flat_map(|(own, other)| [own, other]));
             }
             WorkerMessage::Counters(counters) if counters.streams > STREAMS_EVERYWHERE => {
-                return Err(" with more streams than there may be".into());
+                return Err(ReportRuleError::StreamCount);
             }
             _ => true,
         };
-        if is_known { Ok(()) } else { Err(" of a path that it was not asked for".into()) }
+        if is_known { Ok(()) } else { Err(ReportRuleError::Path) }
     }
 
-    /// Both ends have finished, with these counters: no more files are settled than the source has found, and no more is
-    /// reported than is counted. `hosts` are how source and target are called.
+    /// Checks the final counters of both ends: no more files completed than found, and no more reports than counted.
+    /// `hosts` are the display names of source and target.
     pub fn check_end(&self, ends: &[Counters; 2], hosts: [String; 2]) -> Result<(), Error> {
         let [source, target] = ends;
         let found = source.files_found;
@@ -266,7 +305,7 @@ impl ReportChecker {
             let what = format!("counts {settled} files, and the source offered {found}");
             return Err(unbelievable(&target_host, &what));
         }
-        // One worker has counters for each end, and reports that are not told apart. A source that changed is offered twice.
+        // A single worker has counters for each end and mixed reports. A source that changed is offered twice.
         let twice = found.saturating_mul(2);
         let of_target = self.workers[WorkerRole::Target.index()].files;
         let of_source = self.workers[WorkerRole::Source.index()].files;
@@ -293,11 +332,11 @@ fn unbelievable(host: &str, what: &str) -> Error {
     Error::Failed(format!("{host}: haul there {what}\nthe summary cannot be believed: compare with `haul verify`"))
 }
 
-/// On each path that is used there may be so many.
+/// Most streams over all paths.
 const STREAMS_EVERYWHERE: u64 = STREAMS_MAX as u64 * LINKS_MAX as u64;
 
-/// Where data may be accepted: as the user, or who runs a server, says, and else where a system chooses ports. What listens
-/// on a lower one is no worker.
+/// Returns the ports allowed for data: those of the user or of the server's operator, else unprivileged ports. A
+/// listener on a lower port is no worker.
 fn ports(job: &Job) -> (u16, u16) {
     let is_served = |host: &Host| matches!(host, Host::Served { .. });
     let chosen = super::settings::ports(&job.options.network);
@@ -307,13 +346,13 @@ fn ports(job: &Job) -> (u16, u16) {
     })
 }
 
-/// Lower ports are root's.
+/// The first unprivileged port.
 const UNPRIVILEGED_PORT: u16 = 1024;
 
-/// A tunnel has none, and a connection that is gone has lost its own.
-fn all_are_addresses<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(), String> {
+/// Checks socket addresses. A tunnel has none, and neither has a closed connection.
+fn all_are_addresses<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<(), ReportRuleError> {
     let is_address = |text: &String| text.is_empty() || text.parse::<SocketAddr>().is_ok();
-    if texts.into_iter().all(is_address) { Ok(()) } else { Err(" with what is no address".into()) }
+    if texts.into_iter().all(is_address) { Ok(()) } else { Err(ReportRuleError::Address) }
 }
 
 #[cfg(test)]

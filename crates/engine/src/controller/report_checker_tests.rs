@@ -9,7 +9,7 @@ fn job(options: JobOptions) -> Job {
     Job { sources: vec![at("tree")], list: None, target: at("/t"), options, access: RemoteAccess::default() }
 }
 
-/// Of two workers that are ready.
+/// Creates a checker of two workers that are ready.
 fn working(options: JobOptions) -> ReportChecker {
     let mut reports = ReportChecker::new(&job(options), false);
     let operands = [TargetOperand { name: Name::new(b"tree").ok(), directory: true, device: 0, inode: 0 }];
@@ -21,7 +21,7 @@ fn working(options: JobOptions) -> ReportChecker {
     reports
 }
 
-/// Whether it counts; the error is what is wrong.
+/// Checks a report; returns whether it counts, or its fault.
 fn take(reports: &mut ReportChecker, role: WorkerRole, message: WorkerMessage) -> Result<bool, String> {
     reports.take(role, &message, || "far".into()).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! The paths that an end may name in its reports: those of its operands, or of the target, and what is below them.
+//! Paths allowed in the reports of an end: those of its source arguments or of the target, and all below them.
 
 use haul_proto::limits::PATH_MAX;
 use haul_proto::path::Name;
@@ -13,28 +13,28 @@ use crate::job::display_path::below;
 use crate::job::location::Host;
 use crate::job::spec::Job;
 
-/// What the ends of a job may name.
+/// Paths that the ends of a job may name.
 pub struct ReportScope {
-    /// What the source was asked for; `None` where a list, or a server, has other names for it.
+    /// Paths of the source arguments; `None` for a list or a server, which name sources differently.
     operands: Option<AllowedPaths>,
-    /// Where the target lands, as it was typed.
+    /// Path of the target, as typed.
     target: Vec<u8>,
-    /// The target's reports may name another directory: it follows a link to a file, or is a server's.
+    /// Whether the target may name another directory: it follows a link to a file, or belongs to a server.
     is_target_elsewhere: bool,
     landings: AllowedDestinations,
 }
 
-/// Where files land below the target.
+/// Allowed destinations below the target.
 enum AllowedDestinations {
-    /// Anywhere: a directory or a list may have anything in it.
+    /// Any path: a directory or a list may contain any name.
     Anywhere,
-    /// In the target's directory, or as the target: there is one file.
+    /// The target itself, or one file in its directory.
     One,
-    /// At these paths, or below them.
+    /// These paths, or paths below them.
     At(AllowedPaths),
 }
 
-/// Paths, and how long they are: so a path with many components is not looked up at each of them.
+/// Paths with their lengths, to avoid a lookup at each component of a deep path.
 #[derive(Default)]
 struct AllowedPaths {
     all: HashSet<Vec<u8>>,
@@ -50,7 +50,7 @@ impl FromIterator<Vec<u8>> for AllowedPaths {
 }
 
 impl AllowedPaths {
-    /// Whether this is one of them, or lies below one.
+    /// Whether this is one of the paths, or below one.
     fn cover(&self, path: &[u8]) -> bool {
         self.all.contains(path)
             || splits(path)
@@ -59,7 +59,7 @@ impl AllowedPaths {
 }
 
 impl ReportScope {
-    /// Before the source has said what its operands are.
+    /// Creates the scope before the source has reported its arguments.
     pub fn new(job: &Job) -> Self {
         let base = job.options.base.as_deref();
         let is_served = |host: &Host| matches!(host, Host::Served { .. });
@@ -73,8 +73,7 @@ impl ReportScope {
         }
     }
 
-    /// Once the source's operands are known, and the directories below the target that each goes into. A job with a list
-    /// has none.
+    /// Sets the source's arguments, and the directories below the target for each. A job with a list has none.
     pub fn set_operands(&mut self, operands: &[TargetOperand], ways: &[Vec<Name>]) {
         let is_contents = |operand: &TargetOperand| operand.directory && operand.name.is_none();
         self.landings = match operands {
@@ -90,14 +89,14 @@ impl ReportScope {
         };
     }
 
-    /// Whether the source may report something of this path.
+    /// Whether the source may report on this path.
     pub fn has_source(&self, path: &[u8]) -> bool {
         let Some(operands) = &self.operands else { return true };
         is_cut(path) || operands.cover(path)
     }
 
-    /// Whether the target may say that this is done, a path from its landing down. What goes into a pipe or a device has
-    /// none.
+    /// Whether the target may report this path, relative to its destination, as complete. Data in a pipe or a device
+    /// has no path.
     pub fn has_landed(&self, path: &[u8]) -> bool {
         if path.is_empty() || path == self.target || is_cut(path) {
             return true;
@@ -110,7 +109,7 @@ impl ReportScope {
             }
     }
 
-    /// Whether the target may report something of this path, as people see it.
+    /// Whether the target may report on this display path.
     pub fn has_target(&self, path: &[u8]) -> bool {
         if is_cut(path) {
             return true;
@@ -128,7 +127,7 @@ impl ReportScope {
     }
 }
 
-/// Where an operand lands among several.
+/// Returns the destination of one of several source arguments.
 fn landing(ways: &[Vec<Name>], number: usize, operand: &TargetOperand) -> Vec<u8> {
     let way = ways.get(number).into_iter().flatten();
     way.chain(&operand.name).fold(Vec::new(), |path, name| below(&path, name.as_bytes()))
@@ -138,18 +137,18 @@ fn components(path: &[u8]) -> Components<'_> {
     Path::new(OsStr::from_bytes(path)).components()
 }
 
-/// A path that was too long begins anywhere.
+/// Whether a path was cut for its length; the start of such a path is unknown.
 fn is_cut(path: &[u8]) -> bool {
     path.len() >= PATH_MAX
 }
 
-/// Whether each component is a name.
+/// Whether each component is a valid name.
 fn is_below(path: &[u8]) -> bool {
     path.split(|&byte| byte == b'/').all(|part| Name::new(part).is_ok())
 }
 
-/// The path at each of its slashes that follows a name or is the first: what is above, without the slash and with it, and
-/// what is below.
+/// Splits a path at each slash that follows a name or comes first. Yields the part above, without and with the slash,
+/// and the part below.
 fn splits(path: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let at = (0..path.len()).filter(|&at| path[at] == b'/' && !path[..at].ends_with(b"/"));
     at.flat_map(|at| [(&path[..at], &path[at + 1..]), (&path[..=at], &path[at + 1..])])

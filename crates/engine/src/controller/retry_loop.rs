@@ -1,5 +1,5 @@
-//! A job is as many attempts as it takes: where a connection is lost, it is begun again, from new workers to a new secret.
-//! What is whole at the target is skipped then, as in any rerun.
+//! Runs a job in as many attempts as needed. After a lost connection, a new attempt starts new workers with a new
+//! secret. It skips complete files at the target, as any rerun does.
 
 use haul_proto::limits::WRONG_DELTAS_MAX;
 use std::thread;
@@ -17,11 +17,11 @@ use crate::job::runtime_control::RuntimeControl;
 use crate::job::spec::{DeleteMode, Job, JobOptions, PipeEnd, SyncOptions, WorkerProgram};
 use crate::sys::cancel::Cancel;
 
-/// How often the caller's wish to stop is looked at during a pause.
+/// How often a pause checks for cancellation.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
 
-/// Runs a job to its end, in as many attempts as that takes. Blocks; `cancel` ends it within a second, `steering` changes
-/// its rate and the number of its streams, and pauses it.
+/// Runs a job to its end, in as many attempts as needed. Blocks; `cancel` ends it within a second. `steering` changes
+/// its rate and stream count, and pauses it.
 ///
 /// # Errors
 /// See [`Error`]. Single files that fail are events, counted in the summary.
@@ -89,7 +89,7 @@ fn run_all(
             return Err(given_up(error, earlier.was_under_way, retry.begun()));
         };
         totals.add(&ends, sync);
-        // What `--max-delete` allows, it allows once.
+        // `--max-delete` limits the total over all attempts.
         let removed_before = &mut job.options.sync.removed_before;
         *removed_before = removed_before.saturating_add(sync.removed);
         told.event(&again(&error, &next, &job));
@@ -100,14 +100,14 @@ fn run_all(
     }
 }
 
-/// Whether an end is a pipe that cannot be opened once more.
+/// Whether an end is a pipe that cannot be reopened.
 fn is_once(job: &Job) -> bool {
     let may_be_again = |piped: &PipeEnd| matches!(piped, PipeEnd::Growing(_));
     let ends = [&job.options.source_pipe, &job.options.target_pipe];
     !ends.into_iter().flatten().all(may_be_again)
 }
 
-/// What has come out of a pipe, or gone into one, cannot be read or taken back: there is nothing to go on with.
+/// Removes the hint to resume: piped data cannot be replayed.
 fn of_pipe(error: Error) -> Error {
     match error {
         Error::Broken(text) => {
@@ -118,7 +118,7 @@ fn of_pipe(error: Error) -> Error {
     }
 }
 
-/// Whether there is another host.
+/// Whether the job involves another host.
 fn has_connection(job: &Job) -> bool {
     [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local)
 }
@@ -134,8 +134,8 @@ fn again(error: &Error, next: &RetryStep, job: &Job) -> Event {
     }
 }
 
-/// The last error, with what was done about it. A job that was under way can be gone on with, whatever ended the last
-/// attempt.
+/// Returns the last error, with the number of attempts. A job that was under way can be resumed, whatever ended the
+/// last attempt.
 fn given_up(error: Error, was_under_way: bool, attempts: u32) -> Error {
     if attempts == 0 {
         return error;
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Runs a job whose far host cannot be reached.
+    /// Runs a job whose remote host is unreachable.
     fn unreachable(retries: Retries, cancel: &Cancel) -> (Error, Vec<Event>) {
         let location = |host, path: &str| Location { host, path: path.into() };
         let far = Host::Remote { user: None, name: "far".into() };
@@ -214,7 +214,7 @@ mod tests {
         assert!(reason.contains("far") && reason.lines().count() == 1, "{reason}");
     }
 
-    /// A worker's greeting and Hello.
+    /// Returns a worker's greeting and Hello.
     fn greeting() -> Vec<u8> {
         let hello = WorkerMessage::Hello(WorkerHello {
             protocol: PROTOCOL_VERSION,
@@ -236,8 +236,8 @@ mod tests {
         [encode_header(LinkChannel::Controller, u32::try_from(content.len()).unwrap()).to_vec(), content].concat()
     }
 
-    /// Runs a job whose target says this in each attempt, once it has its Request; how it ended, and how often it was
-    /// begun again.
+    /// Runs a job whose target sends this message in each attempt after its Request. Returns the error and the number
+    /// of restarts.
     fn with_target(message: &WorkerMessage) -> (Error, usize) {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str, bytes: &[u8]| {
@@ -247,7 +247,7 @@ mod tests {
         let operand = TargetOperand { name: Name::new(b"source").ok(), directory: false, device: 1, inode: 1 };
         let ready = WorkerMessage::SourceReady { operands: vec![Some(operand)], origin: [0; 32] };
         let hello = file("hello", &greeting());
-        // So many bytes are a Request, which comes after both ends have said Hello; heartbeats have 6.
+        // This size means a Request, which follows the Hellos of both ends; a heartbeat has 6 bytes.
         let says = |name: &str, message: &WorkerMessage| {
             let message = file(name, &frame(message));
             format!("cat {hello}; head -c 100 >{0}; cat {message}; cat >{0}", dir.path().join("heard").display())

@@ -1,4 +1,4 @@
-//! When a job whose connection was lost is begun again: after which pause, and how often. Decides, and waits for nothing.
+//! Decides whether and when to restart a job after a lost connection. It does not wait itself.
 
 use std::time::{Duration, Instant};
 
@@ -6,62 +6,62 @@ use haul_proto::wire::counters::Counters;
 
 use crate::job::spec::Retries;
 
-/// Pauses grow by this, from this, while the loss is young: a way that heals is used within seconds.
+/// First pause, and its growth per attempt, soon after the loss: a recovered path is used within seconds.
 const PAUSE_STEP: Duration = Duration::from_secs(1);
-/// Up to this.
+/// Longest pause soon after the loss.
 const PAUSE_AT_FIRST_MAX: Duration = Duration::from_secs(3);
-/// Later, a pause is this part of the time since the loss.
+/// Later, a pause is this fraction of the time since the loss.
 const PAUSE_PART: u32 = 20;
-/// And no longer than this.
+/// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// ssh has this long to connect, while the loss is young: who waits longer begins later.
+/// ssh's connect timeout soon after the loss: a long timeout delays the next attempt.
 const CONNECT_MIN: Duration = Duration::from_secs(4);
-/// Later, this part of the time since the loss.
+/// Later, the connect timeout is this fraction of the time since the loss.
 const CONNECT_PART: u32 = 8;
-/// And no longer than this.
+/// Longest connect timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(15);
 
-/// What is known of the attempts up to now.
+/// State of the attempts so far.
 pub struct RetryLoop {
     policy: Retries,
-    /// How far the best of them came: bytes and files that are at the target, or were compared.
+    /// Best progress of any attempt: bytes and files present at the target, or compared.
     furthest: (u64, u64),
-    /// When the first of them ended that came no further.
+    /// End of the first attempt without further progress.
     stuck_since: Option<Instant>,
-    /// How many were begun since then.
+    /// Attempts started since then.
     in_a_row: u32,
-    /// How many of those that came no further were under way when they ended.
+    /// Attempts without further progress that were under way when they ended.
     breaks: u32,
-    /// How many were begun after the first.
+    /// Attempts started after the first.
     begun: u32,
 }
 
-/// What there is to be done before the next attempt.
+/// The next attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RetryStep {
-    /// Wait for so long.
+    /// Time to wait before it.
     pub pause: Duration,
-    /// How many attempts were begun in a row, with the next one.
+    /// Number of attempts in a row, including the next one.
     pub attempt: u32,
-    /// How long it goes on like this, if that is limited.
+    /// Time left for retries, if limited.
     pub left: Option<Duration>,
-    /// How long ssh may take to connect.
+    /// ssh's connect timeout.
     pub connect_timeout: Duration,
 }
 
 impl RetryLoop {
-    /// Nothing has been lost yet.
+    /// Creates the state of a job without losses.
     pub fn new(policy: Retries) -> Self {
         Self { policy, furthest: (0, 0), stuck_since: None, in_a_row: 0, breaks: 0, begun: 0 }
     }
 
-    /// How many attempts were begun after the first.
+    /// Returns the number of attempts after the first.
     pub fn begun(&self) -> u32 {
         self.begun
     }
 
-    /// An attempt ended `now`, with these counters of both ends together, and had been under way or not; `None` when
-    /// there is to be no other.
+    /// Records the end of an attempt: the time, the summed counters of both ends, and whether it was under way. Returns
+    /// `None` to give up.
     pub fn next(&mut self, now: Instant, ends: &Counters, was_under_way: bool) -> Option<RetryStep> {
         let came_to = (
             [ends.bytes_written, ends.bytes_skipped, ends.bytes_compared].into_iter().fold(0, u64::saturating_add),
@@ -109,7 +109,7 @@ mod tests {
         Retries { times, time: seconds.map(Duration::from_secs), breaks: None, from_the_start: false }
     }
 
-    /// Pauses in seconds of attempts that end at once, until it is given up.
+    /// Returns the pauses, in seconds, between attempts that end at once, until the policy gives up.
     fn pauses(policy: Retries) -> Vec<f64> {
         let (mut retry, mut now) = (RetryLoop::new(policy), Instant::now());
         std::iter::from_fn(|| {

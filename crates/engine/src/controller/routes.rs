@@ -1,4 +1,4 @@
-//! Who connects to whom, and over which paths: from what both ends say of their addresses, and what the user wants.
+//! Direction and paths of data connections, from the reported addresses of both ends and the user's options.
 
 use haul_proto::limits::ROUTES_MAX;
 use haul_proto::path_candidates::{EndAddresses, candidates, slower};
@@ -13,40 +13,40 @@ use crate::job::event::NetworkPath;
 use crate::job::location::Host;
 use crate::job::spec::{AddressFamily, CallbackAddress, Job};
 
-/// A direction in which connections can be made.
+/// A direction for data connections.
 #[derive(Debug, Clone)]
 pub struct ConnectDirection {
     /// The end that connects.
     pub connector: WorkerRole,
     /// The end that accepts.
     pub acceptor: WorkerRole,
-    /// Where it accepts; `None`: at any of its addresses.
+    /// Address to accept at; `None` for any of its addresses.
     pub at: Option<IpAddr>,
-    /// The paths that there may be, the best first, still without a port: that is known once the end accepts.
+    /// Candidate paths, the best first, without a port: the port is known once the end listens.
     routes: Vec<Route>,
 }
 
 impl ConnectDirection {
-    /// The paths, to this port.
+    /// Returns the paths to this port.
     pub fn routes(&self, port: u16) -> Vec<Route> {
         let with_port = |route: &Route| Route { to: format!("{}:{port}", route.to), ..route.clone() };
         self.routes.iter().map(with_port).collect()
     }
 
-    /// Whether there is anything to try.
+    /// Whether there is no path to try.
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }
 }
 
-/// What `--bind` names.
+/// Address or interface named by `--bind`.
 struct BindAddress {
     role: WorkerRole,
     addresses: Vec<IpAddr>,
     interface: String,
 }
 
-/// Where data connections may be made, in the order in which that is tried.
+/// Returns the directions for data connections, in the order of attempts.
 pub fn directions(job: &Job, workers: &Workers) -> Result<Vec<ConnectDirection>, Error> {
     let network = &job.options.network;
     let bound = network.bind.as_deref().map(|word| bound(word, near(job), workers)).transpose()?;
@@ -57,7 +57,7 @@ pub fn directions(job: &Job, workers: &Workers) -> Result<Vec<ConnectDirection>,
     Ok([first, first.other()].map(|connector| direction(connector, job, workers, bound.as_ref())).into())
 }
 
-/// The end that connects unless something else is wanted: the one on this machine, or the source.
+/// Returns the end that connects by default: the local one, or the source.
 fn near(job: &Job) -> WorkerRole {
     match &job.target.host {
         Host::Remote { .. } | Host::Served { .. } => WorkerRole::Source,
@@ -86,7 +86,7 @@ fn direction(connector: WorkerRole, job: &Job, workers: &Workers, bound: Option<
     ConnectDirection { connector, acceptor, at, routes }
 }
 
-/// The way to an address, from where the user wants it; `None` where there is none from there.
+/// Returns the route to an address from the user's bind address; `None` if there is none.
 fn route(to: IpAddr, link: u16, connector: WorkerRole, bound: Option<&BindAddress>) -> Option<Route> {
     let to_text = if to.is_ipv6() { format!("[{to}]") } else { to.to_string() };
     let route = Route { link, ..Route::to(to_text) };
@@ -95,7 +95,8 @@ fn route(to: IpAddr, link: u16, connector: WorkerRole, bound: Option<&BindAddres
     Some(Route { from: Some(*from), interface: bound.interface.clone(), ..route })
 }
 
-/// `-H`: the end that has the address accepts there; where none says that it has it, the target, or with `-z` the source.
+/// Returns the direction for `-H`. The end with the address accepts there; if neither reports it, the target does, or
+/// the source with `-z`.
 fn callback_direction(
     callback: &CallbackAddress,
     job: &Job,
@@ -132,7 +133,7 @@ fn looked_up(host: &str, family: Option<AddressFamily>) -> Result<Vec<IpAddr>, E
     }
 }
 
-/// What `word` is at this end: one of its addresses, or an interface.
+/// Resolves `word` at this end to one of its addresses or an interface.
 fn bound(word: &str, role: WorkerRole, workers: &Workers) -> Result<BindAddress, Error> {
     let all = &workers.hello(role).addresses;
     let of_interface: Vec<_> = all.iter().filter(|local| local.interface == word).map(|local| local.address).collect();
@@ -154,7 +155,7 @@ fn bound(word: &str, role: WorkerRole, workers: &Workers) -> Result<BindAddress,
     }
 }
 
-/// The addresses of an end, as far as the user allows them.
+/// Returns the addresses of an end that the user's options allow.
 fn addresses(role: WorkerRole, workers: &Workers, bound: Option<&BindAddress>) -> Vec<LocalAddress> {
     let all = workers.hello(role).addresses.iter();
     let bound = bound.filter(|bound| bound.role == role);
@@ -165,7 +166,7 @@ fn local<'a>(workers: &'a Workers, role: WorkerRole, address: &IpAddr) -> Option
     workers.hello(role).addresses.iter().find(|local| local.address == *address)
 }
 
-/// The host of an end.
+/// Returns the host of an end.
 pub fn host(job: &Job, role: WorkerRole) -> &Host {
     match role {
         WorkerRole::Source => job.source_host(),
@@ -173,7 +174,7 @@ pub fn host(job: &Job, role: WorkerRole) -> &Host {
     }
 }
 
-/// What is known of the host of an end.
+/// Returns the known addresses of the host of an end.
 fn contact<'a>(job: &'a Job, workers: &'a Workers, role: WorkerRole) -> ReachedHost<'a> {
     // `client address, client port, server address, server port`.
     let said = workers.hello(role).ssh_connection.as_deref();
@@ -181,13 +182,13 @@ fn contact<'a>(job: &'a Job, workers: &'a Workers, role: WorkerRole) -> ReachedH
     ReachedHost { host: host(job, role), peer: workers.peer(role), reported }
 }
 
-/// At which addresses the end that accepts was reached, the likeliest first.
+/// Returns the addresses at which the accepting end was reached, the likeliest first.
 fn reached(job: &Job, workers: &Workers, connector: WorkerRole) -> Vec<IpAddr> {
     let (from, to) = (contact(job, workers, connector), contact(job, workers, connector.other()));
     match (to.host, from.host) {
         (Host::Local, Host::Local) => vec![Ipv4Addr::LOCALHOST.into()],
         (Host::Local, Host::Remote { .. } | Host::Served { .. }) => {
-            // Where the host that connects says that ssh came from: nobody but itself follows that.
+            // The ssh client's address as the connecting host reports it: only that host connects to it.
             let said = workers.hello(connector).ssh_connection.as_deref().unwrap_or_default();
             let said = said.split_ascii_whitespace().next().and_then(|word| word.parse::<IpAddr>().ok());
             said.map(|said| said.to_canonical()).into_iter().collect()
@@ -195,7 +196,7 @@ fn reached(job: &Job, workers: &Workers, connector: WorkerRole) -> Vec<IpAddr> {
         (Host::Remote { .. } | Host::Served { .. }, _) => {
             let look_up = |name: &str| match (name, 0).to_socket_addrs() {
                 Ok(found) => found.map(|address| address.ip()).collect(),
-                // ssh may know the name, and nobody else.
+                // ssh alone may know the name.
                 Err(_) => Vec::new(),
             };
             let own: Vec<_> = workers.hello(connector).addresses.iter().map(|local| local.address).collect();
@@ -207,7 +208,7 @@ fn reached(job: &Job, workers: &Workers, connector: WorkerRole) -> Vec<IpAddr> {
     }
 }
 
-/// A path as it is shown: which interface it leads over, and how fast that is said to be.
+/// Returns a path for display: its interface, and that interface's reported speed.
 pub fn shown(workers: &Workers, connector: WorkerRole, from: String, to: String) -> NetworkPath {
     let of = |role: WorkerRole, text: &str| {
         let address = text.parse::<SocketAddr>().ok()?.ip().to_canonical();

@@ -1,4 +1,4 @@
-//! What both ends must agree on, settled once both have said Hello.
+//! Settings shared by both ends, decided after both Hellos.
 
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::{JobId, JobNumber};
@@ -18,22 +18,23 @@ use crate::job::spec::{
 };
 use crate::sys::random::random;
 
-/// Most streams that a job begins with unless more are asked for.
+/// Most initial streams without a user setting.
 const STREAMS_BY_DEFAULT_MAX: u16 = 8;
-/// Most streams that a job comes to by itself. Measured: at 50 ms and 0.1 % loss, one cubic stream carries 10 Mbit/s.
+/// Most streams that a job uses automatically. Measured: at 50 ms and 0.1 % loss, one cubic stream carries 10 Mbit/s.
 const STREAMS_AUTO_MAX: u16 = 128;
 
-/// Longest time between two reports of a worker, however seldom progress is shown: the rate that is reached is told from them.
+/// Longest interval between two reports of a worker, however rare progress events are: the current rate derives from
+/// them.
 const COUNTERS_EVERY_MAX: Duration = Duration::from_millis(500);
 
-/// The settings of one run of a job.
+/// Returns the settings of one run of a job.
 pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings, Error> {
     let no_random = |error| Error::Failed(format!("the kernel gives no random bytes: {error}"));
     let options = &job.options;
     let frame = options.frame_bytes.map_or(Ok(FrameLen::DEFAULT), FrameLen::new);
     let frame = frame.map_err(|_| Error::Usage("a frame is a power of two from 256 KiB to 1 MiB".into()))?;
     let streams = options.streams.unwrap_or_else(|| streams_by_default(workers));
-    // Within one machine nothing is to be learned from the path.
+    // Within one machine the path needs no tuning.
     let may_grow = options.streams.is_none() && !workers.is_one();
     let streams_max = if may_grow { STREAMS_AUTO_MAX.max(streams) } else { streams };
     if !(1..=STREAMS_MAX).contains(&streams) {
@@ -64,7 +65,7 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
     })
 }
 
-/// Whether somebody takes the BLAKE3 of files, or of their frames.
+/// Whether BLAKE3 hashes of files or of frames are used.
 fn needs_blake3(options: &JobOptions, workers: &Workers) -> bool {
     options.blake3
         || options.compare
@@ -74,20 +75,20 @@ fn needs_blake3(options: &JobOptions, workers: &Workers) -> bool {
         || WorkerRole::BOTH.iter().any(|role| workers.hello(*role).requires_blake3)
 }
 
-/// A worker waits a fifth less for its controller than that waits for it: so where a way is cut, the worker is gone
-/// before the controller begins again.
+/// Returns the workers' idle timeout, a fifth shorter than the controller's. So on a cut path the worker is gone before
+/// the controller retries.
 pub fn workers_silence_ms(silence: Duration) -> u32 {
     u32::try_from((silence * 4 / 5).as_millis()).unwrap_or(u32::MAX)
 }
 
-/// As many streams to begin with as the end with fewer cores has, within reason. On a machine with few cores that is not more than
-/// they can feed; and it is never one alone, since one lost packet halves the rate of a stream.
+/// Returns the initial stream count: the cores of the end with fewer cores, within bounds. More streams than cores
+/// would overload a small machine. At least two, since one lost packet halves the rate of a stream.
 fn streams_by_default(workers: &Workers) -> u16 {
     let cores = workers.hello(WorkerRole::Source).cores.min(workers.hello(WorkerRole::Target).cores);
     cores.clamp(2, STREAMS_BY_DEFAULT_MAX)
 }
 
-/// How records are sealed between these two.
+/// Returns the cipher suite for the records between these two ends.
 pub fn suite(cipher: Cipher, workers: &Workers) -> CipherSuite {
     let aes = workers.hello(WorkerRole::Source).aes && workers.hello(WorkerRole::Target).aes;
     match cipher {
@@ -99,7 +100,7 @@ pub fn suite(cipher: Cipher, workers: &Workers) -> CipherSuite {
     }
 }
 
-/// A suite as the user knows it.
+/// Returns the user's name of a suite.
 pub fn suite_name(suite: CipherSuite) -> Cipher {
     match suite {
         CipherSuite::Aes256Gcm => Cipher::Aes256Gcm,
@@ -109,7 +110,7 @@ pub fn suite_name(suite: CipherSuite) -> Cipher {
     }
 }
 
-/// The ports that the user chose: a port of `-H` is the one.
+/// Returns the ports chosen by the user; a port of `-H` is the only one.
 pub(super) fn ports(network: &NetworkOptions) -> Option<(u16, u16)> {
     let port = network.callback.as_ref().and_then(|callback| callback.port);
     port.map(|port| (port, port)).or(network.ports)
@@ -123,8 +124,8 @@ fn cpus(numbers: &[u16]) -> Result<Cpus, Error> {
     }
 }
 
-/// The protocol's word for what becomes of links. A sync keeps the one that is named, as rsync does; a copy follows it,
-/// as cp -r and scp do.
+/// Returns the protocol's mode for symbolic links. A sync keeps a named link, as rsync does; a copy follows it, as cp
+/// -r and scp do.
 pub fn links(symlinks: Symlinks, is_sync: bool) -> SymlinkMode {
     match symlinks {
         Symlinks::Keep if is_sync => SymlinkMode::KeepAll,
@@ -143,7 +144,7 @@ fn checksum(asked: &ChecksumOptions) -> wire::ChecksumRequest {
     wire::ChecksumRequest { algorithm: asked.algorithm, at_source: asked.at_source, against }
 }
 
-/// The same for every run of the same copy.
+/// Returns the same id for every run of the same copy.
 fn job_id(job: &Job) -> JobId {
     let mut hasher = blake3::Hasher::new();
     if let Some(base) = job.options.base.as_ref().map(|base| base.as_os_str().as_bytes()) {
@@ -154,7 +155,7 @@ fn job_id(job: &Job) -> JobId {
         let host = match host {
             Host::Local => String::new(),
             Host::Remote { user, name } => format!("{}@{name}", user.as_deref().unwrap_or_default()),
-            // A server's port is another one each time that it is started for one copy.
+            // The port of a temporary server changes from run to run.
             Host::Served { name, directory, .. } => format!("haul://{name}/{directory}"),
         };
         for part in [host.as_bytes(), path.as_os_str().as_bytes()] {

@@ -1,8 +1,8 @@
-//! What a job did in all its attempts together, from what each counted.
+//! Totals of a job, from the counters of its attempts.
 //!
-//! A file that one attempt copied is there already for the next. And what an attempt did right before it broke, nobody
-//! heard of. So what was there before the job is told from what could have come from it: a file that is there already
-//! counts as there before if more are there than all that was found, and not there, in the attempts before.
+//! A file copied by one attempt exists for the next, and the last work of a broken attempt is never reported. So
+//! existing files of an attempt count as copied by this job, up to the number of files that earlier attempts found
+//! missing. Only the excess counts as present before the job.
 
 use haul_proto::sync::SyncCounters;
 use haul_proto::wire::counters::Counters;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::job::event::Summary;
 
-/// Adds attempts up.
+/// Accumulates attempts.
 #[derive(Debug, Default)]
 pub struct JobTotals {
     files: TargetBefore,
@@ -20,16 +20,16 @@ pub struct JobTotals {
     sync: SyncCounters,
 }
 
-/// What was at the target before the job, as far as is known.
+/// Known state of the target before the job.
 #[derive(Debug, Default, Clone, Copy)]
 struct TargetBefore {
     there: u64,
-    /// Of what may be there now, as much as was found.
+    /// The largest amount found, which bounds the amount present now.
     found: u64,
 }
 
 impl TargetBefore {
-    /// An attempt found so much, and of it so much was there already.
+    /// Records an attempt that found `found`, of which `there` was present already.
     fn note(&mut self, found: u64, there: u64) {
         let from_this_job = self.found.saturating_sub(self.there);
         self.there = self.there.max(there.saturating_sub(from_this_job));
@@ -38,8 +38,8 @@ impl TargetBefore {
 }
 
 impl JobTotals {
-    /// An attempt broke with these counters of source and target, and this came of it besides. What is left at the source
-    /// is found again.
+    /// Adds a broken attempt's counters of source and target, and of the sync options. Files left at the source are
+    /// found again.
     pub fn add(&mut self, [source, target]: &[Counters; 2], sync: SyncCounters) {
         self.sync = self.sync.plus(SyncCounters { left_at_source: 0, ..sync });
         let failed = source.failed.saturating_add(target.failed);
@@ -49,7 +49,7 @@ impl JobTotals {
         self.bytes_on_wire = self.bytes_on_wire.saturating_add(source.bytes_on_wire);
     }
 
-    /// The last attempt's summary, made that of the job, which took `elapsed` and was begun again `restarts` times.
+    /// Turns the last attempt's summary into that of the job, with its time `elapsed` and number of `restarts`.
     pub fn complete(mut self, last: Summary, elapsed: Duration, restarts: u32) -> Summary {
         self.files.note(0, last.files_skipped);
         self.bytes.note(0, last.bytes_skipped);
@@ -73,7 +73,7 @@ impl JobTotals {
 mod tests {
     use super::*;
 
-    /// Counters of an attempt with files of ten bytes.
+    /// Returns counters of an attempt with files of ten bytes.
     fn ends(found: u64, copied: u64, there: u64) -> [Counters; 2] {
         let source =
             Counters { files_found: found, bytes_found: 10 * found, bytes_on_wire: 11 * copied, ..Counters::default() };
@@ -88,7 +88,7 @@ mod tests {
         [source, target]
     }
 
-    /// Files copied and skipped, after attempts that broke and a last one that did not.
+    /// Returns files copied and skipped, after broken attempts and a complete last one.
     fn totals(broken: &[(u64, u64, u64)], copied: u64, there: u64) -> (u64, u64) {
         let mut totals = JobTotals::default();
         broken

@@ -1,5 +1,5 @@
-//! Finding a way for the data: one end tries all addresses of the other one; if none can be reached, the ends change
-//! places; if that fails too, data goes through ssh itself, unless the user wants something else.
+//! Finds a transport path for the data. One end tries all addresses of the other one; if none is reachable, the ends
+//! swap roles. If that fails too, data goes through ssh, unless the user forbids it.
 
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
@@ -13,11 +13,10 @@ use crate::job::event::{NetworkPath, TransportPath};
 use crate::job::location::Host;
 use crate::job::spec::NetworkOptions;
 
-/// How long a connection may take to be made.
+/// Connect timeout of a data connection.
 const CONNECT_TIMEOUT_MS: u32 = 3000;
 
-/// Has the end that accepts first listen, if it is `role`, without waiting for its answer: on a long path that saves a
-/// round trip.
+/// Sends Listen to the first accepting end, if it is `role`, without waiting for its answer: that saves a round trip.
 pub fn listen_early(copy: &mut TransferController<'_>, role: WorkerRole) -> Result<(), Error> {
     let needs_none = copy.workers.is_one() || copy.job.options.compare;
     match copy.directions.first() {
@@ -35,20 +34,20 @@ fn listen(copy: &mut TransferController<'_>, role: WorkerRole, address: Option<I
     copy.workers.send(role, &ControllerMessage::Listen { address })
 }
 
-/// What is known of an end that was told to listen before its answer was waited for.
+/// State of an early Listen whose answer is still pending.
 #[derive(Debug, Default)]
 pub enum PendingListen {
-    /// None was.
+    /// No Listen was sent.
     #[default]
     No,
-    /// It has not answered.
+    /// Listen was sent and not answered.
     Asked(WorkerRole),
-    /// It listens on this port, or cannot.
+    /// The end listens on this port, or reports why it cannot.
     Answered(WorkerRole, Result<u16, String>),
 }
 
 impl PendingListen {
-    /// Takes a worker's message, if it is the answer that is waited for.
+    /// Consumes a worker's message, if it is the pending answer.
     pub fn answered(&mut self, role: WorkerRole, message: WorkerMessage) -> Result<(), WorkerMessage> {
         let asked = matches!(self, Self::Asked(asked) if *asked == role);
         let answer = match message {
@@ -61,8 +60,9 @@ impl PendingListen {
     }
 }
 
-/// Makes the first data connection, and says how; the others follow by themselves. Also, how many there are at first.
-/// [`TransportPath::None`] if everything is settled before there is one, since nothing had to move, and where nothing ever will.
+/// Makes the first data connection, and returns its path and the initial stream count; the other connections follow by
+/// themselves. Returns [`TransportPath::None`] if both ends finish before a connection, since nothing had to move, or
+/// if no data will ever move.
 pub fn find(copy: &mut TransferController<'_>) -> Result<(TransportPath, u16), Error> {
     if copy.job.options.compare {
         return Ok((TransportPath::None, 0));
@@ -81,11 +81,11 @@ pub fn find(copy: &mut TransferController<'_>) -> Result<(TransportPath, u16), E
     }
 }
 
-/// Why a way is not looked for any further.
+/// Reason to stop the search for a path.
 enum PathSearchEnd {
     /// Both ends have finished.
     Over,
-    /// The job cannot go on.
+    /// The job failed.
     Error(Error),
 }
 
@@ -120,14 +120,14 @@ fn find_between(copy: &mut TransferController<'_>) -> Result<(TransportPath, u16
     Ok((TransportPath::Ssh { because }, copy.streams))
 }
 
-/// What the user gave that rules out a way that leads elsewhere.
+/// Returns the user's option that rules out another path.
 fn wanted(network: &NetworkOptions) -> Option<String> {
     let named = [network.callback.as_ref().map(|_| "-H"), network.bind.as_ref().map(|_| "--bind")];
     let options: Vec<_> = named.into_iter().flatten().chain(network.family.map(|family| family.option())).collect();
     (!options.is_empty()).then(|| options.join(" and "))
 }
 
-/// Lets one end connect to the other. The inner error says why that cannot be.
+/// Connects one end to the other. The inner error is the reason of a failure.
 fn attempt(
     copy: &mut TransferController<'_>,
     direction: &ConnectDirection,
@@ -151,7 +151,7 @@ fn attempt(
     Ok(connected.map(|(from, to, streams)| (shown(&copy.workers, connector, from, to), streams)))
 }
 
-/// Where `acceptor` listens; it is told to, unless it was.
+/// Returns the port of `acceptor`, after a Listen if none was sent.
 fn port_of(
     copy: &mut TransferController<'_>,
     acceptor: WorkerRole,
@@ -170,7 +170,7 @@ fn port_of(
     }
 }
 
-/// Waits for a message that `take` accepts, while others are handled.
+/// Waits for a message that `take` accepts, and handles all others.
 fn wait_for<T>(
     copy: &mut TransferController<'_>,
     take: impl Fn(WorkerRole, WorkerMessage) -> Result<T, WorkerMessage>,

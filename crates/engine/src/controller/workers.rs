@@ -1,5 +1,5 @@
-//! The controller's workers: started, greeted, listened to, and ended. What they have to say to each other is passed
-//! on unread.
+//! The controller's workers: starts, greets, reads and ends them. Forwards their messages to each other without
+//! decoding.
 
 use haul_proto::error::ProtocolError;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
@@ -31,25 +31,25 @@ use crate::sys::child::ChildGuard;
 use crate::sys::sync::lock;
 use crate::worker::runtime::panicked;
 
-/// The name of a thread that starts a worker.
+/// Name of a thread that starts a worker.
 const START_THREAD: &str = "haul-start";
-/// How often the caller's wish to stop is looked at.
+/// How often cancellation is checked.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
-/// How long workers may take to clean up after a cancelled job.
+/// Time limit of workers' cleanup after a cancelled job.
 const CANCEL_GRACE: Duration = Duration::from_millis(600);
-/// How long the reason for a broken stream may take to arrive.
+/// How long to wait for the cause of a broken stream.
 const EXPLAIN_WAIT: Duration = Duration::from_millis(400);
-/// How long a worker may go on when the other one has finished and is gone.
+/// How long a worker may continue after the other one has finished and exited.
 const FINISH_GRACE: Duration = Duration::from_secs(10);
-/// How long workers may take to end after a finished job.
+/// How long workers may take to exit after a finished job.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
-/// An end of the copy.
+/// The role of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WorkerRole {
-    /// Reads.
+    /// Reads files.
     Source,
-    /// Writes.
+    /// Writes files.
     Target,
 }
 
@@ -57,7 +57,7 @@ impl WorkerRole {
     /// Source and target.
     pub const BOTH: [Self; 2] = [Self::Source, Self::Target];
 
-    /// The other one.
+    /// Returns the opposite role.
     pub fn other(self) -> Self {
         match self {
             WorkerRole::Source => WorkerRole::Target,
@@ -65,7 +65,7 @@ impl WorkerRole {
         }
     }
 
-    /// 0 or 1.
+    /// Returns the index 0 or 1.
     pub fn index(self) -> usize {
         match self {
             WorkerRole::Source => 0,
@@ -74,22 +74,22 @@ impl WorkerRole {
     }
 }
 
-/// Both workers, or the one that is both.
+/// Both workers, or the single worker of both ends.
 pub struct Workers {
-    /// The source's; the only one where it is both.
+    /// The source's worker, or the single worker.
     first: WorkerHandle,
     second: Option<WorkerHandle>,
     inbox: Inbox<(WorkerRole, WorkerInput)>,
     outlet: inbox::InboxSender<(WorkerRole, WorkerInput)>,
-    /// One that has finished and ended before it was told to, why, and when.
+    /// A worker that finished and exited early: its role, the reason, and the time.
     gone: Option<(WorkerRole, Option<String>, Instant)>,
 }
 
-/// Puts something among what an end says.
+/// Injects messages into the inbox of an end.
 pub struct WorkerOutput(inbox::InboxSender<(WorkerRole, WorkerInput)>);
 
 impl WorkerOutput {
-    /// The message of an end. Waits while there are many; `false` when nobody listens any more.
+    /// Sends a message of an end. Blocks while the inbox is full; `false` once the receiver is gone.
     pub fn say(&self, role: WorkerRole, message: WorkerMessage) -> bool {
         self.0.send(message.encode().len(), (role, WorkerInput::Message(message)))
     }
@@ -106,12 +106,12 @@ struct WorkerHandle {
 enum WorkerInput {
     Message(WorkerMessage),
     Ended(Option<String>),
-    /// It breaks the protocol, and nothing more of it is read.
+    /// A protocol violation; the reader has stopped.
     Fault(String),
 }
 
 impl Workers {
-    /// Starts what the job needs, and greets.
+    /// Starts and greets the workers of a job.
     pub fn start(
         job: &Job,
         program: &WorkerProgram,
@@ -159,44 +159,44 @@ impl Workers {
         self.second.is_none()
     }
 
-    /// What a worker said of itself.
+    /// Returns the Hello of a worker.
     pub fn hello(&self, role: WorkerRole) -> &WorkerHello {
         &self.worker(role).hello
     }
 
-    /// Where the connection to a worker leads, as this machine sees it.
+    /// Returns the remote address of the connection to a worker, as this machine sees it.
     pub fn peer(&self, role: WorkerRole) -> Option<IpAddr> {
         self.worker(role).peer
     }
 
-    /// The host as the user named it.
+    /// Returns the host as the user named it.
     pub fn label(&self, role: WorkerRole) -> String {
         self.worker(role).label.clone()
     }
 
-    /// A text with its host before it.
+    /// Prefixes a text with its host.
     pub fn with_host(&self, role: WorkerRole, text: &str) -> String {
         format!("{}: {text}", self.worker(role).label)
     }
 
-    /// Where something can be put among what the ends say.
+    /// Returns a handle that injects messages of the ends.
     pub fn outlet(&self) -> WorkerOutput {
         WorkerOutput(self.outlet.clone())
     }
 
-    /// Where a worker is told something from another thread.
+    /// Returns a writer to a worker for use in another thread.
     pub fn writer(&self, role: WorkerRole) -> LinkWriter {
         self.worker(role).link.clone()
     }
 
-    /// Tells a worker something.
+    /// Sends a message to a worker.
     pub fn send(&self, role: WorkerRole, message: &ControllerMessage) -> Result<(), Error> {
         let worker = self.worker(role);
         let sent = worker.link.send(LinkChannel::Controller, &message.encode());
         sent.map_err(|error| Error::Connect(format!("the connection to {} failed: {error}", worker.label)))
     }
 
-    /// The next message of any worker. A worker that has `finished` may end; any other that ends is an error.
+    /// Returns the next message of any worker. A worker in `finished` may exit; any other exit is an error.
     pub fn receive(
         &mut self,
         cancel: &Cancel,
@@ -204,7 +204,7 @@ impl Workers {
         begun: bool,
     ) -> Result<(WorkerRole, WorkerMessage), Error> {
         loop {
-            // One that has finished and is gone leaves the other one, which has all it needs, some time.
+            // After one worker has finished and exited, the other one has all its data and gets a grace period.
             let until = self.gone.as_ref().map(|(_, _, since)| *since + FINISH_GRACE);
             let Some(next) = next(&self.inbox, until, cancel)? else {
                 let gone = self.gone.take();
@@ -222,8 +222,8 @@ impl Workers {
         }
     }
 
-    /// A worker cannot go on. Often that is because the other one, or the way to it, is gone: then that is the reason,
-    /// and it is known in a moment.
+    /// Explains why a worker cannot continue. Often the other worker or the path to it is lost: that cause arrives
+    /// within a moment.
     pub fn explain(&mut self, role: WorkerRole, text: &str, begun: bool) -> String {
         let own = match self.is_one() {
             true => self.with_host(role, text),
@@ -241,7 +241,7 @@ impl Workers {
         own
     }
 
-    /// A worker is gone: why, as far as can be told.
+    /// Returns the error of a lost worker, with the known reason.
     fn lost(&mut self, role: WorkerRole, reason: Option<String>, begun: bool) -> Error {
         let text = self.lost_text(role, reason);
         match begun {
@@ -265,7 +265,7 @@ impl Workers {
         text
     }
 
-    /// Ends the workers of a job that is finished.
+    /// Ends the workers of a finished job.
     pub fn close(&mut self) {
         self.close_links();
         for role in self.roles() {
@@ -273,11 +273,11 @@ impl Workers {
         }
     }
 
-    /// The same of workers that remove at their end what they have made: waits for all of them.
+    /// Ends workers that remove their temporary files on exit, and waits for all of them.
     pub fn close_and_wait(&mut self) {
         self.close_links();
         for role in self.roles() {
-            // One that does not end by itself is ended when it is dropped.
+            // Dropping the worker ends one that does not exit in time.
             let _ = self.worker_mut(role).child.wait(CLOSE_GRACE);
         }
     }
@@ -288,11 +288,11 @@ impl Workers {
         }
     }
 
-    /// Ends the workers of a job that is not: each removes what it has not finished.
+    /// Ends the workers of an unfinished job: each removes its incomplete files.
     pub fn cancel(&mut self) {
         for role in self.roles() {
             let link = self.worker(role).link.clone();
-            // A link may be stuck behind data: what is told here must not wait for that.
+            // Control data may be stuck behind file data; the cancel message must not wait for it.
             let _ = thread::Builder::new().name("haul-cancel".into()).spawn(move || {
                 let _ = link.send(LinkChannel::Controller, &ControllerMessage::Cancel.encode());
                 link.close();
@@ -327,14 +327,14 @@ impl Workers {
     }
 }
 
-/// Whether one worker can be both ends: on one host, for one account, and started in one way.
+/// Whether one worker can be both ends: same host, account and launch method.
 fn is_for_one(job: &Job, source_host: &Host) -> bool {
     let access = &job.access;
     let is_started_alike = *source_host == Host::Local || access.source_command == access.target_command;
     *source_host == job.target.host && is_started_alike && !job.options.sockets
 }
 
-/// A worker that has greeted, and hears that its controller is there: the other one may take its time.
+/// A worker that has greeted. It gets heartbeats from now on, since the other one may start slowly.
 struct GreetedWorker {
     link: LinkWriter,
     from_worker: ChildStdout,
@@ -357,9 +357,8 @@ fn no_thread(error: std::io::Error) -> Error {
     Error::Failed(format!("no thread could be started: {error}"))
 }
 
-/// Starts all workers at the same time: ssh takes its time; but one after the other, where somebody may be asked for two
-/// passwords. Where one cannot be started, or the caller wants no more,
-/// none is left when this returns, nor anything that was to start it.
+/// Starts all workers concurrently, since ssh is slow; or in turn, if the user may have to type two passwords. On
+/// failure or cancellation, all workers and their launching processes are gone at return.
 fn start_all(
     hosts: &[(WorkerRole, Host)],
     job: &Job,
@@ -403,7 +402,7 @@ fn start_all(
     }
 }
 
-/// Starts a worker in a thread of its own, which waits for its turn if there is one, says what came of it, and then ends.
+/// Starts a worker in a thread, after its turn if there is one, and sends the result.
 fn start_one(
     index: usize,
     (role, host): (WorkerRole, &Host),
@@ -425,13 +424,13 @@ fn start_one(
             Host::Served { .. } => start_served(&host, end_of(role), &program, &stop),
             Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program, &stop),
         };
-        // The one that started it listens until the thread has ended.
+        // The receiver lives until the thread has ended.
         let _ = sender.send((index, started.and_then(GreetedWorker::new)));
     });
     spawned.map_err(no_thread)
 }
 
-/// Every worker's Hello, checked.
+/// Returns every worker's checked Hello.
 fn greet(
     inbox: &Inbox<(WorkerRole, WorkerInput)>,
     links: &[(LinkWriter, ChildGuard, String)],
@@ -463,12 +462,12 @@ fn greet(
     Ok(hellos)
 }
 
-/// Of a worker that breaks the protocol; the job is not tried again.
+/// Returns the error of a worker that breaks the protocol; the job is not retried.
 fn broken_protocol(label: &str, text: &str) -> Error {
     Error::Failed(format!("{label}: haul there broke the protocol: {text}"))
 }
 
-/// What comes next; `None` where nothing has come `until` then.
+/// Returns the next message; `None` if none arrives before `until`.
 fn next(
     inbox: &Inbox<(WorkerRole, WorkerInput)>,
     until: Option<Instant>,
@@ -487,8 +486,8 @@ fn next(
     }
 }
 
-/// Reads all that a worker says: what is for the other worker goes there, the rest to the controller. Waits while
-/// the other worker does not read; nothing else waits for this thread.
+/// Reads all messages of a worker: forwards those for the other worker, and queues the rest for the controller. Blocks
+/// while the other worker does not read; nothing else waits for this thread.
 fn relay_all(
     role: WorkerRole,
     from: IdleTimeout<ChildStdout>,
@@ -497,11 +496,11 @@ fn relay_all(
 ) {
     let relayed = catch_unwind(AssertUnwindSafe(|| relay(role, from, other, sender)));
     let ended = relayed.unwrap_or_else(|panic| WorkerInput::Ended(Some(panicked("haul-relay", &*panic))));
-    // Nobody listens any more when the job is over.
+    // The receiver is gone when the job is over.
     let _ = sender.send(0, (role, ended));
 }
 
-/// Relays until the worker says no more, or what it may not. Returns which.
+/// Relays messages until the worker's output ends or a protocol violation. Returns which.
 fn relay(
     role: WorkerRole,
     from: IdleTimeout<ChildStdout>,
@@ -523,10 +522,10 @@ fn relay(
                 }
             }
             Ok(Some((channel, content))) => {
-                // When the other worker is gone, its own end says so.
+                // The loss of the other worker is reported by its own reader.
                 let _ = other.map(|other| other.send(channel, content));
             }
-            // A link that is cut may end in the middle of a frame.
+            // A cut connection may end within a frame.
             Err(error @ (LinkError::Io(_) | LinkError::Protocol(ProtocolError::Truncated))) => {
                 return WorkerInput::Ended(Some(error.to_string()));
             }
@@ -542,7 +541,7 @@ mod tests {
     use crate::job::spec::{JobOptions, RemoteAccess};
     use std::path::Path;
 
-    /// Two hosts that are reached by commands of the user's own.
+    /// Returns two hosts that are reached by the user's own commands.
     fn job(source: String, target: String) -> (Vec<(WorkerRole, Host)>, Job) {
         let host = |name: &str| Host::Remote { user: None, name: name.into() };
         let location = |name| Location { host: host(name), path: "x".into() };
@@ -558,7 +557,7 @@ mod tests {
         (vec![(WorkerRole::Source, host("a")), (WorkerRole::Target, host("b"))], job)
     }
 
-    /// A command that says nothing, as an ssh that waits for a password, and leaves its id in a file.
+    /// Returns a command without output, like an ssh at a password prompt, that writes its process id to a file.
     fn silent(file: &Path) -> String {
         format!("sh -c 'echo $$ >{0}.new; mv {0}.new {0}; exec sleep 20'", file.display())
     }

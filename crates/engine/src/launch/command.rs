@@ -1,20 +1,40 @@
-//! bbcp's `-S` and `-T`: a user's own command that starts the remote side. Splits it into words and fills it in; starts nothing.
+//! bbcp's `-S` and `-T`: a user's own command that starts the remote side. Splits the command into words and fills it
+//! in; starts nothing.
 //!
-//! No shell sees the command, so nothing but quotes and backslashes is special
-//! and nothing that a name contains can become code. `%I %U %H %4 %%` are filled
-//! in after splitting; other letters after `%` stay as they are, since ssh has
-//! tokens of its own (`%h`, `%p`, `%r`).
+//! No shell parses the command, so only quotes and backslashes are special, and no name can become code. `%I %U %H %4
+//! %%` are filled in after splitting. Other letters after `%` stay as they are, since ssh has tokens of its own (`%h`,
+//! `%p`, `%r`).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-/// What the letters stand for.
+/// A fault in the template of a user's own command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CommandTemplateError {
+    /// No word is left.
+    #[error("the command is empty")]
+    Empty,
+    /// The last character is an unquoted backslash.
+    #[error("it ends with a backslash that quotes nothing")]
+    TrailingBackslash,
+    /// A single quote without its end.
+    #[error("a single quote is not closed")]
+    OpenSingleQuote,
+    /// A double quote without its end.
+    #[error("a double quote is not closed")]
+    OpenDoubleQuote,
+    /// `%U` without a user, for an account without a name.
+    #[error("%U: no user was named and this account has no name; write user@host")]
+    NoUser,
+}
+
+/// Values of the letters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CommandValues<'a> {
-    /// `%I`, as `-i FILE`; nothing when none was given.
+    /// `%I`, as `-i FILE`; nothing without an identity.
     pub identity: Option<&'a Path>,
-    /// `%U`; see [`fill_in`] for what happens when none was named.
+    /// `%U`; [`fill_in`] describes the case without a user.
     pub user: Option<&'a str>,
     /// `%H`.
     pub host: &'a str,
@@ -22,16 +42,15 @@ pub(super) struct CommandValues<'a> {
     pub ipv4_only: bool,
 }
 
-/// The words of `template` with `values` filled in. The error says what is wrong with the template.
+/// Returns the words of `template` with `values` filled in. The error describes the fault in the template.
 ///
-/// A word that is nothing but `%I` or `%4` becomes two, one or no words. Without a
-/// user, `-l %U` and the `%U@` of `%U@%H` fall away, so that ssh's configuration
-/// decides; any other `%U` becomes what `local_user` says.
+/// A word that is only `%I` or `%4` becomes two, one or no words. Without a user, `-l %U` and the `%U@` of `%U@%H` are
+/// dropped, so that ssh's configuration decides. Any other `%U` becomes the result of `local_user`.
 pub(super) fn fill_in(
     template: &str,
     values: CommandValues<'_>,
     local_user: impl Fn() -> Option<String>,
-) -> Result<Vec<OsString>, String> {
+) -> Result<Vec<OsString>, CommandTemplateError> {
     let mut filled: Vec<Vec<u8>> = Vec::new();
     for word in split(template)? {
         match word.as_str() {
@@ -50,13 +69,13 @@ pub(super) fn fill_in(
         }
     }
     if filled.is_empty() {
-        return Err("the command is empty".into());
+        return Err(CommandTemplateError::Empty);
     }
     Ok(filled.into_iter().map(OsString::from_vec).collect())
 }
 
-/// Splits as a POSIX shell splits words: single quotes, double quotes and backslashes; nothing else is special.
-pub(super) fn split(text: &str) -> Result<Vec<String>, String> {
+/// Splits words as a POSIX shell does: only single quotes, double quotes and backslashes are special.
+pub(super) fn split(text: &str) -> Result<Vec<String>, CommandTemplateError> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut rest = text.chars();
@@ -68,7 +87,7 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, String> {
             '\\' => match rest.next() {
                 Some('\n') => {}
                 Some(next) => word.get_or_insert_default().push(next),
-                None => return Err("it ends with a backslash that quotes nothing".into()),
+                None => return Err(CommandTemplateError::TrailingBackslash),
             },
             c => word.get_or_insert_default().push(c),
         }
@@ -77,7 +96,7 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// `word` as a POSIX shell and [`split`] read it back.
+/// Quotes `word` for a POSIX shell and for [`split`].
 pub(super) fn quote(word: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"%+,-./:=@_".contains(&b);
     if !word.is_empty() && word.bytes().all(plain) {
@@ -86,17 +105,17 @@ pub(super) fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-fn single_quoted(rest: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), String> {
+fn single_quoted(rest: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), CommandTemplateError> {
     loop {
         match rest.next() {
             Some('\'') => return Ok(()),
             Some(c) => word.push(c),
-            None => return Err("a single quote is not closed".into()),
+            None => return Err(CommandTemplateError::OpenSingleQuote),
         }
     }
 }
 
-fn double_quoted(rest: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), String> {
+fn double_quoted(rest: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), CommandTemplateError> {
     loop {
         match rest.next() {
             Some('"') => return Ok(()),
@@ -110,15 +129,15 @@ fn double_quoted(rest: &mut std::str::Chars<'_>, word: &mut String) -> Result<()
             None => break,
         }
     }
-    Err("a double quote is not closed".into())
+    Err(CommandTemplateError::OpenDoubleQuote)
 }
 
-/// Fills in the letters within one word.
+/// Fills in the letters of one word.
 fn fill_word(
     word: &str,
     values: CommandValues<'_>,
     local_user: impl Fn() -> Option<String>,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, CommandTemplateError> {
     let mut filled = Vec::new();
     let mut rest = word;
     while let Some(at) = rest.find('%') {
@@ -143,7 +162,7 @@ fn fill_word(
             'U' => match (values.user, rest.strip_prefix('@')) {
                 (Some(user), _) => filled.extend(user.bytes()),
                 (None, Some(after)) => rest = after,
-                (None, None) => filled.extend(named(local_user())?.bytes()),
+                (None, None) => filled.extend(local_user().ok_or(CommandTemplateError::NoUser)?.bytes()),
             },
             other => {
                 filled.push(b'%');
@@ -153,10 +172,6 @@ fn fill_word(
     }
     filled.extend(rest.bytes());
     Ok(filled)
-}
-
-fn named(user: Option<String>) -> Result<String, String> {
-    user.ok_or_else(|| "%U: no user was named and this account has no name; write user@host".into())
 }
 
 #[cfg(test)]
@@ -170,7 +185,7 @@ mod tests {
         identity: Option<&str>,
         user: Option<&str>,
         ipv4_only: bool,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<String>, CommandTemplateError> {
         let values = CommandValues { identity: identity.map(Path::new), user, host: "db1", ipv4_only };
         let words = fill_in(template, values, || Some("me".into()))?;
         Ok(words.into_iter().map(|word| word.into_string().unwrap()).collect())
@@ -205,7 +220,7 @@ mod tests {
         assert_eq!(fill("ssh -l%U %H haul", None, None, false).unwrap(), ["ssh", "db1", "haul"]);
         assert_eq!(fill("sudo -u %U haul", None, None, false).unwrap(), ["sudo", "-u", "me", "haul"]);
         let values = CommandValues { identity: None, user: None, host: "h", ipv4_only: false };
-        assert!(fill_in("sudo -u %U haul", values, || None).unwrap_err().contains("user@host"));
+        assert!(fill_in("sudo -u %U haul", values, || None).unwrap_err().to_string().contains("user@host"));
     }
 
     #[test]
@@ -215,7 +230,7 @@ mod tests {
             ["%H", "%h", "%r@%p", "5%", "x-i ky-4"]
         );
         assert_eq!(fill("%é", None, None, false).unwrap(), ["%é"]);
-        assert!(fill(" %I %4 ", None, None, false).unwrap_err().contains("empty"));
+        assert!(fill(" %I %4 ", None, None, false).unwrap_err().to_string().contains("empty"));
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Whether an executable can run on another host: reads the few fields of an ELF header that tell. Changes nothing, loads nothing.
+//! Checks whether an executable can run on another host, by a few fields of its ELF header.
 //!
 //! Layout: "Executable and Linking Format (ELF)", System V ABI, and `elf(5)`.
 
-/// How much of the file's beginning [`machine_of_static`] wants to see, in bytes. Linkers put the program headers right after the header.
+/// Bytes at the start of the file that [`machine_of_static`] reads. Linkers put the program headers right after the
+/// header.
 pub(super) const HEAD: usize = 16 * 1024;
 
 /// `ET_DYN`: position-independent.
@@ -12,7 +13,7 @@ const SEGMENT_INTERP: u32 = 3;
 /// Size of a 64-bit program header, in bytes.
 const SEGMENT_SIZE: usize = 56;
 
-/// The machine, as `uname -m` names it, that a static position-independent executable runs on. `None` when it is anything else.
+/// Returns the machine of a static position-independent executable, as `uname -m` names it. `None` for any other file.
 ///
 /// `head` is the file's first [`HEAD`] bytes, or all of a shorter file.
 pub(super) fn machine_of_static(head: &[u8]) -> Option<&'static str> {
@@ -34,7 +35,7 @@ pub(super) fn machine_of_static(head: &[u8]) -> Option<&'static str> {
     machine_name(u16_at(head, 18)?)
 }
 
-/// `e_machine` as `uname -m` says it on Linux.
+/// Returns the name of `e_machine` as `uname -m` prints it on Linux.
 fn machine_name(machine: u16) -> Option<&'static str> {
     match machine {
         21 => Some("ppc64le"),
@@ -68,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// A header with the given type, machine and segment types.
+    /// Returns a header with the given type, machine and segment types.
     fn elf(kind: u16, machine: u16, segments: &[u32]) -> Vec<u8> {
         let mut head = vec![0; 64];
         head[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn a_header_that_is_cut_off_is_refused() {
         let whole = elf(3, 62, &[6, 1, 2]);
-        // The last segment's type is the last thing that is read.
+        // The last segment's type is the last field read.
         let needed = 64 + 2 * SEGMENT_SIZE + 4;
         for length in 0..whole.len() {
             assert_eq!(machine_of_static(&whole[..length]).is_some(), length >= needed, "{length}");

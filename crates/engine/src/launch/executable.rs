@@ -1,4 +1,4 @@
-//! haul's own executable: its hash, whether it can run elsewhere, and sending it.
+//! haul's own executable: its hash, its portability, and its transfer.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -9,10 +9,10 @@ use haul_proto::checksum::hex;
 
 use super::elf;
 
-/// How much is read at once, in bytes.
+/// Bytes of one read.
 const PIECE: usize = 256 * 1024;
 
-/// An executable that is held open, so that what is sent is what was hashed even if its name changes owner meanwhile.
+/// An executable held open, so that the bytes sent are those hashed, even after a rename.
 #[derive(Debug)]
 pub(super) struct Executable {
     file: File,
@@ -22,7 +22,7 @@ pub(super) struct Executable {
 }
 
 impl Executable {
-    /// Opens `path` and reads it once.
+    /// Opens `path` and hashes the file.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let mut head = Vec::with_capacity(elf::HEAD);
@@ -33,22 +33,22 @@ impl Executable {
         Ok(Self { file, size, sha256, system })
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// SHA-256, 64 hexadecimal digits.
+    /// Returns the SHA-256 hash as 64 hexadecimal digits.
     pub(super) fn sha256(&self) -> &str {
         &self.sha256
     }
 
-    /// `uname -s` and `uname -m` of the hosts where it runs; `None` when it only runs here.
+    /// Returns `uname -s` and `uname -m` of compatible hosts; `None` if it only runs here.
     pub(super) fn system(&self) -> Option<&str> {
         self.system.as_deref()
     }
 
-    /// Writes all of it.
+    /// Writes the whole executable.
     pub(super) fn send(&mut self, to: &mut impl Write) -> io::Result<()> {
         self.file.rewind()?;
         let mut piece = vec![0; PIECE];
@@ -62,19 +62,19 @@ impl Executable {
         to.flush()
     }
 
-    /// Claims that it runs on `system`, so that a test may send a script instead.
+    /// Overrides the compatible system, so that a test can send a script.
     #[cfg(test)]
     pub(super) fn pretend_system(&mut self, system: &str) {
         self.system = Some(system.to_owned());
     }
 }
 
-/// Whether the executable at `path` has the SHA-256 value `hex` (64 hexadecimal digits): what `haul worker --verify` answers.
+/// Whether the executable at `path` has the SHA-256 hash `hex` (64 hexadecimal digits), for `haul worker --verify`.
 pub fn verify_own_executable(path: &Path, hex: &str) -> bool {
     File::open(path).and_then(|mut file| hash(&mut file)).is_ok_and(|(_, found)| found.eq_ignore_ascii_case(hex))
 }
 
-/// Size and SHA-256 of what is left of `file`.
+/// Returns size and SHA-256 of the rest of `file`.
 fn hash(file: &mut File) -> io::Result<(u64, String)> {
     let (mut size, mut sha256) = (0, Context::new(&SHA256));
     read_pieces(file, |piece| {
@@ -84,7 +84,7 @@ fn hash(file: &mut File) -> io::Result<(u64, String)> {
     Ok((size, hex(sha256.finish().as_ref())))
 }
 
-/// Shows all that is left of `file`, piece by piece.
+/// Passes the rest of `file` to `show`, chunk by chunk.
 fn read_pieces(file: &mut File, mut show: impl FnMut(&[u8])) -> io::Result<()> {
     let mut piece = vec![0; PIECE];
     loop {
@@ -119,7 +119,7 @@ mod tests {
     fn sha256_is_the_standards() {
         let mut temp = tempfile::NamedTempFile::new().unwrap();
         temp.write_all(b"abc").unwrap();
-        // FIPS 180-4's example.
+        // Example of FIPS 180-4.
         let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(Executable::open(temp.path()).unwrap().sha256(), expected);
     }

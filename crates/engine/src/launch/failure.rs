@@ -1,4 +1,4 @@
-//! Turns the way in which a start failed into an error that says what, where, and what to do next. Decides nothing else.
+//! Turns a failed start into an error with its kind, place and remedy.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -8,39 +8,40 @@ use crate::job::error::Error;
 
 use crate::job::End;
 
-/// How many lines of what ssh or the host said are shown.
+/// Most lines of output from ssh or the host in an error.
 const SHOWN_LINES: usize = 3;
 
-/// Who was asked to start haul where, in words that can be pasted.
+/// Context of a start, in words that can be pasted into a shell.
 #[derive(Debug, Clone)]
 pub(super) struct LaunchScene {
     /// The host as the user named it.
     pub host: String,
-    /// Which end it is: decides between `-S` and `-T`.
+    /// The end, which decides between `-S` and `-T`.
     pub end: End,
-    /// What can be typed to try the connection alone.
+    /// A command that tests the connection alone.
     pub attempt: String,
-    /// A `-S` or `-T` command, quoted, with a path that an administrator might choose.
+    /// A quoted `-S` or `-T` command, with an example path of an administrator's.
     pub example: String,
     /// Whether the user gave the command.
     pub own_command: bool,
 }
 
-/// What is left of a child that ended before haul greeted.
+/// Output and status of a child that ended before its greeting.
 #[derive(Debug, Clone)]
 pub(super) struct FailedChild {
-    /// Its status, if it ended.
+    /// Its exit status, if it ended.
     pub status: Option<ExitStatus>,
-    /// What it wrote as errors.
+    /// Its standard error.
     pub stderr: Vec<String>,
-    /// What came instead of a greeting.
+    /// Output in place of a greeting.
     pub noise: Vec<String>,
 }
 
-/// A text of ssh's or of a login shell's, what it means, and what to do. `{}` stands for the host, `{ssh}` for the attempt.
+/// A known text of ssh or a login shell, its meaning, and the remedy. `{}` stands for the host, `{ssh}` for the test
+/// command.
 type KnownMessage = (&'static str, &'static str, &'static str);
 
-/// Looked through in this order: a more special text stands before a more general one.
+/// Searched in this order: a specific text precedes a general one.
 const KNOWN: &[KnownMessage] = &[
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
@@ -97,7 +98,7 @@ const KNOWN: &[KnownMessage] = &[
 ];
 
 impl LaunchScene {
-    /// The start ended without a greeting.
+    /// Returns the error of a start that ended without a greeting.
     pub(super) fn ended(&self, remains: &FailedChild) -> Error {
         let said = remains.stderr.iter().chain(&remains.noise);
         let known = KNOWN.iter().find(|known| said.clone().any(|line| line.contains(known.0)));
@@ -112,19 +113,19 @@ impl LaunchScene {
         self.error(&what, remains, &remedy)
     }
 
-    /// Nothing came in the time that a later attempt has.
+    /// Returns the error of a retry without any output in time.
     pub(super) fn silent(&self, waited: Duration) -> Error {
         let what = format!("{} did not answer within {} s", self.host, waited.as_secs());
         Error::Connect(format!("{what}\ncheck that it is up and that no firewall is in the way: {}", self.attempt))
     }
 
-    /// More noise came than any banner prints.
+    /// Returns the error of a host with more output than any banner.
     pub(super) fn too_much_noise(&self, remains: &FailedChild) -> Error {
         let what = format!("{} printed too much else before haul could speak", self.host);
         self.error(&what, remains, "let its login shell print nothing when its input is not a terminal")
     }
 
-    /// Something answered that is a haul of another kind.
+    /// Returns the error of a haul with another protocol version.
     pub(super) fn other_protocol(&self, version: &str, protocol: u32, own: u32) -> Error {
         let remedy = if self.own_command {
             format!("let {} name a haul of the same version", self.option())
@@ -137,19 +138,19 @@ impl LaunchScene {
         ))
     }
 
-    /// The script said that it cannot go on. `found` is what it found instead of haul.
+    /// Returns the error of a script that gave up. `found` describes the program found instead of haul.
     pub(super) fn cannot(&self, code: &str, detail: &str, found: &str) -> Error {
         let (why, remedy) = self.why_not(code, detail);
         Error::Connect(format!("{}, and none could be put there: {why}\n{remedy}", self.has_none(found)))
     }
 
-    /// Nothing may be put there; `why` says who forbids it and `remedy` what to do instead.
+    /// Returns the error of a forbidden deployment; `why` names the policy and `remedy` the alternative.
     pub(super) fn not_allowed(&self, found: &str, why: &str, remedy: Option<&str>) -> Error {
         let remedy = remedy.map_or_else(|| self.place_by_hand(""), str::to_owned);
         Error::Connect(format!("{}, and {why}\n{remedy}", self.has_none(found)))
     }
 
-    /// How to name a haul that someone else put there; `which` qualifies the directory.
+    /// Returns a hint to use a haul installed by hand; `which` qualifies the directory.
     pub(super) fn place_by_hand(&self, which: &str) -> String {
         format!(
             "put haul into a directory{which} of {} and name it, for example: {} {}",
@@ -201,7 +202,7 @@ impl LaunchScene {
         }
     }
 
-    /// A status that says that no program was found, and only where nothing else explains it.
+    /// Explains the exit status of a missing program, if no other explanation applies.
     fn missing_program(&self, remains: &FailedChild) -> Option<(String, String)> {
         let code = remains.status?.code()?;
         let why = match code {
@@ -229,12 +230,12 @@ impl LaunchScene {
     }
 }
 
-/// What this build runs on, as `uname` says it.
+/// Returns the system of this build, as `uname` prints it.
 fn own_system() -> String {
     format!("Linux {}", std::env::consts::ARCH)
 }
 
-/// How a process ended, in words.
+/// Describes how a process ended.
 pub(super) fn status_words(status: Option<ExitStatus>) -> String {
     let Some(status) = status else { return "it does not end".into() };
     match (status.code(), status.signal()) {

@@ -1,4 +1,4 @@
-//! Listens to a child until it greets. Takes one byte at a time, so that what follows the greeting stays in the pipe.
+//! Reads a child's output up to its greeting, one byte at a time, so that later bytes stay in the pipe.
 
 use std::io::{self, Read};
 use std::process::ChildStdout;
@@ -13,38 +13,38 @@ use crate::sys::cancel::Cancel;
 use crate::sys::child::{CANCEL_POLL, ChildGuard, is_ready};
 use crate::sys::prompt::Prompter;
 
-/// A child that logs in is hurried this often in all the time that it has taken so far, or more often.
+/// Interval of the login speed-up, as a fraction of the time so far.
 const HURRIED_PART: u32 = 64;
 
-/// Shortest time between two hurryings.
+/// Shortest interval of the login speed-up.
 const HURRIED_EVERY_MIN: Duration = Duration::from_millis(2);
 
-/// How long a child that closed its output may take to end, so that its status can be told.
+/// How long a child that closed its output may take to exit with a status.
 const END_WAIT: Duration = Duration::from_secs(5);
 
-/// What came of listening.
+/// Result of a read.
 #[derive(Debug)]
 pub(super) enum GreetResult {
     /// One of haul's lines.
     Line(ScannedLine),
     /// The output ended.
     Ended,
-    /// More came than any banner prints.
+    /// More output than any banner.
     TooMuchNoise,
     /// The deadline passed.
     TimedOut,
-    /// The caller wants no more of it.
+    /// The caller cancelled.
     Cancelled,
 }
 
-/// A child's output before it greets.
+/// A child's output before its greeting.
 #[derive(Debug)]
 pub(super) struct GreetingListener {
     stdout: ChildStdout,
     scanner: GreetingScanner,
     deadline: Option<Instant>,
     cancel: Cancel,
-    /// Until it says something: then it has logged in.
+    /// The child to speed up until its first output, which ends the login.
     hurried: Option<LoginDeadline>,
 }
 
@@ -56,25 +56,25 @@ struct LoginDeadline {
 }
 
 impl LoginDeadline {
-    /// Seldom where it takes long, be it the path or somebody who looks for a password.
+    /// Returns the pause, longer for a slow path or a slow password prompt.
     fn pause(&self) -> Duration {
         (self.since.elapsed() / HURRIED_PART).clamp(HURRIED_EVERY_MIN, CANCEL_POLL)
     }
 }
 
 impl GreetingListener {
-    /// Listens to `stdout` until `cancel` is set; without a deadline, as long as it is open: someone may be looking for
-    /// a password.
+    /// Reads `stdout` until `cancel` is set. Without a deadline it reads as long as the output is open, since the user
+    /// may be typing a password.
     pub(super) fn new(stdout: ChildStdout, deadline: Option<Instant>, cancel: Cancel) -> Self {
         Self { stdout, scanner: GreetingScanner::default(), deadline, cancel, hurried: None }
     }
 
-    /// `ssh`, whose output this is, is to lose no time as long as it logs in.
+    /// Speeds up the login of `ssh`, the source of this output.
     pub(super) fn hurry(&mut self, ssh: &ChildGuard) {
         self.hurried = Prompter::of(ssh.id()).map(|prompter| LoginDeadline { prompter, since: Instant::now() });
     }
 
-    /// The next line of haul's.
+    /// Reads the next line of haul's.
     pub(super) fn next(&mut self) -> GreetResult {
         loop {
             if let Some(over) = self.wait() {
@@ -90,13 +90,13 @@ impl GreetingListener {
                     Err(_) => return GreetResult::TooMuchNoise,
                 },
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A pipe that cannot be read is as good as one that ended.
+                // A read error counts as the end of the output.
                 Err(_) => return GreetResult::Ended,
             }
         }
     }
 
-    /// The greeting, whatever comes before it; or else why there is none.
+    /// Reads up to the greeting, or returns the reason for its absence.
     pub(super) fn greeting(&mut self) -> Result<GreetingLine, GreetResult> {
         loop {
             match self.next() {
@@ -107,14 +107,14 @@ impl GreetingListener {
         }
     }
 
-    /// The output, right after the last line.
+    /// Returns the output, right after the last line.
     pub(super) fn into_stdout(self) -> ChildStdout {
         self.stdout
     }
 
-    /// What can be told of a child that failed. Waits for its end, and brings it about if need be.
+    /// Returns output and status of a failed child. Waits for its exit, and ends it if necessary.
     pub(super) fn remains(&self, child: &mut ChildGuard) -> FailedChild {
-        // Were the wait to fail, the status would be unknown, which is what is told then.
+        // If the wait fails, the status is reported as unknown.
         let deadline = Instant::now() + END_WAIT;
         let mut status = None;
         while status.is_none() && Instant::now() < deadline && !self.cancel.is_cancelled() {
@@ -124,7 +124,7 @@ impl GreetingListener {
         FailedChild { status, stderr: child.stderr_tail(), noise: self.scanner.noise() }
     }
 
-    /// Waits for a byte or the end; else says why it waits no longer.
+    /// Waits for a byte or the end; otherwise returns the reason to stop.
     fn wait(&mut self) -> Option<GreetResult> {
         loop {
             if self.cancel.is_cancelled() {

@@ -1,8 +1,7 @@
-//! Finds haul's own lines among whatever else a login shell prints before a worker speaks.
+//! Finds haul's own lines in the output of a login shell before a worker starts.
 //!
-//! Bytes go in one at a time, so that nothing after the greeting is ever taken
-//! from the reader. What is no line of haul is noise: counted, and its end kept
-//! so that it can be shown when the start fails.
+//! Takes one byte at a time, so that no byte after the greeting leaves the reader. All other output is noise: it is
+//! counted, and its end is kept for the error of a failed start.
 
 use std::collections::VecDeque;
 
@@ -10,21 +9,21 @@ use haul_proto::path::escape;
 
 use crate::job::hello::{GreetingLine, parse_greeting};
 
-/// How much noise may come before the greeting, in bytes.
+/// Most bytes of noise before the greeting.
 pub(super) const MAX_NOISE: usize = 64 * 1024;
 
-/// How much of the noise is kept, in bytes.
+/// Bytes of noise kept.
 const KEPT_NOISE: usize = 2 * 1024;
 
-/// Longest line of haul's own that is read, in bytes; what is longer is noise.
+/// Longest line of haul's own in bytes; a longer line is noise.
 const MAX_LINE: usize = 8 * 1024;
 
-/// A line that means something.
+/// A line of haul's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ScannedLine {
-    /// A worker runs; binary follows.
+    /// A worker runs; binary data follows.
     Greeting(GreetingLine),
-    /// The script found no haul to start. Text as it came, escaped.
+    /// The script found no haul to start. Escaped text.
     Absent {
         /// `uname -s` and `uname -m`.
         system: String,
@@ -33,22 +32,22 @@ pub(super) enum ScannedLine {
     },
     /// The script waits for the executable's bytes.
     Ready,
-    /// The script gave up. Text escaped.
+    /// The script gave up. Escaped text.
     Cannot {
         /// One of the codes in `script`.
         code: String,
-        /// What happened; may be empty.
+        /// Details; may be empty.
         detail: String,
     },
-    /// The executable was put at this path (escaped) and is about to greet.
+    /// The executable was installed at this path (escaped) and is about to greet.
     Placed(String),
 }
 
-/// More than [`MAX_NOISE`] bytes came and none of them was a greeting.
+/// More than [`MAX_NOISE`] bytes arrived without a greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoGreeting;
 
-/// Takes bytes, gives lines.
+/// Turns bytes into lines.
 #[derive(Debug, Default)]
 pub(super) struct GreetingScanner {
     line: Vec<u8>,
@@ -57,7 +56,7 @@ pub(super) struct GreetingScanner {
 }
 
 impl GreetingScanner {
-    /// Takes the next byte. Gives a line when the byte ended one.
+    /// Adds the next byte. Returns a line if the byte ended one.
     pub(super) fn push(&mut self, byte: u8) -> Result<Option<ScannedLine>, NoGreeting> {
         if byte != b'\n' && self.line.len() < MAX_LINE {
             self.line.push(byte);
@@ -74,7 +73,7 @@ impl GreetingScanner {
         self.within_limit()
     }
 
-    /// The end of the noise, escaped line by line, without empty lines.
+    /// Returns the end of the noise as escaped lines, without empty ones.
     pub(super) fn noise(&self) -> Vec<String> {
         let bytes: Vec<u8> = self.noise.iter().chain(&self.line).copied().collect();
         let kept = &bytes[bytes.len().saturating_sub(KEPT_NOISE)..];
@@ -93,7 +92,7 @@ impl GreetingScanner {
     }
 }
 
-/// Reads a line without its line feed.
+/// Parses a line without its line feed.
 fn parse(line: &[u8]) -> Option<ScannedLine> {
     if let Some(greeting) = parse_greeting(line) {
         return Some(ScannedLine::Greeting(greeting));
@@ -122,7 +121,7 @@ mod tests {
     use super::*;
     use crate::job::hello::greeting_line;
 
-    /// The lines in `bytes` and how many bytes had been taken at each.
+    /// Returns the lines in `bytes` with the number of bytes read at each.
     fn scan(bytes: &[u8]) -> (Vec<(ScannedLine, usize)>, GreetingScanner) {
         let mut scanner = GreetingScanner::default();
         let mut lines = Vec::new();

@@ -21,13 +21,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// How this host is called where a host's name is wanted.
+/// Display name of this host.
 pub(super) const LABEL: &str = "this host";
 
-/// How long a worker on this host may take to greet.
+/// Greeting timeout of a worker on this host.
 const GREETING_WAIT: Duration = Duration::from_secs(30);
 
-/// The caller's own standard input and output, where a worker here is to have them.
+/// The caller's standard input and output, for a local worker that needs them.
 #[derive(Debug, Clone, Default)]
 pub struct InheritedStdio {
     input: Option<Arc<OwnedFd>>,
@@ -35,7 +35,7 @@ pub struct InheritedStdio {
 }
 
 impl InheritedStdio {
-    /// As a job wants it.
+    /// Selects the descriptors that a job needs.
     pub fn of(options: &JobOptions) -> Self {
         let standard = |piped: &Option<PipeEnd>| match piped {
             Some(PipeEnd::Standard(fd)) => Some(Arc::clone(fd)),
@@ -44,7 +44,7 @@ impl InheritedStdio {
         Self { input: standard(&options.source_pipe), output: standard(&options.target_pipe) }
     }
 
-    /// The worker is told by arguments which descriptors these are.
+    /// Passes the descriptors to the worker, with arguments that name them.
     fn hand_over(&self, command: &mut Command) -> io::Result<()> {
         for (word, fd) in [("--input", &self.input), ("--output", &self.output)] {
             if let Some(fd) = fd {
@@ -56,8 +56,8 @@ impl InheritedStdio {
     }
 }
 
-/// Starts `program` as a worker here, in this process's group. Blocks until it has greeted, at most 30 s, or until
-/// `cancel` is set; whatever the error, the process is gone by then.
+/// Starts `program` as a local worker in this process's group. Blocks until it has greeted, for at most 30 s, or until
+/// `cancel` is set. On an error the process is gone.
 pub fn start_local(
     program: &WorkerProgram,
     end: End,
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::job::hello::VERSION;
 
-    /// A "program" that is a shell with the given script.
+    /// Returns a "program" that is a shell with the given script.
     fn program(script: &str) -> WorkerProgram {
         let worker_arguments = ["10", "sh", "-c", script].iter().map(Into::into).collect();
         WorkerProgram { executable: PathBuf::from("/usr/bin/timeout"), worker_arguments }

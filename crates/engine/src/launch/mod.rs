@@ -1,13 +1,13 @@
-//! Starts a worker at an end of a copy: here as a child process, elsewhere through ssh, and puts haul where there is none.
+//! Starts a worker at an end of a copy: here as a child process, elsewhere through ssh. Deploys haul to a host without
+//! it.
 //!
-//! What is handed back is a process that has greeted: its two pipes carry
-//! nothing but the protocol from there on. What the protocol says is not known
-//! here.
+//! The result is a process that has greeted: from then on its two pipes carry only the protocol, which this room does
+//! not decode.
 //!
-//! - `hello`: the greeting and the identity. `scan`: finds haul's lines among noise. `greet`: listens for them.
-//! - `local`, `remote` and `served`: the ways to start. `ssh`: the command line for it; `command`: a user's own.
-//! - `own`: this executable. `script`: what a remote shell is told. `executable`, `elf`: what is sent there.
-//! - `child`: the process and its error output. `explain`: what a failure means.
+//! - `greeting_scanner`: finds haul's lines among noise. `greeting`: waits for them.
+//! - `local`, `remote` and `served`: the launch methods. `ssh`: its command line; `command`: a user's own command.
+//! - `script`: the remote shell command. `executable`, `elf`: the executable to deploy.
+//! - `failure`: the errors of a failed start.
 
 mod command;
 mod elf;
@@ -38,18 +38,18 @@ pub(crate) use ssh::words as ssh_words;
 /// A worker that has greeted.
 #[derive(Debug)]
 pub struct StartedWorker {
-    /// Its standard input. Nothing has been written to it that it has not read.
+    /// Its standard input. The worker has read all data written so far.
     pub to_worker: ChildStdin,
     /// Its standard output, right after the greeting line.
     pub from_worker: ChildStdout,
-    /// The process that was started here: the worker itself, or ssh. Dropping it ends it.
+    /// The local process: the worker itself, or ssh. Dropping it ends the process.
     pub child: ChildGuard,
-    /// The version that the worker greeted with.
+    /// Version in the worker's greeting.
     pub version: String,
-    /// Where haul was put on the host by this start (escaped), if it was.
+    /// Path (escaped) of the haul that this start deployed, if any.
     pub deployed: Option<String>,
     /// The host as the user named it: `user@name`, `name`, or `this host`.
     pub host_label: String,
-    /// Where the connection to it leads, as this host sees it. `None` where there is none, or it is not seen.
+    /// Remote address of the connection, as this host sees it. `None` if there is none, or it is unknown.
     pub peer: Option<IpAddr>,
 }

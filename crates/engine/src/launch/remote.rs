@@ -1,4 +1,4 @@
-//! Starts a worker on another host over one ssh connection, and puts haul there if it must and may.
+//! Starts a worker on another host over one ssh connection, and deploys haul if needed and permitted.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -24,14 +24,14 @@ use crate::launch::greeting::{GreetResult, GreetingListener};
 use crate::launch::greeting_scanner::ScannedLine;
 use crate::sys::child::{CancellableStdin, SpawnedChild, spawn};
 
-/// A worker greets within this many times the time that ssh has to connect, where it has one: somebody may be typing.
+/// Greeting timeout as a multiple of ssh's connect timeout, if set: the user may be typing.
 const GREETING_PART: u32 = 5;
 
-/// Starts a worker on `host`. Blocks until it has greeted, however long ssh takes to be given its passwords (unless
-/// `access` bounds that), until ssh ends, or until `cancel` is set; whatever the error, ssh is gone by then.
+/// Starts a worker on `host`. Blocks until it has greeted, until ssh ends, or until `cancel` is set. Password prompts
+/// may take any time, unless `access` bounds it. On an error ssh is gone.
 ///
-/// Without a `-S` or `-T` for this `end`: a haul that is there and is the same as this one is started, else
-/// this one is put there, if `access` allows it. SIGPIPE must be ignored in this process, as Rust's runtime does.
+/// Without a `-S` or `-T` for this `end`, an identical haul on the host is started. Otherwise this one is deployed, if
+/// `access` permits. SIGPIPE must be ignored in this process, as Rust's runtime does.
 pub fn start_remote(
     host: &Host,
     end: End,
@@ -65,7 +65,7 @@ pub(super) fn start_through(
     start_scripted(ssh, arguments(remote, access), scene, access, executable, program, cancel)
 }
 
-/// Starts a command of the user's own; nothing is put anywhere.
+/// Starts a command of the user's own, without deployment.
 fn start_own(
     words: &[OsString],
     mut scene: LaunchScene,
@@ -78,7 +78,7 @@ fn start_own(
     LaunchConversation::new(spawned, scene, None, PlacementRefusal::NotAsked, access, cancel).run()
 }
 
-/// Starts what the script finds or places.
+/// Starts the haul that the script finds or deploys.
 pub(super) fn start_scripted(
     ssh: &OsStr,
     mut arguments: Vec<OsString>,
@@ -111,7 +111,7 @@ pub(super) fn start_scripted(
     conversation.run()
 }
 
-/// Whether haul may be put there, and why not.
+/// Whether deployment is permitted, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PlacementRefusal {
     No,
@@ -120,10 +120,10 @@ enum PlacementRefusal {
     NotAsked,
 }
 
-/// What is said until a worker has greeted.
+/// The dialogue until a worker has greeted.
 struct LaunchConversation {
     listener: GreetingListener,
-    /// How long it may take, where that is bounded.
+    /// Its time limit, if any.
     patience: Option<Duration>,
     to_worker: ChildStdin,
     child: crate::sys::child::ChildGuard,
@@ -193,7 +193,8 @@ impl LaunchConversation {
         }
     }
 
-    /// Sends the executable. A host that stops reading says why on the other pipe, so only a failure on this side is an error here.
+    /// Sends the executable. A host that stops reading reports the reason on the other pipe, so only local failures are
+    /// errors here.
     fn send(&mut self) -> Result<(), Error> {
         let Some(mut payload) = self.payload.take() else {
             return Err(Error::Connect(format!(
@@ -260,7 +261,7 @@ fn not_started(program: &OsStr, error: &io::Error) -> Error {
     Error::Connect(format!("cannot start {program} on this host: {error}\n{remedy}"))
 }
 
-/// 16 random hexadecimal digits.
+/// Returns 16 random hexadecimal digits.
 fn token() -> Result<String, Error> {
     let mut bytes = [0; 8];
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {

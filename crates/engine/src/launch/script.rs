@@ -1,53 +1,50 @@
-//! The one line of shell that looks for haul on a host, and puts it there if it may. Composes text; sends nothing.
+//! The one-line shell script that finds haul on a host, and deploys it if permitted. Composes text; sends nothing.
 //!
-//! It is read twice: by the login shell, whichever that is, and by `sh`. For the
-//! login shell it is `exec sh -c '...'`, and what stands in the quotes holds
-//! nothing that bash, zsh, csh, tcsh, fish or ash would change: no single quote, no
-//! `!` (csh's history), no line feed and no backslash (fish). `sh` may be
-//! any POSIX shell; besides it `uname`, `head`, `ls`, `id` and a tool for SHA-256 are needed to find haul, and
-//! `head -c`, `wc`, `mkdir`, `chmod`, `mv` and `rm` to put it there.
+//! It is parsed twice: by the login shell, of any kind, and by `sh`. For the login shell it is `exec sh -c '...'`. The
+//! quoted part contains nothing that bash, zsh, csh, tcsh, fish or ash would change: no single quote, no `!` (csh's
+//! history), no line feed and no backslash (fish). `sh` may be any POSIX shell. Finding haul also needs `uname`,
+//! `head`, `ls`, `id` and a tool for SHA-256. Deployment needs `head -c`, `wc`, `mkdir`, `chmod`, `mv` and `rm`.
 //!
-//! Each of its own lines starts after a line feed, as the greeting does. Nothing
-//! is read from standard input before `HAUL-READY` was printed, and then exactly
-//! the executable's bytes.
+//! Each of its own lines starts after a line feed, as the greeting does. It reads standard input only after it prints
+//! `HAUL-READY`, and then exactly the executable's bytes.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::job::hello::{VERSION, worker_identify_line};
 
-/// What the name of a directory for one job's executable begins with.
+/// Name prefix of a directory for one job's executable.
 const PRIVATE_PREFIX: &str = ".haul-";
 /// Hexadecimal digits in the names of directories for the executable.
 const TOKEN_LENGTH: usize = 16;
 
-/// What the script is told.
+/// Parameters of the script.
 #[derive(Debug, Clone)]
 pub(super) struct ScriptRequest<'a> {
-    /// SHA-256 of the executable, 64 hexadecimal digits: tools of most hosts know it.
+    /// SHA-256 of the executable as 64 hexadecimal digits, since most hosts have a tool for it.
     pub sha256: &'a str,
-    /// The arguments that make haul a worker, as [`plain_arguments`] gives them.
+    /// Arguments that make haul a worker, from [`plain_arguments`].
     pub arguments: &'a str,
-    /// How haul may be put there; `None` forbids it.
+    /// Parameters of the deployment; `None` forbids it.
     pub placement: Option<Placement<'a>>,
 }
 
-/// What the script needs to know to put haul there.
+/// Parameters of a deployment.
 #[derive(Debug, Clone)]
 pub(super) struct Placement<'a> {
     /// `uname -s` and `uname -m` of the hosts that the executable runs on.
     pub system: &'a str,
     /// The executable's size in bytes.
     pub size: u64,
-    /// Makes the temporary name unique: hexadecimal digits.
+    /// Hexadecimal digits that make the temporary name unique.
     pub token: &'a str,
 }
 
-/// Functions: `say` a line, give up, and find out whether somebody else could change a file.
+/// Functions that print a line, give up, and check whether others could change a file.
 ///
-/// `walk` looks at each directory from the root down: it belongs to this user or to root (the owner of `/`), and nobody
-/// else can write to it, or it is sticky and so nobody else can exchange what is in it and belongs to this user. A path
-/// that has passed is the same file later: those who could exchange it may do all that this account may.
+/// `walk` checks each directory from the root down. It must belong to this user or to root (the owner of `/`), and must
+/// not be writable by others. A sticky directory is fine, since others cannot replace this user's entries in it. A
+/// checked path stays the same file: only those with this account's rights could replace it.
 const FUNCTIONS: &str = r#"
 set -f;
 t=; k=; y=; g=;
@@ -94,8 +91,7 @@ me=$(id -u 2>/dev/null);
 look /; root=$o;
 "#;
 
-/// Functions: one gives up over a file that could not be written, one asks whether the rest has no room
-/// (busybox's `head` calls a full disk an "I/O error").
+/// Functions that give up after a failed write, and check for a full disk (busybox's `head` calls it an "I/O error").
 const PLACE_FUNCTIONS: &str = r#"
 failed() {
   case "$*" in
@@ -109,10 +105,10 @@ full() {
 };
 "#;
 
-/// Looks for a policy that forbids deployment, in the cache directory, then in PATH.
+/// Looks for a policy that forbids deployment, then for haul in the cache directory and in PATH.
 ///
-/// The cached copy is started only from a directory that nobody else can change, and after a tool of the host has found
-/// its SHA-256 to be right. It is not asked itself: whoever planted it would answer.
+/// The cached copy is started only from a directory that others cannot change, and after a tool of the host has
+/// verified its SHA-256. It cannot vouch for itself: a planted file would claim to be right.
 const FIND: &str = r#"
 case "${XDG_CACHE_HOME:-}" in
   /*) c=$XDG_CACHE_HOME;;
@@ -139,18 +135,18 @@ s=$(uname -s); m=$(uname -m);
 say HAUL-ABSENT ${s:-unknown} ${m:-unknown} $w;
 "#;
 
-/// Says that it may not go on.
+/// Reports that deployment is forbidden.
 const FORBIDDEN: &str = "cannot not-allowed";
 
-/// Tries first what could fail (the directory, a file in it, running that file), then asks for the bytes.
+/// Tries the steps that can fail (the directory, a file in it, execution of that file), then requests the bytes.
 ///
-/// Where others could change the cache directory, the executable goes into a new directory for this job alone. Its name
-/// has 64 random bits, and `mkdir` takes no directory that exists.
+/// If others could change the cache directory, the executable goes into a new directory for this job alone. Its name
+/// has 64 random bits, and `mkdir` fails if it exists.
 ///
-/// The file that is tried is a script without a first line that names a shell: every
-/// POSIX shell runs such a file itself, but only where the kernel agrees to execute it.
+/// The test file is a script without an interpreter line. Every POSIX shell runs such a file itself, but only if the
+/// kernel permits its execution.
 ///
-/// `LC_ALL=C` is set around what is known by its message, and there only.
+/// `LC_ALL=C` applies only to commands whose messages are compared.
 const PREPARE: &str = r#"
 [ "$s $m" = "@SYSTEM@" ] || cannot arch $s $m;
 for x in head wc mkdir chmod mv rm ls id; do command -v $x >/dev/null 2>&1 || cannot no-tools $x; done;
@@ -185,10 +181,10 @@ else cannot noexec $d; fi;
 say HAUL-READY;
 "#;
 
-/// Receives, verifies, renames, starts. The user's own umask is back before haul runs.
+/// Receives, verifies, renames and starts the executable. The user's umask is restored before haul runs.
 ///
-/// An executable for this job alone has lost its name before it is started, so that nothing is left of it however the
-/// job ends; where there is no `/proc`, the shell waits for its end and removes it.
+/// An executable for this job alone is unlinked before its start, so that nothing remains however the job ends. Without
+/// `/proc`, the shell waits for its exit and removes it.
 const PLACE: &str = r#"
 e=$( { LC_ALL=C; export LC_ALL; head -c @SIZE@ >"$t"; } 2>&1);
 n=$(wc -c <"$t");
@@ -219,7 +215,7 @@ say HAUL-PLACED "$f";
 exec "$f" @WORKER@;
 "#;
 
-/// The remote command: one line, for any login shell.
+/// Returns the remote command: one line, for any login shell.
 pub(super) fn remote_command(request: &ScriptRequest<'_>) -> String {
     let mut script = [FUNCTIONS, FIND].concat();
     match &request.placement {
@@ -243,7 +239,7 @@ pub(super) fn remote_command(request: &ScriptRequest<'_>) -> String {
     format!("exec sh -c '{line}'")
 }
 
-/// Whether an executable is where the script places it: in the cache directory, or in a directory of one job.
+/// Whether an executable is at a path of the script: in the cache directory, or in a directory of one job.
 pub fn is_deployed(executable: &Path) -> bool {
     let Some(directory) = executable.parent().and_then(Path::file_name).and_then(OsStr::to_str) else { return false };
     let cached = directory.strip_prefix(VERSION).and_then(|rest| rest.strip_prefix('-'));
@@ -251,7 +247,7 @@ pub fn is_deployed(executable: &Path) -> bool {
     token.is_some_and(|token| token.len() == TOKEN_LENGTH && token.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// `arguments` as text that needs no quotes in any shell, or nothing when there is no such text.
+/// Returns `arguments` as text that needs no quotes in any shell; `None` if impossible.
 pub(super) fn plain_arguments(arguments: &[OsString]) -> Option<String> {
     let plain =
         |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./,=+".contains(&b));

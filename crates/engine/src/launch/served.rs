@@ -1,5 +1,5 @@
-//! Starts a worker behind `haul serve`: a process of haul's own stands in the place of ssh ([`crate::serve::dial`]).
-//! The secret or the key goes to it over its standard input, before all else.
+//! Starts a worker behind `haul serve`, through a process of haul's own instead of ssh ([`crate::serve::dial`]). The
+//! secret or the key goes first over its standard input.
 
 use std::io::Write;
 use std::process::Command;
@@ -19,11 +19,11 @@ use crate::job::hello::PROTOCOL;
 use crate::launch::greeting::{GreetResult, GreetingListener};
 use crate::sys::child::spawn;
 
-/// How long it may take from the connection to a worker that greets.
+/// Time limit from the connection to the worker's greeting.
 const GREETING_WAIT: Duration = Duration::from_secs(45);
 
-/// Starts a worker on `host`, which is served. Blocks until it has greeted, at most 45 s, or until `cancel` is set;
-/// whatever the error, no process is left.
+/// Starts a worker on a served `host`. Blocks until it has greeted, for at most 45 s, or until `cancel` is set. On an
+/// error no process remains.
 pub fn start_served(host: &Host, end: End, program: &WorkerProgram, cancel: &Cancel) -> Result<StartedWorker, Error> {
     let Host::Served { name, port, directory, pass } = host else {
         return Err(Error::Usage(format!("the {} is not served", end_word(end))));
@@ -39,7 +39,7 @@ pub fn start_served(host: &Host, end: End, program: &WorkerProgram, cancel: &Can
     command.args(&program.worker_arguments).args(["--dial", name, &port.to_string(), directory]);
     let mut spawned =
         spawn(&mut command).map_err(|error| Error::Failed(format!("{label}: no process could be started: {error}")))?;
-    // One that has ended says why itself.
+    // An exited process reports its own error.
     let _ = spawned.stdin.write_all(format!("{}\n", proof).as_bytes());
     let mut child = spawned.guard;
     let mut listener = GreetingListener::new(spawned.stdout, Some(Instant::now() + GREETING_WAIT), cancel.clone());
@@ -71,7 +71,7 @@ pub fn start_served(host: &Host, end: End, program: &WorkerProgram, cancel: &Can
     }
 }
 
-/// How a served host is called.
+/// Returns the display name of a served host.
 pub fn label(name: &str, port: u16, directory: &str) -> String {
     let name = if name.contains(':') { format!("[{name}]") } else { name.to_owned() };
     escape(format!("haul://{name}:{port}/{directory}").as_bytes())

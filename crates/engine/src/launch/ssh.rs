@@ -1,4 +1,4 @@
-//! The command line that reaches a remote host: the system's ssh, or the user's own command. Composes it; starts nothing.
+//! The command line for a remote host: the system's ssh, or the user's own command. Composes it; starts nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -12,24 +12,24 @@ use super::command::{CommandValues, fill_in, quote};
 use crate::job::End;
 use crate::launch::failure::LaunchScene;
 
-/// Where an administrator might put haul; used in what is suggested.
+/// Example path of an administrator's haul, for hints.
 const EXAMPLE_PATH: &str = "/opt/bin/haul";
 
-/// How many questions of ssh's own stay without an answer before it takes the other host for gone. haul notices as well;
-/// but an ssh that other commands share (ControlMaster) has to notice by itself, or it would be used again.
+/// Unanswered keepalives after which ssh drops the connection. haul detects the loss as well. An ssh shared with other
+/// commands (ControlMaster) must detect it itself, or a retry would reuse it.
 const UNANSWERED: u32 = 3;
 
-/// A remote host as ssh wants it.
+/// A remote host in ssh's terms.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SshRemote<'a> {
-    /// The account, where one was named.
+    /// The account, if named.
     pub user: Option<&'a str>,
     /// Name or address.
     pub name: &'a str,
 }
 
 impl SshRemote<'_> {
-    /// As the user named it.
+    /// Returns the host as the user named it.
     pub(super) fn label(&self) -> String {
         match self.user {
             Some(user) => escape(format!("{user}@{}", self.name).as_bytes()),
@@ -37,7 +37,7 @@ impl SshRemote<'_> {
         }
     }
 
-    /// Refuses what ssh could take for an option.
+    /// Refuses names that ssh could parse as an option.
     pub(super) fn check(&self) -> Result<(), Error> {
         let odd = |text: &str| text.is_empty() || text.starts_with('-') || text.contains('\0');
         if odd(self.name) || self.user.is_some_and(odd) {
@@ -47,7 +47,7 @@ impl SshRemote<'_> {
     }
 }
 
-/// The `-S` or `-T` that is for this end.
+/// Returns the `-S` or `-T` command for this end.
 pub(super) fn own_command(access: &RemoteAccess, end: End) -> Option<&str> {
     match end {
         End::Source => access.source_command.as_deref(),
@@ -55,10 +55,10 @@ pub(super) fn own_command(access: &RemoteAccess, end: End) -> Option<&str> {
     }
 }
 
-/// ssh's arguments up to and with the host; the remote command follows.
+/// Returns ssh's arguments up to and including the host; the remote command follows.
 ///
-/// No X11, no terminal and no escape character, and an end where the other host is gone without a word; all else is
-/// as ssh's configuration says. Of an option that is given twice ssh takes the first, so the user's own come before.
+/// Disables X11, the terminal and the escape character, and detects a silent host. All else follows ssh's
+/// configuration. ssh uses the first of repeated options, so the user's come first.
 pub(super) fn arguments(remote: SshRemote<'_>, access: &RemoteAccess) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = ["-x", "-T", "-e", "none"].iter().map(Into::into).collect();
     arguments.extend(choices(access));
@@ -70,7 +70,7 @@ pub(super) fn arguments(remote: SshRemote<'_>, access: &RemoteAccess) -> Vec<OsS
     arguments
 }
 
-/// [`arguments`] for a command that is no worker's.
+/// Returns [`arguments`] with the program, for a command other than a worker.
 pub(crate) fn words(user: Option<&str>, name: &str, access: &RemoteAccess) -> Result<Vec<OsString>, Error> {
     let remote = SshRemote { user, name };
     remote.check()?;
@@ -84,7 +84,7 @@ fn notice_loss(access: &RemoteAccess) -> Vec<String> {
     options
 }
 
-/// The words of the user's own command, made a worker.
+/// Returns the words of the user's own command that starts a worker.
 pub(super) fn own_words(
     template: &str,
     remote: SshRemote<'_>,
@@ -106,7 +106,7 @@ pub(super) fn own_words(
     Ok(words)
 }
 
-/// Who is asked where, for messages.
+/// Returns the context of a start for messages.
 pub(super) fn scene(remote: SshRemote<'_>, access: &RemoteAccess, end: End) -> LaunchScene {
     let mut attempt = vec![OsString::from("ssh")];
     attempt.extend(choices(access));
@@ -122,13 +122,13 @@ pub(super) fn scene(remote: SshRemote<'_>, access: &RemoteAccess, end: End) -> L
     }
 }
 
-/// `words` as they can be typed, escaped.
+/// Quotes `words` for a shell, escaped.
 pub(super) fn quoted(words: &[OsString]) -> String {
     let shown = |word: &OsString| quote(&escape(OsStr::as_encoded_bytes(word)));
     words.iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
-/// The options that the user chose, for ssh.
+/// Returns the user's choices as ssh options.
 fn choices(access: &RemoteAccess) -> Vec<OsString> {
     let mut words: Vec<OsString> = access.family.map(|family| family.option().into()).into_iter().collect();
     if let Some(identity) = &access.identity {
@@ -143,7 +143,7 @@ fn choices(access: &RemoteAccess) -> Vec<OsString> {
     words
 }
 
-/// A `-S` or `-T` command, quoted, that does what these choices do with a haul at a given place.
+/// Returns a quoted `-S` or `-T` command equivalent to these choices, with haul at an example path.
 fn example(access: &RemoteAccess) -> String {
     let mut words = vec!["ssh".to_owned()];
     words.extend(access.identity.as_ref().map(|_| "%I".to_owned()));
@@ -153,7 +153,7 @@ fn example(access: &RemoteAccess) -> String {
     quote(&words.join(" "))
 }
 
-/// The name of the account that runs this, as /etc/passwd has it. Accounts that only a directory service knows have none here.
+/// Returns this account's name from /etc/passwd; `None` for accounts known only to a directory service.
 fn local_user() -> Option<String> {
     let id = rustix::process::getuid().as_raw().to_string();
     let accounts = fs::read_to_string("/etc/passwd").ok()?;

@@ -1,4 +1,4 @@
-//! The copies that a probe is made of: between which hosts, of what, to where.
+//! The transfers of a probe: their hosts, data and destinations.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use crate::job::spec::{
     CacheUse, CompressionPolicy, DirectIo, Fsync, Job, JobOptions, NULL_TARGET, RemoteAccess, Retries,
 };
 
-/// More than any part lasts.
+/// More bytes than any part transfers.
 const ENDLESS: u64 = 1 << 40;
-/// How often a part is looked at.
+/// How often a part's progress is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Which end of the copy that the user has in mind a host is.
+/// The end of the probed copy that a host plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     Source,
@@ -23,13 +23,14 @@ enum Of {
 }
 
 impl Probe {
-    /// The copy as the user would make it, which is never carried out like that: its ends are.
+    /// Returns the probed copy itself. It never runs in this form; it names the ends.
     pub fn whole(&self) -> Job {
         let source = self.source.clone().unwrap_or_else(|| self.zeros(Of::Source, ENDLESS));
         self.job(source, self.target.clone(), [Of::Source, Of::Target])
     }
 
-    /// A part of it. What is written goes into `scratch`, a directory at the target; zeros are so many.
+    /// Returns the job of a part. Written data goes into `scratch`, a directory at the target; `bytes` bounds the
+    /// zeros.
     pub fn job_of(&self, part: ProbePart, scratch: &Path, bytes: u64) -> Job {
         let into = |name: &str| Location { host: self.target.host.clone(), path: scratch.join(name) };
         let nowhere = |of| Location { host: self.host(of).clone(), path: NULL_TARGET.into() };
@@ -65,7 +66,7 @@ impl Probe {
         }
         let is_zeros = !matches!(part, ProbePart::Read { .. } | ProbePart::Whole) || self.source.is_none();
         if is_zeros && options.compression == CompressionPolicy::Auto {
-            // They would be compressed to nothing.
+            // Zeros would compress to nothing.
             options.compression = CompressionPolicy::Off;
         }
         job
@@ -98,7 +99,7 @@ impl Probe {
         Job { sources: vec![source], list: None, target, options, access: self.access(ends) }
     }
 
-    /// How both ends of a part are reached: as the ends are that they stand for.
+    /// Returns the remote access of both ends of a part, as that of the ends they play.
     fn access(&self, ends: [Of; 2]) -> RemoteAccess {
         let whole = &self.access;
         let command = |of| match of {
@@ -114,14 +115,14 @@ impl Probe {
             source_command: command(ends[0]),
             target_command: command(ends[1]),
             target_login: Some(at_target),
-            // What was begun again is no measurement.
+            // A restarted transfer is no measurement.
             retries: Retries::NEVER,
             ..login(ends[0])
         }
     }
 }
 
-/// A path that a worker named.
+/// Converts a path that a worker named.
 pub fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
 }

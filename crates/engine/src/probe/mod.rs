@@ -1,7 +1,7 @@
-//! Measures the parts of a transfer one by one, each bounded in time and size, then the whole, and says what a transfer will
-//! reach. Every part but the computing is a copy by the very path that transfers take, ended when enough is known
-//! (`sample`, `jobs`); workers that only measure (`measure`) are there all the time, and hold the directory that
-//! is written into. So nothing is left, however a probe ends.
+//! Measures the parts of a transfer one by one, each bounded in time and size, then the whole, and predicts a
+//! transfer's rate. Every part except computing is a copy over the normal transport path, stopped once enough samples
+//! exist (`sample`, `jobs`). Workers that only measure (`measure`) run throughout and own the scratch directory. So no
+//! file remains, however a probe ends.
 
 mod jobs;
 mod sample;
@@ -22,78 +22,78 @@ use crate::sys::cancel::Cancel;
 pub use self::sample::ProbeSample;
 pub use crate::controller::measurement::EndMeasurement;
 
-/// How long each kind of computing is measured.
+/// Measuring time of each kind of computing.
 const COMPUTE: Duration = Duration::from_millis(250);
-/// Of what is free at the target, all that is written there may take this part.
+/// A probe writes at most one part in this many of the target's free space.
 const FREE_PART: u64 = 10;
-/// So many files are there at a time.
+/// Number of scratch files that may exist at a time.
 const FILES_AT_A_TIME: u64 = 3;
-/// The least that is worth writing.
+/// The least amount worth writing.
 const BYTES_MIN: u64 = 16 << 20;
-/// What a part is thought to reach as long as nothing is known, in bytes a second.
+/// Assumed rate of a part before any measurement, in bytes per second.
 const RATE_GUESS: f64 = 200e6;
 
-/// What is to be probed: a copy of `source` to `target`.
+/// A probe: a copy of `source` to `target`.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// What would be copied; `None`: whatever comes out of this machine's memory.
+    /// Source of the copy; `None` for data from this machine's memory.
     pub source: Option<Location>,
-    /// Where to.
+    /// Target of the copy.
     pub target: Location,
-    /// How.
+    /// Options of the copy.
     pub options: JobOptions,
-    /// How hosts are reached.
+    /// Access to remote hosts.
     pub access: RemoteAccess,
-    /// How long a part takes.
+    /// Duration of a part.
     pub time: Duration,
-    /// Most that a part writes, in bytes.
+    /// Most bytes that a part writes.
     pub bytes_max: u64,
-    /// Numbers of streams to try besides haul's own choice.
+    /// Stream counts to try besides haul's own choice.
     pub streams: Vec<u16>,
 }
 
-/// A part.
+/// A part of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbePart {
-    /// Reading at the source, to nowhere.
+    /// Reading at the source, without a target.
     Read {
-        /// Past the page cache.
+        /// Bypassing the page cache.
         direct: bool,
     },
     /// From the source's memory to the target's.
     Network {
-        /// So many streams; `None` lets haul choose.
+        /// Number of streams; `None` lets haul choose.
         streams: Option<u16>,
     },
     /// From the target's memory to the source's.
     Back,
     /// Writing at the target, from its memory to its disk.
     Write {
-        /// Past the page cache.
+        /// Bypassing the page cache.
         direct: bool,
     },
     /// The copy itself.
     Whole,
 }
 
-/// Told what is found, as soon as it is.
+/// Receives results as soon as they are known.
 pub trait ProbeObserver {
-    /// A part begins.
+    /// Reports the start of a part.
     fn begins(&mut self, part: ProbePart);
-    /// Something worth a line.
+    /// Reports a remark of one line.
     fn notice(&mut self, text: &str);
-    /// What both ends are like.
+    /// Reports the measurements of both ends.
     fn ends(&mut self, ends: &[EndMeasurement; 2]);
-    /// What a part reached.
+    /// Reports the sample of a part.
     fn sample(&mut self, part: ProbePart, sample: &ProbeSample);
-    /// A part could not be measured. The others are.
+    /// Reports a part that could not be measured; the other parts still run.
     fn failed(&mut self, part: ProbePart, why: &str);
 }
 
-/// Probes. `None` where not one part could be measured.
+/// Runs a probe. Returns `None` if no part could be measured.
 ///
 /// # Errors
-/// See [`Error`]. A part that fails is told of, and is no error.
+/// See [`Error`]. A failed part is reported and is no error.
 pub fn run(
     probe: &Probe,
     program: &WorkerProgram,
@@ -109,7 +109,7 @@ pub fn run(
         let mut round = Round { probe, program, cancel, listener, ends: &ends, scratch };
         round.measure()
     });
-    // With them goes what was written.
+    // The workers remove the scratch files when they end.
     benches.close();
     found
 }
@@ -141,13 +141,13 @@ impl Round<'_> {
             rate: sample.rate,
             limit: sample.limit,
             was_settled: sample.is_complete,
-            // The source's files were let go of by the cache before they were read.
+            // The page cache dropped the source's files before the reads.
             was_cold: true,
         });
         Ok(forecast(&parts, whole.as_ref(), &ways))
     }
 
-    /// Past the page cache first: what that reaches says how much is worth writing through it.
+    /// Measures a part without the page cache first; its rate bounds the amount worth writing through the cache.
     fn both_ways(&mut self, part: impl Fn(bool) -> ProbePart) -> Result<[Option<ProbeSample>; 2], Error> {
         let direct = self.take(part(true), RATE_GUESS)?;
         let rate = direct.as_ref().map_or(RATE_GUESS, |sample| sample.rate);
@@ -165,13 +165,13 @@ impl Round<'_> {
         self.take(ProbePart::Back, RATE_GUESS).map(|_| ())
     }
 
-    /// Measures a part. One that fails is told of; only what ends all of them is an error.
+    /// Measures a part. Reports a failed part; only a failure of the whole probe is an error.
     fn take(&mut self, part: ProbePart, expected: f64) -> Result<Option<ProbeSample>, Error> {
         self.listener.begins(part);
         let most = self.most_bytes();
         let bytes = most.min(whole_number(expected * self.probe.time.as_secs_f64()).max(BYTES_MIN));
         let writes = matches!(part, ProbePart::Write { .. } | ProbePart::Whole);
-        // Past the page cache it is ended by time, since nothing is left to be put on the disk.
+        // Direct writes are bounded by time alone, since no data is left in the cache to flush.
         let bytes = if part == (ProbePart::Write { direct: true }) { most } else { bytes };
         let job = self.probe.job_of(part, &self.scratch, bytes);
         let bounds = SampleBounds { time: self.probe.time, bytes: if writes { most } else { u64::MAX } };
@@ -188,7 +188,7 @@ impl Round<'_> {
         }
     }
 
-    /// Most that one file may have.
+    /// Returns the largest size of one file.
     fn most_bytes(&self) -> u64 {
         let free = self.ends[1].measured.place.as_ref().map_or(0, |place| place.free_bytes);
         (free / FREE_PART / FILES_AT_A_TIME).min(self.probe.bytes_max)
@@ -196,7 +196,7 @@ impl Round<'_> {
 }
 
 impl Probe {
-    /// Whether one worker is both ends, so that there is no network.
+    /// Whether one worker is both ends, without a network.
     pub fn is_one_worker(&self) -> bool {
         let here = self.source.as_ref().map_or(&Host::Local, |source| &source.host);
         let is_started_alike = *here == Host::Local || self.access.source_command == self.access.target_command;
@@ -204,9 +204,9 @@ impl Probe {
     }
 }
 
-/// What all cores could compute, if they had nothing else to do.
+/// Returns the rate of all cores for the transfer's computing alone.
 fn computing(ends: &[EndMeasurement; 2], is_one_worker: bool) -> PartRates {
-    // Seconds of one core for a byte.
+    // Seconds of one core per byte.
     let cost = |rates: &[u64]| rates.iter().map(|rate| 1.0 / (*rate).max(1) as f64).sum::<f64>();
     let [source, target] = ends;
     let (first, second) = (&source.measured, &target.measured);
@@ -242,7 +242,7 @@ fn whole_number(value: f64) -> u64 {
     value as u64
 }
 
-/// Passes on what starting workers tells.
+/// Forwards events of the starting workers.
 struct Notices<'a>(&'a mut dyn ProbeObserver);
 
 impl Observer for Notices<'_> {

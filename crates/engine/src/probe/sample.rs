@@ -1,4 +1,4 @@
-//! One part of a probe: a copy like any other, watched, and ended when enough is known.
+//! One part of a probe: an ordinary copy, observed, and stopped once enough samples exist.
 
 use std::time::{Duration, Instant};
 
@@ -9,19 +9,19 @@ use crate::job::runtime_control::RuntimeControl;
 use crate::job::spec::{Job, WorkerProgram};
 use crate::sys::cancel::Cancel;
 
-/// How far a part goes.
+/// Bounds of a part.
 #[derive(Debug, Clone, Copy)]
 pub struct SampleBounds {
-    /// It ends after this, or goes on for twice as long again if it comes to its end by then.
+    /// Duration of a part. A part close to completion may take up to three times as long.
     pub time: Duration,
-    /// It ends when so much is written.
+    /// Most bytes to write.
     pub bytes: u64,
 }
 
-/// What was seen.
+/// Results of a part.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeSample {
-    /// Bytes a second in the second half of it, and, where it came to its end, with the time that the disk took then.
+    /// Bytes per second in its second half. A complete part includes the time to flush to the disk.
     pub rate: f64,
     /// Bytes written.
     pub bytes: u64,
@@ -31,21 +31,21 @@ pub struct ProbeSample {
     pub elapsed: Duration,
     /// Streams in use at the end.
     pub streams: u16,
-    /// Round-trip times, the shortest and the usual one under load; `None` where no socket tells.
+    /// The shortest round-trip time and the usual one under load; `None` without socket figures.
     pub round_trips: Option<[Duration; 2]>,
-    /// Of all segments, the part that was sent again.
+    /// Fraction of retransmitted segments.
     pub resent: f64,
-    /// What limited it, if something stood out.
+    /// The bottleneck, if one stood out.
     pub limit: Option<Bottleneck>,
-    /// It came to its end, with whatever a copy waits for then.
+    /// Whether the copy completed, including its final waits.
     pub is_complete: bool,
-    /// All of it is on the disk.
+    /// Whether all data is on the disk.
     pub is_durable: bool,
-    /// How its data travelled.
+    /// Transport path of the data.
     pub way: TransportPath,
 }
 
-/// Takes one.
+/// Measures a part.
 pub fn take(job: Job, program: &WorkerProgram, cancel: &Cancel, bounds: SampleBounds) -> Result<ProbeSample, Error> {
     let own = cancel.of_part();
     let mut witness = SampleWitness {
@@ -74,9 +74,9 @@ struct SampleWitness {
     own: Cancel,
     started: Instant,
     bounds: SampleBounds,
-    /// When data could first move.
+    /// Time of the first connection.
     begun: Option<Instant>,
-    /// Bytes that were written, and when.
+    /// Samples of elapsed time and bytes written.
     seen: Vec<(Duration, u64)>,
     last: Progress,
     enough: bool,
@@ -139,7 +139,7 @@ impl SampleWitness {
     }
 }
 
-/// Whether nothing more is to be learnt, or no more may be written.
+/// Whether the samples suffice, or the byte limit is reached.
 fn is_enough(elapsed: Duration, progress: &Progress, bounds: SampleBounds) -> bool {
     let done = progress.bytes_written;
     if elapsed < bounds.time && done < bounds.bytes {
@@ -152,8 +152,8 @@ fn is_enough(elapsed: Duration, progress: &Progress, bounds: SampleBounds) -> bo
     !ends_soon || elapsed >= bounds.time * 3
 }
 
-/// The rate of the second half, since the first is a connection that grows and a cache that fills up. What came to its end has
-/// cost the time in which the disk was waited for then, too.
+/// Returns the rate of the second half, since connections and caches fill up in the first. A complete part also
+/// includes the time to flush to the disk.
 fn rate(seen: &[(Duration, u64)], bytes: u64, elapsed: Duration, is_complete: bool) -> f64 {
     let all = bytes as f64 / elapsed.as_secs_f64().max(1e-6);
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return all };
@@ -185,7 +185,7 @@ mod tests {
     fn what_counts_is_how_it_was_once_it_was_under_way() {
         let growing = [at(100, 0), at(1000, 100), at(2000, 1000), at(3000, 2000)];
         assert_eq!(rate(&growing, 2000, 3 * SECOND, false), 1000.0);
-        // With a second at the end for the disk.
+        // Includes a final second for the disk.
         assert!((rate(&growing, 2000, 4 * SECOND, true) - 1.0 / (0.001 + 1.0 / 2000.0)).abs() < 1e-6);
         assert_eq!(rate(&growing, 2000, 4 * SECOND, false), 1000.0);
         assert_eq!(rate(&[at(500, 70)], 100, SECOND, true), 100.0);

@@ -1,9 +1,9 @@
-//! Both ends prove to each other who they are: that they know the secret, or have a key that the other one knows. They do
-//! so over bytes that TLS gives to the two ends of one connection and to nobody else: a proof is worth nothing in another
-//! connection, and nobody stands in between.
+//! Mutual authentication of both ends, by a shared secret or by known keys. The proofs cover keying material that TLS
+//! exports to the two ends of one connection only. So a proof is useless in another connection, and a man in the middle
+//! is detected.
 //!
-//! The client goes first, and hears nothing but TLS's `close_notify` if it is wrong. It says nothing but its proof before the server has proven
-//! itself, too.
+//! The client goes first, and receives only TLS's `close_notify` if its proof is wrong. It sends nothing but its proof
+//! until the server has authenticated, too.
 
 use aws_lc_rs::hmac;
 use haul_proto::wire::serve::{
@@ -18,8 +18,8 @@ use crate::serve::preauth_socket::PreauthSocket;
 
 type ExportedKey = [u8; EXPORTED_LEN];
 
-/// The client's part: proves itself, has the server do so, names `directory`. The inner error is the server's reason to
-/// refuse it.
+/// Runs the client's part: authenticates to the server, checks the server's proof, and names `directory`. The inner
+/// error is the server's reason to refuse.
 pub(super) fn as_client(
     connection: &mut ClientConnection,
     socket: &mut PreauthSocket<'_>,
@@ -47,11 +47,12 @@ pub(super) fn as_client(
     Ok(if reason.is_empty() { Ok(()) } else { Err(lines.join("\n")) })
 }
 
-/// Said by a client whose server did not prove itself.
+/// Error of a client whose server failed to authenticate.
 const NOT_THE_SERVER: &str = "what answers there is not the server that it should be: it has proven nothing";
 
-/// The server's part, up to the name of the directory: by which of `known` the client is let in, and what it wants. `own`
-/// is the server's key. `None` where the client has proven nothing, and then it was told nothing.
+/// Runs the server's part, up to the name of the directory. Returns the member of `known` that admits the client, and
+/// the requested directory. `own` is the server's key. Returns `None` for a client without a valid proof, which
+/// receives no data.
 pub(super) fn as_server<'k>(
     connection: &mut ServerConnection,
     socket: &mut PreauthSocket<'_>,
@@ -66,10 +67,10 @@ pub(super) fn as_server<'k>(
     proof.resize(1 + ClientProof::rest_len(proof[0]).map_err(io::Error::other)?, 0);
     stream.read_exact(&mut proof[1..])?;
     let proof = ClientProof::decode(&proof).map_err(io::Error::other)?;
-    // All are tried, so that the time tells nothing of which it was.
+    // Checks all, so that the time does not reveal which one matched.
     let proven = known.filter(|known| is_client(known, &exported, &proof)).last();
     let Some((known, answer)) = proven.and_then(|known| Some((known, prove_server(known, own, &exported)?))) else {
-        // A wrong proof ends with TLS's closing word, and a lack of room without it.
+        // A wrong proof ends with TLS's `close_notify`; a full server closes without it.
         stream.conn.send_close_notify();
         let _ = stream.flush();
         return Ok(None);
@@ -85,7 +86,7 @@ pub(super) fn as_server<'k>(
     Ok(Some((known, name.to_owned())))
 }
 
-/// The server's answer: welcome, or a reason why not.
+/// Sends the server's answer: a welcome, or the reason to refuse.
 pub(super) fn answer(
     connection: &mut ServerConnection,
     socket: &mut PreauthSocket<'_>,
@@ -139,7 +140,7 @@ fn is_client(known: &KnownClient, exported: &ExportedKey, proof: &ClientProof) -
     }
 }
 
-/// By what the client was let in: its secret, or the server's key. `None` where the server has none.
+/// Returns the server's proof, by the client's secret or by the server's key. `None` if the server has no key.
 fn prove_server(known: &KnownClient, own: Option<&PrivateKey>, exported: &ExportedKey) -> Option<Vec<u8>> {
     match known {
         KnownClient::Secret(secret) => Some(tag(secret, SERVER_LABEL, exported).to_vec()),

@@ -19,7 +19,7 @@ fn keys(own: u8, server: u8) -> ClientCredentials {
     ClientCredentials::Keys { own: key(own), server: key(server).public().unwrap() }
 }
 
-/// A client meets a server with the key 7 that lets these in: what each of them made of it.
+/// Connects a client to a server with key 7 that admits `known`; returns both results.
 fn meet(
     pass: &ClientCredentials,
     known: &[KnownClient],

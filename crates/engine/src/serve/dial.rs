@@ -1,5 +1,5 @@
-//! The client's process in the place of ssh: reaches a server, proves itself, and carries what its controller says
-//! over its standard input and output.
+//! The client process that replaces ssh: connects to a server, authenticates, and relays the control channel over its
+//! standard input and output.
 
 use haul_proto::limits::GREETING_DEADLINE_MS;
 use rustls::{ClientConnection, Connection};
@@ -15,18 +15,18 @@ use crate::serve::auth::as_client;
 use crate::serve::preauth_socket::PreauthSocket;
 use crate::sys::random::jitter;
 
-/// How long one address may take to be connected to.
+/// Connect timeout of one address.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Far more than a server says before its worker does.
+/// Far more bytes than a server sends before its worker does.
 const ANSWER_MAX: usize = 64 << 10;
 
-/// How long a client tries to get in where a server is busy.
+/// How long a client retries a busy server.
 const BUSY_LIMIT: Duration = Duration::from_secs(12);
-/// The first pause between two tries, and the longest.
+/// The first and the longest pause between two tries.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
-/// Carries `input` to the server at `host` and `port`, and what comes from there to `output`. A server that is busy is
-/// tried again for a while. An error is a text for people.
+/// Relays `input` to the server at `host` and `port`, and its answers to `output`. Retries a busy server for a while.
+/// The error is a text for users.
 pub fn dial(
     (host, port): (&str, u16),
     directory: &str,
@@ -42,25 +42,25 @@ pub fn dial(
             Err(DialRefusal::Busy) if began.elapsed() + pause < BUSY_LIMIT => {}
             Err(DialRefusal::Busy) => return Err(BUSY.into()),
         }
-        // Clients that were turned away together do not come back together.
+        // Jitter spreads the retries of clients that were refused together.
         std::thread::sleep(pause.mul_f64(0.5 + jitter()));
         pause = (2 * pause).min(PAUSES[1]);
     };
     relay(&mut connection, &socket, input, output, || false).map_err(|error| error.to_string())
 }
 
-/// Said where a server closes connections before it has heard what they prove.
+/// Error for a server that closes connections before the proof.
 const BUSY: &str = "the server is busy, or what answers there is no haul serve: it closed the connection before it heard a proof\ntry later";
 
-/// Why a client did not get in.
+/// Reason of a failed connection.
 enum DialRefusal {
-    /// The connection was closed as if there were no room for it.
+    /// The server closed the connection as if it were full.
     Busy,
-    /// There is no use in another try.
+    /// A retry is useless.
     Final(String),
 }
 
-/// Connects to the server and proves itself.
+/// Connects to the server and authenticates.
 fn enter(
     (host, port): (&str, u16),
     directory: &str,
@@ -68,7 +68,7 @@ fn enter(
 ) -> Result<(Connection, TcpStream), DialRefusal> {
     let socket = reach(host, port)
         .map_err(|error| DialRefusal::Final(format!("no connection to port {port} of {host}: {error}")))?;
-    // What is said on a link waits for nothing.
+    // The control channel needs low latency.
     let _ = socket.set_nodelay(true);
     let mut connection = tls::connect().map_err(|error| DialRefusal::Final(error.to_string()))?;
     let mut bounded = PreauthSocket::new(&socket, Duration::from_millis(GREETING_DEADLINE_MS), ANSWER_MAX);
@@ -84,7 +84,7 @@ fn is_hang_up(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }
 
-/// Whether the server has said that it says no more: it has heard the proof, and does not take it.
+/// Whether the server has sent `close_notify`: it refused the proof.
 pub(super) fn has_ended(connection: &mut ClientConnection) -> bool {
     connection.process_new_packets().is_ok_and(|state| state.peer_has_closed())
 }
@@ -100,7 +100,7 @@ fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// A server that hears a wrong proof says nothing, and ends the connection.
+/// Returns the error for a server that ends the connection after the proof.
 fn unproven(error: &io::Error, pass: &ClientCredentials) -> String {
     match (error.kind(), pass) {
         (_, ClientCredentials::Keys { .. }) if is_hang_up(error) => {

@@ -1,4 +1,4 @@
-//! What a server offers, to whom, and what it reports.
+//! Directories that a server offers, their clients, and the server's events.
 
 use crate::job::account::WorkAccount;
 use crate::job::credentials::KnownClient;
@@ -13,40 +13,40 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::time::SystemTime;
-/// A directory that is served.
+/// A served directory.
 #[derive(Debug, Clone)]
 pub struct ServedDirectory {
-    /// Its name; empty where it is the only one.
+    /// Its name; empty for the only one.
     pub name: String,
-    /// Where it is: an absolute path.
+    /// Its absolute path.
     pub path: PathBuf,
-    /// What may be done with it.
+    /// Permitted access.
     pub access: ServedAccess,
-    /// Each of these opens it.
+    /// Credentials, each of which opens it.
     pub credentials: Vec<ServedCredential>,
-    /// Most clients in it at a time; `None`: as many as the server takes.
+    /// Most concurrent clients in it; `None` for the server's limit.
     pub clients_max: Option<usize>,
-    /// At most so many bytes a second from and to each of its clients; `None`: what the server says.
+    /// Rate limit in bytes per second for each client and direction; `None` for the server's limit.
     pub rate: Option<u64>,
-    /// At most so many bytes of files from all clients; `None` for no limit.
+    /// Most bytes of files from all clients; `None` for no limit.
     pub size: Option<u64>,
-    /// At most so many files, directories and links from all clients; `None`: what follows from the bytes.
+    /// Most files, directories and links from all clients; `None` derives it from the bytes.
     pub files: Option<u64>,
-    /// What its clients may ask for.
+    /// Requests that its clients may make.
     pub policy: ServePolicy,
 }
 
 /// A secret or key that opens a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedCredential {
-    /// What is known of it.
+    /// The client's known secret or key.
     pub known: KnownClient,
-    /// When it stops being valid; `None`: never.
+    /// Expiry time; `None` for never.
     pub expires: Option<SystemTime>,
 }
 
 impl ServedCredential {
-    /// One that does not expire.
+    /// Creates a credential that does not expire.
     pub fn lasting(known: KnownClient) -> Self {
         Self { known, expires: None }
     }
@@ -57,95 +57,95 @@ impl ServedCredential {
 }
 
 impl ServedDirectory {
-    /// What opens it now.
+    /// Returns the credentials valid now.
     pub(super) fn valid(&self, now: SystemTime) -> impl Iterator<Item = &KnownClient> {
         self.credentials.iter().filter(move |credential| credential.is_valid(now)).map(|credential| &credential.known)
     }
 
-    /// Whether that opens it now.
+    /// Whether this credential opens the directory now.
     pub(super) fn opens_to(&self, known: &KnownClient, now: SystemTime) -> bool {
         self.valid(now).any(|valid| valid == known)
     }
 }
 
-/// What of an offer changes when it is read again.
+/// The parts of an offer that a reload changes.
 #[derive(Debug, Clone)]
 pub struct ReloadedOffer {
-    /// Where files are, and what opens that.
+    /// Served directories with their credentials.
     pub directories: Vec<ServedDirectory>,
     /// The server's own key.
     pub key: Option<PrivateKey>,
 }
 
-/// What a server offers, and to how many.
+/// A server's offer and limits.
 #[derive(Debug, Clone)]
 pub struct ServeOffer {
-    /// Where files are.
+    /// Served directories.
     pub directories: Vec<ServedDirectory>,
-    /// What it proves itself with to clients that have keys.
+    /// Key that authenticates the server to clients with keys.
     pub key: Option<PrivateKey>,
-    /// Most clients at a time.
+    /// Most concurrent clients.
     pub clients_max: usize,
-    /// At most so many bytes a second from and to each of them; `None` for no limit.
+    /// Rate limit in bytes per second for each client and direction; `None` for no limit.
     pub rate: Option<u64>,
-    /// Nobody is served where the kernel cannot hold a worker to its directory.
+    /// Whether to refuse all clients if the kernel cannot sandbox a worker.
     pub sandboxed: bool,
-    /// Clients may be told hashes of blocks of the files that their own replace.
+    /// Whether clients may receive block hashes of the files that theirs replace.
     pub deltas: bool,
-    /// An audit log besides those that the host's policy asks for.
+    /// An audit log besides those that the host's policy requires.
     pub audit: Option<AuditDestination>,
-    /// Where data is taken; `None`: at any address.
+    /// Address for data connections; `None` for any address.
     pub address: Option<IpAddr>,
-    /// The ports for data, the first and the last; `None`: any that the system chooses.
+    /// First and last port for data connections; `None` for any port that the system chooses.
     pub data_ports: Option<(u16, u16)>,
-    /// What workers are started from.
+    /// The program of the workers.
     pub program: WorkerProgram,
 }
 
-/// What a server tells of itself.
+/// An event of a server.
 #[derive(Debug, Clone)]
 pub enum ServeEvent {
-    /// A client has proven itself.
+    /// A client authenticated.
     Began {
-        /// Where it is.
+        /// Address of the client.
         peer: SocketAddr,
-        /// The directory that it wants.
+        /// The requested directory.
         directory: String,
-        /// The key that it has proven, where it has one.
+        /// The client's key, if it used one.
         key: Option<PublicKey>,
     },
-    /// One connected who did not prove itself.
+    /// A peer connected and did not authenticate.
     Stranger {
-        /// Where it is.
+        /// Address of the peer.
         peer: SocketAddr,
-        /// Why it was not let in.
+        /// Reason of the refusal.
         why: String,
-        /// How many there were before it, since the last that was told of.
+        /// Number of unreported peers since the last report.
         others: u64,
     },
-    /// It proved itself, and was turned away.
+    /// A client authenticated and was refused.
     Refused {
-        /// Where it is.
+        /// Address of the client.
         peer: SocketAddr,
-        /// The directory that it wanted.
+        /// The requested directory.
         directory: String,
-        /// What it was told.
+        /// Reason sent to the client.
         why: String,
     },
-    /// It is gone.
+    /// A client disconnected.
     Ended {
-        /// Where it was.
+        /// Address of the client.
         peer: SocketAddr,
-        /// The directory that it had.
+        /// Its directory.
         directory: String,
-        /// What its worker says, if it could still say so.
+        /// Its worker's report, if the worker could still send one.
         account: WorkAccount,
-        /// The copy came to its end.
+        /// Whether the copy completed.
         whole: bool,
-        /// How long it was there.
+        /// Duration of the session.
         took: Duration,
     },
 }
 
-/// Who hears of it.
+/// Receiver of a server's events.
 pub type ServeObserver = dyn Fn(&ServeEvent) + Send + Sync;

@@ -1,10 +1,10 @@
-//! A socket before its other end has proven itself: little is read of it, and it is not waited for long.
+//! A socket of a peer before authentication, bounded in bytes and time.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// A socket that has to have done its part by a certain time, and of which no more than so many bytes are read.
+/// A socket with a deadline and a limit on the bytes read.
 pub(super) struct PreauthSocket<'a> {
     socket: &'a TcpStream,
     until: Instant,
@@ -12,12 +12,12 @@ pub(super) struct PreauthSocket<'a> {
 }
 
 impl<'a> PreauthSocket<'a> {
-    /// `socket`, for `time` and `bytes`.
+    /// Bounds `socket` to `time` and `bytes`.
     pub(super) fn new(socket: &'a TcpStream, time: Duration, bytes: usize) -> Self {
         Self { socket, until: Instant::now() + time, left: bytes }
     }
 
-    /// So many more bytes may come now.
+    /// Allows `bytes` more bytes to arrive.
     pub(super) fn allow(&mut self, bytes: usize) {
         self.left += bytes;
     }

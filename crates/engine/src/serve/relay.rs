@@ -1,5 +1,5 @@
-//! Between a TLS connection and two pipes: what comes out of one goes into the other, until both directions have
-//! ended. One thread, and never more in hand than one side has just given.
+//! Relays data between a TLS connection and two pipes until both directions have ended. Uses one thread, and buffers no
+//! more than one side has just sent.
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 
 use crate::net::idle_timeout::poll_all;
 
-/// How often it is looked whether it is to stop.
+/// How often the stop flag is checked.
 const TICK: Duration = Duration::from_millis(100);
-/// How long the other end may take to say its last word after there is no more for it.
+/// How long the peer may still send after its input has ended.
 const LINGER: Duration = Duration::from_secs(10);
-/// Most bytes that are taken from a pipe at a time.
+/// Most bytes of one read from a pipe.
 const PIECE: usize = 64 << 10;
 
-/// Carries `input` to the other end of `connection`, and what comes from there to `output`, which is closed when that
-/// has ended. Returns when both have, when the connection breaks, or soon after `stop` says so.
+/// Relays `input` to the peer of `connection`, and its data to `output`, which is closed at the end of that data.
+/// Returns when both directions have ended, when the connection breaks, or soon after `stop` is set.
 pub(super) fn relay(
     connection: &mut Connection,
     socket: &TcpStream,
@@ -40,7 +40,7 @@ pub(super) fn relay(
         ended: false,
         until: None,
     };
-    // What came with the last word of the proof.
+    // Data that arrived together with the proof.
     relay.take_plain()?;
     while !relay.is_over() && !stop() {
         relay.step()?;
@@ -53,11 +53,11 @@ struct WorkerRelay<'a> {
     socket: &'a TcpStream,
     input: Option<OwnedFd>,
     output: Option<OwnedFd>,
-    /// What has come for the output and is not written yet.
+    /// Data for the output, not yet written.
     held: Vec<u8>,
-    /// Nothing more comes from the other end.
+    /// Whether the peer has ended its data.
     ended: bool,
-    /// When the other end's last word is no longer waited for.
+    /// Deadline for the peer's last data.
     until: Option<Instant>,
 }
 
@@ -113,7 +113,7 @@ impl WorkerRelay<'_> {
         }
     }
 
-    /// Takes all that was opened.
+    /// Reads all decrypted data.
     fn take_plain(&mut self) -> io::Result<()> {
         let state = self.connection.process_new_packets().map_err(io::Error::other)?;
         let mut plain = vec![0; state.plaintext_bytes_to_read()];
@@ -126,7 +126,7 @@ impl WorkerRelay<'_> {
         Ok(())
     }
 
-    /// Writes what it can. A reader that is gone says why elsewhere: it wants no more.
+    /// Writes as much as possible. A closed output is reported elsewhere and only ends this direction.
     fn write_output(&mut self) {
         let Some(output) = &self.output else { return };
         let written = match rustix::io::write(output, &self.held) {
@@ -135,7 +135,7 @@ impl WorkerRelay<'_> {
             Err(_) => None,
         };
         match written {
-            // An empty one is asked for where a poll found an error: whoever reads is gone.
+            // With no events requested, poll reports only errors: the reader is gone.
             Some(0) if self.held.is_empty() && is_gone(output) => self.output = None,
             Some(written) => drop(self.held.drain(..written)),
             None => {

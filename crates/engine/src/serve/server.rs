@@ -1,4 +1,4 @@
-//! A server: listens, and gives each client a thread ([`super::session`]) until it is to end.
+//! A server: listens, and runs a thread ([`super::session`]) for each client until it is stopped.
 
 use crate::serve::ReloadedOffer;
 use crate::serve::ServeEvent;
@@ -23,19 +23,19 @@ use crate::net::stream::socket::SocketSettings;
 use crate::serve::unauthenticated::UnauthenticatedClients;
 use crate::sys::sync::lock;
 
-/// How often it is looked whether the clients have ended.
+/// How often the end of the clients is checked.
 const POLL: Duration = Duration::from_millis(20);
-/// How long workers that are ended may take.
+/// How long workers may take to exit at a stop.
 const END: Duration = Duration::from_secs(12);
 
-/// When a server ends.
+/// Conditions for the end of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServeUntil {
-    /// After the first copy that came to its end.
+    /// Stop after the first complete copy.
     pub once: bool,
-    /// Taking no more clients from then on.
+    /// Time after which no clients are accepted.
     pub deadline: Option<Instant>,
-    /// How long copies that run may still take when it is told to stop.
+    /// How long running copies may continue after a stop request.
     pub grace: Duration,
 }
 
@@ -44,23 +44,23 @@ impl ServeShared {
         (self.log)(served);
     }
 
-    /// What is offered now.
+    /// Returns the current offer.
     pub fn offer(&self) -> Arc<ServeOffer> {
         Arc::clone(&lock(&self.offer))
     }
 
-    /// Offers something else to new clients, and ends the sessions of those that are not let in any more.
+    /// Replaces the offer for new clients, and ends the sessions of clients that it no longer admits.
     fn reload(&self, ReloadedOffer { directories, key }: ReloadedOffer) {
         let mut offer = lock(&self.offer);
         *offer = Arc::new(ServeOffer { directories, key, ..ServeOffer::clone(&offer) });
     }
 
-    /// Ends the sessions whose key or secret is not valid any more.
+    /// Ends the sessions whose key or secret is no longer valid.
     fn end_invalid(&self) {
         self.sessions.end_invalid(&self.offer(), SystemTime::now());
     }
 
-    /// One who goes away, or proves nothing, is nobody's loss.
+    /// Reports an unauthenticated peer; one that just disconnects is ignored.
     fn stranger(&self, peer: SocketAddr, error: &io::Error) {
         if let Some(others) = self.strangers.one_more(Instant::now()) {
             let why = match error.kind() {
@@ -73,14 +73,14 @@ impl ServeShared {
     }
 }
 
-/// A server that listens.
+/// A listening server.
 pub struct ServeListener {
     listener: TcpListener,
     shared: Arc<ServeShared>,
 }
 
 impl ServeListener {
-    /// Begins to listen on the first free one of `ports`, or on one that the system chooses.
+    /// Listens on the first free port of `ports`, or on one that the system chooses.
     pub fn bind(ports: Option<(u16, u16)>, offer: ServeOffer, log: Box<ServeObserver>) -> io::Result<Self> {
         let listener = bind(AcceptAddress { address: offer.address, ports }, &SocketSettings::default())?;
         listener.set_nonblocking(true)?;
@@ -99,13 +99,13 @@ impl ServeListener {
         Ok(Self { listener, shared: Arc::new(shared) })
     }
 
-    /// Where it listens.
+    /// Returns the port.
     pub fn port(&self) -> io::Result<u16> {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Serves until it is to end, or `stop` is set: then copies that run have [`ServeUntil::grace`]. Whether a copy came to its
-    /// end. `reload` is asked all the time whether there is something else to be offered from now on.
+    /// Serves until its end, or until `stop` is set: then running copies have [`ServeUntil::grace`]. Returns whether a
+    /// copy completed. Polls `reload` for a changed offer.
     pub fn run(self, until: ServeUntil, stop: &AtomicBool, mut reload: impl FnMut() -> Option<ReloadedOffer>) -> bool {
         let Self { listener, shared } = self;
         let is_over = || {
@@ -135,13 +135,13 @@ impl ServeListener {
     }
 }
 
-/// Gives a connection a thread and a place among those that have not proven themselves.
+/// Gives a connection a thread and a slot among the unauthenticated peers.
 fn take(shared: &Arc<ServeShared>, socket: TcpStream, peer: SocketAddr) {
     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     let place = socket.set_nonblocking(false).ok().and_then(|()| shared.pending.admit(&socket, peer.ip()));
     let Some(place) = place else { return };
     let shared = Arc::clone(shared);
-    // Where no thread can be had, whoever has connected tries again.
+    // Without a free thread the connection is dropped, and the client retries.
     let _ = thread::Builder::new().name("haul-client".into()).spawn(move || {
         if let Err(error) = serve(&shared, &socket, peer, &place) {
             let is_lost = place.is_lost();

@@ -1,4 +1,4 @@
-//! One client of a server: proven, told whether it may, and then connected with a worker of its own.
+//! One client of a server: authenticates it, admits or refuses it, and connects it with its own worker.
 
 use crate::job::allowance::Allowances;
 use crate::net::stream::preauth::PendingConnections;
@@ -29,30 +29,30 @@ use crate::sys::inherited_fds::hand_over;
 use crate::sys::sync::lock;
 use crate::worker::client_limits::ClientLimits;
 
-/// How long a worker whose client is gone may take to tidy up.
+/// How long the worker of a lost client may take to clean up.
 const TIDY: Duration = Duration::from_secs(10);
 
-/// What all clients' threads share.
+/// State shared by all clients' threads.
 pub(super) struct ServeShared {
     pub(super) offer: Mutex<Arc<ServeOffer>>,
-    /// Those that have proven themselves and have a worker.
+    /// Sessions of authenticated clients with a worker.
     pub sessions: ServeSessions,
     pub config: Arc<ServerConfig>,
     pub(super) pending: Arc<PendingConnections>,
-    /// Those that have proven themselves.
+    /// Counts of authenticated clients.
     pub clients: ClientCounts,
-    /// What they may still bring.
+    /// Remaining quotas of the clients.
     pub allowances: Allowances,
-    /// Those that have not.
+    /// Peers that have not authenticated.
     pub strangers: UnauthenticatedClients,
-    /// A copy came to its end.
+    /// Whether a copy completed.
     pub copied: AtomicBool,
-    /// All workers are to end now.
+    /// Whether all workers must end now.
     pub hang_up: AtomicBool,
     pub(super) log: Box<ServeObserver>,
 }
 
-/// How many clients there are, in all and in each directory, by its name.
+/// Number of clients in total and by directory name.
 #[derive(Default)]
 pub(super) struct ClientCounts(Mutex<DirectoryCounts>);
 
@@ -62,7 +62,7 @@ struct DirectoryCounts {
     inside: HashMap<String, usize>,
 }
 
-/// One client more, for as long as this lives.
+/// One counted client, until this is dropped.
 pub(super) struct AdmittedClient<'a> {
     limits: &'a ClientCounts,
     directory: String,
@@ -73,7 +73,7 @@ impl ClientCounts {
         lock(&self.0).all == 0
     }
 
-    /// One more in this directory, or why not.
+    /// Counts one more client in this directory, or returns the reason to refuse it.
     fn enter(&self, offer: &ServeOffer, directory: &ServedDirectory) -> Result<AdmittedClient<'_>, String> {
         let refuse = |who: &str, most| Err(format!("the {who} has {most} clients, and takes no more\ntry later"));
         let mut counts = lock(&self.0);
@@ -102,11 +102,11 @@ impl Drop for AdmittedClient<'_> {
     }
 }
 
-/// The sessions that run.
+/// The running sessions.
 #[derive(Default)]
 pub(super) struct ServeSessions(Mutex<Vec<Weak<ServeSession>>>);
 
-/// A client that was let in.
+/// An admitted client.
 struct ServeSession {
     directory: String,
     known: KnownClient,
@@ -123,7 +123,7 @@ impl ServeSessions {
         session
     }
 
-    /// Ends those whose key or secret does not open their directory any more.
+    /// Ends the sessions whose key or secret no longer opens their directory.
     pub(super) fn end_invalid(&self, offer: &ServeOffer, now: SystemTime) {
         for session in lock(&self.0).iter().filter_map(Weak::upgrade) {
             let mut directories = offer.directories.iter().filter(|directory| directory.name == session.directory);
@@ -134,18 +134,18 @@ impl ServeSessions {
     }
 }
 
-/// Said in the log of a session that was ended so.
+/// Log text of a session ended for its credential.
 const REVOKED: &str = "its key or secret has expired, or was revoked";
 
-/// Serves whoever has connected. Who proves nothing is told nothing, which is the error. `pending` is given back once it
-/// is proven.
+/// Serves a connected peer. A peer without a proof receives no data, and is the error. Releases `pending` after
+/// authentication.
 pub(super) fn serve(
     shared: &ServeShared,
     socket: &TcpStream,
     peer: SocketAddr,
     pending: &PendingPlace,
 ) -> io::Result<()> {
-    // What is said on a link waits for nothing.
+    // The control channel needs low latency.
     let _ = socket.set_nodelay(true);
     let offer = &*shared.offer();
     let mut connection = tls::accept(&shared.config).map_err(io::Error::other)?;
@@ -190,7 +190,7 @@ pub(super) fn serve(
     Ok(())
 }
 
-/// The directory of that name among those that the client may open.
+/// Returns the directory of that name among those open to the client.
 fn find<'d>(
     directories: &'d [ServedDirectory],
     known: &KnownClient,
@@ -209,7 +209,7 @@ fn find<'d>(
     })
 }
 
-/// Who a client is, for the audit log.
+/// Returns the name of a client for the audit log.
 fn client_name(known: &KnownClient, peer: SocketAddr) -> String {
     match known {
         KnownClient::Key(key) => format!("{peer} {key}"),
@@ -217,7 +217,7 @@ fn client_name(known: &KnownClient, peer: SocketAddr) -> String {
     }
 }
 
-/// Starts a worker, lets it and the client talk, and waits for its end.
+/// Starts a worker, relays between it and the client, and waits for its exit.
 fn work(
     offer: &ServeOffer,
     directory: &ServedDirectory,
@@ -248,7 +248,7 @@ fn work(
     command.env("SSH_CONNECTION", format!("{} {}", address(there), address(here)));
     let SpawnedChild { mut guard, stdin, stdout } = spawn(&mut command)?;
     let relayed = relay(connection, socket, stdout, stdin, is_over);
-    // However the connection ended, the worker has seen its end.
+    // However the connection ended, the worker's input is now closed.
     let status = guard.wait(TIDY)?;
     guard.end();
     let mut account = WorkAccount::parse(guard.stderr_tail().iter().map(String::as_str));

@@ -1,6 +1,5 @@
-//! TLS 1.3 as a client and a server speak it: with a bare key of the server's in the place of a certificate, which
-//! nobody looks at. Who is at the other end is proven by the secret, over what only these two ends can know
-//! ([`crate::serve::auth`]).
+//! TLS 1.3 of client and server, with an unchecked raw public key instead of a certificate. The peer authenticates by a
+//! proof over keying material that only these two ends can derive ([`crate::serve::auth`]).
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use rustls::client::Resumption;
@@ -17,10 +16,10 @@ use rustls::{
 use std::io;
 use std::sync::Arc;
 
-/// rustls wants a name of the server's; it is not sent.
+/// Server name that rustls requires; it is not sent.
 const NOBODY: &str = "haul.invalid";
 
-/// A server's end of it, for all of its connections.
+/// Returns the server's configuration for all its connections.
 pub(super) fn server() -> io::Result<Arc<ServerConfig>> {
     let key = Ed25519KeyPair::generate().and_then(|key| key.to_pkcs8v1());
     let key = key.map_err(|_| io::Error::other("no key could be made"))?;
@@ -32,17 +31,17 @@ pub(super) fn server() -> io::Result<Arc<ServerConfig>> {
         .map_err(io::Error::other)?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(certified))));
-    // Every connection is proven anew.
+    // Every connection authenticates anew.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// A connection at the server.
+/// Accepts a connection at the server.
 pub(super) fn accept(config: &Arc<ServerConfig>) -> Result<ServerConnection, Error> {
     ServerConnection::new(Arc::clone(config))
 }
 
-/// A connection at the client.
+/// Creates a connection at the client.
 pub(super) fn connect() -> Result<ClientConnection, Error> {
     let provider = suites();
     let any_key = Arc::new(AnyKey(provider.signature_verification_algorithms));
@@ -61,7 +60,7 @@ fn suites() -> Arc<CryptoProvider> {
     Arc::new(provider::default_provider())
 }
 
-/// Takes every key for which the server proves that it has it: that it is the right server is proven after that.
+/// Accepts every key that the server can prove to own; authentication follows later.
 #[derive(Debug)]
 struct AnyKey(WebPkiSupportedAlgorithms);
 

@@ -1,14 +1,14 @@
-//! Those who connect to a server and prove nothing. They are logged, but no faster than a log can bear.
+//! Peers that connect to a server and do not authenticate, logged at a bounded rate.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::sys::sync::lock;
 
-/// One is told in this time at most; the others are counted.
+/// At most one peer is reported in this interval; the others are counted.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How many there were since the last that was told.
+/// Number of peers since the last report.
 #[derive(Debug, Default)]
 pub(super) struct UnauthenticatedClients(Mutex<UnauthenticatedState>);
 
@@ -19,7 +19,7 @@ struct UnauthenticatedState {
 }
 
 impl UnauthenticatedClients {
-    /// One more. Whether it is to be told: then, how many before it were not.
+    /// Counts one peer. If it is to be reported, returns the number of unreported peers before it.
     pub(super) fn one_more(&self, now: Instant) -> Option<u64> {
         let mut state = lock(&self.0);
         if state.told.is_some_and(|told| now.saturating_duration_since(told) < EVERY) {

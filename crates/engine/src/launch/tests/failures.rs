@@ -1,4 +1,4 @@
-//! What must not work, and what is said then.
+//! Starts that must fail, and their messages.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,10 +11,10 @@ use crate::job::spec::{RemoteAccess, WorkerProgram};
 use crate::launch::start_remote;
 use crate::sys::cancel::Cancel;
 
-/// What a suggestion to put haul there by hand ends with.
+/// End of a hint to install haul by hand.
 const BY_HAND: &str = "-T 'ssh -p 2222 %U@%H /opt/bin/haul'";
 
-/// With the tools of GNU, and with busybox's where that is installed.
+/// Returns sandboxes with GNU tools, and with busybox's if installed.
 fn with_both_kinds_of_tools() -> Vec<Sandbox> {
     let mut sandboxes = vec![Sandbox::dash()];
     if installed().iter().any(|shell| shell.name == "busybox") {

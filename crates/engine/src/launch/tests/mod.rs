@@ -1,4 +1,4 @@
-//! The remote script, run for real by real shells through a pretended ssh, with a shell script for the executable.
+//! The remote script, run by real shells through a fake ssh, with a shell script as the executable.
 
 pub(crate) use sandbox::install;
 

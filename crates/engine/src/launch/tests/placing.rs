@@ -1,4 +1,4 @@
-//! What must work: finding haul, and putting it where there is none.
+//! Starts that must succeed: finding haul, and deploying it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use super::sandbox::{Sandbox, install, installed, pretended_haul, talk};
 use crate::job::hello::VERSION;
 
-/// Shells that may stand behind the name `sh`.
+/// Shells that may be installed as `sh`.
 const POSIX: [&str; 5] = ["dash", "bash", "busybox", "zsh", "mksh"];
 
-/// Places, then finds. Returns the path.
+/// Deploys haul, then finds it. Returns the path.
 fn place_and_find(sandbox: &Sandbox, what: &str) -> String {
     let started = sandbox.start().unwrap_or_else(|error| panic!("{what}: {error}"));
     let placed = started.deployed.clone().unwrap_or_else(|| panic!("{what}: not placed"));

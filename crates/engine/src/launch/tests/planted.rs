@@ -1,4 +1,4 @@
-//! What somebody else has left in the cache directory, or could change there, is never started.
+//! Files that others left in the cache directory, or could change there, are never started.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -9,7 +9,7 @@ use super::sandbox::{Sandbox, install, installed, shell, talk};
 /// Another user.
 const STRANGER: u32 = 65534;
 
-/// A script that says yes to everything, and leaves a trace.
+/// Returns a script that claims success to every question, and leaves a trace.
 fn planted(trace: &Path) -> String {
     format!("#!/bin/sh\necho \"$*\" >>'{}'\nexit 0\n", trace.display())
 }
@@ -22,7 +22,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A host of which the directory for one job's executable is known, and its cache directory.
+/// Returns a host, its directory for one job's executable, and its cache directory.
 fn host() -> (Sandbox, PathBuf, PathBuf) {
     let mut sandbox = Sandbox::dash();
     let private = sandbox.directory.path().join("private");
@@ -32,7 +32,7 @@ fn host() -> (Sandbox, PathBuf, PathBuf) {
     (sandbox, private, cache)
 }
 
-/// Starts, and checks that the executable ran from a directory of its own, of which nothing is left.
+/// Starts, and checks that the executable ran from a private directory that is gone afterwards.
 fn starts_privately(sandbox: &Sandbox, private: &Path, what: &str) {
     let started = sandbox.start().unwrap_or_else(|error| panic!("{what}: {error}"));
     let placed = started.deployed.clone().unwrap_or_else(|| panic!("{what}: not placed"));
@@ -117,7 +117,7 @@ fn a_directory_that_others_could_change_is_not_used() {
     ];
     for (what, change) in changes {
         for below in ["", "haul", "haul/VERSION"] {
-            // A link to the cache directory as a whole leads where only this user can write.
+            // A link to the whole cache directory leads to a place that only this user can write.
             if (what, below) == ("a link", "") {
                 continue;
             }
@@ -140,7 +140,7 @@ fn a_sticky_directory_is_as_good_as_what_is_in_it() {
     assert!(placed.starts_with(&format!("{}/haul/", shared.display())), "{placed}");
     assert_eq!(sandbox.start().unwrap().deployed, None);
     if is_root() {
-        // Somebody else was there first.
+        // Another user created the directory first.
         fs::remove_dir_all(shared.join("haul")).unwrap();
         fs::create_dir(shared.join("haul")).unwrap();
         chown(shared.join("haul"), Some(STRANGER), None).unwrap();

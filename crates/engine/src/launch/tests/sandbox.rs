@@ -1,4 +1,4 @@
-//! A pretended remote host: a home directory, a PATH of our choice, a login shell, and an `ssh` that goes there.
+//! A fake remote host: a home directory, a PATH, a login shell, and an `ssh` that runs commands there.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,11 +22,11 @@ use crate::launch::remote::start_scripted;
 use crate::launch::ssh::{SshRemote, arguments, scene};
 use crate::sys::cancel::Cancel;
 
-/// What the script needs, and what the pretended haul needs.
+/// Tools that the script and the fake haul need.
 const TOOLS: [&str; 13] =
     ["uname", "head", "wc", "mkdir", "chmod", "mv", "rm", "ls", "id", "sha256sum", "df", "tail", "cat"];
 
-/// How long a test's remote side may live, in seconds; a start may then take a little longer.
+/// Lifetime of a test's remote side in seconds; a start may take a little longer.
 const LIFETIME_S: u64 = 20;
 
 /// A shell that may be installed here.
@@ -37,7 +37,7 @@ pub(super) struct Shell {
     arguments: &'static [&'static str],
 }
 
-/// All that may be a login shell or `sh` somewhere.
+/// Possible login shells and `sh`.
 const SHELLS: [Shell; 8] = [
     Shell { name: "dash", program: "/bin/dash", arguments: &[] },
     Shell { name: "bash", program: "/bin/bash", arguments: &[] },
@@ -49,7 +49,7 @@ const SHELLS: [Shell; 8] = [
     Shell { name: "fish", program: "/usr/bin/fish", arguments: &[] },
 ];
 
-/// The shells that are here; the others are named on standard error.
+/// Returns the installed shells; names the missing ones on standard error.
 pub(crate) fn installed() -> Vec<Shell> {
     let (here, missing): (Vec<Shell>, Vec<Shell>) =
         SHELLS.into_iter().partition(|shell| Path::new(shell.program).exists());
@@ -66,11 +66,11 @@ pub(super) fn shell(name: &str) -> Shell {
 /// A remote host in a temporary directory.
 pub(super) struct Sandbox {
     pub directory: TempDir,
-    /// The pretended haul.
+    /// The fake haul.
     pub program: PathBuf,
-    /// Shell commands that run before the login shell.
+    /// Shell commands to run before the login shell.
     pub before: String,
-    /// A command that what is sent goes through.
+    /// A command that filters the data sent.
     pub filter: Option<&'static str>,
     /// Words that start the login shell.
     wrapper: String,
@@ -78,14 +78,14 @@ pub(super) struct Sandbox {
     pub environment: Vec<String>,
     /// The login shell.
     pub login: Shell,
-    /// Whether the executable is taken for a static one.
+    /// Whether the executable counts as static.
     pub deployable: bool,
     /// `--no-deploy` is not given.
     pub deploy: bool,
 }
 
 impl Sandbox {
-    /// A host whose `sh` is the given shell; busybox brings its own tools.
+    /// Creates a host with the given `sh`; busybox brings its own tools.
     pub(super) fn new(login: Shell, sh: &Shell) -> Self {
         let directory = tempfile::Builder::new().prefix("haul boot").tempdir().unwrap();
         let sandbox = Self {
@@ -122,7 +122,7 @@ impl Sandbox {
         self.directory.path().join("bin")
     }
 
-    /// Everything runs in a mount namespace of its own with a new tmpfs as home.
+    /// Runs everything in a separate mount namespace with a new tmpfs as home.
     pub(super) fn mount_home(&mut self, options: &str) {
         let map = if rustix::process::getuid().is_root() { "" } else { "-r" };
         self.wrapper = format!(
@@ -147,17 +147,17 @@ impl Sandbox {
         within(move || start_scripted("/bin/sh".as_ref(), words, scene, &access, executable, &program, &Cancel::new()))
     }
 
-    /// The directory that the script would use in a cache directory.
+    /// Returns the script's directory in a cache directory.
     pub(super) fn version_directory(&self) -> String {
         format!("haul/{VERSION}-{}", &Executable::open(&self.program).unwrap().sha256()[..16])
     }
 
-    /// The error of a start that must fail.
+    /// Returns the error of a start that must fail.
     pub(super) fn error(&self) -> String {
         self.start().expect_err("it must not start").to_string()
     }
 
-    /// Files below the home directory, sorted, from the home directory down.
+    /// Returns the files below the home directory, sorted, relative to it.
     pub(super) fn files(&self) -> Vec<String> {
         let mut left = vec![self.home()];
         let mut files = Vec::new();
@@ -174,7 +174,7 @@ impl Sandbox {
         files
     }
 
-    /// Drops ssh's options and host, then does what sshd does: hands the command to the login shell.
+    /// Returns a script that drops ssh's options and host, and passes the command to the login shell, as sshd does.
     fn pretended_ssh(&self) -> String {
         let login: Vec<&str> = std::iter::once(&self.login.program).chain(self.login.arguments).copied().collect();
         let environment: Vec<String> = self.environment.iter().map(|pair| format!("'{pair}'")).collect();
@@ -194,7 +194,7 @@ impl Sandbox {
     }
 }
 
-/// A shell script that answers as haul does, and as a worker tells its umask and its path, then echoes.
+/// Returns a shell script that answers as haul does. As a worker it prints its umask and its path, then echoes.
 pub(super) fn pretended_haul(version: &str, padding: usize) -> String {
     format!(
         "#!/bin/sh\n\
@@ -210,7 +210,8 @@ pub(super) fn pretended_haul(version: &str, padding: usize) -> String {
     )
 }
 
-/// Writes an executable from another process: while this one holds it open for writing, a child of another test might inherit that, and it could not be executed.
+/// Writes an executable from another process. A descriptor open for writing here could be inherited by another test's
+/// child, and would prevent execution.
 pub(crate) fn install(path: &Path, text: &str) {
     let mut child = Command::new("sh")
         .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "install"])
@@ -222,7 +223,7 @@ pub(crate) fn install(path: &Path, text: &str) {
     assert!(child.wait().unwrap().success());
 }
 
-/// Talks to a worker made of [`pretended_haul`]: its umask and its path, after proving that no byte was lost either way.
+/// Talks to a worker made of [`pretended_haul`] and verifies all bytes both ways. Returns its umask and its path.
 pub(super) fn talk(started: StartedWorker) -> (String, String) {
     within(move || {
         let StartedWorker { mut to_worker, mut from_worker, child, .. } = started;
@@ -239,7 +240,7 @@ pub(super) fn talk(started: StartedWorker) -> (String, String) {
     })
 }
 
-/// Fails when `work` takes longer than anything here may take.
+/// Fails if `work` exceeds the time limit.
 fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = channel();
     let worker = thread::spawn(move || done.send(work()).is_ok());
