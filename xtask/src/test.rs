@@ -41,6 +41,7 @@ const fn step(
 pub const STEPS: &[Step] = &[
     step("tools", 15, steps::tools, "the programs that the tests start are there, or are installed"),
     step("format", 2, steps::format, "cargo fmt --check"),
+    step("spelling", 15, steps::spelling, "typos, by the rules of typos.toml"),
     step("build", 40, steps::build, "everything that the tests run is built"),
     step("clippy", 20, steps::clippy, "no warning in any target"),
     step(
@@ -134,7 +135,11 @@ fn run_steps(chosen: &[String]) -> TestReport {
 }
 
 fn row(step: &Step, done: StepResult, elapsed: Duration) -> StepRow {
-    let verdict = if done.failures.is_empty() { StepVerdict::Passed } else { StepVerdict::Failed(done.failures) };
+    let verdict = match done.not_run {
+        _ if !done.failures.is_empty() => StepVerdict::Failed(done.failures),
+        Some(why) => StepVerdict::Skipped(why),
+        None => StepVerdict::Passed,
+    };
     StepRow { step: step.name, verdict, counts: done.counts, skips: done.skips, cases: done.cases, elapsed }
 }
 

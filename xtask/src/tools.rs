@@ -56,26 +56,40 @@ pub const TOOLS: &[InstalledTool] = &[
     optional("chromium", "chromium"),
 ];
 
-/// The version of cargo-deny that is installed where there is none.
-const CARGO_DENY: &str = "0.20.2";
+/// A program that cargo installs.
+pub struct CargoTool {
+    /// Its name on PATH.
+    program: &'static str,
+    /// The crate that has it.
+    package: &'static str,
+    /// The version that is installed where there is none.
+    version: &'static str,
+}
 
-/// Installs cargo-deny where it is missing; says why it could not be.
-pub fn provide_cargo_deny() -> Result<(), String> {
-    let is_there = || {
-        let mut ask = Command::new("cargo-deny");
-        run(ask.arg("--version"), Duration::from_secs(60), Output::Kept).succeeded()
-    };
-    if is_there() {
-        return Ok(());
-    }
-    println!("installing cargo-deny {CARGO_DENY}");
-    // Unoptimised: it runs for a second, and compiles for one minute instead of several.
-    let mut install = cargo(&["install", "cargo-deny", "--locked", "--debug", "--version", CARGO_DENY]);
-    run(&mut install, INSTALL_LIMIT, Output::Shown);
-    if is_there() {
-        Ok(())
-    } else {
-        Err(format!("cargo-deny is not installed: cargo install cargo-deny --locked --version {CARGO_DENY}"))
+/// Checks dependencies.
+pub const CARGO_DENY: CargoTool = CargoTool { program: "cargo-deny", package: "cargo-deny", version: "0.20.2" };
+/// Checks spelling.
+pub const TYPOS: CargoTool = CargoTool { program: "typos", package: "typos-cli", version: "1.49.0" };
+
+impl CargoTool {
+    /// Installs the program where it is missing; says why it could not be.
+    pub fn provide(&self) -> Result<(), String> {
+        let Self { program, package, version } = *self;
+        let is_there = || {
+            let mut ask = Command::new(program);
+            run(ask.arg("--version"), Duration::from_secs(60), Output::Kept).succeeded()
+        };
+        if is_there() {
+            return Ok(());
+        }
+        println!("installing {package} {version}");
+        // Unoptimised: it runs for a second, and compiles for a minute or two instead of several.
+        let mut install = cargo(&["install", package, "--locked", "--debug", "--version", version]);
+        run(&mut install, INSTALL_LIMIT, Output::Shown);
+        if is_there() {
+            return Ok(());
+        }
+        Err(format!("{program} is not installed: cargo install {package} --locked --version {version}"))
     }
 }
 
