@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
 
 use crate::cpuid::{CPUID, CpuLevel, INVALID, features};
 use crate::helper::helper;
@@ -71,8 +72,7 @@ pub fn without_cpuid(program: &Path, directory: &Path) -> Result<PathBuf> {
 /// else it is the oldest. For tests also `--install PROGRAM DIRECTORY LEVEL`, which prints what [`install`] gives, and
 /// `--features`, which prints what this program believes of the CPU.
 pub fn main(args: &[OsString]) -> Result<ExitCode> {
-    let level =
-        |name: &OsStr| name.to_str().and_then(CpuLevel::named).with_context(|| format!("old-cpu: no level {name:?}"));
+    let level = |name: &OsStr| CpuLevel::from_str(&name.to_string_lossy(), false).map_err(anyhow::Error::msg);
     match args {
         [option, program, directory, name] if option == "--install" => {
             println!("{}", install(Path::new(program), Path::new(directory), level(name)?)?.display());

@@ -11,6 +11,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
 use haul_engine::aead::{CipherKey, CipherLibrary, TAG_LEN, key_len};
 use haul_proto::integrity::frame_check;
 use haul_proto::wire::handshake::CipherSuite;
@@ -41,8 +42,8 @@ pub fn run() -> Result<bool> {
         let directory = tempfile::tempdir()?;
         let own = std::env::current_exe()?;
         let copy = old_cpu::without_cpuid(&own, directory.path())?;
-        for level in CpuLevel::ALL {
-            columns.push((level.to_string(), masked(&copy, level)?));
+        for level in CpuLevel::value_variants() {
+            columns.push((level.to_string(), masked(&copy, *level)?));
         }
     }
     print!("{}", table(&columns));
