@@ -21,7 +21,6 @@
 //! The command line is described by `--help`.
 
 mod aims;
-mod aligned;
 mod args;
 mod bare_loop;
 mod compression;

@@ -1,16 +1,15 @@
 //! The programs that the tests need: found, installed where that is possible, or named.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+use haul_lab::find_program;
 
 use crate::run::{Output, run};
 use crate::workspace::cargo;
 
 /// How long `apt-get` may take.
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
-/// Where administrators' programs are, which may not be on an ordinary user's PATH.
-const MORE_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// A program, and where it comes from.
 pub struct InstalledTool {
@@ -104,7 +103,7 @@ pub struct ToolSearch {
 /// Looks for every tool and, as root on a system with `apt-get`, installs what is missing.
 pub fn provide() -> ToolSearch {
     let absent = absent();
-    if !absent.is_empty() && rustix::process::geteuid().is_root() && find("apt-get").is_some() {
+    if !absent.is_empty() && rustix::process::geteuid().is_root() && find_program("apt-get").is_some() {
         install(&absent);
     }
     let mut found = ToolSearch { missing: Vec::new(), left_out: Vec::new() };
@@ -118,7 +117,7 @@ pub fn provide() -> ToolSearch {
 
 /// The tools that are not there.
 fn absent() -> Vec<&'static InstalledTool> {
-    TOOLS.iter().filter(|tool| find(tool.program).is_none()).collect()
+    TOOLS.iter().filter(|tool| find_program(tool.program).is_none()).collect()
 }
 
 /// Installs the packages of `tools`; what did not work shows when the tools are looked for again.
@@ -135,31 +134,5 @@ fn install(tools: &[&InstalledTool]) {
     // A machine whose package lists are fresh needs no update; one that was just made has none.
     if !apt(&arguments).succeeded() && apt(&["update"]).succeeded() {
         apt(&arguments);
-    }
-}
-
-/// Where `program` is, on PATH or in the administrators' directories.
-pub fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(MORE_DIRECTORIES.iter().map(PathBuf::from))
-        .map(|directory| directory.join(program))
-        .find(|file| is_executable(file))
-}
-
-fn is_executable(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn finds_programs_and_only_programs() {
-        assert!(find("sh").is_some_and(|path| path.is_absolute()));
-        assert!(find("no-such-program-anywhere").is_none());
-        assert!(!is_executable(Path::new("/etc/passwd")));
     }
 }

@@ -13,7 +13,6 @@ mod tools;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, ensure};
@@ -49,10 +48,7 @@ pub fn main(args: &[OsString]) -> ExitCode {
 
 fn run(settings: &WanBenchSettings) -> Result<bool> {
     ensure!(Wan::available(), "an emulated link needs root and /dev/net/tun (modprobe tun)");
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("setting a signal handler")?;
-    }
+    let interrupted = haul_lab::interrupt_flag().context("setting a signal handler")?;
     let machine = Machine::describe(Some("as in the headings"));
     let mut text = format!("Machine: {}\n", machine.line());
     text += &format!(
