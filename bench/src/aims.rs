@@ -3,9 +3,9 @@
 //!
 //! A mode with tables of its own (`--wan`) gives its rates to a function of its own here.
 
-use crate::aligned::{aligned, number};
 use crate::cpuid::CpuLevel;
 use crate::rounds::{MeasuredTable, RoundsReport, RoundsRow};
+use haul_lab::{aligned, number};
 
 /// An aim.
 struct Aim {

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, Parser};
 use haul_engine::aead::{CipherKey, CipherLibrary, NONCE_LEN};
 use haul_proto::integrity::frame_check;
 use haul_proto::wire::handshake::CipherSuite;
@@ -32,44 +33,37 @@ const TAG: usize = 16;
 const WINDOW: usize = 512 << 10;
 const STREAMS_MAX: usize = 64;
 
+/// The two ends.
+#[derive(Debug, PartialEq, Parser)]
+#[command(name = "bare-loop", no_binary_name = true)]
+enum BareLoop {
+    Send(LoopEnd),
+    Receive(LoopEnd),
+}
+
 /// One end's settings.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Args)]
 struct LoopEnd {
+    #[arg(long, default_value_t = 0)]
     port: u16,
+    #[arg(long, default_value_t = 1)]
     streams: usize,
     /// Neither check nor seal.
+    #[arg(long)]
     plain: bool,
     path: PathBuf,
 }
 
 /// `send` or `receive`, options, and a path.
 pub fn main(args: &[OsString]) -> Result<ExitCode> {
-    let (verb, end) = parse(args)?;
-    match verb.as_str() {
-        "send" => send(&end)?,
-        "receive" => receive(&listen(end.port)?, &end)?,
-        _ => bail!("bare-loop: send or receive, not {verb}"),
+    let asked = BareLoop::try_parse_from(args)?;
+    let (BareLoop::Send(end) | BareLoop::Receive(end)) = &asked;
+    ensure!((1..=STREAMS_MAX).contains(&end.streams), "--streams is 1 to {STREAMS_MAX}");
+    match &asked {
+        BareLoop::Send(end) => send(end)?,
+        BareLoop::Receive(end) => receive(&listen(end.port)?, end)?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn parse(args: &[OsString]) -> Result<(String, LoopEnd)> {
-    let mut words = args.iter().map(|word| word.to_string_lossy().into_owned());
-    let verb = words.next().context("bare-loop: send or receive?")?;
-    let mut end = LoopEnd { port: 0, streams: 1, plain: false, path: PathBuf::new() };
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--plain" => end.plain = true,
-            "--port" => end.port = words.next().context("--port needs a value")?.parse().context("--port")?,
-            "--streams" => {
-                end.streams = words.next().context("--streams needs a value")?.parse().context("--streams")?
-            }
-            _ => end.path = word.into(),
-        }
-    }
-    ensure!((1..=STREAMS_MAX).contains(&end.streams), "--streams is 1 to {STREAMS_MAX}");
-    ensure!(!end.path.as_os_str().is_empty(), "bare-loop: which file?");
-    Ok((verb, end))
 }
 
 fn send(end: &LoopEnd) -> Result<()> {
@@ -281,9 +275,9 @@ mod tests {
 
     #[test]
     fn words_are_read() {
-        let words = |text: &str| parse(&text.split(' ').map(OsString::from).collect::<Vec<_>>());
+        let words = |text: &str| BareLoop::try_parse_from(text.split(' '));
         let end = LoopEnd { port: 7, streams: 2, plain: true, path: "/f".into() };
-        assert_eq!(words("send --port 7 --streams 2 --plain /f").expect("right"), ("send".to_owned(), end));
-        assert!(words("send --streams 0 /f").is_err() && words("receive --port 7").is_err());
+        assert_eq!(words("send --port 7 --streams 2 --plain /f").expect("right"), BareLoop::Send(end));
+        assert!(words("send --streams x /f").is_err() && words("receive --port 7").is_err());
     }
 }

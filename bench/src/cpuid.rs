@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use clap::ValueEnum;
+
 /// CPUID's two bytes.
 pub const CPUID: [u8; 2] = [0x0f, 0xa2];
 
@@ -9,20 +11,17 @@ pub const CPUID: [u8; 2] = [0x0f, 0xa2];
 pub const INVALID: [u8; 2] = [0x06, 0x06];
 
 /// A kind of x86-64 CPU that masking can make of a newer one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CpuLevel {
-    /// AVX2, VAES and VPCLMULQDQ, no AVX-512: Zen 3, Alder Lake.
+    // AVX2, VAES and VPCLMULQDQ, no AVX-512: Zen 3, Alder Lake
     Vaes,
-    /// AVX2 and AES-NI: Zen 2, Broadwell, Skylake clients.
+    // AVX2 and AES-NI: Zen 2, Broadwell, Skylake clients.
     Avx2,
-    /// AVX and AES-NI: Ivy Bridge.
+    // AVX and AES-NI: Ivy Bridge.
     Avx,
 }
 
 impl CpuLevel {
-    /// Newest first.
-    pub const ALL: [Self; 3] = [Self::Vaes, Self::Avx2, Self::Avx];
-
     /// As `--level` names it.
     pub fn name(self) -> &'static str {
         match self {
@@ -48,11 +47,6 @@ impl CpuLevel {
     #[cfg(not(target_arch = "x86_64"))]
     pub fn of_this_cpu() -> Option<Self> {
         None
-    }
-
-    /// The level of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|level| level.name() == name)
     }
 }
 

@@ -21,7 +21,6 @@
 //! The command line is described by `--help`.
 
 mod aims;
-mod aligned;
 mod args;
 mod bare_loop;
 mod compression;
@@ -52,12 +51,11 @@ mod wan;
 mod windows;
 mod workload;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 
-use args::Parsed;
 use rounds::RoundsReport;
 use settings::BenchSettings;
 
@@ -68,22 +66,12 @@ use settings::BenchSettings;
 pub fn main<Word: Into<OsString>>(args: impl IntoIterator<Item = Word>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     if wan::is_meant(&args) {
-        return wan::main(args);
+        return wan::main(&args);
     }
     if is_helper(&args) {
         return run_helper(&args);
     }
-    match args::parse(args.into_iter()) {
-        Ok(Parsed::Help) => {
-            print!("{}", args::help());
-            ExitCode::SUCCESS
-        }
-        Ok(Parsed::Run(settings)) => conclude(run(&settings)),
-        Err(error) => {
-            eprintln!("bench: {error:#}\ntry:   cargo xtask bench --help");
-            ExitCode::from(2)
-        }
-    }
+    conclude(run(&args::parse(args).unwrap_or_else(|error| error.exit())))
 }
 
 fn conclude(result: Result<bool>) -> ExitCode {
@@ -122,12 +110,8 @@ fn run(settings: &BenchSettings) -> Result<bool> {
     if settings.strangers {
         return strangers::run(settings);
     }
-    let passes: Vec<Option<&str>> = match settings.congestion.as_slice() {
-        [] => vec![None],
-        names => names.iter().map(|name| Some(name.as_str())).collect(),
-    };
-    let outcomes: Vec<RoundsReport> =
-        passes.into_iter().map(|name| rounds::run(settings, name)).collect::<Result<_>>()?;
+    let passes = settings.congestions().into_iter();
+    let outcomes: Vec<RoundsReport> = passes.map(|name| rounds::run(settings, name)).collect::<Result<_>>()?;
     let text: Vec<String> = outcomes.iter().map(report::markdown).collect();
     let text = text.join("\n");
     println!("{text}");
@@ -140,9 +124,19 @@ fn run(settings: &BenchSettings) -> Result<bool> {
     Ok(outcomes.iter().all(RoundsReport::haul_succeeded))
 }
 
-/// Whether these are the arguments of a program that the benchmark starts for itself, for which nothing is to be built.
-pub fn is_helper<Word: AsRef<OsStr>>(args: &[Word]) -> bool {
-    args.first().is_some_and(|first| helper::is_meant(first.as_ref()))
+/// Whether these arguments name the haul to measure, or nothing is to be measured with one. Ends the program where they
+/// are wrong, or ask for help.
+pub fn brings_haul(args: &[OsString]) -> bool {
+    let haul = match args {
+        args if is_helper(args) => return true,
+        args if wan::is_meant(args) => wan::parse(args).haul,
+        args => args::parse(args).unwrap_or_else(|error| error.exit()).haul,
+    };
+    haul.is_some()
+}
+
+fn is_helper(args: &[OsString]) -> bool {
+    args.first().is_some_and(|first| helper::is_meant(first))
 }
 
 /// Runs the helper that these arguments mean.

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
+use haul_lab::output_of;
 
 use crate::cpuid::{CPUID, CpuLevel, INVALID, features};
 use crate::helper::helper;
@@ -71,8 +73,7 @@ pub fn without_cpuid(program: &Path, directory: &Path) -> Result<PathBuf> {
 /// else it is the oldest. For tests also `--install PROGRAM DIRECTORY LEVEL`, which prints what [`install`] gives, and
 /// `--features`, which prints what this program believes of the CPU.
 pub fn main(args: &[OsString]) -> Result<ExitCode> {
-    let level =
-        |name: &OsStr| name.to_str().and_then(CpuLevel::named).with_context(|| format!("old-cpu: no level {name:?}"));
+    let level = |name: &OsStr| CpuLevel::from_str(&name.to_string_lossy(), false).map_err(anyhow::Error::msg);
     match args {
         [option, program, directory, name] if option == "--install" => {
             println!("{}", install(Path::new(program), Path::new(directory), level(name)?)?.display());
@@ -93,8 +94,9 @@ fn run_traced(program: &OsStr, args: &[OsString], level: CpuLevel) -> Result<Exi
 
 /// Offsets in the file of every CPUID instruction, by objdump.
 fn places(program: &Path) -> Result<Vec<usize>> {
-    let segments = run("objdump", &["--wide", "-h"], program)?;
-    let text = run("objdump", &["-d", "--no-show-raw-insn"], program)?;
+    let objdump = |args: &[&str]| output_of(Command::new("objdump").args(args).arg(program)).context("binutils");
+    let segments = objdump(&["--wide", "-h"])?;
+    let text = objdump(&["-d", "--no-show-raw-insn"])?;
     let sections: Vec<[usize; 3]> = segments.lines().filter_map(section).collect();
     let addresses = text.lines().filter_map(|line| {
         let (address, instruction) = line.split_once(':')?;
@@ -116,15 +118,6 @@ fn offset_of(address: usize, sections: &[[usize; 3]]) -> Option<usize> {
     let inside = |[size, start, _]: &&[usize; 3]| address >= *start && address - *start < *size;
     let [_, start, offset] = sections.iter().find(inside)?;
     Some(address - start + offset)
-}
-
-fn run(program: &str, args: &[&str], file: &Path) -> Result<String> {
-    let output = Command::new(program).args(args).arg(file).output();
-    let output = output.with_context(|| format!("could not start {program} (binutils)"))?;
-    if !output.status.success() {
-        bail!("{program} failed on {file:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]

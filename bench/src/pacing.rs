@@ -71,10 +71,7 @@ pub fn run(settings: &BenchSettings) -> Result<bool> {
         .context("there is no haul to measure: cargo build --release --package haul")?;
     let directory = tempfile::Builder::new().prefix("haul-bench-").tempdir_in(&settings.dir);
     let directory = directory.with_context(|| format!("making a directory in {:?}", settings.dir))?;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("setting a signal handler")?;
-    }
+    let interrupted = haul_lab::interrupt_flag().context("setting a signal handler")?;
     let bench = PacingBench { haul, netns: Netns::create()?, directory, interrupted };
     let machine = Machine::describe(None).line();
     let mut text = format!(

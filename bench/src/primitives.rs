@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 use haul_engine::aead::{CipherKey, CipherLibrary, TAG_LEN, key_len};
 use haul_proto::integrity::frame_check;
 use haul_proto::wire::handshake::CipherSuite;
@@ -19,6 +20,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::cpuid::{self, CpuLevel};
 use crate::machine::Machine;
 use crate::old_cpu;
+use crate::statistics::median;
 
 /// Bytes that a primitive works on at a time: a frame.
 const BUFFER: usize = 512 << 10;
@@ -41,8 +43,8 @@ pub fn run() -> Result<bool> {
         let directory = tempfile::tempdir()?;
         let own = std::env::current_exe()?;
         let copy = old_cpu::without_cpuid(&own, directory.path())?;
-        for level in CpuLevel::ALL {
-            columns.push((level.to_string(), masked(&copy, level)?));
+        for level in CpuLevel::value_variants() {
+            columns.push((level.to_string(), masked(&copy, *level)?));
         }
     }
     print!("{}", table(&columns));
@@ -55,9 +57,7 @@ fn masked(copy: &Path, level: CpuLevel) -> Result<Vec<(String, Cost)>> {
 }
 
 fn rows_of(command: &mut Command) -> Result<Vec<(String, Cost)>> {
-    let output = command.output().with_context(|| format!("starting {command:?}"))?;
-    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout)?;
+    let text = haul_lab::output_of(command)?;
     text.lines().map(|line| row(line).with_context(|| format!("not a row: {line:?}"))).collect()
 }
 
@@ -89,9 +89,10 @@ fn measure() -> Result<Vec<(String, Cost)>> {
             costs.push(turn(&mut primitive.work));
         }
     }
-    let medians = costs
-        .iter_mut()
-        .map(|costs| Cost { wall: median(costs, |cost| cost.wall), cpu: median(costs, |cost| cost.cpu) });
+    let medians = costs.iter().map(|costs| {
+        let of = |part: fn(&Cost) -> f64| median(costs.iter().map(part).collect()).unwrap_or(f64::NAN);
+        Cost { wall: of(|cost| cost.wall), cpu: of(|cost| cost.cpu) }
+    });
     Ok(primitives.iter().map(|primitive| primitive.name.clone()).zip(medians).collect())
 }
 
@@ -109,11 +110,6 @@ fn turn(work: &mut dyn FnMut()) -> Cost {
 fn thread_cpu() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-fn median(costs: &mut [Cost], of: impl Fn(&Cost) -> f64) -> f64 {
-    costs.sort_by(|a, b| of(a).total_cmp(&of(b)));
-    costs.get(costs.len() / 2).map_or(f64::NAN, of)
 }
 
 fn all() -> Result<Vec<PrimitiveRow>> {
@@ -172,21 +168,16 @@ fn nonces() -> impl FnMut() -> [u8; 12] {
 
 /// A row for each primitive: GB/s of wall time and CPU seconds per GB, by kind of CPU.
 fn table(columns: &[(String, Vec<(String, Cost)>)]) -> String {
-    let mut text = "| primitive |".to_owned();
-    for (name, _) in columns {
-        text.push_str(&format!(" {name}: GB/s | CPU s/GB |"));
+    let mut heading = vec!["primitive".to_owned()];
+    heading.extend(columns.iter().flat_map(|(name, _)| [format!("{name}: GB/s"), "CPU s/GB".to_owned()]));
+    let mut lines = vec![heading];
+    for index in 0..columns.first().map_or(0, |(_, rows)| rows.len()) {
+        let costs: Vec<_> = columns.iter().filter_map(|(_, rows)| rows.get(index)).collect();
+        let mut line = vec![costs[0].0.clone()];
+        line.extend(costs.iter().flat_map(|(_, cost)| [format!("{:.2}", 1.0 / cost.wall), format!("{:.3}", cost.cpu)]));
+        lines.push(line);
     }
-    text.push_str(&format!("\n| --- |{}\n", " ---: | ---: |".repeat(columns.len())));
-    let rows = columns.first().map_or(0, |(_, rows)| rows.len());
-    for index in 0..rows {
-        let cells: Vec<_> = columns.iter().filter_map(|(_, rows)| rows.get(index)).collect();
-        text.push_str(&format!("| {} |", cells[0].0));
-        for (_, cost) in cells {
-            text.push_str(&format!(" {:.2} | {:.3} |", 1.0 / cost.wall, cost.cpu));
-        }
-        text.push('\n');
-    }
-    text
+    haul_lab::aligned(&lines, &[0])
 }
 
 #[cfg(test)]
@@ -213,6 +204,7 @@ mod tests {
     fn the_table_has_a_pair_of_columns_for_each_cpu() {
         let rows = |wall| vec![("memcpy".to_owned(), Cost { wall, cpu: 0.5 })];
         let text = table(&[("this CPU".to_owned(), rows(0.1)), ("AES-NI".to_owned(), rows(0.2))]);
-        assert!(text.ends_with("| memcpy | 10.00 | 0.500 | 5.00 | 0.500 |\n"), "{text}");
+        let cells: Vec<_> = text.lines().nth(2).into_iter().flat_map(|line| line.split('|').map(str::trim)).collect();
+        assert_eq!(cells, ["", "memcpy", "10.00", "0.500", "5.00", "0.500", ""], "{text}");
     }
 }

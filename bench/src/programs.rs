@@ -1,18 +1,8 @@
-//! Finds the programs to run: peers in PATH, and the haul to measure.
+//! Finds the haul to measure, and where cargo builds it.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-
-/// Directories of servers, which are not in every user's PATH.
-const MORE_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
-
-/// Finds a program in PATH or among the servers.
-pub fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).chain(MORE_DIRECTORIES.iter().map(PathBuf::from));
-    places.map(|directory| directory.join(name)).find(|candidate| candidate.is_file())
-}
 
 /// The haul that was named, or this workspace's release build if there is one.
 pub fn find_haul(named: Option<&Path>) -> Result<Option<PathBuf>> {
@@ -31,15 +21,4 @@ pub fn build_directory() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let found = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
     found.canonicalize().unwrap_or(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_are_found_in_path_only_if_there() {
-        assert!(find_program("sh").is_some_and(|path| path.is_absolute()));
-        assert!(find_program("no-such-program-of-haul").is_none());
-    }
 }

@@ -9,9 +9,9 @@ use anyhow::{Context, Result};
 
 use crate::daemon::free_port;
 use crate::kind::WorkloadPlace;
-use crate::programs::find_program;
 use crate::site::{BenchHost, BenchSite};
 use crate::workload::Workload;
+use haul_lab::find_program;
 
 /// What is run for one copy.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::aims::{self, AimVerdict};
-use crate::aligned::{aligned, number};
 use crate::cpuid;
 use crate::measure::ToolRun;
 use crate::rounds::{MeasuredTable, RoundsReport, RoundsRow};
+use haul_lab::{aligned, number};
 
 /// Above this share of the machine's CPU time the seconds are not worth comparing.
 const DISTURBANCE_PERCENT_MAX: f64 = 5.0;

@@ -234,6 +234,7 @@ fn run_round(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
     use std::path::PathBuf;
 
     #[test]
@@ -247,7 +248,7 @@ mod tests {
             disk_dir: Some(dir.path().to_owned()),
             haul: Some(PathBuf::from("/bin/false")),
             tools: ["cp", "scp", "rsync", "tar", "nc", "ssh", "gridftp", "rclone", "haul"].map(str::to_owned).to_vec(),
-            ..BenchSettings::default()
+            ..BenchSettings::parse_from([""; 0])
         };
         let outcome = run(&settings, None).expect("the site is there");
         assert_eq!(outcome.workloads.len(), 15);

@@ -1,94 +1,117 @@
 //! Settings of a benchmark: workloads, tools, rounds, and directories.
 
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
+
+use clap::Parser;
 
 use crate::cpuid::CpuLevel;
 use crate::kind::WorkloadKind;
 use crate::programs;
 
-/// What was asked for.
-#[derive(Debug, Clone, PartialEq)]
+/// Runs haul beside every peer found on this machine, over loopback and an sshd of its own.
+#[derive(Debug, Clone, PartialEq, Parser)]
+#[command(name = "cargo xtask bench", no_binary_name = true, args_override_self = true)]
 pub struct BenchSettings {
-    /// Install peers first.
+    /// apt-get install the peers that Debian has
+    #[arg(long)]
     pub install: bool,
-    /// Measure pacing instead.
+    /// Instead: how smoothly -x keeps its rate, 512 KB/s to 1 GB/s (needs root)
+    #[arg(long)]
     pub pacing: bool,
-    /// Measure how fast one core seals, hashes and checks instead.
-    pub primitives: bool,
-    /// Measure what strangers at the port cost instead.
-    pub strangers: bool,
-    /// Fewer cases of pacing.
+    /// With --pacing: fewer rates and numbers of streams
+    #[arg(long)]
     pub quick: bool,
-    /// Measure compression, and nothing else.
+    /// Instead: how fast one core seals, hashes and checks, and older kinds of CPU
+    #[arg(long)]
+    pub primitives: bool,
+    /// Instead: what strangers at the port cost a copy (needs root)
+    #[arg(long)]
+    pub strangers: bool,
+    /// Instead: text and noise over 1 Gbit/s, with and without -c (needs root)
+    #[arg(long)]
     pub compression: bool,
-    /// Measure how time grows instead.
+    /// Instead: how CPU time grows with bytes, files, depth, rules (needs root)
+    #[arg(long)]
     pub curves: bool,
-    /// With more files than usual.
+    /// With --curves: up to 10,000,000 files
+    #[arg(long)]
     pub large: bool,
-    /// Measure what is synced instead.
+    /// Instead: what is moved where a copy is there already (needs root)
+    #[arg(long)]
     pub sync: bool,
-    /// Only these cases of it; empty for all.
+    /// Only this case of --sync or --curves; repeatable
+    #[arg(long = "case", value_name = "NAME")]
     pub cases: Vec<String>,
-    /// Measured rounds.
+    /// Measured rounds; each runs every tool once
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
-    /// In the order given.
+    /// A workload or a family of them; repeatable (default: those without *)
+    #[arg(long = "workload", value_name = "NAME", value_parser = WorkloadKind::named)]
+    pub families: Vec<Vec<WorkloadKind>>,
+    /// The same as --workload old-cpu: AVX2, AVX-512, VAES masked
+    #[arg(long)]
+    pub old_cpu: bool,
+    /// The workloads of all families.
+    #[arg(skip)]
     pub workloads: Vec<WorkloadKind>,
-    /// Names or families; empty for all.
+    /// A tool or a family of them, haul or gridftp; repeatable (default: all)
+    #[arg(long = "tool", value_name = "NAME")]
     pub tools: Vec<String>,
-    /// Factor on sizes and counts.
+    /// Factor on the workloads' sizes and counts, 0.0001 to 10
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = |text: &str| within(text, 0.0001, 10.0))]
     pub scale: f64,
-    /// Where a directory for the data is made.
+    /// Directory for the data
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub dir: PathBuf,
-    /// Where a directory for data on a disk is made; none for the build directory.
+    /// Directory for data on a disk (default: the build directory)
+    #[arg(long, value_name = "DIR")]
     pub disk_dir: Option<PathBuf>,
-    /// The program to measure; none for the release build.
+    /// The haul to measure (default: this workspace's release build)
+    #[arg(long, value_name = "PATH")]
     pub haul: Option<PathBuf>,
-    /// A second haul, to be compared with it.
+    /// Another haul (a build from before a change): the tool haul-before
+    #[arg(long, value_name = "PATH")]
     pub beside: Option<PathBuf>,
-    /// The kind of CPU that haul and the bare loop see; none for this machine's own.
+    /// haul and the bare loop see this older CPU (masked CPUID): as Zen 3, Zen 2 or Ivy Bridge
+    #[arg(long, value_name = "KIND")]
     pub cpu: Option<CpuLevel>,
-    /// Congestion controls to set, one after the other; empty for this machine's own.
-    pub congestion: Vec<String>,
-    /// Limit of one run.
+    /// Congestion control in a network namespace (needs root); both: cubic, then bbr (default: this machine's own)
+    #[arg(long, value_name = "NAME", value_parser = ["cubic", "bbr", "reno", "both"])]
+    pub congestion: Option<String>,
+    /// Limit of one run; a tool that needs more is not run again
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = seconds)]
     pub timeout: Duration,
-    /// Where to write every run.
+    /// File for every single run, and the aims
+    #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Where to write the tables.
+    /// File for the tables that are printed
+    #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
 }
 
-impl Default for BenchSettings {
-    fn default() -> Self {
-        Self {
-            install: false,
-            pacing: false,
-            primitives: false,
-            strangers: false,
-            quick: false,
-            compression: false,
-            curves: false,
-            large: false,
-            sync: false,
-            cases: Vec::new(),
-            runs: 3,
-            workloads: Vec::new(),
-            tools: Vec::new(),
-            scale: 1.0,
-            dir: PathBuf::from("/dev/shm"),
-            disk_dir: None,
-            haul: None,
-            beside: None,
-            cpu: None,
-            congestion: Vec::new(),
-            timeout: Duration::from_secs(300),
-            json: None,
-            markdown: None,
-        }
-    }
+/// A number between two others.
+fn within<N: FromStr + PartialOrd + Display>(text: &str, low: N, high: N) -> Result<N, String> {
+    let number = text.parse().ok().filter(|number| (&low..=&high).contains(&number));
+    number.ok_or_else(|| format!("not a number from {low} to {high}"))
+}
+
+/// A limit of up to a day.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    within(text, 1, 86_400).map(Duration::from_secs)
 }
 
 impl BenchSettings {
+    /// Congestion controls, one after the other; none for this machine's own.
+    pub fn congestions(&self) -> Vec<Option<&str>> {
+        match self.congestion.as_deref() {
+            Some("both") => vec![Some("cubic"), Some("bbr")],
+            name => vec![name],
+        }
+    }
+
     /// A size at the scale that was asked for.
     #[expect(
         clippy::cast_precision_loss,

@@ -17,9 +17,10 @@ use crate::helper::helper;
 use crate::hosts;
 use crate::kind::{WorkloadKind, WorkloadPlace};
 use crate::old_cpu;
-use crate::programs::{find_haul, find_program};
+use crate::programs::find_haul;
 use crate::settings::BenchSettings;
 use crate::workload::Workload;
+use haul_lab::find_program;
 
 /// Directories with data begin with this and the process's id.
 pub const PREFIX: &str = "haul-bench-";
@@ -84,10 +85,7 @@ impl BenchSite {
     /// Makes the directories and starts the servers whose programs are there. `congestion` is
     /// what the tools' connections use, if not what this machine has chosen.
     pub fn prepare(settings: &BenchSettings, congestion: Option<&str>) -> Result<Self> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("setting a signal handler")?;
-        }
+        let interrupted = haul_lab::interrupt_flag().context("setting a signal handler")?;
         let directory = make_directory(&settings.dir)?;
         let needs_disk = settings.workloads.iter().any(|kind| kind.place() == WorkloadPlace::Disk);
         let disk = needs_disk.then(|| make_directory(&settings.disk_dir())).transpose()?;

@@ -7,6 +7,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use haul_lab::Rng;
 
 /// Different words.
 const WORDS: usize = 20_000;
@@ -38,7 +39,7 @@ pub fn write(path: &Path, bytes: u64, seed: u64) -> Result<()> {
 }
 
 struct TableText {
-    random: Random,
+    random: Rng,
     words: Vec<Vec<u8>>,
     phrases: Vec<Vec<u8>>,
     /// Words by how often they come: the word of rank n about 1/n as often as the first.
@@ -49,7 +50,7 @@ struct TableText {
 
 impl TableText {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Rng::new(seed);
         let words: Vec<_> = (0..WORDS).map(|rank| word(&mut random, rank)).collect();
         let drawn = zipf();
         let phrases = (0..PHRASES).map(|_| phrase(&mut random, &words, &drawn)).collect();
@@ -100,7 +101,7 @@ impl TableText {
     }
 
     fn word(&mut self) {
-        let rank = draw(&mut self.random, &self.drawn);
+        let rank = self.random.pick(&self.drawn);
         let phrase = self.phrases.get(rank).filter(|_| self.random.below(PHRASE_EVERY) == 0);
         if let Some(words) = phrase.or(self.words.get(rank)) {
             self.line.extend_from_slice(words);
@@ -109,13 +110,12 @@ impl TableText {
 }
 
 /// Common words are short.
-fn word(random: &mut Random, rank: usize) -> Vec<u8> {
+fn word(random: &mut Rng, rank: usize) -> Vec<u8> {
     let syllables = 1 + random.below(if rank < 200 { 2 } else { 4 });
     let mut word = Vec::new();
     for _ in 0..syllables {
         for letters in [CONSONANTS, VOWELS] {
-            let letter = usize::try_from(random.below(letters.len() as u64)).unwrap_or(0);
-            word.extend(letters.get(letter));
+            word.push(random.pick(letters));
         }
         if random.below(3) == 0 {
             word.push(b'n');
@@ -125,16 +125,10 @@ fn word(random: &mut Random, rank: usize) -> Vec<u8> {
 }
 
 /// Words that follow one another in many places.
-fn phrase(random: &mut Random, words: &[Vec<u8>], drawn: &[usize]) -> Vec<u8> {
+fn phrase(random: &mut Rng, words: &[Vec<u8>], drawn: &[usize]) -> Vec<u8> {
     let count = 3 + random.below(4);
-    let drawn: Vec<_> = (0..count).filter_map(|_| words.get(draw(random, drawn)).cloned()).collect();
+    let drawn: Vec<_> = (0..count).filter_map(|_| words.get(random.pick(drawn)).cloned()).collect();
     drawn.join(&b' ')
-}
-
-/// A rank, the first ones most often.
-fn draw(random: &mut Random, drawn: &[usize]) -> usize {
-    let at = usize::try_from(random.below(drawn.len() as u64)).unwrap_or(0);
-    drawn.get(at).copied().unwrap_or(0)
 }
 
 /// A table of ranks in which rank n stands about 1/(n + 1) as often as rank 0.
@@ -154,20 +148,6 @@ fn zipf() -> Vec<usize> {
         table.resize(((sum / all * TABLE as f64).round() as usize).max(table.len()), rank);
     }
     table
-}
-
-/// SplitMix64 (Steele, Lea and Flood, 2014).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        u64::try_from((u128::from(mixed) * u128::from(limit)) >> 64).unwrap_or(0)
-    }
 }
 
 #[cfg(test)]

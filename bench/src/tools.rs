@@ -3,10 +3,10 @@
 use anyhow::Result;
 
 use crate::kind::{WorkloadKind, is_called};
-use crate::programs::find_program;
 use crate::recipes::{self, Recipe};
 use crate::site::{BenchHost, BenchSite};
 use crate::workload::Workload;
+use haul_lab::find_program;
 
 /// What `--install` installs.
 pub const DEBIAN_PACKAGES: [&str; 6] =

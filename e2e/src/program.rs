@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use haul_lab::{Cgroup, Netns, Running, run_with_timeout, start};
+use haul_lab::{Cgroup, Netns, Running, rebuild, run_with_timeout, start};
 
 use crate::RUN_LIMIT;
 
@@ -104,15 +104,8 @@ impl<'a> Haul<'a> {
     /// [`strace_arguments`].
     pub fn injecting(mut self, call: &str, fault: &str) -> Self {
         let mut strace = Command::new("strace");
-        strace.args(strace_arguments(call, fault)).arg(self.command.get_program()).args(self.command.get_args());
-        for (name, value) in self.command.get_envs() {
-            match value {
-                Some(value) => strace.env(name, value),
-                None => strace.env_remove(name),
-            };
-        }
-        self.command.get_current_dir().map(|directory| strace.current_dir(directory));
-        self.command = strace;
+        strace.args(strace_arguments(call, fault));
+        self.command = rebuild(&self.command, strace);
         self
     }
 

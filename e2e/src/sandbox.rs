@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, Once};
 
-use haul_lab::TestTree;
+use haul_lab::{TestTree, output_of};
 
 use crate::program::{Haul, haul_binary};
 
@@ -132,8 +132,8 @@ impl Sandbox {
         let path = self.dir(kind);
         let mut make = Command::new(format!("mkfs.{kind}"));
         let mut mount = Command::new("mount");
-        let made = try_quietly(make.args(options).arg(&image))
-            .and_then(|()| try_quietly(mount.args(["-t", kind, "-o", "loop"]).arg(&image).arg(&path)));
+        let made = output_of(make.args(options).arg(&image))
+            .and_then(|_| output_of(mount.args(["-t", kind, "-o", "loop"]).arg(&image).arg(&path)));
         if let Err(why) = made {
             println!("SKIPPED: no {kind} here: {why}");
             return None;
@@ -195,14 +195,7 @@ impl Drop for Mount<'_> {
 /// Runs a command that has to work.
 #[track_caller]
 fn run_quietly(command: &mut Command) {
-    try_quietly(command).unwrap_or_else(|why| panic!("{why}"));
-}
-
-/// Runs a command; the error says what it was and what it said.
-fn try_quietly(command: &mut Command) -> Result<(), String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {said}")) }
+    output_of(command).unwrap_or_else(|why| panic!("{why:#}"));
 }
 
 fn unmount(path: &Path) {

@@ -18,22 +18,10 @@ fn sparse(sandbox: &Sandbox, name: &str, len: u64, pieces: impl IntoIterator<Ite
     let file = File::options().write(true).open(&path).unwrap();
     file.set_len(len).unwrap();
     for (at, bytes) in pieces {
-        let mut noise = vec![0; usize::try_from(bytes).unwrap()];
-        blake3_noise(at, &mut noise);
+        let noise = haul_lab::Rng::new(at).bytes(usize::try_from(bytes).unwrap());
         file.write_all_at(&noise, at).unwrap();
     }
     path
-}
-
-/// What no compression makes shorter, another for each seed.
-fn blake3_noise(seed: u64, out: &mut [u8]) {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    for chunk in out.chunks_mut(8) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        chunk.copy_from_slice(&state.to_le_bytes()[..chunk.len()]);
-    }
 }
 
 /// Bytes on the disk.

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::process::signal;
-use crate::run::rebuild;
+use crate::run::{output_of, rebuild};
 
 const PREFIX: &str = "haul-";
 const DIRECTORY: &str = "/run/netns";
@@ -74,8 +74,7 @@ impl Netns {
     /// Runs a program in here to its end; gives what it wrote, or an error with what it complained about.
     pub fn run<Word: AsRef<OsStr>>(&self, program: &str, args: impl IntoIterator<Item = Word>) -> Result<String> {
         let mut command = self.command(program);
-        command.args(args);
-        output_of(command)
+        output_of(command.args(args))
     }
 
     /// Links this namespace to another by a cable (a veth pair). Addresses are in
@@ -186,17 +185,7 @@ fn remove_leftovers() {
 }
 
 fn ip(args: &[&str]) -> Result<String> {
-    let mut command = Command::new("ip");
-    command.args(args);
-    output_of(command)
-}
-
-fn output_of(mut command: Command) -> Result<String> {
-    command.stdin(Stdio::null());
-    let output = command.output().with_context(|| format!("could not start {command:?}: is it installed?"))?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {}", complaint.trim_end());
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    output_of(Command::new("ip").args(args))
 }
 
 #[cfg(test)]

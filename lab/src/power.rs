@@ -6,11 +6,13 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use crate::run::output_of;
 
 /// `FS_IOC_SHUTDOWN`.
 const SHUTDOWN: Opcode = opcode::read::<u32>(b'X', 125);
@@ -34,7 +36,7 @@ pub fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
             #[allow(unsafe_code)]
             let unshared = unsafe { unshare_unsafe(UnshareFlags::NEWNS) };
             unshared.context("getting mounts of one's own (needs root)")?;
-            quietly(Command::new("mount").args(["--make-rprivate", "/"]))?;
+            output_of(Command::new("mount").args(["--make-rprivate", "/"]))?;
             work()
         });
         inside.join()
@@ -56,7 +58,7 @@ impl Disk {
         let (image, place) = (directory.join("image"), directory.join("disk"));
         File::create_new(&image)?.set_len(bytes)?;
         fs::create_dir(&place)?;
-        quietly(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image))?;
+        output_of(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image))?;
         let disk = Self { kind, image, place };
         disk.mount()?;
         Ok(disk)
@@ -82,25 +84,18 @@ impl Disk {
 
     /// Gives the power back: mounts it again. Nobody may have anything open there.
     pub fn recover(&self) -> Result<()> {
-        quietly(Command::new("umount").arg(&self.place))?;
+        output_of(Command::new("umount").arg(&self.place))?;
         self.mount()
     }
 
     fn mount(&self) -> Result<()> {
-        quietly(Command::new("mount").args(["-t", self.kind, "-o", "loop"]).arg(&self.image).arg(&self.place))
+        output_of(Command::new("mount").args(["-t", self.kind, "-o", "loop"]).arg(&self.image).arg(&self.place))
+            .map(drop)
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _ = quietly(Command::new("umount").arg("--lazy").arg(&self.place));
+        let _ = output_of(Command::new("umount").arg("--lazy").arg(&self.place));
     }
-}
-
-fn quietly(command: &mut Command) -> Result<()> {
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("{command:?}"))?;
-    if !output.status.success() {
-        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(())
 }

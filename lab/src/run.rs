@@ -5,12 +5,12 @@
 //! behind cannot hold the caller up.
 
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -73,7 +73,8 @@ pub struct Running {
     child: Child,
     pidfd: OwnedFd,
     stdout: File,
-    stderr: File,
+    /// None where standard error is the caller's.
+    stderr: Option<File>,
     started: Instant,
     peak_memory_bytes: u64,
     reaped: bool,
@@ -81,8 +82,24 @@ pub struct Running {
 
 /// Starts `command` in a process group of its own, with standard input from
 /// `/dev/null` and its output collected. See [`Running::finish`].
-pub fn start(command: Command) -> Result<Running> {
-    start_with_input(command, Stdio::null())
+pub fn start(mut command: Command) -> Result<Running> {
+    let stderr = tempfile::tempfile().context("a temporary file for standard error")?;
+    command.stderr(stderr.try_clone()?);
+    Running::start(&mut command, Some(stderr))
+}
+
+/// The same with the caller's standard error, and without an account of memory. Ends with its whole process group.
+pub fn start_attended(command: &mut Command) -> Result<Running> {
+    Running::start(command, None)
+}
+
+/// Runs `command` to its end without a limit; gives what it wrote, or an error with what it complained about.
+pub fn output_of(command: &mut Command) -> Result<String> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("could not start {command:?}: is it installed?"))?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {}", complaint.trim_end());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Runs `command` to its end; kills it and all that it started after `timeout`.
@@ -92,19 +109,18 @@ pub fn run_with_timeout(command: Command, timeout: Duration) -> Result<Finished>
     start(command)?.finish(timeout)
 }
 
-fn start_with_input(mut command: Command, input: Stdio) -> Result<Running> {
-    let stdout = tempfile::tempfile().context("a temporary file for standard output")?;
-    let stderr = tempfile::tempfile().context("a temporary file for standard error")?;
-    command.stdin(input).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?).process_group(0);
-    let started = Instant::now();
-    let program = command.get_program().to_owned();
-    let child = command.spawn().with_context(|| format!("could not start {program:?}: is it installed?"))?;
-    let pid = to_pid(child.id()).context("a child's process id is positive")?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("pidfd_open (needs Linux 5.3)")?;
-    Ok(Running { child, pidfd, stdout, stderr, started, peak_memory_bytes: 0, reaped: false })
-}
-
 impl Running {
+    fn start(command: &mut Command, stderr: Option<File>) -> Result<Self> {
+        let stdout = tempfile::tempfile().context("a temporary file for standard output")?;
+        command.stdin(Stdio::null()).stdout(stdout.try_clone()?).process_group(0);
+        let started = Instant::now();
+        let program = command.get_program().to_owned();
+        let child = command.spawn().with_context(|| format!("could not start {program:?}: is it installed?"))?;
+        let pid = to_pid(child.id()).context("a child's process id is positive")?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("pidfd_open (needs Linux 5.3)")?;
+        Ok(Self { child, pidfd, stdout, stderr, started, peak_memory_bytes: 0, reaped: false })
+    }
+
     /// The process id, which is also the id of its process group.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -117,12 +133,21 @@ impl Running {
 
     /// What it wrote to standard error up to now.
     pub fn stderr_so_far(&self) -> String {
-        String::from_utf8_lossy(&read_at_start(&self.stderr)).into_owned()
+        String::from_utf8_lossy(&self.complaint()).into_owned()
     }
 
     /// What it wrote to standard output up to now.
     pub fn stdout_so_far(&self) -> String {
-        String::from_utf8_lossy(&read_at_start(&self.stdout)).into_owned()
+        String::from_utf8_lossy(&self.stdout_from(0)).into_owned()
+    }
+
+    /// What it wrote to standard output from this offset up to now.
+    pub fn stdout_from(&self, offset: u64) -> Vec<u8> {
+        read_from(&self.stdout, offset)
+    }
+
+    fn complaint(&self) -> Vec<u8> {
+        self.stderr.as_ref().map(|file| read_from(file, 0)).unwrap_or_default()
     }
 
     /// Waits up to `time` for the end; true when it has ended. It can still be finished.
@@ -134,7 +159,9 @@ impl Running {
             if self.ended_within(left.min(pause)) {
                 return true;
             }
-            self.sample_memory();
+            if self.stderr.is_some() {
+                self.sample_memory();
+            }
             pause = (pause * 2).min(SAMPLE_INTERVAL);
             if Instant::now() >= deadline {
                 return false;
@@ -154,10 +181,13 @@ impl Running {
         let cpu_s = tree_cpu(self.child.id());
         let status = self.child.wait().context("waiting for a child")?;
         self.reaped = true;
+        if self.stderr.is_none() {
+            self.kill_group();
+        }
         Ok(Finished {
             status,
-            stdout: read_at_start(&self.stdout),
-            stderr: read_at_start(&self.stderr),
+            stdout: self.stdout_from(0),
+            stderr: self.complaint(),
             wall_s,
             cpu_s,
             peak_memory_bytes: self.peak_memory_bytes,
@@ -184,11 +214,15 @@ impl Running {
     /// Kills the process group, and what left the group but is still below the program.
     fn kill(&self) {
         let strayed = descendants(self.child.id());
-        if let Some(group) = to_pid(self.child.id()) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+        self.kill_group();
         for pid in strayed {
             signal(pid, Signal::KILL);
+        }
+    }
+
+    fn kill_group(&self) {
+        if let Some(group) = to_pid(self.child.id()) {
+            let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
@@ -203,7 +237,7 @@ impl Drop for Running {
 }
 
 /// `wrapper` with `command`'s program and arguments appended, and with its environment and directory.
-pub(crate) fn rebuild(command: &Command, mut wrapper: Command) -> Command {
+pub fn rebuild(command: &Command, mut wrapper: Command) -> Command {
     wrapper.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
@@ -217,13 +251,12 @@ pub(crate) fn rebuild(command: &Command, mut wrapper: Command) -> Command {
     wrapper
 }
 
-fn read_at_start(file: &File) -> Vec<u8> {
-    // The descriptor shares its offset with the program's, so its writes would move
-    // after a rewind: the file is opened again through /proc.
-    let again = File::open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file)));
+/// Reads without moving the offset, which is the program's too.
+fn read_from(file: &File, offset: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    if let Ok(mut again) = again {
-        let _ = again.rewind().and_then(|()| again.read_to_end(&mut bytes).map(|_| ()));
+    let mut buffer = [0; 64 << 10];
+    while let Ok(count @ 1..) = file.read_at(&mut buffer, offset + bytes.len() as u64) {
+        bytes.extend_from_slice(&buffer[..count]);
     }
     bytes
 }

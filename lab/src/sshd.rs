@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 use crate::process::{descendants, end_tree, memory, tree_cpu, tree_memory_bytes};
+use crate::run::output_of;
 use crate::{Cgroup, Netns};
 
 /// How long the server may take until it listens.
@@ -240,8 +241,7 @@ fn make_keys(directory: &Path) -> Result<()> {
     for name in ["host_key", "user_key"] {
         let mut command = Command::new("ssh-keygen");
         command.args(["-q", "-t", "ed25519", "-N", "", "-C", "haul-lab", "-f"]).arg(directory.join(name));
-        let output = command.output().context("could not start ssh-keygen: apt-get install openssh-client")?;
-        ensure!(output.status.success(), "ssh-keygen: {}", String::from_utf8_lossy(&output.stderr));
+        output_of(&mut command).context("apt-get install openssh-client")?;
     }
     fs::copy(directory.join("user_key.pub"), directory.join("authorized_keys"))?;
     Ok(())

@@ -2,45 +2,34 @@
 
 use std::process::ExitCode;
 
+use clap::Parser;
 use haul_sim::{Plant, run, run_many};
 
-const USAGE: &str = "haul-sim [--seeds N] [--from SEED] [--one SEED [-v]]";
-/// Seeds that are run unless something else is asked for.
-const SEEDS: u64 = 10_000;
-
-/// What was asked for.
-#[derive(Default)]
+/// Runs seeds of the simulator, or shows one.
+#[derive(Parser)]
+#[command(args_override_self = true)]
 struct SimArguments {
-    seeds: Option<u64>,
+    /// How many seeds are run
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
+    /// Shows this seed instead
+    #[arg(long, value_name = "SEED")]
     one: Option<u64>,
+    /// With --one: every step
+    #[arg(short)]
     verbose: bool,
 }
 
 fn main() -> ExitCode {
-    let Some(asked) = parse(std::env::args().skip(1)) else {
-        eprintln!("usage: {USAGE}");
-        return ExitCode::from(2);
-    };
+    let asked = SimArguments::parse();
     let clean = match asked.one {
         Some(seed) => show(seed, asked.verbose),
-        None => run_range(asked.from, asked.seeds.unwrap_or(SEEDS)),
+        None => run_range(asked.from, asked.seeds),
     };
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn parse(mut arguments: impl Iterator<Item = String>) -> Option<SimArguments> {
-    let mut asked = SimArguments::default();
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--seeds" => asked.seeds = Some(arguments.next()?.parse().ok()?),
-            "--from" => asked.from = arguments.next()?.parse().ok()?,
-            "--one" => asked.one = Some(arguments.next()?.parse().ok()?),
-            "-v" => asked.verbose = true,
-            _ => return None,
-        }
-    }
-    Some(asked)
 }
 
 fn show(seed: u64, verbose: bool) -> bool {

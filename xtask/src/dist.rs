@@ -21,12 +21,7 @@ pub(crate) const SAID: [(&str, &str); 4] =
 const MAX_BYTES: usize = 10 * 1024 * 1024;
 
 /// Runs the chore.
-pub fn main(arguments: Vec<String>) -> ExitCode {
-    let with_package = arguments.iter().any(|argument| argument == "--deb");
-    if let Some(argument) = arguments.iter().find(|argument| *argument != "--deb") {
-        eprintln!("cargo xtask dist: it takes --deb, and nothing else: not '{argument}'");
-        return ExitCode::from(2);
-    }
+pub fn main(with_package: bool) -> ExitCode {
     match dist(with_package) {
         Ok(shipped) => {
             println!(

@@ -6,28 +6,32 @@
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use clap::Args;
+
 use crate::coverage;
 use crate::run::{CommandEnd, Output, run, was_interrupted};
-use crate::suggest;
 use crate::workspace::root;
 
-/// Seconds for each target where `--seconds` does not say otherwise.
-const DEFAULT_SECONDS: u64 = 60;
 /// What building a target may take on top.
 const BUILD_LIMIT: Duration = Duration::from_secs(30 * 60);
 
-#[derive(Debug, PartialEq, Eq)]
-struct FuzzArguments {
+/// Options of the chore.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct FuzzArguments {
+    /// For each target
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// Names of targets; none means all.
+    /// Names of targets (default: all)
+    #[arg(value_name = "TARGET")]
     targets: Vec<String>,
-    /// Instead: what of proto the corpus reaches.
+    /// Instead: what of proto the corpus reaches
+    #[arg(long)]
     coverage: bool,
 }
 
 /// Runs the chore.
-pub fn main(arguments: Vec<String>) -> ExitCode {
-    match parse(&arguments).and_then(fuzz) {
+pub fn main(arguments: FuzzArguments) -> ExitCode {
+    match fuzz(arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
@@ -37,40 +41,14 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
     }
 }
 
-fn parse(arguments: &[String]) -> Result<FuzzArguments, String> {
-    let mut asked = FuzzArguments { seconds: DEFAULT_SECONDS, targets: Vec::new(), coverage: false };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        if argument == "--seconds" {
-            let value = rest.next().ok_or("--seconds needs a number")?;
-            asked.seconds = seconds(value)?;
-        } else if let Some(value) = argument.strip_prefix("--seconds=") {
-            asked.seconds = seconds(value)?;
-        } else if argument == "--coverage" {
-            asked.coverage = true;
-        } else if argument.starts_with('-') {
-            return Err(suggest::unknown("option", argument, ["--seconds", "--coverage"], "cargo xtask help"));
-        } else {
-            asked.targets.push(argument.clone());
-        }
-    }
-    Ok(asked)
-}
-
-fn seconds(value: &str) -> Result<u64, String> {
-    value.parse().ok().filter(|&n| n > 0).ok_or_else(|| format!("--seconds takes a whole number from 1, not '{value}'"))
-}
-
 /// Fuzzes each target in turn; whether none of them found anything.
 fn fuzz(asked: FuzzArguments) -> Result<bool, String> {
     if asked.coverage {
         return coverage::measure().map(|()| true);
     }
     let known = targets()?;
-    for name in &asked.targets {
-        if !known.contains(name) {
-            return Err(suggest::unknown("target", name, known.iter().map(String::as_str), "cargo +nightly fuzz list"));
-        }
+    if let Some(name) = asked.targets.iter().find(|name| !known.contains(name)) {
+        return Err(format!("there is no target {name}; there are {}", known.join(", ")));
     }
     let chosen = if asked.targets.is_empty() { known } else { asked.targets };
     let mut failed = Vec::new();
@@ -118,26 +96,4 @@ fn cargo_fuzz(arguments: &[&str]) -> Command {
         command.env_remove(name);
     }
     command
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(line: &str) -> Vec<String> {
-        line.split_whitespace().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn reads_its_arguments() {
-        assert_eq!(parse(&[]), Ok(FuzzArguments { seconds: DEFAULT_SECONDS, targets: vec![], coverage: false }));
-        assert_eq!(
-            parse(&words("--seconds 5 control frame")),
-            Ok(FuzzArguments { seconds: 5, targets: words("control frame"), coverage: false })
-        );
-        assert!(parse(&words("--coverage")).is_ok_and(|asked| asked.coverage));
-        assert!(parse(&words("--seconds 0")).is_err());
-        assert!(parse(&words("--seconds")).is_err());
-        assert!(parse(&words("--secondz 5")).is_err_and(|text| text.contains("--seconds")));
-    }
 }

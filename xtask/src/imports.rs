@@ -9,9 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::Args;
 use syn::visit::{self, Visit};
 
-use crate::suggest;
 use crate::workspace::root;
 
 /// The folders with the sources of each crate.
@@ -407,23 +407,21 @@ impl<'a> Visit<'a> for SyntaxReader<'_> {
     }
 }
 
+/// Options of the chore.
+#[derive(Args)]
+pub struct ImportsArguments {
+    /// What each module imports, the ground first; of those in MODULE
+    #[arg(long, value_name = "MODULE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    graph: Option<String>,
+    /// Every import
+    #[arg(long)]
+    list: bool,
+}
+
 /// Runs the chore.
-pub fn main(arguments: Vec<String>) -> ExitCode {
-    let mut shown: Option<Vec<String>> = None;
-    let mut is_listed = false;
-    for argument in &arguments {
-        match argument.as_str() {
-            "--graph" => shown = Some(Vec::new()),
-            "--list" => is_listed = true,
-            other => match other.strip_prefix("--graph=") {
-                Some(folder) => shown = Some(folder.split("::").map(str::to_owned).collect()),
-                None => {
-                    eprintln!("{}", suggest::unknown("option", other, ["--graph", "--list"], "cargo xtask help"));
-                    return ExitCode::from(2);
-                }
-            },
-        }
-    }
+pub fn main(arguments: &ImportsArguments) -> ExitCode {
+    let folder = |name: &str| name.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    let shown: Option<ModulePath> = arguments.graph.as_deref().map(folder);
     let mut status = ExitCode::SUCCESS;
     for folder in CRATES {
         let one = match Crate::read(&root().join(folder)) {
@@ -439,7 +437,7 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
                 println!("    {name:<20} {}", needs.into_iter().collect::<Vec<_>>().join(" "));
             }
         }
-        if is_listed {
+        if arguments.list {
             one.imports().iter().for_each(|import| println!("    {}", import.describe()));
         }
         for circle in one.circles() {

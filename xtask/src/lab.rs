@@ -1,26 +1,30 @@
 //! `cargo xtask lab EXPERIMENT`: builds the program as users run it and an experiment of `haul_e2e`, and runs that.
 
+use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use clap::ValueEnum;
+
 use crate::run::{Output, run};
-use crate::suggest;
 use crate::test::build_program;
 
 /// How long the builds may take.
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
 /// How long an experiment may go on, however often its cases are asked for.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
-/// Experiments, and the programs that carry them out.
-const EXPERIMENTS: [(&str, &str); 2] = [("diagnose", "haul-diagnose"), ("probe", "haul-forecast")];
+/// Experiments.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Experiment {
+    Diagnose,
+    Probe,
+}
 
 /// Runs the chore.
-pub fn main(mut arguments: Vec<String>) -> ExitCode {
-    let asked = if arguments.is_empty() { String::new() } else { arguments.remove(0) };
-    let Some((_, program)) = EXPERIMENTS.iter().find(|(name, _)| *name == asked) else {
-        let names = EXPERIMENTS.iter().map(|(name, _)| *name);
-        eprintln!("{}", suggest::unknown("experiment", &asked, names, "cargo xtask help"));
-        return ExitCode::from(2);
+pub fn main(asked: Experiment, arguments: Vec<OsString>) -> ExitCode {
+    let program = match asked {
+        Experiment::Diagnose => "haul-diagnose",
+        Experiment::Probe => "haul-forecast",
     };
     match experiment(program, arguments) {
         Ok(status) => status,
@@ -31,7 +35,7 @@ pub fn main(mut arguments: Vec<String>) -> ExitCode {
     }
 }
 
-fn experiment(program: &str, arguments: Vec<String>) -> Result<ExitCode, String> {
+fn experiment(program: &str, arguments: Vec<OsString>) -> Result<ExitCode, String> {
     let haul = match std::env::var_os("HAUL_BIN") {
         Some(named) => named.into(),
         None => build_program("haul", &["--release", "--package", "haul"], BUILD_LIMIT)?,

@@ -1,6 +1,6 @@
 //! `cargo xtask`: the project's chores under one command.
 //!
-//! This file only finds the chore that was asked for; each has a module of its own.
+//! This file only finds the chore; each has a module of its own.
 #![forbid(unsafe_code)]
 
 mod artifacts;
@@ -23,106 +23,89 @@ mod report;
 mod rows;
 mod run;
 mod soak;
-mod suggest;
 mod test;
 mod tools;
 mod workspace;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// A chore: its name, its arguments as shown by `help`, what it does, and the function that does it.
-struct Chore {
-    name: &'static str,
-    arguments: &'static str,
-    about: &'static str,
-    start: fn(Vec<String>) -> ExitCode,
-}
+use clap::Parser;
 
-const CHORES: &[Chore] = &[
-    Chore {
-        name: "test",
-        arguments: "[--only STEP]...",
-        about: "every check there is; `cargo xtask test --list` names the steps",
-        start: test::main,
+/// The project's chores
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", args_override_self = true)]
+enum Chore {
+    /// Every check there is
+    Test(test::TestArguments),
+    /// Builds the one static executable that is shipped, and checks it; manual and completions, too
+    Dist {
+        /// And a Debian package
+        #[arg(long)]
+        deb: bool,
     },
-    Chore {
-        name: "dist",
-        arguments: "[--deb]",
-        about: "builds the one static executable that is shipped, and checks it; manual and completions, too, and a package",
-        start: dist::main,
+    /// Measures haul beside every peer that is installed
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// `cargo xtask bench --help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<OsString>,
     },
-    Chore {
-        name: "bench",
-        arguments: "[OPTIONS]",
-        about: "measures haul beside every peer that is installed; `cargo xtask bench --help`",
-        start: bench::main,
+    /// Runs the fuzz targets with the nightly toolchain
+    Fuzz(fuzz::FuzzArguments),
+    /// Makes each limit of a copy, and compares haul's verdict with it; or probes, copies, and compares
+    #[command(disable_help_flag = true)]
+    Lab {
+        experiment: lab::Experiment,
+        /// `cargo xtask lab probe --help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<OsString>,
     },
-    Chore {
-        name: "fuzz",
-        arguments: "[--seconds N] [TARGET]...",
-        about: "runs the fuzz targets for N seconds each (60), with the nightly toolchain; --coverage: what the corpus reaches",
-        start: fuzz::main,
-    },
-    Chore {
-        name: "lab",
-        arguments: "diagnose|probe [OPTIONS]",
-        about: "makes each limit of a copy, and compares haul's verdict with it; or probes, copies, and compares; `cargo xtask lab probe --help`",
-        start: lab::main,
-    },
-    Chore {
-        name: "imports",
-        arguments: "[--graph[=MODULE]] [--list]",
-        about: "modules that import each other in a circle; --graph: what each imports, the ground first; --list: every import",
-        start: imports::main,
-    },
-    Chore {
-        name: "soak",
-        arguments: "[--minutes N] [--only ROW]...",
-        about: "tries what the everyday tests try, for hours; `cargo xtask soak --list` names the rows",
-        start: soak::main,
-    },
-];
+    /// Modules that import each other in a circle
+    Imports(imports::ImportsArguments),
+    /// Tries what the everyday tests try, for hours
+    Soak(soak::SoakArguments),
+}
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let Some(asked) = arguments.next() else {
-        eprint!("{}", help());
-        return ExitCode::from(2);
-    };
-    if matches!(asked.as_str(), "help" | "--help" | "-h") {
-        print!("{}", help());
-        return ExitCode::SUCCESS;
+    match Chore::parse() {
+        Chore::Test(arguments) => test::main(&arguments),
+        Chore::Dist { deb } => dist::main(deb),
+        Chore::Bench { options } => bench::main(options),
+        Chore::Fuzz(arguments) => fuzz::main(arguments),
+        Chore::Lab { experiment, options } => lab::main(experiment, options),
+        Chore::Imports(arguments) => imports::main(&arguments),
+        Chore::Soak(arguments) => soak::main(&arguments),
     }
-    match CHORES.iter().find(|chore| chore.name == asked) {
-        Some(chore) => (chore.start)(arguments.collect()),
-        None => {
-            let names = CHORES.iter().map(|chore| chore.name).chain(["help"]);
-            eprintln!("{}", suggest::unknown("chore", &asked, names, "cargo xtask help"));
-            ExitCode::from(2)
-        }
-    }
-}
-
-/// What `cargo xtask help` prints.
-fn help() -> String {
-    let mut text = String::from("usage: cargo xtask CHORE [ARGUMENTS]\n\n");
-    for chore in CHORES {
-        let call = format!("{} {}", chore.name, chore.arguments);
-        text.push_str(&format!("  {call:<32}{}\n", chore.about));
-    }
-    text.push_str(&format!("  {:<32}this text\n", "help"));
-    text
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     #[test]
-    fn help_names_every_chore() {
-        let text = help();
-        for chore in CHORES {
-            assert!(text.contains(&format!("\n  {} ", chore.name)), "{} is missing in:\n{text}", chore.name);
+    fn chores_and_their_options_are_consistent() {
+        Chore::command().debug_assert();
+        let parsed = |line: &str| Chore::try_parse_from(line.split_whitespace());
+        let options = ["--help".to_owned(), "--runs".to_owned()].map(OsString::from);
+        assert!(matches!(parsed("x bench --help --runs"), Ok(Chore::Bench { options: given }) if given == options));
+        assert!(
+            matches!(parsed("x lab probe --help --runs"), Ok(Chore::Lab { options: given, .. }) if given == options)
+        );
+        assert!(
+            parsed("x soak --minutes 5 --only kills --only=seeds").is_ok() && parsed("x fuzz control frame").is_ok()
+        );
+        for (line, hint) in [
+            ("x tset", "'test'"),
+            ("x test --only e2", "'e2e'"),
+            ("x test --onyl e2e", "'--only'"),
+            ("x soak --only kill", "'kills'"),
+            ("x soak --minutes 0", "--minutes"),
+            ("x fuzz --secondz 5", "'--seconds'"),
+        ] {
+            assert!(parsed(line).is_err_and(|error| error.to_string().contains(hint)), "{line}");
         }
     }
 }

@@ -58,6 +58,8 @@ fn number_before(line: &str, word: &str) -> u64 {
 pub struct StepResult {
     /// Why it failed, one phrase each; none means that it did not.
     pub failures: Vec<String>,
+    /// Why it did nothing, where it did.
+    pub not_run: Option<String>,
     /// Its tests.
     pub counts: Counts,
     /// Tests that could not run, with reasons.

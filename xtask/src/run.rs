@@ -2,20 +2,16 @@
 //!
 //! Every command is the head of a process group of its own, so that at the limit, at Ctrl-C and at its end nothing that it started stays behind.
 
-use std::io::{Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle};
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use haul_lab::{Running, interrupt_flag, start_attended};
 
 /// How often a running command is looked at.
-const POLL: Duration = Duration::from_millis(10);
-/// How long a command's output may stay open after its end: a process that kept the pipe must not hold us up.
-const MAX_DRAIN: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(50);
 
 /// What becomes of standard output; standard error is always shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,83 +40,41 @@ impl CommandEnd {
 
 /// Runs `command` without standard input for at most `limit`.
 pub fn run(command: &mut Command, limit: Duration, output: Output) -> CommandEnd {
-    let stop = interrupted();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            let program = command.get_program().to_string_lossy().into_owned();
-            return CommandEnd {
-                stdout: String::new(),
-                failure: Some(format!("{program} could not be started: {error}")),
-            };
+    match start_attended(command).and_then(|running| attend(running, limit, output)) {
+        Ok(ended) => ended,
+        Err(error) => CommandEnd { stdout: String::new(), failure: Some(format!("{error:#}")) },
+    }
+}
+
+/// Waits for the end; kills the group at the limit or when the user stops us.
+fn attend(mut running: Running, limit: Duration, output: Output) -> anyhow::Result<CommandEnd> {
+    let stop = interrupt_flag()?;
+    let started = Instant::now();
+    let mut shown = 0;
+    let stopped = loop {
+        let has_ended = running.wait_up_to(POLL);
+        if output == Output::Shown {
+            let fresh = running.stdout_from(shown);
+            shown += fresh.len() as u64;
+            // A reader that went away is no reason to stop testing.
+            let mut stdout = std::io::stdout().lock();
+            let _ = stdout.write_all(&fresh).and_then(|()| stdout.flush());
+        }
+        if has_ended {
+            break None;
+        } else if stop.load(Ordering::Relaxed) {
+            break Some("interrupted".to_owned());
+        } else if started.elapsed() > limit {
+            break Some(format!("stopped after {} s, its time limit", limit.as_secs()));
         }
     };
-    let reader = read_along(&mut child, output);
-    let failure = await_end(&mut child, limit, &stop);
-    end_group(&child);
-    CommandEnd { stdout: collect(reader), failure }
-}
-
-/// Set at the first SIGINT or SIGTERM; a process-wide fact, so it is registered once.
-fn interrupted() -> Arc<AtomicBool> {
-    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-    let flag = FLAG.get_or_init(|| {
-        let flag = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            if let Err(error) = signal_hook::flag::register(signal, flag.clone()) {
-                eprintln!("cargo xtask: signal {signal} cannot be watched: {error}");
-            }
-        }
-        flag
-    });
-    flag.clone()
-}
-
-/// Reads standard output to its end in a thread, showing it where that is wanted.
-fn read_along(child: &mut Child, output: Output) -> Option<JoinHandle<Vec<u8>>> {
-    let mut stdout = child.stdout.take()?;
-    Some(thread::spawn(move || {
-        let mut kept = Vec::new();
-        let mut buffer = vec![0; 64 * 1024];
-        while let Ok(count @ 1..) = stdout.read(&mut buffer) {
-            kept.extend_from_slice(&buffer[..count]);
-            if output == Output::Shown {
-                // A reader that went away is no reason to stop testing.
-                let mut shown = std::io::stdout().lock();
-                let _ = shown.write_all(&buffer[..count]).and_then(|()| shown.flush());
-            }
-        }
-        kept
-    }))
-}
-
-/// Waits for `child`; kills its group at the limit or when the user stops us. Returns why it failed.
-fn await_end(child: &mut Child, limit: Duration, stop: &AtomicBool) -> Option<String> {
-    let started = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return failure_of(status),
-            Ok(None) => {}
-            Err(error) => return Some(format!("it could not be waited for: {error}")),
-        }
-        let reason = if stop.load(Ordering::Relaxed) {
-            "interrupted".to_owned()
-        } else if started.elapsed() > limit {
-            format!("stopped after {} s, its time limit", limit.as_secs())
-        } else {
-            thread::sleep(POLL);
-            continue;
-        };
-        end_group(child);
-        let _ = child.wait();
-        return Some(reason);
-    }
+    let finished = running.finish(Duration::ZERO)?;
+    Ok(CommandEnd { stdout: finished.stdout_text(), failure: stopped.or_else(|| failure_of(finished.status)) })
 }
 
 /// Whether the user has asked us to stop.
 pub fn was_interrupted() -> bool {
-    interrupted().load(Ordering::Relaxed)
+    interrupt_flag().is_ok_and(|flag| flag.load(Ordering::Relaxed))
 }
 
 /// A phrase for a status that is not success.
@@ -131,29 +85,6 @@ fn failure_of(status: ExitStatus) -> Option<String> {
         (None, Some(signal)) => Some(format!("killed by signal {signal}")),
         (None, None) => Some("ended for an unknown reason".to_owned()),
     }
-}
-
-/// Kills whatever is left of the group that `child` heads.
-fn end_group(child: &Child) {
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // No such group is the usual and wanted case: all of it has ended.
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-}
-
-/// The kept output, once the reader is through or has had its time.
-fn collect(reader: Option<JoinHandle<Vec<u8>>>) -> String {
-    let Some(reader) = reader else {
-        return String::new();
-    };
-    let deadline = Instant::now() + MAX_DRAIN;
-    while !reader.is_finished() {
-        if Instant::now() > deadline {
-            return String::new();
-        }
-        thread::sleep(POLL);
-    }
-    String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned()
 }
 
 #[cfg(test)]
@@ -173,7 +104,7 @@ mod tests {
         assert_eq!(ended.failure.as_deref(), Some("exit status 3"));
         assert!(run(&mut shell("true"), Duration::from_secs(10), Output::Kept).succeeded());
         let ended = run(&mut Command::new("/nonexistent/tool"), Duration::from_secs(1), Output::Kept);
-        assert!(ended.failure.is_some_and(|why| why.contains("/nonexistent/tool could not be started")));
+        assert!(ended.failure.is_some_and(|why| why.contains("could not start \"/nonexistent/tool\"")));
     }
 
     #[test]
@@ -187,7 +118,7 @@ mod tests {
         let is_gone = || state().is_empty() || state().contains(") Z");
         // A signal that was sent takes its moment.
         while !is_gone() && started.elapsed() < Duration::from_secs(10) {
-            thread::yield_now();
+            std::thread::yield_now();
         }
         assert!(is_gone(), "still running: {}", state());
     }

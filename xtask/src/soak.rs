@@ -7,10 +7,12 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
 use crate::artifacts::BuiltExecutable;
 use crate::rows::{CaseRow, Cases, ROWS, Tests, table};
 use crate::run::was_interrupted;
-use crate::suggest;
 use crate::test::{Built, Harness, build_all, package_of};
 use crate::workspace::root;
 
@@ -23,11 +25,17 @@ const GRACE: Duration = Duration::from_secs(15 * 60);
 /// Of its share of the time, a row plans with so much: what was learned from a few tries is a guess.
 const PLANNED_PERCENT: u128 = 90;
 
-#[derive(Debug, PartialEq, Eq)]
-struct SoakArguments {
+/// Options of the chore.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct SoakArguments {
+    /// Time for all rows (default: as often as each row's soak column says)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     minutes: Option<u64>,
-    /// Names of rows; none means all.
+    /// Only this row; repeatable
+    #[arg(long = "only", value_name = "ROW", value_parser = PossibleValuesParser::new(ROWS.iter().map(|row| row.name)))]
     rows: Vec<String>,
+    /// Names the rows
+    #[arg(long)]
     list: bool,
 }
 
@@ -40,8 +48,8 @@ struct SoakOutcome {
 }
 
 /// Runs the chore.
-pub fn main(arguments: Vec<String>) -> ExitCode {
-    match parse(&arguments).and_then(soak) {
+pub fn main(arguments: &SoakArguments) -> ExitCode {
+    match soak(arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
@@ -51,44 +59,8 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
     }
 }
 
-fn parse(arguments: &[String]) -> Result<SoakArguments, String> {
-    let mut asked = SoakArguments { minutes: None, rows: Vec::new(), list: false };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let (name, value) = match argument.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (argument.as_str(), None),
-        };
-        let mut value = || value.clone().or_else(|| rest.next().cloned()).ok_or(format!("{name} needs a value"));
-        match name {
-            "--minutes" => {
-                let text = value()?;
-                let minutes = text.parse().ok().filter(|minutes| *minutes > 0);
-                asked.minutes = Some(minutes.ok_or(format!("--minutes takes a whole number from 1, not '{text}'"))?);
-            }
-            "--only" => {
-                let text = value()?;
-                if !ROWS.iter().any(|row| row.name == text) {
-                    return Err(suggest::unknown(
-                        "row",
-                        &text,
-                        ROWS.iter().map(|row| row.name),
-                        "cargo xtask soak --list",
-                    ));
-                }
-                asked.rows.push(text);
-            }
-            "--list" => asked.list = true,
-            other => {
-                return Err(suggest::unknown("option", other, ["--minutes", "--only", "--list"], "cargo xtask help"));
-            }
-        }
-    }
-    Ok(asked)
-}
-
 /// Tries the chosen rows; whether nothing went wrong.
-fn soak(asked: SoakArguments) -> Result<bool, String> {
+fn soak(asked: &SoakArguments) -> Result<bool, String> {
     if asked.list {
         ROWS.iter().for_each(|row| println!("{:<16}{:>10}  {}", row.name, row.soak, row.about));
         return Ok(true);
@@ -177,21 +149,6 @@ impl SoakOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words(line: &str) -> Vec<String> {
-        line.split_whitespace().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn reads_its_arguments() {
-        let asked = |minutes, rows| Ok(SoakArguments { minutes, rows: words(rows), list: false });
-        assert_eq!(parse(&[]), asked(None, ""));
-        assert_eq!(parse(&words("--minutes 5 --only kills --only=seeds")), asked(Some(5), "kills seeds"));
-        assert!(parse(&words("--minutes 0")).is_err());
-        assert!(parse(&words("--minutes")).is_err());
-        assert!(parse(&words("--only kill")).is_err_and(|text| text.contains("did you mean 'kills'?")));
-        assert!(parse(&words("--minuts 5")).is_err_and(|text| text.contains("--minutes")));
-    }
 
     #[test]
     fn a_row_is_tried_as_often_as_its_time_allows() {

@@ -11,9 +11,12 @@ pub use steps::{Built, build_all, build_program, package_of};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
 use crate::report::{Counts, StepResult, StepRow, StepVerdict, TestReport};
 use crate::rows::Cases;
-use crate::{run, suggest};
+use crate::run;
 use steps::Context;
 
 /// One step.
@@ -41,6 +44,7 @@ const fn step(
 pub const STEPS: &[Step] = &[
     step("tools", 15, steps::tools, "the programs that the tests start are there, or are installed"),
     step("format", 2, steps::format, "cargo fmt --check"),
+    step("spelling", 15, steps::spelling, "typos, by the rules of typos.toml"),
     step("build", 40, steps::build, "everything that the tests run is built"),
     step("clippy", 20, steps::clippy, "no warning in any target"),
     step(
@@ -57,53 +61,26 @@ pub const STEPS: &[Step] = &[
     step("diagnose", 8, steps::diagnose, "each limit of a copy made on purpose: the verdict has to name it"),
 ];
 
+/// Options of the chore.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct TestArguments {
+    /// Only this step; repeatable
+    #[arg(long, value_name = "STEP", value_parser = PossibleValuesParser::new(STEPS.iter().map(|step| step.name)))]
+    only: Vec<String>,
+    /// Names the steps
+    #[arg(long)]
+    list: bool,
+}
+
 /// Runs the chore.
-pub fn main(arguments: Vec<String>) -> ExitCode {
-    let chosen = match parse(&arguments) {
-        Ok(TestArguments::Steps(names)) => names,
-        Ok(TestArguments::List) => {
-            STEPS.iter().for_each(|step| println!("{:<12}{}", step.name, step.about));
-            return ExitCode::SUCCESS;
-        }
-        Err(message) => {
-            eprintln!("{message}");
-            return ExitCode::from(2);
-        }
-    };
-    let report = run_steps(&chosen);
+pub fn main(arguments: &TestArguments) -> ExitCode {
+    if arguments.list {
+        STEPS.iter().for_each(|step| println!("{:<12}{}", step.name, step.about));
+        return ExitCode::SUCCESS;
+    }
+    let report = run_steps(&arguments.only);
     print!("{}", report.render());
     if report.failed() || report.totals().failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum TestArguments {
-    List,
-    /// Names of steps; none means all.
-    Steps(Vec<String>),
-}
-
-fn parse(arguments: &[String]) -> Result<TestArguments, String> {
-    let mut names = Vec::new();
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let value = match argument.as_str() {
-            "--list" => return Ok(TestArguments::List),
-            "--only" => {
-                rest.next().ok_or("cargo xtask test: --only needs the name of a step: cargo xtask test --list")?
-            }
-            other => match other.strip_prefix("--only=") {
-                Some(value) => value,
-                None => {
-                    return Err(suggest::unknown("option", other, ["--only", "--list"], "cargo xtask help"));
-                }
-            },
-        };
-        if !STEPS.iter().any(|step| step.name == value) {
-            return Err(suggest::unknown("step", value, STEPS.iter().map(|step| step.name), "cargo xtask test --list"));
-        }
-        names.push(value.to_owned());
-    }
-    Ok(TestArguments::Steps(names))
 }
 
 /// Runs the chosen steps (all, where none is named). What a chosen step depends on is done with it.
@@ -134,7 +111,11 @@ fn run_steps(chosen: &[String]) -> TestReport {
 }
 
 fn row(step: &Step, done: StepResult, elapsed: Duration) -> StepRow {
-    let verdict = if done.failures.is_empty() { StepVerdict::Passed } else { StepVerdict::Failed(done.failures) };
+    let verdict = match done.not_run {
+        _ if !done.failures.is_empty() => StepVerdict::Failed(done.failures),
+        Some(why) => StepVerdict::Skipped(why),
+        None => StepVerdict::Passed,
+    };
     StepRow { step: step.name, verdict, counts: done.counts, skips: done.skips, cases: done.cases, elapsed }
 }
 
@@ -147,25 +128,5 @@ fn skipped(step: &Step, why: &str) -> StepRow {
         skips: Vec::new(),
         cases: Cases::new(),
         elapsed: Duration::ZERO,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(line: &str) -> Vec<String> {
-        line.split_whitespace().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn chooses_steps_by_name() {
-        assert_eq!(parse(&[]), Ok(TestArguments::Steps(vec![])));
-        assert_eq!(parse(&words("--only e2e --only=unit")), Ok(TestArguments::Steps(words("e2e unit"))));
-        assert_eq!(parse(&words("--list")), Ok(TestArguments::List));
-        let unknown = parse(&words("--only e2")).expect_err("no such step");
-        assert!(unknown.contains("did you mean 'e2e'?"), "{unknown}");
-        assert!(parse(&words("--only")).is_err());
-        assert!(parse(&words("--onyl e2e")).is_err_and(|text| text.contains("--only")));
     }
 }

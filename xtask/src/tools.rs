@@ -1,16 +1,15 @@
 //! The programs that the tests need: found, installed where that is possible, or named.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+use haul_lab::find_program;
 
 use crate::run::{Output, run};
 use crate::workspace::cargo;
 
 /// How long `apt-get` may take.
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
-/// Where administrators' programs are, which may not be on an ordinary user's PATH.
-const MORE_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// A program, and where it comes from.
 pub struct InstalledTool {
@@ -56,26 +55,40 @@ pub const TOOLS: &[InstalledTool] = &[
     optional("chromium", "chromium"),
 ];
 
-/// The version of cargo-deny that is installed where there is none.
-const CARGO_DENY: &str = "0.20.2";
+/// A program that cargo installs.
+pub struct CargoTool {
+    /// Its name on PATH.
+    program: &'static str,
+    /// The crate that has it.
+    package: &'static str,
+    /// The version that is installed where there is none.
+    version: &'static str,
+}
 
-/// Installs cargo-deny where it is missing; says why it could not be.
-pub fn provide_cargo_deny() -> Result<(), String> {
-    let is_there = || {
-        let mut ask = Command::new("cargo-deny");
-        run(ask.arg("--version"), Duration::from_secs(60), Output::Kept).succeeded()
-    };
-    if is_there() {
-        return Ok(());
-    }
-    println!("installing cargo-deny {CARGO_DENY}");
-    // Unoptimised: it runs for a second, and compiles for one minute instead of several.
-    let mut install = cargo(&["install", "cargo-deny", "--locked", "--debug", "--version", CARGO_DENY]);
-    run(&mut install, INSTALL_LIMIT, Output::Shown);
-    if is_there() {
-        Ok(())
-    } else {
-        Err(format!("cargo-deny is not installed: cargo install cargo-deny --locked --version {CARGO_DENY}"))
+/// Checks dependencies.
+pub const CARGO_DENY: CargoTool = CargoTool { program: "cargo-deny", package: "cargo-deny", version: "0.20.2" };
+/// Checks spelling.
+pub const TYPOS: CargoTool = CargoTool { program: "typos", package: "typos-cli", version: "1.49.0" };
+
+impl CargoTool {
+    /// Installs the program where it is missing; says why it could not be.
+    pub fn provide(&self) -> Result<(), String> {
+        let Self { program, package, version } = *self;
+        let is_there = || {
+            let mut ask = Command::new(program);
+            run(ask.arg("--version"), Duration::from_secs(60), Output::Kept).succeeded()
+        };
+        if is_there() {
+            return Ok(());
+        }
+        println!("installing {package} {version}");
+        // Unoptimised: it runs for a second, and compiles for a minute or two instead of several.
+        let mut install = cargo(&["install", package, "--locked", "--debug", "--version", version]);
+        run(&mut install, INSTALL_LIMIT, Output::Shown);
+        if is_there() {
+            return Ok(());
+        }
+        Err(format!("{program} is not installed: cargo install {package} --locked --version {version}"))
     }
 }
 
@@ -90,7 +103,7 @@ pub struct ToolSearch {
 /// Looks for every tool and, as root on a system with `apt-get`, installs what is missing.
 pub fn provide() -> ToolSearch {
     let absent = absent();
-    if !absent.is_empty() && rustix::process::geteuid().is_root() && find("apt-get").is_some() {
+    if !absent.is_empty() && rustix::process::geteuid().is_root() && find_program("apt-get").is_some() {
         install(&absent);
     }
     let mut found = ToolSearch { missing: Vec::new(), left_out: Vec::new() };
@@ -104,7 +117,7 @@ pub fn provide() -> ToolSearch {
 
 /// The tools that are not there.
 fn absent() -> Vec<&'static InstalledTool> {
-    TOOLS.iter().filter(|tool| find(tool.program).is_none()).collect()
+    TOOLS.iter().filter(|tool| find_program(tool.program).is_none()).collect()
 }
 
 /// Installs the packages of `tools`; what did not work shows when the tools are looked for again.
@@ -121,31 +134,5 @@ fn install(tools: &[&InstalledTool]) {
     // A machine whose package lists are fresh needs no update; one that was just made has none.
     if !apt(&arguments).succeeded() && apt(&["update"]).succeeded() {
         apt(&arguments);
-    }
-}
-
-/// Where `program` is, on PATH or in the administrators' directories.
-pub fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(MORE_DIRECTORIES.iter().map(PathBuf::from))
-        .map(|directory| directory.join(program))
-        .find(|file| is_executable(file))
-}
-
-fn is_executable(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn finds_programs_and_only_programs() {
-        assert!(find("sh").is_some_and(|path| path.is_absolute()));
-        assert!(find("no-such-program-anywhere").is_none());
-        assert!(!is_executable(Path::new("/etc/passwd")));
     }
 }

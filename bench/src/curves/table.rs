@@ -1,5 +1,7 @@
 //! The table of curves.
 
+use haul_lab::{aligned, number};
+
 use super::CurvePoint;
 use super::cases::{CurveCase, CurveJob, DataShape};
 use super::fit::{Fit, fit};
@@ -33,13 +35,13 @@ impl Curve {
         self.failure.is_none() && self.fit().is_none_or(|fit| !fit.is_steep())
     }
 
-    fn row(&self) -> String {
+    fn row(&self) -> Vec<String> {
         let (first, last) = match (self.points.first(), self.points.last()) {
             (Some(first), Some(last)) => (first.number.to_string(), *last),
             _ => ("-".to_owned(), CurvePoint { number: 0, cpu_s: 0.0, user_s: 0.0, wall_s: 0.0 }),
         };
         let fit = self.fit();
-        let shown = |figure: fn(&Fit) -> f64| fit.as_ref().map_or("-".to_owned(), |fit| format!("{:.2}", figure(fit)));
+        let shown = |figure: fn(&Fit) -> f64| number(fit.as_ref().map(figure), 2);
         let verdict = match (&self.failure, &fit) {
             (Some(text), _) => format!("FAILED {text}"),
             (None, Some(fit)) if fit.is_steep() => "STEEP".to_owned(),
@@ -47,32 +49,31 @@ impl Curve {
             (None, None) if self.case.shape == DataShape::Depth => "fine: nearly all in the kernel".to_owned(),
             (None, None) => "fine: hardly more than the start".to_owned(),
         };
-        format!(
-            "| {} | {} | {first} | {} | {:.2} | {:.2} | {} | {} | {verdict} |",
-            self.case.unit,
-            self.job.name(),
-            last.number,
-            last.cpu_s,
-            last.wall_s,
+        vec![
+            self.case.unit.to_owned(),
+            self.job.name().to_owned(),
+            first,
+            last.number.to_string(),
+            format!("{:.2}", last.cpu_s),
+            format!("{:.2}", last.wall_s),
             shown(|fit| fit.exponent),
             shown(|fit| fit.n_log_n),
-        )
+            verdict,
+        ]
     }
 }
 
 /// Said of the exponents of depth.
-const DEPTH: &str = "\nThe exponents of directories within each other are those of the time outside of the kernel. Landlock checks \
+const DEPTH: &str = "The exponents of directories within each other are those of the time outside of the kernel. Landlock checks \
                      each parent directory up to the root at each open, so that the kernel's time grows with the square of the depth.";
 
 /// All curves, one on each line.
 pub fn table(curves: &[Curve]) -> String {
-    let mut lines = vec![
-        "| number | job | from | to | CPU s at the end | wall s | exponent | of n log n | |".to_owned(),
-        "|---|---|---:|---:|---:|---:|---:|---:|---|".to_owned(),
-    ];
+    let heading = ["number", "job", "from", "to", "CPU s at the end", "wall s", "exponent", "of n log n", ""];
+    let mut lines = vec![heading.map(str::to_owned).to_vec()];
     lines.extend(curves.iter().map(Curve::row));
-    lines.extend(curves.iter().any(|curve| curve.case.shape == DataShape::Depth).then(|| DEPTH.to_owned()));
-    lines.join("\n")
+    let has_depth = curves.iter().any(|curve| curve.case.shape == DataShape::Depth);
+    aligned(&lines, &[0, 1, 8]) + if has_depth { DEPTH } else { "" }
 }
 
 #[cfg(test)]
@@ -94,6 +95,7 @@ mod tests {
         let failed = Curve { failure: Some("at 7: no".into()), ..curve(|_| 0.01) };
         assert!(good.is_good() && !steep.is_good() && !failed.is_good());
         let text = table(&[good, steep, failed]);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let start = "| empty files in one directory | copy | 1 | 1000000 |";
         assert!(text.contains(&format!("{start} 3.01 | 1.00 | 1.00 | ")), "{text}");
         assert!(text.contains("| STEEP |") && text.contains("| FAILED at 7: no |"), "{text}");

@@ -48,7 +48,7 @@ pub fn case_names() -> Vec<&'static str> {
 /// An error where this cannot be measured.
 pub fn check() -> Result<()> {
     ensure!(Netns::available(), "--sync makes network namespaces, which needs root");
-    ensure!(crate::programs::find_program("rsync").is_some(), "--sync needs rsync beside it: --install");
+    ensure!(haul_lab::find_program("rsync").is_some(), "--sync needs rsync beside it: --install");
     Ok(())
 }
 

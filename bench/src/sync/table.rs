@@ -1,5 +1,7 @@
 //! Tables, and whether what is aimed at is reached.
 
+use haul_lab::aligned;
+
 use super::cases::{SyncAim, SyncCase};
 use super::{SyncTool, megabytes};
 use crate::statistics::median;
@@ -46,27 +48,23 @@ impl SyncRow {
 
 /// The table of a case, and what is aimed at.
 pub fn table(case: SyncCase, rows: &[SyncRow]) -> String {
-    let mut lines = vec![
-        format!("\n## {}\n", case.about()),
-        "| | median | range | bytes on the cable | most memory |".to_owned(),
-        "|---|---|---|---|---|".to_owned(),
-    ];
+    let mut lines = vec![["", "median", "range", "bytes on the cable", "most memory"].map(str::to_owned).to_vec()];
     for row in rows {
-        let range =
+        let (low, high) =
             row.runs.iter().fold((f64::MAX, 0.0_f64), |(low, high), run| (run.seconds.min(low), run.seconds.max(high)));
-        lines.push(match (&row.failure, row.seconds(), row.bytes()) {
-            (Some(failure), ..) => format!("| {} | {failure} | | | |", row.tool.name()),
-            (None, Some(seconds), Some(bytes)) => format!(
-                "| {} | {seconds:.2} s | {:.2} to {:.2} | {:.2} MB | {:.0} MB |",
-                row.tool.name(),
-                range.0,
-                range.1,
-                bytes / 1e6,
-                megabytes(row.peak_bytes)
-            ),
-            _ => format!("| {} | not measured | | | |", row.tool.name()),
-        });
+        let failure = row.failure.as_deref().unwrap_or("not measured");
+        let cells = match (&row.failure, row.seconds(), row.bytes()) {
+            (None, Some(seconds), Some(bytes)) => [
+                format!("{seconds:.2} s"),
+                format!("{low:.2} to {high:.2}"),
+                format!("{:.2} MB", bytes / 1e6),
+                format!("{:.0} MB", megabytes(row.peak_bytes)),
+            ],
+            _ => [failure, "", "", ""].map(str::to_owned),
+        };
+        lines.push([&[row.tool.name().to_owned()][..], &cells].concat());
     }
+    let mut lines = vec![format!("\n## {}\n\n{}", case.about(), aligned(&lines, &[0]).trim_end())];
     if let [haul, peers @ ..] = rows {
         let peers = peers.iter().filter(|peer| peer.failure.is_none());
         lines.extend(peers.flat_map(|peer| verdicts(case.aim(), haul, peer)));
@@ -126,6 +124,6 @@ mod tests {
     fn what_failed_is_named() {
         let failed = SyncRow { failure: Some("no".into()), ..row(SyncTool::RsyncSsh, 1.0, 1) };
         let text = table(SyncCase::Insert, &[row(SyncTool::Haul, 1.0, 1), failed]);
-        assert!(text.contains("| rsync over ssh | no |") && !text.contains("Met"), "{text}");
+        assert!(text.contains("| rsync over ssh |     no |") && !text.contains("Met"), "{text}");
     }
 }

@@ -1,142 +1,88 @@
 //! The command line of `cargo xtask bench --wan`.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
 
 use super::links::{Control, WanLink};
 use super::tools::{self, WanTool};
+use crate::settings::seconds;
 
-/// What `--wan --help` prints.
-pub const HELP: &str = "\
-Runs haul beside its peers over long links that are emulated on this machine (needs root and /dev/net/tun).
-
-cargo xtask bench --wan [OPTIONS]
-
-  --runs N            measured rounds (default 3); each runs every tool once
-  --link NAME         50ms, 50ms-loss, 200ms; repeatable (default: all)
-  --congestion NAME   bbr (default of both hosts), cubic (the only one to be had); repeatable (default: both)
-  --tool NAME         haul, iperf3-p8, iperf3-p1, rsync, scp, gridftp-p8, gridftp-p16; repeatable (default: all);
-                      iperf3 and gridftp with any number behind -p
-  --haul-arg WORDS    one more row: haul with these options, for example \"-s 32\"; repeatable
-  --size MIB          of the file (default 1024)
-  --limit SECONDS     of one run (default 30); what had arrived by then counts, and is marked ~
-  --dir DIR           where data is put (default /dev/shm)
-  --haul PATH         the haul to measure (default: this workspace's release build)
-  --markdown FILE     the tables that are printed
-";
-
-/// What was asked for.
-#[derive(Debug, Clone, PartialEq)]
+/// Runs haul beside its peers over long links that are emulated on this machine (needs root and /dev/net/tun).
+#[derive(Debug, Clone, PartialEq, Parser)]
+#[command(name = "cargo xtask bench --wan", no_binary_name = true, args_override_self = true)]
 pub struct WanBenchSettings {
-    /// Measured rounds.
+    #[arg(long, hide = true)]
+    wan: bool,
+    /// Measured rounds; each runs every tool once
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
-    /// In their own order.
+    /// 50ms, 50ms-loss, 200ms; repeatable (default: all)
+    #[arg(long = "link", value_name = "NAME", value_parser = WanLink::from_name)]
     pub links: Vec<WanLink>,
-    /// In their own order.
+    /// bbr (default of both hosts), cubic (the only one to be had); repeatable (default: both)
+    #[arg(long = "congestion", value_name = "NAME")]
     pub controls: Vec<Control>,
-    /// One row each.
+    /// haul, iperf3-p8, iperf3-p1, rsync, scp, gridftp-p8, gridftp-p16; repeatable (default: all);
+    /// iperf3 and gridftp with any number behind -p
+    #[arg(long = "tool", value_name = "NAME", value_parser = tools::from_name)]
     pub tools: Vec<WanTool>,
-    /// Size of the file.
-    pub bytes: u64,
-    /// Limit of one run.
+    /// One more row: haul with these options, for example "-s 32"; repeatable
+    #[arg(long = "haul-arg", value_name = "WORDS", allow_hyphen_values = true, value_parser = variant)]
+    variants: Vec<WanTool>,
+    /// Size of the file
+    #[arg(long = "size", value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub mebibytes: u64,
+    /// Limit of one run; what had arrived by then counts, and is marked ~
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub limit: Duration,
-    /// Where a directory for the data is made.
+    /// Directory for the data
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     pub dir: PathBuf,
-    /// The program to measure; none for the release build.
+    /// The haul to measure (default: this workspace's release build)
+    #[arg(long, value_name = "PATH")]
     pub haul: Option<PathBuf>,
-    /// Where to write the tables.
+    /// File for the tables that are printed
+    #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
 }
 
-/// What is collected from the words before it is put together.
-#[derive(Default)]
-struct Chosen {
-    links: Vec<WanLink>,
-    controls: Vec<Control>,
-    tools: Vec<WanTool>,
-    variants: Vec<WanTool>,
+fn variant(words: &str) -> Result<WanTool, Infallible> {
+    Ok(WanTool::haul_with(words))
 }
 
-/// Reads the arguments, of which `--wan` is one. None when help was asked for.
-pub fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Option<WanBenchSettings>> {
-    let mut settings = WanBenchSettings {
-        runs: 3,
-        links: Vec::new(),
-        controls: Vec::new(),
-        tools: Vec::new(),
-        bytes: 1 << 30,
-        limit: Duration::from_secs(30),
-        dir: PathBuf::from("/dev/shm"),
-        haul: None,
-        markdown: None,
-    };
-    let mut chosen = Chosen::default();
-    while let Some(option) = args.next() {
-        let option = option.to_string_lossy().into_owned();
-        match option.as_str() {
-            "-h" | "--help" => return Ok(None),
-            "--wan" => {}
-            _ => set(&mut settings, &mut chosen, &option, &mut args)?,
-        }
-    }
-    settings.links = or_all(chosen.links, &WanLink::ALL);
-    settings.controls = or_all(chosen.controls, &Control::ALL);
-    settings.tools = or_all(chosen.tools, &tools::all());
-    settings.tools.extend(chosen.variants);
-    Ok(Some(settings))
+/// Reads the arguments, of which `--wan` is one.
+pub fn parse<Word: Into<OsString> + Clone>(
+    args: impl IntoIterator<Item = Word>,
+) -> Result<WanBenchSettings, clap::Error> {
+    let mut settings = WanBenchSettings::try_parse_from(args)?;
+    settings.links = or_all(settings.links, &WanLink::ALL);
+    settings.controls = or_all(settings.controls, &Control::ALL);
+    settings.tools = or_all(settings.tools, &tools::all());
+    settings.tools.append(&mut settings.variants);
+    Ok(settings)
 }
 
 fn or_all<Item: Clone>(chosen: Vec<Item>, all: &[Item]) -> Vec<Item> {
     if chosen.is_empty() { all.to_vec() } else { chosen }
 }
 
-/// Takes an option that has a value.
-fn set(
-    settings: &mut WanBenchSettings,
-    chosen: &mut Chosen,
-    option: &str,
-    args: &mut impl Iterator<Item = OsString>,
-) -> Result<()> {
-    let mut value = || args.next().with_context(|| format!("{option} needs a value"));
-    let mut text = || value().map(|value| value.to_string_lossy().into_owned());
-    match option {
-        "--runs" => settings.runs = number(option, &text()?, 1000)?,
-        "--size" => settings.bytes = u64::from(number(option, &text()?, 1 << 20)?) << 20,
-        "--limit" => settings.limit = Duration::from_secs(number(option, &text()?, 86_400)?.into()),
-        "--link" => chosen.links.push(WanLink::from_name(&text()?)?),
-        "--congestion" => chosen.controls.push(Control::from_name(&text()?)?),
-        "--tool" => chosen.tools.push(tools::from_name(&text()?)?),
-        "--haul-arg" => chosen.variants.push(WanTool::haul_with(&text()?)),
-        "--dir" => settings.dir = value()?.into(),
-        "--haul" => settings.haul = Some(value()?.into()),
-        "--markdown" => settings.markdown = Some(value()?.into()),
-        _ => bail!("there is no option {option} (with --wan)"),
-    }
-    Ok(())
-}
-
-fn number(option: &str, text: &str, max: u32) -> Result<u32> {
-    let number = text.parse().ok().filter(|number| (1..=max).contains(number));
-    ensure!(number.is_some(), "{option} {text}: not a number from 1 to {max}");
-    Ok(number.unwrap_or(1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn settings(words: &[&str]) -> Result<WanBenchSettings> {
-        parse(words.iter().map(OsString::from))?.context("help was asked for")
+    fn settings(words: &[&str]) -> Result<WanBenchSettings, String> {
+        parse(words).map_err(|error| error.to_string())
     }
 
     #[test]
     fn nothing_means_everything_three_times() {
         let settings = settings(&["--wan"]).expect("no word is wrong");
         assert_eq!((settings.runs, settings.links.len(), settings.controls.len()), (3, 3, 2));
-        assert_eq!((settings.tools, settings.bytes), (tools::all(), 1 << 30));
+        assert_eq!((settings.tools, settings.mebibytes), (tools::all(), 1024));
     }
 
     #[test]
@@ -159,30 +105,26 @@ mod tests {
         assert_eq!(names, ["scp", "haul", "haul -s 32"]);
         assert_eq!((settings.links[0].name, settings.links.len()), ("200ms", 1));
         assert_eq!((settings.controls[0].name(), settings.controls.len()), ("cubic", 1));
-        assert_eq!((settings.runs, settings.bytes, settings.limit), (5, 64 << 20, Duration::from_secs(7)));
+        assert_eq!((settings.runs, settings.mebibytes, settings.limit), (5, 64, Duration::from_secs(7)));
         assert_eq!(
             (settings.dir, settings.haul, settings.markdown),
             ("/d".into(), Some("/h".into()), Some("m".into()))
         );
-        for [option, _] in words {
-            assert!(HELP.contains(option), "{option}");
-        }
     }
 
     #[test]
     fn wrong_words_are_named() {
         let wrong = [
             (vec!["--faster"], "--faster"),
-            (vec!["--runs"], "needs a value"),
-            (vec!["--runs", "0"], "--runs 0"),
+            (vec!["--runs"], "a value is required"),
+            (vec!["--runs", "0"], "'0' for '--runs"),
             (vec!["--link", "moon"], "moon"),
             (vec!["--tool", "pigeon"], "pigeon"),
             (vec!["--congestion", "vegas"], "vegas"),
         ];
         for (words, part) in wrong {
             let error = settings(&words).expect_err("it is wrong");
-            assert!(format!("{error:#}").contains(part), "{error:#}");
+            assert!(error.contains(part), "{error}");
         }
-        assert_eq!(parse(["--wan", "-h"].iter().map(OsString::from)).expect("fine"), None);
     }
 }

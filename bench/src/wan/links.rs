@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use haul_lab::{Congestion, WanSettings};
 
 /// A link of 1 Gbit/s with a queue for what it carries in a round trip.
@@ -44,11 +45,11 @@ impl WanLink {
 }
 
 /// Congestion control of both hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Control {
-    /// The default; a program may choose another.
+    // The default; a program may choose another.
     Bbr,
-    /// The only one: as on hosts where bbr is not to be had.
+    // The only one: as on hosts where bbr is not to be had.
     Cubic,
 }
 
@@ -70,11 +71,5 @@ impl Control {
             Self::Bbr => "bbr by default",
             Self::Cubic => "cubic only",
         }
-    }
-
-    /// The one of this name.
-    pub fn from_name(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|control| control.name() == name);
-        found.with_context(|| format!("--congestion is bbr or cubic with --wan, not {name}"))
     }
 }

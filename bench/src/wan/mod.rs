@@ -13,7 +13,6 @@ mod tools;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, ensure};
@@ -31,6 +30,11 @@ pub fn is_meant(args: &[OsString]) -> bool {
     args.iter().any(|arg| arg == "--wan")
 }
 
+/// Reads the arguments; ends the program where they are wrong, or ask for help.
+pub fn parse(args: &[OsString]) -> WanBenchSettings {
+    args::parse(args).unwrap_or_else(|error| error.exit())
+}
+
 /// Whether there is a link of this name.
 #[cfg(test)]
 pub fn has_link(name: &str) -> bool {
@@ -38,37 +42,24 @@ pub fn has_link(name: &str) -> bool {
 }
 
 /// Runs the benchmark; prints tables on standard output and progress on standard error. Succeeds when no run of haul failed.
-pub fn main(args: Vec<OsString>) -> ExitCode {
-    match args::parse(args.into_iter()) {
-        Ok(None) => {
-            print!("{}", args::HELP);
-            ExitCode::SUCCESS
-        }
-        Ok(Some(settings)) => crate::conclude(run(&settings)),
-        Err(error) => {
-            eprintln!("bench: {error:#}\ntry:   cargo xtask bench --wan --help");
-            ExitCode::from(2)
-        }
-    }
+pub fn main(args: &[OsString]) -> ExitCode {
+    crate::conclude(run(&parse(args)))
 }
 
 fn run(settings: &WanBenchSettings) -> Result<bool> {
     ensure!(Wan::available(), "an emulated link needs root and /dev/net/tun (modprobe tun)");
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("setting a signal handler")?;
-    }
+    let interrupted = haul_lab::interrupt_flag().context("setting a signal handler")?;
     let machine = Machine::describe(Some("as in the headings"));
     let mut text = format!("Machine: {}\n", machine.line());
     text += &format!(
         "One file of {} MiB, tmpfs to tmpfs, medians of {} interleaved rounds; of the whole command, start-up included. \
          ~: ended after {} s, what had arrived.\n",
-        settings.bytes >> 20,
+        settings.mebibytes,
         settings.runs,
         settings.limit.as_secs()
     );
     print!("{text}");
-    let data = WanData::make(&settings.dir, settings.bytes, settings.haul.as_deref())?;
+    let data = WanData::make(&settings.dir, settings.mebibytes << 20, settings.haul.as_deref())?;
     let mut haul_succeeded = true;
     let mut verdicts = Vec::new();
     for &link in &settings.links {
@@ -136,26 +127,20 @@ fn run_link(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
     use std::time::Duration;
 
     /// Settings for one quick round of these tools.
     fn settings(dir: &std::path::Path, tools: &[&str], mebibytes: u64) -> WanBenchSettings {
-        WanBenchSettings {
-            runs: 1,
-            links: vec![WanLink::from_name("50ms").expect("it is there")],
-            controls: vec![Control::Cubic],
-            tools: tools.iter().map(|name| tools::from_name(name).expect("it is there")).collect(),
-            bytes: mebibytes << 20,
-            limit: Duration::from_secs(30),
-            dir: dir.to_owned(),
-            haul: Some(PathBuf::from("/bin/false")),
-            markdown: None,
-        }
+        let words = ["--link", "50ms", "--congestion", "cubic", "--runs", "1", "--haul", "/bin/false"];
+        let mut settings = args::parse(words).expect("no word is wrong");
+        settings.tools = tools.iter().map(|name| tools::from_name(name).expect("it is there")).collect();
+        (settings.mebibytes, settings.dir) = (mebibytes, dir.to_owned());
+        settings
     }
 
     fn measured(settings: &WanBenchSettings) -> Vec<WanRow> {
-        let data = WanData::make(&settings.dir, settings.bytes, settings.haul.as_deref()).expect("the data is made");
+        let data =
+            WanData::make(&settings.dir, settings.mebibytes << 20, settings.haul.as_deref()).expect("the data is made");
         let interrupted = AtomicBool::new(false);
         run_link(settings, &data, settings.links[0], settings.controls[0], &interrupted).expect("the link is there")
     }
@@ -193,7 +178,7 @@ mod tests {
         // The file itself is not needed: iperf3 makes its own bytes.
         let data = WanData::make(&settings.dir, 4096, settings.haul.as_deref()).expect("the data is made");
         let wan = Wan::new(&settings.links[0].settings(settings.controls[0])).expect("a link");
-        let site = WanSite { bytes: settings.bytes, ..WanSite::prepare(&data, wan).expect("servers start") };
+        let site = WanSite { bytes: settings.mebibytes << 20, ..WanSite::prepare(&data, wan).expect("servers start") };
         let run = measure::measure(&site, &settings.tools[0], settings.limit, &AtomicBool::new(false));
         let run = run.expect("it is measured");
         assert!(run.limited && run.failure.is_none() && (5.0..942.0).contains(&run.mbit_per_s), "{run:?}");

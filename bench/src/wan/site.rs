@@ -11,8 +11,9 @@ use tempfile::TempDir;
 
 use crate::daemon::{Daemon, free_port};
 use crate::hosts;
-use crate::programs::{find_haul, find_program};
+use crate::programs::find_haul;
 use crate::site::{PREFIX, ensure_plain, remove_leftovers};
+use haul_lab::find_program;
 
 const SEED: u64 = 0x6861_756c;
 const FILE: &str = "file";

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
+use haul_lab::{aligned, number};
+
 use super::measure::WanRun;
+use crate::statistics::median;
 
 /// What all are compared with.
 const YARDSTICK: &str = "iperf3-p8";
@@ -33,27 +36,19 @@ impl WanRow {
 
     /// Mbit/s; none when no run counts.
     pub fn median(&self) -> Option<f64> {
-        let rates = self.rates();
-        let middle = rates.len() / 2;
-        match rates.len() {
-            0 => None,
-            odd if odd % 2 == 1 => Some(rates[middle]),
-            _ => Some(f64::midpoint(rates[middle - 1], rates[middle])),
-        }
+        median(self.rates())
     }
 }
 
 /// One link under one congestion control, in Markdown.
 pub fn markdown(title: &str, rows: &[WanRow]) -> String {
     let yardstick = rows.iter().find(|row| row.name == YARDSTICK).and_then(WanRow::median);
-    let mut text = format!("\n### {title}\n\n");
-    line(&mut text, ["tool", "Mbit/s (min to max)", "of iperf3 -P 8"]);
-    let _ = writeln!(text, "| {:-<16} | {:->27}: | {:->15}: |", "", "", "");
-    for row in rows {
-        let ratio = row.median().zip(yardstick).map_or("-".to_owned(), |(rate, of)| format!("{:.2}", rate / of));
-        line(&mut text, [&row.name, &rates(row), &ratio]);
-    }
-    text.push('\n');
+    let mut lines = vec![["tool", "Mbit/s (min to max)", "of iperf3 -P 8"].map(str::to_owned).to_vec()];
+    lines.extend(rows.iter().map(|row| {
+        let ratio = row.median().zip(yardstick).map(|(rate, of)| rate / of);
+        vec![row.name.clone(), rates(row), number(ratio, 2)]
+    }));
+    let mut text = format!("\n### {title}\n\n{}", aligned(&lines, &[0]));
     for row in rows {
         if let Some(missing) = &row.missing {
             let _ = writeln!(text, "- {}: {missing}", row.name);
@@ -73,10 +68,6 @@ fn rates(row: &WanRow) -> String {
     let mark = if row.runs.iter().any(|run| run.limited) { "~" } else { "" };
     let (low, high) = (rates.first().unwrap_or(&median), rates.last().unwrap_or(&median));
     format!("{mark}{median:.0} ({low:.0} to {high:.0})")
-}
-
-fn line(text: &mut String, [tool, rate, ratio]: [&str; 3]) {
-    let _ = writeln!(text, "| {tool:<16} | {rate:>28} | {ratio:>16} |");
 }
 
 #[cfg(test)]

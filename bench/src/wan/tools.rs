@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use haul_lab::Wan;
 
 use super::site::{NEAR, WanSite, with_hosts};
-use crate::programs::find_program;
+use haul_lab::find_program;
 
 /// The fastest of ssh's ciphers on machines with AES instructions.
 const CIPHER: &str = "aes128-gcm@openssh.com";

@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    haul_e2e::forecast::main(std::env::args().skip(1).collect())
+    haul_e2e::forecast::main()
 }

@@ -1,27 +1,13 @@
 //! The command: which cases, with which settings, how often; the table, and the count at its end.
 
-use std::collections::VecDeque;
 use std::process::ExitCode;
+
+use clap::Parser;
 
 use super::busy::ProcessorSnapshot;
 use super::cases::{DiagnoseCase, cases};
 use super::judge::{CaseOutcome, Ruling};
 use super::stage::{play, show};
-
-const HELP: &str = "\
-usage: cargo xtask lab diagnose [OPTIONS]
-
-Makes each limit of a copy on purpose, and compares haul's verdict with it. Needs root.
-
-  --case PATTERN    only cases whose name holds PATTERN (source-disk, mild, /pull); can be repeated
-  --runs N          each case N times (default 1)
-  --quick           the cases of the everyday suite: each limit once
-  --seconds N       how long a limit holds a copy up (default 3)
-  --seed N          settings drawn from their ranges, other ones for each N
-  --json            a line of JSON for each case, with the copy's summary
-  --show            what a person sees of each case, and no judgement
-  --list            the cases and their settings
-";
 
 /// How long a limit holds a copy up.
 const SECONDS: u64 = 3;
@@ -30,30 +16,39 @@ const OTHERS_MAX: f64 = 0.5;
 /// Runs of a case beside other programs.
 const ATTEMPTS_MAX: u64 = 3;
 
-#[derive(Debug, Default, PartialEq, Eq)]
+/// Makes each limit of a copy on purpose, and compares haul's verdict with it. Needs root.
+#[derive(Debug, Default, PartialEq, Eq, Parser)]
+#[command(bin_name = "cargo xtask lab diagnose", args_override_self = true)]
 struct DiagnoseArguments {
+    /// Only cases whose name holds PATTERN (source-disk, mild, /pull); can be repeated
+    #[arg(long = "case", value_name = "PATTERN")]
     patterns: Vec<String>,
+    /// Each case N times
+    #[arg(long, value_name = "N", default_value_t = 1)]
     runs: u64,
+    /// The cases of the everyday suite: each limit once
+    #[arg(long)]
     quick: bool,
+    /// How long a limit holds a copy up (default: 3)
+    #[arg(long, value_name = "N")]
     seconds: Option<u64>,
+    /// Settings drawn from their ranges, other ones for each N
+    #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// A line of JSON for each case, with the copy's summary
+    #[arg(long)]
     json: bool,
+    /// What a person sees of each case, and no judgement
+    #[arg(long)]
     show: bool,
+    /// The cases and their settings
+    #[arg(long)]
     list: bool,
-    help: bool,
 }
 
 /// Runs the command. The status is 1 if any verdict is wrong.
-pub fn main(arguments: Vec<String>) -> ExitCode {
-    match parse(arguments) {
-        Ok(asked) if asked.help => print!("{HELP}"),
-        Ok(asked) => return run(&asked),
-        Err(message) => {
-            eprintln!("haul-diagnose: {message}");
-            return ExitCode::from(2);
-        }
-    }
-    ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    run(&DiagnoseArguments::parse())
 }
 
 /// Tries the everyday suite's case of this limit; `None` where it has none. A wrong verdict beside other programs is
@@ -77,32 +72,6 @@ pub fn everyday(limit: &str) -> Option<CaseOutcome> {
 pub fn everyday_limits() -> Vec<String> {
     let all = chosen(&DiagnoseArguments { quick: true, ..DiagnoseArguments::default() });
     all.iter().filter_map(|case| case.name().split_once('/').map(|(limit, _)| limit.to_owned())).collect()
-}
-
-fn parse(arguments: Vec<String>) -> Result<DiagnoseArguments, String> {
-    let mut asked = DiagnoseArguments { runs: 1, ..DiagnoseArguments::default() };
-    let mut rest = VecDeque::from(arguments);
-    while let Some(word) = rest.pop_front() {
-        let (name, mut given) = match word.split_once('=') {
-            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-            None => (word, None),
-        };
-        let mut value = || given.take().or_else(|| rest.pop_front()).ok_or_else(|| format!("{name} needs a value"));
-        let number = |text: String| text.parse().map_err(|_| format!("{name} takes a number, not '{text}'"));
-        match name.as_str() {
-            "--case" => asked.patterns.push(value()?),
-            "--runs" => asked.runs = number(value()?)?,
-            "--seconds" => asked.seconds = Some(number(value()?)?),
-            "--seed" => asked.seed = Some(number(value()?)?),
-            "--quick" => asked.quick = true,
-            "--json" => asked.json = true,
-            "--show" => asked.show = true,
-            "--list" => asked.list = true,
-            "--help" | "-h" => asked.help = true,
-            _ => return Err(format!("there is no option {name}; see --help")),
-        }
-    }
-    Ok(asked)
 }
 
 fn chosen(asked: &DiagnoseArguments) -> Vec<DiagnoseCase> {
@@ -174,20 +143,18 @@ fn attempt(case: &DiagnoseCase, asked: &DiagnoseArguments, turn: u64) -> CaseOut
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<DiagnoseArguments, String> {
-        parse(line.split_whitespace().map(str::to_owned).collect())
+    fn parsed(line: &str) -> Result<DiagnoseArguments, clap::Error> {
+        DiagnoseArguments::try_parse_from(["diagnose"].into_iter().chain(line.split_whitespace()))
     }
 
     #[test]
-    fn every_option_of_the_help_is_taken() {
-        let asked = parsed("--case loss --case=/pull --runs 3 --quick --seconds 4 --seed=9 --json --show --list")
-            .expect("fine");
+    fn every_option_is_taken() {
+        let asked = parsed("--case loss --case=/pull --runs 3 --quick --seconds 4 --seed=9 --json --show --list");
         let patterns = vec!["loss".to_owned(), "/pull".to_owned()];
         let (seconds, seed) = (Some(4), Some(9));
         let (json, show, list) = (true, true, true);
-        let expected =
-            DiagnoseArguments { patterns, runs: 3, quick: true, seconds, seed, json, show, list, help: false };
-        assert_eq!(asked, expected);
+        let expected = DiagnoseArguments { patterns, runs: 3, quick: true, seconds, seed, json, show, list };
+        assert_eq!(asked.expect("fine"), expected);
         for word in ["--sead", "--runs x", "--seed"] {
             assert!(parsed(word).is_err(), "{word}");
         }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use anyhow::{Context, Result};
-use haul_lab::{Netns, Options, Wan};
+use haul_lab::{Netns, Options, Wan, output_of};
 
 use super::scene::{Network, SceneEnd, StartedBy, Window};
 use crate::{Haul, HostPair, Remote, Sandbox};
@@ -107,8 +107,7 @@ fn filtered(sandbox: &Sandbox, rules: u32) -> Result<HostPair> {
         // The files of a network's interfaces are seen with the mounts that `ip netns exec` makes.
         let one = format!("echo 2 >/sys/class/net/{interface}/queues/rx-0/rps_cpus");
         let mut command = std::process::Command::new("ip");
-        let output = command.args(["netns", "exec", host.name(), "sh", "-c", &one]).output()?;
-        anyhow::ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output_of(command.args(["netns", "exec", host.name(), "sh", "-c", &one]))?;
     }
     Ok(pair)
 }

@@ -5,28 +5,67 @@
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
+use clap::Parser;
 use haul_lab::{Congestion, Wan, WanSettings};
 
-const HELP: &str = "\
-Makes two hosts with a long link between them, and runs a command on the first (default: a shell).
+/// Makes two hosts with a long link between them, and runs a command on the first (default: a shell).
+#[derive(Parser)]
+#[command(args_override_self = true, after_help = VARIABLES)]
+struct WanArguments {
+    /// Round-trip time in milliseconds
+    #[arg(long, value_name = "MS", default_value = "50", value_parser = fraction)]
+    rtt: f64,
+    /// Packets lost at random, each way
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = fraction)]
+    loss: f64,
+    /// Rate in Mbit/s, Ethernet's framing included
+    #[arg(long, value_name = "MBITS", default_value_t = 1000)]
+    rate: u32,
+    /// The link's queue (default: what it carries in a round trip)
+    #[arg(long, value_name = "KIB")]
+    queue: Option<u32>,
+    /// Of the losses
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// TCP's default on both hosts (default: this machine's)
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
+    /// No other congestion control than that can be had
+    #[arg(long, requires = "congestion")]
+    only: bool,
+    /// Most of a TCP window (default: this machine's)
+    #[arg(long, value_name = "KIB")]
+    window: Option<u32>,
+    /// The command
+    #[arg(last = true)]
+    command: Vec<String>,
+}
 
-cargo run --package haul-lab --bin haul-wan -- [OPTIONS] [-- COMMAND [ARGUMENT...]]
-
-  --rtt MS          round-trip time in milliseconds (default 50)
-  --loss PERCENT    packets lost at random, each way (default 0)
-  --rate MBITS      rate in Mbit/s (default 1000), Ethernet's framing included
-  --queue KIB       the link's queue (default: what it carries in a round trip)
-  --seed NUMBER     of the losses (default 1)
-  --congestion NAME TCP's default on both hosts (default: this machine's)
-  --only            no other congestion control than that can be had
-  --window KIB      most of a TCP window (default: this machine's)
-
+const VARIABLES: &str = "\
 The command finds these variables in its environment: WAN_A and WAN_B, the hosts' addresses; ON_B, which put in front
 of a command runs it on the second host:
 
-  $ON_B iperf3 --server --daemon --one-off; iperf3 --client $WAN_B
-";
+  $ON_B iperf3 --server --daemon --one-off; iperf3 --client $WAN_B";
+
+impl WanArguments {
+    fn settings(&self) -> WanSettings {
+        let bytes = |kib: u32| u64::from(kib) << 10;
+        WanSettings {
+            rtt: Duration::from_secs_f64(self.rtt / 1e3),
+            loss: self.loss / 100.0,
+            rate_bits_per_s: u64::from(self.rate) * 1_000_000,
+            queue_bytes: self.queue.map(bytes),
+            seed: self.seed,
+            congestion: self.congestion.clone().map(|name| Congestion { name, only: self.only }),
+            window_max_bytes: self.window.map(bytes),
+        }
+    }
+}
+
+fn fraction(text: &str) -> Result<f64, &'static str> {
+    text.parse().ok().filter(|number| (0.0..=1e6).contains(number)).ok_or("not a number from 0 to 1000000")
+}
 
 fn main() -> ExitCode {
     match run() {
@@ -39,11 +78,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<ExitCode> {
-    let Some((settings, command)) = parse(std::env::args().skip(1))? else {
-        print!("{HELP}");
-        return Ok(ExitCode::SUCCESS);
-    };
-    let wan = Wan::new(&settings)?;
+    let asked = WanArguments::parse();
+    let (wan, command) = (Wan::new(&asked.settings())?, &asked.command);
     let mut client = wan.a().command(command.first().map_or("sh", String::as_str));
     client.args(command.iter().skip(1));
     client.env("WAN_A", Wan::ADDRESS_A.to_string()).env("WAN_B", Wan::ADDRESS_B.to_string());
@@ -59,58 +95,17 @@ fn words(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ").trim_end().to_owned()
 }
 
-/// None when help was asked for.
-fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<(WanSettings, Vec<String>)>> {
-    let (mut settings, mut only) = (WanSettings::default(), false);
-    while let Some(option) = args.next() {
-        match option.as_str() {
-            "-h" | "--help" => return Ok(None),
-            "--" => break,
-            "--only" => only = true,
-            _ => {
-                let value =
-                    args.next().with_context(|| format!("{option}: there is no such option, or it needs a value"))?;
-                set(&mut settings, &option, value)?;
-            }
-        }
-    }
-    ensure!(!only || settings.congestion.is_some(), "--only needs --congestion NAME");
-    if let Some(congestion) = &mut settings.congestion {
-        congestion.only = only;
-    }
-    Ok(Some((settings, args.collect())))
-}
-
-fn set(settings: &mut WanSettings, option: &str, value: String) -> Result<()> {
-    let number = || value.parse::<u64>().ok().filter(|number| *number < 1 << 40);
-    let number = || number().with_context(|| format!("{option} {value}: not a whole number"));
-    let fraction = || value.parse::<f64>().ok().filter(|number| (0.0..=1e6).contains(number));
-    let fraction = || fraction().with_context(|| format!("{option} {value}: not a number"));
-    match option {
-        "--rtt" => settings.rtt = Duration::from_secs_f64(fraction()? / 1e3),
-        "--loss" => settings.loss = fraction()? / 100.0,
-        "--rate" => settings.rate_bits_per_s = number()? * 1_000_000,
-        "--queue" => settings.queue_bytes = Some(number()? << 10),
-        "--seed" => settings.seed = number()?,
-        "--window" => settings.window_max_bytes = Some(number()? << 10),
-        "--congestion" => settings.congestion = Some(Congestion { name: value, only: false }),
-        _ => bail!("there is no option {option}"),
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Option<(WanSettings, Vec<String>)>> {
-        parse(line.split_whitespace().map(str::to_owned))
+    fn parsed(line: &str) -> Result<WanArguments, String> {
+        WanArguments::try_parse_from(line.split_whitespace()).map_err(|error| error.to_string())
     }
 
     #[test]
     fn every_option_is_taken() {
-        let line =
-            "--rtt 200 --loss 0.01 --rate 100 --queue 64 --seed 9 --congestion cubic --only --window 6 -- sh -c x";
+        let line = "haul-wan --rtt 200 --loss 0.01 --rate 100 --queue 64 --seed 9 --congestion cubic --only --window 6 -- sh -c x";
         let expected = WanSettings {
             rtt: Duration::from_millis(200),
             loss: 0.0001,
@@ -120,21 +115,18 @@ mod tests {
             congestion: Some(Congestion { name: "cubic".to_owned(), only: true }),
             window_max_bytes: Some(6144),
         };
-        let (settings, command) = parsed(line).expect("all right").expect("no help");
-        assert_eq!((settings, command.join(" ").as_str()), (expected, "sh -c x"));
-        for option in line.split_whitespace().filter(|word| word.starts_with("--") && *word != "--") {
-            assert!(HELP.contains(option), "{option}");
-        }
+        let asked = parsed(line).expect("all right");
+        assert_eq!((asked.settings(), asked.command.join(" ").as_str()), (expected, "sh -c x"));
+        assert_eq!(parsed("haul-wan").expect("all right").settings(), WanSettings::default());
     }
 
     #[test]
     fn wrong_words_are_named() {
         for (line, part) in
-            [("--fast", "--fast"), ("--rtt x", "--rtt x"), ("--lost 1", "--lost"), ("--only", "--congestion")]
+            [("--fast", "--fast"), ("--rtt x", "'x' for '--rtt"), ("--lost 1", "--lost"), ("--only", "--congestion")]
         {
-            let error = parsed(line).expect_err("it is wrong");
-            assert!(format!("{error:#}").contains(part), "{error:#}");
+            let error = parsed(&format!("haul-wan {line}")).err().expect("it is wrong");
+            assert!(error.contains(part), "{error}");
         }
-        assert!(parsed("--rtt 5 --help").expect("fine").is_none());
     }
 }

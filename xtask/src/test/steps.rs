@@ -4,6 +4,7 @@
 //! directly: so the steps share one build, and each has its own time and time limit.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use super::Step;
@@ -91,9 +92,17 @@ fn component(subcommand: &str, component: &str) -> StepResult {
     }
 }
 
+/// Checks spelling in all files of the repository; `typos.toml` has the rules.
+pub fn spelling(_: &mut Context, step: &Step) -> StepResult {
+    match tools::TYPOS.provide() {
+        Ok(()) => StepResult::of(&run(Command::new("typos").current_dir(root()), step.limit, Output::Shown)),
+        Err(why) => StepResult { not_run: Some(why), ..StepResult::default() },
+    }
+}
+
 /// Holds the dependency tree to `deny.toml`.
 pub fn supply_chain(_: &mut Context, step: &Step) -> StepResult {
-    if let Err(why) = tools::provide_cargo_deny() {
+    if let Err(why) = tools::CARGO_DENY.provide() {
         return StepResult::failed(why);
     }
     let rules = [&["deny", "--log-level", "error", "check"], RULES].concat();

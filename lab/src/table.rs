@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// The first line is the heading. Numbers stand at the right, `texts` (numbers of columns) at the left.
+/// Lines of the same length, the heading first. Numbers stand at the right, `texts` (numbers of columns) at the left.
 pub fn aligned(lines: &[Vec<String>], texts: &[usize]) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
