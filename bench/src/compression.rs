@@ -100,7 +100,7 @@ struct CompressionBench {
 impl CompressionBench {
     fn prepare(settings: &BenchSettings) -> Result<Self> {
         let pair = CabledPair::prepare(settings, "compression")?;
-        for (host, interface) in [(&pair.near, &pair.cable.0), (&pair.far, &pair.cable.1)] {
+        for (host, interface) in pair.hosts.ends() {
             let shape =
                 ["qdisc", "add", "dev", interface, "root", "tbf", "rate", RATE, "burst", "256k", "latency", "20ms"];
             host.run("tc", shape).context("this kernel cannot hold a cable to a rate (tc-tbf(8))")?;

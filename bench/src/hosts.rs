@@ -2,21 +2,15 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use haul_lab::{Netns, Options, Sshd};
+use haul_lab::{CabledHosts, Options, Sshd};
 use tempfile::TempDir;
 
 use crate::programs;
 use crate::settings::BenchSettings;
-
-const NEAR: &str = "10.79.0.1/24";
-const FAR: &str = "10.79.0.2/24";
-/// Where the far host of a [`CabledPair`] is.
-pub const FAR_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 2);
 
 /// Starts ssh's server, where programs in `programs` are found by PATH, so that none has to be put there in the timed part.
 /// An empty home directory keeps what this account's `.bashrc` does at each login out of the figures.
@@ -36,12 +30,8 @@ pub fn start_sshd(options: Options<'_>, programs: Option<&Path>, home: &Path) ->
 pub struct CabledPair {
     /// The far host's.
     pub sshd: Sshd,
-    /// Where commands are typed.
-    pub near: Netns,
-    /// The other one.
-    pub far: Netns,
-    /// The cable's ends: at the near host, and at the far one.
-    pub cable: (String, String),
+    /// Commands are typed on the near one.
+    pub hosts: CabledHosts,
     /// For whatever is copied: removed in the end.
     pub directory: TempDir,
     /// The program.
@@ -54,13 +44,11 @@ impl CabledPair {
         let haul = programs::find_haul(settings.haul.as_deref())?
             .context("there is no haul: cargo build --release --package haul")?;
         let directory = tempfile::Builder::new().prefix(&format!("haul-{name}-")).tempdir_in(&settings.dir)?;
-        let (near, far) = (Netns::create()?, Netns::create()?);
-        let cable = near.connect(&far, NEAR, FAR)?;
+        let hosts = CabledHosts::new()?;
         let home = directory.path().join("home");
         fs::create_dir(&home)?;
-        let options = Options { address: IpAddr::V4(FAR_ADDRESS), netns: Some(&far), ..Options::default() };
-        let sshd = start_sshd(options, haul.parent(), &home)?;
-        Ok(Self { sshd, near, far, cable, directory, haul })
+        let sshd = start_sshd(hosts.sshd_options(), haul.parent(), &home)?;
+        Ok(Self { sshd, hosts, directory, haul })
     }
 
     /// ssh as rsync starts it.
@@ -75,6 +63,6 @@ impl CabledPair {
 
     /// The same command, on the near host.
     pub fn place(&self, command: &Command) -> Command {
-        self.near.enclose(command)
+        self.hosts.near.enclose(command)
     }
 }

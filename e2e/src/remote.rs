@@ -1,12 +1,12 @@
 //! Hosts to copy to and from: an sshd with an account of its own, on loopback or at the far end of a cable.
 
 use std::ffi::OsString;
-use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Deref;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_lab::{Netns, Options, Sshd, compare};
+use haul_lab::{CabledHosts, Options, Sshd, compare};
 
 use crate::program::{Haul, haul_binary};
 use crate::{Sandbox, commands, within};
@@ -142,44 +142,37 @@ impl Connection {
 pub struct HostPair {
     /// The far host; declared first, so that it ends before its network does.
     pub remote: Remote,
-    /// Where haul runs.
-    pub near: Netns,
-    /// Where the sshd runs.
-    pub far: Netns,
-    cable: (String, String),
+    /// Haul runs on the near one.
+    pub hosts: CabledHosts,
+}
+
+impl Deref for HostPair {
+    type Target = CabledHosts;
+
+    fn deref(&self) -> &CabledHosts {
+        &self.hosts
+    }
 }
 
 impl HostPair {
     /// Address of the near host.
-    pub const NEAR: &str = "10.77.0.1";
+    pub const NEAR: &str = CabledHosts::NEAR;
     /// Address of the far host.
-    pub const FAR: &str = "10.77.0.2";
+    pub const FAR: &str = CabledHosts::FAR;
 
     /// Two hosts with a fast cable between them.
     #[track_caller]
     pub fn new(sandbox: &Sandbox) -> Self {
-        let near = Netns::create().unwrap_or_else(|error| panic!("{error:#}"));
-        let far = Netns::create().unwrap_or_else(|error| panic!("{error:#}"));
-        let cable = near.connect(&far, &format!("{}/24", Self::NEAR), &format!("{}/24", Self::FAR));
-        let cable = cable.unwrap_or_else(|error| panic!("{error:#}"));
-        let address = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
-        let remote = Remote::with_haul(sandbox, Options { address, netns: Some(&far), ..Options::default() });
-        Self { remote, near, far, cable }
+        let hosts = CabledHosts::new().unwrap_or_else(|error| panic!("{error:#}"));
+        Self { remote: Remote::with_haul(sandbox, hosts.sshd_options()), hosts }
     }
 
     /// Two hosts with a cable that carries this much each way: a copy can then be caught half done, on any machine.
     #[track_caller]
     pub fn slow(sandbox: &Sandbox, megabit_per_s: u32) -> Self {
         let pair = Self::new(sandbox);
-        for (host, interface) in pair.ends() {
-            host.slow_down(interface, megabit_per_s).unwrap_or_else(|error| panic!("{error:#}"));
-        }
+        pair.slow_down(megabit_per_s).unwrap_or_else(|error| panic!("{error:#}"));
         pair
-    }
-
-    /// Both hosts, each with its end of the cable.
-    pub fn ends(&self) -> [(&Netns, &str); 2] {
-        [(&self.near, &self.cable.0), (&self.far, &self.cable.1)]
     }
 
     /// The data connections that there are now: all but those to the sshd.

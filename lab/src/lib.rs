@@ -34,7 +34,7 @@ pub use cgroup::Cgroup;
 pub use compare::{Attributes, compare, compare_with};
 pub use count::{cases, count};
 pub use interrupt::interrupt_flag;
-pub use netns::{Inside, Netns};
+pub use netns::{CabledHosts, Inside, Netns};
 pub use power::{Cut, Disk, apart};
 pub use process::{descendants, end_tree, peak_memory_bytes, tree_cpu, tree_memory_bytes};
 pub use programs::find_program;

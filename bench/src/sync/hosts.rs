@@ -1,7 +1,7 @@
 //! Two hosts that a cable joins, rsync's daemon on the far one, and what the cable has carried.
 
 use anyhow::{Context, Result};
-use haul_lab::Finished;
+use haul_lab::{CabledHosts, Finished};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::daemon::Daemon;
-use crate::hosts::{CabledPair, FAR_ADDRESS};
+use crate::hosts::CabledPair;
 use crate::settings::BenchSettings;
 
 /// In a namespace of its own, nothing else is there.
@@ -32,13 +32,14 @@ impl SyncHosts {
         self.rsyncd.borrow_mut().take();
         let file = self.pair.directory.path().join("rsyncd.conf");
         let text = format!(
-            "address = {FAR_ADDRESS}\nuse chroot = no\nreverse lookup = no\nuid = 0\ngid = 0\n[bench]\npath = {}\nread only = no\n",
+            "address = {}\nuse chroot = no\nreverse lookup = no\nuid = 0\ngid = 0\n[bench]\npath = {}\nread only = no\n",
+            CabledHosts::FAR,
             place.display()
         );
         fs::write(&file, text)?;
         let mut command = Command::new("rsync");
         command.args(["--daemon", "--no-detach", &format!("--port={RSYNC_PORT}")]).arg("--config").arg(file);
-        let daemon = Daemon::start(&self.pair.far.enclose(&command), RSYNC_PORT)?;
+        let daemon = Daemon::start(&self.pair.hosts.far.enclose(&command), RSYNC_PORT)?;
         *self.rsyncd.borrow_mut() = Some((daemon, place.to_owned()));
         Ok(())
     }
@@ -55,12 +56,12 @@ impl SyncHosts {
         let serving = self.rsyncd.borrow();
         let (_, place) = serving.as_ref().context("rsync's daemon does not run")?;
         let below = path.strip_prefix(place).context("a target elsewhere")?;
-        Ok(format!("rsync://{FAR_ADDRESS}:{RSYNC_PORT}/bench/{}", below.display()))
+        Ok(format!("rsync://{}:{RSYNC_PORT}/bench/{}", CabledHosts::FAR, below.display()))
     }
 
     /// Bytes that the cable has carried so far, in both directions.
     pub fn bytes_on_cable(&self) -> Result<u64> {
-        let said = self.pair.near.run("ip", ["-j", "-s", "link", "show", "dev", &self.pair.cable.0])?;
+        let said = self.pair.hosts.near.run("ip", ["-j", "-s", "link", "show", "dev", &self.pair.hosts.cable.0])?;
         let said: Value = serde_json::from_str(&said).context("ip -j -s link")?;
         let bytes = |direction: &str| said[0]["stats64"][direction]["bytes"].as_u64();
         bytes("rx").zip(bytes("tx")).map(|(received, sent)| received + sent).context("ip says nothing of bytes")
