@@ -32,8 +32,8 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     if summary.left_out > 0 {
         add("left out", format!("{}, on purpose", counted(summary.left_out, "entry", "entries")));
     }
-    if summary.filtered > 0 {
-        add("filtered", format!("{} left out by filters", counted(summary.filtered, "entry", "entries")));
+    if summary.counters.filtered > 0 {
+        add("filtered", format!("{} left out by filters", counted(summary.counters.filtered, "entry", "entries")));
     }
     if summary.restarts > 0 {
         add("begun again", format!("{} after a lost connection", counted(summary.restarts.into(), "time", "times")));
@@ -41,8 +41,8 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     if !summary.paused.is_zero() {
         add("paused", format!("for {} of it", duration(summary.paused)));
     }
-    if summary.frames_resent > 0 {
-        add("sent again", counted(summary.frames_resent, "damaged frame", "damaged frames"));
+    if summary.counters.frames_resent > 0 {
+        add("sent again", counted(summary.counters.frames_resent, "damaged frame", "damaged frames"));
     }
     if let Some(compression) = summary.compression {
         add("compressed", format!("{:.1} to 1 ({})", compression.ratio, compression.method));
@@ -60,8 +60,11 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
         );
     }
     if verbose {
-        let directories = counted(summary.directories, "directory", "directories");
-        add("also", format!("{directories}, {}", counted(summary.symlinks, "symbolic link", "symbolic links")));
+        let directories = counted(summary.counters.directories, "directory", "directories");
+        add(
+            "also",
+            format!("{directories}, {}", counted(summary.counters.symlinks, "symbolic link", "symbolic links")),
+        );
     }
     // Of a dry run, how nothing travelled says nothing.
     if summary.streams > 0 && !summary.is_dry {
@@ -253,6 +256,7 @@ fn way(summary: &Summary) -> String {
 
 #[cfg(test)]
 pub mod tests {
+    use haul_proto::wire::counters::Counters;
     use std::time::Duration;
 
     use haul_engine::job::event::{CompressionResult, NetworkPath, SlowFile};
@@ -278,10 +282,8 @@ pub mod tests {
             files_copied: 12_408,
             files_skipped: 0,
             failed: 0,
-            directories: 341,
-            symlinks: 1,
             left_out: 0,
-            filtered: 0,
+            counters: Counters { directories: 341, symlinks: 1, bytes_on_wire: 333_200_000_000, ..Counters::default() },
             bytes: 333_149_000_000,
             bytes_skipped: 0,
             elapsed: Duration::from_secs(284),
@@ -297,8 +299,6 @@ pub mod tests {
             streams_at: Default::default(),
             advice: Vec::new(),
             rate_limit_bytes_per_s: None,
-            frames_resent: 0,
-            bytes_on_wire: 333_200_000_000,
             compression: None,
             slowest: vec![SlowFile { path: b"run7/big.db".to_vec(), size: 4_290_000_000, took_us: 3_700_000 }],
             source_cpu: Duration::from_millis(12_300),
@@ -342,7 +342,7 @@ pub mod tests {
             verdict: Some(verdict::tests::example()),
             advice: vec![verdict::tests::advised()],
             restarts: 1,
-            frames_resent: 3,
+            counters: Counters { frames_resent: 3, ..example().counters },
             compression: Some(CompressionResult { method: CompressionMethod::Zstd(3), ratio: 3.12 }),
             way,
             streams: 1,

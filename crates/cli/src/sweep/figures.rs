@@ -135,7 +135,7 @@ impl Figures {
             streams_used: summary.streams.into(),
             source_direct_bytes: summary.source_direct_bytes as f64,
             target_direct_bytes: summary.target_direct_bytes as f64,
-            bytes_on_wire: summary.bytes_on_wire as f64,
+            bytes_on_wire: summary.counters.bytes_on_wire as f64,
             cloned_bytes: summary.cloned_bytes as f64,
             durable: f64::from(u8::from(summary.durable)),
         }

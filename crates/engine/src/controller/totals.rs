@@ -59,8 +59,11 @@ impl JobTotals {
             files_skipped: self.files.there,
             bytes: all(last.bytes, last.bytes_skipped).saturating_sub(self.bytes.there),
             bytes_skipped: self.bytes.there,
-            frames_resent: self.frames_resent.saturating_add(last.frames_resent),
-            bytes_on_wire: self.bytes_on_wire.saturating_add(last.bytes_on_wire),
+            counters: Counters {
+                frames_resent: self.frames_resent.saturating_add(last.counters.frames_resent),
+                bytes_on_wire: self.bytes_on_wire.saturating_add(last.counters.bytes_on_wire),
+                ..last.counters
+            },
             sync: last.sync.plus(self.sync),
             elapsed,
             restarts,
@@ -132,9 +135,10 @@ mod tests {
         let mut totals = JobTotals::default();
         let figures = |removed, left_at_source| SyncCounters { removed, left_at_source, ..SyncCounters::default() };
         totals.add(&ends(10, 5, 0), figures(7, 3));
-        let last = Summary { frames_resent: 2, bytes_on_wire: 100, sync: figures(2, 4), ..Summary::default() };
+        let counters = Counters { frames_resent: 2, bytes_on_wire: 100, ..Counters::default() };
+        let last = Summary { counters, sync: figures(2, 4), ..Summary::default() };
         let all = totals.complete(last, Duration::ZERO, 1);
-        assert_eq!((all.frames_resent, all.bytes_on_wire), (3, 155));
+        assert_eq!((all.counters.frames_resent, all.counters.bytes_on_wire), (3, 155));
         assert_eq!(all.sync, figures(9, 4), "what was removed is gone, and what was left is found again");
     }
 }

@@ -330,14 +330,10 @@ pub struct Summary {
     pub files_skipped: u64,
     /// Files (and directories and links) that failed; each was reported.
     pub failed: u64,
-    /// Directories that exist at the target now.
-    pub directories: u64,
-    /// Symbolic links made or found equal.
-    pub symlinks: u64,
     /// Entries left out on purpose.
     pub left_out: u64,
-    /// Entries left out by filters, directories with all that is in them as one.
-    pub filtered: u64,
+    /// Counters of both ends: of the last attempt, apart from frames sent again and bytes on the wire.
+    pub counters: Counters,
     /// Bytes written in this run.
     pub bytes: u64,
     /// Bytes of files that were there already.
@@ -377,10 +373,6 @@ pub struct Summary {
     pub advice: Vec<Recommendation>,
     /// The limit on the rate that was set at the end, bytes a second.
     pub rate_limit_bytes_per_s: Option<u64>,
-    /// Frames sent again because what arrived was not what was sent.
-    pub frames_resent: u64,
-    /// Bytes of the records that the source sent; 0 when no socket was used.
-    pub bytes_on_wire: u64,
     /// What compression did; `None` where nothing travelled compressed.
     pub compression: Option<CompressionResult>,
     /// User plus system seconds of the source's worker.

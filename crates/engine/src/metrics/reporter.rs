@@ -20,90 +20,45 @@ use crate::policy::audit::{AuditAction, AuditLog, AuditRecord};
 use crate::sys::usage;
 use crate::sys::usage::ProcessStatus;
 
-/// Counters that every thread of a worker adds to. Relaxed: nothing is decided by them.
-#[derive(Debug, Default)]
-pub struct CounterTally {
-    /// Files found.
-    pub files_found: AtomicU64,
-    /// Their bytes.
-    pub bytes_found: AtomicU64,
-    /// Nothing more will be found.
-    pub walk_complete: AtomicBool,
-    /// Files copied.
-    pub files_copied: AtomicU64,
-    /// Those of them that are on the disk with their names.
-    pub files_durable: AtomicU64,
-    /// Files that were there.
-    pub files_skipped: AtomicU64,
-    /// Directories made or found.
-    pub directories: AtomicU64,
-    /// Links made or found.
-    pub symlinks: AtomicU64,
-    /// Entries that failed.
-    pub failed: AtomicU64,
-    /// Entries left out.
-    pub left_out: AtomicU64,
-    /// Those left out by filters.
-    pub filtered: AtomicU64,
-    /// Bytes written.
-    pub bytes_written: AtomicU64,
-    /// Bytes that were there.
-    pub bytes_skipped: AtomicU64,
-    /// Frames asked for again.
-    pub frames_resent: AtomicU64,
-    /// Bytes that went past the page cache.
-    pub bytes_direct: AtomicU64,
-    /// Bytes whose blocks are shared with the source's.
-    pub bytes_cloned: AtomicU64,
-    /// Bytes that were read back past the page cache.
-    pub read_back_disk: AtomicU64,
-    /// Bytes that were read back, perhaps from a cache.
-    pub read_back_cache: AtomicU64,
-    /// Bytes that were read back from memory.
-    pub read_back_memory: AtomicU64,
-    /// Streams in use.
-    pub streams: AtomicU64,
-    /// Payload bytes sent, before compression.
-    pub bytes_carried: AtomicU64,
-    /// Bytes of the records that carried them.
-    pub bytes_on_wire: AtomicU64,
-    /// Files held against the target's.
-    pub files_compared: AtomicU64,
-    /// Bytes that both ends read and compared.
-    pub bytes_compared: AtomicU64,
-    /// Entries that differ.
-    pub differences: AtomicU64,
-    /// Payload bytes sent compressed, before that, by the index of the method.
-    pub compressed: [AtomicU64; CompressionMethod::COUNT],
+macro_rules! declare_tally {
+    ($($(#[$doc:meta])* $name:ident: $ends:ident, $words:literal, $join:ident;)*) => {
+        /// Counters that every thread of a worker adds to. Relaxed: nothing is decided by them.
+        #[derive(Debug, Default)]
+        pub struct CounterTally {
+            /// The walk has found everything.
+            pub walk_complete: AtomicBool,
+            $($(#[$doc])* pub $name: AtomicU64,)*
+            /// Files copied that are on disk under their names.
+            pub files_durable: AtomicU64,
+            /// Bytes read or written with O_DIRECT.
+            pub bytes_direct: AtomicU64,
+            /// Bytes whose blocks are shared with the source's.
+            pub bytes_cloned: AtomicU64,
+            /// Bytes read back with O_DIRECT.
+            pub read_back_disk: AtomicU64,
+            /// Bytes read back, possibly from the page cache.
+            pub read_back_cache: AtomicU64,
+            /// Bytes read back from memory.
+            pub read_back_memory: AtomicU64,
+            /// Payload bytes before compression, by the index of the method.
+            pub compressed: [AtomicU64; CompressionMethod::COUNT],
+        }
+
+        impl CounterTally {
+            /// Returns the present counts.
+            pub fn counters(&self) -> Counters {
+                Counters {
+                    walk_complete: self.walk_complete.load(Ordering::Relaxed),
+                    $($name: self.$name.load(Ordering::Relaxed),)*
+                }
+            }
+        }
+    };
 }
 
-impl CounterTally {
-    /// The counters as they are now.
-    pub fn counters(&self) -> Counters {
-        let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counters {
-            files_found: now(&self.files_found),
-            bytes_found: now(&self.bytes_found),
-            walk_complete: self.walk_complete.load(Ordering::Relaxed),
-            files_copied: now(&self.files_copied),
-            files_skipped: now(&self.files_skipped),
-            directories: now(&self.directories),
-            symlinks: now(&self.symlinks),
-            failed: now(&self.failed),
-            left_out: now(&self.left_out),
-            filtered: now(&self.filtered),
-            bytes_written: now(&self.bytes_written),
-            bytes_skipped: now(&self.bytes_skipped),
-            frames_resent: now(&self.frames_resent),
-            streams: now(&self.streams),
-            bytes_carried: now(&self.bytes_carried),
-            bytes_on_wire: now(&self.bytes_on_wire),
-            files_compared: now(&self.files_compared),
-            bytes_compared: now(&self.bytes_compared),
-            differences: now(&self.differences),
-        }
-    }
+haul_proto::with_counters!(declare_tally);
 
+impl CounterTally {
     fn read_back(&self) -> ReadBackBytes {
         let [disk_bytes, cache_bytes, memory_bytes] =
             [&self.read_back_disk, &self.read_back_cache, &self.read_back_memory]

@@ -1,9 +1,9 @@
 //! Authority of workers: which worker may send which report, and in which phase of a job. Every other report is a
 //! protocol error.
 //!
-//! The table is [`WorkerMessage::rule`]; the owner of each counter is in [`Counters::foreign`] and its siblings.
+//! The table is [`WorkerMessage::rule`]; the owner of each counter is in [`Counters::foreign`](super::counters::Counters::foreign) and its siblings.
 
-use super::counters::{Counters, FinalReport, PathFigures, ReadBackBytes};
+use super::counters::{FinalReport, PathFigures, ReadBackBytes};
 use super::report::WorkerMessage;
 use crate::error::ProtocolError;
 use crate::sync::SyncCounters;
@@ -148,56 +148,6 @@ impl WorkerMessage {
 /// Returns the name of the first non-zero number.
 fn first_of(figures: &[(&'static str, u64)]) -> Option<&'static str> {
     figures.iter().find(|(_, value)| *value != 0).map(|(name, _)| *name)
-}
-
-impl Counters {
-    /// Returns the first non-zero counter that belongs to none of `ends`.
-    pub fn foreign(&self, ends: WorkerEnds) -> Option<&'static str> {
-        // Both ends count failed and excluded entries.
-        let Self {
-            files_found,
-            bytes_found,
-            walk_complete,
-            files_copied,
-            files_skipped,
-            directories,
-            symlinks,
-            failed: _,
-            left_out: _,
-            filtered,
-            bytes_written,
-            bytes_skipped,
-            frames_resent,
-            streams,
-            bytes_carried,
-            bytes_on_wire,
-            files_compared,
-            bytes_compared,
-            differences,
-        } = *self;
-        let of_source = [
-            ("files found", files_found),
-            ("bytes found", bytes_found),
-            ("the end of the walk", walk_complete.into()),
-            ("entries filtered", filtered),
-            ("streams", streams),
-            ("bytes carried", bytes_carried),
-            ("bytes on the wire", bytes_on_wire),
-            ("bytes compared", bytes_compared),
-        ];
-        let of_target = [
-            ("files copied", files_copied),
-            ("files skipped", files_skipped),
-            ("directories", directories),
-            ("symlinks", symlinks),
-            ("bytes written", bytes_written),
-            ("bytes skipped", bytes_skipped),
-            ("frames resent", frames_resent),
-            ("files compared", files_compared),
-            ("differences", differences),
-        ];
-        foreign_of(ends, &of_source, &of_target)
-    }
 }
 
 fn foreign_of(

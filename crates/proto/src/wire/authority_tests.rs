@@ -1,4 +1,5 @@
 use super::*;
+use crate::wire::counters::Counters;
 use crate::wire::report::tests::samples;
 use std::collections::BTreeMap;
 

@@ -7,49 +7,96 @@ use crate::encoding::encode_figure;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::FIGURE_MAX;
+use crate::wire::authority::WorkerEnds;
 
-/// Progress of an end. The source counts entries found, the target entries completed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Files found.
-    pub files_found: u64,
-    /// Their bytes.
-    pub bytes_found: u64,
-    /// Whether the walk has found everything.
-    pub walk_complete: bool,
-    /// Files copied.
-    pub files_copied: u64,
-    /// Files that existed already.
-    pub files_skipped: u64,
-    /// Directories created or found.
-    pub directories: u64,
-    /// Symbolic links created or found equal.
-    pub symlinks: u64,
-    /// Entries that failed at this end.
-    pub failed: u64,
-    /// Entries skipped on purpose.
-    pub left_out: u64,
-    /// Entries excluded by filters; a directory with its contents counts as one.
-    pub filtered: u64,
-    /// Bytes written.
-    pub bytes_written: u64,
-    /// Bytes of files that existed already.
-    pub bytes_skipped: u64,
-    /// Frames that arrived damaged and were requested again.
-    pub frames_resent: u64,
-    /// Streams in use now, counted by the source.
-    pub streams: u64,
-    /// Payload bytes sent by the source, before compression.
-    pub bytes_carried: u64,
-    /// Bytes of the records sent with them.
-    pub bytes_on_wire: u64,
-    /// Files compared with the target's in a job that only compares, counted by the target.
-    pub files_compared: u64,
-    /// Bytes read and compared by both ends, counted by the source.
-    pub bytes_compared: u64,
-    /// Entries that differ between the ends, counted by the target.
-    pub differences: u64,
+/// Declares every counter of [`Counters`] once, in the order of the wire: its documentation, its name, the ends that may
+/// report it, its name in an error, and the operation that joins the counts of two ends. `$apply` is a macro that takes
+/// these rows.
+#[macro_export]
+macro_rules! with_counters {
+    ($apply:ident) => {
+        $apply! {
+            /// Files found.
+            files_found: SOURCE, "files found", saturating_add;
+            /// Their bytes.
+            bytes_found: SOURCE, "bytes found", saturating_add;
+            /// Files copied.
+            files_copied: TARGET, "files copied", saturating_add;
+            /// Files that existed already.
+            files_skipped: TARGET, "files skipped", saturating_add;
+            /// Directories created or found.
+            directories: TARGET, "directories", saturating_add;
+            /// Symbolic links created or found equal.
+            symlinks: TARGET, "symlinks", saturating_add;
+            /// Entries that failed at this end.
+            failed: BOTH, "failed entries", saturating_add;
+            /// Entries skipped on purpose.
+            left_out: BOTH, "entries left out", saturating_add;
+            /// Entries excluded by filters; a directory with its contents counts as one.
+            filtered: SOURCE, "entries filtered", saturating_add;
+            /// Bytes written.
+            bytes_written: TARGET, "bytes written", saturating_add;
+            /// Bytes of files that existed already.
+            bytes_skipped: TARGET, "bytes skipped", saturating_add;
+            /// Frames that arrived damaged and were requested again.
+            frames_resent: TARGET, "frames resent", saturating_add;
+            /// Streams in use now, counted by the source.
+            streams: SOURCE, "streams", max;
+            /// Payload bytes sent by the source, before compression.
+            bytes_carried: SOURCE, "bytes carried", saturating_add;
+            /// Bytes of the records sent with them.
+            bytes_on_wire: SOURCE, "bytes on the wire", saturating_add;
+            /// Files compared with the target's in a job that only compares, counted by the target.
+            files_compared: TARGET, "files compared", saturating_add;
+            /// Bytes read and compared by both ends, counted by the source.
+            bytes_compared: SOURCE, "bytes compared", saturating_add;
+            /// Entries that differ between the ends, counted by the target.
+            differences: TARGET, "differences", saturating_add;
+        }
+    };
 }
+
+macro_rules! declare_counters {
+    ($($(#[$doc:meta])* $name:ident: $ends:ident, $words:literal, $join:ident;)*) => {
+        /// Progress of an end. The source counts entries found, the target entries completed.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Counters {
+            /// Whether the walk has found everything.
+            pub walk_complete: bool,
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counters {
+            pub(super) fn encode(&self, out: &mut Writer) {
+                out.bool(self.walk_complete);
+                $(encode_figure(self.$name, out);)*
+            }
+
+            pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+                Ok(Self { walk_complete: reader.bool()?, $($name: decode_figure(reader)?,)* })
+            }
+
+            /// Returns the sum of both ends' counters; each counts what the other does not. A peer's numbers may be
+            /// arbitrary, so sums saturate.
+            pub fn plus(&self, other: &Counters) -> Counters {
+                Counters {
+                    walk_complete: self.walk_complete || other.walk_complete,
+                    $($name: self.$name.$join(other.$name),)*
+                }
+            }
+
+            /// Returns the first non-zero counter that belongs to none of `ends`.
+            pub fn foreign(&self, ends: WorkerEnds) -> Option<&'static str> {
+                let walk = (self.walk_complete && !ends.source).then_some("the end of the walk");
+                let counted = [$((WorkerEnds::$ends, $words, self.$name),)*];
+                let is_foreign = |(owner, _, count): &(WorkerEnds, _, u64)| *count != 0 && !ends.meet(*owner);
+                walk.or_else(|| counted.iter().find(|row| is_foreign(row)).map(|(_, words, _)| *words))
+            }
+        }
+    };
+}
+
+with_counters!(declare_counters);
 
 /// Bytes read back by a target that verifies the disk, by their origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,88 +149,6 @@ pub struct PathFigures {
     pub receiver_limited_us: u64,
     /// The part of it with too small a send buffer.
     pub buffer_limited_us: u64,
-}
-
-impl Counters {
-    fn fields(&self) -> [u64; 18] {
-        [
-            self.files_found,
-            self.bytes_found,
-            self.files_copied,
-            self.files_skipped,
-            self.directories,
-            self.symlinks,
-            self.failed,
-            self.left_out,
-            self.filtered,
-            self.bytes_written,
-            self.bytes_skipped,
-            self.frames_resent,
-            self.streams,
-            self.bytes_carried,
-            self.bytes_on_wire,
-            self.files_compared,
-            self.bytes_compared,
-            self.differences,
-        ]
-    }
-
-    pub(super) fn encode(&self, out: &mut Writer) {
-        out.bool(self.walk_complete);
-        self.fields().iter().for_each(|field| encode_figure(*field, out));
-    }
-
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        let walk_complete = reader.bool()?;
-        let mut field = || decode_figure(reader);
-        Ok(Self {
-            walk_complete,
-            files_found: field()?,
-            bytes_found: field()?,
-            files_copied: field()?,
-            files_skipped: field()?,
-            directories: field()?,
-            symlinks: field()?,
-            failed: field()?,
-            left_out: field()?,
-            filtered: field()?,
-            bytes_written: field()?,
-            bytes_skipped: field()?,
-            frames_resent: field()?,
-            streams: field()?,
-            bytes_carried: field()?,
-            bytes_on_wire: field()?,
-            files_compared: field()?,
-            bytes_compared: field()?,
-            differences: field()?,
-        })
-    }
-
-    /// Returns the sum of both ends' counters; each counts what the other does not. A peer's numbers may be arbitrary,
-    /// so sums saturate.
-    pub fn plus(&self, other: &Counters) -> Counters {
-        Counters {
-            walk_complete: self.walk_complete || other.walk_complete,
-            files_found: self.files_found.saturating_add(other.files_found),
-            bytes_found: self.bytes_found.saturating_add(other.bytes_found),
-            files_copied: self.files_copied.saturating_add(other.files_copied),
-            files_skipped: self.files_skipped.saturating_add(other.files_skipped),
-            directories: self.directories.saturating_add(other.directories),
-            symlinks: self.symlinks.saturating_add(other.symlinks),
-            failed: self.failed.saturating_add(other.failed),
-            left_out: self.left_out.saturating_add(other.left_out),
-            filtered: self.filtered.saturating_add(other.filtered),
-            bytes_written: self.bytes_written.saturating_add(other.bytes_written),
-            bytes_skipped: self.bytes_skipped.saturating_add(other.bytes_skipped),
-            frames_resent: self.frames_resent.saturating_add(other.frames_resent),
-            streams: self.streams.max(other.streams),
-            bytes_carried: self.bytes_carried.saturating_add(other.bytes_carried),
-            bytes_on_wire: self.bytes_on_wire.saturating_add(other.bytes_on_wire),
-            files_compared: self.files_compared.saturating_add(other.files_compared),
-            bytes_compared: self.bytes_compared.saturating_add(other.bytes_compared),
-            differences: self.differences.saturating_add(other.differences),
-        }
-    }
 }
 
 impl FinalReport {
