@@ -16,7 +16,7 @@ pub enum Exit {
     Usage = 2,
     /// The other host could not be reached.
     Unreachable = 3,
-    /// Interrupted or broken off; the same command goes on.
+    /// Interrupted or broken; the same command resumes.
     Interrupted = 4,
 }
 

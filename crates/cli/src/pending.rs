@@ -37,12 +37,12 @@ pub enum ReplaceableFile {
     Page,
     /// A log of `--logfile`.
     Log,
-    /// Whatever it is: whoever asks has looked.
+    /// Anything else; the caller has checked.
     Anything,
 }
 
 impl ReplaceableFile {
-    /// Bytes of a file that are looked at.
+    /// Number of bytes examined in a file.
     const BEGINNING: u64 = 8192;
 
     /// An error where another file than such a one is at `path`.

@@ -34,7 +34,7 @@ fn named(values: &Values) -> Result<(bool, bool), UsageError> {
     Ok(values.choice("pipe", &ends)?.unwrap_or_default())
 }
 
-/// Where all operands are, the last of which is the target.
+/// Locations of all operands. The last operand is the target.
 pub fn locations(values: &Values, operands: &[OsString]) -> Result<Vec<Location>, UsageError> {
     let (source, target) = named(values)?;
     let last = operands.len().saturating_sub(1);
@@ -54,7 +54,7 @@ fn program_operand(operand: &OsString) -> Result<Location, UsageError> {
     }
 }
 
-/// Finds out which ends of `operands` are pipes, the last of which is the target.
+/// Finds the operands that are pipes. The last operand is the target.
 pub fn pipes(values: &Values, operands: &[OsString], sources: &[Location]) -> Result<Pipes, UsageError> {
     let is_standard = |operand: &OsString| operand == STANDARD;
     let Some((target, typed_sources)) = operands.split_last() else { return Ok(Pipes::default()) };

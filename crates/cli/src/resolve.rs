@@ -106,7 +106,7 @@ pub struct ResolvedSettings {
     pub time_limit: Option<Duration>,
 }
 
-/// The plan for a copy of `operands`, the last of which is the target.
+/// The plan for a copy. The last operand is the target.
 pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     planned(values, operands, stderr_is_terminal, false)
 }
@@ -175,7 +175,7 @@ struct TypedEnds {
     base: Option<Location>,
 }
 
-/// Where the operands are, the last of which is the target.
+/// Locations of the operands. The last operand is the target.
 fn ends(values: &Values, operands: &[OsString]) -> Result<TypedEnds, UsageError> {
     let mut sources = locations(values, operands)?;
     let target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
@@ -420,7 +420,7 @@ fn silence(values: &Values) -> Result<Duration, UsageError> {
     Ok(silence.unwrap_or(RemoteAccess::default().silence))
 }
 
-/// One limit alone stands in the place of the default; whoever gives any means it for the first attempt, too.
+/// One limit alone replaces the default; with any limit, the first attempt has it, too.
 fn retries(values: &Values) -> Result<Retries, UsageError> {
     let times = values.number("retries", 0..=MAX_RETRIES)?;
     let time = values.time("retry-for", Duration::ZERO..=MAX_RETRY_FOR, "of at most 30d")?;
@@ -485,7 +485,7 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
     Ok(Display { mode, verbosity, progress_lines: lines, dialect, log })
 }
 
-/// Whether each file is told of when it is done.
+/// Whether each complete file is reported.
 fn tells_of_files(display: &Display) -> bool {
     match display.mode {
         Mode::Json => true,

@@ -46,7 +46,7 @@ pub fn read(file: &OsStr) -> Result<SecretFileState, UsageError> {
     })
 }
 
-/// Refuses a file of which others may know, or have written, what is in it.
+/// Refuses a file that others may read or write.
 fn check_private(path: &Path, file: &File) -> Result<(), UsageError> {
     let shown = escape(path.as_os_str().as_bytes());
     let failed = |error: std::io::Error| UsageError::new(format!("{shown}: {error}"));

@@ -3,7 +3,7 @@
 //! SIGINT and SIGTERM cancel; a running job has [`GRACE`] to end by itself, and
 //! a second signal ends the process at once. SIGHUP is ignored, here and by all
 //! children (ssh too, which inherits that). A job that was in the foreground
-//! when its terminal went away is cancelled; one in the background goes on.
+//! when its terminal closes is cancelled; one in the background continues.
 //! SIGUSR1 doubles the limit on the rate, SIGUSR2 halves it. A job whose time is up (`-t`) is cancelled, too.
 
 use std::io::{self, IsTerminal, Read};
@@ -28,9 +28,9 @@ use crate::terminal::Controlling;
 
 /// How long a cancelled job may take to end. With it, everything has ended a second after Ctrl-C.
 const GRACE: Duration = Duration::from_millis(900);
-/// The same where its time is up: nobody sits there and waits, and what it writes at its end is wanted.
+/// The grace period after a time limit: no user waits, and the final report is wanted.
 const TIME_GRACE: Duration = Duration::from_secs(5);
-/// How often the terminal is looked at.
+/// Interval between checks of the terminal.
 const TERMINAL_EVERY: Duration = Duration::from_millis(200);
 
 /// Turns signals into a cancelled job, or into another rate, for as long as it lives.

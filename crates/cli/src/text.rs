@@ -1,6 +1,6 @@
 //! Lines on standard error: what a person reads, without progress and without the summary.
 //!
-//! Nothing here fails: a terminal that is gone must not stop a job that goes on without it.
+//! Errors are ignored: a closed terminal must not stop a job.
 
 use std::io::Write;
 

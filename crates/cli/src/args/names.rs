@@ -1,5 +1,5 @@
 //! Which option a word names: exactly, or by its first letters. bbcp's names come first, and some of them take fewer
-//! letters than would tell them apart, as bbcp itself has it.
+//! letters than are unambiguous, as in bbcp itself.
 
 use super::Dialect;
 use super::nearest::nearest;

@@ -39,7 +39,7 @@ pub struct OptionRow {
 pub enum Bbcp {
     /// The letter alone.
     Letter,
-    /// Also this long form, of which so many letters are enough.
+    /// A further long form with its shortest accepted abbreviation, in letters.
     Long(&'static str, usize),
 }
 
@@ -163,7 +163,7 @@ impl OptionRow {
         self
     }
 
-    /// bbcp has it under this name, of which so many letters are enough.
+    /// bbcp's name for it, with its shortest accepted abbreviation, in letters.
     pub(super) const fn bbcp(self, letters: usize) -> Self {
         let id = self.id;
         self.bbcp_as(id, letters)

@@ -1,4 +1,4 @@
-//! Options of `haul sweep`: its own, and those of a copy, of which some take lists.
+//! Options of `haul sweep`: its own, and those of a copy; some take lists.
 
 use std::sync::LazyLock;
 

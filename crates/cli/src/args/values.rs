@@ -84,7 +84,7 @@ impl Values {
         &self.undone
     }
 
-    /// Whether somebody typed this option: a file said nothing of it.
+    /// Whether the command line has this option; a configuration file alone does not count.
     pub fn is_typed(&self, id: &str) -> bool {
         self.given.iter().take(self.typed).any(|(row, _)| row.id == id)
     }

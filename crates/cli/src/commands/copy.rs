@@ -28,7 +28,7 @@ use crate::show::{self, Half, Show};
 use crate::signals::Watch;
 use crate::terminal;
 
-/// Copies `operands`, the last of which is the target.
+/// Copies `operands`. The last operand is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let plan = plan(values, operands, terminal::stderr_is_terminal())?;
     explain::asked(values, &plan).unwrap_or_else(|| carry_out(plan))
@@ -119,7 +119,7 @@ fn writers(plan: &Plan) -> anyhow::Result<Vec<Checksums>> {
     Ok(writers)
 }
 
-/// A job that was told to stop may fail in many ways; the reason is the same for all of them.
+/// A cancelled job may fail in many ways; the reason is the same for all of them.
 fn interrupted(outcome: Outcome) -> Outcome {
     outcome.map_err(|_| Error::Interrupted)
 }

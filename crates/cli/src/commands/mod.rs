@@ -89,7 +89,7 @@ fn print(text: &str) {
 
 /// This executable as the engine starts it. If its file was replaced, the kernel still has the one that runs.
 fn program() -> WorkerProgram {
-    // Where it is not found, whoever starts a worker says so.
+    // A missing executable is reported when a worker starts.
     let executable = own_executable().unwrap_or_else(|_| Path::new("/proc/self/exe").to_owned());
     WorkerProgram { executable, worker_arguments: vec!["worker".into()] }
 }

@@ -74,7 +74,7 @@ impl Account {
         self.say(&self.form.line(about, fate));
     }
 
-    /// Names something that could not be looked at or removed.
+    /// Names an entry that could not be checked or removed.
     pub fn fail(&mut self, path: &[u8], text: &str) {
         self.failed = true;
         show::stderr().failure("", path, text);
@@ -91,7 +91,7 @@ impl Account {
     }
 }
 
-/// Nothing is looked at on another host: ssh does that as well.
+/// Other hosts are not examined: use ssh for that.
 pub(super) fn refuse_remote(command: &str, path: &OsStr) -> Result<(), UsageError> {
     let Location { host, path: there } = parse_operand(path)?;
     let Host::Remote { user, name } = host else {

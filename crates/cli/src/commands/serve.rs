@@ -1,4 +1,4 @@
-//! `haul serve DIR`: lets whoever has the line that it prints send to a directory and fetch from it.
+//! `haul serve DIR`: gives holders of the printed line access to a directory.
 
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Write};
@@ -35,12 +35,12 @@ use crate::{secret, show, standing};
 const ACCESS: [&str; 3] = ["read-only", "write-only", "create"];
 /// Most clients at a time, unless more are wanted.
 const CLIENTS: u32 = 16;
-/// Longest time for which it can be told to serve: 30 days.
+/// Longest serving time: 30 days.
 const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
-/// How long copies that run may still take once it is told to end.
+/// Time that running copies have after the end was requested.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Serves `directory`, or those that a file names, until it is told to end.
+/// Serves `directory`, or those that a file names, until the end is requested.
 pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
     if let Some(file) = values.last("new-key") {
         super::print(&format!("{}\n", secret::make_key(file)?));

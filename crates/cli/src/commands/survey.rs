@@ -83,7 +83,7 @@ fn asked(values: &Values, paths: &[OsString]) -> Result<(Ask, Option<String>), U
     Ok((ask, host))
 }
 
-/// A directory here is looked at; of another host, what was measured is known.
+/// A local directory is examined; for another host, the saved measurements are used.
 fn target(to: &OsStr) -> Result<(Option<PathBuf>, Option<String>), UsageError> {
     let place = parse_operand(to)?;
     match place.host {

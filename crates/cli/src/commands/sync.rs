@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::resolve::sync;
 use crate::terminal;
 
-/// Syncs `operands`, the last of which is the target.
+/// Syncs `operands`. The last operand is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let plan = sync(values, operands, terminal::stderr_is_terminal())?;
     super::explain::asked(values, &plan).unwrap_or_else(|| super::copy::carry_out(plan))

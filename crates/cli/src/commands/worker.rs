@@ -63,7 +63,7 @@ fn could_not_start(error: io::Error) -> u8 {
     Exit::Failed.number()
 }
 
-/// Stands in the place of ssh. What proves who it is comes in the first line of what it is told.
+/// Replaces ssh. Its credential comes in the first line of its input.
 fn dial((host, port): (&str, u16), directory: &str) -> u8 {
     let carry = || -> Result<(), String> {
         signals::leave_all_but_termination().map_err(|error| error.to_string())?;

@@ -43,7 +43,7 @@ pub fn read(path: &Path) -> Result<Option<String>, UsageError> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-        // A home directory that is closed is somebody else's, as where sudo keeps HOME.
+        // A closed home directory belongs to another user, for instance where sudo keeps HOME.
         Err(error) if error.kind() == ErrorKind::PermissionDenied && path.symlink_metadata().is_err() => {
             return Ok(None);
         }

@@ -42,7 +42,7 @@ pub struct ListFileReader {
     /// What was read, from here on, is not yet taken.
     buffer: Vec<u8>,
     at: usize,
-    /// Where the text goes on behind that.
+    /// Continuation of the text.
     offset: u64,
     /// The number of the last line; 0 among the sources that were typed.
     number: u64,

@@ -67,7 +67,7 @@ impl ListText {
         let file = nameless()?;
         let (spool, spooling) = (file.try_clone()?, Arc::new(Spooling::default()));
         let filling = Arc::clone(&spooling);
-        // It may wait for ever for what writes into the pipe: nobody waits for it.
+        // The pipe's writer may block this thread for ever: no other thread waits for it.
         thread::Builder::new().name("haul-spool".into()).spawn(move || filling.fill(pipe, &spool))?;
         Ok(Self { file, spooling: Some(spooling) })
     }

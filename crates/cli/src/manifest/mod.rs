@@ -1,5 +1,5 @@
-//! `--expect FILE`: digests that files are held against before they get their names, and what of the lines and files has
-//! found no other half. Lines are kept as [`ExpectedDigests`] keeps them; the file is read once more where names are to be told.
+//! `--expect FILE`: expected digests, checked before files get their names, and lines and files without a
+//! counterpart. [`ExpectedDigests`] holds the lines; the file is read once more to report names.
 
 pub mod line;
 
@@ -17,7 +17,7 @@ use haul_proto::path::escape;
 use self::line::ManifestLine;
 use crate::units::counted;
 
-/// Most names that are told of those that have no other half.
+/// Most names reported of lines without a file, or files without a line.
 const NAMED_MAX: usize = 20;
 /// No line is longer: a name that is shown has no more bytes, and each may be escaped.
 const LINE_MAX: usize = 256 << 10;
@@ -69,7 +69,7 @@ impl Manifest {
         Ok(Self { file: file.to_owned(), lines: Arc::new(lines), met, unlisted: Vec::new(), unlisted_count: 0 })
     }
 
-    /// Takes what is told of a file. Whether it is one that has no line.
+    /// Takes the report of a file. Returns whether the file has no line.
     pub fn event(&mut self, event: &Event) -> bool {
         match event {
             Event::Checksum { path, .. } => {

@@ -53,7 +53,7 @@ fn files_without_lines_and_lines_without_files_are_named() {
     let text = format!("{0}  a\n{0}  d/b\n{0}  d/c\n", md5("00"));
     let (mut all, _dir) = manifest(&text, None).unwrap();
     assert!(!all.event(&done(b"a")) && !all.event(&done(b"d/b")));
-    // A failure is told with the target's path.
+    // A failure is reported with the target's path.
     let failed = Event::FileFailed { path: b"/archive/d/c".to_vec(), host: String::new(), message: String::new() };
     assert!(!all.event(&failed));
     let halves = all.halves();

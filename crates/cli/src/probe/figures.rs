@@ -72,7 +72,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// What cannot be understood is begun anew: nothing in it was written by hand.
+/// An unreadable file is started over: nothing in it was written by hand.
 #[allow(clippy::cast_possible_truncation, reason = "it saturates")]
 fn with_figures(old: &str, direction: Direction, host: &str, figures: &ProbeFigures) -> String {
     let mut document: DocumentMut = old.parse().unwrap_or_default();

@@ -6,7 +6,7 @@ use haul_engine::probe::EndMeasurement;
 use crate::text::harmless;
 use crate::units::{count, size};
 
-/// Something that was looked at.
+/// One check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// What programs know it by.
@@ -27,7 +27,7 @@ const WINDOW_MIN: u64 = 4 << 20;
 const FREE_MIN_BYTES: u64 = 1 << 30;
 const FREE_MIN_FILES: u64 = 10_000;
 
-/// What both ends said of themselves. Where one worker is both, it is told once.
+/// Reports of both ends. One worker for both reports once.
 pub fn of_ends(ends: &[EndMeasurement; 2], is_one: bool) -> Vec<Check> {
     let several = if is_one { &ends[1..] } else { &ends[..] };
     let mut checks: Vec<_> = several.iter().flat_map(of_end).collect();
@@ -85,7 +85,7 @@ fn clock(end: &EndMeasurement) -> Check {
     Check { id: "clock", host: Some(end.label.clone()), is_fine, text }
 }
 
-/// Of no concern where nobody logs in.
+/// Irrelevant without a login.
 fn startups(end: &EndMeasurement) -> Option<Check> {
     end.hello.ssh_connection.as_ref()?;
     let text = match end.measured.max_startups.as_str() {

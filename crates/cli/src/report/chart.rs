@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::scale::Quantity;
 use super::table::Table;
 
-/// Lines that can be told apart in one chart.
+/// Most distinguishable lines in one chart.
 pub const LINES_MAX: usize = 12;
 
 /// Figures to be drawn.
@@ -162,7 +162,7 @@ fn lines_table(x: (Quantity, &str), y: Quantity, lines: &[ChartLine]) -> Table {
 pub mod tests {
     use super::*;
 
-    /// Two lines, one of which begins later.
+    /// Two lines; the second begins later.
     pub fn example() -> Chart {
         let line = |name: &str, points: &[(f64, f64)]| {
             ChartLine::new(name, points.iter().map(|&(x, y)| ChartPoint::new(x, y)).collect())

@@ -1,5 +1,5 @@
 //! A report as one page of HTML that needs nothing else: no script, no font, no picture from elsewhere. The page itself
-//! tells the browser to fetch nothing, so that no name in it, whatever it is, can bring anything about.
+//! tells the browser to fetch nothing, so a hostile name in it has no effect.
 
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ pub fn page(document: &Document) -> String {
     page_with(document, None)
 }
 
-/// The page with a script. The page tells the browser to run no other one, by this one's digest.
+/// The page with a script. The page permits this script alone, by its digest.
 pub fn page_with(document: &Document, extra: Option<&Extra<'_>>) -> String {
     let title = text(&document.title);
     let style = include_str!("style.css").to_owned() + extra.map_or("", |extra| extra.style);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::units::{count, duration, rate};
 
-/// About so many steps between ticks.
+/// Approximate number of steps between ticks.
 const STEPS: f64 = 5.0;
 
 /// What is measured. Figures are in base units: bytes a second, seconds, pieces, parts of one.
@@ -26,7 +26,7 @@ pub enum Quantity {
 type Unit = (&'static str, f64);
 
 impl Quantity {
-    /// The largest unit of which `most` has at least one.
+    /// The largest unit that `most` reaches.
     fn unit(self, most: f64) -> Unit {
         let units: &[Unit] = match self {
             Self::Rate => &[("B/s", 1.0), ("kB/s", 1e3), ("MB/s", 1e6), ("GB/s", 1e9), ("TB/s", 1e12)],
@@ -103,7 +103,7 @@ impl Scale {
     }
 }
 
-/// A step of 1, 2 or 5 times a power of ten, of which there are about [`STEPS`] up to `most`.
+/// A step of 1, 2 or 5 times a power of ten, for about [`STEPS`] steps up to `most`.
 fn nice_step(most: f64) -> f64 {
     let rough = most / STEPS;
     let power = 10f64.powf(rough.log10().floor());

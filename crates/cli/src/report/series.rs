@@ -8,7 +8,7 @@ use super::track::{Additive, Track, TrackSample};
 
 /// Most happenings that are remembered.
 const HAPPENED_MAX: usize = 64;
-/// Most streams that are told apart, those that were replaced included.
+/// Most streams drawn apart, replaced ones included.
 const STREAMS_MAX: usize = 512;
 
 /// What was moved.

@@ -3,9 +3,9 @@
 use super::chart::ChartPoint;
 use super::scale::Quantity;
 
-/// What lies further from the middle half than so many times its width is an outlier (Tukey).
+/// Distance from the middle half, in its widths, beyond which a value is an outlier (Tukey).
 const FENCE: f64 = 1.5;
-/// Fewer figures than these have no outliers: nobody knows what is usual.
+/// Fewer values have no outliers.
 const OUTLIERS_FROM: usize = 4;
 /// Points of a distribution.
 const POINTS_MAX: usize = 200;

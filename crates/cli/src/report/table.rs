@@ -15,7 +15,7 @@ impl Table {
         Self { columns: columns.iter().map(|&name| name.to_owned()).collect(), rows: Vec::new() }
     }
 
-    /// With at most so many rows: every so manieth of them, the last one always.
+    /// Samples rows down to this number, the last row included.
     pub fn thinned(&self, most: usize) -> Self {
         let every = self.rows.len().div_ceil(most.max(1)).max(1);
         let last = self.rows.len().saturating_sub(1);

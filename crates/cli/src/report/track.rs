@@ -5,9 +5,9 @@ use std::time::Duration;
 
 /// Most samples. A chart is not much wider.
 pub const SAMPLES_MAX: usize = 480;
-/// How long a sample takes at first: workers tell of themselves about as often.
+/// First length of a sample: about the interval of the workers' reports.
 const FIRST_STEP: Duration = Duration::from_millis(500);
-/// After so many times that, a sample ends although nothing new was told.
+/// Number of such intervals after which a sample ends without a report.
 const PATIENCE: u32 = 4;
 
 /// What can be added up over time.
@@ -90,7 +90,7 @@ impl<T: Additive> Track<T> {
         }
     }
 
-    /// Ends the present sample where something was told last.
+    /// Ends the present sample at the last report.
     pub fn end(&mut self) {
         self.close(self.open.to);
     }

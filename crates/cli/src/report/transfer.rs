@@ -131,7 +131,7 @@ fn connections(series: &Series) -> Vec<DocumentBlock> {
     ]
 }
 
-/// A line for each stream; where these are too many to be told apart, the least, the middle and the most of them.
+/// A line for each stream; for too many streams, the minimum, median and maximum.
 fn by_stream(series: &Series) -> Vec<ChartLine> {
     let count = series.streams().len();
     let carrying = || series.met().iter().filter(|sample| sample.figures.sockets.acknowledged_bytes > 0);

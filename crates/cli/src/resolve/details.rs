@@ -16,7 +16,7 @@ use crate::args::table::typed;
 use crate::args::values::{Values, bad};
 use crate::args::{Dialect, UsageError};
 
-/// Options of which one says what the other denies. `-p` keeps the source's modes under bbcp's name, whatever `-m` says.
+/// Pairs of contradictory options. Under bbcp's name, `-p` keeps the source's modes despite `-m`.
 pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     let is_hauls = values.dialect() == Dialect::Haul;
     let pairs = [

@@ -15,7 +15,7 @@ use crate::args::values::{Values, bad};
 /// What the digests of files are for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Digests {
-    /// `-E`, where it tells: lines in bbcp's form.
+    /// Output of `-E`: lines in bbcp's form.
     pub told: Option<(ChecksumAlgorithm, DigestSink)>,
     /// `--checksum-alg`: what the lines of `--checksums` have, where it is not BLAKE3 in b3sum's form.
     pub of_lines: Option<ChecksumAlgorithm>,
@@ -23,7 +23,7 @@ pub struct Digests {
     pub expected: Option<(PathBuf, Option<ChecksumAlgorithm>)>,
 }
 
-/// Where `-E` tells.
+/// Destination of `-E`'s output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DigestSink {
     /// On standard output.

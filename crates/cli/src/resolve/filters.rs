@@ -56,7 +56,7 @@ pub fn typed_lists(values: &Values) -> impl Iterator<Item = TypedList<'_>> {
 }
 
 impl TypedList<'_> {
-    /// How a person is told of a rule in it.
+    /// The name of a rule in messages.
     pub fn shown(&self, line: u32) -> String {
         let argument = escape(self.argument.as_bytes());
         if self.is_file { format!("{argument}, line {line}") } else { format!("--{}", self.id) }
@@ -180,7 +180,7 @@ fn point(text: &str) -> Option<i64> {
     is_good.then_some(((total * 24 + hour) * 60 + minute) * 60 + second)
 }
 
-/// Three numbers with so many digits.
+/// Three numbers with these numbers of digits.
 fn numbers(text: &str, between: char, digits: [usize; 3]) -> Option<[i64; 3]> {
     let mut parts = text.split(between);
     let mut numbers = [0; 3];

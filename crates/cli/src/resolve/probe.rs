@@ -60,7 +60,7 @@ pub fn probe(
     Ok((probe, display, time_limit))
 }
 
-/// From memory to memory is what a probe measures anyway, and a server lets nobody measure it.
+/// A probe measures memory to memory anyway, and a server permits no measurement.
 fn refuse_what_is_no_place(place: &Location) -> Result<(), UsageError> {
     if let Host::Served { name, .. } = &place.host {
         let shown = escape(name.as_bytes());

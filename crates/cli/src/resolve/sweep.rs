@@ -20,7 +20,7 @@ use crate::sweep::setting::{DIMENSIONS, settings};
 const ROUNDS_MAX: u32 = 1000;
 /// What the files are called.
 const OUT: &str = "sweep";
-/// How often progress is looked at.
+/// Interval between progress checks.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
 /// The sweep of `operands`, what is shown of it, and `-t`.

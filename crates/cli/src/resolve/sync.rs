@@ -34,7 +34,7 @@ enum When {
 
 const DELETE: [(&str, When); 3] = [("before", When::Before), ("during", When::During), ("after", When::After)];
 
-/// The plan for a sync of `operands`, the last of which is the target.
+/// The plan for a sync. The last operand is the target.
 pub fn sync(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     planned(values, operands, stderr_is_terminal, true)
 }
@@ -100,7 +100,7 @@ fn directory(id: &str, dir: &OsStr) -> Result<Vec<u8>, UsageError> {
     }
 }
 
-/// Options of which one denies the other, wherever they stand.
+/// Pairs of contradictory options, in any order.
 fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     let pairs = [
         ("inplace", "backup-dir"),

@@ -13,7 +13,7 @@ use crate::args::values::Values;
 use crate::list::list;
 use crate::show::display::Mode;
 
-/// The plan for a comparison of `operands`, the last of which is the target.
+/// The plan for a comparison. The last operand is the target.
 pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let display = display(values, stderr_is_terminal)?;
     let TypedEnds { mut sources, mut target, base } = ends(values, operands)?;

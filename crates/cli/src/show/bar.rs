@@ -59,7 +59,7 @@ impl BarView {
     }
 }
 
-/// A line that is drawn anew with each message, so that figures and bar never come from two moments.
+/// A line redrawn with each message, so that numbers and bar belong to one moment.
 fn new_bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
@@ -99,7 +99,7 @@ impl Show for BarView {
     }
 }
 
-/// Bar and figures, for whoever shows a title elsewhere.
+/// Bar and numbers, for callers with a title elsewhere.
 #[cfg(feature = "tui")]
 pub fn whole_line(progress: &Progress, bytes_per_s: f64, elapsed: Duration, columns: usize) -> String {
     line("", progress, &figures(progress, bytes_per_s, elapsed), columns).trim_start().to_owned()
@@ -114,7 +114,7 @@ fn line(title: &str, progress: &Progress, figures: &str, columns: usize) -> Stri
     }
 }
 
-/// `=====>     `; empty while nobody knows how much there is.
+/// `=====>     `; empty while the total is unknown.
 fn cells_of(progress: &Progress, cells: usize) -> String {
     let share = if progress.walk_complete { percent(progress.done(), progress.bytes_found) } else { 0 };
     let full = cells * usize::try_from(share).unwrap_or(0) / 100;

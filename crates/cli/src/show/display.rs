@@ -9,7 +9,7 @@ use crate::args::Dialect;
 pub struct Display {
     /// The form of progress.
     pub mode: Mode,
-    /// `-v`, so many times.
+    /// The number of `-v` options.
     pub verbosity: u8,
     /// Whether bbcp's lines say how far it is: `-P`.
     pub progress_lines: bool,

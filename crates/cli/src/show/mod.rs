@@ -108,7 +108,7 @@ fn lines(display: &Display) -> anyhow::Result<TextOutput> {
     Ok(text.called(display.dialect.program()))
 }
 
-/// Standard output, line by line where somebody reads along.
+/// Standard output, flushed by line on a terminal.
 fn list() -> Box<dyn Write> {
     let out = io::stdout();
     if out.is_terminal() { Box::new(out) } else { Box::new(BufWriter::new(out)) }

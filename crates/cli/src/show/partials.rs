@@ -15,7 +15,7 @@ pub enum PartialsFormat {
     Json,
 }
 
-/// What became of something that was looked at.
+/// Result for one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartialOutcome {
     /// It was only to be shown.

@@ -4,12 +4,12 @@ use haul_engine::job::event::NetworkPath;
 
 use crate::text::harmless;
 
-/// With the ports, for whoever looks for a connection.
+/// With ports, for those who search for a connection.
 pub fn with_ports(path: &NetworkPath) -> String {
     format!("{} -> {} {}", harmless(&path.from), harmless(&path.to), over(path))
 }
 
-/// Without them: a port that the kernel chose tells nobody anything.
+/// Without ports: a port chosen by the kernel has no meaning.
 pub fn without_ports(path: &NetworkPath) -> String {
     format!("{} -> {} {}", harmless(without_port(&path.from)), harmless(without_port(&path.to)), over(path))
 }

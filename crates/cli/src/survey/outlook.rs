@@ -28,7 +28,7 @@ pub enum Outlook {
     },
 }
 
-/// Longer times than this are not told apart.
+/// Longest time shown as a number.
 const TIME_MAX_S: f64 = 1e9;
 
 impl Outlook {

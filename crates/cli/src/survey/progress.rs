@@ -7,7 +7,7 @@ use haul_engine::survey::{SurveyProgress, SurveyStage};
 
 use crate::units::{files, size};
 
-/// How often it is written anew.
+/// Interval between updates.
 const EVERY: Duration = Duration::from_millis(200);
 /// Rubs out the line (ECMA-48, EL).
 const RUB_OUT: &str = "\r\x1b[K";

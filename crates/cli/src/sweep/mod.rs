@@ -26,7 +26,7 @@ use crate::report::ReportFormat;
 
 /// How often a pause looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
-/// After so many failures in a row there is no point in going on.
+/// Number of consecutive failures that ends a sweep.
 const FAILURES_MAX: usize = 3;
 
 /// A sweep that is planned.
@@ -43,7 +43,7 @@ pub struct Sweep {
     pub pause: bool,
 }
 
-/// What is told of a sweep.
+/// Events of a sweep.
 pub trait Listener {
     /// A run is over: the how manieth it was, of how many.
     fn run(&mut self, number: usize, of: usize, run: &SweepRun);
@@ -58,7 +58,7 @@ pub enum SweepEnd {
     Well,
     /// Some failed.
     WithFailures,
-    /// It was stopped: the same command goes on.
+    /// It was stopped: the same command resumes.
     Stopped,
 }
 

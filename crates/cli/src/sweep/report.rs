@@ -54,7 +54,7 @@ fn result(header: &Header, groups: &[Group<'_>]) -> Vec<DocumentBlock> {
     blocks
 }
 
-/// Dimensions of which there is more than one word.
+/// Dimensions with several values.
 fn varied(groups: &[Group<'_>]) -> [bool; COUNT] {
     std::array::from_fn(|at| groups.iter().any(|group| group.setting.0[at] != groups[0].setting.0[at]))
 }
@@ -153,7 +153,7 @@ fn capital(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// As many lines as can be told apart: those that come highest.
+/// The highest lines, as many as are distinguishable.
 fn shown(mut lines: Vec<ChartLine>) -> Vec<ChartLine> {
     if lines.len() > LINES_MAX {
         let top = |line: &ChartLine| line.points.iter().map(|point| point.y).fold(0.0, f64::max);

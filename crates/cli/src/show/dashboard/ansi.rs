@@ -18,7 +18,7 @@ pub struct Ansi {
 }
 
 impl Ansi {
-    /// Whether all has to be drawn anew.
+    /// Whether the next frame redraws everything.
     pub fn is_torn(&self) -> bool {
         self.is_torn
     }

@@ -179,7 +179,7 @@ impl Board {
         let lines = words.lines().map(|line| BoardLine { text: line.to_owned(), is_error });
         let before = self.said.len();
         self.said.extend(lines);
-        // Who looks at earlier ones goes on seeing them.
+        // A view of earlier lines stays where it is.
         if self.scrolled > 0 {
             self.scrolled += self.said.len() - before;
         }
@@ -187,7 +187,7 @@ impl Board {
         self.scrolled = self.scrolled.min(self.said.len().saturating_sub(1));
     }
 
-    /// The last points of the graph, at most so many, the latest last.
+    /// The last points of the graph, at most this number, oldest first.
     pub fn points(&self, most: usize) -> Vec<u64> {
         self.points.iter().skip(self.points.len().saturating_sub(most)).copied().collect()
     }

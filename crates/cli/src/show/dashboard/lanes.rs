@@ -9,7 +9,7 @@ use haul_engine::job::event::{Progress, StreamFigures};
 /// The streams as they are now.
 #[derive(Debug, Default)]
 pub struct Lanes {
-    /// What was told last.
+    /// The last report.
     told: Vec<StreamFigures>,
     at: Duration,
     rates: BTreeMap<u64, f64>,

@@ -37,7 +37,7 @@ use super::human::{Human, Verbosity};
 use crate::terminal;
 use crate::text::TextOutput;
 
-/// How long a key is waited for before the screen is looked at.
+/// How long a key is awaited between screen updates.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A dashboard.
@@ -118,7 +118,7 @@ impl Dashboard {
         }
     }
 
-    /// The terminal as it was, and nobody who draws.
+    /// Restores the terminal and ends the drawing thread.
     fn end(&mut self) {
         self.shared.has_ended.store(true, Ordering::Release);
         screen::give_back_for_good();
@@ -136,7 +136,7 @@ impl Observer for Dashboard {
         self.shared.board().event(self.begun.elapsed(), event);
         match event {
             Event::Connected { .. } | Event::Progress(_) => screen::take(),
-            // ssh is started anew, and may ask for a password.
+            // ssh starts again, and may ask for a password.
             Event::Restarted { .. } => screen::give_back(),
             _ => {}
         }
@@ -192,7 +192,7 @@ fn run(shared: &DrawState) {
             });
         }
         if let Some((_, terminal)) = &mut canvas {
-            // What cannot be written is drawn anew.
+            // A failed write causes a complete redraw.
             let _ = terminal.draw(|frame| draw(frame.buffer_mut(), &shared.board(), shared.look));
         }
         let before = Instant::now();

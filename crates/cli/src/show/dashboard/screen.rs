@@ -93,7 +93,7 @@ pub fn give_back_for_good() {
     screen.give_back();
 }
 
-/// The same in a panic, whoever holds what.
+/// The same in a panic, regardless of held locks.
 fn give_back_anyhow() {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -153,7 +153,7 @@ pub fn typed(time: Duration) -> Vec<u8> {
 impl Screen {
     fn give_back(&mut self) {
         if let (Some(terminal), Some(before)) = (&self.terminal, self.before.take()) {
-            // Who is in the background would be stopped by that; whoever is in the foreground has set it as it likes.
+            // A background process would be stopped by this call; the foreground process has set its own mode.
             if in_foreground() {
                 let _ = tcflush(terminal, QueueSelector::IFlush);
                 let _ = tcsetattr(terminal, OptionalActions::Now, &before);
