@@ -45,7 +45,7 @@ const LOOP: &[&str] = &["bare-loop-1", "bare-loop-2"];
 const PLAIN_LOOP: &[&str] = &["bare-loop-plain-1", "bare-loop-plain-2"];
 const GRIDFTP: &[&str] = &["gridftp-p1", "gridftp-p2"];
 
-/// All of them: the table of the aims.
+/// The table of the targets.
 #[rustfmt::skip]
 const AIMS: &[Aim] = &[
     Aim { workload: "big", ours: "haul", figure: AimFigure::Time(&["gridftp-p1", "gridftp-p2", "nc", "bbcp"]), limits: [0.90, 0.95, 1.15] },
@@ -121,7 +121,7 @@ pub struct AimVerdict {
     pub remark: String,
 }
 
-/// A figure, and what is to be said with it; or why there is none.
+/// A figure with its remark, or the reason for its absence.
 type MeasuredFigure = Result<(f64, String), String>;
 
 /// Judges every aim whose table was made with its tool.

@@ -20,9 +20,9 @@ const SEED: u64 = 0x7a69_7000;
 const BYTES: u64 = 4 << 30;
 /// What the cable carries each way.
 const RATE: &str = "1gbit";
-/// Text is to move at least so many times as fast as without compression.
+/// Text is to be at least this many times faster than without compression.
 const TEXT_GAIN_MIN: f64 = 2.5;
-/// What cannot be compressed takes at most so many times as long.
+/// Incompressible data may take at most this many times as long.
 const NOISE_LOSS_MAX: f64 = 1.02;
 
 /// What is copied.
@@ -77,7 +77,7 @@ struct CompressionRow {
     failure: Option<String>,
 }
 
-/// Measures, prints the tables, and tells whether haul did all copies.
+/// Measures, and prints the tables. Returns whether haul did all copies.
 pub fn run(settings: &BenchSettings) -> Result<bool> {
     let bench = CompressionBench::prepare(settings)?;
     println!("# Compression\n\n{}\n", machine::Machine::describe(None).line());
@@ -181,7 +181,7 @@ fn failure(finished: &Finished) -> Option<String> {
     (!finished.success()).then(|| format!("{}: {}", finished.status, why()))
 }
 
-/// Compression as haul's summary tells it, and the CPU time of both ends.
+/// Compression by haul's summary, and the CPU time of both ends.
 fn told(finished: &Finished) -> String {
     let stdout = finished.stdout_text();
     let summary: Value = stdout.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
@@ -198,7 +198,7 @@ fn told(finished: &Finished) -> String {
     }
 }
 
-/// A table for one file, and what is aimed at.
+/// A table for one file, with the targets.
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 bytes")]
 fn table(data: CompressionData, rows: &[CompressionRow], bytes: u64) -> String {
     let median_of = |way| rows.iter().find(|row| row.way == way).and_then(|row| median(row.seconds.clone()));

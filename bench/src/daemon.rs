@@ -39,7 +39,7 @@ impl Daemon {
         self.account.as_ref().map_or_else(|| tree_memory_bytes(self.running.id()), Cgroup::memory_bytes)
     }
 
-    /// Whether it serves nobody: it has no child process.
+    /// Whether it serves no client: it has no child process.
     pub fn is_idle(&self) -> bool {
         descendants(self.running.id()).is_empty()
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Words that come first on the command line of a helper; nobody types them.
+/// First words on the command line of a helper process; not for users.
 const VERBS: [&str; 3] = ["bare-loop", "old-cpu", "primitives"];
 
 /// A command that runs a helper: this very program, which is the benchmark or `cargo xtask`.

@@ -143,14 +143,14 @@ impl WorkloadKind {
         Self::ALL.into_iter().filter(|kind| kind.row().2 == KindRequest::ByDefault).collect()
     }
 
-    /// Rounds, where `runs` were asked for: what takes milliseconds is looked at more often.
+    /// The number of rounds for `runs`: runs of milliseconds are repeated more often.
     pub fn rounds(self, runs: u32) -> u32 {
         const ROUNDS_OF_BYTE_MIN: u32 = 10;
         if self == Self::Byte { runs.max(ROUNDS_OF_BYTE_MIN) } else { runs }
     }
 }
 
-/// Whether `name` means what is called `whole`: by its own name, or by that of its family.
+/// Whether `name` selects `whole`: its own name, or that of its family.
 pub fn is_called(whole: &str, name: &str) -> bool {
     whole == name || (!name.is_empty() && whole.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')))
 }

@@ -1,4 +1,4 @@
-//! Runs haul beside every peer that this machine has, over the same data, and tells who was faster.
+//! Runs haul beside every peer on this machine, over the same data, and reports which was faster.
 //!
 //! What is measured, and how it is counted:
 //!

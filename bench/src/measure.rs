@@ -16,7 +16,7 @@ use crate::site::BenchSite;
 use crate::tools::BenchTool;
 use crate::workload::Workload;
 
-/// How often memory is looked at.
+/// Interval between samples of memory.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How long a server may take to end a session whose client is gone.
@@ -135,7 +135,7 @@ fn failure(ended: bool, timeout: Duration, client: &Finished, receiver: Option<&
     Some(format!("{}: {}", failed.status, end))
 }
 
-/// Whether the copy is what was to be copied.
+/// Whether the copy equals its source.
 fn check(site: &BenchSite, workload: &Workload) -> Result<(), String> {
     match workload.kind.place() {
         WorkloadPlace::Null => Ok(()),

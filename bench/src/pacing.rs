@@ -22,7 +22,7 @@ use crate::programs::find_haul;
 use crate::settings::BenchSettings;
 use crate::windows::{ArrivalSample, first, transfer, worst};
 
-/// The rates that are tried, bytes a second, and those of them that `--quick` tries.
+/// Rates in bytes a second, and whether `--quick` includes them.
 const RATES: [(u64, &str, bool); 5] = [
     (512_000, "512 KB/s", true),
     (5_000_000, "5 MB/s", false),
@@ -31,7 +31,7 @@ const RATES: [(u64, &str, bool); 5] = [
     (1_000_000_000, "1 GB/s", true),
 ];
 const STREAMS: [(u16, bool); 3] = [(1, true), (4, false), (32, true)];
-/// What a run has to show: windows of 10 s, several of them.
+/// Length of a run: several windows of 10 s.
 const MEASURED: Duration = Duration::from_millis(12_500);
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 /// How long a copy may take to begin.
@@ -44,7 +44,7 @@ const PROMISED_2_S: f64 = 0.05;
 const PROMISED_10_S: f64 = 0.01;
 /// Beyond this, a counter that is late is mentioned.
 const LATE_S: f64 = 0.04;
-/// Small files are copied into memory: at most so many bytes of them, however short that makes a run.
+/// Small files are copied into memory: their bytes are limited to this, even if a run gets short.
 const SMALL_BYTES_MAX: u64 = 2 << 30;
 const FILES_PER_DIRECTORY: u64 = 1000;
 
@@ -64,7 +64,7 @@ struct PacingBench {
     interrupted: Arc<AtomicBool>,
 }
 
-/// Measures, and prints the table. Whether each promise that could be looked at was kept.
+/// Measures, and prints the table. Returns whether every testable promise was kept.
 pub fn run(settings: &BenchSettings) -> Result<bool> {
     ensure!(Netns::available(), "--pacing counts in a network namespace of its own, and that needs root");
     let haul = find_haul(settings.haul.as_deref())?
@@ -169,7 +169,7 @@ fn average(samples: &[ArrivalSample]) -> Option<f64> {
 }
 
 impl PacingBench {
-    /// Copies what takes 14 s at this rate, with that as a limit or with none, and tells what had passed by when.
+    /// Copies for 14 s at this rate, limited or not, and returns the bytes passed over time.
     fn measure(&self, rate: u64, limited: bool, streams: u16, data: PacingData) -> Result<Vec<ArrivalSample>> {
         let (source, target) = (self.directory.path().join("source"), self.directory.path().join("target"));
         let bytes = rate * 14;
@@ -239,7 +239,7 @@ fn sample(mut running: Running, interrupted: &AtomicBool) -> Result<Vec<ArrivalS
     Ok(samples)
 }
 
-/// Bytes of TCP's payload that have passed the loopback; `None` once the process is gone, by which it is looked at.
+/// Bytes of TCP payload on the loopback; `None` once the process is gone.
 fn passed(counters: &str) -> Option<u64> {
     let text = fs::read_to_string(counters).ok()?;
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix("lo:"))?;

@@ -1,4 +1,4 @@
-//! How each tool is told to copy. Every recipe has the same outcome: the source, under its own name, in the target
+//! The command line of each tool. Every recipe has the same outcome: the source, under its own name, in the target
 //! directory (or its bytes in `/dev/null`). None preserves attributes. None syncs: where that is part of the time, it is done alike for all.
 
 use std::ffi::OsStr;

@@ -194,7 +194,7 @@ fn cells(row: &RoundsRow, haul_s: Option<f64>) -> [String; 9] {
     ]
 }
 
-/// None where there was no such end, or where it was gone before its memory was looked at.
+/// `None` without such an end, or if it ended before the first sample.
 fn memory_mib(row: &RoundsRow, bytes: impl Fn(&ToolRun) -> u64) -> Option<f64> {
     row.median(|run| mebibytes(bytes(run))).filter(|mib| *mib > 0.0)
 }

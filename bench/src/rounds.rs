@@ -1,4 +1,4 @@
-//! Goes through the workloads and the rounds, and collects what came of them.
+//! Runs the workloads in rounds, and collects results.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::statistics::median;
 use crate::tools::{self, BenchTool};
 use crate::workload::{self, Workload};
 
-/// All that a report tells.
+/// Contents of a report.
 #[derive(Debug)]
 pub struct RoundsReport {
     /// Where it was measured.

@@ -45,7 +45,7 @@ pub enum BenchHost {
     Usual,
     /// The haul of `--beside`.
     Before,
-    /// The haul that is measured, told of fewer instructions than the CPU has.
+    /// The measured haul, restricted to fewer instructions than the CPU has.
     OldCpu,
 }
 
@@ -61,7 +61,7 @@ pub struct Installed<'a> {
 /// Everything that is there before the first run. Removed and ended in `Drop`.
 #[derive(Debug)]
 pub struct BenchSite {
-    // Fields are dropped in this order: whoever uses the namespace goes before it.
+    // Fields are dropped in this order: users of the namespace before the namespace.
     /// The server for everything that goes through ssh.
     pub sshd: Sshd,
     others: Vec<(BenchHost, PathBuf, Sshd)>,
@@ -201,7 +201,7 @@ impl BenchSite {
         self.netns.as_ref().map_or_else(|| crate::daemon::plain_copy(command), |netns| netns.enclose(command))
     }
 
-    /// Removes what was copied and waits until its file system has done so.
+    /// Removes the copy, and waits for its file system.
     pub fn empty_target(&self, workload: &Workload) -> Result<()> {
         let target = self.target(workload);
         fs::remove_dir_all(&target).with_context(|| format!("removing {target:?}"))?;

@@ -23,10 +23,10 @@ use crate::statistics::median;
 const SEED: u64 = 0x73_7472;
 const BYTES: u64 = 4 << 30;
 const LOITERERS: u64 = 200;
-/// So many come at a time with what is wrong, one group after each pause.
+/// Number of faulty connections in a group; groups follow after a pause.
 const KNOCKS: u64 = 20;
 const PAUSE: Duration = Duration::from_millis(100);
-/// A greeting (`docs/PROTOCOL.md`, section 8): what is known to everybody, and what is not.
+/// A greeting (`docs/PROTOCOL.md`, section 8): its public part, and the rest.
 const GREETING_HEAD: &[u8] = b"haul str\x00\x01";
 const GREETING_BYTES: usize = 62;
 /// What strangers may cost.
@@ -108,7 +108,7 @@ impl StrangersBench<'_> {
         Ok(knocks)
     }
 
-    /// The port at which the copy listens: nobody else does in this network. `None` if the copy was over before.
+    /// The port of the copy, the only listener in this network. `None` if the copy was over before.
     fn port(&self, running: &mut Running) -> Result<Option<u16>> {
         let begun = Instant::now();
         while !running.wait_up_to(Duration::from_millis(1)) {

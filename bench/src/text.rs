@@ -15,9 +15,9 @@ const WORDS: usize = 20_000;
 const TABLE: usize = 1 << 16;
 /// Phrases that are used as a whole, as often as words are.
 const PHRASES: usize = 4_000;
-/// One word in so many is a phrase instead.
+/// One word in this number is a phrase instead.
 const PHRASE_EVERY: u64 = 3;
-/// One line in so many is a record.
+/// One line in this number is a record.
 const RECORD_EVERY: u64 = 3;
 const CONSONANTS: &[u8] = b"tnshrdlcmwfgypbvk";
 const VOWELS: &[u8] = b"eaoiu";
@@ -131,7 +131,7 @@ fn phrase(random: &mut Rng, words: &[Vec<u8>], drawn: &[usize]) -> Vec<u8> {
     drawn.join(&b' ')
 }
 
-/// A table of ranks in which rank n stands about 1/(n + 1) as often as rank 0.
+/// A table of ranks; rank n has about 1/(n + 1) of the frequency of rank 0.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! The tools that are compared: which they are, what they need, and on what. How each is told to copy is in `recipes`.
+//! The compared tools and their requirements. Their command lines are in `recipes`.
 
 use anyhow::Result;
 
@@ -17,7 +17,7 @@ pub const DEBIAN_PACKAGES: [&str; 6] =
 pub struct BenchTool {
     /// As on the command line.
     pub name: &'static str,
-    /// How it is told to copy, for the reader.
+    /// Its command line, for the reader.
     pub about: &'static str,
     /// Programs that must be there; `haul` is the one that the site found.
     pub needs: &'static [&'static str],

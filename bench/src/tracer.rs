@@ -1,5 +1,5 @@
 //! Runs a program and all that it starts under ptrace(2), and answers the CPUID instructions that were taken out of it
-//! (`old_cpu`). Everything else goes on as without a tracer: signals are passed on, and nothing is stopped otherwise.
+//! (`old_cpu`). Otherwise the program behaves as without a tracer: signals pass, and nothing else stops it.
 
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::run;
@@ -49,17 +49,17 @@ mod x86_64 {
                 }
                 continue;
             }
-            // The first stop of one that was just made is the tracer's; it has no signal to be told.
+            // The first stop of a new thread is the tracer's own; there is no signal to pass on.
             let is_new = known.insert(pid);
             match next_signal(pid, status, is_new, level).and_then(|signal| go_on(pid, signal)) {
-                // It was killed meanwhile; its end is told by wait.
+                // It was killed meanwhile; wait reports its end.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 result => result.context("tracing")?,
             }
         }
     }
 
-    /// What a stopped thread is to be told when it goes on; 0 is nothing.
+    /// The signal for a stopped thread when it continues; 0 for none.
     fn next_signal(pid: c_int, status: c_int, is_new: bool, level: CpuLevel) -> io::Result<c_int> {
         let signal = libc::WSTOPSIG(status);
         let is_event = status >> 16 != 0;

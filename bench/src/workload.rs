@@ -44,7 +44,7 @@ fn points(kind: WorkloadKind) -> Vec<WorkloadPoint> {
     }
 }
 
-/// What is copied, and how haul is told to.
+/// Source of the copy, and haul's options for it.
 #[derive(Debug, Clone, PartialEq)]
 struct WorkloadPoint {
     label: String,
@@ -241,7 +241,7 @@ pub fn gigabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e9
 }
 
-/// In powers of 1024 where it is a whole number of them.
+/// In powers of 1024, for whole multiples.
 fn size(bytes: u64) -> String {
     for (unit, name) in [(GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")] {
         if bytes >= unit && bytes.is_multiple_of(unit) {

@@ -18,7 +18,7 @@ use crate::run::rebuild;
 
 const PREFIX: &str = "haul-lab-";
 
-/// How long the kernel may take to reap what was killed.
+/// Longest time that the kernel takes to reap killed processes.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A control group that exists as long as this value; everything in it is killed in `Drop`.

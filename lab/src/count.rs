@@ -1,6 +1,6 @@
 //! How many cases a harness runs, and how many it ran: one line each, which a later step collects into a table.
 
-/// How many cases to run: what the variable says, else what is right for every day.
+/// The number of cases to run: the variable's value, or the everyday number.
 ///
 /// # Panics
 /// If the variable holds something else than a number: a run that was to be long must not be short unnoticed.

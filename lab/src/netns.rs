@@ -56,7 +56,7 @@ impl Netns {
         &self.name
     }
 
-    /// The file that stands for it, for `setns` and its like.
+    /// Its file, for `setns` and the like.
     pub fn path(&self) -> PathBuf {
         Path::new(DIRECTORY).join(&self.name)
     }

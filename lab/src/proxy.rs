@@ -1,5 +1,5 @@
 //! Someone on the way: a TCP proxy in a network namespace, through which all goes that is sent to one address. It sees what
-//! comes first on each connection, and flips the bits that it is told to.
+//! comes first on each connection, and flips the requested bits.
 
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -118,7 +118,7 @@ impl ProxyState {
         while !self.stop.load(Ordering::SeqCst) {
             let timeout = Timespec { tv_sec: 0, tv_nsec: ROUND.subsec_nanos().into() };
             let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout));
-            // A connection that cannot go on is closed: to its end, nobody is there.
+            // A connection without a peer is closed.
             if let Ok((near, _)) = listener.accept() {
                 let _ = self.connect(near);
             }

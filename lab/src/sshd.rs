@@ -284,7 +284,7 @@ fn server_configuration(directory: &Path, options: &Options<'_>, port: u16) -> R
     }
     let variables = session_variables(directory, options)?;
     if !variables.is_empty() {
-        // sshd takes only the first SetEnv line: all variables go on it.
+        // sshd takes only the first SetEnv line: it holds all variables.
         let quoted: Vec<String> = variables.iter().map(|(name, value)| quote(&format!("{name}={value}"))).collect();
         text += &format!("SetEnv {}\n", quoted.join(" "));
     }
@@ -328,7 +328,7 @@ fn quote(value: &str) -> String {
 }
 
 /// Rclone and scp (since OpenSSH 9.0) speak SFTP. An external server, not
-/// `internal-sftp`: its process and its memory can then be told apart.
+/// `internal-sftp`: its process and memory are then separate.
 fn sftp_server() -> Option<&'static str> {
     let places = ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/lib/ssh/sftp-server"];
     places.into_iter().find(|path| Path::new(path).exists())

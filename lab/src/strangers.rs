@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Answers {
     /// Connections that were made, said something and were closed.
     pub refused: AtomicU64,
-    /// The most bytes that any of them was answered.
+    /// The most bytes that one of them received.
     pub longest: AtomicU64,
 }
 

@@ -27,7 +27,7 @@ pub fn aligned(lines: &[Vec<String>], texts: &[usize]) -> String {
     text
 }
 
-/// A number with so many decimals, or a dash.
+/// A number with this many decimals, or a dash.
 pub fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
 }

@@ -48,7 +48,7 @@ impl Cgroup {
     }
 }
 
-/// What `blkio` wants to be told: a device and its rate.
+/// A line for `blkio`: a device and its rate.
 fn limit_of(place: &Path, bytes_per_s: u64) -> Result<String> {
     let device = rustix::fs::stat(place).with_context(|| format!("looking at {place:?}"))?.st_dev;
     Ok(format!("{}:{} {bytes_per_s}", rustix::fs::major(device), rustix::fs::minor(device)))

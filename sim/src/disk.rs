@@ -10,7 +10,7 @@ use crate::content::FileContent;
 use crate::tree::{SimTree, TreeEntryKind};
 use haul_lab::Rng;
 
-/// What stands under a name.
+/// The entry of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskEntry {
     /// A directory.
@@ -28,7 +28,7 @@ pub enum DiskEntry {
 /// The target's names, by path.
 pub type SimDisk = BTreeMap<Vec<u8>, DiskEntry>;
 
-/// What stands at a path, as the machines' table wants to know it.
+/// The entry of a path, in the terms of the session's table.
 pub fn existing(disk: &SimDisk, path: &[u8]) -> ExistingEntry {
     match disk.get(path) {
         None => ExistingEntry::Absent,
@@ -39,7 +39,7 @@ pub fn existing(disk: &SimDisk, path: &[u8]) -> ExistingEntry {
     }
 }
 
-/// What stands there before the first run. `mixed` makes it anything; otherwise it is nothing.
+/// The target before the first run: with `mixed`, any entries; otherwise empty.
 pub fn before(tree: &SimTree, mixed: bool, rng: &mut Rng) -> SimDisk {
     let mut disk = SimDisk::new();
     if !mixed {

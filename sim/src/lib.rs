@@ -53,11 +53,11 @@ pub enum Plant {
     ForgetToAsk,
     /// The target's answer to that gets lost.
     DropMissing,
-    /// The target believes what is recorded of a part, and does not read it again.
+    /// The target trusts a partial file's journal, and does not read the data again.
     SkipProof,
     /// The target believes a part to be whole because it is as long as the file.
     TrustSize,
-    /// The target goes on with the part of another version of the file.
+    /// The target resumes the partial file of another version.
     KeepOther,
     /// The target does not have the source compare what may be another version.
     SkipCompare,

@@ -1,5 +1,5 @@
 //! What is under way: control messages one behind the other in each direction, and records on each stream. How they
-//! interleave is the scheduler's choice; what was sent on one way stays in order.
+//! interleave is the scheduler's choice; messages in one direction stay in order.
 
 use std::collections::VecDeque;
 
@@ -89,7 +89,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Breaks it, with what was sent last; some of it is received yet.
+    /// Breaks it together with the last messages; some of them still arrive.
     pub fn break_off(&mut self, rng: &mut Rng) {
         self.broken = true;
         self.way.0.truncate(rng.index(self.way.0.len() + 1));

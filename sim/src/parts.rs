@@ -28,7 +28,7 @@ impl PartFile {
         Self { size, blocks, journal: header.map(|header| header.encode().to_vec()), fresh: BTreeSet::new() }
     }
 
-    /// Of what it is a part, if the journal tells.
+    /// The version that it belongs to, by its journal.
     pub fn header(&self) -> Option<JournalHeader> {
         JournalHeader::decode(self.journal.as_ref()?.first_chunk::<HEADER_BYTES>()?).ok()
     }
@@ -38,7 +38,7 @@ impl PartFile {
         self.size
     }
 
-    /// Whether a later run can go on with it.
+    /// Whether a later run can resume it.
     pub fn has_journal(&self) -> bool {
         self.journal.is_some()
     }
@@ -77,7 +77,7 @@ impl PartFile {
         FileContent::from_blocks((0..self.blocks.len() as u64).map(|frame| self.read(frame)).collect())
     }
 
-    /// The disk has what was written of the file; it need not have the journal.
+    /// The data is on disk; the journal need not be.
     pub fn sync(&mut self) {
         self.fresh.clear();
     }
@@ -94,7 +94,7 @@ impl PartFile {
         self.write(frame, block.torn());
     }
 
-    /// The power is gone: of what was not synced, anything may be there.
+    /// Power loss: of unsynced data, anything may remain.
     pub fn lose_power(&mut self, rng: &mut Rng) {
         for frame in std::mem::take(&mut self.fresh) {
             let written = self.read(frame);

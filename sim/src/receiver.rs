@@ -84,7 +84,7 @@ pub struct SimSettings {
     pub in_the_way: OverwritePolicy,
     /// Hash what arrives.
     pub verify_memory: bool,
-    /// Keep journals, and go on with what an earlier run left.
+    /// Keep journals, and resume partial files of an earlier run.
     pub resumes: bool,
     /// How likely what goes wrong.
     pub rates: Rates,
@@ -145,7 +145,7 @@ struct Writing {
 
 type DoneEntries<T> = Result<T, String>;
 
-/// A copy's, with this rule for what is in the way.
+/// The options of a copy, with this rule for existing entries.
 pub fn conduct(in_the_way: OverwritePolicy) -> OverwriteRules {
     OverwriteRules { in_the_way, ..OverwriteRules::default() }
 }

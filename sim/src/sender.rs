@@ -26,9 +26,9 @@ pub struct Sender {
     /// Position in the walk.
     at: usize,
     offers_ended: bool,
-    /// Ids of what was offered, by node: the last one, where that was offered anew.
+    /// Ids of offered entries, by node: the latest one.
     offered: HashMap<usize, EntryId>,
-    /// Times of what was offered.
+    /// Times of offered entries.
     stamps: HashMap<EntryId, Timestamp>,
     streams: Vec<Outgoing>,
     /// Frames of flows, and their values, until the end of the run.
@@ -55,7 +55,7 @@ struct Outgoing {
     work: Option<WorkItem<usize>>,
     /// Frames of its piece that were read, and their values.
     read: Vec<(u64, [u8; 32])>,
-    /// Those of them that the target has.
+    /// Those present at the target.
     same: RangeSet,
     records: u64,
     ended: bool,
@@ -85,7 +85,7 @@ impl Sender {
         self.machine.is_finished() && self.streams.iter().all(|stream| stream.ended)
     }
 
-    /// Entries that were offered; those that were offered anew, twice.
+    /// Number of offers; an entry offered again counts twice.
     pub fn offered(&self) -> usize {
         self.stamps.len()
     }
@@ -144,7 +144,7 @@ impl Sender {
         self.stamps.insert(entry, node.stamp);
     }
 
-    /// A file is not what was offered: it is offered anew, as it is now, or given up.
+    /// A file differs from its offer: it is offered again in its present state, or given up.
     fn changed(&mut self, entry: EntryId, id: usize, tree: &SimTree, rng: &mut Rng) {
         if rng.chance(300) {
             self.machine.fail(entry, "it has changed");

@@ -15,7 +15,7 @@ const DECAYS: u64 = 60;
 /// What runs leave for each other.
 #[derive(Debug, Default)]
 pub struct SimStorage {
-    /// What stands under which name.
+    /// Entries by name.
     pub names: SimDisk,
     /// What will get which name.
     pub parts: BTreeMap<Vec<u8>, PartFile>,
@@ -36,7 +36,7 @@ struct Unsynced {
 }
 
 impl SimStorage {
-    /// With these names, all of them on the disk.
+    /// A disk with these names, all synced.
     pub fn new(names: SimDisk) -> Self {
         Self { names, ..Self::default() }
     }

@@ -47,7 +47,7 @@ pub struct File {
     pub trouble: Trouble,
     /// Frames that were read of it.
     pub reads: u64,
-    /// It was changed, and its time was set back: nobody can see that who goes by size and time.
+    /// It was changed, and its time set back: size and time hide that.
     pub secretly_changed: bool,
 }
 
@@ -58,14 +58,14 @@ pub enum Trouble {
     None,
     /// This frame and those behind it cannot be read.
     Unreadable(u64),
-    /// After this many reads somebody writes another content into it, once.
+    /// Number of reads after which another content is written to it, once.
     Changes(u64, FileContent),
 }
 
 /// A step of the walk.
 #[derive(Debug, Clone, Copy)]
 pub enum Visit {
-    /// A directory, before what is in it; or anything else.
+    /// A directory, before its contents; or any other entry.
     Enter(usize),
     /// A directory, after what is in it.
     Leave(usize),

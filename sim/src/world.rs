@@ -17,9 +17,9 @@ use haul_lab::Rng;
 const BREAKS_MAX: u64 = 20;
 /// Most moves that a target makes after its source is gone.
 const MOVES_ALONE_MAX: u64 = 40;
-/// In a thousand moves, this often somebody makes room on a full disk.
+/// Number of moves in a thousand that make room on a full disk.
 const ROOM_AGAIN: u64 = 100;
-/// In a row, moves that nobody can make, before everybody is asked.
+/// Consecutive moves without progress before every party is asked.
 const IDLE_MAX: u32 = 32;
 
 /// How a run is cut off.
@@ -141,7 +141,7 @@ struct World {
     outcome: SeedOutcome,
 }
 
-/// The two ends and what is between them.
+/// The two ends, and the network between them.
 struct SimEnds {
     sender: Sender,
     receiver: Receiver,
@@ -268,7 +268,7 @@ impl World {
         Ok(())
     }
 
-    /// The target's disk gets full now and then, and somebody makes room again.
+    /// The target's disk is full now and then, and gets room again.
     fn fill_or_clear(&mut self) {
         if self.storage.full {
             self.storage.full = !self.rng.chance(ROOM_AGAIN);
@@ -286,7 +286,7 @@ impl World {
         }
     }
 
-    /// Lets one of them move, if it can.
+    /// Lets one party move, if it can.
     fn step(&mut self, actor: usize, ends: &mut SimEnds, tree: &mut SimTree) -> Result<bool, String> {
         let SimEnds { sender, receiver, net } = ends;
         let (rng, storage) = (&mut self.rng, &mut self.storage);

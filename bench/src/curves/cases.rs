@@ -34,9 +34,9 @@ impl CurveJob {
 /// The data of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataShape {
-    /// One hole of so many bytes.
+    /// One hole of this many bytes.
     Hole,
-    /// A file of so many incompressible bytes.
+    /// A file of this many incompressible bytes.
     Noise,
     /// So many empty files in one directory.
     OneDirectory,
@@ -44,17 +44,17 @@ pub enum DataShape {
     Directories,
     /// Directories within each other, so deep.
     Depth,
-    /// One file with so many hard links.
+    /// One file with this many hard links.
     HardLinks,
-    /// A file with so many holes.
+    /// A file with this many holes.
     Holes,
-    /// A partial file in which every second of so many frames is recorded.
+    /// A partial file of this many frames; every second one is recorded.
     Frames,
     /// So many empty files, each named on the command line.
     Operands,
-    /// A directory with so many files of one size, which gets another name before a sync.
+    /// A directory of this many files of one size, renamed before a sync.
     Renames,
-    /// A list with the paths of so many empty files.
+    /// A list with the paths of this many empty files.
     Lines,
     /// So many filter rules, none of which matches, and some files.
     Rules,
@@ -71,7 +71,7 @@ pub struct CurveCase {
     pub shape: DataShape,
     /// The least number, and the greatest.
     range: (u64, u64),
-    /// Each number is so many times the one before.
+    /// Factor between successive sizes.
     factor: u64,
     /// The jobs, in this order.
     pub jobs: &'static [CurveJob],

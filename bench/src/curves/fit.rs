@@ -4,7 +4,7 @@ use super::CurvePoint;
 
 /// Below this, CPU time is noise: the least that counts beyond the start.
 const LEAST_S: f64 = 0.05;
-/// A power counts from so many points; or from two that are as far apart.
+/// Fewest points for a fit, unless two points are as far apart.
 const POINTS_MIN: usize = 3;
 const FAR: u64 = 4;
 /// The fit takes numbers down to this part of the greatest: a term that grows faster shows at the end only.

@@ -13,11 +13,11 @@ use super::cases::{CurveCase, CurveJob, DataShape};
 use super::{CurvePoint, data, needs_copy};
 use crate::settings::BenchSettings;
 
-/// How often the partial file of a copy that is to be killed is looked at.
+/// Interval between checks of a partial file before its copy is killed.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// The end of a killed copy's processes, and of their locks.
 const END_LIMIT: Duration = Duration::from_secs(10);
-/// One entry in so many is extraneous at the target before a sync.
+/// One entry in this number is extraneous at the target before a sync.
 const EXTRANEOUS_EVERY: u64 = 10;
 /// Bytes that change before a sync of one file.
 const CHANGED_BYTES: usize = 4096;

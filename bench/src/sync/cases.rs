@@ -1,4 +1,4 @@
-//! What is measured, how each tool is told to do it, and what is aimed at.
+//! The cases, the command line of each tool, and the targets.
 
 use anyhow::Result;
 use std::path::Path;
@@ -92,7 +92,7 @@ impl SyncCase {
         !matches!(self, Self::Unchanged | Self::Added)
     }
 
-    /// How a tool makes `target` what `source` is: what is in them, of directories.
+    /// The command by which a tool makes `target` equal to `source`: the contents, of directories.
     pub fn command(self, hosts: &SyncHosts, tool: SyncTool, source: &Path, target: &Path) -> Result<Command> {
         let contents = || {
             let mut path = source.as_os_str().to_owned();

@@ -33,7 +33,7 @@ pub struct SyncSite {
 }
 
 impl SyncSite {
-    /// Makes the source, and what is there of it already.
+    /// Creates the source, and the earlier copy of it.
     pub fn make(place: &Path, case: SyncCase, settings: &BenchSettings) -> Result<Self> {
         eprintln!("bench: {}: making {}", case.name(), case.about());
         let source = place.join("source");

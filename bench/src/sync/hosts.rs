@@ -15,7 +15,7 @@ use crate::settings::BenchSettings;
 /// In a namespace of its own, nothing else is there.
 const RSYNC_PORT: u16 = 8873;
 
-/// Fields are dropped in this order: whoever uses a namespace goes before it.
+/// Fields are dropped in this order: users of a namespace before the namespace.
 pub struct SyncHosts {
     rsyncd: RefCell<Option<(Daemon, PathBuf)>>,
     pub pair: CabledPair,
@@ -27,7 +27,7 @@ impl SyncHosts {
         Ok(Self { rsyncd: RefCell::new(None), pair: CabledPair::prepare(settings, "sync")? })
     }
 
-    /// Starts rsync's daemon for what is in a directory, in the place of the one before.
+    /// Starts rsync's daemon for a directory, and ends the one before.
     pub fn serve(&self, place: &Path) -> Result<()> {
         self.rsyncd.borrow_mut().take();
         let file = self.pair.directory.path().join("rsyncd.conf");

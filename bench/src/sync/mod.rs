@@ -29,7 +29,7 @@ pub enum SyncTool {
 }
 
 impl SyncTool {
-    /// As it stands in the tables.
+    /// Its name in the tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Haul => "haul",
@@ -52,7 +52,7 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// Measures, prints the tables, and tells whether haul did all that it was to do.
+/// Measures, and prints the tables. Returns whether haul did all its work.
 pub fn run(settings: &BenchSettings) -> Result<bool> {
     let hosts = SyncHosts::prepare(settings)?;
     println!("# Sync\n\n{}\n", machine::Machine::describe(None).line());
@@ -89,7 +89,7 @@ fn measure(settings: &BenchSettings, hosts: &SyncHosts, case: SyncCase) -> Resul
     Ok(rows)
 }
 
-/// What only haul itself knows, from a run that is not measured: with `--json` it tells of each file.
+/// Figures that only haul reports, from an unmeasured run with `--json`.
 fn ask_haul(
     settings: &BenchSettings,
     hosts: &SyncHosts,

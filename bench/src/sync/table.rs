@@ -1,4 +1,4 @@
-//! Tables, and whether what is aimed at is reached.
+//! Tables, and whether the targets are reached.
 
 use haul_lab::aligned;
 
@@ -46,7 +46,7 @@ impl SyncRow {
     }
 }
 
-/// The table of a case, and what is aimed at.
+/// The table of a case, with its targets.
 pub fn table(case: SyncCase, rows: &[SyncRow]) -> String {
     let mut lines = vec![["", "median", "range", "bytes on the cable", "most memory"].map(str::to_owned).to_vec()];
     for row in rows {

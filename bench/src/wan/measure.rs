@@ -1,4 +1,4 @@
-//! Runs one tool once over the link, and tells how much it brought over in how much time.
+//! Runs one tool once over the link, and reports bytes and time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

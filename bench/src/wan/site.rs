@@ -89,7 +89,7 @@ impl<'a> WanSite<'a> {
         self.target().join(FILE)
     }
 
-    /// Removes what was copied.
+    /// Removes the copy.
     pub fn empty_target(&self) -> Result<()> {
         let target = self.target();
         fs::remove_dir_all(&target)

@@ -1,4 +1,4 @@
-//! The tools that are compared over a long link, and how each is told to copy. Each is started on the near host.
+//! The tools compared over a long link, and their command lines. Each starts on the near host.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! A long link by hand: makes two hosts and the link between them, and runs a command (or a shell) on the first.
 //!
-//! Everything is gone when the command ends; what the link carried is then told on standard error.
+//! The link is gone when the command ends; its traffic is then reported on standard error.
 
 use std::process::{Command, ExitCode};
 use std::time::Duration;

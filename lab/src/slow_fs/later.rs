@@ -8,7 +8,7 @@ use std::time::Instant;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Ends its thread when it is dropped, and does what is left then at once: nobody shall wait for an answer for ever.
+/// On drop, ends its thread and does the remaining work at once, so that no caller waits for ever.
 pub struct Later {
     shared: Arc<LaterShared>,
 }

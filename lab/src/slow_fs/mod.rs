@@ -1,4 +1,4 @@
-//! A file system in memory that is as slow as it is told to be: what a slow disk, or a far file server, is to a program.
+//! A file system in memory with a configured delay: a slow disk, or a remote file server, as programs see it.
 //!
 //! The kernel asks this process for everything (FUSE, `/dev/fuse`), and keeps nothing of names and attributes. What is asked is
 //! done at once, and answered later: when a disk of this rate would be through with all that came before it, and a latency after that. So many
@@ -74,7 +74,7 @@ impl SlowFs {
 
 impl Drop for SlowFs {
     fn drop(&mut self) {
-        // Lazily, so that a process that still has a file open keeps nobody from going on.
+        // Lazily, so that a process with an open file does not block the caller.
         let mut unmount = Command::new("umount");
         let _ = unmount.arg("--lazy").arg(&self.place).stdin(Stdio::null()).stderr(Stdio::null()).status();
         drop(self.session.take());

@@ -19,7 +19,7 @@ use super::Slowness;
 use super::later::Later;
 use super::memory::{Change, MemoryFs, NodeContent, Owner};
 
-/// How long the kernel may believe what it was told of names and attributes: each lookup shall be asked for.
+/// How long the kernel may cache names and attributes: not at all.
 const BELIEVED: Duration = Duration::ZERO;
 /// Of a name that comes and goes.
 const GENERATION: u64 = 0;
@@ -46,7 +46,7 @@ impl KernelFs {
         *self.slowness.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers when so many bytes were read or written.
+    /// Replies after the delay of this many bytes.
     fn after_bytes(&mut self, bytes: usize, answer: impl FnOnce() + Send + 'static) {
         let Slowness { bytes_per_s, latency, .. } = self.slowness();
         let transfer = bytes_per_s.map_or(Duration::ZERO, |rate| Duration::from_nanos(nanoseconds(bytes, rate)));

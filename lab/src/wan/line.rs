@@ -11,7 +11,7 @@ use crate::rng::Rng;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Segments that leave within this time arrive together; more of them are taken apart.
+/// Segments that leave within this time arrive together; larger groups are split.
 const PIECE_NS: u64 = NS_PER_S / 1000;
 
 /// What one direction does to packets.
@@ -72,7 +72,7 @@ impl<'a> WanDirection<'a> {
         }
     }
 
-    /// Takes what was sent at `now_ns`; this must not go back.
+    /// Takes a packet sent at `now_ns`, which never decreases.
     pub fn send(&mut self, now_ns: u64, frame: &[u8]) {
         let shape = PacketShape::of(frame);
         let mut run = SegmentRun::default();
@@ -152,7 +152,7 @@ fn threshold(probability: f64) -> u64 {
     (probability * u64::MAX as f64) as u64
 }
 
-/// How long so many bytes take.
+/// The time that this many bytes take.
 fn time_for(bytes: u64, rate_bits_per_s: u64) -> u64 {
     let ns = u128::from(bytes) * 8 * u128::from(NS_PER_S) / u128::from(rate_bits_per_s.max(1));
     u64::try_from(ns).unwrap_or(u64::MAX / 4)

@@ -92,7 +92,7 @@ pub struct Count {
 /// Interfaces of both hosts have this name.
 const INTERFACE: &str = "wan0";
 
-/// Room for what is sent between two looks of the relay; the queue that is meant to fill up is the relay's.
+/// Room for packets between two rounds of the relay; the queue that is meant to fill up is the relay's.
 const DEVICE_QUEUE_PACKETS: &str = "10000";
 
 impl Wan {

@@ -51,7 +51,7 @@ pub struct PacketShape {
 }
 
 impl PacketShape {
-    /// Looks at what was read. Whatever is not a TCP superpacket over IPv4 is one segment.
+    /// Parses a packet. Anything but a TCP superpacket over IPv4 is one segment.
     pub fn of(frame: &[u8]) -> Self {
         Self::of_superpacket(frame).unwrap_or_else(|| Self {
             segments: 1,

@@ -1,4 +1,4 @@
-//! The thread between two TUN devices: reads what was sent, and writes it when it arrives.
+//! The thread between two TUN devices: reads sent packets, and writes them at their time of arrival.
 //!
 //! It looks at the devices at most every [`ROUND`], so that packets are moved many at a time and a core is left to those that are
 //! measured. What that adds to the delay is far below a millisecond.
@@ -18,7 +18,7 @@ use rustix::thread::gettid;
 
 use super::line::{LineCounters, Properties, WanDirection};
 
-/// How often the devices are looked at, at most.
+/// Longest interval between reads of the devices.
 const ROUND: Duration = Duration::from_micros(250);
 
 /// Packets of one device that are read in one round, so that the others get their turn.
@@ -127,7 +127,7 @@ impl Carrier<'_> {
         Some(timespec(Duration::from_nanos(next_ns.saturating_sub(self.now_ns()))))
     }
 
-    /// Reads what was sent; at `sent_ns`, as far as that can be told.
+    /// Reads sent packets. `sent_ns` is their time, as far as it is known.
     fn take(&mut self, sent_ns: u64, buffer: &mut [u8]) {
         for (device, line) in self.devices.iter().zip(&mut self.lines) {
             for _ in 0..READS_MAX {

@@ -147,7 +147,7 @@ impl Receiver {
         self.fail(entry, *handle, storage)
     }
 
-    /// Gives up an entry, unless another thread did so before. What the next run can go on with stays.
+    /// Fails an entry, unless another thread did so before. Resumable data stays.
     pub(super) fn fail(&mut self, entry: EntryId, handle: usize, storage: &mut SimStorage) -> DoneEntries<()> {
         let open = &self.open[handle];
         if open.closed {

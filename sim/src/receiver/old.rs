@@ -9,11 +9,11 @@ use haul_proto::ids::EntryId;
 use super::{Receiver, Todo};
 use crate::content::frame_len;
 
-/// A file of whose old one the source is being told.
+/// A file whose base file is being reported to the source.
 pub struct Telling {
     entry: EntryId,
     size: u64,
-    /// The next frame that is told of.
+    /// The next frame to report.
     next: u64,
 }
 
@@ -23,7 +23,7 @@ pub fn is_large(entry: &Entry) -> bool {
 }
 
 impl Telling {
-    /// With nothing told yet.
+    /// Without a report so far.
     pub fn new(entry: EntryId, kind: &EntryContent) -> Self {
         let size = if let EntryContent::File { size } = kind { *size } else { 0 };
         Self { entry, size, next: 0 }

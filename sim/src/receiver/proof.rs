@@ -17,14 +17,14 @@ use crate::content::frame_len;
 use crate::parts::PartFile;
 use crate::storage::SimStorage;
 
-/// Most frames that are looked at before others have their turn.
+/// Most frames checked before other files have their turn.
 const AT_A_TIME: u64 = 4;
 
 /// A file of which a part is there, while it is being proven.
 pub struct Proof {
     entry: EntryId,
     handle: usize,
-    /// Frames that are recorded and were not looked at; none before it was said what is not recorded.
+    /// Recorded frames not yet checked; none before the missing ranges were reported.
     claimed: Option<VecDeque<u64>>,
 }
 
@@ -104,7 +104,7 @@ impl Receiver {
         self.settings.plant == Plant::TrustSize || part.recorded(frame).is_some()
     }
 
-    /// The value of a frame, if it is what was recorded.
+    /// The value of a frame, if it equals the recorded one.
     fn proven(&self, part: &PartFile, frame: u64) -> Option<Digest> {
         let (there, recorded) = (part.read(frame), part.recorded(frame));
         let value = there.value(part.size(), frame);
