@@ -34,7 +34,7 @@ pub fn is_wanted(kept: PreserveOptions) -> bool {
     kept.attributes || kept.acls
 }
 
-/// Those of an open file or directory that are to be kept. None where there are no such things.
+/// Attributes of an open file or directory to preserve. `None` without any.
 pub fn read(file: impl AsFd, kept: PreserveOptions) -> io::Result<Vec<ExtendedAttribute>> {
     let (mut found, mut bytes) = (Vec::new(), 0);
     for name in names(&file)?.split(|byte| *byte == 0).filter(|name| is_kept(name, kept)) {
@@ -48,8 +48,8 @@ pub fn read(file: impl AsFd, kept: PreserveOptions) -> io::Result<Vec<ExtendedAt
     Ok(found)
 }
 
-/// Makes those of an open file or directory that are to be kept these, and no others. Says which could not be put first,
-/// if there is one; the others are put all the same.
+/// Gives an open file or directory exactly these of the preserved kinds. Returns the first refused one, if any; the
+/// others are set all the same.
 pub fn put(file: impl AsFd, wanted: &[ExtendedAttribute], kept: PreserveOptions) -> Option<RefusedAttribute> {
     let there = read(&file, kept).unwrap_or_default();
     let is_in = |attributes: &[ExtendedAttribute], name: &[u8]| attributes.iter().any(|other| *other.name == *name);
@@ -92,8 +92,8 @@ fn set_mode(file: impl AsFd, mode: u16) -> io::Result<()> {
     Ok(fchmod(file, Mode::from_raw_mode(mode.into()))?)
 }
 
-/// Whether one of that name is kept: what a user has set, capabilities, and what is root's alone. Labels of security
-/// modules belong to the machine, and what other file systems keep of theirs, to these.
+/// Whether an attribute of this name is preserved: user attributes, capabilities, and trusted ones. Labels of security
+/// modules belong to the machine, and private attributes to their file system.
 fn is_kept(name: &[u8], kept: PreserveOptions) -> bool {
     match name {
         name if is_acl(name) => kept.acls,

@@ -40,7 +40,7 @@ struct DirNode {
     cache: Arc<FdCache>,
 }
 
-/// Where a directory that is not a root stands.
+/// Position of a directory that is not a root.
 struct ParentDir {
     parent: Dir,
     name: Name,
@@ -52,7 +52,7 @@ struct ParentDir {
 pub enum DirAccess {
     /// To be listed.
     List,
-    /// To open by name what is in it: permission to search it is enough.
+    /// Opens a directory for access by name: search permission is enough.
     Search,
 }
 
@@ -81,15 +81,14 @@ impl Dir {
         Self::root(DirAccess::List.open(path, &cache)?, cache)
     }
 
-    /// A root that cannot be listed, but takes no permission for that: to open, make and rename what is in it by name.
-    /// It keeps its descriptor for life.
+    /// Opens a root for creation and renaming by name, without permission to list it. It keeps its descriptor for life.
     pub fn open_root_path(path: &Path) -> io::Result<Self> {
         let cache = FdCache::new(MAX_OPEN_DIRECTORIES);
         Self::root(DirAccess::Search.open(path, &cache)?, cache)
     }
 
-    /// A root that `cache` may close like any other directory, for jobs of many operands. It is opened again by
-    /// `path`, and where another directory stands there by then, that is an error.
+    /// Opens a root that `cache` may close like any other directory, for jobs of many operands. It is reopened by
+    /// `path`; another directory at that path is then an error.
     pub fn open_operand(path: &Path, access: DirAccess, cache: Arc<FdCache>) -> io::Result<Self> {
         let fd = access.open(path, &cache)?;
         let identity = FileStat::at_fd(&fd)?.identity;
@@ -115,7 +114,7 @@ impl Dir {
         self.new_node(ParentDir { parent: self.clone(), name: name.clone(), links: FollowLinks::Itself }, ABSENT)
     }
 
-    /// Whether it stands for a directory that does not exist.
+    /// Whether it represents a directory that does not exist.
     pub fn is_absent(&self) -> bool {
         self.0.identity == ABSENT
     }
@@ -157,7 +156,7 @@ impl Dir {
         Ok((fd, look))
     }
 
-    /// The same without looking at what it is: for who looks at it later, before believing what was read.
+    /// The same without a check of its type, for callers that check it before they trust the data.
     pub fn open_unseen(&self, name: &Name, links: FollowLinks) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | links.open_flags();
         let dir = self.fd()?;
@@ -175,17 +174,16 @@ impl Dir {
         }
     }
 
-    /// A descriptor of what `name` in this directory is, through which it can be looked at and named, and no more.
+    /// Returns an `O_PATH` descriptor of `name` in this directory.
     pub fn open_handle(&self, name: &Name, links: FollowLinks) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::CLOEXEC | links.open_flags();
         let dir = self.fd()?;
         Ok(self.0.cache.open(|| openat(&*dir, name.as_bytes(), flags, Mode::empty()))?)
     }
 
-    /// The descriptor; opens the directory again where it had been closed.
-    /// Each component of the way is verified: where another directory stands
-    /// in its place now, that is an error. Relative to the descriptor, other
-    /// calls name one component; the offset for listing belongs to the walk.
+    /// Returns the descriptor; reopens the directory after the cache closed it. Each component of the path is verified:
+    /// another directory in its place is an error. Other calls name one component relative to the descriptor; its
+    /// offset for listing belongs to the walk.
     pub fn fd(&self) -> io::Result<Arc<OwnedFd>> {
         match self.0.slot.get() {
             Some(fd) => Ok(fd),

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::io::{Errno, retry_on_intr};
 
-/// How many directories a cache keeps open unless it is told otherwise. A
-/// process may have 1,024 descriptors by default; streams and files need theirs.
+/// Default number of directories that a cache keeps open. A process may have 1,024 descriptors by default; streams and
+/// files need theirs.
 pub const MAX_OPEN_DIRECTORIES: usize = 256;
 
 /// Fewest directories that a cache keeps open: a directory and its parent.
@@ -82,7 +82,7 @@ impl FdCache {
         }
     }
 
-    /// Closes half of what is open: for when the process has run out of descriptors.
+    /// Closes half of the cached directories, for a process without free descriptors.
     pub(super) fn close_half(&self) {
         let closed: Vec<_> = {
             let mut ring = lock(&self.ring);
@@ -111,8 +111,8 @@ impl FdSlot {
     }
 }
 
-/// Takes one slot out of the ring: a dead one, or the first that was not used
-/// since it was last looked at. Two rounds are enough, as the first one clears all marks.
+/// Removes one slot from the ring: a dead one, or the first unused since the last round. Two rounds are enough, as the
+/// first one clears all marks.
 fn evict_one(ring: &mut VecDeque<Weak<FdSlot>>) -> Option<Arc<OwnedFd>> {
     for _ in 0..2 * ring.len() {
         let weak = ring.pop_front()?;
@@ -124,7 +124,7 @@ fn evict_one(ring: &mut VecDeque<Weak<FdSlot>>) -> Option<Arc<OwnedFd>> {
             return lock(&slot.fd).take();
         }
     }
-    // Every slot was used again between the rounds: any of them will do.
+    // Every slot was used again between the rounds: any of them serves.
     let slot = ring.pop_front()?.upgrade()?;
     lock(&slot.fd).take()
 }

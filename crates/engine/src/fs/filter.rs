@@ -21,7 +21,7 @@ pub struct WalkFilter {
     files: Vec<Name>,
 }
 
-/// A file with patterns, as it lies in a directory: which of the names it has, and what is in it.
+/// A filter file in a directory: its name's index, and its contents.
 pub type PatternFile = (u8, Vec<u8>);
 
 impl WalkFilter {
@@ -75,7 +75,7 @@ impl WalkFilter {
         Ok(Arc::new(scope))
     }
 
-    /// Takes out of a piece of a listing what is left out, as far as its kind is known, and hands the names over.
+    /// Removes excluded names of known type from a chunk of a listing, and returns them.
     pub(super) fn leave_out(&self, scope: &FilterScope, piece: &mut ListingChunk, symlinks: Symlinks) -> Vec<Name> {
         let mut left_out = Vec::new();
         piece.retain(|name, kind| {
@@ -95,7 +95,7 @@ impl WalkFilter {
         left_out
     }
 
-    /// Whether what a look found is left out: what could not be told by its listing, and files by their limits.
+    /// Whether a checked entry is excluded: entries of unknown type, and files by size or age.
     pub(super) fn leaves_out(&self, scope: &FilterScope, name: &Name, look: &FileStat) -> bool {
         let is_directory = look.kind == FileType::Directory;
         let is_over =

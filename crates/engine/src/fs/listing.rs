@@ -33,14 +33,14 @@ const SMALLEST_ENTRY: usize = 24;
 #[cfg(test)]
 pub(super) const MAX_NAMES: usize = PIECE_NAMES_MIN - 1 + super::listing_buffer::LISTING_BUFFER / SMALLEST_ENTRY;
 
-/// A place in a directory's listing, where it is to be read on. Clones know together where the descriptor stands.
+/// A position in a directory's listing. Clones share the knowledge of the descriptor's position.
 #[derive(Clone)]
 pub(super) struct ListingPosition {
     cookie: u64,
     standing: Arc<Mutex<CursorOwner>>,
 }
 
-/// Which descriptor of a directory stands where.
+/// Positions of a directory's descriptors.
 #[derive(Default)]
 struct CursorOwner {
     fd: Weak<OwnedFd>,
@@ -71,14 +71,14 @@ pub(super) struct ListedName {
 pub(super) enum KnownName {
     /// Nothing but that it was listed.
     Nothing,
-    /// What a look at it found.
+    /// Result of the lookup.
     Seen(io::Result<WalkLookup>),
     /// It is a directory, and was asked for.
     Asked(LookupHandle<OpenSubdirectory>),
 }
 
 impl ListingPosition {
-    /// The beginning of a listing that nobody else reads.
+    /// Starts a listing without other readers.
     pub fn beginning() -> Self {
         Self { cookie: 0, standing: Arc::default() }
     }
@@ -86,7 +86,7 @@ impl ListingPosition {
     /// Reads some names of `dir` from here on.
     pub fn read(&self, dir: &Dir, ListingBuffer(buffer): &mut ListingBuffer) -> io::Result<ListingChunk> {
         let fd = dir.fd()?;
-        // Held while reading: a descriptor has one position, whoever reads.
+        // Held while reading: all readers share the descriptor's position.
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         // Another descriptor when the directory had been closed meanwhile, or is new.
         if !std::ptr::eq(standing.fd.as_ptr(), Arc::as_ptr(&fd)) || standing.cookie != self.cookie {
@@ -145,7 +145,7 @@ impl ListingChunk {
         self.entries.as_mut_slice().iter_mut().map(|entry| (&names[entry.start..entry.end], entry))
     }
 
-    /// Keeps those of which `keep` says so, by name and kind.
+    /// Keeps the names that `keep` accepts, by name and type.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], FileType) -> bool) {
         let entries = std::mem::take(&mut self.entries);
         let names = &self.names;
@@ -197,7 +197,7 @@ impl LookupTask for OpenSubdirectory {
         Some(opened.map(|(dir, look)| {
             let rest = ListingPosition::beginning();
             let read = ReadListing { dir: dir.clone(), rest: rest.clone() };
-            // The walk will leave out what it was told to.
+            // The walk excludes entries later.
             let is_walked = helper.options().skip != Some(look.identity);
             let rest_ahead = if is_walked { helper.ask(read) } else { None };
             OpenedSubdirectory { dir, look, rest, rest_ahead }
@@ -209,7 +209,7 @@ impl LookupTask for OpenSubdirectory {
     }
 }
 
-/// Reads some names of a directory and looks at what they stand for.
+/// Reads some names of a directory and looks them up.
 pub(super) struct ReadListing {
     pub dir: Dir,
     pub rest: ListingPosition,
@@ -224,7 +224,7 @@ impl LookupTask for ReadListing {
             Ok(piece) => piece,
             Err(error) => return Some(Err(error)),
         };
-        // Another thread can read on while this one looks.
+        // Another thread can read on during these lookups.
         piece.rest_ahead =
             piece.rest.as_ref().and_then(|rest| helper.ask(ReadListing { dir: self.dir.clone(), rest: rest.clone() }));
         for (name, entry) in piece.left() {

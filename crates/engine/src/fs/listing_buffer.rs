@@ -1,7 +1,7 @@
 //! A buffer for getdents64(2).
 
-/// Bytes that one call to the system may return: about 250 names. Small, since a piece is what one thread looks
-/// up at a time, and what a walk holds for a level of the tree.
+/// Bytes that one getdents64(2) call may return: about 250 names. One thread looks up one chunk at a time, and a walk
+/// holds one for each level of the tree, so chunks are small.
 pub(super) const LISTING_BUFFER: usize = 8 * 1024;
 
 /// What the system's answers are read into.

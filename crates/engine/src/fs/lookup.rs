@@ -31,7 +31,7 @@ pub fn is_confined() -> bool {
     CONFINED.load(Ordering::SeqCst)
 }
 
-/// Opens what is at `path`.
+/// Opens the entry at `path`.
 pub fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {
     if is_confined() { open_beneath(CWD, path, flags) } else { openat(CWD, path, flags, Mode::empty()) }
 }
@@ -58,7 +58,7 @@ pub fn create_dir_all(path: &Path, mode: Mode) -> io::Result<()> {
     Ok(create_all_beneath(CWD, path, mode)?)
 }
 
-/// The path by which others know what is at `path`. Confined, nothing is looked up: no component is a link.
+/// The path of the entry for other processes. In a confined lookup it is `path` itself: no component is a link.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     if !is_confined() {
         return std::fs::canonicalize(path);
@@ -75,8 +75,8 @@ pub fn open_absolute(path: &Path) -> Result<OwnedFd> {
     open_beneath(root.as_fd(), below, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)
 }
 
-/// Whether a component of `path`, from the working directory down, is a symbolic link now. It serves a message: what
-/// opens the path later looks for itself.
+/// Whether a component of `path`, from the working directory down, is a symbolic link now. For messages only: a later
+/// open checks again.
 pub fn has_link(path: &Path) -> bool {
     let Ok(names) = names(path) else { return false };
     let mut at: Option<OwnedFd> = None;
@@ -92,9 +92,9 @@ pub fn has_link(path: &Path) -> bool {
     false
 }
 
-/// Whether a symbolic link so many levels below `dir` that holds `points_to` may lead out of the working directory: it is
-/// absolute, or climbs higher than it lies below that, or climbs behind another name, which may itself be a link to a
-/// higher directory.
+/// Whether a symbolic link with the text `points_to`, this many levels below `dir`, may lead out of the working
+/// directory: an absolute link, one that climbs above `dir`, or one that climbs behind another name, which may itself
+/// be a link to a higher directory.
 pub fn leads_out(dir: impl AsFd, below: usize, points_to: &[u8]) -> bool {
     climbs(points_to)
         .is_none_or(|levels| levels > below && !lies_deeper(dir.as_fd(), CWD, levels - below).unwrap_or(false))
@@ -115,7 +115,7 @@ fn climbs(points_to: &[u8]) -> Option<usize> {
     Some(levels)
 }
 
-/// Whether `dir` lies at least so many levels below `root`. Above `root`, nothing is asked for.
+/// Whether `dir` is at least this many levels below `root`. Levels above `root` do not count.
 fn lies_deeper(dir: BorrowedFd<'_>, root: BorrowedFd<'_>, levels: usize) -> Result<bool> {
     let identity = |stat: Stat| (stat.st_dev, stat.st_ino);
     let root = identity(statat(root, c".", AtFlags::empty())?);

@@ -16,7 +16,7 @@ pub(super) struct LookupWaits {
     pub lookups: u32,
     /// How long they waited, all together.
     pub waited: Duration,
-    /// How often the system had taken the processor away from this thread when it was last looked at.
+    /// Involuntary context switches of this thread at the last check.
     preemptions: u64,
 }
 
@@ -47,7 +47,7 @@ impl LookupWaits {
         self.preemptions = preemptions;
     }
 
-    /// Begins anew and returns what was counted.
+    /// Returns the counts, and starts over.
     pub fn take(&mut self) -> (u32, Duration) {
         (std::mem::take(&mut self.lookups), std::mem::take(&mut self.waited))
     }
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(waits.take(), (2, Duration::ZERO));
         waits.preemptions = usage::thread_use().preemptions;
         while waits.waited.is_zero() {
-            // Where another thread has the processor between two rounds, none of them counts.
+            // Rounds with an involuntary context switch between them do not count.
             waits.count(SLOW);
         }
         assert_eq!(waits.take().1, SLOW);

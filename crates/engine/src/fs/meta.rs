@@ -12,12 +12,12 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// The permission bit that gives the rights of a file's owner to whoever runs it.
+/// The set-user-ID bit.
 pub const SETUID: u16 = 0o4000;
 /// The one that gives those of its group.
 pub const SETGID: u16 = 0o2000;
 
-/// Which file or directory something is, as far as the system tells.
+/// Identity of a file or directory: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileIdentity {
     /// `st_dev`.
@@ -51,7 +51,7 @@ impl FollowLinks {
     }
 }
 
-/// What one look at a file found.
+/// Result of one stat(2) call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStat {
     /// What it is.
@@ -252,7 +252,7 @@ pub fn apply_to_node(
     Ok(applied)
 }
 
-/// Sets the mode of what is open by its path alone (`O_PATH`): that can be changed through proc(5) only.
+/// Sets the mode of an `O_PATH` descriptor's file: possible only through proc(5).
 pub fn set_mode_of_path(fd: &OwnedFd, mode: u16) -> io::Result<()> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     Ok(chmodat(CWD, path, Mode::from_raw_mode(mode.into()), AtFlags::empty())?)

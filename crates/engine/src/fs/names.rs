@@ -10,8 +10,8 @@ use super::listing::ListingPosition;
 use super::meta::{FileStat, FollowLinks};
 use crate::fs::listing_buffer::ListingBuffer;
 
-/// Calls `tell` with each name in a directory and what it stands for. Nobody else may read the listing of this [`Dir`]
-/// meanwhile. What has vanished since it was listed is left out.
+/// Calls `tell` with each name in a directory and its type. No other reader may use the listing of this [`Dir`]
+/// meanwhile. Vanished entries are skipped.
 pub fn each_name(dir: &Dir, mut tell: impl FnMut(&Name, FileType)) -> io::Result<()> {
     let mut buffer = ListingBuffer::new();
     let mut rest = Some(ListingPosition::beginning());

@@ -11,7 +11,7 @@ use crate::job::spec::Symlinks;
 
 /// What a listed name calls for.
 pub(super) enum WalkStep {
-    /// A look, at it or at where it leads.
+    /// A lookup of a name, or of a link's destination.
     LookAt(FollowLinks),
     /// It is a directory: entering it, when its turn comes.
     Enter,
@@ -19,7 +19,7 @@ pub(super) enum WalkStep {
     LeaveOut,
 }
 
-/// What a look found.
+/// Result of a lookup.
 pub(crate) struct WalkLookup {
     pub look: FileStat,
     /// Whether the name had to be followed.

@@ -18,7 +18,7 @@ pub struct WalkOptions {
     pub nodes: SpecialFiles,
 }
 
-/// Which of what is no file, directory or link.
+/// Which special files to include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpecialFiles {
     /// Devices.

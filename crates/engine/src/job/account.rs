@@ -5,7 +5,7 @@
 pub struct WorkAccount {
     /// What was done, once there was something to do.
     pub did: Option<WorkDone>,
-    /// Why it did not do what was asked, where it knows; one line.
+    /// Reason for not doing the work, where known; one line.
     pub why: Option<String>,
 }
 
@@ -35,9 +35,9 @@ pub enum WorkKind {
     Compared,
 }
 
-/// What a line that tells what was done begins with.
+/// Prefix of a line about completed work.
 const DID: &str = "HAUL-DID ";
-/// What one begins with that tells why it was not done.
+/// Prefix of a line with the reason for failure.
 const WHY: &str = "HAUL-WHY ";
 
 impl WorkKind {
@@ -56,13 +56,13 @@ impl WorkKind {
 }
 
 impl WorkAccount {
-    /// As a worker tells its server: lines.
+    /// The lines that a worker sends to its server.
     pub fn lines(&self) -> Vec<String> {
         let why = self.why.as_ref().map(|why| format!("{WHY}{}", why.lines().next().unwrap_or_default()));
         self.did.as_ref().map(WorkDone::line).into_iter().chain(why).collect()
     }
 
-    /// What a worker's lines tell; others are skipped.
+    /// Parses a worker's lines; others are skipped.
     pub fn parse<'l>(lines: impl Iterator<Item = &'l str>) -> Self {
         let mut account = Self::default();
         for line in lines {

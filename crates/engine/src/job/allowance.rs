@@ -79,7 +79,7 @@ impl AllowanceCounters {
 }
 
 impl Allowance {
-    /// So many bytes of files and so many names, or any number. Without a number of names, it follows from the bytes.
+    /// A limit on bytes and names, or none. Without a number of names, the bytes determine it.
     pub fn new(bytes: Option<u64>, names: Option<u64>) -> io::Result<Self> {
         let from_bytes = bytes.map_or(u64::MAX, |bytes| (bytes / NAME_BYTES).max(NAMES_MIN));
         let (bytes, names) = (bytes.unwrap_or(u64::MAX), names.unwrap_or(from_bytes));

@@ -13,8 +13,7 @@ const PRIVATE: &str = "haul-private-";
 /// What a public one is written with.
 const PUBLIC: &str = "haul-public-";
 
-/// What a client and a server know, and nobody else. It is never shown, but for the one line that is printed to be
-/// handed on.
+/// A secret shared by client and server. It is never shown, apart from the one line printed for the client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub(crate) [u8; SECRET_LEN]);
 
@@ -26,7 +25,7 @@ pub struct PrivateKey([u8; KEY_LEN]);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey(pub(crate) [u8; KEY_LEN]);
 
-/// What a client proves itself with, and knows the server by.
+/// A client's credential, and the server's identity for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientCredentials {
     /// Nothing yet.
@@ -114,7 +113,7 @@ impl PublicKey {
 }
 
 impl ClientCredentials {
-    /// As the process that dials is told it; `None` where something is missing.
+    /// The form for the dialling process; `None` for an incomplete credential.
     pub fn line(&self) -> Option<String> {
         match self {
             Self::Missing | Self::Server(_) => None,
@@ -123,7 +122,7 @@ impl ClientCredentials {
         }
     }
 
-    /// What was told so.
+    /// Parses that form.
     pub fn from_line(line: &str) -> Option<Self> {
         match line.split_once(' ') {
             None => Secret::parse(line).map(Self::Secret),

@@ -2,7 +2,7 @@
 
 use crate::job::event::Summary;
 
-/// The last line of an error that a rerun goes on from.
+/// Last line of an error after which a rerun resumes.
 pub const GO_ON: &str = "run the same command again to go on";
 
 /// The error of a file that changed while it was read.
@@ -12,16 +12,16 @@ pub const CHANGED_WHILE_READ: &str =
 /// Ends a job. `Display` says what, where, and what to do next, one a line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operands or options contradict each other or what is there. Exit status 2.
+    /// The operands or options contradict each other or existing files. Exit status 2.
     #[error("{0}")]
     Usage(String),
     /// The other end could not be reached, started or understood. Exit status 3.
     #[error("{0}")]
     Connect(String),
-    /// The caller stopped the job; run it again to go on. Exit status 4.
+    /// The caller stopped the job; a rerun resumes. Exit status 4.
     #[error("interrupted; {GO_ON}")]
     Interrupted,
-    /// The connection broke after the copy had begun; run it again to go on. Exit status 4.
+    /// The connection broke during the copy; a rerun resumes. Exit status 4.
     #[error("{0}")]
     Broken(String),
     /// The job could not do its work at all. Exit status 1.

@@ -69,14 +69,14 @@ pub enum Event {
         /// How they are sealed; never [`Cipher::Auto`].
         cipher: Cipher,
     },
-    /// The data takes another path from now on, or more of them.
+    /// The data now takes another path, or several.
     PathChanged {
         /// What it takes now.
         way: TransportPath,
         /// Why, if it left one.
         because: Option<String>,
     },
-    /// A connection was lost. The job is begun again after a pause; what is there already is not copied again.
+    /// A connection was lost. The job restarts after a pause; transferred data is not copied again.
     Restarted {
         /// What was lost, where, and why; one line.
         reason: String,
@@ -84,7 +84,7 @@ pub enum Event {
         pause: Duration,
         /// How many times it has been begun again, with this one, since it last came further.
         attempt: u32,
-        /// After how many of them in a row it is given up, if there is such a limit.
+        /// Limit on consecutive restarts, if any.
         attempts: Option<u32>,
         /// After what time it is given up, unless it comes further; if there is such a limit.
         left: Option<Duration>,
@@ -119,14 +119,14 @@ pub enum Event {
         path: Vec<u8>,
         /// Bytes of the whole file.
         size: u64,
-        /// Bytes that are there, read again and proven.
+        /// Existing bytes, read again and verified.
         held: u64,
         /// Frames that were not what the earlier run had recorded, and are sent again.
         damaged: u64,
         /// The source reads them, too, since it may have changed.
         compared: bool,
     },
-    /// A file could not be copied. The others go on.
+    /// A file could not be copied. Others continue.
     FileFailed {
         /// Path as the user would name it. Bytes, not text.
         path: Vec<u8>,
@@ -163,14 +163,14 @@ pub enum Event {
         /// What holds from now on; `None`: nothing.
         bytes_per_s: Option<u64>,
     },
-    /// The caller has the job paused, or go on.
+    /// The caller paused the job, or resumed it.
     Pause {
         /// Whether it is.
         is_paused: bool,
     },
     /// The caller wants another number of streams.
     Streams {
-        /// How many are in use from now on, as soon as there are so many.
+        /// Number of streams from now on, once they are connected.
         wanted: u16,
     },
     /// The caller stopped the job: what limited it until then.
@@ -188,9 +188,9 @@ pub struct Progress {
     pub bytes_found: u64,
     /// Whether the source has been walked to its end, so that the two above are totals.
     pub walk_complete: bool,
-    /// Files that are settled: whole at the target, or there already, or failed.
+    /// Completed files: copied, skipped or failed.
     pub files_settled: u64,
-    /// Bytes proven and written at the target in this attempt.
+    /// Bytes verified and written at the target in this attempt.
     pub bytes_written: u64,
     /// Bytes of files that were there already.
     pub bytes_skipped: u64,
@@ -204,7 +204,7 @@ pub struct Progress {
     pub is_paused: bool,
     /// The limit on the rate that is set now, bytes a second.
     pub rate_limit_bytes_per_s: Option<u64>,
-    /// What limits at present; `None` where that is not known, or nothing stands out.
+    /// The present bottleneck; `None` while unknown.
     pub limited_by: Option<CurrentBottleneck>,
     /// The verdict over the last seconds, without pauses.
     pub verdict: Option<Verdict>,
@@ -214,7 +214,7 @@ pub struct Progress {
     pub slowest: Vec<SlowFile>,
     /// What the source's kernel says of all its connections so far; all zero without TCP.
     pub sockets: Sockets,
-    /// What each of them did so far, those that were replaced included; empty without TCP.
+    /// Figures of each stream so far, replaced ones included; empty without TCP.
     pub per_stream: Vec<StreamFigures>,
 }
 
@@ -243,7 +243,7 @@ pub enum TransportPath {
     },
     /// TCP.
     Tcp {
-        /// The path that the data takes: with `--paths all`, the first of them.
+        /// The data's path: with `--paths all`, the first of them.
         path: NetworkPath,
         /// The others, where several are used at once.
         others: Vec<NetworkPath>,
@@ -288,7 +288,7 @@ impl Summary {
 /// What came of a job that only compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ComparisonResult {
-    /// Files of the source that were held against the target's.
+    /// Files of the source compared with the target's.
     pub files: u64,
     /// Bytes that both ends read.
     pub bytes: u64,
@@ -315,7 +315,7 @@ impl CompressionResult {
 /// Something that could be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recommendation {
-    /// What, and why: one line, with the host as the user named it where it is to be done at one.
+    /// The recommendation and its reason: one line, with the host as the user named it.
     pub text: String,
     /// The command or the option that does it, where there is one.
     pub command: Option<String>,
@@ -367,7 +367,7 @@ pub struct Summary {
     pub delta: Option<DeltaCounters>,
     /// What was removed, linked and the like, so that the target became what the sources are.
     pub sync: SyncCounters,
-    /// Nothing was made, changed or removed: what would have been was told.
+    /// Dry run: changes were reported, not made.
     pub is_dry: bool,
     /// What could be done so that the next transfer is faster.
     pub advice: Vec<Recommendation>,
@@ -391,17 +391,17 @@ pub struct Summary {
     pub source_direct_bytes: u64,
     /// Bytes that the target wrote past it.
     pub target_direct_bytes: u64,
-    /// Of [`Self::bytes`], those that were not copied: the files share their blocks with the source's (reflink).
+    /// The part of [`Self::bytes`] not copied: the files share their blocks with the source's (reflink).
     pub cloned_bytes: u64,
     /// Whether all files that were copied in this run are on the target's disk, with their names, so that they outlast a
     /// loss of power.
     pub durable: bool,
-    /// Where the target read its files back from, where the disk was to be verified: what it found is what was sent.
+    /// Bytes read back by origin, where the disk was verified.
     pub read_back: Option<ReadBackBytes>,
     /// How far the source's kernel held it to what it was to read; `None` where it did not come to that.
     pub source_sandbox: Option<SandboxReport>,
     /// How far the target's kernel held it to where it was to write; `None` where it did not come to that.
     pub target_sandbox: Option<SandboxReport>,
-    /// Of a job that only compared, what came of it. Then nothing was copied.
+    /// Result of a job that only compares. Then nothing was copied.
     pub comparison: Option<ComparisonResult>,
 }

@@ -12,7 +12,7 @@ use crate::job::location::{Host, Location};
 pub struct SourceList {
     /// Where it is from, as it is shown.
     pub name: String,
-    /// The host that all of them are on.
+    /// The host of all entries.
     pub host: Host,
     /// Reads it from its beginning.
     pub open: Arc<dyn Fn() -> Box<dyn ListReader> + Send + Sync>,
@@ -23,7 +23,7 @@ pub trait ListReader: Send {
     /// The next line; waits for it no longer than `patience`.
     fn next(&mut self, patience: Duration) -> ListLine;
 
-    /// Where the last line stands, to be shown: `line 17 of FILE`.
+    /// Position of the last line, for messages: `line 17 of FILE`.
     fn position(&self) -> String;
 }
 

@@ -31,7 +31,7 @@ pub enum Host {
         port: u16,
         /// Which of its directories; empty where it has but one.
         directory: String,
-        /// What proves that this one may.
+        /// The credential.
         pass: ClientCredentials,
     },
 }

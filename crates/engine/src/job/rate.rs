@@ -20,7 +20,7 @@ struct RequestedRate {
 }
 
 impl RateHandle {
-    /// Nothing is to be changed.
+    /// No change.
     pub fn new() -> Self {
         Self::default()
     }
@@ -30,7 +30,7 @@ impl RateHandle {
         self.step(1);
     }
 
-    /// Halves the limit; where there is none, half of what is reached at present becomes one.
+    /// Halves the limit; without one, half of the present rate becomes the limit.
     pub fn halve(&self) {
         self.step(-1);
     }
@@ -45,8 +45,8 @@ impl RateHandle {
         wish.doublings = wish.doublings.saturating_add(doublings);
     }
 
-    /// The limit after all that was asked for since it was last looked at, `Some(None)` where it is lifted; `None` if it
-    /// stays as it is. `limit` is the one there is, `present` what is reached, both in bytes a second.
+    /// The limit after all requests since the last call: `Some(None)` if it was lifted, `None` without a change.
+    /// `limit` is the present one, `present` the measured rate, both in bytes a second.
     pub(crate) fn changed(&self, limit: Option<u64>, present: impl FnOnce() -> u64) -> Option<Option<u64>> {
         let RequestedRate { set, doublings } = std::mem::take(&mut *lock(&self.0));
         let before = limit;

@@ -20,7 +20,7 @@ struct RequestedControls {
 }
 
 impl RuntimeControl {
-    /// Nothing is to be changed.
+    /// No change.
     pub fn new() -> Self {
         Self::default()
     }
@@ -30,23 +30,22 @@ impl RuntimeControl {
         &self.rate
     }
 
-    /// From now on, so many streams are in use, whatever is measured: one at least, and at most as many as the job may
-    /// have.
+    /// Fixes the number of streams, whatever is measured: between one and the job's maximum.
     pub fn fix_streams(&self, streams: u16) {
         self.wishes.streams.store(streams.max(1), Ordering::Relaxed);
     }
 
-    /// Nothing is sent any more, until it goes on.
+    /// Stops sending until the job resumes.
     pub fn pause(&self, is_paused: bool) {
         self.wishes.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
-    /// How many streams are wanted, if somebody has said so.
+    /// The requested number of streams, if any.
     pub(crate) fn streams(&self) -> Option<u16> {
         Some(self.wishes.streams.load(Ordering::Relaxed)).filter(|streams| *streams > 0)
     }
 
-    /// Whether the job is to be paused.
+    /// Whether the job is paused.
     pub(crate) fn is_paused(&self) -> bool {
         self.wishes.is_paused.load(Ordering::Relaxed)
     }

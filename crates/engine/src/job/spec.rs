@@ -26,7 +26,7 @@ pub use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
 pub use haul_proto::wire::write_options::{ModeOptions, SkipOptions};
 
-/// One copy: sources, a target, and how. Any of them may be here or elsewhere.
+/// One copy: sources, target and options. Each may be local or remote.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// At least one, unless there is a list; all on one host.
@@ -74,7 +74,7 @@ pub struct RemoteAccess {
     pub in_turn: bool,
     /// `--silence`: an end from which nothing is heard for so long is gone. At least [`SILENCE_MIN`].
     pub silence: Duration,
-    /// How long ssh may take to connect; `None` leaves that to its configuration and to whoever types passwords.
+    /// ssh's connection timeout; `None` leaves it to ssh's configuration and to users who type passwords.
     pub connect_timeout: Option<Duration>,
     /// When a job whose connection was lost is begun again.
     pub retries: Retries,
@@ -137,16 +137,16 @@ impl Default for RemoteAccess {
     }
 }
 
-/// When a job whose connection was lost is begun again. Whatever limits there are begin anew whenever an attempt has come
-/// further than all before it.
+/// Restart policy after a lost connection. All limits start over after an attempt with more progress than all before
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retries {
-    /// `--retries`: at most so many times; `None` for no such limit.
+    /// `--retries`: most restarts; `None` for no limit.
     pub times: Option<u32>,
     /// `--retry-for`: no longer than this; `None` for no such limit.
     pub time: Option<Duration>,
-    /// It is given up after so many attempts that were under way and broke without coming further: whatever ends them is
-    /// no lost connection then. `None` for no such limit.
+    /// Number of started attempts without further progress after which the job fails: their cause is then not the
+    /// connection. `None` for no limit.
     pub breaks: Option<u32>,
     /// Also where a host could not be reached at all, and where there is no connection to another.
     pub from_the_start: bool,
@@ -184,9 +184,9 @@ pub struct JobOptions {
     pub kept: PreserveOptions,
     /// `--include`, `--exclude` and the like: what else it leaves out.
     pub filters: FilterOptions,
-    /// `-m`: permission bits of what is made, unless [`Self::preserve`] says whose they are.
+    /// `-m`: permission bits of new files, unless [`Self::preserve`] keeps the source's.
     pub modes: ModeOptions,
-    /// `-d`: where relative sources are; their paths are made anew below the target. `None`: no base.
+    /// `-d`: base of relative sources; their paths are recreated below the target. `None`: no base.
     pub base: Option<PathBuf>,
     /// `-F` clears it: a file that cannot fit is refused at once.
     pub check_space: bool,
@@ -210,9 +210,9 @@ pub struct JobOptions {
     pub delta: DeltaOptions,
     /// What the target does besides, so that it becomes what the sources are.
     pub sync: SyncOptions,
-    /// `--delete=before`: what is at the target alone is removed before anything is copied.
+    /// `--delete=before`: extraneous entries are removed before the copy starts.
     pub delete_first: bool,
-    /// `--remove-source-files`: a file that was sent, and is proven at the target, is removed at the source.
+    /// `--remove-source-files`: a sent and verified file is removed at the source.
     pub remove_source_files: bool,
     /// `--congestion`: congestion control of the data streams, by the kernel's name; `None` chooses by the path.
     pub congestion: Option<String>,
@@ -226,11 +226,11 @@ pub struct JobOptions {
     pub network: NetworkOptions,
     /// How the data streams are sealed.
     pub cipher: Cipher,
-    /// `-c`: what is done to data before that. Within one machine it never is.
+    /// `-c`: compression before encryption. Never within one machine.
     pub compression: CompressionPolicy,
     /// Payload per frame in bytes (a power of two from 256 KiB to 1 MiB); `None` lets haul choose.
     pub frame_bytes: Option<u32>,
-    /// Whether each finished file is to be reported ([`crate::job::event::Event::FileDone`]).
+    /// Whether each complete file is reported ([`crate::job::event::Event::FileDone`]).
     pub report_files: bool,
     /// Whether the BLAKE3 of each file is computed, and reported with it. It is computed, too, where `verify`, a
     /// `checksum` or an end's audit log takes it; else frames have their checks alone.
@@ -239,11 +239,11 @@ pub struct JobOptions {
     pub digest_existing: bool,
     /// `--verify`: what the target hashes with BLAKE3, too.
     pub verify: Verify,
-    /// `--no-resume` clears it: go on with what an earlier run left, and leave what the next one can go on with.
+    /// `--no-resume` clears it: resume partial files, and leave partial files for the next run.
     pub resume: bool,
-    /// `--no-keep` clears it: what is not whole stays when the job fails.
+    /// `--no-keep` clears it: incomplete files stay after a failed job.
     pub keep_partial: bool,
-    /// `-a`: where the target records what is in partial files; `None`: beside them.
+    /// `-a`: directory for journals of partial files; `None`: beside them.
     pub journal_dir: Option<PathBuf>,
     /// How often progress is reported.
     pub progress_every: Duration,
@@ -270,14 +270,14 @@ pub struct ChecksumOptions {
     pub algorithm: ChecksumAlgorithm,
     /// Of what the source reads, and not of what the target writes.
     pub at_source: bool,
-    /// What it has to be, or the file does not get its name.
+    /// The expected value; otherwise the file does not get its name.
     pub against: ChecksumReference,
 }
 
-/// What a digest is held against.
+/// Use of a digest.
 #[derive(Debug, Clone)]
 pub enum ChecksumReference {
-    /// Nothing: it is told.
+    /// None: the digest is reported.
     Nothing,
     /// This, whatever the file.
     Value(Vec<u8>),
@@ -376,7 +376,7 @@ impl Default for JobOptions {
     }
 }
 
-/// The program that workers are started from, and what it may be told.
+/// The workers' executable and its environment.
 #[derive(Debug, Clone)]
 pub struct WorkerProgram {
     /// The running executable: started again for local workers, copied to hosts that have none.

@@ -9,7 +9,7 @@ pub(in crate::fs) const GROUPS_MAX: usize = 4;
 /// Bytes that are held for all groups before helpers rest; those at work may add a piece each.
 pub(in crate::fs) const AHEAD_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Bytes that are held for one group, so that what is nearer has room, too.
+/// Bytes held for one group, so that nearer groups have room, too.
 const GROUP_BYTES_MAX: usize = AHEAD_BYTES_MAX / GROUPS_MAX;
 
 /// Bytes that were fetched for a group and not collected.

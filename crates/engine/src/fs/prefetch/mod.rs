@@ -27,7 +27,7 @@ use crate::sys::cancel::Cancel;
 pub(in crate::fs) const HELPERS: usize = 16;
 /// Most errands of a group that wait for a helper; beyond that, the farthest are forgotten.
 const ERRANDS_MAX: usize = 1024;
-/// By so many lookups it is judged whether they wait.
+/// Number of lookups in one measurement of waits.
 pub(in crate::fs) const LOOKUPS: u32 = 1024;
 /// Where helpers wait less than this for [`LOOKUPS`], they are of no use.
 const IDLE_HELP: Duration = Duration::from_millis(4);
@@ -40,7 +40,7 @@ pub struct Prefetcher {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What is asked for on behalf of one directory that the walk is in, and of what is below. Of two groups, the later one is nearer.
+/// Lookup tasks for one directory of the walk and those below. Of two groups, the later one is nearer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::fs) struct GroupId(pub u64);
 
@@ -75,7 +75,7 @@ pub(in crate::fs) struct LookupRequests {
 }
 
 impl Prefetcher {
-    /// For walks with these options. All of them end when `stop` is set.
+    /// Prefetch workers for walks with these options. All of them end when `stop` is set.
     pub fn new(options: WalkOptions, stop: Cancel) -> Self {
         Self::with(options, stop, false)
     }
@@ -157,7 +157,7 @@ impl Prefetcher {
         drop(group);
     }
 
-    /// Has this seen to before anything else of the group.
+    /// Puts this task before all others of the group.
     pub(in crate::fs) fn ask<E: LookupTask>(&self, group: GroupId, ticket: &LookupHandle<E>) {
         self.shared.ask(group, ticket, 1);
     }
@@ -238,7 +238,7 @@ fn help(shared: &PrefetchShared) {
 }
 
 impl PrefetchWorker<'_> {
-    /// The nearest errand that nobody has begun; `None` when the walk is over.
+    /// The nearest task not yet started; `None` when the walk is over.
     fn wait_for_errand(&mut self) -> Option<Arc<dyn AnyTask>> {
         let shared = self.shared;
         let mut asked = shared.lock();

@@ -13,7 +13,7 @@ use crate::fs::prefetch::worker::PrefetchWorker;
 /// The walk's claim on an errand.
 pub(in crate::fs) type LookupHandle<E> = Arc<TaskSlot<E>>;
 
-/// Something that can be seen to by any thread.
+/// A lookup task for any thread.
 pub(in crate::fs) trait LookupTask: Send + Sync + Sized + 'static {
     type Fetched: Send;
     /// `None` where the walk was stopped meanwhile.
@@ -42,7 +42,7 @@ enum TaskState<T> {
 
 /// An errand of any kind, as helpers see it.
 pub(in crate::fs) trait AnyTask: Send + Sync {
-    /// Whether nobody has begun: the caller has then.
+    /// Whether the caller is the one to start it.
     fn begin(&self) -> bool;
     /// Sees to it. Only after [`AnyTask::begin`].
     fn carry_out(&self, helper: &mut PrefetchWorker<'_>);
@@ -53,7 +53,7 @@ impl<E: LookupTask> TaskSlot<E> {
         Arc::new(Self { errand, state: Mutex::new(TaskState::Waiting), moved: Condvar::new() })
     }
 
-    /// What was fetched; waits for it where somebody is at it. `None` where nobody is: nobody will be.
+    /// Returns the result; waits for it while another thread works on it. `None` if no thread started it.
     pub fn collect(&self) -> Option<io::Result<E::Fetched>> {
         let mut state = self.lock();
         while let TaskState::Running { is_awaited } = &mut *state {

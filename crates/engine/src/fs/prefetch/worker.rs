@@ -30,7 +30,7 @@ impl PrefetchWorker<'_> {
         self.shared.is_stopped()
     }
 
-    /// Counts what was fetched.
+    /// Counts fetched entries.
     pub fn charge(&self, bytes: usize) -> ByteCharge {
         ByteCharge::new(&self.held, bytes)
     }

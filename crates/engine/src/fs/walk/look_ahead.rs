@@ -32,7 +32,7 @@ impl<'a> WalkPrefetch<'a> {
         Self { ahead, waits: LookupWaits::new(), groups: VecDeque::new() }
     }
 
-    /// What was fetched, if somebody has begun.
+    /// The result, if a worker has started the task.
     pub fn collect<E: LookupTask>(&self, ticket: Option<LookupHandle<E>>) -> Option<io::Result<E::Fetched>> {
         let fetched = ticket?.collect();
         self.ahead.collected();
@@ -124,7 +124,7 @@ impl Drop for WalkPrefetch<'_> {
 }
 
 impl WalkLevel {
-    /// Throws away what was fetched.
+    /// Discards fetched results.
     fn forget(&mut self) {
         self.rest_ahead = None;
         self.waiting.iter_mut().for_each(|waiting| waiting.ahead = None);

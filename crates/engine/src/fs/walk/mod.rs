@@ -32,8 +32,8 @@ use crate::fs::walk::look_ahead::WalkPrefetch;
 use crate::fs::walk_lookup::{WalkLookup, WalkStep};
 use crate::job::spec::Symlinks;
 
-/// One thing that a walk came across. Whatever stands between an
-/// [`WalkEntry::EnterDir`] and its [`WalkEntry::LeaveDir`] is in that directory or below.
+/// One entry of a walk. Entries between a [`WalkEntry::EnterDir`] and its [`WalkEntry::LeaveDir`] are in that directory
+/// or below.
 #[derive(Debug)]
 pub enum WalkEntry {
     /// A directory, before anything in it. The first one is the root.
@@ -51,7 +51,7 @@ pub enum WalkEntry {
         parent: Dir,
         /// Its name there.
         name: Name,
-        /// Whether `name` has to be followed as a link to get at the file (only with [`Symlinks::Follow`]).
+        /// Whether `name` is a link to follow to the file (only with [`Symlinks::Follow`]).
         links: FollowLinks,
         /// What was found.
         look: FileStat,
@@ -100,7 +100,7 @@ pub enum WalkEntry {
         /// Its name there.
         name: Name,
     },
-    /// Something that could not be looked at. The walk goes on.
+    /// A failed lookup. The walk continues.
     Failed {
         /// From the root down. Bytes, not text.
         path: Vec<u8>,
@@ -109,20 +109,20 @@ pub enum WalkEntry {
     },
 }
 
-/// An iterator over what is below a root, the root included. The listing of
-/// each directory must not be read by anyone else through the same [`Dir`] meanwhile.
+/// An iterator over a root and everything below. No other reader may use the listing of a directory through the same
+/// [`Dir`] meanwhile.
 pub struct Walker<'a> {
     options: WalkOptions,
     root: Option<Dir>,
     levels: Vec<WalkLevel>,
-    /// Names of the innermost level that were listed and not looked at yet.
+    /// Listed names of the innermost level, not yet looked up.
     piece: ListingChunk,
     buffer: ListingBuffer,
     /// Directories that were entered and not left: kept only where links can lead back to one.
     entered: HashSet<FileIdentity>,
     help: Option<WalkPrefetch<'a>>,
     filter: Option<&'a WalkFilter>,
-    /// Names of the innermost level that filters leave out, and that were not told yet: at most one piece's.
+    /// Excluded names of the innermost level, not yet reported: at most one chunk.
     filtered: Vec<Name>,
     /// Rules of the directories that are open.
     open_rules: usize,
@@ -133,7 +133,7 @@ pub(super) struct WalkLevel {
     pub dir: Dir,
     /// Subdirectories that the last piece named. At most one piece's worth.
     pub waiting: Vec<QueuedSubdirectory>,
-    /// Where the listing goes on, if it has not ended.
+    /// Position of the next chunk, unless the listing has ended.
     pub rest: Option<ListingPosition>,
     /// The same, asked for.
     pub rest_ahead: Option<LookupHandle<ReadListing>>,
@@ -166,15 +166,15 @@ impl WalkLevel {
 }
 
 impl Walker<'static> {
-    /// A walk that has not looked at anything yet.
+    /// A walk before its first lookup.
     pub fn new(root: Dir, options: WalkOptions) -> Self {
         Self::with(root, options, None)
     }
 }
 
 impl<'a> Walker<'a> {
-    /// The same walk, which has `ahead` look things up beforehand where lookups wait. What was found, and the order,
-    /// are the same; but what changes meanwhile may have been looked at a little earlier.
+    /// The same walk with prefetch workers where lookups wait. Results and order are the same; concurrent changes may
+    /// be seen a little earlier.
     pub fn helped(root: Dir, ahead: &'a Prefetcher) -> Self {
         Self::with(root, ahead.options(), Some(WalkPrefetch::new(ahead)))
     }
@@ -194,7 +194,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The same walk, of which `filter` leaves something out. Helpers have to know that ([`WalkOptions::is_filtered`]).
+    /// The same walk with a filter. Prefetch workers have to know of it ([`WalkOptions::is_filtered`]).
     pub fn filtered(self, filter: Option<&'a WalkFilter>) -> Self {
         Self { filter, ..self }
     }
@@ -304,7 +304,7 @@ impl<'a> Walker<'a> {
         None
     }
 
-    /// What a look at `name` found, in the walk's words.
+    /// The entry for the lookup of `name`.
     fn tell(&mut self, name: Name, seen: io::Result<WalkLookup>) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
         let mut seen = match seen {
