@@ -9,7 +9,7 @@ use haul_proto::error::ProtocolError;
 use std::fmt;
 use zstd::bulk::{Compressor, Decompressor};
 
-/// A payload has to become shorter by one part in so many, or it is left as it was.
+/// A payload stays uncompressed unless compression saves one part in this number.
 const GAIN_PART: usize = 16;
 
 /// Compresses payloads.
@@ -20,7 +20,7 @@ pub struct PayloadCompressor {
 }
 
 impl PayloadCompressor {
-    /// Bytes that [`PayloadCompressor::pack`] needs for `len` bytes, more than ever become of them.
+    /// Buffer size that [`PayloadCompressor::pack`] needs for `len` bytes; results are shorter.
     pub fn room(len: usize) -> usize {
         lz4_flex::block::get_maximum_output_size(len)
     }

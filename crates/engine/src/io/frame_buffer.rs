@@ -91,7 +91,7 @@ impl FrameBuffer {
         &self.bytes[self.base + self.payload..][..self.trailer]
     }
 
-    /// Which blocks of the payload are data; `None`: all of them.
+    /// Data blocks of the payload; `None`: all of them.
     pub fn map(&self) -> Option<&DataMap> {
         self.map.as_ref()
     }

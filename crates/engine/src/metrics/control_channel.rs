@@ -46,8 +46,8 @@ impl LinkWriter {
         pipe.flush()
     }
 
-    /// Beats from now on, in a thread of its own, however busy or stuck others are, until nobody holds this writer or the
-    /// pipe fails.
+    /// Sends heartbeats in a thread of its own, independent of busy or blocked threads, until the last writer is
+    /// dropped or the pipe fails.
     pub fn keep_alive(&self) -> io::Result<()> {
         let pipe = Arc::downgrade(&self.0);
         thread::Builder::new().name("haul-beat".into()).spawn(move || {
@@ -64,7 +64,7 @@ impl LinkWriter {
     }
 }
 
-/// Writes a beat; `None` when nobody holds the writer any more.
+/// Writes a heartbeat; `None` after the last writer was dropped.
 fn beat(pipe: &Weak<LinkPipe>) -> Option<io::Result<()>> {
     let pipe = pipe.upgrade()?;
     let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,18 +20,18 @@ pub struct DeltaTally {
 }
 
 impl DeltaTally {
-    /// A file of which an old one had something, or might have, is there.
+    /// A file with a usable base file, or possibly one, is complete.
     pub fn file(&self, bytes: u64) {
         add(&self.files, 1);
         add(&self.bytes, bytes);
     }
 
-    /// So much was told of old files.
+    /// Adds bytes of signatures sent.
     pub fn told(&self, bytes: usize) {
         add(&self.told_bytes, bytes as u64);
     }
 
-    /// A payload for such a file has come, of which the old one had so much.
+    /// Adds a payload for such a file, and how much of it came from the base file.
     pub fn carried(&self, payload: usize, old: usize) {
         add(&self.carried_bytes, (payload + RECORD_BYTES) as u64);
         add(&self.old_bytes, old as u64);

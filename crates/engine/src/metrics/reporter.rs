@@ -66,7 +66,7 @@ impl CounterTally {
         ReadBackBytes { disk_bytes, cache_bytes, memory_bytes }
     }
 
-    /// The method that most of what was compressed went through; `None` if nothing did.
+    /// The method used for most compressed bytes; `None` without compression.
     fn main_method(&self) -> Option<CompressionMethod> {
         let bytes = self.compressed.iter().map(|counter| counter.load(Ordering::Relaxed));
         let (most, index) = bytes.zip(0..).max()?;
@@ -180,7 +180,7 @@ impl Reporter {
         self.file(path, size, false, digest);
     }
 
-    /// A file was held against the target's; its digest, where what is in both is the same.
+    /// A file was compared with the target's; with its digest, if both are equal.
     pub fn file_compared(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
         self.audit_file(AuditAction::Compared, &path, size, digest.as_ref());
         add(&self.tally.files_compared, 1);
@@ -216,14 +216,14 @@ impl Reporter {
         self.send(&WorkerMessage::Skipped { path, text: reason.into() });
     }
 
-    /// The files that took longest so far, where these are others than were told before.
+    /// Reports the slowest files so far, if they changed since the last report.
     pub fn slowest_so_far(&self) {
         if let Some(slowest) = self.slowest.news() {
             self.send(&WorkerMessage::Slowest(slowest));
         }
     }
 
-    /// An entry is left out by filters: it is counted, and not told.
+    /// Counts an entry excluded by filters, without a report.
     pub fn filtered(&self) {
         add(&self.tally.filtered, 1);
     }

@@ -13,7 +13,7 @@ use crate::sys::usage::micros;
 /// The slowest so far.
 #[derive(Debug, Default)]
 pub struct SlowestFiles {
-    /// What is faster than this is not among them: looked at before the lock is taken.
+    /// Faster files are not included; checked before the lock is taken.
     least_us: AtomicU64,
     files: Mutex<Vec<SlowFile>>,
     /// They have changed since they were last asked for as news.
@@ -39,12 +39,12 @@ impl SlowestFiles {
         }
     }
 
-    /// All of them, if others have come since this was last asked.
+    /// All of them, if they changed since the last call.
     pub fn news(&self) -> Option<Vec<SlowFile>> {
         self.is_new.swap(false, Ordering::Relaxed).then(|| self.all())
     }
 
-    /// All of them, the slowest first.
+    /// All of them, slowest first.
     pub fn all(&self) -> Vec<SlowFile> {
         lock(&self.files).clone()
     }

@@ -15,7 +15,7 @@ use std::time::Instant;
 use crate::sys::sync::lock;
 use crate::sys::usage::{ThreadId, ThreadUsage, cpu_us_of, micros, thread_id, thread_use};
 
-/// Of the time in a stage, one part in so many is looked at for how much of it was computing.
+/// One interval in this number is sampled for its CPU time.
 const LOOKED_PART: u64 = 32;
 
 /// Time in every stage.
@@ -63,7 +63,7 @@ pub fn during<T>(stage: Stage, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The stage that the calling thread leaves; `None` where nobody counts.
+/// The stage that the calling thread leaves; `None` without a timer.
 fn go_over(stage: Stage) -> Option<Stage> {
     OWN.with_borrow(|own| {
         let clock = own.as_ref().filter(|clock| clock.stream.is_some() == stage.is_of_stream())?;
@@ -86,7 +86,7 @@ impl TimerHand {
             spent.looked_us += wall_us;
             spent.computed_us += computed_us(&used, &thread_use(), wall_us);
         }
-        // By time, and not by number: or, of calls long and short by turns, only the short ones might be looked at.
+        // By time, not by number: with alternating long and short calls, the samples might cover the short ones alone.
         let Spent { wall_us, looked_us, .. } = self.spent[stage as usize];
         if looked_us * LOOKED_PART <= wall_us {
             self.used = Some(thread_use());
@@ -129,8 +129,8 @@ impl ThreadTimer {
 }
 
 impl StageTimers {
-    /// From now on, the calling thread counts, until what is returned is dropped. `stream` is the one that it carries,
-    /// `stage` what it is at where it says nothing else.
+    /// Times the calling thread until the returned guard is dropped. `stream` is the stream that it carries, `stage`
+    /// its default stage.
     pub fn enter(&self, stream: Option<u16>, stage: Stage) -> TimedThread<'_> {
         let hand = Mutex::new(TimerHand::new(stage));
         let clock = Arc::new(ThreadTimer { stream, thread: thread_id(), begun: Instant::now(), hand });
@@ -153,7 +153,7 @@ impl StageTimers {
         u16::try_from(count).unwrap_or(u16::MAX)
     }
 
-    /// What each stream's thread did, those that have ended included as far as there is room for them.
+    /// The times of each stream's thread, ended ones included as far as there is room.
     pub fn figures(&self) -> Vec<StreamFigures> {
         let state = lock(&self.0);
         let there = state.threads.iter();

@@ -41,7 +41,7 @@ pub enum AuditDestination {
 }
 
 impl AuditDestination {
-    /// The value of a policy's line; `None` for what is none.
+    /// The value of a policy's line; `None` for an invalid one.
     pub fn parse(value: &str) -> Option<Self> {
         match value {
             "journal" => Some(Self::Journal),
@@ -66,7 +66,7 @@ impl fmt::Display for AuditDestination {
 pub struct AuditClient {
     /// `SSH_CONNECTION`, where ssh started the worker.
     pub ssh_connection: Option<String>,
-    /// The address and the key that the client of a server has proven, where a server started the worker.
+    /// The client's address and verified key, where a server started the worker.
     pub served: Option<String>,
 }
 
@@ -93,7 +93,7 @@ pub enum AuditAction {
     Refused,
     /// Something that is no file was made.
     Made,
-    /// It was made in the place of something else.
+    /// It replaced another entry.
     Replaced,
     /// Metadata were changed.
     Changed,
@@ -301,7 +301,7 @@ impl AuditSink {
     }
 }
 
-/// A line goes in one call, so that those of several workers do not mix; what is left after a full disk is a part of one.
+/// One call writes a line, so that lines of several workers do not mix; a full disk leaves a part of one.
 fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(file, bytes) {

@@ -34,7 +34,7 @@ pub enum PolicyRule {
     NoClearText,
     /// No worker that a controller has placed in the cache directory.
     NoDeployedWorker,
-    /// No commands of the user's in the place of ssh (`-S`, `-T`).
+    /// No replacement of ssh by the user (`-S`, `-T`).
     NoOwnCommands,
     /// No hashes of blocks of existing files for sources (`--delta`, `--detect-renames`).
     NoDeltas,
@@ -154,7 +154,7 @@ impl HostPolicy {
         let text = match read_trusted(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            // Its directory is somebody else's: after su, HOME may name the home of another account. The host's own
+            // Its directory belongs to another user: after su, HOME may name another account's home. The host's own
             // policy has no such exception.
             Err(error)
                 if is_accounts
@@ -190,7 +190,7 @@ impl HostPolicy {
     }
 }
 
-/// Reads a file that belongs to root or to this user, and that nobody else can write.
+/// Reads a file that belongs to root or this user, and that only its owner can write.
 fn read_trusted(path: &Path) -> io::Result<String> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;

@@ -61,7 +61,7 @@ impl Source {
         });
         match found {
             Ok(attributes) => Some(attributes),
-            // That is told of the file itself, when it is read.
+            // This is reported for the file itself, when it is read.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
             Err(error) => {
                 let what = if self.compares() { "they are not compared" } else { "it is copied without them" };

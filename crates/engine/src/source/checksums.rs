@@ -49,7 +49,7 @@ impl Source {
     pub(super) fn sum_up(&self, entry: EntryId, item: &SourceEntry, digest: Digest) {
         match self.finish_sum(item, digest) {
             Ok(()) => self.lock().machine.summed(entry),
-            // Of a job that is stopped, nothing more is told.
+            // A stopped job reports nothing more.
             Err(_) if self.lock().stopped => {}
             Err(trouble) => self.fail(entry, item, trouble),
         }
@@ -68,7 +68,7 @@ impl Source {
         self.tell_sum(item, sum.value().unwrap_or_default()).map_err(SourceFileError::Failed)
     }
 
-    /// The digest of a small file that was read whole. An error is what is wrong with it.
+    /// Reports the digest of a small file, read whole. The error is a mismatch with the expected value.
     pub(super) fn sum_small(&self, item: &SourceEntry, bytes: &[u8]) -> Result<(), String> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         let value = sum_of(checksum.algorithm, bytes);

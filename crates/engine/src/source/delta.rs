@@ -12,9 +12,9 @@ use crate::io::storage::file::OpenedFile;
 
 /// What is known of the old file, for the frames of one piece in their order.
 pub enum ChunkBase<'k> {
-    /// What stands at their places.
+    /// Blocks at the same offset.
     Marks(&'k [BlockHash]),
-    /// What stands anywhere, and how far the last of it was from its place.
+    /// Blocks at any offset, and the last one's distance from its own.
     Sums(&'k SignatureIndex, OffsetHint, Vec<u8>),
 }
 

@@ -25,28 +25,28 @@ use crate::source::removable::RemovableFile;
 pub struct SourceEntry {
     /// Path of the operand that it belongs to, as it was typed.
     pub operand: Arc<[u8]>,
-    /// Where it stands, for what is not a directory.
+    /// Its path, unless it is a directory.
     pub place: Option<SourcePath>,
     /// Bytes when it was offered.
     pub size: u64,
     /// Time of last modification when it was offered.
     pub modified: Timestamp,
-    /// What it needs to be removed, where it is once it is proven at the target.
+    /// Data for its removal, once it is verified at the target.
     pub removable: Option<RemovableFile>,
-    /// A large file, opened by the first stream that reads it, closed when it is settled.
+    /// A large file, opened by its first stream, closed when the entry is complete.
     opened: OnceLock<Result<Arc<OpenedFile>, SourceFileError>>,
     /// What is read in order, once that is so.
     feed: OnceLock<Box<FlowFeed>>,
     is_pipe: bool,
     /// So many zeros, and no file.
     is_null: bool,
-    /// It has changed once while it was being read, and was offered anew.
+    /// It changed once while being read, and was offered again.
     is_again: bool,
     /// The audit log has it that contents of it leave.
     is_audited: AtomicBool,
     /// Its digest, where one is computed here.
     pub(super) sum: OnceLock<Box<FileChecksum>>,
-    /// The digest of a small file, once it was told.
+    /// The digest of a small file, once reported.
     pub(super) told: OnceLock<Vec<u8>>,
 }
 
@@ -91,8 +91,8 @@ impl SourceEntry {
         }
     }
 
-    /// The file as it is now, to be offered anew after it has changed. `None` if it was already: what goes on changing
-    /// is not waited for.
+    /// The file in its present state, for another offer after a change. `None` after a second change: a file that keeps
+    /// changing is not waited for.
     pub fn again(&self) -> Result<Option<(Self, FileStat)>, SourceFileError> {
         if self.is_again {
             return Ok(None);
@@ -135,7 +135,7 @@ impl SourceEntry {
         self.is_null
     }
 
-    /// Opens the file, without a look at what it is now.
+    /// Opens the file without a check of its state.
     pub fn open(&self) -> io::Result<OwnedFd> {
         if self.is_null {
             return null::open_zeros();
@@ -162,7 +162,7 @@ impl SourceEntry {
         self.opened.get_or_init(|| self.open_as_offered()).clone()
     }
 
-    /// The file, open for whoever asks, and no longer than that. A file that is not as it was offered is an error.
+    /// The file, open while a caller uses it. A file that differs from its offer is an error.
     pub fn open_as_offered(&self) -> Result<Arc<OpenedFile>, SourceFileError> {
         let file = self.open()?;
         if self.look(&file)? != (self.size, self.modified) {
@@ -173,7 +173,7 @@ impl SourceEntry {
         Ok(Arc::new(OpenedFile::new(file, FileAccess::Read)?))
     }
 
-    /// Reads a frame of a file in order. At the end the file has to be as it was when it was offered.
+    /// Reads a frame of a file in order. At the end the file has to equal its offer.
     pub fn read_in_order(&self, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<FlowRead, SourceFileError> {
         let file = self.open_shared()?;
         let len = frame.frame_len(self.size, index).ok_or(SourceFileError::Changed)?;
@@ -204,8 +204,8 @@ const ONE_WRITE: Duration = Duration::from_millis(100);
 /// What is no larger is written in no time.
 const LONG_WRITE_MIN: u64 = 256 << 10;
 
-/// How long to wait until a call that gave the file its time has also written all that it was given: the system says the time
-/// of its beginning, and what is read meanwhile would be half old and half new, without a sign of it.
+/// How long to wait until the write(2) call that set the file's time is complete: the kernel stores the time of the
+/// call's start, and a concurrent read would mix old and new data without a trace.
 fn under_way(look: &FileStat) -> Option<Duration> {
     let Timestamp { seconds, nanoseconds } = look.meta.modified;
     let modified = UNIX_EPOCH + Duration::new(u64::try_from(seconds).ok()?, nanoseconds);

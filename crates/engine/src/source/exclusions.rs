@@ -11,16 +11,16 @@ use super::{Source, State};
 use crate::fs::{PatternFile, WalkEntry};
 use crate::metrics::reporter::Reporter;
 
-/// Most messages for the target that wait to be sent when another one about what is left out is added: of entries, the
-/// window bounds them, and of these nothing else.
+/// Most queued messages for the target at which a report of exclusions may be added: the window bounds entries, but not
+/// these.
 const OUTBOX_MAX: usize = 1024;
 
-/// Names in one directory that are left out, and that the target was not told yet.
+/// Excluded names of one directory, not yet reported.
 #[derive(Default)]
 pub(super) struct UnreportedExclusions(Vec<Name>);
 
 impl UnreportedExclusions {
-    /// One more; whether it is time to tell them.
+    /// Adds a name; returns whether a report is due.
     pub fn add(&mut self, name: Name) -> bool {
         self.0.push(name);
         self.0.len() >= LEFT_OUT_NAMES_MAX
@@ -56,7 +56,7 @@ fn wait_for_outbox(source: &Source) -> Option<MutexGuard<'_, State>> {
     }
 }
 
-/// Of what was found below an operand: whether there are files and links, and filters leave out all of them.
+/// For the contents of an operand: whether there are files or links, all of them excluded.
 pub(super) fn judge(is_all: &mut Option<bool>, found: &WalkEntry) {
     match found {
         WalkEntry::Filtered { .. } => *is_all = is_all.or(Some(true)),

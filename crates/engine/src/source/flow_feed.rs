@@ -19,10 +19,10 @@ use crate::io::storage::calls::{read_at, read_on};
 use crate::source::path::SourceFileError;
 use crate::sys::sync::lock;
 
-/// How often a file that grows is looked at.
+/// Interval between checks of a growing file.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A pipe out of which bytes come, and the program that says them, if it is one of haul's own.
+/// A pipe, and the program of haul's own that writes to it, if any.
 pub struct FlowPipe {
     fd: OwnedFd,
     program: Option<PipeProgram>,
@@ -87,12 +87,12 @@ pub struct FlowFeed {
 #[derive(Default)]
 struct ResendBuffer {
     frames: BTreeMap<u64, ResendFrame>,
-    /// Room of those that are not kept any more.
+    /// Buffers of dropped frames.
     free: Vec<Vec<u8>>,
 }
 
 impl ResendBuffer {
-    /// Forgets the frames before `written`. Room for another one: what was used last, which is in the CPU's cache.
+    /// Drops the frames before `written`. Returns a buffer for another one: the last used, which is in the CPU's cache.
     fn room(&mut self, written: u64) -> Vec<u8> {
         let rest = self.frames.split_off(&written);
         let done = std::mem::replace(&mut self.frames, rest);
@@ -172,7 +172,7 @@ impl FlowFeed {
         Ok(FlowRead { len, end: has_ended.then(|| (size, now())) })
     }
 
-    /// Whether what was read is gone from where it was read.
+    /// Whether reading consumes the data.
     fn is_read_once(&self) -> bool {
         self.pipe.as_ref().is_some_and(|pipe| pipe.begins.is_none())
     }
@@ -187,8 +187,8 @@ impl FlowFeed {
         lock(&self.kept).frames.insert(index, ResendFrame { bytes, len: payload.len(), is_only });
     }
 
-    /// A frame that was kept, into `room`: its length, and whether it is the only one. `None` where it is not kept. What
-    /// is another one by now is found out at the end: the whole flow's digest is of what was read first.
+    /// Copies a kept frame into `room`: returns its length, and whether it is the only one. `None` if it was dropped. A
+    /// changed frame is detected at the end: the flow's digest covers the first reading.
     pub fn kept(
         &self,
         frame: FrameLen,

@@ -118,8 +118,8 @@ impl Source {
         !state.stopped && state.machine.is_flow(entry)
     }
 
-    /// A frame of a flow was read: the next stream may read. Returns how many are written at the target; `None` where
-    /// nobody needs the flow any more.
+    /// A frame of a flow was read: the next stream may read. Returns the number written at the target; `None` if the
+    /// flow is no longer needed.
     fn flow_read(
         &self,
         next: &FlowFrame<SourceEntry>,
@@ -140,7 +140,7 @@ impl Source {
         read.map(|(written, _)| written)
     }
 
-    /// Some of it may be where it cannot be taken back: it is not begun anew.
+    /// Some of it may be beyond recall: it is not restarted.
     fn fail_flow(&self, next: &FlowFrame<SourceEntry>, trouble: SourceFileError) {
         let reason = match trouble {
             SourceFileError::Changed => CHANGED_WHILE_READ.to_owned(),

@@ -14,7 +14,7 @@ use crate::source::removable::VerifiedFlag;
 /// Said once, where there are more such files than can be remembered.
 const TOO_MANY: &str = "there are more files with several names than can be remembered: names of further ones are copied as files of their own";
 
-/// Files of which more names may come.
+/// Files with further names to come.
 #[derive(Default)]
 pub struct LinkedFiles {
     files: HashMap<FileIdentity, FirstLinkName>,
@@ -38,7 +38,7 @@ pub struct LinkCharge {
 }
 
 impl LinkedFiles {
-    /// Counts one more file; `None` where it exceeds the limit, which is told once. `directories` begins with `parent`.
+    /// Counts one more file; `None` beyond the limit, which is reported once. `directories` begins with `parent`.
     pub fn count(
         &mut self,
         parent: EntryId,

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::sys::sync::lock;
 
-/// Batches that were told and not walked yet.
+/// Received batches, not walked yet.
 pub struct PendingBatches {
     state: Mutex<PendingBatchState>,
     more: Condvar,
@@ -22,7 +22,7 @@ struct PendingBatchState {
 }
 
 impl PendingBatches {
-    /// Nothing was told yet.
+    /// Nothing received yet.
     pub fn new() -> Self {
         let state = PendingBatchState { batches: VecDeque::new(), next: Some(0), stopped: false };
         Self { state: Mutex::new(state), more: Condvar::new() }

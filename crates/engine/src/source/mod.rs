@@ -80,14 +80,14 @@ use crate::source::stream_sender::{NoSink, ReadFrames};
 pub struct Source {
     request: SourceRequest,
     roots: Vec<Option<OperandRoot>>,
-    /// Where others come from, if they are told while the job runs.
+    /// Further operands, in jobs that receive them while running.
     listed: Option<PendingBatches>,
     /// Where the data lands, if that is on this host: never walked into.
     landing: OnceLock<FileIdentity>,
     state: Mutex<State>,
     /// What the walk leaves out.
     filter: Option<WalkFilter>,
-    /// The target has refused a directory, which the walk need not look through.
+    /// The target refused a directory, so the walk skips it.
     has_refused: AtomicBool,
     /// Ends the walk.
     walking: Cancel,
@@ -105,7 +105,7 @@ pub struct Source {
     pace: RateLimiter,
     /// What has flags that are not kept.
     flagged: UnkeptFlags,
-    /// Whose names the target is told, if it is.
+    /// Owners whose names are sent to the target, if any.
     owners: Option<SourceOwners>,
     /// Reports to the controller.
     pub reporter: Reporter,
@@ -135,8 +135,8 @@ impl State {
 }
 
 impl Source {
-    /// Looks at the operands. What cannot be copied is reported at once. `standard_input` is that of whoever typed the
-    /// command, where this worker was given it; `policy` says whether programs may be started.
+    /// Checks the operands. Those that cannot be copied are reported at once. `standard_input` is the caller's, where
+    /// this worker received it; `policy` says whether programs may be started.
     pub fn prepare(
         request: SourceRequest,
         reporter: Reporter,
@@ -212,7 +212,7 @@ impl Source {
         origin(&self.request.operands)
     }
 
-    /// What it reads: its operands and what is below them. What it may remove: files there, where that was asked for.
+    /// What it reads: its operands and everything below. What it may remove: files there, where requested.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
         self.allow_removal(bounds);
         if self.request.links == SymlinkMode::Follow {
@@ -232,7 +232,7 @@ impl Source {
         let _ = self.landing.set(landing);
     }
 
-    /// Walks all operands and offers what is found. Returns when everything was offered, or the job was stopped.
+    /// Walks all operands and offers their entries. Returns after the last offer, or when the job is stopped.
     pub fn walk(&self) {
         offers::walk(self);
     }
@@ -340,12 +340,12 @@ impl Source {
         self.request.compare
     }
 
-    /// Reads what the target has, too, and compares, until everything is settled. `id` is that of no other thread.
+    /// Reads what the target has, too, and compares, until all entries are complete. `id` is this thread's own.
     pub fn run_comparison(&self, id: StreamId) -> Result<(), StreamError> {
         stream_sender::run(self, id, &mut NoSink)
     }
 
-    /// Carries one stream: reads what is needed and hands it to `outlet`, until everything is settled.
+    /// Carries one stream: reads wanted data and hands it to `outlet`, until all entries are complete.
     pub fn run_stream(&self, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
         stream_sender::run(self, id, outlet)
     }
@@ -357,7 +357,7 @@ impl Source {
         self.share_among(streams);
     }
 
-    /// From now on, so many streams share the work: all that there are.
+    /// From now on, this many streams share the work: all of them.
     pub fn share_among(&self, streams: u16) {
         self.lock().machine.set_streams(streams);
         self.reporter.tally.streams.store(streams.into(), Ordering::Relaxed);
@@ -396,18 +396,18 @@ impl Source {
         self.notify();
     }
 
-    /// Asks the target to make so many more streams.
+    /// Requests this many more streams from the target.
     pub fn ask_for_streams(&self, count: u16, path: PathId) {
         self.lock().machine.ask_for_streams(count, path);
         self.outbox.notify_all();
     }
 
-    /// Whether everything is settled.
+    /// Whether all entries are complete.
     pub fn is_finished(&self) -> bool {
         self.lock().machine.is_finished()
     }
 
-    /// Whether there is nothing left to do: everything is settled, or the job was stopped.
+    /// Whether no work is left: all entries are complete, or the job was stopped.
     fn is_over(&self) -> bool {
         self.lock().is_over()
     }
@@ -417,7 +417,7 @@ impl Source {
         self.pace.set(rate_bytes_per_s);
     }
 
-    /// Has streams send nothing more, and gives them no work, until they are told to go on.
+    /// Pauses the streams, which get no work until they are resumed.
     pub fn pause(&self, is_paused: bool) {
         self.pace.pause(is_paused);
         self.work.notify_all();
@@ -428,7 +428,7 @@ impl Source {
         self.pace.pauses()
     }
 
-    /// Files of which something was given to a stream, and that are not settled.
+    /// Incomplete files with data given to a stream.
     pub fn files_under_way(&self) -> u64 {
         self.lock().machine.under_way() as u64
     }
@@ -444,7 +444,7 @@ impl Source {
         self.notify();
     }
 
-    /// The next work for a stream, at most `frames_max` frames; `None` when everything is settled, or the job was
+    /// The next work for a stream, at most `frames_max` frames; `None` when all entries are complete, or the job was
     /// stopped. An error when the stream was given up.
     fn wait_for_work(&self, id: StreamId, frames_max: u64) -> Result<Option<WorkItem<SourceEntry>>, StreamError> {
         let since = Instant::now();
@@ -492,7 +492,7 @@ impl Source {
         let was_closed = state.machine.window() == 0;
         let gets_work = state.is_in_use(id) && !self.pace.is_paused();
         let work = if gets_work { state.machine.next_work(frames_max) } else { None };
-        // Work that nobody wants any more is forgotten on the way, and does not fill the window then.
+        // Obsolete work is dropped on the way, so that it does not fill the window.
         if was_closed && state.machine.window() > 0 {
             self.window.notify_all();
         }
@@ -527,7 +527,7 @@ impl Source {
         self.work.notify_all();
     }
 
-    /// A file cannot be delivered as it was offered. One that has changed is offered anew, once.
+    /// A file differs from its offer. After a first change it is offered again.
     fn fail(&self, entry: EntryId, item: &SourceEntry, trouble: SourceFileError) {
         let again = if trouble == SourceFileError::Changed { item.again() } else { Ok(None) };
         let reason = match (again, trouble) {

@@ -38,7 +38,7 @@ const BATCH_MAX: usize = OFFER_ENTRIES_MAX;
 /// No entry waits longer than this for its batch.
 const BATCH_AGE_MAX: Duration = Duration::from_millis(20);
 
-/// A file of so many bytes takes a while to be read.
+/// A file of this many bytes takes a while to read.
 const LONG_READ_MIN: u64 = 1 << 20;
 
 /// Said of a directory whose extended attributes are left behind.
@@ -108,7 +108,7 @@ struct OfferedChild {
     meta: EntryMetadata,
     more: Option<Box<EntryExtras>>,
     patterns: Vec<PatternFile>,
-    /// Something in it is left out, and the target was not told what.
+    /// Some of its entries are excluded, and this was not reported to the target.
     hides: bool,
 }
 
@@ -350,7 +350,7 @@ impl OfferBuilder<'_> {
         Some(())
     }
 
-    /// Tells the target of such names before anything else is told of another directory.
+    /// Reports such names to the target before messages about another directory.
     fn tell_left_out(&mut self) -> Option<()> {
         self.open.last().map_or(Some(()), |directory| self.untold.tell(self.source, directory.id))
     }
@@ -361,13 +361,13 @@ impl OfferBuilder<'_> {
         found.into_iter().try_for_each(|entered| self.directory(operand, entered))
     }
 
-    /// Whether a file is not offered because it cannot be read. Where that cannot be told, reading it will.
+    /// Whether a file is not offered because it cannot be read. If this is unknown, reading it will show.
     fn is_left_out(&self, parent: &Dir, name: &Name, links: FollowLinks) -> bool {
         let denied = || parent.is_denied(name, links).unwrap_or(false);
         self.source.request.leave_out.unreadable && denied()
     }
 
-    /// What is in a directory that the target refused is not offered: it was told of the directory, and that is enough.
+    /// The contents of a directory that the target refused are not offered: the failure of the directory is enough.
     fn is_skipped(&mut self, found: &WalkEntry) -> bool {
         let is_refused = |parent: &OpenDirectory| self.source.lock().machine.is_refused(parent.id);
         let refused = self.skipping > 0
@@ -420,7 +420,7 @@ impl OfferBuilder<'_> {
         }
     }
 
-    /// Counts a file whose other names are to be hard links of it; `None` where they are to be files of their own.
+    /// Counts a file whose further names become hard links; `None` where they become files of their own.
     fn count_linked(&mut self, place: &EntryPlace, look: &FileStat) -> Option<LinkCharge> {
         let EntryPlace::Child { parent, name } = place else { return None };
         if !self.source.request.kept.hard_links || look.names < 2 {

@@ -23,10 +23,10 @@ impl OperandParents {
         Self { base: OsStr::from_bytes(base).into(), known: HashMap::new() }
     }
 
-    /// The modes of the directories above this operand, the nearest first, up to one that cannot be looked at.
+    /// The modes of the directories above this operand, nearest first, up to one without permission.
     pub fn modes(&mut self, operand: &[u8]) -> Vec<u16> {
         let path = Path::new(OsStr::from_bytes(operand));
-        // `dir/.` names what is in `dir`.
+        // `dir/.` names the contents of `dir`.
         let nearest = if own_name(path).is_some() { path.parent() } else { Some(path) };
         let Some(nearest) = nearest else { return Vec::new() };
         if let Some(modes) = self.known.get(nearest) {

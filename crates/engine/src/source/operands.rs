@@ -41,7 +41,7 @@ pub struct OperandRoot {
 pub enum OperandKind {
     /// A directory.
     Directory(Dir),
-    /// A regular file: the directory that it is in, its name there, and what it was when it was looked at.
+    /// A regular file: its directory, its name, and its state at the time of the check.
     File(Dir, Name, FileStat),
     /// A symbolic link that is kept: the directory that it is in, its name there, where it points, and its metadata.
     Symlink(Dir, Name, Box<[u8]>, EntryMetadata),
@@ -94,19 +94,19 @@ impl OperandRoot {
             OperandKind::File(parent, ..) | OperandKind::Symlink(parent, ..) => Some(parent),
             OperandKind::Pipe(_) | OperandKind::Null(_) => None,
         };
-        // Where it cannot be opened, nothing can be removed, and that is told then.
+        // A parent that cannot be opened prevents removal, which is reported then.
         dir.into_iter().for_each(|dir| drop(dir.fd().map(|fd| bounds.allow(&*fd, ConfineRights::RemoveFiles))));
     }
 }
 
-/// Looks at all operands; reports those that cannot or must not be copied, and has `None` for them. However many
-/// there are, few directories stay open: the others are opened again when it is their turn.
+/// Checks all operands; reports those that cannot or must not be copied, with `None` in their place. Few directories
+/// stay open, whatever the number of operands: the others are reopened when needed.
 pub fn look(request: &SourceRequest, reporter: &Reporter) -> Vec<Option<OperandRoot>> {
     let mut looker = OperandOpener::new(request, reporter);
     request.operands.iter().map(|operand| looker.look_at(operand)).collect()
 }
 
-/// Allows this with what is below the base of a list.
+/// Permits this, with everything below the base of a list.
 pub fn allow_base(base: &[u8], bounds: &mut ConfineBounds, rights: ConfineRights) {
     let handle = DirAccess::Search.open(Path::new(OsStr::from_bytes(base)), &FdCache::new(1));
     // What is not there is reported with each line.
@@ -278,7 +278,7 @@ impl<'a> OperandOpener<'a> {
     fn link_at(&mut self, path: &Path) -> Result<Option<OperandRoot>, OperandRefusal> {
         let name = own_name(path).filter(|_| !path.as_os_str().as_bytes().ends_with(b"/"));
         let Some(name) = name.and_then(|name| Name::new(name.as_bytes()).ok()) else { return Ok(None) };
-        // What cannot be looked at is reported by whoever follows it.
+        // The walk reports entries that cannot be checked.
         let Ok(parent) = self.parent_of(path) else { return Ok(None) };
         let Ok(seen) = WalkLookup::at(&parent, &name, FollowLinks::Itself, Symlinks::Keep) else { return Ok(None) };
         Ok(seen.points_to.map(|points_to| OperandRoot {
@@ -303,7 +303,7 @@ impl<'a> OperandOpener<'a> {
         Ok(dir)
     }
 
-    /// The kernel would refuse to open what is not below the base, with words that say nothing of it.
+    /// The kernel would refuse to open paths outside the base, with an unclear error.
     fn check_base(&self, path: &Path) -> Result<(), OperandRefusal> {
         let Some(base) = &self.base else { return Ok(()) };
         match std::fs::canonicalize(path)?.starts_with(base) {

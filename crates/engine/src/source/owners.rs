@@ -9,7 +9,7 @@ use super::Source;
 use crate::sys::accounts::Accounts;
 use crate::sys::sync::lock;
 
-/// Who has a name, and who was told.
+/// Names of owners, and which of them were sent.
 pub struct SourceOwners {
     /// Users and groups.
     accounts: [Accounts; 2],
@@ -22,7 +22,7 @@ impl SourceOwners {
         Self { accounts: [Accounts::users(), Accounts::groups()], told: Mutex::default() }
     }
 
-    /// Tells the target of the owner and the group of what is about to be offered, where it was not told yet.
+    /// Sends the names of owner and group of an entry before its offer, unless they were sent before.
     pub fn tell(&self, source: &Source, meta: &EntryMetadata) {
         let mut told = lock(&self.told);
         for (at, id) in [meta.uid, meta.gid].into_iter().enumerate() {

@@ -5,7 +5,7 @@ use crate::source::FileStat;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
-/// Set once a file was sent and is proven; its names share it.
+/// Set once a file was sent and verified; its names share it.
 pub type VerifiedFlag = Arc<AtomicBool>;
 
 /// What a file needs to be removed.
@@ -52,14 +52,14 @@ impl RemovableFile {
         proof
     }
 
-    /// What is sent under this name is proven.
+    /// The file sent under this name is verified.
     pub fn prove(&self) {
         if let RemovalNames::First(proof) = &self.names {
             proof.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The same of a file that was offered anew.
+    /// The same for a file that was offered again.
     pub fn now(&self, look: &FileStat) -> Self {
         Self { is: RemovalIdentity::File(look.identity), ..self.clone() }
     }

@@ -28,13 +28,13 @@ use crate::sys::describe::describe;
 
 /// Most files that the thread takes at once.
 const BATCH_MAX: usize = 64;
-/// Said of a file that is not what was sent.
+/// Reported for a file that differs from the sent one.
 const NOT_THE_SAME: &str =
     "it was copied, and has changed since: it is not removed\nrun the same command again: that copies it as it is now";
 /// What to do about a file that cannot be removed.
 const REMEDY: &str = "see to who may remove files there, and remove it: its copy is proven";
 
-/// A file that is proven: what of an [`SourceEntry`] is needed to remove it. It holds nothing open.
+/// A verified file: the part of a [`SourceEntry`] needed for its removal. It holds nothing open.
 pub struct SourceRemoval {
     operand: Arc<[u8]>,
     place: SourcePath,
@@ -60,7 +60,7 @@ impl SourceRemoval {
         }
     }
 
-    /// `None` of what is not removed.
+    /// `None` for entries that are not removed.
     fn new(item: &SourceEntry) -> Option<Self> {
         let (place, removable) = (item.place.clone()?, item.removable.clone()?);
         // Of a file that was there already, nothing was sent.
@@ -77,7 +77,7 @@ impl SourceRemoval {
         self.place.path(&self.operand)
     }
 
-    /// Removes the file under this name. Between the look and the removal, the system lets somebody put another one there.
+    /// Removes the file under this name. Between check and removal, another program may put another file there.
     fn carry_out(&self) -> io::Result<SourceRemovalOutcome> {
         let SourcePath { parent, name, .. } = &self.place;
         let dir = parent.fd()?;
@@ -108,7 +108,7 @@ impl SourceRemoval {
 }
 
 impl Source {
-    /// Whether files are removed once they are proven.
+    /// Whether files are removed once they are verified.
     pub fn removes_files(&self) -> bool {
         self.request.remove_files && !self.compares()
     }
@@ -127,8 +127,8 @@ impl Source {
         self.roots.iter().flatten().for_each(|root| root.allow_removal(bounds, below));
     }
 
-    /// What a file needs to be removed; `None` where it is not. Below an operand where links are followed, one file may be
-    /// met on several ways: what was removed on one could not be read on another.
+    /// Data for a file's removal; `None` if it stays. Below an operand with followed links, one file may have several
+    /// paths: removed on one, it could not be read on another.
     pub(super) fn removable(&self, item: &SourceEntry, look: &FileStat) -> Option<RemovableFile> {
         let is_operand = item.place.as_ref().is_some_and(|place| place.is_operand);
         let may_be = self.removes_files() && (is_operand || self.request.links != LinkRule::Follow);
@@ -141,11 +141,11 @@ impl Source {
             .then(|| RemovableFile::link(points_to))
     }
 
-    /// Takes what the machine has learned is proven. What is not removed is seen to by that.
+    /// Takes the entries that the session has verified since.
     pub(super) fn take_proven(&self, state: &mut State) {
         let proven = state.machine.take_proven();
         add(&self.reporter.sync.left_at_source, state.machine.take_unproven());
-        // One that was offered anew may come behind its other names.
+        // A file that was offered again may come after its other names.
         proven.iter().filter_map(|item| item.removable.as_ref()).for_each(RemovableFile::prove);
         for item in proven {
             match SourceRemoval::new(&item) {
@@ -160,7 +160,7 @@ impl Source {
         }
     }
 
-    /// Removes what is proven, until everything is settled. What waits when the job is stopped stays.
+    /// Removes verified files, until all entries are complete. The rest stays when the job is stopped.
     pub fn remove_proven(&self) {
         while let Some(batch) = self.wait_for_removals() {
             for removal in &batch {

@@ -49,7 +49,7 @@ impl FrameSink for NoSink {
     }
 }
 
-/// Carries one stream until everything is settled. One that breaks leaves its work to others.
+/// Carries one stream until all entries are complete. A broken one leaves its work to others.
 pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
     let frame_bytes = source.request.settings.frame.bytes();
     let fills_holes = source.request.kept.holes == HolePolicy::Fill;
@@ -88,11 +88,11 @@ struct StreamSender<'s, O> {
     stride: ChunkSizer,
     /// What it does next: taken while it still sends something else, so that the disk has work all the time.
     ahead: Option<StartedWork>,
-    /// What was compared, and nobody was told yet.
+    /// Compared files, not yet reported.
     compared: Vec<ReadFrames>,
 }
 
-/// Most small files that were compared and are told of at once.
+/// Most small files in one report of comparisons.
 const COMPARED_FILES: usize = 64;
 
 /// Frames of a file that were read: their values, and which of these are the same at the target.
@@ -116,7 +116,7 @@ enum StartedWork {
     Pack(Vec<SmallFile<SourceEntry>>),
     /// The next frame of a flow.
     Next(FlowFrame<SourceEntry>),
-    /// A frame of a flow that is to be sent again.
+    /// A frame of a flow to retransmit.
     Kept(FlowFrame<SourceEntry>),
 }
 
@@ -145,7 +145,7 @@ impl StartedWork {
 }
 
 impl<O: FrameSink> StreamSender<'_, O> {
-    /// The next work: what was begun ahead, else what there is now, else after a wait for which nothing is kept back.
+    /// The next work: started ahead, else available now, else after a wait, before which all held data is sent.
     fn next_work(&mut self) -> Result<Option<StartedWork>, StreamError> {
         loop {
             if let Some(begun) = self.ahead.take() {
@@ -178,8 +178,8 @@ impl<O: FrameSink> StreamSender<'_, O> {
         Ok(())
     }
 
-    /// Begins with what was taken. `None` where nothing is left to be done: the file cannot be read, or shares its
-    /// blocks with the target's.
+    /// Starts an assignment. `None` where no work is left: the file cannot be read, or shares its blocks with the
+    /// target's.
     fn begin(&mut self, work: WorkItem<SourceEntry>) -> Result<Option<StartedWork>, StreamError> {
         let (piece, known) = match work {
             WorkItem::Pack(files) => return Ok(Some(StartedWork::Pack(files))),
@@ -312,8 +312,8 @@ impl<O: FrameSink> StreamSender<'_, O> {
         Ok(())
     }
 
-    /// All of a piece was handed over, but for what is the `same` at the target. It counts if the file is still what was
-    /// offered.
+    /// All frames of a chunk were handed over, except for those that are the `same` at the target. They count if the
+    /// file still equals its offer.
     fn conclude(&mut self, piece: &Chunk<SourceEntry>, file: &OpenedFile, values: Vec<(u64, Digest)>, same: RangeSet) {
         let (source, entry) = (self.source, piece.entry);
         match during(Stage::Open, || piece.handle.look(file.fd())) {

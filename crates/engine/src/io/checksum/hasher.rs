@@ -62,7 +62,7 @@ impl Hasher {
         }
     }
 
-    /// The digest: what is a number has its first digits first.
+    /// The digest; numbers in big-endian order.
     pub fn finish(self) -> Vec<u8> {
         match self {
             Self::Adler(adler) => adler.checksum().to_be_bytes().to_vec(),

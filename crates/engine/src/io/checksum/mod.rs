@@ -50,7 +50,7 @@ impl FileChecksum {
         Self { way, value: OnceLock::new() }
     }
 
-    /// A frame passes. It is taken if that can be done now; else it has to be [`Self::passed`] once it can be read.
+    /// Takes a frame now if possible; otherwise the caller has to call [`Self::passed`] once the frame can be read.
     pub fn pass(&self, index: u64, payload: &[u8]) {
         match &self.way {
             ChecksumState::Combined(combined) => combined.take(index, payload),

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use super::{Hasher, ReadFrame, read_frame};
 use crate::sys::sync::lock;
 
-/// Most frames that a stream reads again before it goes on with its own work.
+/// Most frames that a stream reads again before it returns to its own work.
 const CATCH_UP_MAX: usize = 32;
 
 /// A digest of the frames so far.
@@ -19,13 +19,13 @@ pub struct OrderedDigest {
     algorithm: ChecksumAlgorithm,
     frame: FrameLen,
     turn: Mutex<HashTurn>,
-    /// Frames that can be read again, some of which were hashed. Locked for a change of the set alone.
+    /// Readable frames, some of them hashed. Locked for changes of the set alone.
     readable: Mutex<RangeSet>,
 }
 
 /// Held by the one stream that hashes.
 struct HashTurn {
-    /// The frame that is to be hashed next.
+    /// The next frame to hash.
     next: u64,
     hasher: Hasher,
 }
@@ -44,7 +44,7 @@ impl OrderedDigest {
         Self { algorithm, frame, turn, readable: Mutex::default() }
     }
 
-    /// Hashes a frame if it is its turn, and nobody else is at it.
+    /// Hashes a frame if it is the next one, and no other thread hashes.
     pub fn take_if_next(&self, index: u64, payload: &[u8]) {
         if let Some(mut turn) = self.free_turn()
             && turn.next == index
@@ -61,7 +61,7 @@ impl OrderedDigest {
         }
     }
 
-    /// This frame can be read again. Reads and hashes some of those whose turn it is, if nobody else does.
+    /// Marks a frame as readable. Reads and hashes some of the next frames, unless another thread does.
     pub fn can_read(&self, index: u64, size: u64, read: impl ReadFrame) {
         lock(&self.readable).insert(index);
         let Some(mut turn) = self.free_turn() else { return };
@@ -76,7 +76,7 @@ impl OrderedDigest {
         }
     }
 
-    /// Reads what was not hashed of a file of `size` bytes. Returns its digest.
+    /// Reads the unhashed rest of a file of `size` bytes. Returns its digest.
     pub fn finish(&self, size: u64, read: impl ReadFrame) -> io::Result<Vec<u8>> {
         let mut turn = lock(&self.turn);
         let mut room = Vec::new();

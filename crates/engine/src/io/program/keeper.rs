@@ -29,7 +29,7 @@ pub fn word(end: End) -> &'static str {
     }
 }
 
-/// Keeps a program for as long as there is a worker, and it is not told to `stop`. Returns its status.
+/// Waits for a program until it ends, the worker ends, or `stop` is set. Returns its status.
 pub fn keep(end: End, command: &OsStr, stop: &OwnedFd) -> io::Result<u8> {
     let lifeline = io::stdin();
     let mut program = start(end, command)?;

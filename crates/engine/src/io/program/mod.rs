@@ -19,11 +19,11 @@ use crate::job::own_executable::{BY_PROC, own_executable};
 use crate::sys::child::{ChildGuard, spawn_with};
 use crate::sys::sync::lock;
 
-/// How often somebody who waits for a program looks whether the job goes on.
+/// Interval at which a wait for a program checks the job.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a program that takes no more is given to say why.
 const REASON_WAIT: Duration = Duration::from_secs(1);
-/// How many of its last lines are told of a program that failed.
+/// Number of last lines reported of a failed program.
 const LINES_TOLD: usize = 3;
 
 /// A program that runs, until it ends or this is dropped.
@@ -56,7 +56,7 @@ impl PipeProgram {
         Ok((Self(Mutex::new(Some(ProgramKeeper { _lifeline: lifeline, guard }))), data))
     }
 
-    /// Waits for its end for as long as the job goes on. What did not end well is an error, in words.
+    /// Waits for its end while the job runs. A failure is an error in words.
     pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), String> {
         loop {
             match self.ended_within(LOOK_EVERY) {

@@ -29,7 +29,7 @@ pub fn large_file_bytes() -> u64 {
     LARGE_BYTES.min(memory / LARGE_PART_OF_MEMORY)
 }
 
-/// Whether most of a range is in the page cache; `false` where the system does not tell.
+/// Whether most of a range is in the page cache; `false` where the kernel does not report it.
 pub fn is_cached(file: impl AsFd, offset: u64, len: u64) -> bool {
     cached_bytes(file, offset, len).is_some_and(|cached| cached >= len.div_ceil(2))
 }
@@ -54,7 +54,7 @@ pub fn written_back(file: impl AsFd, offset: u64, len: u64) {
     let _ = finish_write_back(file, offset, len);
 }
 
-/// Ranges of a file that were written and whose pages are to be dropped once the disk has them.
+/// Written ranges of a file whose pages are to be dropped once they are on disk.
 #[derive(Debug, Default)]
 pub struct DropBehind {
     ranges: VecDeque<(u64, u64)>,
@@ -62,8 +62,8 @@ pub struct DropBehind {
 }
 
 impl DropBehind {
-    /// A range was written, and its write-back begun. Returns the one that is to be waited for and dropped now, which
-    /// is as far behind that there should be nothing to wait for.
+    /// Adds a written range with started write-back. Returns the range to wait for and drop now: so far behind that its
+    /// write-back should be complete.
     pub fn wrote(&mut self, offset: u64, len: u64) -> Option<(u64, u64)> {
         self.ranges.push_back((offset, len));
         self.bytes += len;

@@ -78,15 +78,15 @@ pub fn write_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Resul
     Ok(())
 }
 
-/// How often one who waits for a pipe looks whether anybody still wants to know.
+/// Interval at which a wait for a pipe checks the job.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// Reads where the file stands, from what has no offsets, until `buffer` is full or there is no more. An error when
-/// nothing comes and `goes_on` says that nobody waits for it any more.
+/// Reads at the file's position, from a file without offsets, until `buffer` is full or the data ends. An error if no
+/// data comes and `goes_on` returns false.
 pub fn read_on(file: impl AsFd, buffer: &mut [u8], goes_on: &impl Fn() -> bool) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
-        // A FIFO that nobody has opened yet to write to has not ended, and a read would say so.
+        // A FIFO without a writer so far has not ended, but a read would report its end.
         match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&LOOK_EVERY)) {
             Ok(0) if goes_on() => continue,
             Ok(0) => return Err(io::Error::other("the job was stopped")),
@@ -103,13 +103,13 @@ pub fn read_on(file: impl AsFd, buffer: &mut [u8], goes_on: &impl Fn() -> bool) 
     Ok(filled)
 }
 
-/// Whoever else has a pipe may have set it not to wait (O_NONBLOCK belongs to all of them).
+/// Other users of a pipe may have set O_NONBLOCK, which applies to all of them.
 fn wait_until_writable(file: impl AsFd) {
     // What goes wrong shows when it is used.
     let _ = poll(&mut [PollFd::new(&file, PollFlags::OUT)], None);
 }
 
-/// Writes all of `bytes` where the file stands: to what has no offsets.
+/// Writes all of `bytes` at the file's position, to a file without offsets.
 pub fn write_on(file: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match write(&file, bytes) {

@@ -26,8 +26,8 @@ pub fn is_memory(magic: u64) -> bool {
     MEMORY_MAGICS.contains(&magic)
 }
 
-/// Whether a kind of file system is another machine's, or a program's: NFS, SMB 1 to 3, FUSE, Ceph, 9p, Lustre, AFS
-/// (linux/magic.h). It may have a cache of its own, and tell of errors only when a file is flushed.
+/// Whether a file system is served by another machine or a program: NFS, SMB 1 to 3, FUSE, Ceph, 9p, Lustre, AFS
+/// (linux/magic.h). It may have a cache of its own, and report errors only at a flush.
 pub fn is_served(magic: u64) -> bool {
     /// In this order.
     const MAGICS: [u64; 9] =

@@ -39,7 +39,7 @@ struct ProbedMethod {
 }
 
 impl IoMethodProbe {
-    /// How the next `bytes` go, and whether what they cost is to be told.
+    /// The method for the next `bytes`, and whether to report their cost.
     pub fn next(&mut self, bytes: u64) -> (IoMethod, bool) {
         if let Some(method) = self.settled {
             return (method, false);
@@ -112,7 +112,7 @@ mod tests {
         IoCost { bytes, elapsed: Duration::from_millis(elapsed_ms), cpu: Duration::from_millis(cpu_ms) }
     }
 
-    /// Tries with these costs a run; returns what was kept, and how many runs that took.
+    /// Tries methods with these costs for a run; returns the chosen one, and the number of runs.
     fn tried(buffered: (u64, u64), direct: (u64, u64)) -> (IoMethod, u32) {
         let mut trial = IoMethodProbe::default();
         for runs in 0..1000 {

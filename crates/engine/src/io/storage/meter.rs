@@ -23,7 +23,7 @@ pub struct IoMeter {
 }
 
 impl IoMeter {
-    /// Begins anew; with `on` unset, nothing is measured, and asking costs nothing.
+    /// Starts over; with `on` unset, it measures nothing, and costs nothing.
     pub fn reset(&mut self, on: bool) {
         *self = Self { cost: IoCost::default(), on };
     }

@@ -96,7 +96,7 @@ pub trait Storage<T> {
     fn readiness(&self) -> Option<BorrowedFd<'_>>;
 }
 
-/// How many frames of `frame_bytes` a stream has under way past the page cache, unless it is told.
+/// Default number of direct-I/O frames of `frame_bytes` that a stream has in flight.
 pub fn depth(frame_bytes: usize) -> usize {
     (UNDER_WAY_BYTES / frame_bytes.max(1)).clamp(2, UNDER_WAY_MAX)
 }

@@ -12,11 +12,11 @@ use crate::sys::sync::lock;
 
 /// So far from a range, a job has neither read ahead nor kept anything.
 const FAR_BYTES: u64 = 256 << 20;
-/// Bytes that are looked at there.
+/// Size of a sample.
 const LOOKED_BYTES: u64 = 16 << 20;
 
-/// Whether others have a range of a large file in the page cache, and it was not just read ahead for this job: what is far
-/// away from it says so.
+/// Whether a range of a large file is cached by other programs, not by this job's read-ahead: a sample far away shows
+/// it.
 fn is_kept(file: &OpenedFile, size: u64, offset: u64, len: u64) -> bool {
     let behind = offset.saturating_add(len).saturating_add(FAR_BYTES);
     let is_within = behind.saturating_add(LOOKED_BYTES) <= size;
@@ -37,9 +37,9 @@ pub struct StoragePolicy {
 pub struct IoPlan {
     /// Through the page cache or past it.
     pub method: IoMethod,
-    /// Where what it costs is to be told.
+    /// Destination of the measured cost.
     pub trial: Option<Arc<Mutex<IoMethodProbe>>>,
-    /// Whether its pages are to be dropped afterwards.
+    /// Whether to drop its pages afterwards.
     pub drop: bool,
     /// Whether it was in the page cache already.
     pub cached: bool,
@@ -49,7 +49,7 @@ pub struct IoPlan {
 }
 
 impl IoPlan {
-    /// What was not in the page cache, or is not looked for there: nothing of it is told, dropped or led.
+    /// The plan for uncached or unsampled data: no cost report, no dropped pages, no read-ahead.
     pub fn by(method: IoMethod) -> Self {
         Self { method, trial: None, drop: false, cached: false, led: false }
     }
@@ -83,9 +83,9 @@ impl StoragePolicy {
         })
     }
 
-    /// How a range is read that is held against an old file: through the page cache, unless direct I/O was asked for. The
-    /// other end may read the same disk, from which the kernel asks more at a time than a stream can; and next to hashing,
-    /// what the cache costs is little.
+    /// The plan for reading a range for a comparison with a base file: through the page cache, unless direct I/O was
+    /// requested. The other end may read the same disk, for which the kernel makes larger requests than a stream;
+    /// beside hashing, the cost of the cache is small.
     pub fn reading_through_cache(&self, file: &OpenedFile, size: u64, offset: u64, len: u64) -> IoPlan {
         if self.is_forced() {
             return self.reading(file, size, offset, len);
@@ -97,7 +97,7 @@ impl StoragePolicy {
         IoPlan { led: true, ..way }
     }
 
-    /// The same of what is in the page cache already, or on its way there.
+    /// The same for cached data, or data on its way to the cache.
     fn reading_what_is_there(&self, file: &OpenedFile, size: u64, offset: u64, len: u64) -> Option<IoPlan> {
         let there = !self.is_forced() && !file.in_memory() && is_cached(&**file.fd(), offset, len);
         there.then(|| {
@@ -122,7 +122,7 @@ impl StoragePolicy {
         self.is_forced() && !self.refused.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether direct I/O was asked for: then bytes are to be moved, and not only their blocks named once more.
+    /// Whether direct I/O was requested: bytes are then copied, not cloned.
     pub fn is_forced(&self) -> bool {
         self.request.direct == DirectIo::Always
     }
@@ -200,7 +200,7 @@ mod tests {
             let way = reading(&policy, &file, size, 0, len);
             assert_eq!((way.method, way.drop, way.cached), (IoMethod::Buffered, false, true), "others use it");
         }
-        // Behind that range nothing was read, and so far before the end one looks at what is before it.
+        // Behind that range nothing was read; a sample at this distance before the end shows the state before it.
         let last = size - len;
         read(last, len);
         assert!(policy.reading(&file, size, last, len).drop);

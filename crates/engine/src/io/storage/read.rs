@@ -20,20 +20,20 @@ use crate::sys::sync::lock;
 pub struct FrameReader {
     frame_bytes: usize,
     ahead: Readahead,
-    /// What the first piece costs, where that is to be told.
+    /// Cost of the first chunk, where it is to be reported.
     meter: IoMeter,
     /// Bytes that came past the page cache.
     direct_bytes: u64,
 }
 
 impl FrameReader {
-    /// For frames of up to `frame_bytes`, a multiple of [`super::ALIGNMENT`], with up to `depth` of them under way past
-    /// the page cache.
+    /// A reader for frames of up to `frame_bytes`, a multiple of [`super::ALIGNMENT`], with up to `depth` direct reads
+    /// in flight.
     pub fn new(frame_bytes: usize, depth: usize) -> Self {
         Self { frame_bytes, ahead: Readahead::new(frame_bytes, depth), meter: IoMeter::default(), direct_bytes: 0 }
     }
 
-    /// The same, which tells nobody of holes if `fills_holes`.
+    /// The same; with `fills_holes` it reports no holes.
     pub fn filling_holes(mut self, fills_holes: bool) -> Self {
         self.ahead.fills_holes = fills_holes;
         self
@@ -48,7 +48,7 @@ impl FrameReader {
         during(Stage::Read, || meter.time(|| ahead.add(ReadRange::new(file, way, start, end))));
     }
 
-    /// Whether the next piece is to be added now already, so that the disk has work until it is its turn.
+    /// Whether to add the next chunk already, so that the disk stays busy.
     pub fn wants_another(&self) -> bool {
         self.ahead.wants_another()
     }

@@ -24,8 +24,8 @@ const ADVICE_BYTES: u64 = 256 << 10;
 
 /// So much of a piece is read without advice, where it is not known how far the kernel reads ahead by itself.
 const LEAD_FOUND_AT: u64 = 2 << 20;
-/// Of so many bytes behind that, most are to be in the page cache or on their way there. By default, the kernel reads 128
-/// KiB ahead.
+/// Most of this many bytes ahead are to be in the page cache or on their way. By default, the kernel reads 128 KiB
+/// ahead.
 const LEAD_BYTES: u64 = 4 << 20;
 
 /// How far the kernel reads ahead by itself, on the device that was read last.
@@ -35,7 +35,7 @@ struct KernelReadahead {
     is_far: bool,
 }
 
-/// Bytes of a file that are to be read, frame by frame.
+/// A range of a file to be read frame by frame.
 pub struct ReadRange {
     /// The file.
     pub file: Arc<OpenedFile>,
@@ -49,7 +49,7 @@ pub struct ReadRange {
     next: u64,
     /// As far as this, the page cache was advised to read.
     advised: u64,
-    /// Frames that were asked for, by the tags of their requests, in order; with what came of them.
+    /// Requested frames by the tags of their requests, in order, with their results.
     frames: VecDeque<(u64, Option<FinishedIo<u64>>)>,
     /// What lies in holes is read as if it were data.
     fills_holes: bool,
@@ -83,7 +83,7 @@ impl ReadRange {
         usize::try_from(self.end - offset).unwrap_or(usize::MAX).min(frame_bytes)
     }
 
-    /// Whether it may be read before it is its turn: what is measured is measured alone.
+    /// Whether it may be read ahead: measured reads run alone.
     fn may_be_early(&self) -> bool {
         self.way.trial.is_none()
     }
@@ -149,7 +149,7 @@ impl ReadRange {
 }
 
 impl Readahead {
-    /// For frames of up to `frame_bytes`, with up to `depth` of them under way past the page cache.
+    /// For frames of up to `frame_bytes`, with up to `depth` direct reads in flight.
     pub fn new(frame_bytes: usize, depth: usize) -> Self {
         let engines = StreamStorage::new(depth);
         Self {
@@ -163,7 +163,7 @@ impl Readahead {
         }
     }
 
-    /// Adds a piece behind those that there are.
+    /// Adds a chunk behind the others.
     pub fn add(&mut self, piece: ReadRange) {
         self.pieces.push_back(ReadRange { fills_holes: self.fills_holes, ..piece });
         self.advise();
@@ -175,8 +175,7 @@ impl Readahead {
         self.pieces.front()
     }
 
-    /// Whether another piece is to be added: the only one comes from a disk, and what is left of it will soon not keep
-    /// that busy.
+    /// Whether to add another chunk: the only one comes from a disk, and its rest will soon not keep the disk busy.
     pub fn wants_another(&self) -> bool {
         let only = self.pieces.front().filter(|_| self.pieces.len() == 1);
         only.is_some_and(|piece| !piece.way.cached && piece.may_be_early() && piece.left() < READ_AHEAD_BYTES)

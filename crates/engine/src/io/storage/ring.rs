@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use crate::io::storage::{FileAccess, FinishedIo, IoRequest, Storage};
 
-/// A ring and what is under way in it. It belongs to the thread that made it.
+/// An io_uring with its requests in flight. It belongs to the thread that created it.
 pub struct Ring<T> {
     ring: IoUring,
     slots: Vec<Option<IoRequest<T>>>,
@@ -27,8 +27,8 @@ impl<T> Ring<T> {
     /// Where the kernel is too old, a sandbox forbids it, or memory is short.
     pub fn new(depth: usize) -> io::Result<Self> {
         let entries = u32::try_from(depth).unwrap_or(u32::MAX);
-        // Completions interrupt nobody (Linux 6.0); else anyhow. Deferring them (IORING_SETUP_DEFER_TASKRUN) would be
-        // cheaper still, but who polls such a ring may sleep for ever: seen on Linux 6.18.
+        // Without interrupts on completion, if possible (Linux 6.0). Deferred task work (IORING_SETUP_DEFER_TASKRUN)
+        // would be cheaper still, but a poll of such a ring may sleep for ever: seen on Linux 6.18.
         let tuned = IoUring::builder().setup_single_issuer().setup_coop_taskrun().setup_taskrun_flag().build(entries);
         let ring = tuned.or_else(|_| IoUring::new(entries))?;
         let slots = std::iter::repeat_with(|| None).take(depth).collect();
@@ -70,8 +70,8 @@ impl<T> Ring<T> {
         Some(FinishedIo { request, result })
     }
 
-    /// The ring does not answer any more: what is under way fails, and its memory, which the kernel may still use, is
-    /// never used again.
+    /// The ring no longer responds: requests in flight fail, and their memory, which the kernel may still use, is never
+    /// reused.
     fn give_up(&mut self) {
         self.dead = true;
         for mut request in self.slots.iter_mut().filter_map(Option::take) {
@@ -142,7 +142,7 @@ impl<T> Storage<T> for Ring<T> {
     }
 }
 
-/// Errors after which the same call may succeed: what was queued stays queued.
+/// Errors after which the same call may succeed: requests stay queued.
 fn is_passing(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INTR | Errno::AGAIN | Errno::BUSY))
 }
