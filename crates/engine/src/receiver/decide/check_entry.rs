@@ -94,7 +94,7 @@ impl TargetReceiver {
         }
         links.into_iter().for_each(|other| self.finisher.add_hard_link(other));
         self.links.count_answered_links(entries);
-        // What is there of a file can be told once all answers were.
+        // Existing frames of a file can be reported once all answers were given.
         self.verification_queue.add(claims);
         self.comparer.chunks.add(pieces);
         deltas
@@ -177,7 +177,7 @@ impl EntryDecider {
         self.tree.lock_answer(answer, operand.name.as_ref())
     }
 
-    /// A file that changed while it was being read is offered anew: what came of it goes.
+    /// A file that changed while it was read is offered again: received data of the old version is discarded.
     fn answer_again(&self, item: &ReceiverEntry, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let ReceiverEntry::File(incoming) = item else { return EntryAnswer::Refused };
         incoming.void();
@@ -364,8 +364,8 @@ impl EntryDecider {
         Ok(Ok(EntryDecision { decision, change, removal: TreeReplacement::default() }))
     }
 
-    /// What becomes of what is there, and why. What would stay is replaced in a sync where it cannot be what the source
-    /// has by its metadata alone.
+    /// Decides what happens to an existing entry, with the reasons. In a sync, an entry that would stay is replaced if
+    /// its metadata alone shows a difference.
     fn decide_of_standing(
         &self,
         position: &EntryPosition,
@@ -449,8 +449,8 @@ impl EntryDecider {
         Ok(lookup::leads_out(&*at.fd()?, absent, points_to))
     }
 
-    /// Whether a file that is there has the contents of the source's, as that has told them. A file that this process
-    /// cannot read counts as different.
+    /// Whether an existing file has the digest that the source offered. A file that this process cannot read counts as
+    /// different.
     pub(crate) fn has_digest(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
         let Some(told) = entry.more.as_ref().and_then(|more| more.digest) else { return Ok(false) };
         let (file, look) = match dir.open_file(name, FollowLinks::Itself) {
@@ -492,7 +492,7 @@ impl EntryDecider {
 }
 
 impl TargetTree {
-    /// Where the operand of this number goes, if that is what is offered: the controller says so, and nobody else.
+    /// The destination of the operand with this number, if the controller announced it.
     pub(crate) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<OperandPlace> {
         let is_directory = entry.kind == EntryContent::Directory;
         let fixed = || {
@@ -539,7 +539,7 @@ impl ReceiverJob {
         EntryAnswer::Refused
     }
 
-    /// Reports what was decided of an entry, and is done.
+    /// Reports the decision on an entry that needs no further work.
     pub(crate) fn report_decision(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) {
         if let Some(change) = decided.change {
             self.report_item(|| self.relative(position), EntryKind::from(&entry.kind), change);
@@ -559,7 +559,7 @@ impl ReceiverJob {
     }
 }
 
-/// The size of what is no directory and no link.
+/// The size of a file; 0 for directories and links.
 fn size_of(kind: &EntryContent) -> Option<u64> {
     match kind {
         EntryContent::File { size } => Some(*size),

@@ -13,7 +13,7 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 
 impl EntryDecider {
-    /// Answers what is no directory, and of which everything was decided: the run takes the same path up to here.
+    /// Answers an entry other than a directory after its decision: up to here, a real run takes the same path.
     pub(crate) fn answer_dry(
         &self,
         position: &EntryPosition,

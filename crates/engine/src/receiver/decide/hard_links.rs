@@ -28,7 +28,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 impl EntryDecider {
-    /// Counts the files of an Offer of which more names may come, and names of such files. To be called before they are
+    /// Counts the files of an Offer with further names to come, and names of such files. To be called before they are
     /// answered.
     pub(crate) fn count_links(&self, first: EntryId, entries: &[Entry]) -> Result<(), ProtocolError> {
         if !self.job.request.kept.hard_links {
@@ -38,7 +38,7 @@ impl EntryDecider {
         lock(&self.links.hard_links.0).count(first, entries, &state.machine)
     }
 
-    /// Remembers where a file is of which more names may come. To be called before it is answered.
+    /// Remembers the place of a file with further names to come. To be called before it is answered.
     pub(crate) fn expect_links(&self, entry: EntryId, offered: &Entry) {
         if let EntryLocation::Again(old) = offered.place {
             let mut table = lock(&self.links.hard_links.0);
@@ -77,7 +77,7 @@ impl EntryDecider {
         }
     }
 
-    /// Answers another name of a file; with what is to be made, once that is answered.
+    /// Answers a further name of a file, with the link to create once the answer is sent.
     pub(crate) fn answer_link(
         &self,
         entry: EntryId,
@@ -93,7 +93,7 @@ impl EntryDecider {
         }
     }
 
-    /// Whether something else than an offered file stands at its name, and stays: of that, no other name is made.
+    /// Whether an entry that stays has the name of an offered file: no link to it is created.
     pub(crate) fn stays_another(&self, entry: &Entry) -> bool {
         let (EntryContent::File { size }, Some(_)) = (&entry.kind, entry.further_names()) else { return false };
         let Some((dir, name, fresh)) = self.place_of_child(&entry.place) else { return false };
@@ -106,13 +106,13 @@ impl EntryDecider {
         }
     }
 
-    /// Whether what stands at a name stays, whatever it is.
+    /// Whether the existing entry of a name stays, whatever it is.
     pub(crate) fn stays(&self, entry: &Entry, there: &ExistingStat) -> bool {
         let decision = decide(&entry.kind, entry.meta.modified, &there.existing, self.job.overwrite_rules());
         matches!(decision, OverwriteDecision::Omit | OverwriteDecision::Pass)
     }
 
-    /// A name of a file at whose first name another one stays: what stands here may stay, too.
+    /// Handles a further name of a file whose first name is kept by another file: the existing entry may stay, too.
     pub(crate) fn leave(&self, other: &OtherLinkName) -> Result<bool, String> {
         let there = if other.fresh {
             Ok(ExistingStat::NOTHING)
@@ -126,7 +126,7 @@ impl EntryDecider {
         }
     }
 
-    /// Whether it is there now; where it is not, that was told.
+    /// Creates a hard link. Returns whether it exists now; a failure was reported.
     pub(crate) fn make_hard_link(
         &self,
         other: &OtherLinkName,
@@ -147,7 +147,7 @@ impl EntryDecider {
             EntryPosition { inside: true, ..EntryPosition::in_directory(other.dir.clone(), other.name.clone()) };
         let decided = match self.decide(&position, &other.offered, &there).map_err(io)? {
             Ok(decided) => decided,
-            // What stays, and a name of an earlier copy's file, are not proven to be what the source has.
+            // An entry that stays, and a link into an earlier copy, are not verified to have the source's content.
             Err(answer) => return Ok(matches!(answer, EntryAnswer::Settled) && !self.job.request.sync.source_removes),
         };
         if self.job.is_dry() {
@@ -182,7 +182,7 @@ impl EntryDecider {
         Ok(true)
     }
 
-    /// What stands where another name of a file goes, whose first name is `first`.
+    /// The existing entry at the place of a further name. `first` is the first name.
     fn standing_name(&self, other: &OtherLinkName, first: Option<(&Dir, &Name)>) -> io::Result<ExistingStat> {
         let there = self.tree.standing(&other.dir, &other.name, &other.offered)?;
         match (&there.existing, &there.look, first) {
@@ -202,7 +202,7 @@ fn link_temporary(from: &OwnedFd, name: &Name, into: &OwnedFd, other: &Name) -> 
     make_temporary(into, other, b"name", link)
 }
 
-/// Makes a link beside what is there, and puts it in its place.
+/// Creates a link under a temporary name, and renames it over the existing entry.
 fn replace(from: &OwnedFd, name: &Name, into: &OwnedFd, other: &Name) -> Result<(), Errno> {
     let temporary = link_temporary(from, name, into, other)?;
     let renamed = renameat(into, temporary.as_bytes(), into, other.as_bytes());

@@ -10,18 +10,18 @@ use crate::metrics::counter::add;
 use crate::policy::audit::AuditAction;
 
 impl ReceiverJob {
-    /// Whether nothing is to be made, changed or removed.
+    /// Whether this is a dry run.
     pub(crate) fn is_dry(&self) -> bool {
         self.request.sync.is_dry
     }
 
-    /// By what it is decided what becomes of what is there.
+    /// The rules for existing entries.
     pub(crate) fn overwrite_rules(&self) -> OverwriteRules {
         OverwriteRules::new(self.request.rules.in_the_way, &self.request.sync)
     }
 
-    /// Tells of something that is made, changed or removed, or would be. `relative` is its path from the landing down, which
-    /// is put together only where it is told.
+    /// Reports a creation, change or removal, or in a dry run its plan. `relative` returns the path below the
+    /// destination; it is called only for a report.
     pub(crate) fn report_item(&self, relative: impl FnOnce() -> Vec<u8>, what: EntryKind, change: ChangeKind) {
         let tally = &self.reporter.sync;
         match change {

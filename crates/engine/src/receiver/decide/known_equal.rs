@@ -11,7 +11,7 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::place::entry_position::EntryPosition;
 
 impl EntryDecider {
-    /// Answers something of which nothing is needed, and which is known to be the same.
+    /// Answers an entry that is known to be equal and needs nothing.
     pub(crate) fn known_to_be_same(
         &self,
         position: &EntryPosition,

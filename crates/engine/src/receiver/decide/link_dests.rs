@@ -25,11 +25,11 @@ use crate::sys::sync::lock;
 /// Said where files are copied that could have been linked.
 const CANNOT_LINK: &str = "files cannot become names of an earlier copy's (--link-dest) here, and are copied";
 
-/// Earlier copies, and what was found in them last.
+/// Earlier copies, and the last directories found in them.
 #[derive(Default)]
 pub struct LinkDests {
     copies: Vec<LinkDest>,
-    /// It was told that files cannot be linked.
+    /// A failure to link files was reported.
     told: AtomicBool,
 }
 
@@ -40,8 +40,7 @@ struct LinkDest {
 }
 
 impl LinkDests {
-    /// Opens those that are there. A relative path begins at `landing`; where that is not there, at `path`, which it
-    /// would have.
+    /// Opens the existing ones. A relative path begins at `landing`; without it, at its future path `path`.
     pub fn open(paths: &[Vec<u8>], landing: &Path, reporter: &Reporter) -> Self {
         let open = |path: &Vec<u8>| {
             let whole = join(landing, Path::new(OsStr::from_bytes(path)));
@@ -151,7 +150,7 @@ fn link(from: &Dir, into: &Dir, name: &Name) -> io::Result<()> {
     Ok(linkat(&*from, name.as_bytes(), &*into, name.as_bytes(), AtFlags::empty())?)
 }
 
-/// A path that begins at a directory which need not be there: `..` is what is above it by name.
+/// Joins a path to a directory that need not exist: `..` goes up by name.
 fn join(landing: &Path, path: &Path) -> PathBuf {
     let mut whole = landing.to_owned();
     if landing.is_dir() {

@@ -23,7 +23,7 @@ use crate::sys::describe::describe;
 /// Most files that are remembered.
 const FILES_MAX: usize = 1 << 20;
 
-/// What is at the target before anything is copied, once somebody asks.
+/// Files of the target before the copy, collected on first use.
 #[derive(Default)]
 pub struct RenameDetector(OnceLock<SizeIndex>);
 
@@ -65,7 +65,7 @@ impl EntryDecider {
             dir.is_some_and(|dir| self.metadata.is_same_time(dir, modified, &file.look))
         })?;
         let dir = index.dirs.get(file.dir as usize)?.clone();
-        // What is there by now is looked at; a file that has gone, or become another, is none.
+        // Candidates are checked again; one that has vanished or changed is skipped.
         BaseSource::of(dir, file.name.clone(), DeltaMethod::Blocks)
             .ok()
             .filter(|basis| basis.size == size && self.deltas.may_use(basis))
@@ -77,7 +77,7 @@ impl EntryDecider {
         is_sync && self.job.request.delta != DeltaOptions::default() && entry.further_names().is_some()
     }
 
-    /// Walks through what is here, and in earlier copies.
+    /// Walks the destination and the earlier copies.
     fn look_around(&self) -> SizeIndex {
         let index =
             index(self.job.destination.dir().into_iter().chain(self.link_dests.dirs())).unwrap_or_else(|error| {
@@ -131,7 +131,7 @@ fn add(index: &mut SizeIndex, root: &Dir) -> io::Result<()> {
                 let dir = open.last().copied().unwrap_or(0);
                 index.files.push(RenameCandidate { size: look.size, look, dir, name });
             }
-            // What cannot be looked at is no candidate.
+            // An entry without access is no candidate.
             _ => {}
         }
     }

@@ -12,8 +12,8 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 impl EntryDecider {
-    /// What becomes of an entry whose path another source may have had before: itself, the same with the first one's
-    /// metadata, or nothing, which is told then.
+    /// Returns an entry whose path another source may have had before: unchanged, with the first one's metadata, or
+    /// `None`, after a report.
     pub(crate) fn first_of_sources<'e>(&self, entry: &'e Entry) -> Option<Cow<'e, Entry>> {
         let as_it_is = Some(Cow::Borrowed(entry));
         if !self.tree.merges() {

@@ -19,7 +19,7 @@ use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::temp_files::{make_temporary, rename_new};
 use crate::sys::describe::describe;
 
-/// Said where the source offers what was not asked for, and where making it takes rights.
+/// Reported where the source offers a special file without a request, or where creating it needs privileges.
 pub const NODE_NOT_ASKED: &str = "it is a device, FIFO or socket, and none was asked for";
 /// Of a device.
 const NOT_ROOT: &str = "only root makes devices\nuse an account that may, or leave --devices out";

@@ -18,7 +18,7 @@ use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::target_path::TargetPath;
 
 impl EntryDecider {
-    /// Answers a file of which it is decided what becomes.
+    /// Answers a file after its decision.
     pub(crate) fn file(
         &self,
         position: &EntryPosition,
@@ -132,7 +132,7 @@ impl EntryDecider {
         }
         let space = rustix::fs::fstatvfs(&*dir.fd()?)?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
-        // One that has no blocks at all (ramfs) does not tell.
+        // A file system without blocks (ramfs) reports none.
         let needed = data_bytes.map_or(size, |data_bytes| data_bytes.min(size));
         Ok((space.f_blocks > 0 && needed > free).then(|| {
             format!("no space: the file has {needed} bytes, and {free} are free there\nfree space there, or copy to another file system")

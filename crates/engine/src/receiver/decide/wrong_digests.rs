@@ -9,8 +9,8 @@ use crate::sys::sync::lock;
 
 /// Most wrong digests of one file, however many names it has.
 const WRONG_DIGESTS_MAX: u64 = 8;
-/// Most files that are remembered; with more, every file counts as different. A hash table with so many takes 13 MiB, and
-/// 19 MiB while it grows.
+/// Most remembered files; beyond that, every file counts as different. A hash table of this size takes 13 MiB, and 19
+/// MiB while it grows.
 const FILES_MAX: usize = 7 << 16;
 
 /// How many wrong digests were offered, by file.

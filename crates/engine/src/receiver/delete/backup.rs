@@ -43,7 +43,7 @@ const OTHER_DISK: &str =
 /// Most directories that are remembered.
 const KNOWN_MAX: usize = 4096;
 
-/// Where what is replaced or removed is kept.
+/// The directory for replaced and removed entries.
 pub struct BackupDirectory {
     dir: Dir,
     /// Directories of the landing, and those in their places here.
@@ -87,8 +87,8 @@ impl BackupDirectory {
         drop(self.dir.fd().map(|fd| bounds.allow(&*fd, rights)));
     }
 
-    /// Gives what stands at `name` a second name here; where that cannot be, moves it. `false`: nothing is there, or a
-    /// directory, which is not replaced.
+    /// Links the entry `name` into the backup; where that is impossible, moves it. `false`: there is no such entry, or
+    /// it is a directory, which is not replaced.
     fn keep(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
         let from = dir.fd()?;
         match FileStat::at_name(&*from, name, FollowLinks::Itself) {
@@ -120,7 +120,7 @@ impl BackupDirectory {
         }
     }
 
-    /// Moves what stands at `name`, which is no directory, here. `false`: nothing is there.
+    /// Moves the entry `name`, other than a directory, here. `false`: there is no such entry.
     fn take(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
         let place = self.place_of(dir)?;
         let (from, into) = (dir.fd()?, place.fd()?);
@@ -136,7 +136,7 @@ impl BackupDirectory {
         }
     }
 
-    /// The directory here that stands for one of the landing's.
+    /// The backup's directory for one of the destination.
     fn place_of(&self, dir: &Dir) -> io::Result<Dir> {
         let mut known = lock(&self.known);
         let (mut missing, mut at) = (Vec::new(), dir);
@@ -164,7 +164,7 @@ impl BackupDirectory {
 }
 
 impl Removals {
-    /// Keeps what stands there in the directory for backups, before it is replaced. Without one, does nothing.
+    /// Links an entry into the backup before it is replaced. Without a backup directory, does nothing.
     pub(crate) fn back_up(&self, dir: &Dir, name: &Name) -> io::Result<()> {
         let Some(backup) = self.backup.as_ref().filter(|_| !self.job.is_dry()) else { return Ok(()) };
         if backup.keep(dir, name)? {
@@ -179,8 +179,7 @@ impl Removals {
         kept.map_err(|error| format!("what it replaces could not be backed up: {}", describe(&error)))
     }
 
-    /// Takes away what stands there and is no directory: into the directory for backups, where there is one. `false`:
-    /// nothing is there.
+    /// Removes an entry other than a directory, or moves it into the backup directory. `false`: there is no such entry.
     pub(crate) fn put_away(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
         let Some(backup) = &self.backup else {
             return match unlinkat(&*dir.fd()?, name.as_bytes(), AtFlags::empty()) {
@@ -195,7 +194,7 @@ impl Removals {
     }
 }
 
-/// The number of the mount that something lies on; `None` where the system does not tell (before Linux 5.8).
+/// The mount ID of a descriptor; `None` before Linux 5.8.
 pub fn mount_of(fd: impl AsFd) -> Option<u64> {
     let stat = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
     StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::MNT_ID).then_some(stat.stx_mnt_id)
@@ -250,7 +249,7 @@ fn dress(made: &Dir, old: &Dir) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a name stands for one file in both directories.
+/// Whether a name refers to one file in both directories.
 fn is_same(one: impl AsFd, other: impl AsFd, name: &Name) -> bool {
     let look =
         |dir: &dyn AsFd| FileStat::at_name(dir.as_fd(), name, FollowLinks::Itself).map(|look| look.identity).ok();

@@ -42,8 +42,8 @@ impl Removals {
         self.remove_renamed_directory(dir, &aside, name, self.clearing(&removal), self.protecting(&removal))
     }
 
-    /// Exchanges what stands at a position, and is no directory, for an empty directory, then removes it. `false`: the
-    /// file system cannot, or the directory is to be remembered before it has its name.
+    /// Exchanges an existing entry other than a directory for an empty directory, then removes it. `false`: the file
+    /// system cannot, or the directory has to be remembered before it has its name.
     pub(crate) fn exchange_for_directory(&self, position: &EntryPosition, meta: &EntryMetadata) -> io::Result<bool> {
         let (dir, name) = (&position.dir, &position.name);
         if position.renamed && self.job.destination.memory.is_some() {

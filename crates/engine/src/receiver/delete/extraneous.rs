@@ -37,11 +37,11 @@ pub struct DeferredRemovals {
     /// Where the directories of filters are that are remembered, and how many rules they have.
     scopes: HashSet<usize>,
     rules: usize,
-    /// There was too much to be remembered, which was told.
+    /// The limit of memory was exceeded, and reported.
     is_too_much: bool,
 }
 
-/// What is to be removed in a directory.
+/// Names to remove in a directory.
 struct DeferredRemoval {
     /// The directory.
     item: Arc<ReceiverEntry>,
@@ -50,7 +50,7 @@ struct DeferredRemoval {
 }
 
 impl DeferredRemovals {
-    /// Remembers what is to be removed in a directory; `false`: that is too much, and nothing is remembered any more.
+    /// Remembers names to remove in a directory; `false` beyond the limit, after which nothing more is remembered.
     fn remember(&mut self, later: DeferredRemoval) -> bool {
         self.entries += later.extras.len();
         let mut scope = later.scope.as_ref();
@@ -134,7 +134,7 @@ impl Removals {
         let scope = self.filter.scope_in(entry).filter(|_| !sync.delete_filtered);
         names.reserve(|| {
             let mut counting = TreeClearing::counting(self);
-            // What cannot be listed is reported when it is to be removed.
+            // A directory that cannot be listed is reported at its removal.
             for (name, kind) in self.extras(dir, names, scope.as_ref()).unwrap_or_default() {
                 if !name.is_reserved() && counting.clear(dir, &name, kind, scope.as_ref()).is_err() {
                     break;
@@ -165,7 +165,7 @@ impl Removals {
         if too_many {
             return Err(TOO_MANY_NAMES.into());
         }
-        // Where case does not tell names apart, the source's is refused, and this one is not in its place by mistake.
+        // On a file system that folds case, the source's name was refused, and this one is not there by mistake.
         extras.retain(|(name, _)| !names.has_in_other_case(name) || folds(dir, name) != Some(true));
         extras.sort_unstable_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
         Ok(extras)
@@ -173,7 +173,7 @@ impl Removals {
 }
 
 impl Removals {
-    /// Everything is there: removes what was remembered, all of it or nothing.
+    /// After the last entry: removes all remembered names, or none.
     pub(crate) fn remove_extraneous_after(&self) {
         let mut state = self.removing();
         let mut later = std::mem::take(&mut state.laters.directories);
@@ -229,7 +229,7 @@ impl Removals {
             }
             (true, None) => Ok(()),
         };
-        // Times of somebody else's directory cannot be put back.
+        // Times of another user's directory cannot be restored.
         if let Err(error) =
             restored.or_else(|error| if self.removes_only() && is_not_ours(&error) { Ok(()) } else { Err(error) })
         {

@@ -33,7 +33,7 @@ struct FilteredDirectory {
 }
 
 impl TargetFilter {
-    /// Those that the controller has told.
+    /// Patterns from the controller.
     pub fn new(filters: &FilterOptions) -> Self {
         // It was decoded, and so its patterns have no line that is too long.
         let matcher = || Matcher::new(filters).unwrap_or_else(|error| panic!("{error}"));
@@ -41,7 +41,7 @@ impl TargetFilter {
         Self(is_wanted.then(|| FilterJudge { matcher: matcher(), files: filters.files.len(), open: Mutex::default() }))
     }
 
-    /// A directory was offered, and what is in it will be.
+    /// A directory was offered, and its contents will follow.
     pub fn enter(&self, id: EntryId, entry: &Entry) {
         let Some(judge) = self.0.as_ref().filter(|_| entry.kind == EntryContent::Directory) else { return };
         let mut open = lock(&judge.open);
@@ -75,7 +75,7 @@ impl TargetFilter {
         Ok(())
     }
 
-    /// A directory and all that is in it is settled: what is to be known of it to tell what is left out in it.
+    /// A directory is complete: returns its scope, which is needed to find the excluded names in it.
     pub fn leave(&self, id: EntryId) -> Option<Arc<FilterScope>> {
         let mut open = lock(&self.0.as_ref()?.open);
         let scope = open.scopes.remove(&id)?;
@@ -88,7 +88,7 @@ impl TargetFilter {
         lock(&self.0.as_ref()?.open).scopes.get(&id).map(Arc::clone)
     }
 
-    /// The scope of an entry, as if it were a directory: its parent has to be open.
+    /// The scope of an entry as a directory: its parent has to be open.
     pub fn scope_of(&self, place: &EntryLocation) -> Option<Arc<FilterScope>> {
         let judge = self.0.as_ref()?;
         match place {

@@ -34,22 +34,22 @@ use crate::sys::sync::lock;
 const IS_SOURCE: &str = "the source lies in the target: it stays\nmove it away, or leave it out with --exclude";
 /// Said where a source could not be listed.
 const HINDERED: &str = "the source could not be listed to its end: nothing more is removed at the target; --ignore-errors removes it all the same";
-/// Said where what is in the way cannot go as a whole.
+/// Reported where an existing directory cannot be removed as a whole.
 const NOT_ALL: &str = "a directory stands there, and not all that is in it can be removed\nmove it away";
-/// Said where filters keep what is in the way.
+/// Reported where filters protect parts of an existing directory.
 const PROTECTED: &str = "a directory stands there, and the filters or kinds of this job protect files in it\nmove it away, or add --delete-excluded";
 /// Said where a job ended meanwhile.
 const STOPPED: &str = "the job was stopped";
 /// Said where it cannot be known what belongs into a directory.
 const MERGED: &str = "what is in several directories goes into one, and what is there alone cannot be told\nwith --delete, name one source whose contents are meant, or name all of them without a slash at the end";
 
-/// What is known of what is removed.
+/// State of all removals.
 pub struct ExtraneousRemoval {
-    /// What is never removed; with what is said of it, if anything.
+    /// Entries that are never removed, with a message for some.
     kept: HashMap<FileIdentity, Option<&'static str>>,
     /// Names that several operands have.
     shared_names: HashSet<Name>,
-    /// Some of them are no directories.
+    /// Some of them are not directories.
     keeps_files: bool,
     state: Mutex<RemovalState>,
     stopped: AtomicBool,
@@ -60,9 +60,9 @@ pub struct ExtraneousRemoval {
 pub(crate) struct RemovalState {
     /// How many entries were removed, earlier attempts included.
     removed: u64,
-    /// It was told that there are more than may be.
+    /// `--max-delete` was exceeded, and this was reported.
     pub is_over: bool,
-    /// A source could not be listed to its end, which was told.
+    /// A source could not be listed completely, and this was reported.
     pub is_hindered: bool,
     /// What is removed in the end.
     pub laters: DeferredRemovals,
@@ -95,12 +95,12 @@ impl ExtraneousRemoval {
         })
     }
 
-    /// Whether this is never removed; with what is to be said of it, if anything.
+    /// Whether this entry is never removed; with its message, if any.
     pub fn is_kept(&self, identity: FileIdentity) -> Option<Option<&'static str>> {
         self.kept.get(&identity).copied()
     }
 
-    /// Whether that can be said of what is no directory.
+    /// Whether entries other than directories may be protected.
     pub fn keeps_files(&self) -> bool {
         self.keeps_files
     }
@@ -116,7 +116,7 @@ impl ExtraneousRemoval {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nothing more is to be removed.
+    /// Whether removal has stopped.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
@@ -128,8 +128,8 @@ impl Removals {
         self.job.request.sync.delete == DeleteMode::Only
     }
 
-    /// Where the names in a directory of the source are kept, if everything else in it is to be removed; `above` is whether
-    /// that holds in the directory that it is in.
+    /// Storage for the source's names in a directory, if everything else in it is to be removed; `above` says whether
+    /// that holds for its parent.
     pub(crate) fn names_for(&self, dir: &Dir, above: bool) -> Option<SourceNames> {
         let is_swept = above && self.job.request.sync.deletes() && self.extraneous.is_kept(dir.identity()).is_none();
         is_swept.then(|| SourceNames::new(&self.name_budget))
@@ -164,13 +164,13 @@ impl Removals {
         lock(&self.extraneous.state)
     }
 
-    /// Whether something may replace what stands there: a directory only where that was asked for, or where it is empty;
-    /// and not where filters protect some of it. What is in it counts as removed from here on.
+    /// Whether an existing entry may be replaced: a directory only on request or if empty, and not if filters protect
+    /// parts of it. Its contents count as removed from here on.
     pub(crate) fn may_make_way(&self, dir: &Dir, name: &Name, place: &EntryLocation) -> io::Result<TreeReplacement> {
         self.may_still_make_way(dir, name, TreeReplacement { scope: self.filter.scope_of(place), reserved: 0 })
     }
 
-    /// The same of a directory of which it was decided before: something may have come into it meanwhile.
+    /// The same for a directory with an earlier decision: entries may have been added meanwhile.
     pub(crate) fn may_still_make_way(
         &self,
         dir: &Dir,
@@ -207,8 +207,8 @@ impl Removals {
         }
     }
 
-    /// Makes room for something that replaces what stands there. A directory goes with all that is in it where that was
-    /// asked for; else it has to be empty. What stands there itself is not told.
+    /// Removes an existing entry for its replacement. A directory goes with its contents on request; otherwise it has
+    /// to be empty. The entry itself is not reported.
     pub(crate) fn make_way(&self, dir: &Dir, name: &Name, place: &EntryLocation) -> io::Result<()> {
         let removal = self.may_make_way(dir, name, place)?;
         self.make_way_as(dir, name, &removal)
@@ -224,7 +224,7 @@ impl Removals {
         }
     }
 
-    /// Removes what is in a directory, as it was decided.
+    /// Removes the contents of a directory by an earlier decision.
     pub(crate) fn clearing(&self, removal: &TreeReplacement) -> TreeClearing<'_> {
         let reserved = self.job.request.sync.delete_max.map(|_| removal.reserved);
         TreeClearing::new(self).below().within(reserved)
@@ -248,7 +248,7 @@ impl Removals {
         }
     }
 
-    /// Counts as many of these entries as removed as may be; how many. Where that is not all, it is told once.
+    /// Reserves removals for at most this many entries; returns their number. A shortage is reported once.
     pub(crate) fn reserve_some(&self, entries: u64) -> u64 {
         let mut state = self.removing();
         let Some(most) = self.job.request.sync.delete_max else { return entries };
@@ -273,13 +273,13 @@ impl Removals {
         !is_carried && !self.job.request.sync.delete_filtered
     }
 
-    /// How many may be removed, where so many more are too many.
+    /// The number of permitted removals, where this many more are too many.
     pub(crate) fn most_removed_with(&self, entries: u64) -> Option<u64> {
         let removed = self.removing().removed;
         self.job.request.sync.delete_max.filter(|most| removed.saturating_add(entries) > *most)
     }
 
-    /// One more is to be removed. Where no more may be, that is told once.
+    /// Reserves one removal. A shortage is reported once.
     pub(crate) fn take_from_max(&self) -> Result<(), RemovalLimit> {
         let mut state = self.removing();
         let Some(most) = self.job.request.sync.delete_max.filter(|most| state.removed >= *most) else {
@@ -293,7 +293,7 @@ impl Removals {
         Err(RemovalLimit)
     }
 
-    /// Whether this is a source itself; says so where it `tells`.
+    /// Whether this is a source itself; reports it if `tells`.
     pub(crate) fn is_operand(&self, dir: &Dir, name: &Name, tells: bool) -> bool {
         let look = dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
         let why = look.ok().and_then(|look| self.extraneous.is_kept(look.identity)).flatten();

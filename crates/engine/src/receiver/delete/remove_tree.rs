@@ -24,18 +24,18 @@ use crate::sys::describe::describe;
 const MOUNTED: &str =
     "it is there alone, and another file system begins there: it stays\nunmount that, or leave it out with --exclude";
 
-/// No more is to be removed: as many were as may be, or the job is over.
+/// End of removals: the limit is reached, or the job is over.
 #[derive(Debug)]
 pub struct RemovalLimit;
 
-/// Goes through what is to be removed.
+/// Walks a tree to remove it.
 pub struct TreeClearing<'t> {
     removals: &'t Removals,
-    /// Nothing is removed or told.
+    /// Counts only: removes and reports nothing.
     only_counts: bool,
-    /// What stands at the name itself is not told, nor counted.
+    /// The top entry itself is neither reported nor counted.
     only_below: bool,
-    /// A directory that was renamed, with its name from before: what is reported has that.
+    /// A renamed directory with its earlier name, which reports use.
     renamed: Option<[Name; 2]>,
     /// So many more entries may be removed, which count already; `None`: each is counted when it is removed.
     reserved: Option<u64>,
@@ -63,7 +63,7 @@ enum EnteredDirectory {
 }
 
 impl<'t> TreeClearing<'t> {
-    /// Removes and tells.
+    /// Removes and reports.
     pub fn new(removals: &'t Removals) -> Self {
         Self {
             removals,
@@ -81,7 +81,7 @@ impl<'t> TreeClearing<'t> {
         Self { only_counts: true, ..Self::new(removals) }
     }
 
-    /// As if what stands at the name itself were not removed, but replaced.
+    /// Treats the top entry as replaced, not removed.
     pub fn below(self) -> Self {
         Self { only_below: true, ..self }
     }
@@ -104,8 +104,8 @@ impl<'t> TreeClearing<'t> {
         path.split(|byte| *byte == b'/').map(renamed).collect::<Vec<_>>().join(&b'/')
     }
 
-    /// Removes what stands at `name`, but for what filters leave out in the directory of `scope` and below. Whether nothing
-    /// is there any more, or would be; what could not be removed was told.
+    /// Removes the entry `name`, except for entries excluded in the directory of `scope` and below. Returns whether
+    /// nothing is left, or would be; failures were reported.
     pub fn clear(
         &mut self,
         dir: &Dir,
@@ -209,7 +209,7 @@ impl<'t> TreeClearing<'t> {
         }
     }
 
-    /// Removes what is no directory, or an empty one.
+    /// Removes an entry other than a directory, or an empty directory.
     fn remove(&mut self, dir: &Dir, name: &Name, kind: FileType, is_told: bool) -> Result<bool, RemovalLimit> {
         let removals = self.removals;
         if removals.extraneous.is_stopped() {

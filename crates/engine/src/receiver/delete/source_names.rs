@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::sys::sync::lock;
 
-/// Most names that are kept, of all directories that are open: what a source offers is not to fill the memory,
-/// of which each name takes up to 36 bytes while the set grows.
+/// Most names kept for all open directories, so that a source cannot fill the memory: each name takes up to 36 bytes
+/// while the set grows.
 const NAMES_MAX: usize = 1 << 22;
 
 /// How many names are kept.
@@ -30,7 +30,7 @@ pub struct SourceNames {
 #[derive(Default)]
 struct NameHashes {
     names: HashSet<u64>,
-    /// Of those that have upper case, in lower case.
+    /// Lower-case forms of names with upper case.
     lower: HashSet<u64>,
 }
 

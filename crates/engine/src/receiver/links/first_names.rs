@@ -27,7 +27,7 @@ pub struct FirstName {
     pub parent: EntryId,
     /// Names that were not offered.
     pub left: u32,
-    /// Names of the Offer in hand that were offered and not seen to.
+    /// Offered names of the current Offer, not yet answered.
     pub due: u16,
     /// As the owner of the table writes it.
     pub state: u8,
@@ -99,7 +99,7 @@ impl FirstNames {
         self.0.range(..=entry).next_back()?.1.read(entry)
     }
 
-    /// Changes what is known of a name; the name stays.
+    /// Changes the state of a name; the name stays.
     pub fn change<T>(&mut self, entry: EntryId, change: impl FnOnce(&mut FirstName) -> T) -> Option<T> {
         let block = self.0.range_mut(..=entry).next_back()?.1;
         let mut name = block.read(entry)?;

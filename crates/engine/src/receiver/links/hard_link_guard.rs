@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::fs::{FileIdentity, FileStat};
 use crate::sys::sync::lock;
 
-/// Most of them: a hash table with so many takes 25 MiB, and 37 MiB while it grows.
+/// Most of them: a hash table of this size takes 25 MiB, and 37 MiB while it grows.
 const STAYING_FILES_MAX: usize = 7 << 16;
 
 /// Those that something stays as, with the metadata that they get.
@@ -22,7 +22,7 @@ pub struct HardLinkGuard {
     staying: Mutex<HashMap<FileIdentity, EntryMetadata>>,
     /// In a dry run, of a link how many names would be others by now.
     replaced: Mutex<HashMap<FileIdentity, u64>>,
-    /// That there are too many of them.
+    /// The warning about too many of them was sent.
     told: AtomicBool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum GuardedName {
 }
 
 impl LinkTracker {
-    /// A file of the source stays as what is there: whether another one did.
+    /// A file of the source stays as an existing one: whether another file did already.
     pub(crate) fn other_name_of(&self, entry: &Entry, there: &FileStat) -> GuardedName {
         // Of links, FIFOs, sockets and devices, the source has each name by itself: they share no time or owner.
         let is_single = match entry.kind {
@@ -80,7 +80,7 @@ impl LinkTracker {
         there.names.saturating_sub(replaced)
     }
 
-    /// A dry run replaces a name: the real one would look at one less.
+    /// A dry run replaces a name: a real run would find one less.
     pub(crate) fn count_replaced_name(&self, there: &FileStat, decision: OverwriteDecision) {
         let is_counted = self.job.is_dry() && there.names > 1 && there.kind == FileType::Symlink;
         if !is_counted || decision != OverwriteDecision::Replace {

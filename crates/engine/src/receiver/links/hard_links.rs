@@ -22,7 +22,7 @@ pub const ANOTHER: &str = "it is another name of a file in whose place something
 /// Said where a kernel confines this process without knowing of links.
 pub(crate) const NOT_ALLOWED: &str = "a hard link into another directory is not allowed here\nrun the same command without --hard-links, or on Linux 5.19 or later";
 
-/// Files of which more names may come.
+/// Files with further names to come.
 #[derive(Default)]
 pub struct HardLinks(pub(crate) Mutex<LinkTable>);
 
@@ -35,7 +35,7 @@ pub(crate) struct LinkTable {
     ending: ByEntry<Dir>,
     /// Names that wait for a file that is on its way, by its entry.
     waiting: ByEntry<Vec<OtherLinkName>>,
-    /// Files that were offered anew: what they are called now, and were at first.
+    /// Files offered again: their present entry, and their first one.
     pub(crate) again: ByEntry<EntryId>,
 }
 
@@ -48,11 +48,11 @@ const GROWING: u8 = 0;
 pub(crate) enum LinkOutcome {
     /// It has its name.
     There = GROWING + 1,
-    /// A dry run would make it or replace what stands there: no other name at the target is one of it.
+    /// A dry run would create it or replace the existing entry: no other name at the target refers to it.
     WouldBeNew,
     /// It is not there.
     Failed,
-    /// Something else stands at its name, and stays.
+    /// Another entry has its name, and stays.
     Another,
 }
 
@@ -66,7 +66,7 @@ pub struct OtherLinkName {
     pub(crate) offered: Entry,
 }
 
-/// What is to be done about another name.
+/// The next step for a further name.
 pub(crate) enum LinkStep {
     /// It waits.
     Nothing,
@@ -163,7 +163,7 @@ impl LinkTable {
         }
     }
 
-    /// An entry is settled. What waited for it is to be seen to.
+    /// An entry is complete. Returns the steps that waited for it.
     pub(crate) fn settled(&mut self, entry: EntryId, outcome: LinkOutcome) -> Vec<LinkStep> {
         let key = self.again.remove(&entry).unwrap_or(entry);
         let was_growing = |first: &mut FirstName| {
@@ -181,13 +181,13 @@ impl LinkTable {
         waiting.into_iter().map(|other| LinkStep::of(outcome, other, place.clone())).collect()
     }
 
-    /// A name that was counted was seen to.
+    /// A counted name was answered.
     fn seen_to(&mut self, to: EntryId) {
         let _ = self.files.change(to, |first| first.due = first.due.saturating_sub(1));
         self.forget_if_over(to);
     }
 
-    /// Forgets a file that is settled and has all of its names.
+    /// Forgets a complete file with all of its names.
     fn forget_if_over(&mut self, entry: EntryId) {
         if let Some(FirstName { left: 0, due: 0, state: 1.., .. }) = self.files.get(entry) {
             self.files.remove(entry);
@@ -202,7 +202,7 @@ impl LinkTracker {
         lock(&self.hard_links.0).place(entry)
     }
 
-    /// The names of an Offer were seen to.
+    /// The names of an Offer were answered.
     pub(crate) fn count_answered_links(&self, entries: &[Entry]) {
         for entry in entries {
             if let EntryContent::HardLink { to, .. } = entry.kind {
@@ -239,7 +239,7 @@ mod tests {
         OtherLinkName { entry: EntryId(entry), dir: dir.clone(), name: name("b"), fresh: true, offered: link(1) }
     }
 
-    /// A table, and what has offered directory 0 and file 1 with so many names.
+    /// A table, and a session that offered directory 0 and file 1 with this many names.
     fn table(dir: &Dir, names: u64) -> (LinkTable, target::TargetSession<ReceiverEntry>) {
         let mut machine = target::TargetSession::new(FrameLen::new(FRAME_MIN).unwrap());
         let entries = vec![

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Keeps track of hard links at both ends.
 pub struct LinkTracker {
     pub(crate) job: Arc<ReceiverJob>,
-    /// Files of the source of which more names may come.
+    /// Files of the source with further names to come.
     pub(crate) hard_links: HardLinks,
     /// Files of the target that have several names.
     pub(crate) guard: HardLinkGuard,

@@ -10,8 +10,8 @@ use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::ExtendedAttribute;
 
 impl MetadataWriter {
-    /// Everything is settled. What was made in the directory that it all landed in has to be on the disk as well: now,
-    /// or from an earlier run of the job that did not come to its end.
+    /// All entries are complete. New names in the destination directory have to be on disk as well, from this run or an
+    /// earlier broken one.
     pub(crate) fn settle_landing(&self) {
         if let Some(dir) = self.job.destination.dir()
             && let Err(error) = self.commit_queue.settle_directory(dir)
@@ -68,7 +68,7 @@ impl MetadataWriter {
                 false => meta,
             };
             let applied = self.put_on_directory(&*fd, meta, mode, fresh, attributes);
-            // A directory that was there before may be somebody else's; what was to go into it is in it.
+            // An existing directory may belong to another user; its new contents are complete.
             let foreign = !fresh && !self.job.request.preserve && applied.as_ref().is_err_and(rights::is_not_ours);
             if foreign { Ok(None) } else { applied }
         });

@@ -20,7 +20,7 @@ struct OwnerTable {
     by_name: bool,
     rules: Vec<(OwnerFrom, u32)>,
     here: Accounts,
-    /// What those that have names become. Others are judged by their numbers each time.
+    /// Local owners of named ones. Numeric ones are mapped each time.
     told: HashMap<u32, u32>,
 }
 
@@ -42,7 +42,7 @@ impl TargetOwners {
         lock(&self.0[usize::from(is_group)]).learn(id, name)
     }
 
-    /// Puts what they become in the place of the owners and groups of what is offered.
+    /// Replaces the owners and groups of offered entries by local ones.
     pub fn put(&self, entries: &mut [Entry]) {
         let (users, groups) = (lock(&self.0[0]), lock(&self.0[1]));
         let (mut user, mut group) = (LatestOwner::default(), LatestOwner::default());

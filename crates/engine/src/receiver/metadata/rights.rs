@@ -8,16 +8,16 @@ use crate::fs::FileStat;
 use crate::fs::meta::{SETGID, SETUID};
 use crate::receiver::place::existing_entry::attributes;
 
-/// Said of a file that somebody else put there.
+/// Reported for a file of another user.
 pub const OTHERS_RIGHTS: &str = "it is there already, belongs to another user, and would be set-user-id or have capabilities\nremove it, and run the same command again";
 
-/// Whether a file that is there may get the source's mode. Its size and time are the source's, but anybody can set
-/// those: set-id bits would run what its owner wrote, as somebody else.
+/// Whether an existing file may get the source's mode. Size and time equal the source's, but any user can set those:
+/// set-id bits would run the present owner's program as another user.
 pub fn may_have_rights(meta: &EntryMetadata, there: &FileStat) -> bool {
     is_trusted(meta, there) || meta.mode & (SETUID | SETGID) == 0
 }
 
-/// Whether what is there belongs to whom it is to belong, or to this process.
+/// Whether the existing entry belongs to its final owner, or to this process.
 pub fn is_trusted(meta: &EntryMetadata, there: &FileStat) -> bool {
     [meta.uid, rustix::process::geteuid().as_raw()].contains(&there.meta.uid)
 }
@@ -27,7 +27,7 @@ pub fn has_capability(entry: &Entry) -> bool {
     attributes(entry).is_some_and(|attributes| attributes.iter().any(|other| *other.name == *b"security.capability"))
 }
 
-/// What may not be changed because it belongs to somebody else, or cannot be because there is no such thing here.
+/// An error about another user's entry, or an unsupported attribute.
 pub fn is_not_ours(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

@@ -19,7 +19,7 @@ use haul_proto::path::Name;
 
 /// All permissions of a directory's owner.
 const OWNER: u16 = 0o700;
-/// Those without which it cannot be listed, or nothing in it looked at.
+/// Permissions needed to list it and to stat its entries.
 const OWNER_ENTERS: u16 = 0o500;
 /// Those of a file's owner.
 const OWNER_OF_FILE: u16 = 0o600;
@@ -47,7 +47,7 @@ impl MetadataWriter {
         Ok(child)
     }
 
-    /// Lets this process make, rename and remove what is in a directory of the target.
+    /// Lets this process create, rename and remove entries in a directory of the target.
     pub(crate) fn widen(&self, dir: &Dir) -> io::Result<()> {
         if self.job.is_dry() { Ok(()) } else { self.give_permissions(dir) }
     }
@@ -79,7 +79,7 @@ impl MetadataWriter {
     /// Gives a directory its mode from before, if it was given permissions.
     pub(crate) fn restore_mode(&self, dir: &Dir) {
         if self.job.is_dry() {
-            // What it would remove in the end lies below: all of them get their modes then.
+            // Later removals are below: all of them get their modes then.
             return;
         }
         let widened = lock(&self.widened.0).remove(&dir.identity());
@@ -93,7 +93,7 @@ impl MetadataWriter {
         widened.iter().for_each(|(dir, mode)| restore(dir, *mode));
     }
 
-    /// Opens a file whose metadata are to be set, also one that its owner may not read.
+    /// Opens a file to set its metadata, even one that its owner may not read.
     pub(crate) fn open_to_set(&self, dir: &Dir, name: &Name) -> io::Result<(OwnedFd, FileStat)> {
         match dir.open_file(name, FollowLinks::Itself) {
             Err(error) if self.may_widen() && Errno::from_io_error(&error) == Some(Errno::ACCESS) => {
@@ -114,8 +114,8 @@ impl MetadataWriter {
         self.job.request.preserve && !self.job.compares() && !is_root()
     }
 
-    /// Gives the directory of this name, which cannot be opened, its owner's permissions. Its mode from before; `None`
-    /// where it is somebody else's, or has them.
+    /// Gives a directory that cannot be opened its owner's permissions. Returns its earlier mode; `None` for another
+    /// user's directory, or one with these permissions.
     fn widen_name(&self, parent: &Dir, name: &Name) -> io::Result<Option<u16>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = openat(&*parent.fd()?, name.as_bytes(), flags, Mode::empty())?;
@@ -137,7 +137,7 @@ fn set_mode(fd: impl AsFd, mode: u16) -> io::Result<()> {
     Ok(fchmod(fd, Mode::from_raw_mode(mode.into()))?)
 }
 
-/// A directory that has gone, or become somebody else's, needs none.
+/// A vanished directory, or another user's, needs none.
 fn restore(dir: &Dir, mode: u16) {
     let _ = dir.fd().and_then(|fd| set_mode(&*fd, mode));
 }

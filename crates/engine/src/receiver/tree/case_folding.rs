@@ -11,10 +11,10 @@ use std::sync::Mutex;
 use crate::fs::{Dir, FileIdentity, each_name};
 use crate::sys::sync::lock;
 
-/// Said of a name that another one stands for.
+/// Reported for a name that differs from an existing one by case alone.
 pub const OTHER_SPELLING: &str = "a name that is spelled in another way is there, and this file system takes both for one\nrename one of them, or copy to another file system";
 
-/// What was found out of the directory that was looked at last: neighbours come one after the other.
+/// Results for the last directory: neighbours follow each other.
 #[derive(Default)]
 pub struct CaseFolding {
     latest: Mutex<Option<FoldedDirectory>>,
@@ -23,7 +23,7 @@ pub struct CaseFolding {
 
 struct FoldedDirectory {
     identity: FileIdentity,
-    /// Whether spellings are one; `None` where no name has told yet.
+    /// Whether the directory folds case; `None` while no name has shown it.
     folds: Option<bool>,
     listed: FoldedNames,
 }
@@ -59,7 +59,7 @@ fn lower(name: &Name) -> Vec<u8> {
 }
 
 impl TargetTree {
-    /// Whether what stands at this name is called otherwise. Where that cannot be told, it is not.
+    /// Whether the existing entry of this name is spelled otherwise; `false` if that is unknown.
     pub(crate) fn is_spelled_otherwise(&self, dir: &Dir, name: &Name) -> bool {
         let mut latest = lock(&self.case_folding.latest);
         let identity = dir.identity();

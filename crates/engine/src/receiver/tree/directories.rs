@@ -21,7 +21,7 @@ use crate::receiver::place::tree_memory::TreeMemory;
 use crate::receiver::tree::case_folding::OTHER_SPELLING;
 
 impl TargetTree {
-    /// Answers a directory: one that is there, one that has replaced something, or one that is to be made.
+    /// Answers a directory: an existing one, a replacement, or a new one.
     pub(crate) fn directory(
         &self,
         position: &EntryPosition,
@@ -48,7 +48,7 @@ impl TargetTree {
         }
         let child = self.metadata.enter(&position.dir, &position.name)?;
         let dir = if position.renamed {
-            // The tree's own root from here on: what is shown begins below it.
+            // The tree's own root from here on: reported paths begin below it.
             Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
         } else {
             child
@@ -76,8 +76,8 @@ impl TargetTree {
         }
     }
 
-    /// It is remembered before it has its name: or a run that is killed in between would leave a directory that the
-    /// next one takes for somebody else's, and copies into instead of going on in it.
+    /// It is remembered before it has its name: otherwise a run killed in between would leave a directory that the next
+    /// run takes for a foreign one, and copies into instead of resuming.
     fn make_remembered(&self, position: &EntryPosition, memory: &TreeMemory, mode: u32) -> io::Result<()> {
         let is_own = |look: &FileStat| look.meta.uid == rustix::process::geteuid().as_raw();
         let mut temporary = temporary_name(&position.name, b"directory");

@@ -21,7 +21,7 @@ impl TargetTree {
         Ok(if is_same { there.with_time(modified) } else { there })
     }
 
-    /// In what the metadata of something that stays, or of a directory, differ from those that it gets.
+    /// Differences between an existing entry's metadata and the source's, for an entry that stays, or a directory.
     pub(crate) fn metadata_reasons(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> ChangeReasons {
         let times = ChangeReasons::default().and(ChangeReasons::TIME, entry.meta.modified != there.meta.modified);
         let reasons =

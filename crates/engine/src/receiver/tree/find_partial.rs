@@ -15,8 +15,8 @@ use haul_proto::wire::report::WorkerMessage;
 use std::sync::Arc;
 
 impl TargetTree {
-    /// What an earlier run left of the file that `header` offers; `None` where there is nothing to go on with. The user
-    /// is told of what cannot be used. An error is that of a file that cannot be taken now.
+    /// The partial file of an earlier run for the file of `header`; `None` without one to resume. Unusable ones are
+    /// reported to the user. An error means that the file cannot be taken now.
     pub(crate) fn find_part(
         &self,
         spot: &TargetPath,
@@ -42,7 +42,7 @@ impl TargetTree {
             }
         };
         let Some(file) = self.temp_files.take_over(spot, leaf, &self.job_locks)? else { return Ok(None) };
-        // Bytes behind the end belong to no frame: nothing proves them.
+        // Bytes behind the end belong to no frame: nothing verifies them.
         cut_to(&file, header.size).map_err(|error| describe(&error))?;
         let file = OpenedFile::new(file, FileAccess::Write).map_err(|error| describe(&error))?;
         Ok(Some(PartialFile { file: Arc::new(file), journal, compare }))

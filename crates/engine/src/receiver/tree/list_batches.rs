@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use crate::sys::sync::lock;
 
-/// Batches of which more may be offered.
+/// Batches with operands that may still be offered.
 #[derive(Default)]
 pub struct ListedBatches(Mutex<ListedState>);
 
@@ -126,7 +126,7 @@ mod tests {
         (target, directory)
     }
 
-    /// Offers operands of these numbers and kinds: what the target needs of them.
+    /// Offers operands of these numbers and kinds; returns what the target wants of them.
     fn offer(target: &TargetReceiver, first: u64, operands: &[(u32, EntryContent)]) -> Vec<TransferNeed> {
         let entries = operands.iter().map(|(number, kind)| Entry {
             place: entry::EntryLocation::Operand(*number),

@@ -17,7 +17,7 @@ use crate::sys::sync::lock;
 
 /// Most paths that are remembered: what a source offers is not to fill the memory.
 const PATHS_MAX: usize = 1 << 22;
-/// Said of what is left out.
+/// Reported for a skipped entry.
 pub(crate) const TAKEN: &str = "a source that was named before has this name";
 /// Said once, where more would be remembered than may be.
 pub(crate) const TOO_MANY: &str = "there is more in these sources than can be remembered: of names that several have, the last one may stay\ncopy one source after the other";
@@ -71,7 +71,7 @@ impl MergedSources {
 }
 
 impl TargetTree {
-    /// Whether what is in several sources goes into one directory.
+    /// Whether several sources go into one directory.
     pub(crate) fn merges(&self) -> bool {
         self.merged_sources.is_wanted
     }

@@ -15,11 +15,11 @@ use super::directories::make_directory;
 use crate::fs::{Dir, FileStat, FollowLinks, mode_without_preserve};
 use crate::sys::sync::lock;
 
-/// The directories that operands of this job went into, by their names from the landing down: the latest of them.
+/// Directories of this job's operands, by their names below the destination: the most recent ones.
 #[derive(Default)]
 pub struct Below(Mutex<HashMap<Box<[Name]>, Dir>>);
 
-/// Most directories that are remembered: a list may name files in any number of them.
+/// Most remembered directories: a list may name files in any number of them.
 const KNOWN_MAX: usize = 4096;
 
 impl TargetTree {
@@ -65,7 +65,7 @@ impl TargetTree {
             self.metadata.asked_directory_mode().or(source_mode.map(|mode| self.metadata.mode_above(mode)))
             && is_new
         {
-            // Something is to be made in it.
+            // An entry will be created in it.
             fchmod(&*dir.fd()?, Mode::from_raw_mode(u32::from(mode | 0o700)))?;
         }
         self.metadata.commit_queue.settle_directory(parent)?;
@@ -74,8 +74,8 @@ impl TargetTree {
 }
 
 impl MetadataWriter {
-    /// The mode of a directory above an operand. It belongs to this user, whoever owns the source's: nobody acts as its
-    /// owner or group.
+    /// The mode of a directory above an operand. It belongs to this user, whatever the source's owner: modes for
+    /// another owner or group have no meaning.
     fn mode_above(&self, source_mode: u16) -> u16 {
         if self.job.request.preserve {
             source_mode & 0o1777
@@ -85,12 +85,12 @@ impl MetadataWriter {
     }
 }
 
-/// What the source tells of the directories above an operand.
+/// The source's modes of the directories above an operand.
 pub(crate) fn parent_modes(entry: &Entry) -> &[u16] {
     entry.more.as_ref().map_or(&[], |more| &more.parent_modes)
 }
 
-/// What stands where a directory must be, in the words that are used for entries.
+/// The error for an existing entry in the place of a directory, in the words used for entries.
 fn explained(parent: &Dir, name: &Name, error: io::Error) -> io::Error {
     let there = parent.fd().and_then(|dir| FileStat::at_name(&*dir, name, FollowLinks::Itself));
     let refusal = match there.map(|look| look.kind) {
