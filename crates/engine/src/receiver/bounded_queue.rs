@@ -31,7 +31,7 @@ impl<T> BoundedQueue<T> {
         }
     }
 
-    /// One more, unless `most` of them wait already, or nobody takes them any more: then it is given back.
+    /// Adds an item, unless `most` of them wait or the queue is closed: then it is returned.
     pub fn add_below(&self, most: usize, thing: T) -> Result<(), T> {
         let mut state = lock(&self.state);
         if state.closed || state.things.len() >= most {
@@ -54,8 +54,8 @@ impl<T> BoundedQueue<T> {
         self.take(true, VecDeque::pop_front)
     }
 
-    /// What `take` makes of those that wait, once it makes something of them; `None` when there will be none and, without
-    /// `wait`, when there is none now.
+    /// Waits until `take` returns a value for the queued items; `None` after the close, and without `wait` if there is
+    /// none now.
     pub fn take<Part>(&self, wait: bool, take: impl Fn(&mut VecDeque<T>) -> Option<Part>) -> Option<Part> {
         let mut state = lock(&self.state);
         loop {

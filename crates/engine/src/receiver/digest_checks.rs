@@ -34,13 +34,13 @@ pub(crate) fn waits_for_sums(request: &TargetRequest) -> bool {
     here.is_some_and(|checksum| checksum.algorithm != ChecksumAlgorithm::Blake3) && request.compare.is_none()
 }
 
-/// What files are to be held against, before it is told.
+/// Storage for expected digests, before they arrive.
 pub(crate) fn no_lines(request: &TargetRequest) -> Option<ExpectedDigests> {
     let by_name = request.settings.checksum.as_ref().filter(|checksum| checksum.against == ChecksumSource::Lines);
     by_name.map(|checksum| ExpectedDigests::new(checksum.algorithm))
 }
 
-/// Digests that files are held against, and the checksums that the job was asked for.
+/// Expected digests, and the checksums that the job was asked for.
 pub struct DigestChecks {
     pub(crate) job: Arc<ReceiverJob>,
     /// Expected digests, by name.
@@ -48,14 +48,14 @@ pub struct DigestChecks {
 }
 
 impl DigestChecks {
-    /// Takes lines that files are held against; before anything begins.
+    /// Takes lines of expected digests; before the job starts.
     pub fn expect_lines(&self, lines: &[u8]) -> Result<(), &'static str> {
         let mut expected = self.expected.write().unwrap_or_else(PoisonError::into_inner);
         let expected = expected.as_mut().ok_or("told of lines that nobody has asked for")?;
         expected.add_records(lines).map_err(|_| "told of too many lines, or of a part of one")
     }
 
-    /// All of them are there.
+    /// Ends the lines.
     pub fn has_all_lines(&self) {
         if let Some(expected) = &mut *self.expected.write().unwrap_or_else(PoisonError::into_inner) {
             expected.sort();
@@ -83,7 +83,7 @@ impl DigestChecks {
         (algorithm != ChecksumAlgorithm::Blake3).then(|| &**incoming.sum.sum.get_or_init(sum))
     }
 
-    /// A frame was proven, and is about to be written, unless it waits for its turn.
+    /// A frame was verified, and is about to be written, unless it waits for its turn.
     pub(crate) fn pass(&self, incoming: &ReceivingFile, frame: &DataFrame, payload: &[u8]) {
         if let Some(sum) = self.sum(incoming).filter(|_| incoming.in_order_queue().is_none()) {
             sum.pass(frame.offset / u64::from(self.job.request.settings.frame.get()), payload);
@@ -105,7 +105,7 @@ impl DigestChecks {
         }
     }
 
-    /// A frame that an earlier run left was proven.
+    /// A frame of an earlier run was verified.
     pub(crate) fn pass_held(&self, incoming: &ReceivingFile, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(incoming) {
             sum.pass(index, payload);
@@ -113,7 +113,7 @@ impl DigestChecks {
         }
     }
 
-    /// Holds the digest of a small file against what it is to be, before it is written.
+    /// Compares the digest of a small file with the expected one, before it is written.
     pub(crate) fn check_small(&self, incoming: &ReceivingFile, bytes: &[u8], digest: &Digest) -> Result<(), String> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         if checksum.algorithm != ChecksumAlgorithm::Blake3 {
@@ -139,7 +139,7 @@ impl DigestChecks {
         }
     }
 
-    /// Holds a file that is there already against what it is to be, and tells its digest. Returns its BLAKE3, if that was
+    /// Compares an existing file with its expected digest, and reports the digest. Returns its BLAKE3, if that was
     /// computed.
     pub(crate) fn checksum_existing(
         &self,

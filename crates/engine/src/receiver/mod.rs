@@ -133,10 +133,10 @@ pub enum StreamRequest {
 /// Said of a file whose frames are not the file that the source says they are.
 const MISMATCH: &str = "what arrived is not what the source read\nrun the same command again";
 
-/// Where owners are not kept, there is nothing to be found out of them.
+/// Where owners are not preserved, there is nothing to look up.
 const NUMERIC: &OwnerOptions = &OwnerOptions { by_name: false, users: Vec::new(), groups: Vec::new() };
 
-/// Is told what the source wants of the streams.
+/// Receives the source's requests for streams.
 type StreamRequests = Box<dyn Fn(StreamRequest) + Send + Sync>;
 
 struct ReceiverState {
@@ -151,11 +151,11 @@ pub enum ReceiverEntry {
     Directory {
         /// Where its children go.
         dir: Dir,
-        /// Made in this run and by nobody else, so that nothing can be in it yet.
+        /// Created in this run, hence still empty.
         fresh: bool,
         /// What the source has in it, where everything else is removed.
         names: Option<SourceNames>,
-        /// What it gets when everything in it is settled.
+        /// Metadata for its end.
         meta: EntryMetadata,
         /// The same, where they are kept.
         attributes: Option<Box<[ExtendedAttribute]>>,
@@ -177,7 +177,7 @@ pub struct WorkerContext {
     pub state_dir: Option<PathBuf>,
     /// What the host's policy forbids.
     pub policy: HostPolicy,
-    /// At most so many bytes a second may come.
+    /// Limit on the rate, in bytes a second.
     pub rate: Option<u64>,
     /// What a server takes from all its clients.
     pub allowance: Option<Arc<Allowance>>,
@@ -197,8 +197,7 @@ fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> 
 }
 
 impl TargetReceiver {
-    /// Finds out where the data lands. `standard_output` is that of whoever typed the command, where this worker was given
-    /// it.
+    /// Finds the destination. `standard_output` is the caller's, where this worker received it.
     pub fn prepare(
         request: TargetRequest,
         reporter: Reporter,
@@ -346,7 +345,7 @@ impl TargetReceiver {
         self.tree.journals.allow(bounds);
     }
 
-    /// Takes a message of the source. Offers are looked at here and now.
+    /// Takes a message of the source. Offers are answered in this thread.
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let message = SourceMessage::decode_keeping(bytes, self.job.request.settings.number, self.job.extras_kept())?;
         let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { complete: false, .. });
@@ -375,7 +374,7 @@ impl TargetReceiver {
         Ok(())
     }
 
-    /// Nothing more is to be proven or compared: everything is settled, or the job is stopped.
+    /// No more verification or comparison: all entries are complete, or the job is stopped.
     pub fn is_over(&self) {
         self.verification_queue.close();
         self.comparer.chunks.close();
@@ -406,7 +405,7 @@ impl TargetReceiver {
         }
     }
 
-    /// Stops all threads at their next step and removes what is not finished.
+    /// Stops all threads at their next step and removes incomplete files.
     pub fn stop(&self) {
         self.session.lock().stopped = true;
         self.session.outbox.notify_all();
@@ -495,7 +494,7 @@ impl ReceiverJob {
         self.is_both_ends.store(true, Ordering::Relaxed);
     }
 
-    /// Reads what is at the target, as a stream does.
+    /// A reader for files of the target.
     fn reader(&self) -> FrameReader {
         let frame_bytes = self.request.settings.frame.bytes();
         FrameReader::new(frame_bytes, self.policy.depth(frame_bytes))
@@ -539,7 +538,7 @@ impl TargetTree {
 }
 
 impl ReceiverSession {
-    /// Says what is to be done when the source wants something of the streams. Only the first call counts.
+    /// Sets the handler of the source's requests for streams. Only the first call counts.
     pub fn on_stream_request(&self, fulfil: impl Fn(StreamRequest) + Send + Sync + 'static) {
         let _ = self.stream_requests.set(Box::new(fulfil));
     }
@@ -550,7 +549,7 @@ impl ReceiverSession {
         }
     }
 
-    /// Whether everything is settled.
+    /// Whether all entries are complete.
     pub fn is_finished(&self) -> bool {
         self.lock().machine.is_finished()
     }

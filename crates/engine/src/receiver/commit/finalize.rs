@@ -57,13 +57,13 @@ impl CompleteFile {
         }
     }
 
-    /// Bytes that the disk may still have to be given: the kernel was told early of those of a large file.
+    /// Bytes that may still have to reach the disk: for large files, write-back started early.
     pub fn unwritten_bytes(&self) -> u64 {
         self.size.min(WRITE_BACK_FILE_MIN)
     }
 
-    /// Holes where frames were written: another program has cut the file off since, or punched them. File systems that
-    /// make holes of zeros have them, too; so each such frame is held against its record.
+    /// Finds holes in written frames: another program has truncated the file since, or punched them. Some file systems
+    /// turn zeros into holes; so each such frame is compared with its record.
     fn check_holes(&self, committer: &Committer) -> Result<(), String> {
         let incoming = self.incoming();
         let Some(journal) = incoming.journal().filter(|_| !incoming.keeps_holes()) else { return Ok(()) };
@@ -231,8 +231,8 @@ pub(crate) fn give_name(file: &OwnedFd, dir: &OwnedFd, name: &Name) -> io::Resul
     }
 }
 
-/// Network file systems and FUSE tell of a full disk or a lost server only when a file is flushed: there it is
-/// flushed before it gets its name, also where nothing else is waited for. So is a block device at the end.
+/// Network file systems and FUSE report a full disk or a lost server only at a flush: there a file is flushed before it
+/// gets its name, even without `--fsync`. So is a block device at the end.
 fn flush_where_close_tells(file: &OwnedFd) -> io::Result<()> {
     let block_device = || FileStat::at_fd(file).is_ok_and(|look| look.kind == FileType::BlockDevice);
     if is_served(magic_of(file)?) || block_device() { Ok(rustix::fs::fsync(file)?) } else { Ok(()) }

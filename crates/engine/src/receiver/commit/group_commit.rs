@@ -68,8 +68,7 @@ impl Committer {
         there
     }
 
-    /// Directories that did not reach the disk. Tells of those of which nobody else will: which are here for themselves,
-    /// and not for a file.
+    /// Directories that did not reach the disk. Reports those listed for themselves, not for a file.
     pub(crate) fn lost_names(
         &self,
         directories: &[(Dir, Arc<SyncedFileSystem>, bool)],

@@ -4,11 +4,11 @@ use haul_proto::ids::EntryId;
 
 use crate::receiver::durability::complete_file::CompleteFile;
 
-/// What became of some entries, for the machine to be told at once.
+/// Results of some entries, to be reported to the session at once.
 #[derive(Default)]
 pub struct EntryOutcomes {
     pub settled: Vec<(EntryId, bool)>,
-    /// Those of them that have their names, and not all of their attributes.
+    /// Those with their names, but without some of their attributes.
     pub lacking: Vec<EntryId>,
     /// Those that are to come again.
     pub lost: Vec<FileLoss>,

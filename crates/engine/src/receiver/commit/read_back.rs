@@ -60,8 +60,7 @@ impl Committer {
         self.job.request.verify == Verify::Disk
     }
 
-    /// Those of these files that are where they were put as they were sent, if that is to be proven; else all. The others
-    /// are lost.
+    /// Returns the files that read back as they were sent, if that is to be verified; else all. The others are lost.
     pub(crate) fn read_back(&self, files: Vec<CompleteFile>, ends: &mut EntryOutcomes) -> Vec<CompleteFile> {
         if !self.reads_back() {
             return files;
@@ -89,7 +88,7 @@ impl Committer {
         }
     }
 
-    /// Begins to read what is to be compared: all of it, or what came again.
+    /// Starts reading for the comparison: the whole file, or the retransmitted frames.
     fn begin(&self, whole: &CompleteFile, reader: &mut FrameReader) -> io::Result<ReadBackFile> {
         let incoming = whole.incoming();
         if incoming.is_special() {
@@ -115,7 +114,7 @@ impl Committer {
         Ok(ReadBackFile { runs, in_memory: file.in_memory(), is_uncached })
     }
 
-    /// Compares what is read with what was sent.
+    /// Compares read data with sent data.
     fn compare(&self, whole: &mut CompleteFile, begun: &ReadBackFile, reader: &mut FrameReader) -> ReadBackResult {
         let (frame, size) = (self.job.request.settings.frame, whole.size);
         let mut sent = whole.end.as_ref().map_or_else(|| tree_of_one(whole), |end| end.tree.clone());

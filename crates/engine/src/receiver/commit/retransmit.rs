@@ -42,7 +42,7 @@ impl FileLoss {
 }
 
 impl Committer {
-    /// Has what was lost sent again; what was lost twice fails.
+    /// Requests lost files again; those lost twice fail.
     pub(crate) fn ask_again(&self, mut losses: Vec<FileLoss>, ends: &mut EntryOutcomes) {
         let Some(FileLoss { whole, text, .. }) = losses.first() else { return };
         let path = escape(&whole.incoming().path(&self.job.destination));

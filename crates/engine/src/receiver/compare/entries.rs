@@ -29,7 +29,7 @@ use crate::receiver::delete::source_names::SourceNames;
 use crate::receiver::place::destination::DestinationKind;
 use crate::sys::describe::describe;
 
-/// Said of a directory of which too much would have to be kept.
+/// Reported for a directory with too many names to remember.
 const TOO_MANY_NAMES: &str =
     "it has too many names: what is at the target alone was not looked for\ncompare what is in it by itself";
 
@@ -49,9 +49,9 @@ pub struct ComparedFile {
     pub name: Name,
     /// Bytes.
     pub size: u64,
-    /// Time of last modification when it was looked at.
+    /// Time of last modification at the check.
     pub modified: Timestamp,
-    /// It was told that it cannot be read.
+    /// A read error was reported.
     pub failed: AtomicBool,
     /// Its extents, for all who read a piece of it.
     pub extents: Arc<FileExtents>,
@@ -97,7 +97,7 @@ impl ReceiverJob {
 }
 
 impl EntryComparer {
-    /// Where something that is compared stands, in a directory that is.
+    /// Place of a compared entry in its directory.
     pub(crate) fn compared_place(&self, place: &EntryLocation) -> Option<(Dir, Name)> {
         let (EntryLocation::Child { name, .. }, ParentDirectory::Open(parent)) =
             (place, self.session.lock().machine.parent(place))
@@ -159,7 +159,7 @@ impl EntryComparer {
         }
     }
 
-    /// Some directories further down (`-d`), of which the copy would have made each.
+    /// Compares directories further down (`-d`), each of which the copy would have created.
     fn compare_below(
         &self,
         landing: &Dir,
@@ -182,7 +182,7 @@ impl EntryComparer {
         }
     }
 
-    /// By cp's rules, a directory is looked for in the one that was named. That may not be what was meant.
+    /// By cp's rules, a directory is looked up inside an existing target. That may not be the intention.
     fn hint_at_contents(&self, name: &Name) {
         let (inside, landing) =
             (escape(&self.job.destination.path(name.as_bytes())), escape(&self.job.destination.path(b"")));
@@ -358,8 +358,8 @@ impl EntryComparer {
         }
     }
 
-    /// Names what is in a directory and not at the source. What haul never copies is not looked for, nor are links where
-    /// the source leaves them out, nor what filters would leave out there.
+    /// Names the entries of a directory that the source lacks. Special files are skipped, links where the source skips
+    /// them, and names that filters exclude.
     fn report_extraneous(
         &self,
         ComparedDirectory { dir, names }: &ComparedDirectory,

@@ -59,7 +59,8 @@ impl ComparedNames {
 }
 
 impl EntryComparer {
-    /// How another name of the file that was offered as `to` differs; `None` where it is that, and all is told of the first.
+    /// The difference of a further name of the file offered as `to`; `None` if it is one, as the first name covers the
+    /// rest.
     pub(crate) fn differs_as_name(&self, to: EntryId, there: &FileStat) -> io::Result<Option<Difference>> {
         let Some((dir, name)) = self.links.first_name(to) else { return Ok(None) };
         match FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself) {

@@ -24,7 +24,7 @@ pub struct EntryComparer {
     pub(super) links: Arc<LinkTracker>,
     pub(super) removals: Arc<Removals>,
     pub(super) tree: Arc<TargetTree>,
-    /// Files whose contents are to be read.
+    /// Chunks of files to be read.
     pub(super) chunks: BoundedQueue<Chunk<ReceiverEntry>>,
     pub(super) compared_names: ComparedNames,
 }

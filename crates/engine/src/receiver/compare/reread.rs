@@ -19,7 +19,7 @@ use crate::receiver::receive::partial_verification::VerifiedFrames;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
-/// Most small files that the source is told of at once.
+/// Most small files in one report to the source.
 const TOLD_FILES: usize = 64;
 
 /// A piece that the reader has.
@@ -29,7 +29,7 @@ struct ReReadChunk {
 }
 
 impl TargetReceiver {
-    /// Reads what is to be compared until the job is over.
+    /// Reads files for the comparison until the job is over.
     pub fn run_comparison(&self) {
         let mut reader = self.job.reader();
         let (mut ahead, mut held) = (None, Vec::new());
@@ -52,7 +52,7 @@ impl TargetReceiver {
         }
     }
 
-    /// The next piece, waited for with nothing left to be told.
+    /// The next chunk; reports results before it waits.
     fn next_chunk(&self, reader: &mut FrameReader, held: &mut Vec<VerifiedFrames>) -> Option<ReReadChunk> {
         self.start_chunk(reader, false).or_else(|| {
             self.report_verified(std::mem::take(held), true);
@@ -130,7 +130,7 @@ fn compared_file(item: &ReceiverEntry) -> Option<&ComparedFile> {
     }
 }
 
-/// The file as it was looked at.
+/// Opens the file, and verifies that it has not changed since the check.
 fn open(file: &ComparedFile) -> Result<Arc<OpenedFile>, String> {
     let (fd, look) = file.dir.open_file(&file.name, FollowLinks::Itself).map_err(|error| describe(&error))?;
     is_unchanged(file, &look)?;

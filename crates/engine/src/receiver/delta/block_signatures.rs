@@ -30,13 +30,13 @@ use crate::sys::describe::describe;
 /// Bytes of an old file that a thread takes at a time where its blocks are summed.
 const SUMMED_BYTES: u64 = 8 << 20;
 
-/// An old file that is to be told of.
+/// A base file to be signed.
 pub struct SignatureTask {
     entry: EntryId,
     item: Arc<ReceiverEntry>,
     /// What is left of it: frames of the new file, or blocks of the old one.
     left: VecDeque<Range<u64>>,
-    /// At most so many at a time.
+    /// Most base files at a time.
     most: u64,
 }
 
@@ -48,7 +48,7 @@ struct SignatureRange {
 }
 
 impl SignatureTask {
-    /// A part of what is left, and whether anything is left then.
+    /// Splits off a part; also returns whether anything is left.
     fn split(&mut self) -> Option<(SignatureRange, bool)> {
         let front = self.left.front_mut()?;
         let range = front.start..front.end.min(front.start + self.most);
@@ -70,7 +70,7 @@ impl DeltaStage {
         if is_wanted { self.job.request.settings.streams.min(cores) } else { 0 }
     }
 
-    /// Has these frames of a file told of, of which the rest is here.
+    /// Queues signatures of these frames of a file.
     pub(crate) fn sign(&self, entry: EntryId, item: &Arc<ReceiverEntry>, frames: Vec<Range<u64>>) {
         let Some(basis) = basis_of(item) else { return };
         let (left, most) = match basis.method {
@@ -92,7 +92,7 @@ impl DeltaStage {
         let frame = self.job.request.settings.frame;
         let ReceiverEntry::File(incoming) = &*part.item else { return Ok(()) };
         let frame_bytes = u64::from(frame.get());
-        // Beyond the end of the old file there is nothing to be told.
+        // Beyond the end of the base file there is nothing to sign.
         let end = part.range.end.min(frame.frames(basis.size)).max(part.range.start);
         self.report_missing_ranges(part.entry, &runs(end..part.range.end));
         if part.range.start == end {
@@ -102,7 +102,7 @@ impl DeltaStage {
         let (from, to) = (part.range.start * frame_bytes, (end * frame_bytes).min(basis.size));
         let way = match basis.in_place {
             Some(_) => self.job.policy.reading_through_cache(&file, basis.size, from, to - from),
-            // It is read once more where frames are made of it, and is to be in the page cache then.
+            // Rebuilding frames reads it again, and should find it in the page cache.
             None => IoPlan { led: true, ..IoPlan::by(Route::Buffered) },
         };
         reader.add(Arc::clone(&file), way, from, to);
@@ -134,7 +134,7 @@ impl DeltaStage {
         Ok(())
     }
 
-    /// Waits while the source has enough to do with what it was told.
+    /// Waits while the source has enough signatures to work on.
     fn report_block_hashes(&self, entry: EntryId, first: u64, frames: u64, marks: Vec<blocks::BlockHash>) {
         let mut state = self.session.lock();
         while !state.stopped && !state.machine.may_mark(frames) {
@@ -146,7 +146,7 @@ impl DeltaStage {
         self.session.outbox.notify_all();
     }
 
-    /// Sums some blocks of an old file; tells of all when these are the last.
+    /// Signs some blocks of a base file; reports all signatures after the last blocks.
     fn sign_blocks(&self, part: &SignatureRange, basis: &BaseSource, block: u64) -> Result<(), String> {
         let blocks = basis.size / block;
         let file = basis.open()?;
@@ -191,7 +191,7 @@ impl DeltaStage {
         self.report_missing_ranges(part.entry, &basis.wanted(frames));
     }
 
-    /// What was to be told of is sent whole.
+    /// Unsigned frames are sent whole.
     fn report_no_signature(&self, part: &SignatureRange, basis: &BaseSource) {
         let ReceiverEntry::File(incoming) = &*part.item else { return };
         match basis.method {
@@ -248,7 +248,7 @@ impl TargetReceiver {
         }
     }
 
-    /// The old file cannot be read: what was to be told of is sent whole. What is to be made in its place fails.
+    /// The base file cannot be read: unsigned frames are sent whole. An update in place fails.
     fn without_basis(&self, part: &SignatureRange, basis: &BaseSource, text: &str) {
         match basis.in_place {
             Some(_) => self.finisher.fail_file(part.entry, &part.item, text),

@@ -16,15 +16,15 @@ use crate::metrics::counter::add;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::file::base::BaseSource;
 
-/// Most frames that wait for whoever is free, each of them with no more bytes than a frame: one for each of the threads on
-/// a large machine, so that none of them waits for the streams.
+/// Most frames that wait for a free thread, each at most as long as a frame: one for each thread of a large machine, so
+/// that none of them waits for the streams.
 pub(crate) const WAITING_MAX: usize = 16;
 
-/// Said of the old file of which a delta has another value than the source said.
+/// Reported for a base file after a delta with a wrong value.
 const WRONG_DELTA: &str =
     "the source sent a wrong delta of this file: it is sent whole, and one more wrong delta ends the job";
 
-/// A frame that was admitted, and is to be made.
+/// An admitted frame to be rebuilt.
 pub struct DeltaFrameBuild {
     pub(crate) item: Arc<ReceiverEntry>,
     pub(crate) frame: DeltaFrame,
@@ -32,8 +32,8 @@ pub struct DeltaFrameBuild {
 }
 
 impl DeltaStage {
-    /// Whether a frame that was built is to be written. The controller hears of a wrong one before the source does, so that
-    /// a source that breaks its connection then does not begin anew with none.
+    /// Whether a rebuilt frame is to be written. The controller learns of a wrong one before the source, so that a
+    /// source that breaks its connection then does not restart with a clean count.
     pub(crate) fn conclude_delta(
         &self,
         basis: &BaseSource,
@@ -63,7 +63,7 @@ impl DeltaStage {
         concluded
     }
 
-    /// A frame did not become what it is to be: it comes as it is.
+    /// A rebuilt frame has a wrong value: it is requested whole.
     pub(crate) fn ask_for_whole(&self, frame: &DeltaFrame) {
         add(&self.job.reporter.tally.frames_resent, 1);
         self.session.lock().machine.resend_frame(frame.entry, frame.offset);

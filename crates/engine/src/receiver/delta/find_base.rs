@@ -18,7 +18,7 @@ use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::place::target_path::TargetPath;
 
 impl DeltaStage {
-    /// What stands in the place of a file of `size` bytes, if something is to be made of it.
+    /// The base file for a file of `size` bytes, if there is one.
     pub(crate) fn find_basis(&self, spot: &TargetPath, size: u64) -> io::Result<Option<BaseSource>> {
         let rules = self.job.request.delta;
         let is_near = self.job.is_within_process() && !rules.looks_everywhere();
@@ -27,7 +27,7 @@ impl DeltaStage {
             return Ok(None);
         }
         let look = FileStat::at_name(&*spot.dir.fd()?, &spot.name, FollowLinks::Itself)?;
-        // Not where the old file is to be kept under another name, or may be an earlier copy's.
+        // Not if the existing file keeps another name, or may belong to an earlier copy.
         let in_place = rules.in_place && self.removals.backup.is_none() && self.job.request.sync.link_dests.is_empty();
         let method = method(rules.delta, in_place, look.size, size);
         let Some(method) = method.filter(|_| look.kind == FileType::RegularFile) else { return Ok(None) };
@@ -55,8 +55,8 @@ impl ReceiverJob {
     }
 }
 
-/// Whether the host's policy lets sources have hashes of blocks. Where somebody asked for more than the default, a notice
-/// says that it does not.
+/// Whether the host's policy lets sources have hashes of blocks. A warning says so if the request asked for more than
+/// the default.
 pub fn policy_allows_deltas(request: &TargetRequest, policy: &HostPolicy, reporter: &Reporter) -> bool {
     let Err(refusal) = policy.check(PolicyRule::NoDeltas) else { return true };
     let is_asked_for = request.delta.looks_everywhere() || request.sync.detect_renames;

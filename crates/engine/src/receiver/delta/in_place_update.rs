@@ -131,8 +131,8 @@ impl DeltaStage {
 }
 
 impl ReceiverJob {
-    /// Whether a file that would stay may be half changed in its place, by a run or an attempt that broke. Its time is new
-    /// then, so that `--update` would take the change for somebody else's; and its size may be right.
+    /// Whether a file that would stay may be half changed, by a broken run or attempt. Its time is new then, so
+    /// `--update` would take it for another program's change; and its size may be right.
     pub(crate) fn is_half_changed(
         &self,
         position: &EntryPosition,
@@ -166,8 +166,8 @@ impl ReceiverJob {
 }
 
 impl DeltaStage {
-    /// Carries out what an earlier run has left for the file that stands there, as far as that can be done. What the file
-    /// is then is proven as of any old file: somebody may have changed it since, or it may have got the inode of another.
+    /// Applies the patch that an earlier run left for the existing file, as far as possible. The result is verified
+    /// like any base file: it may have changed since, or have got another file's inode.
     pub(crate) fn recover(&self, spot: &TargetPath) -> io::Result<()> {
         let locked = match lock_own(&spot.dir, &patch_name(&spot.name), OFlags::RDWR, &self.tree.job_locks) {
             Ok(locked) => locked,

@@ -23,7 +23,7 @@ pub struct DeltaStage {
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) removals: Arc<Removals>,
     pub(super) tree: Arc<TargetTree>,
-    /// Base files whose blocks are to be signed.
+    /// Base files to be signed.
     pub(super) signature_tasks: BoundedQueue<SignatureTask>,
     /// Frames to rebuild from base files.
     pub(super) frame_builds: BoundedQueue<DeltaFrameBuild>,

@@ -15,7 +15,7 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::sys::sync::lock;
 
-/// After so many bytes there is one: what a loss of power costs at most, with what is written while the disk is at it.
+/// Bytes between checkpoints: a power loss costs at most this, and the data written during a checkpoint.
 const EVERY_BYTES: u64 = 512 << 20;
 /// After this time there is one, if anything was written.
 const EVERY: Duration = Duration::from_secs(30);
@@ -26,14 +26,14 @@ pub struct Checkpoints(Mutex<Unsaved>);
 
 #[derive(Default)]
 struct Unsaved {
-    /// Each once. Those that are settled meanwhile are not held open.
+    /// Each once. Complete ones are not held open.
     files: Vec<Weak<ReceiverEntry>>,
     bytes: u64,
     since: Option<Instant>,
 }
 
 impl Checkpoints {
-    /// So much was written; the file is given the first time. Whether the thread that sees to checkpoints has to look.
+    /// Adds written bytes; the file is given the first time. Returns whether the checkpoint thread has to check.
     pub fn wrote(&self, file: Option<Weak<ReceiverEntry>>, bytes: u64, now: Instant) -> bool {
         let mut unsaved = lock(&self.0);
         let was_due = unsaved.bytes >= EVERY_BYTES;
@@ -57,10 +57,10 @@ impl Checkpoints {
     }
 }
 
-/// The part, then what is recorded of it; the first time, their names as well.
+/// Syncs the data, then its journal; the first time, their names as well.
 pub fn save(incoming: &ReceivingFile) -> Result<(), Errno> {
     let (Some((journal_dir, saving)), Some(Ok(file))) = (incoming.saving(), incoming.opened()) else { return Ok(()) };
-    // Before it is begun, so that nothing of what is written meanwhile is forgotten.
+    // Cleared before the sync, so that no concurrent write is missed.
     saving.is_listed.store(false, Ordering::Relaxed);
     let Some(journal) = incoming.journal() else { return Ok(()) };
     if saving.is_over.load(Ordering::Relaxed) || saving.failed.get().is_some() {
@@ -68,7 +68,7 @@ pub fn save(incoming: &ReceivingFile) -> Result<(), Errno> {
     }
     if let Err(error) = asked(fdatasync(&**file.fd())) {
         let _ = saving.failed.set(error);
-        // What the page cache has of it would prove what is not on the disk.
+        // Verification of pages in the cache would vouch for data that is not on disk.
         journal.void();
         return Err(error);
     }

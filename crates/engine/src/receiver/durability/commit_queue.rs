@@ -37,7 +37,7 @@ pub struct CommitQueue {
     queue: Mutex<CommitQueueState>,
     /// Wakes the thread.
     work: Condvar,
-    /// Wakes those that wait for room.
+    /// Wakes threads that wait for room.
     room: Condvar,
 }
 
@@ -55,7 +55,7 @@ struct CommitQueueState {
 pub enum CommitTask {
     /// Put these on the disk.
     Group(Vec<PendingCommit>),
-    /// Put there what was written of files that are not whole.
+    /// Sync written parts of incomplete files.
     Checkpoint,
 }
 
@@ -63,7 +63,7 @@ pub enum CommitTask {
 pub enum PendingCommit {
     /// A whole file.
     File(CompleteFile),
-    /// One that is settled already, and its disk; nobody waits for it before the job's end.
+    /// A complete directory and its disk; only the job's end waits for it.
     Directory(Dir, Arc<SyncedFileSystem>),
 }
 
@@ -162,15 +162,15 @@ impl CommitQueue {
         }
     }
 
-    /// Has the thread look whether a checkpoint is due.
+    /// Has the thread check whether a checkpoint is due.
     pub fn look(&self) {
-        // It looks, and waits, with the queue in its hands: so it cannot miss this.
+        // The thread checks and waits under the queue's lock: so it cannot miss this.
         let _queue = lock(&self.queue);
         self.work.notify_one();
     }
 
-    /// What is to be done next; `None` when there will be nothing. Waits for it, unless `at_once`: then a group may have
-    /// nothing in it. A checkpoint that is due comes first: there are few.
+    /// The next task; `None` after the last. Waits for it, unless `at_once`: then a group may be empty. A due
+    /// checkpoint comes first, as there are few.
     pub fn next(&self, at_once: bool) -> Option<CommitTask> {
         let mut queue = lock(&self.queue);
         loop {

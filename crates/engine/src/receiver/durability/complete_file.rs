@@ -22,7 +22,7 @@ pub struct CompleteFile {
     pub digest: Digest,
     /// Its bytes.
     pub bytes: ContentState,
-    /// Where it has to be before it gets its name; `None`: nothing is waited for.
+    /// The file system to sync before it gets its name; `None` without a wait.
     pub disk: Option<Arc<SyncedFileSystem>>,
     /// What is known of its frames; `None`: it came in a pack.
     pub end: Option<Box<FileEnd>>,
@@ -46,9 +46,9 @@ pub struct PublishedFile {
 pub enum ContentState {
     /// In a file without a name.
     Nameless(OwnedFd),
-    /// In one with a temporary name, or in what is no file.
+    /// In a temporary file, or in a special file.
     Open(Arc<OpenedFile>),
-    /// With whoever reads a pipe.
+    /// Passed to a pipe's reader.
     Gone,
 }
 

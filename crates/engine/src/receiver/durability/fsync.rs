@@ -31,11 +31,11 @@ pub struct SyncedFileSystem {
     /// For syncfs.
     anywhere: OwnedFd,
     kind: FileSystemKind,
-    /// It has no way to be asked, so that nothing is known of what is on its disk.
+    /// It offers no sync, so the state of its disk is unknown.
     cannot: AtomicBool,
 }
 
-/// What is to be put on the disk.
+/// An object to sync.
 #[derive(Debug, Clone, Copy)]
 pub enum FsyncTarget<'t> {
     /// A file, with its metadata.
@@ -47,7 +47,7 @@ pub enum FsyncTarget<'t> {
 /// What is known of a kind of file system (statfs(2), linux/magic.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileSystemKind {
-    /// ext4 and XFS. One log in order: what is put on the disk brings all changes of metadata before it.
+    /// ext4 and XFS: one ordered log, so a sync makes all earlier metadata changes durable.
     Journal,
     /// btrfs. A file without a name is not logged by fsync, and neither is all that a directory's fsync should bring:
     /// only a whole transaction, which syncfs ends, is relied upon.
@@ -76,7 +76,7 @@ impl SyncedFileSystem {
         !self.cannot.load(Ordering::Relaxed)
     }
 
-    /// Puts all of it on the disk; for each, what came of it.
+    /// Syncs all of them; returns the result for each.
     fn sync(&self, things: &[FsyncTarget<'_>]) -> Vec<io::Result<()>> {
         let one = |thing: &FsyncTarget<'_>| match thing {
             FsyncTarget::File(file) => self.sync_one(file),
@@ -121,7 +121,7 @@ impl SyncedFileSystem {
     }
 }
 
-/// Puts all of it on the disks that it belongs to; for each, what came of it.
+/// Syncs all of them on their disks; returns the result for each.
 pub fn sync_all(things: &[(&Arc<SyncedFileSystem>, FsyncTarget<'_>)]) -> Vec<io::Result<()>> {
     let mut results: Vec<_> = things.iter().map(|_| Ok(())).collect();
     let mut left: Vec<usize> = (0..things.len()).collect();
@@ -135,7 +135,7 @@ pub fn sync_all(things: &[(&Arc<SyncedFileSystem>, FsyncTarget<'_>)]) -> Vec<io:
     results
 }
 
-/// The file systems of a job, by device number; `None` stands for those in memory. A job meets few.
+/// The file systems of a job, by device number; `None` for those in memory. A job meets few.
 #[derive(Debug, Default)]
 pub struct SyncedFileSystems(Mutex<HashMap<u64, Option<Arc<SyncedFileSystem>>>>);
 

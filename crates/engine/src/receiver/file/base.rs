@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Said of an old file that is not what it was when it was looked at.
+/// Reported for a base file that has changed since its check.
 pub const OLD_CHANGED: &str =
     "the old file was changed at the target meanwhile\nrun the same command again when nothing writes to it";
 
@@ -55,11 +55,11 @@ pub struct BaseSource {
     extents: Arc<FileExtents>,
     /// Sums of its blocks until all are there.
     sums: Mutex<Gathered>,
-    /// Frames that are told as lacking when its sums were told; all where nothing is said.
+    /// Frames to report as missing after the signatures; all if unset.
     wanted: OnceLock<Vec<Range<u64>>>,
     /// Some of it could not be read.
     failed: AtomicBool,
-    /// Nothing of it is told: a delta of it was wrong before, or the host's policy forbids that.
+    /// It is not signed: an earlier delta of it was wrong, or the host's policy forbids signatures.
     pub is_lost: bool,
 }
 
@@ -106,13 +106,13 @@ impl BaseSource {
         self.dir.path_of(self.name.as_bytes())
     }
 
-    /// Whether it was changed since it was looked at, as far as the kernel tells.
+    /// Whether it has changed since its check, by the kernel's timestamps.
     pub fn has_changed(&self) -> bool {
         let Some(Ok(file)) = self.opened.get() else { return false };
         FileStat::at_fd(file.fd()).is_ok_and(|now| self.is_unchanged(&now).is_err())
     }
 
-    /// Opens it, as it was looked at.
+    /// Opens the file of the check.
     pub fn open(&self) -> Result<Arc<OpenedFile>, String> {
         let (fd, look) = self.dir.open_file(&self.name, FollowLinks::Itself).map_err(|error| describe(&error))?;
         self.is_unchanged(&look)?;
@@ -120,7 +120,7 @@ impl BaseSource {
         Ok(Arc::new(opened.with_extents(Arc::clone(&self.extents))))
     }
 
-    /// Whether it is what it was when it was looked at.
+    /// Whether it equals the file of the check.
     pub fn is_unchanged(&self, now: &FileStat) -> Result<(), String> {
         let is_same = (now.size, now.meta.modified, now.identity) == (self.size, self.modified, self.identity);
         if is_same { Ok(()) } else { Err(OLD_CHANGED.into()) }
@@ -133,17 +133,17 @@ impl BaseSource {
         Ok(fd)
     }
 
-    /// Frames that are said to be lacking when the sums were told.
+    /// Frames to report as missing after the signatures.
     pub fn wants(&self, frames: Vec<Range<u64>>) {
         let _ = self.wanted.set(frames);
     }
 
-    /// The same, of a file of so many frames.
+    /// The same, for a file of this many frames.
     pub fn wanted(&self, frames: u64) -> Vec<Range<u64>> {
         self.wanted.get().cloned().unwrap_or_else(|| std::iter::once(0..frames).collect())
     }
 
-    /// Keeps sums. All of them once the last ones of `blocks` are there.
+    /// Keeps signatures. Returns all of them once the last ones of `blocks` are there.
     pub fn gather(&self, first: u64, sums: Vec<RollingSignature>, blocks: u64) -> Option<Vec<RollingSignature>> {
         let mut gathered = lock(&self.sums);
         gathered.count += sums.len() as u64;
@@ -156,7 +156,7 @@ impl BaseSource {
         !self.failed.swap(true, Ordering::Relaxed)
     }
 
-    /// Instructions may copy blocks that the source was told of, and nothing else.
+    /// Instructions may copy signed blocks, and nothing else.
     pub fn check(&self, steps: &[DeltaInstruction<'_>], frame: FramePosition) -> Result<(), ProtocolError> {
         BaseFile { size: self.size, method: self.method }.check(steps, frame)
     }

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How far a file's checkpoints are.
 #[derive(Default)]
 pub struct Saving {
-    /// It is among those of which something was written.
+    /// It is listed for the next checkpoint.
     pub is_listed: AtomicBool,
     /// Its name and its journal's were put on the disk.
     pub is_named: AtomicBool,
     /// It is whole: it goes to the disk in any case.
     pub is_over: AtomicBool,
-    /// Why something of it did not reach the disk. That is told once, so that nobody learns it from the file again.
+    /// Error of a failed sync. The kernel reports it once, so a later sync would not return it again.
     pub failed: OnceLock<Errno>,
 }
 

@@ -14,7 +14,7 @@ pub struct DigestCheck {
 }
 
 impl DigestCheck {
-    /// Of the same file, when it comes again. A large one will have the same digest; a small one is read anew.
+    /// For the same file offered again. A large one keeps its digest; a small one is read again.
     pub fn again(&self) -> Self {
         let value = if self.sum.get().is_some() { self.value.clone() } else { OnceLock::new() };
         Self { sum: OnceLock::new(), value }

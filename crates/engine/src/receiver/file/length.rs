@@ -7,10 +7,10 @@ use std::os::fd::OwnedFd;
 use crate::fs::FileStat;
 use crate::sys::describe::describe;
 
-/// What to do where a file is not what was written.
+/// Advice where a file differs from its written data.
 pub const OTHER_WRITER: &str = "another program writes to it: end that program, then run the same command again";
 
-/// Cuts bytes behind the end of a file, whoever wrote them there.
+/// Truncates bytes behind the end of a file, whichever program wrote them.
 pub(crate) fn cut_to(file: &OwnedFd, size: u64) -> io::Result<()> {
     if FileStat::at_fd(file)?.size > size { Ok(ftruncate(file, size)?) } else { Ok(()) }
 }

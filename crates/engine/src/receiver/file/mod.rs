@@ -95,7 +95,7 @@ struct FrameRecording {
     leaf: FileName,
     header: JournalHeader,
     journal: OnceLock<Option<OpenJournal>>,
-    /// What an earlier run left is to be compared with the source.
+    /// The source compares verified frames of an earlier run.
     compare: bool,
     saving: Saving,
     /// An earlier run has left something in it: where there is a hole now, data may be.
@@ -115,13 +115,13 @@ impl ReceivingFile {
         Self::at(FileDestination::Spot(spot), size, meta, OnceLock::new())
     }
 
-    /// The same, with a journal of what is written, which begins with `header`.
+    /// The same, with a journal of written frames that begins with `header`.
     pub fn recorded(spot: TargetPath, meta: EntryMetadata, leaf: FileName, header: JournalHeader) -> Self {
         let size = header.size;
         Self { recording: Some(Box::new(FrameRecording::new(leaf, header))), ..Self::new(spot, size, meta) }
     }
 
-    /// The same, of which an earlier run left a part.
+    /// The same, with the partial file of an earlier run.
     pub fn resumed(
         spot: TargetPath,
         meta: EntryMetadata,
@@ -191,7 +191,7 @@ impl ReceivingFile {
         }
     }
 
-    /// The same, of which this old file has something.
+    /// The same, with this base file.
     pub fn of(self, basis: Option<BaseSource>) -> Self {
         Self { basis: basis.map(Box::new), ..self }
     }
@@ -212,7 +212,7 @@ impl ReceivingFile {
         self.recording.as_ref()?.journal.get()?.as_ref()
     }
 
-    /// Whether what an earlier run left is to be compared with the source.
+    /// Whether the source compares verified frames of an earlier run.
     pub fn is_to_be_compared(&self) -> bool {
         self.recording.as_ref().is_some_and(|recording| recording.compare)
     }
@@ -229,7 +229,7 @@ impl ReceivingFile {
         self.recording.as_deref().map(|recording| (&recording.leaf.dir, &recording.saving))
     }
 
-    /// The same file, of which nothing has come yet.
+    /// The same file before its first frame.
     pub fn afresh(&self) -> Self {
         let again = |recording: &FrameRecording| {
             Box::new(FrameRecording::new(recording.leaf.clone(), recording.header.clone()))
@@ -262,7 +262,7 @@ impl ReceivingFile {
         &self.place
     }
 
-    /// The directory that it gets its name in; `None` for what is no file.
+    /// The directory of its name; `None` for special files.
     pub fn dir(&self) -> Option<&Dir> {
         match &self.place {
             FileDestination::Spot(spot) => Some(&spot.dir),
@@ -378,7 +378,7 @@ impl ReceivingFile {
         self.recording.as_ref().is_some_and(|recording| recording.may_hold_data)
     }
 
-    /// Writes what is data of a frame, and leaves holes where it has them.
+    /// Writes the data blocks of a frame, and leaves its holes.
     pub fn write_sparse(&self, file: &OpenedFile, bytes: &[u8], offset: u64, map: &DataMap) -> io::Result<()> {
         let fd = &**file.fd();
         let _turn = during(Stage::Turn, || lock(&self.writing));
@@ -447,7 +447,7 @@ impl ReceivingFile {
         let _ = self.opened.set(Err("it was offered anew".into()));
     }
 
-    /// It cannot be finished now. What the next run can go on with stays, if it is to.
+    /// The file fails. Its partial file stays for the next run, if that is wanted.
     pub fn give_up(&self, keeps_partial: bool, unfinished: &TempFiles) {
         if !keeps_partial || self.journal().is_none() {
             self.discard(unfinished);
@@ -468,7 +468,7 @@ impl ReceivingFile {
                 let leaf = self.recording.as_ref().map(|recording| &recording.leaf);
                 let file = unfinished.open(spot, leaf, rivals)?;
                 if let Some(FrameRecording { leaf, header, journal, .. }) = self.recording.as_deref() {
-                    // Without a journal a broken run begins anew; that is no reason not to copy.
+                    // Without a journal, a broken run starts over; the copy works all the same.
                     journal.get_or_init(|| OpenJournal::create(leaf, header).ok());
                 }
                 Ok(file)

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use crate::io::storage::file::OpenedFile;
 use crate::receiver::place::journal::OpenJournal;
 
-/// A file of which a part is there, and what is to be made of it.
+/// An incomplete file, and the plan for it.
 pub struct PartialFile {
     /// The partial file, locked.
     pub file: Arc<OpenedFile>,
     /// What is recorded of it.
     pub journal: OpenJournal,
-    /// Whether the source is to compare what is proven here.
+    /// Whether the source compares verified frames.
     pub compare: bool,
 }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is known of a file that is changed in its own place.
 pub struct InPlaceUpdate {
-    /// The values of its blocks as they are, by their frame's index, from when they are told until the frame has come.
+    /// Present values of its blocks by frame, from their report until the frame arrives.
     values: Mutex<HashMap<u64, Vec<ChainingValue>>>,
     /// Where the next piece of the patch goes.
     pub end: AtomicU64,
@@ -41,7 +41,7 @@ impl InPlaceUpdate {
         lock(&self.values).extend(values);
     }
 
-    /// What blocks of a frame are to be written, where the frame then has its value; `None` where it has not.
+    /// Blocks of a frame to write, after which the frame has its value; `None` if it would not.
     pub fn changes<'s>(
         &self,
         index: u64,

@@ -36,8 +36,8 @@ impl EntryFinisher {
         self.end_entries(ends);
     }
 
-    /// Puts a group on the disk and gives its files their names. The same wait brings those names to the disk that the
-    /// group before got: these files are settled, and those of this group returned.
+    /// Syncs a group and gives its files their names. The same sync makes the names of the previous group durable:
+    /// those files are complete, and those of this group are returned.
     fn commit_group(&self, group: Vec<PendingCommit>, named: Vec<PublishedFile>) -> Vec<PublishedFile> {
         let (mut files, mut directories) = (Vec::new(), HashMap::new());
         for pending in group {
@@ -63,7 +63,7 @@ impl EntryFinisher {
         let mut ends = EntryOutcomes::default();
         self.committer.conclude_named(named, &self.committer.lost_names(&directories, results), &mut ends);
         if self.committer.reads_back() {
-            // What is settled does not wait for what takes long.
+            // Complete files do not wait for slow ones.
             self.end_entries(std::mem::take(&mut ends));
         }
         let on_disk = self.committer.without_lost(files.into_iter().zip(results_of_files), &mut ends);
@@ -72,7 +72,7 @@ impl EntryFinisher {
         named
     }
 
-    /// Settles entries with one look at the machine, then finishes the directories that this completes.
+    /// Completes entries under one lock of the session, then the directories that this completes.
     pub(crate) fn end_entries(&self, mut ends: EntryOutcomes) {
         self.committer.ask_again(std::mem::take(&mut ends.lost), &mut ends);
         let mut state = self.session.lock();

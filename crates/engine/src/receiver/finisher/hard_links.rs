@@ -16,12 +16,12 @@ impl EntryFinisher {
         self.make_hard_links(vec![next]);
     }
 
-    /// An entry is settled: names that waited for it are made.
+    /// An entry is complete: creates the links that waited for it.
     pub(crate) fn settle_hard_links(&self, entry: EntryId, done: bool) {
         self.settle_hard_links_as(entry, if done { LinkOutcome::There } else { LinkOutcome::Failed });
     }
 
-    /// The same of a file of which it is known what stands at its name.
+    /// The same for a file with a known outcome at its name.
     pub(crate) fn settle_hard_links_as(&self, entry: EntryId, outcome: LinkOutcome) {
         if !self.job.request.kept.hard_links {
             return;

@@ -54,7 +54,7 @@ impl EntryFinisher {
         if let ReceiverEntry::File(incoming) = item {
             let mut state = self.session.lock();
             let known = state.machine.is_known(entry);
-            // What belongs to an entry that was offered anew is not this one's to remove.
+            // Data of an entry that was offered again belongs to the new offer.
             if known {
                 incoming.give_up(self.job.request.keep_partial, &self.committer.tree.temp_files);
             }
@@ -71,8 +71,8 @@ impl EntryFinisher {
 }
 
 impl EntryFinisher {
-    /// Gives a directory its metadata, and those that this completes, upwards. A file gets its own, and then its name at
-    /// once or when it is on the disk.
+    /// Gives a directory its metadata, and those that this completes, upwards. A file gets its metadata, and its name
+    /// at once or after fsync.
     pub(crate) fn finish(&self, mut next: Option<FinishedEntry<ReceiverEntry>>) {
         if next.is_none() {
             return;

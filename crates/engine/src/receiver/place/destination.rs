@@ -37,9 +37,9 @@ use crate::sys::machine;
 pub struct Destination {
     /// How.
     pub kind: DestinationKind,
-    /// What stands before the paths of entries when they are shown.
+    /// Prefix of displayed paths.
     label: Vec<u8>,
-    /// Where the tree that is about to be made is to be remembered.
+    /// Where a tree is remembered while it is created.
     pub memory: Option<tree_memory::TreeMemory>,
     /// The directory was made in this run, or would be.
     pub is_new: bool,
@@ -323,7 +323,7 @@ fn onto_existing(
     if lookup::is_confined() {
         return under_new_name(path);
     }
-    // A link to a file stays: what it points to is what is meant.
+    // A link to a file is followed: its destination is meant.
     let real = std::fs::canonicalize(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
     under_new_name(&real)
 }
@@ -441,7 +441,7 @@ fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), 
     Ok(())
 }
 
-/// Whether operands go into directories below the target, which then has to be one.
+/// Whether operands go into directories below the target, which then has to be a directory.
 fn goes_below(request: &TargetRequest) -> bool {
     !request.rules.below.is_empty()
 }
@@ -454,8 +454,8 @@ fn itself(path: &[u8]) -> RefusedRequest {
     RefusedRequest::usage(format!("{} is the source itself\nname another target", escape(path)))
 }
 
-/// A directory is not copied into itself: that would never end. Where the filters leave the target out, the source does
-/// not look into it.
+/// A directory is not copied into itself: that would never end. If filters exclude the target, the source does not
+/// enter it.
 fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result<(), RefusedRequest> {
     if request.source_boot != machine::boot_id() {
         return Ok(());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::fs::Dir;
 
-/// Where an entry is to stand.
+/// Place of an entry.
 pub(crate) struct EntryPosition {
     /// The directory.
     pub dir: Dir,
@@ -22,7 +22,7 @@ pub(crate) struct EntryPosition {
     pub alone: bool,
     /// The directory is one of the source's, and gets its mode when it is complete.
     pub inside: bool,
-    /// How a directory goes that stands there: a file that is offered anew was decided before.
+    /// Plan for an existing directory in its place: for a file offered again, the decision is an earlier one.
     pub removal: Option<Box<TreeReplacement>>,
 }
 

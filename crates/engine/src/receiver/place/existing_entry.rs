@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use crate::fs::{Dir, FileStat, FollowLinks};
 use haul_proto::entry::EntryMetadata;
 
-/// What has a name, with what one look at it found, if it is there.
+/// The existing entry of a name, with its stat result, if it exists.
 pub(crate) struct ExistingStat {
     pub existing: ExistingEntry,
     pub look: Option<FileStat>,
@@ -55,7 +55,7 @@ impl ExistingStat {
         self
     }
 
-    /// In what something that is to be replaced differs.
+    /// Differences of an entry to be replaced.
     pub fn reasons(&self, entry: &Entry) -> ChangeReasons {
         let none = ChangeReasons::default();
         match (&entry.kind, &self.existing) {
@@ -76,7 +76,7 @@ impl ExistingStat {
     }
 }
 
-/// Extended attributes of what is offered, where they are kept.
+/// Extended attributes of an offered entry, where they are preserved.
 pub(crate) fn attributes(entry: &Entry) -> Option<&[ExtendedAttribute]> {
     entry.more.as_ref()?.attributes.as_deref()
 }

@@ -14,22 +14,22 @@ use crate::sys::sync::lock;
 
 /// Where bytes go, in order.
 pub struct InOrderSink {
-    /// Held for a write. Nobody else has it open: when it is dropped, whoever reads sees the end.
+    /// Locked for a write. This is the only descriptor: when it is dropped, the reader sees the end.
     open: Mutex<Option<OwnedFd>>,
-    /// Nothing more is to be written.
+    /// No more writes.
     is_closed: AtomicBool,
     program: Option<PipeProgram>,
 }
 
 impl InOrderSink {
-    /// What is read by nobody in particular, or by a program.
+    /// The reader: unknown, or a program.
     pub fn new(fd: OwnedFd, program: Option<PipeProgram>) -> Self {
         // It is no pipe, or has all that this user may have.
         let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
         Self { open: Mutex::new(Some(fd)), is_closed: AtomicBool::new(false), program }
     }
 
-    /// Writes all of this behind what was written before.
+    /// Appends all of this.
     pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
         match &*lock(&self.open) {
             Some(fd) => write_on(fd, bytes),
@@ -37,7 +37,7 @@ impl InOrderSink {
         }
     }
 
-    /// Everything was written: says so to the program, and waits for its end for as long as the job goes on.
+    /// Signals the end of data to the program, and waits for its exit while the job runs.
     pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), String> {
         self.is_closed.store(true, Ordering::SeqCst);
         drop(lock(&self.open).take());
@@ -49,7 +49,7 @@ impl InOrderSink {
         self.program.is_some()
     }
 
-    /// Its program has failed before it was told that all was written.
+    /// The program's error, if it failed before the end of data.
     pub fn has_failed(&self) -> Option<String> {
         let text = self.program.as_ref()?.has_failed()?;
         (!self.is_closed.load(Ordering::SeqCst)).then_some(text)

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The same, where an earlier attempt of the job has lost its connection: its worker notices when it has heard nothing
 /// for a while, and the kernel lets go of its files only when their last write is over.
 const PATIENCE_AGAIN: Duration = Duration::from_secs(20);
-/// How often it looks meanwhile.
+/// Interval between attempts.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Most directories that a job holds. The first one alone keeps another run of the same job away.
 const DIRECTORIES_HELD_MAX: usize = 64;
@@ -27,7 +27,7 @@ const DIRECTORIES_HELD_MAX: usize = 64;
 /// Another run that holds what this one wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherRun {
-    /// Its process, where the system tells.
+    /// Its process, if the kernel reports it.
     pub process: Option<u32>,
 }
 

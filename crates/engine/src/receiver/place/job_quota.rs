@@ -27,12 +27,12 @@ impl JobQuota {
         Ok(())
     }
 
-    /// So many names are to be made; or why they may not.
+    /// Reserves names; the error is the reason for a refusal.
     pub fn take_names(&self, names: u64) -> Result<(), String> {
         self.allowance.as_ref().map_or(Ok(()), |allowance| allowance.take(0, names))
     }
 
-    /// The job is over, and so many bytes came: gives the others back.
+    /// The job is over after this many bytes: returns the rest.
     pub fn end(&self, came: u64) {
         let unused = self.bytes.swap(0, Ordering::Relaxed).saturating_sub(came);
         self.allowance.iter().for_each(|allowance| allowance.give_back(unused));

@@ -21,7 +21,7 @@ use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{is_ours, remove_journal, temporary_name};
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
-/// Smaller files have none: what a broken run loses of them is soon sent again.
+/// Smaller files have none: their frames are soon sent again.
 pub const JOURNAL_FILE_MIN: u64 = 16 << 20;
 /// Slots that are read at a time.
 const SLOTS_AT_A_TIME: u64 = 4096;
@@ -35,19 +35,19 @@ pub struct JournalLocation {
 /// A journal that is open.
 pub struct OpenJournal {
     file: OwnedFd,
-    /// It could not be written: what is in it may be gone on with, but nothing is added.
+    /// A write failed: recorded frames remain usable, but none are added.
     broken: AtomicBool,
 }
 
 impl JournalLocation {
-    /// As the request has it; `directory` is the one for all of them.
+    /// By the request; `directory` is the common one.
     pub fn new(wanted: bool, directory: Option<&Path>) -> io::Result<Self> {
         Ok(Self { wanted, directory: directory.map(Dir::open_root_path).transpose()? })
     }
 
     /// Lets them be kept, where that is not where the data lands.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
-        // Without it a broken run begins anew.
+        // Without a journal, a broken run starts over.
         let directory = self.directory.as_ref().and_then(|directory| directory.fd().ok());
         directory.iter().for_each(|directory| bounds.allow(&**directory, ConfineRights::OwnFiles));
     }
@@ -65,8 +65,8 @@ impl JournalLocation {
         self.wanted.then_some(leaf)
     }
 
-    /// Removes the journal of a file of `size` bytes that is whole already. A run that writes the file anew has made a part
-    /// before its journal: then the journal is that run's.
+    /// Removes the journal of a complete file of `size` bytes. A new run for the file creates its partial file before
+    /// its journal: then the journal belongs to that run.
     pub fn tidy(&self, spot: &TargetPath, size: u64) {
         let part = temporary_name(&spot.name, b"file");
         let has_part = || spot.dir.fd().is_ok_and(|dir| FileStat::at_name(&*dir, &part, FollowLinks::Itself).is_ok());
@@ -136,13 +136,12 @@ impl OpenJournal {
         }
     }
 
-    /// Has what is recorded put on the disk. A journal of which that is not known is no reason to fail: what it says is
-    /// proven before it counts.
+    /// Syncs the journal. A failure does not matter: recorded frames are verified before they count.
     pub fn save(&self) {
         let _ = fdatasync(&self.file);
     }
 
-    /// Nobody is to go on with what is recorded.
+    /// Makes the records unusable.
     pub fn void(&self) {
         self.broken.store(true, Ordering::Relaxed);
         let _ = ftruncate(&self.file, 0);

@@ -39,7 +39,7 @@ pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
 /// Digits of a temporary name that another one for the same purpose shares with it.
 const SHARED_DIGITS: usize = 12;
 
-/// Another temporary name for the same purpose: nobody can foresee it, and the next run finds it by its first digits.
+/// Another temporary name for the same purpose: unpredictable, and found by the next run by its first digits.
 pub fn random_name(expected: &Name) -> io::Result<Name> {
     let Some((digits, what)) = expected.reserved_parts() else { return Err(Errno::INVAL.into()) };
     let mut random = [0; (24 - SHARED_DIGITS) / 2];
@@ -50,7 +50,7 @@ pub fn random_name(expected: &Name) -> io::Result<Name> {
     Ok(Name::reserved(&format!("{}{random}", &digits[..SHARED_DIGITS]), what))
 }
 
-/// Whether two temporary names are for the same final name, as far as their digits tell.
+/// Whether two temporary names belong to one final name, by their digits.
 pub fn is_for_same_name(one: &Name, other: &Name) -> bool {
     let digits = |name: &Name| name.reserved_parts().map(|(digits, _)| digits[..SHARED_DIGITS].to_owned());
     digits(one) == digits(other)
@@ -60,7 +60,8 @@ pub fn is_for_same_name(one: &Name, other: &Name) -> bool {
 pub fn random_names(dir: &Dir, expected: &Name) -> io::Result<Vec<Name>> {
     let kind_of = |name: &Name| name.reserved_parts().map(|(_, what)| what.to_owned());
     let wanted = kind_of(expected);
-    // A description of its own: somebody may read the listing of that one. What may not be listed has none.
+    // An open file description of its own, as another reader may use the listing of that one. Unlistable directories
+    // have none.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let listed = match openat(&*dir.fd()?, c".", flags, Mode::empty()) {
         Err(Errno::ACCESS) => return Ok(Vec::new()),
@@ -79,8 +80,8 @@ pub fn random_names(dir: &Dir, expected: &Name) -> io::Result<Vec<Name>> {
     Ok(names)
 }
 
-/// Makes something under a temporary name, in the place of what an earlier run left there: under the expected name, or
-/// under a random one where that is taken.
+/// Creates an entry under a temporary name: the expected one, replacing an earlier run's remains, or a random one if
+/// that is taken.
 pub fn make_temporary(
     dir: &OwnedFd,
     name: &Name,
@@ -114,7 +115,7 @@ struct TempFile {
     dir: Dir,
     /// The expected name, or a random one.
     name: Name,
-    /// Where it is recorded what is in it: then it stays for the next run to go on with.
+    /// Its journal: with one, it stays for the next run to resume.
     journal: Option<FileName>,
 }
 
@@ -182,7 +183,7 @@ impl TempFiles {
         put: impl FnOnce(&Name) -> io::Result<()>,
     ) -> Result<(), String> {
         let temporary = temporary_name(&spot.name, b"file");
-        // From here on nobody else removes the file: what is renamed is this one, and no other run's.
+        // From here on, no other run removes the file: the renamed file is this one.
         let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
         let finished = match stands_at(&spot.dir, &claimed.name, file) {
             Ok(true) => put(&claimed.name),
@@ -223,7 +224,7 @@ impl TempFiles {
         named.map_err(|error| describe(&error))
     }
 
-    /// Removes the temporary file of a final name, if it is this job's, and what is recorded of it.
+    /// Removes the temporary file of a final name, if it belongs to this job, and its journal.
     pub fn discard(&self, spot: &TargetPath) {
         let temporary = temporary_name(&spot.name, b"file");
         if let Some(claimed) = self.claim(&spot.dir, &temporary) {
@@ -231,8 +232,8 @@ impl TempFiles {
         }
     }
 
-    /// Lets no more temporary files be made, and removes those that are there; with `keep`, but for those that the next
-    /// run can go on with. What cannot be removed stays for the next run to take over.
+    /// Stops the creation of temporary files, and removes existing ones; with `keep`, except for resumable ones. What
+    /// cannot be removed is left to the next run.
     pub fn close(&self, keep: bool) {
         let mut temporaries = lock(&self.0);
         temporaries.closed = true;
@@ -358,7 +359,7 @@ pub fn lock_own(
     let makes = flags.contains(OFlags::CREATE);
     let existing = flags - OFlags::CREATE;
     for _ in 0..OPENS_MAX {
-        // What is made here is this run's, whoever the file system says owns it.
+        // New files belong to this run, whatever owner the file system reports.
         if makes {
             match lock_file(dir, expected, flags | OFlags::EXCL, rivals) {
                 Ok(Some(file)) => return Ok(Some(LockedTempFile { name: expected.clone(), file, is_new: true })),
@@ -418,7 +419,7 @@ pub fn lock_file(
             Err(error) if error != Errno::EXIST && is_taken(dir, temporary) => return Err(TempFileError::Taken),
             file => file?,
         };
-        // Another user may hold the lock of what is theirs for as long as they like.
+        // Another user may hold the lock of their own file for any time.
         if !is_made && !is_ours(&file)? {
             match stands_at(dir, temporary, &file)? {
                 true => return Err(TempFileError::Taken),
@@ -433,7 +434,7 @@ pub fn lock_file(
     Err(TempFileError::Held(OtherRun { process: None }))
 }
 
-/// Nothing else is taken for a file that haul has begun: no device, no file of somebody else, none with a second name.
+/// Only regular files of this user with one name count as partial files: no devices, no other user's files.
 pub fn is_ours(file: &OwnedFd) -> io::Result<bool> {
     Ok(is_own(&FileStat::at_fd(file)?))
 }
@@ -479,8 +480,8 @@ pub fn rename_new(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Er
     }
 }
 
-/// Renames where the file system cannot promise not to replace: a hard link cannot replace either; where there are
-/// none, a look before is the best that can be had.
+/// Renames where the file system cannot promise not to replace: a hard link cannot replace either; without hard links,
+/// a check before the rename is the best available.
 fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
     match linkat(dir, temporary.as_bytes(), dir, name.as_bytes(), AtFlags::empty()) {
         Ok(()) => unlinkat(dir, temporary.as_bytes(), AtFlags::empty()),

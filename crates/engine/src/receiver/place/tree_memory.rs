@@ -11,7 +11,7 @@ use std::{fs, io};
 use crate::fs::{FileIdentity, lookup};
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
-/// Where a tree is to be remembered.
+/// Where trees are remembered.
 pub struct TreeMemory {
     file: PathBuf,
     origin: [u8; 32],

@@ -33,7 +33,7 @@ impl TargetReceiver {
     pub fn run_stream(&self, stream: &mut DataStream) -> Result<(), StreamError> {
         let mut writer = self.storage.writer();
         let carried = self.receive(stream, &mut writer);
-        // What is being written counts as soon as it is: nobody sends it again.
+        // Writes in flight count once complete: their frames are not sent again.
         writer.drain(self);
         carried
     }

@@ -34,7 +34,7 @@ impl TargetReceiver {
         Ok(())
     }
 
-    /// Nothing is waited for while something that was begun is not told of.
+    /// Unreported results are sent before a wait.
     fn next_making(&self, writer: &mut Option<FrameWriter>) -> Option<DeltaFrameBuild> {
         self.deltas.frame_builds.take(false, VecDeque::pop_front).or_else(|| {
             writer.iter_mut().for_each(|writer| writer.drain(self));
@@ -79,7 +79,7 @@ impl TargetReceiver {
         Ok(record)
     }
 
-    /// Makes a frame, proves it, and has it written.
+    /// Rebuilds a frame, verifies it, and has it written.
     fn rebuild_frame(
         &self,
         writer: &mut FrameWriter,

@@ -99,7 +99,7 @@ impl WriteResources {
 }
 
 impl FrameWriter {
-    /// For frames of up to `frame_bytes`, with up to `depth` of them under way.
+    /// For frames of up to `frame_bytes`, with up to `depth` of them in flight.
     pub fn new(frame_bytes: usize, depth: usize) -> Self {
         let (engines, meter) = (StreamStorage::new(depth), IoMeter::default());
         Self {
@@ -115,7 +115,7 @@ impl FrameWriter {
         }
     }
 
-    /// Writes a frame that was proven. Returns a buffer that is free.
+    /// Writes a verified frame. Returns a free buffer.
     pub fn write(
         &mut self,
         target: &TargetReceiver,
@@ -156,8 +156,8 @@ impl FrameWriter {
         while self.take_one(target, true) {}
     }
 
-    /// Waits until `socket` can be read; tells the machine meanwhile of what was written. The other end may be waiting
-    /// for that, before it sends anything more.
+    /// Waits until `socket` is readable, and reports completed writes meanwhile: the peer may wait for these
+    /// acknowledgements before it sends more.
     pub fn wait_for(&mut self, target: &TargetReceiver, socket: BorrowedFd<'_>) {
         while self.engines.under_way() > 0 {
             while self.take_one(target, false) {}
@@ -181,7 +181,7 @@ impl FrameWriter {
         len: u64,
     ) -> IoPlan {
         if incoming.is_open_ended() {
-            // Past the page cache, a file is allocated before it is written: as long as nobody knows it to be.
+            // A file is allocated before direct writes, while no other thread uses it.
             return IoPlan::by(IoMethod::Buffered);
         }
         if let Some(run) = self.run.as_mut().filter(|run| run.left > 0 && Arc::ptr_eq(&run.file, file)) {
@@ -220,7 +220,8 @@ impl FrameWriter {
         self.meter.reset(false);
     }
 
-    /// The whole blocks of a frame go past the page cache; what is left of the file's last block goes through it.
+    /// Whole blocks of a frame are written with O_DIRECT; the rest of the file's last block goes through the page
+    /// cache.
     fn write_direct(
         &mut self,
         target: &TargetReceiver,
@@ -268,7 +269,7 @@ impl FrameWriter {
         }
     }
 
-    /// Takes one write that is finished, and tells the machine; `false` when there is none.
+    /// Takes one completed write, and reports it; `false` without one.
     fn take_one(&mut self, target: &TargetReceiver, wait: bool) -> bool {
         let finished = during(Stage::Write, || self.meter.time(|| self.engines.finished(wait)));
         let Some(FinishedIo { request, result }) = finished else { return false };

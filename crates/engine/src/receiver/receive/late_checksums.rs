@@ -33,7 +33,7 @@ impl TargetReceiver {
                 self.take(step);
                 self.session.outbox.notify_all();
             }
-            // Of a job that is stopped, nothing more is told.
+            // A stopped job reports nothing more.
             Err(_) if self.session.lock().stopped => {}
             Err(error) => {
                 self.finisher.fail_file(entry, item, &format!("it cannot be read again: {}", describe(&error)))

@@ -21,18 +21,18 @@ use crate::receiver::place::journal::OpenJournal;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
-/// Frames after which the source is told.
+/// Number of frames after which the source gets a report.
 const TOLD_EVERY: usize = 64;
 
-/// What is to be read of a file before it can be whole.
+/// Data of a file to be read before it can be complete.
 pub enum VerificationClaim {
-    /// A part that is answered, and to be proven.
+    /// A partial file, answered and to be verified.
     Part(EntryId, Arc<ReceiverEntry>),
-    /// What has not passed of a file of so many bytes whose digest is asked for.
+    /// The unhashed rest of a file of this many bytes whose digest was requested.
     Sum(EntryId, Arc<ReceiverEntry>, u64),
 }
 
-/// Claims that wait to be proven.
+/// Claims to be verified.
 pub type VerificationQueue = BoundedQueue<VerificationClaim>;
 
 /// Frames of a file that are here, one behind the other, and their values.
@@ -56,7 +56,7 @@ struct VerificationResult {
 }
 
 impl TargetReceiver {
-    /// Proves what was claimed, one file after the other, until the job is over.
+    /// Verifies claims, one file after the other, until the job is over.
     pub fn run_verification(&self) {
         while let Some(claim) = self.verification_queue.next() {
             let (entry, item) = match claim {
@@ -95,7 +95,7 @@ impl TargetReceiver {
         let Some(Ok(file)) = incoming.opened() else { return Err(io::Error::other("its part is gone")) };
         let file = Arc::new(OpenedFile::to_read(file.fd())?);
         let mut reader = self.job.reader();
-        // What is asked for is not proven as well.
+        // Requested frames need no verification.
         let is_asked_for = |run: &Range<u64>| gaps.last().is_some_and(|last| last.contains(&run.start));
         for run in recorded.iter().filter(|run| !is_asked_for(run)) {
             if !self.verify_run(&mut finding, &mut reader, &file, incoming, journal, run)? {
@@ -174,7 +174,7 @@ impl TargetReceiver {
         self.session.outbox.notify_all();
     }
 
-    /// The value that a frame has in this session, if it is what was recorded.
+    /// The value of a frame in this session, if it equals the recorded one.
     fn verified_value(
         &self,
         recorded: &journal::JournalRecord,
@@ -208,7 +208,7 @@ impl VerificationResult {
         target.session.outbox.notify_all();
     }
 
-    /// Tells the source of the frames that were proven since it was told last.
+    /// Reports the frames verified since the last report.
     fn tell(&mut self, target: &TargetReceiver) {
         let values = std::mem::take(&mut self.values);
         let first = self.first;

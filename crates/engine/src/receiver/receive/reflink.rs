@@ -22,7 +22,7 @@ use haul_proto::integrity::NO_VALUE;
 /// Where sharing was refused, so that it is not tried with every piece.
 #[derive(Debug, Default)]
 pub struct ReflinkSupport {
-    /// Device numbers of file systems of which files cannot share anything with what is written here. A job meets few.
+    /// Device numbers of file systems that cannot share blocks with the target's. A job meets few.
     refused: Mutex<HashSet<u64>>,
 }
 
@@ -37,8 +37,8 @@ impl ReflinkSupport {
 }
 
 impl TargetReceiver {
-    /// Lets frames of a file share their blocks with `source`. They count as written. `false` where that cannot be, or
-    /// is not wanted: nothing has happened then, and they are to be delivered.
+    /// Clones frames of a file from `source`. They count as written. `false` where that is impossible or unwanted:
+    /// nothing has happened then, and they are to be delivered.
     pub(crate) fn share(
         &self,
         source: &OpenedFile,
@@ -68,8 +68,7 @@ impl TargetReceiver {
         Ok(true)
     }
 
-    /// Admits all the frames or none: `None` where one of them is there, is being written, or goes into what is no file
-    /// with blocks.
+    /// Admits all frames or none: `None` if one of them exists or is being written, or if the file has no blocks.
     fn admit_all(
         &self,
         entry: EntryId,
