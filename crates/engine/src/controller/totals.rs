@@ -29,7 +29,7 @@ struct TargetBefore {
 }
 
 impl TargetBefore {
-    /// Records an attempt that found `found`, of which `there` was present already.
+    /// Records an attempt that found `found`; `there` of them existed already.
     fn note(&mut self, found: u64, there: u64) {
         let from_this_job = self.found.saturating_sub(self.there);
         self.there = self.there.max(there.saturating_sub(from_this_job));

@@ -26,9 +26,9 @@ use crate::receiver::place::temp_files::{
 };
 use crate::sys::describe::describe;
 
-/// Something that a copy has left, or is at work on: what is to be told of it, and where it is.
+/// Remains of a copy, or files that it works on: the description, and the place.
 pub struct Partial {
-    /// What is to be told of it.
+    /// The description.
     pub about: PartialDetails,
     dir: Dir,
     name: Name,
@@ -37,7 +37,7 @@ pub struct Partial {
     file: Option<Name>,
 }
 
-/// What is to be told of a [`Partial`].
+/// Description of a [`Partial`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartialDetails {
     /// The path that it gets when it is whole; where that is not known, the path that it has.
@@ -53,25 +53,25 @@ pub struct PartialDetails {
 /// What a [`Partial`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartialState {
-    /// A part of a file: the same copy goes on with it, if the source has not changed.
+    /// A partial file: the same copy resumes it, if the source has not changed.
     Part(PartialExtent),
     /// The same, being written now.
     Busy {
         /// How far it is, where that is recorded.
         extent: Option<PartialExtent>,
-        /// The process that writes it, where the system tells.
+        /// The process that writes it, if the kernel reports it.
         process: Option<u32>,
     },
-    /// A part of which nothing is known: the same copy begins anew.
+    /// A partial file without a journal: the same copy starts it over.
     Unrecorded,
     /// A journal whose part is gone.
     Journal,
     /// A journal of a part that lies in another directory (`-a`). It is not removed without that.
     Elsewhere,
-    /// Changes that a file gets in its own place (`--inplace`), all of them. Some may be in it by now: the same copy puts in
-    /// all of them, and until then they are not removed.
+    /// A complete patch for an update in place (`--inplace`). Some of it may be applied already: the same copy applies
+    /// all of it, and until then it stays.
     Patch {
-        /// Bytes of them.
+        /// Bytes of the patch.
         bytes: u64,
         /// Bytes of the whole file then.
         size: u64,
@@ -90,13 +90,13 @@ pub enum PartialState {
 /// How far a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartialExtent {
-    /// Bytes that are recorded as written. The next run proves them.
+    /// Bytes recorded as written. The next run verifies them.
     pub recorded: u64,
     /// Bytes of the whole file.
     pub size: u64,
 }
 
-/// Something that could not be looked at, and why.
+/// An entry that could not be read, with the reason.
 pub struct PartialUnreadable {
     /// Where.
     pub path: Vec<u8>,
@@ -138,7 +138,7 @@ pub fn find(
 }
 
 struct PartialFinder {
-    /// What stands before the paths that are shown.
+    /// Prefix of displayed paths.
     label: Vec<u8>,
     /// Where the journals lie that do not lie beside their parts.
     journals: Option<JournalLocation>,
@@ -206,7 +206,7 @@ impl PartialFinder {
         }
     }
 
-    /// What this file is; `None` for what no copy has left, or what is told of with its part.
+    /// The kind of this file; `None` for foreign files, and for those described together with their partial file.
     fn look(&self, dir: &Dir, name: &Name) -> io::Result<Option<Partial>> {
         let Some((_, what)) = name.reserved_parts() else { return Ok(None) };
         let stat = match statat(&*dir.fd()?, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
@@ -258,7 +258,7 @@ impl PartialFinder {
             Ok(None) => return Ok(false),
             Ok(Some(_)) => None,
             Err(TempFileError::Held(rival)) => Some(rival),
-            // One with a second name: nobody goes on with it, and it stays.
+            // One with a second name: no run resumes it, and it stays.
             Err(TempFileError::Taken) => None,
             Err(TempFileError::Failed(error)) => return Err(error),
         };
@@ -301,7 +301,7 @@ impl PartialFinder {
     }
 }
 
-/// `false` where it is told of with its part.
+/// `false` where it is described together with its partial file.
 fn look_at_journal(partial: &mut Partial) -> io::Result<bool> {
     let leaf = FileName { dir: partial.dir.clone(), name: partial.name.clone() };
     let part = sibling(&partial.name, "part");
@@ -348,7 +348,7 @@ impl Partial {
         Ok(PartialRemoval::Removed)
     }
 
-    /// A copy makes the part before its journal: as long as there is no part, nobody is at work on it.
+    /// A copy creates the partial file before its journal: without one, no copy is at work.
     fn remove_journal(&self) -> io::Result<PartialRemoval> {
         let leaf = FileName { dir: self.dir.clone(), name: self.name.clone() };
         let part = sibling(&self.name, "part");
@@ -365,7 +365,7 @@ fn idle_since(then: Timestamp) -> Duration {
     now.saturating_sub(Duration::new(u64::try_from(then.seconds).unwrap_or(0), then.nanoseconds))
 }
 
-/// What looks and cleans up waits for no copy.
+/// Inspection and cleaning never wait for a copy.
 fn impatient() -> JobLocks {
     JobLocks::with_patience(Duration::ZERO)
 }

@@ -17,7 +17,7 @@ use crate::receiver::place::job_locks::OtherRun;
 use crate::receiver::place::target_path::FileName;
 use crate::receiver::place::temp_files::{TempFileError, lock_file};
 
-/// The files that patches in one directory are for: that which was looked at last.
+/// The files that the patches of one directory belong to: of the last directory.
 #[derive(Default)]
 pub struct PatchedNames {
     of: Option<FileIdentity>,
@@ -34,7 +34,7 @@ impl PatchedNames {
     }
 }
 
-/// The files of a directory by the names of their patches: of those that have one.
+/// The files of a directory with patches, by the names of their patches.
 fn files_with_patches(dir: &Dir) -> io::Result<HashMap<Name, Name>> {
     // A description of its own: the walk is at some place in that of the directory.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

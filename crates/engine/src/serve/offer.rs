@@ -22,7 +22,7 @@ pub struct ServedDirectory {
     pub path: PathBuf,
     /// Permitted access.
     pub access: ServedAccess,
-    /// Credentials, each of which opens it.
+    /// Credentials, each of which gives access.
     pub credentials: Vec<ServedCredential>,
     /// Most concurrent clients in it; `None` for the server's limit.
     pub clients_max: Option<usize>,
@@ -92,7 +92,7 @@ pub struct ServeOffer {
     pub sandboxed: bool,
     /// Whether clients may receive block hashes of the files that theirs replace.
     pub deltas: bool,
-    /// An audit log besides those that the host's policy requires.
+    /// An audit log in addition to those of the host's policy.
     pub audit: Option<AuditDestination>,
     /// Address for data connections; `None` for any address.
     pub address: Option<IpAddr>,

@@ -20,7 +20,7 @@ const FILES_MAX: usize = 1 << 20;
 const NAMES_MAX: usize = 48 << 20;
 /// Directories that are open again, or can be opened again quickly.
 const OPENED_MAX: usize = 512;
-/// Stands in the place of a root's name.
+/// Replaces a root's name.
 const ROOT: u32 = u32::MAX;
 
 /// Which file of the catalog.
@@ -210,7 +210,7 @@ impl Catalog {
         new
     }
 
-    /// Puts files of equal size beside each other; then each run of them is `each`'s.
+    /// Sorts files of equal size together, and passes each group to `each`.
     pub fn groups(&mut self, mut each: impl FnMut(u64, std::ops::Range<FileId>)) {
         self.files.shrink_to_fit();
         self.files.sort_by_key(|file| file.size);

@@ -131,7 +131,7 @@ pub fn find(
 }
 
 impl DuplicateSet {
-    /// Bytes of all but one of them.
+    /// Bytes of all copies but one.
     pub fn saves(&self) -> u64 {
         self.bytes.saturating_mul(self.files.saturating_sub(1))
     }
@@ -156,7 +156,7 @@ impl DuplicateSearch<'_> {
         runs(&whole).for_each(|run| self.count(run, biggest));
     }
 
-    /// Reads the first `most` bytes of each, or all, by so many threads.
+    /// Reads the first `most` bytes of each file, or all, with this many threads.
     fn read_all(
         &self,
         files: &[FileId],
@@ -295,7 +295,7 @@ mod tests {
         find(catalog, FollowLinks::Itself, Instant::now() + time, &Cancel::new(), |_| {})
     }
 
-    /// Bytes that begin alike and end as they are told.
+    /// Bytes with an equal beginning and a given end.
     fn long(end: u8) -> Vec<u8> {
         let mut bytes = vec![1; 3 * PIECE + 5];
         bytes.push(end);

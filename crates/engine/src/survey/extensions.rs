@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::tally::FileTotals;
 
-/// Most kinds that are told apart; what comes later is counted as others.
+/// Most extensions counted apart; later ones count as others.
 const KINDS_MAX: usize = 4096;
 /// An ending that is longer is none.
 const ENDING_MAX: usize = 16;
@@ -45,7 +45,7 @@ impl ExtensionTable {
         }
     }
 
-    /// Those with the most bytes, and what is in all others.
+    /// The extensions with the most bytes, and the sum of the others.
     pub fn finish(self) -> (Vec<ExtensionTotals>, FileTotals) {
         let mut kinds: Vec<_> =
             self.known.into_iter().map(|(ending, sum)| ExtensionTotals { ending: ending.into_vec(), sum }).collect();

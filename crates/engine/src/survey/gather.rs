@@ -34,7 +34,7 @@ const BIGGEST: usize = 20;
 const TELL_EVERY: u64 = 512;
 /// Directories that are remembered in which files lie that were named.
 const PARENTS_MAX: usize = 1024;
-/// All may read it: nobody has to ask.
+/// Readable by all users: no check needed.
 const READABLE: u16 = 0o444;
 
 /// What the walk found.
@@ -47,9 +47,9 @@ pub struct SurveyResult {
     tree: SurveyDirectory,
     unreadable: UnreadableEntry,
     linked: LinkedTally,
-    /// `None` where nobody wants to know of duplicates.
+    /// `None` without a search for duplicates.
     catalog: Option<Catalog>,
-    /// `None` where nobody wants a sample.
+    /// `None` without a sample.
     picker: Option<FramePicker>,
     beside: Option<TargetComparison>,
     /// Directories that were entered and not left.
@@ -284,7 +284,7 @@ impl SurveyResult {
 
 const NULL: &str = "null: is no file: there is nothing to look at";
 
-/// Bytes that are not in holes. What cannot be opened tells its room, which is about that.
+/// Bytes outside holes. For a file that cannot be opened, its allocated blocks are about that.
 fn data_bytes(parent: &Dir, name: &Name, links: FollowLinks, look: &FileStat) -> u64 {
     if !look.may_have_holes() {
         return look.size;

@@ -32,7 +32,7 @@ pub use self::tree::SurveyDirectory;
 pub use crate::survey::extensions::ExtensionTotals;
 pub use crate::survey::target_survey::TargetSurvey;
 
-/// What is to be looked at, and how closely.
+/// The roots of a survey, and its options.
 #[derive(Debug, Clone)]
 pub struct Ask {
     /// Files and directories of this machine; directories are walked.
@@ -41,11 +41,11 @@ pub struct Ask {
     pub symlinks: Symlinks,
     /// What is left out.
     pub filters: FilterOptions,
-    /// Where a copy would go, on this machine: what is there already is counted.
+    /// Local target of a later copy: existing files are counted.
     pub target: Option<PathBuf>,
     /// Where a target remembers trees that it made.
     pub state_dir: Option<PathBuf>,
-    /// Whether files are read to find those that are the same.
+    /// Whether to search for duplicates, which reads files.
     pub duplicates: bool,
     /// Whether files are read to see how they compress.
     pub sample: bool,
@@ -72,9 +72,9 @@ pub struct Survey {
     pub tree: SurveyDirectory,
     /// What a copy could not read.
     pub unreadable: UnreadableEntry,
-    /// Files that are the same; `None` where nobody asked.
+    /// Duplicates; `None` without a search.
     pub duplicates: Option<DuplicateFiles>,
-    /// How well it compresses; `None` where nobody asked, or there is nothing to compress.
+    /// Compressibility; `None` without a sample, or without data.
     pub sample: Option<CompressionSample>,
     /// What is at the target; `None` where none was named.
     pub there: Option<TargetSurvey>,
@@ -85,7 +85,7 @@ pub struct Survey {
 pub enum SurveyStage {
     /// Looking at names; then it reads.
     Walking,
-    /// Reading what is picked, to compress it; then it reads files of equal size.
+    /// Reading and compressing the sample, then reading files of equal size.
     Sampling,
     /// Reading files of equal size; then it is done.
     Comparing,
@@ -102,11 +102,10 @@ pub struct SurveyProgress {
     pub bytes: u64,
 }
 
-/// Is told how far it is, some times a second or oftener.
+/// Receives the progress, some times a second or more often.
 pub type SurveyObserver<'l> = &'l mut dyn FnMut(SurveyProgress);
 
-/// Looks. What cannot be read is counted and named, and the rest goes on; an error is what is wrong with the question,
-/// or [`Error::Interrupted`].
+/// Runs the survey. Unreadable entries are counted and named; an error is a wrong request, or [`Error::Interrupted`].
 pub fn run(ask: &Ask, cancel: &Cancel, listener: SurveyObserver<'_>) -> Result<Survey, Error> {
     let filter = WalkFilter::new(&ask.filters).map_err(|error| Error::Usage(error.to_string()))?;
     let gathered = gather::gather(ask, filter.as_ref(), cancel, listener)?;

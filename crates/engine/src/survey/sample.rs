@@ -47,8 +47,8 @@ pub struct MethodResult {
     pub bytes_per_s: Option<f64>,
 }
 
-/// Picks bytes while they are counted, without knowing how many there will be: whoever has byte n of those so far goes
-/// over to byte m when that comes with the chance of 1 in m. Where that will be is drawn beforehand.
+/// Picks bytes while they are counted, without knowledge of their total: a sample at byte n moves to byte m with
+/// probability 1 in m. That byte is drawn beforehand.
 pub struct FramePicker {
     picks: Vec<Option<PickedFrame>>,
     /// The number of the byte that a pick goes over to, from 1, and of the pick.
@@ -84,7 +84,7 @@ impl FramePicker {
         Self::with(PICKS)
     }
 
-    /// Passes over a file, of which so many bytes are data: only these count, wherever in it they are.
+    /// Passes a file with this many data bytes: only these count, wherever in the file they are.
     pub fn file(&mut self, dir: &Dir, name: &Name, links: FollowLinks, size: u64, data_bytes: u64) {
         self.files += 1;
         let end = self.seen.saturating_add(data_bytes);
@@ -125,7 +125,7 @@ impl FramePicker {
         frames
     }
 
-    /// Reads what was picked and compresses it, until the deadline. `None` where nothing could be read.
+    /// Reads and compresses the sample, until the deadline. `None` if nothing could be read.
     pub fn measure(self, deadline: Instant, cancel: &Cancel, mut tell: impl FnMut(u64)) -> Option<CompressionSample> {
         let mut meter = PayloadMeter::default();
         let (mut frame, mut pack) = (vec![0; FRAME], SamplePack::default());
@@ -212,7 +212,7 @@ struct PayloadMeter {
 }
 
 impl PayloadMeter {
-    /// A payload that stands for `times` as many bytes as one that was picked once.
+    /// A payload with the weight of `times` bytes for each picked byte.
     fn payload(&mut self, plain: &[u8], times: u32) {
         let times = f64::from(times);
         self.times += times;

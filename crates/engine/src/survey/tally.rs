@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::fs::{FileIdentity, FileStat};
 
-/// What could not be read is named so many times.
+/// Most unreadable entries named.
 const UNREADABLE_MAX: usize = 20;
 /// Most files with several names whose other names are waited for; the names of further ones count as files of their own.
 const LINKED_MAX: usize = 1 << 20;
@@ -24,7 +24,7 @@ impl FileTotals {
         self.add_all(&Self { files: 1, bytes });
     }
 
-    /// More of them.
+    /// Adds more of them.
     pub fn add_all(&mut self, more: &Self) {
         self.files += more.files;
         // File systems can claim sizes whose sum is beyond any number.
@@ -37,11 +37,11 @@ impl FileTotals {
 pub struct SurveyTotals {
     /// Names of files, and their bytes: what a copy sends that keeps no hard links.
     pub files: FileTotals,
-    /// Directories, those that were named included.
+    /// Directories, the named ones included.
     pub directories: u64,
     /// Symbolic links.
     pub links: u64,
-    /// Devices, FIFOs and sockets: a copy leaves them out, unless it is told otherwise.
+    /// Devices, FIFOs and sockets: a copy skips them by default.
     pub others: u64,
     /// Bytes of files without their holes.
     pub data_bytes: u64,
@@ -58,7 +58,7 @@ pub struct SurveyTotals {
 pub struct SizeClass {
     /// The fewest bytes.
     pub from: u64,
-    /// More bytes than any of them has.
+    /// More bytes than any file has.
     pub below: u64,
     /// How many, and how much.
     pub sum: FileTotals,
@@ -89,7 +89,7 @@ pub struct BigDirectory {
 pub struct UnreadableEntry {
     /// How many: files, directories, paths that were named.
     pub count: u64,
-    /// The first few of them, each with the reason.
+    /// The first few of them, each with its reason.
     pub first: Vec<(Vec<u8>, String)>,
 }
 
@@ -146,7 +146,7 @@ fn begin(class: usize) -> u64 {
     u32::try_from(2 * class).ok().and_then(|bits| 1_u64.checked_shl(bits)).unwrap_or(u64::MAX)
 }
 
-/// Files that have several names: which of them were found.
+/// Files with several names: those already found.
 #[derive(Default)]
 pub struct LinkedTally {
     /// How many names of each are still to come.

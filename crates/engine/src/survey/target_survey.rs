@@ -47,7 +47,7 @@ enum SurveyDestination {
 /// The target beside a walk.
 pub struct TargetComparison {
     landing: SurveyDestination,
-    /// The target's directories for those that were entered and not left, where there are such.
+    /// The target's directories for those entered and not left, where they exist.
     open: Vec<Option<Dir>>,
     there: TargetSurvey,
 }
@@ -90,7 +90,7 @@ impl TargetComparison {
         self.open.pop();
     }
 
-    /// It finds a file in the innermost one, with so many bytes of data.
+    /// A file in the innermost directory, with this many data bytes.
     pub fn file(&mut self, name: &Name, look: &FileStat, data_bytes: u64) {
         let place = self.open.last().and_then(Option::as_ref).map(|dir| (dir, name));
         self.there.count(place, look, data_bytes);
@@ -117,7 +117,7 @@ impl TargetSurvey {
         let found = place.map(|(dir, name)| FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself));
         let sum = match found {
             Some(Ok(there)) if is_same(&there, look) => return self.same.add(look.size),
-            // What cannot be looked at is there, in the way.
+            // An entry that cannot be read exists, and is in the way.
             Some(Err(error)) if error.raw_os_error() != Some(Errno::NOENT.raw_os_error()) => &mut self.differs,
             Some(Ok(_)) => &mut self.differs,
             Some(Err(_)) | None => &mut self.missing,

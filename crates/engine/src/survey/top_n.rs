@@ -3,10 +3,10 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// The so many greatest things that were offered.
+/// The n greatest values.
 pub struct TopN<T> {
     most: usize,
-    /// The least of them comes out first.
+    /// The smallest of them comes out first.
     kept: BinaryHeap<Reverse<Ranked<T>>>,
     offered: u64,
 }

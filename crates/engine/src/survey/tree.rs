@@ -5,7 +5,7 @@
 
 use super::tally::FileTotals;
 
-/// A directory with less than one part in so many of the bytes is not drawn.
+/// A directory with less than one part in this number of the bytes is not drawn.
 const SHARE: u64 = 2000;
 /// What lies deeper is added up.
 pub const DEPTH_MAX: usize = 24;
@@ -15,7 +15,7 @@ const CHILDREN_MAX: usize = 200;
 /// A directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SurveyDirectory {
-    /// Its name; of what was named, as it was typed. Empty for the root above all.
+    /// Its name; for a named root, as typed. Empty for the top.
     pub name: Vec<u8>,
     /// Files in and below it.
     pub all: FileTotals,
@@ -52,8 +52,8 @@ impl SurveyDirectory {
         }
     }
 
-    /// Adds up what turned out to be too small. Only what is in this one: those below were settled before, when less was
-    /// seen, and are again in the end.
+    /// Adds up entries that turned out to be too small, of this directory alone: those below were added before, with
+    /// less known, and are added again in the end.
     fn settle(&mut self, seen: u64) {
         self.children.sort_by(|a, b| (b.all.bytes, &a.name).cmp(&(a.all.bytes, &b.name)));
         let drawn = self.children.iter().take(CHILDREN_MAX).take_while(|child| is_drawn(child, seen)).count();

@@ -31,7 +31,7 @@ fn pin_others() {
     });
 }
 
-/// Pins this thread; `false` where it may use none of them.
+/// Pins this thread; `false` if it may use none of them.
 fn pin(cpus: &Cpus) -> rustix::io::Result<bool> {
     let usable = sched_getaffinity(None)?;
     let mut wanted = CpuSet::new();

@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 
-/// Stands in the place of each byte of a secret.
+/// Replaces each byte of a secret.
 const FILLER: u8 = b'x';
-/// Where `arg_start` stands in `/proc/PID/stat`, counted from the field behind the program's name.
+/// Index of `arg_start` in `/proc/PID/stat`, counted from the field behind the program's name.
 const ARG_START_FIELD: usize = 45;
 
 /// Overwrites what `secret` finds in `arguments`, which are all that this process has. To be called before the first

@@ -23,10 +23,10 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How long the error output of an ended child is awaited. A process that it left behind may hold the pipe open.
 const STDERR_WAIT: Duration = Duration::from_millis(500);
 
-/// Longest pause between two looks at whether a child has ended.
+/// Longest pause between two checks for a child's end.
 const LONGEST_NAP: Duration = Duration::from_millis(10);
 
-/// How often the caller's wish to stop is looked at while a child is waited for.
+/// Interval between checks for cancellation while waiting for a child.
 pub(crate) const CANCEL_POLL: Duration = Duration::from_millis(50);
 
 /// Most bytes that a pipe takes without waiting when it says that it takes any (Linux: PIPE_BUF).
@@ -102,7 +102,8 @@ impl ChildGuard {
             if self.status.is_some() || left.is_zero() {
                 return Ok(self.status);
             }
-            // Readable once it has ended. Before Linux 5.3, and where a filter of system calls forbids it, it is looked at.
+            // Readable after its end. Before Linux 5.3, and where a system call filter forbids pidfds, the child is
+            // polled.
             ended = ended.or_else(|| pidfd_open(self.pid()?, PidfdFlags::empty()).ok());
             match &ended {
                 Some(ended) => drop(is_ready(ended, PollFlags::IN, left)),

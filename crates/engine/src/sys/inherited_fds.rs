@@ -35,8 +35,8 @@ pub fn take(number: RawFd) -> io::Result<OwnedFd> {
     #[allow(unsafe_code)]
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     fcntl_getfd(borrowed)?;
-    // SAFETY: it is open, as was just seen. Nothing in this process owns it: it was opened by the parent, which told its
-    // number, and nothing has been opened here yet.
+    // SAFETY: it is open, as just checked. Nothing in this process owns it: the parent opened it and passed its number,
+    // and nothing has been opened here yet.
     #[allow(unsafe_code)]
     let owned = unsafe { OwnedFd::from_raw_fd(number) };
     fcntl_setfd(&owned, FdFlags::CLOEXEC)?;

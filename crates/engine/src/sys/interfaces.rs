@@ -6,7 +6,8 @@ use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr;
 
-/// The addresses of all interfaces that are up, without loopback: at most [`ADDRESSES_MAX`]. None where the system tells none.
+/// The addresses of all active interfaces except the loopback: at most [`ADDRESSES_MAX`]. Empty if the kernel lists
+/// none.
 pub fn addresses() -> Vec<LocalAddress> {
     let mut first: *mut libc::ifaddrs = ptr::null_mut();
     // SAFETY: getifaddrs writes the head of a list that it allocates, or fails and leaves nothing to be freed.

@@ -22,8 +22,8 @@ impl LockTable {
         Self { locks: File::open("/proc/locks").ok(), mounts: File::open("/proc/self/mountinfo").ok() }
     }
 
-    /// The process that holds the lock of this open file; `None` where the system does not tell, as of a process in
-    /// another container or on another machine.
+    /// The process that holds the lock of this open file; `None` where the kernel does not report it, as for a process
+    /// in another container or on another machine.
     pub fn holder(&self, file: impl AsFd) -> Option<u32> {
         let stat = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::MNT_ID).ok()?;
         // Before Linux 5.8, there are no numbers of mounts.
@@ -46,7 +46,7 @@ fn whole(list: &File) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The device that the kernel keeps locks by. On btrfs and overlayfs, stat(2) tells another one.
+/// The device in the kernel's list of locks. On btrfs and overlayfs, stat(2) reports another one.
 fn device_of_mount(mounts: &str, id: u64) -> Option<(u32, u32)> {
     let id = id.to_string();
     let fields = |line: &'_ str| line.split(' ').take(3).map(str::to_owned).collect::<Vec<_>>();

@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 
 /// Names the running kernel: equal for two processes exactly when device and inode numbers mean the same to both.
-/// Where the system does not tell, the process id, the time and an address make it differ from any other.
+/// Without a boot ID, the process ID, the time and an address make it unique.
 pub fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digest = match text.trim() {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A condition of what one lock guards. Whoever waits holds that lock, and whoever signals has changed what is under it
-/// before: so that one who is not counted yet sees the change.
+/// A condition on data under one lock. A waiter holds that lock, and a notifier has changed the data under it before:
+/// so a waiter that is not counted yet sees the change.
 #[derive(Default)]
 pub struct Notify {
     condition: Condvar,

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Bytes of a range of a file that the page cache holds (cachestat(2), Linux 6.5). `None` where the system does not tell.
+/// Bytes of a file's range in the page cache (cachestat(2), Linux 6.5). `None` where the kernel does not report them.
 pub fn cached_bytes(file: impl AsFd, offset: u64, len: u64) -> Option<u64> {
     /// `struct cachestat_range` (linux/mman.h).
     #[repr(C)]
@@ -21,7 +21,7 @@ pub fn cached_bytes(file: impl AsFd, offset: u64, len: u64) -> Option<u64> {
         evicted: u64,
         recently_evicted: u64,
     }
-    /// Its number, the same on every architecture but Alpha; libc does not have it for all of them.
+    /// Its number, the same on every architecture except Alpha; libc lacks it for some.
     const SYS_CACHESTAT: libc::c_long = 451;
     let range = Range { offset, len };
     let mut pages = Pages::default();
@@ -46,8 +46,8 @@ pub fn finish_write_back(file: impl AsFd, offset: u64, len: u64) -> io::Result<(
     sync_range(file, offset, len, all)
 }
 
-/// The error, if any, with which the write-back of a file ended since it was opened and nobody asked through this
-/// descriptor. Waits for pages that are on their way to the disk, and sends none there.
+/// The error of a file's write-back, if any, since it was opened and last asked through this descriptor. Waits for
+/// write-back in progress, and starts none.
 pub fn write_back_error(file: impl AsFd) -> io::Result<()> {
     // To the kernel, 0 is all that follows.
     sync_range(file, 0, 0, libc::SYNC_FILE_RANGE_WAIT_BEFORE)
@@ -74,7 +74,7 @@ mod tests {
         start_write_back(&file, 0, 64 << 10).unwrap();
         finish_write_back(&file, 0, 64 << 10).unwrap();
         write_back_error(&file).unwrap();
-        // An old kernel does not tell; one that does tells this.
+        // An old kernel reports nothing; a newer one reports this.
         assert!(cached_bytes(&file, 0, 64 << 10).is_none_or(|cached| cached == 64 << 10));
         assert!(cached_bytes(&file, 1 << 30, 64 << 10).is_none_or(|cached| cached == 0));
         assert!(start_write_back(&file, u64::MAX, 1).is_err());

@@ -75,7 +75,7 @@ pub mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::process::{Child, Command, Stdio};
 
-    /// A shell script that connects to `listener` as descriptor 3, and goes on with `then`.
+    /// A shell script that connects to `listener` as descriptor 3, and then runs `then`.
     pub fn connecting(listener: &TcpListener, then: &str) -> String {
         format!("exec 3<>/dev/tcp/127.0.0.1/{}; {then}", listener.local_addr().unwrap().port())
     }

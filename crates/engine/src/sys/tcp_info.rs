@@ -35,7 +35,7 @@ mod place {
 
 /// `TCP_ESTABLISHED` of `linux/tcp_states.h`.
 const ESTABLISHED: u8 = 1;
-/// A receiver without room that does not answer so many probes in a row does not answer.
+/// A receiver with a closed window that misses this many probes in a row is unresponsive.
 const PROBES_UNANSWERED: u8 = 2;
 
 /// Figures of one connection, since it was made.
@@ -51,7 +51,7 @@ pub struct TcpInfo {
     pub round_trip_min: Duration,
     /// Bytes that the other end has acknowledged.
     pub acknowledged_bytes: u64,
-    /// Segments with data sent, those that were sent again included.
+    /// Segments sent with data, retransmits included.
     pub segments: u64,
     /// Segments sent again.
     pub retransmitted: u64,

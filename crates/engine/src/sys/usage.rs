@@ -62,7 +62,7 @@ impl ProcessStatus {
         Self(File::open("/proc/self/status").ok())
     }
 
-    /// Peak resident memory of this process in bytes; 0 where the system does not tell (`VmHWM`).
+    /// Peak resident memory of this process in bytes; 0 if unknown (`VmHWM`).
     pub fn peak_bytes(&self) -> u64 {
         let mut text = vec![0; ACCOUNT_MAX];
         let read = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
@@ -107,7 +107,7 @@ pub fn thread_use() -> ThreadUsage {
 
 #[allow(unsafe_code)]
 fn used(whose: libc::c_int) -> Option<libc::rusage> {
-    // SAFETY: it consists of integers, for all of which zero is a value.
+    // SAFETY: it consists of integers, for which zero is a valid value.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one `rusage` at most, to the place that it is given, which has room for one.
     let result = unsafe { libc::getrusage(whose, &raw mut used) };

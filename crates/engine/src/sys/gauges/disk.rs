@@ -11,7 +11,7 @@ const LINE_MAX: usize = 512;
 /// The unit of this account, whatever the device's own is.
 const SECTOR_BYTES: u64 = 512;
 
-/// A disk, looked at again and again.
+/// A disk, sampled repeatedly.
 pub struct DiskGauge {
     stat: KernelFile,
     base: Option<Disk>,
@@ -29,7 +29,7 @@ impl DiskGauge {
         Self { stat, base: None }
     }
 
-    /// What happened since the first look.
+    /// Differences since the first sample.
     pub fn look(&mut self) -> Disk {
         let now = read(&self.stat.read(LINE_MAX)).unwrap_or_default();
         now.since(self.base.get_or_insert(now))

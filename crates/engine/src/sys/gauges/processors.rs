@@ -10,7 +10,7 @@ use crate::sys::usage::cpu_us;
 /// More than a file of pressures is long.
 const PRESSURE_MAX: usize = 512;
 
-/// The processors, looked at again and again.
+/// The processors, sampled repeatedly.
 pub struct ProcessorsGauge {
     stat: KernelFile,
     /// Of CPU, memory and disks.
@@ -19,7 +19,7 @@ pub struct ProcessorsGauge {
     allowed: Option<CpuSet>,
     tick_us: u64,
     last: Vec<ProcessorTicks>,
-    /// At the first look.
+    /// The first sample.
     base: Option<Processors>,
     top: [u64; 3],
 }
@@ -34,7 +34,7 @@ struct ProcessorTicks {
 }
 
 impl ProcessorsGauge {
-    /// Opens what is to be read.
+    /// Opens the files in proc(5).
     pub fn open() -> Self {
         Self {
             stat: KernelFile::open("/proc/stat"),
@@ -53,7 +53,7 @@ impl ProcessorsGauge {
         self.quota.permille()
     }
 
-    /// What happened since the first look.
+    /// Differences since the first sample.
     pub fn look(&mut self) -> Processors {
         let now = self.now();
         now.since(self.base.get_or_insert(now))
@@ -106,11 +106,11 @@ fn processors(stat: &str, tick_us: u64) -> Vec<ProcessorTicks> {
         // The fourth and the fifth are times without work.
         Some(ProcessorTicks { number, all, busy: all - field(3) - field(4), interrupts: field(5) + field(6) })
     };
-    // `cpu` alone stands for all of them: it has no number.
+    // `cpu` without a number is the sum of all.
     stat.lines().take_while(|line| line.starts_with("cpu")).filter_map(line).collect()
 }
 
-/// Interrupts, time without idleness and all time of the processor that had most interrupts since the last look.
+/// Interrupts, busy time and total time of the processor with the most interrupts since the last sample.
 fn top(now: &[ProcessorTicks], last: &[ProcessorTicks]) -> [u64; 3] {
     let since = now.iter().zip(last).filter(|(now, last)| now.number == last.number).map(|(now, last)| {
         [(now.interrupts, last.interrupts), (now.busy, last.busy), (now.all, last.all)]

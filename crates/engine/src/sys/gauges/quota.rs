@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{KernelFile, value_of};
 
-/// Groups above the process's own that are looked at.
+/// Number of control groups above the process's own to check.
 const LEVELS_MAX: usize = 16;
 /// More than such a file is long.
 const STAT_MAX: usize = 4096;

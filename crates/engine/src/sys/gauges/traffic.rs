@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::{KernelFile, TEXT_MAX};
 use crate::sys::interfaces;
 
-/// The interfaces of this host, looked at again and again.
+/// The interfaces of this host, sampled repeatedly.
 pub struct TrafficGauge {
     told: KernelFile,
     addresses: Vec<LocalAddress>,
@@ -15,13 +15,13 @@ pub struct TrafficGauge {
 }
 
 impl TrafficGauge {
-    /// Opens what is to be read.
+    /// Opens the file in proc(5).
     pub fn open() -> Self {
         Self { told: KernelFile::open("/proc/net/dev"), addresses: interfaces::addresses(), base: None }
     }
 
-    /// What has gone through the interface with this address since it was first asked for, and its speed in Mbit/s, 0
-    /// where that is not known. Nothing is told of loopback.
+    /// Bytes through the interface with this address since the first call, and its speed in Mbit/s, 0 if unknown.
+    /// `None` for the loopback.
     pub fn look(&mut self, address: IpAddr) -> (Traffic, u32) {
         let Some(local) = self.addresses.iter().find(|local| local.address == address) else {
             return Default::default();
@@ -35,7 +35,7 @@ impl TrafficGauge {
     }
 }
 
-/// The line `name: bytes packets errs drop ... ` with eight figures of what was received and as many of what was sent.
+/// The line `name: bytes packets errs drop ... ` with eight fields for received data and eight for sent data.
 fn traffic_of(text: &str, interface: &str) -> Option<Traffic> {
     let figures = text.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
     let figures: Vec<u64> = figures.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
