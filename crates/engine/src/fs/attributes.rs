@@ -1,5 +1,5 @@
-//! Extended attributes and POSIX access control lists (xattr(7), acl(5)), which are attributes, too: read from what is
-//! open, and put on it.
+//! Extended attributes and POSIX access control lists (xattr(7), acl(5)), which are attributes, too: read from and set
+//! on open files.
 
 use haul_proto::entry_extras::{ExtendedAttribute, is_acl};
 use haul_proto::limits::{ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX};

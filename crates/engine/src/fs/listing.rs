@@ -1,6 +1,6 @@
-//! Reads a directory's listing piece by piece: some hundred names at a time.
+//! Reads a directory's listing in chunks of some hundred names.
 //!
-//! Does not look at what the names stand for; a piece has room for what others found out about them.
+//! It does not stat the entries; a chunk has room for the results of others' lookups.
 
 use crate::fs::FileStat;
 use crate::fs::FollowLinks;

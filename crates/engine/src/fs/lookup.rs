@@ -1,9 +1,9 @@
-//! How paths of a Request are looked up.
+//! Lookup of a Request's paths.
 //!
-//! A worker that ssh or a user has started looks them up as the system does. A served worker calls [`confine`] once its
+//! A worker started by ssh or a user looks them up as the kernel does. A served worker calls [`confine`] once its
 //! working directory is the served one: from then on every path begins there, no component is a symbolic link, and none
-//! leads up. It goes component by component, from one descriptor to the next: whoever exchanges a directory for a link
-//! meanwhile gets an error (ELOOP, ENOTDIR), also where the kernel has no Landlock.
+//! leads up. The lookup goes component by component, from one descriptor to the next: a directory exchanged for a link
+//! meanwhile gives an error (ELOOP, ENOTDIR), even on kernels without Landlock.
 
 use std::ffi::OsStr;
 use std::io;

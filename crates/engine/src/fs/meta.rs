@@ -1,5 +1,5 @@
-//! Metadata: looked at through a descriptor or one name in a held directory,
-//! and put on what was copied. Does not decide what is to be kept.
+//! Metadata: read through a descriptor or one name in a held directory, and set on copies. What to preserve is decided
+//! elsewhere.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! The names in a directory, without a look at what they stand for where the directory says that itself.
+//! The names in a directory, without stat(2) where the listing has the types.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What stands behind a listed name, for whichever thread looks.
+//! The lookup of a listed name, for any thread.
 
 use std::io;
 

@@ -1,7 +1,7 @@
-//! Compressing one payload, and undoing it: LZ4 blocks and Zstandard frames, with contexts that are used again.
+//! Compression and decompression of one payload: LZ4 blocks and Zstandard frames, with reused contexts.
 //!
-//! What is compressed, and how, is decided elsewhere ([`haul_proto::compression`]). Nothing is allocated for what a peer
-//! says: what it sent is unpacked into as many bytes as there are to be, and not one more.
+//! The choice of method is made elsewhere ([`haul_proto::compression`]). Nothing is allocated by a peer's word: a
+//! payload is decompressed into a buffer of exactly the expected length.
 
 use haul_proto::compression::Codec;
 use haul_proto::compression::CompressionMethod;

@@ -1,4 +1,4 @@
-//! What a served worker tells its server of what it did, over standard error: lines that nobody else reads.
+//! A served worker's account of its work for its server, over standard error.
 
 /// How a served worker's work came out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

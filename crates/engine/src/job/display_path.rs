@@ -1,4 +1,4 @@
-//! Paths as they were typed, and what is below them.
+//! Paths as typed, and paths below them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! Why a whole job failed. A file that fails is an event, not an error.
+//! Reasons for the failure of a whole job. A failed file is an event, not an error.
 
 use crate::job::event::Summary;
 

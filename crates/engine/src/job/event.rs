@@ -1,4 +1,4 @@
-//! What a running job tells its caller. The library never prints; whoever runs a job observes these.
+//! Events of a running job. The library never prints; callers observe these.
 
 pub use haul_proto::diagnose::watch::CurrentBottleneck;
 pub use haul_proto::diagnose::{Bottleneck, BottleneckDetail, BottleneckShare, Fact, FactUnit, Figure, Verdict};

@@ -1,6 +1,6 @@
-//! `null:SIZE` as a source and `null:` as a target: memory to memory, for measuring everything but the disks.
+//! `null:SIZE` as a source and `null:` as a target: memory to memory, to measure everything but the disks.
 //!
-//! The source is so many zeros, read from `/dev/zero`, under the name `null`; the target is `/dev/null`.
+//! The source is SIZE zeros, read from `/dev/zero`, under the name `null`; the target is `/dev/null`.
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! What a worker tells its controller while it works: counters, and lines about single files.
+//! Reports of a worker to its controller: counters, and lines about single files.
 
 use crate::metrics::counter::add;
 use haul_proto::compression::CompressionMethod;

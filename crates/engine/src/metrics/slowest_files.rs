@@ -1,4 +1,4 @@
-//! The files that took longest, as many as are told of. Of all others nothing is kept.
+//! The slowest files, a limited number of them.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

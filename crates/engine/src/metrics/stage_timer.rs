@@ -1,9 +1,8 @@
-//! What the threads of a job are at, and for how long: one look at the clock whenever one of them goes over to something
-//! else.
+//! Stages of a job's threads, and their time: one reading of the clock at each change of stage.
 //!
-//! A thread that was entered here ([`StageTimers::enter`]) tells by [`during`] what it is at, from wherever that is known. In any other thread
-//! that does nothing, so that code which is used by both need not know. How much of a stage is computing, and how much is waiting,
-//! the system tells; that is dear to ask for, and asked for in a part of the time.
+//! A registered thread ([`StageTimers::enter`]) reports its stage by [`during`], from wherever it is known. In other
+//! threads that does nothing, so shared code need not know. The kernel reports how much of a stage is CPU time and how
+//! much is waiting; that call is expensive, and made for a sample of the time.
 
 use haul_proto::limits::STREAM_FIGURES_MAX;
 use haul_proto::wire::resource_metrics::{Spent, Stage, StreamFigures};

@@ -1,5 +1,5 @@
-//! Patches: what files are to become in their own place (`--inplace`), and whether that is still of use. A patch does not
-//! say the name of its file; its own name does, to whoever has all names of the directory.
+//! Patches of updates in place (`--inplace`), and whether they are still useful. A patch does not contain the name of
+//! its file; its own name is derived from it, for readers that have all names of the directory.
 
 use haul_proto::delta::patch::HEADER_LEN;
 use haul_proto::path::Name;

@@ -1,5 +1,5 @@
-//! The target's part in a digest that people ask for (`-E`, `--expect`): frames are taken as they pass, what came out of
-//! order is read again, and a file that is not what it was to be never gets its name.
+//! The target's part in requested digests (`-E`, `--expect`). Frames are hashed as they pass; frames out of order are
+//! read again. A file with a wrong digest never gets its name.
 
 use crate::receiver::job::ReceiverJob;
 use haul_proto::checksum::ChecksumAlgorithm;

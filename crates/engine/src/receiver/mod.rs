@@ -1,9 +1,9 @@
-//! The target's end of a job: looks at what is there, says what is needed, proves and writes what comes.
+//! The target's end of a job: answers offers, verifies frames, writes files and gives them their names.
 //!
-//! [`TargetReceiver`] holds the protocol's machine behind a lock. One thread answers offers ([`examine`]), one sends what the
-//! machine has to say, one for each stream delivers frames ([`deliver`]), and one has whole files put on the disk before
-//! they get their names ([`settle`]). [`landing`] says where it all goes. In a job that only compares ([`compare`]), files
-//! are read instead ([`reread`]).
+//! [`TargetReceiver`] joins components, each with its own state. [`session`] holds the protocol's state machine behind
+//! a lock. One thread answers offers ([`decide`]), one sends the session's messages, one for each stream delivers
+//! frames ([`receive`]), and one commits complete files ([`commit`], [`finisher`]). [`place`] and [`tree`] know the
+//! destination. In a job that only compares ([`compare`]), files are read instead.
 
 mod bounded_queue;
 mod commit;

@@ -1,5 +1,5 @@
-//! Extended attributes and access control lists of what is offered, where they are to be kept. Flags that no copy can have
-//! (append-only, immutable) are told of there, too.
+//! Extended attributes and access control lists of offered entries, where they are preserved. Flags that no copy can
+//! have (append-only, immutable) are reported there, too.
 
 use haul_proto::entry::Entry;
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};

@@ -1,5 +1,5 @@
-//! The source's part in a digest that people ask for (`-E %ALGORITHM`): every frame is taken as it passes, also one that
-//! the target holds already, since that is compared. What is held against a value and differs is not sent to its end.
+//! The source's part in a requested digest (`-E %ALGORITHM`): it hashes every frame as it passes, including frames that
+//! the target already holds, since those are compared. A file with a wrong digest is not sent to its end.
 
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::ids::EntryId;

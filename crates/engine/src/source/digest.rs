@@ -1,4 +1,4 @@
-//! The digest of a file before it is offered, for a job that holds contents against each other: the walk reads it whole.
+//! The digest of a file before its offer, for jobs that compare by digest: the walk reads the whole file.
 
 use haul_proto::integrity::Digest;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the source knows a file by, from its offer until it is settled.
+//! The source's data about a file, from its offer until it is complete.
 
 use crate::io::storage::calls::read_at;
 use crate::source::SourceFileError;

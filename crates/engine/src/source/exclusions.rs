@@ -1,5 +1,5 @@
-//! What the walk leaves out, as the target and the user are told: a target that compares, or removes what it has alone,
-//! has to know which names are not offered and not gone.
+//! Reports of excluded entries to target and user: a target that compares, or removes extraneous entries, has to know
+//! which names are excluded, not gone.
 
 use haul_proto::ids::EntryId;
 use haul_proto::limits::LEFT_OUT_NAMES_MAX;

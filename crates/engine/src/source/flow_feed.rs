@@ -1,5 +1,5 @@
-//! What a flow is read from, and what was read of it and is not known to be written at the target. Its frames are read
-//! one after the other, by whichever stream has the right to; everything after that is done by many at a time.
+//! The input of a flow, and the frames read but not yet acknowledged by the target. Frames are read one after the
+//! other, by the stream whose turn it is; all further work on them is parallel.
 
 use haul_proto::entry::Timestamp;
 use haul_proto::integrity::FrameLen;

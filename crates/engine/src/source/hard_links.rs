@@ -1,5 +1,5 @@
-//! Files with several names, as the walk meets them: the first name stands for the file, the others are offered as names
-//! of it. A file is remembered until all its names were met.
+//! Files with several names, as the walk meets them: the first name represents the file, the others are offered as
+//! links to it. A file is remembered until all its names were met.
 
 use haul_proto::hard_links::{LinkDirectoryName, LinkedBytes};
 use haul_proto::ids::EntryId;

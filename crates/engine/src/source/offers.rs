@@ -1,4 +1,4 @@
-//! The source's walk: what is found becomes entries, as fast as the window of unsettled entries allows.
+//! The source's walk: it offers entries as fast as the window of incomplete entries allows.
 
 use crate::source::exclusions;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation as EntryPlace, EntryMetadata, Timestamp};

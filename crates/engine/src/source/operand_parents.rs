@@ -1,4 +1,4 @@
-//! The modes of the directories above an operand that the target makes anew (`-d`).
+//! The modes of the directories above an operand, which the target recreates (`-d`).
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! The operands: what the user named, looked at once.
+//! The operands that the user named, each checked once.
 
 use haul_proto::entry::EntryMetadata;
 use haul_proto::path::Name;

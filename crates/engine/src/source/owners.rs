@@ -1,4 +1,4 @@
-//! Names of those whose files are offered: told before the first of theirs.
+//! Names of owners, sent before the first entry of each.
 
 use haul_proto::entry::EntryMetadata;
 use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNERS_MAX};

@@ -1,4 +1,4 @@
-//! What identifies a source file that is to be removed.
+//! Identification of a source file to be removed.
 
 use crate::source::FileIdentity;
 use crate::source::FileStat;

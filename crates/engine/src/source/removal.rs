@@ -1,8 +1,8 @@
-//! Files and symbolic links that are removed here once they are proven at the target: files that were sent in this job, each
-//! after the target has said that it is done; links that it has made; and what it has said is there and known to be the
-//! same. Each only if it still is what was offered. Directories stay, and what is at the target and not proven.
+//! Removal of files and symbolic links once they are verified at the target: files sent in this job, each after the
+//! target has reported it complete; links that it has created; and entries that it has reported as equal. Each is
+//! removed only if it still equals its offer. Directories stay, and existing entries without verification.
 //!
-//! One thread removes them, so that messages are not held up. The machine bounds how many wait for it.
+//! One thread removes them, so that messages are not held up. The session bounds the number that wait.
 
 use crate::source::operands;
 use crate::source::removable::RemovableFile;

@@ -1,4 +1,4 @@
-//! Small files, many to a frame: read whole, checked that they did not change meanwhile.
+//! Small files, many to a frame: read whole, with a check against concurrent changes.
 
 use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;

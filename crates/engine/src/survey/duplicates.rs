@@ -1,6 +1,6 @@
-//! Files that are the same: of those that have one size, those that begin alike ([`HEAD`] bytes), and of those, the ones
-//! with one BLAKE3 value. Names of one file are one file. Whoever could save most is looked at first, for the case that
-//! the time is up.
+//! Duplicate files: among those of one size, those with equal beginnings ([`HEAD`] bytes), and among those, the ones
+//! with one BLAKE3 value. Hard links are one file. The largest possible savings are examined first, in case time runs
+//! out.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

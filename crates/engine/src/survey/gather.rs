@@ -1,4 +1,4 @@
-//! The walk of a survey: what is found is counted by everyone whom it concerns.
+//! The walk of a survey: every collector counts the entries that concern it.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;

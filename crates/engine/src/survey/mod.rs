@@ -1,9 +1,9 @@
-//! What a transfer would be made of, before it is begun: walks what a copy would walk, and counts.
+//! The contents of a transfer before its start: walks what a copy would walk, and counts.
 //!
-//! One walk counts (`tally`), draws the tree (`tree`), keeps the names of files that could be duplicates
-//! (`catalog`) and picks the bytes to be sampled (`sample`); a target's directories are looked at beside it
-//! (`there`). Then files of equal size are read (`duplicates`), and what was picked is compressed. Nothing is
-//! written, and what is held does not grow with the number of files beyond bounds that each part names.
+//! One walk counts (`tally`), draws the tree (`tree`), keeps the names of possible duplicates (`catalog`) and picks the
+//! bytes of the sample (`sample`); the target's directories are examined beside it (`target_survey`). Then files of
+//! equal size are read (`duplicates`), and the sample is compressed. Nothing is written, and memory stays within each
+//! part's bounds, whatever the number of files.
 
 mod catalog;
 mod duplicates;

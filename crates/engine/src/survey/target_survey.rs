@@ -1,5 +1,5 @@
-//! What is at the target already: its directories are looked at beside the source's, by the rules of a copy to it. A
-//! file of the same size and time counts as there, as it does for a copy; no bytes are compared.
+//! Existing files of the target: its directories are examined beside the source's, by the rules of a copy to it. A file
+//! of the same size and time counts as existing, as in a copy; no contents are compared.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! A child process with its pipes: started, its error output kept, ended when nobody needs it any more.
+//! A child process with its pipes: started, its standard error collected, ended when it is no longer needed.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

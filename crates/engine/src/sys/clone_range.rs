@@ -1,5 +1,4 @@
-//! Lets a range of one file share its blocks with another file (ioctl_ficlonerange(2)): rustix has this for whole files
-//! alone.
+//! Clones a range of a file into another file (ioctl_ficlonerange(2)): rustix has this for whole files alone.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

@@ -1,5 +1,5 @@
-//! A condition that costs nothing to signal while nobody waits for it: a system call for each of a million small files
-//! is more than what is done for some of them.
+//! A condition with a free notification while no thread waits: a system call for each of a million small files costs
+//! more than the work for some of them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, MutexGuard, PoisonError};

@@ -1,7 +1,7 @@
-//! What the kernel knows about a TCP connection (tcp(7), `TCP_INFO`), and about TCP as a whole.
+//! The kernel's data about a TCP connection (tcp(7), `TCP_INFO`), and about TCP as a whole.
 //!
-//! The kernel's structure has grown over the years and is longer than libc's. It is read as bytes at the places that
-//! `linux/tcp.h` gives them, which never change; what an older kernel does not have is zero.
+//! The kernel's structure has grown over the years and is longer than libc's. It is read as bytes at the offsets of
+//! `linux/tcp.h`, which never change; fields unknown to an older kernel are zero.
 
 use haul_proto::wire::report::WindowLimits;
 use std::io;

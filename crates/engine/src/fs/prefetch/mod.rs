@@ -1,9 +1,9 @@
-//! Threads that look things up before the walk comes to them, where lookups wait for a disk or a server.
+//! Prefetch workers: threads that look entries up before the walk reaches them, where lookups wait for a disk or a
+//! server.
 //!
-//! The walk keeps its order and says what it will come to ([`Prefetcher::ask`]); helpers see to that, nearest first,
-//! and to what they find on the way. What they fetched is held until the walk collects it, and counted: a helper
-//! that is too far ahead rests. Nothing is started where lookups do not wait, and helpers are left alone where theirs
-//! no longer do.
+//! The walk keeps its order and announces its next directories ([`Prefetcher::ask`]). Workers take these nearest first,
+//! and what they find on the way. Results are held until the walk collects them, and counted: a worker too far ahead
+//! rests. No worker starts where lookups do not wait, and workers stop where theirs no longer do.
 
 pub(super) mod budget;
 pub(super) mod task;

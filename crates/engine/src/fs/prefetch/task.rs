@@ -1,8 +1,8 @@
-//! Errands: what the walk will need, as something that another thread may see to beforehand.
+//! Lookup tasks: future needs of the walk that another thread may handle beforehand.
 //!
-//! The walk holds a [`LookupHandle`] for each. When its turn comes, [`TaskSlot::collect`] hands over what was fetched, or
-//! says that nobody has begun: the walk does it itself then, as it would have done without a ticket. So nothing
-//! but time depends on errands, and a ticket may be thrown away at any moment.
+//! The walk holds a [`LookupHandle`] for each. At its turn, [`TaskSlot::collect`] returns the result, or that no worker
+//! has started: then the walk does the lookup itself. So only time depends on tasks, and a handle may be dropped at any
+//! moment.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,7 @@
-//! What a walk has looked up beforehand: for the innermost directories that it is in, what they hold.
+//! Prefetched lookups of a walk: the contents of its innermost directories.
 //!
-//! Each of them has a group of errands. When the walk goes deeper, the outermost lose what was fetched for them, and
-//! are asked for again on the way back: so what is held is bounded, and what the walk comes to next has room.
+//! Each directory has a group of tasks. When the walk goes deeper, the outermost groups lose their results, and request
+//! them again on the way back: so memory is bounded, and nearer groups have room.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,11 +1,9 @@
-//! The source's walk: everything below a directory, depth first, as it is found.
+//! The source's walk: everything below a directory, depth first, in the order found.
 //!
-//! A directory's listing is read one piece at a time: first what is in the
-//! piece, then the subdirectories that it names, then the next piece. So the
-//! first file is found before a directory has been read to its end, and what
-//! is held is one piece's names for each level, however many files there
-//! are. Nothing is opened but directories. Where lookups wait, others make
-//! them beforehand ([`crate::fs::walk::look_ahead`]); the order stays the same.
+//! A directory's listing is read in chunks: first the entries of a chunk, then its subdirectories, then the next chunk.
+//! So the first file is found before a directory has been read to its end, and memory holds one chunk's names for each
+//! level, whatever the number of files. Only directories are opened. Where lookups wait, prefetch workers make them
+//! beforehand ([`crate::fs::walk::look_ahead`]); the order stays the same.
 
 mod look_ahead;
 

@@ -1,5 +1,5 @@
-//! Digests of which two become that of both parts, one behind the other: CRCs and Adler-32. Each stream computes those of
-//! its frames; what is kept is one number for each run of frames that have passed.
+//! Digests whose values combine to that of concatenated parts: CRCs and Adler-32. Each stream computes those of its
+//! frames; one number is kept for each run of frames.
 
 use crc_fast::{CrcAlgorithm, checksum_combine};
 use haul_proto::checksum::ChecksumAlgorithm;

@@ -1,5 +1,5 @@
-//! Digests of whole files beside BLAKE3, for people who ask for them (`-E`): `hasher` computes one of bytes in order,
-//! `combined` and `ordered` one of frames that come in any order. A [`FileChecksum`] is whichever of them fits.
+//! Requested digests of whole files beside BLAKE3 (`-E`): `hasher` computes one over bytes in order, `combined` and
+//! `ordered` over frames in any order. [`FileChecksum`] chooses between them.
 
 mod combined;
 mod hasher;

@@ -1,6 +1,6 @@
-//! What the page cache is told: what to read ahead, what to write back early, what not to keep.
+//! Advice to the page cache: read-ahead, early write-back, dropped pages.
 //!
-//! All of it is advice. Where it is not taken, bytes are read and written all the same, so that errors are ignored.
+//! Reads and writes work without it, so errors are ignored.
 
 use rustix::fs::{Advice, fadvise};
 use rustix::system::sysinfo;

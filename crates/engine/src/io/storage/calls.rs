@@ -1,5 +1,5 @@
-//! The engine of plain system calls: pread(2) and pwrite(2), one at a time, finished when they return. Also what is
-//! needed elsewhere to read and write a whole range.
+//! The engine of plain system calls: pread(2) and pwrite(2), one at a time, complete on return. Also functions that
+//! read and write whole ranges for other modules.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, pread, pwrite, read, write};

@@ -1,8 +1,9 @@
-//! Which way bytes take where nobody has said so: both are tried on the file at hand, and the cheaper one is kept.
+//! The choice between page cache and direct I/O, unless the user made it: both are tried on the present file, and the
+//! cheaper one is kept.
 //!
-//! The rule is [`IoMethodProbe`]'s, and knows no file and no clock: runs of some MiB go by turns through the page cache and past
-//! it, each with what it cost; when both have moved enough, the cheaper one is kept for that file system.
-//! [`IoMethodProbes`] has a trial for each file system.
+//! The rule is [`IoMethodProbe`]'s, without file or clock: runs of some MiB alternate between the two, each with its
+//! cost; after enough bytes, the cheaper one is kept for that file system. [`IoMethodProbes`] has a probe for each file
+//! system.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

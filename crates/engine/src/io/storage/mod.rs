@@ -1,9 +1,10 @@
-//! Files' bytes: read and written through the page cache or past it, by one interface with several engines.
+//! Reads and writes of files through the page cache or with O_DIRECT, by one interface with several engines.
 //!
-//! [`Storage`] is the interface: a request carries its buffer in, and has it back when it is finished. [`calls`] makes
-//! plain system calls, [`crate::io::storage::ring`] has several requests under way by io_uring; a stream has one of each
-//! ([`StreamStorage`]). [`read`] reads the frames of a piece, and [`ahead`] keeps the disk at work meanwhile. Which way a file takes is measured ([`choice`]); what the
-//! page cache is told and keeps is [`cache`]'s. What a request is about (frames, proofs, names) is not known here.
+//! [`Storage`] is the interface: a request takes its buffer along, and returns it when complete. [`calls`] makes plain
+//! system calls, [`crate::io::storage::ring`] has several requests in flight with io_uring; a stream has one of each
+//! ([`StreamStorage`]). [`read`] reads the frames of a chunk, and [`readahead`] keeps the disk busy meanwhile.
+//! [`io_method_probe`] measures which method a file uses; [`cache`] advises the page cache. The meaning of a request
+//! (frames, verification, names) is unknown here.
 
 pub mod cache;
 pub mod calls;

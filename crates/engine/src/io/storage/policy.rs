@@ -1,4 +1,4 @@
-//! How the files of a job are read and written: what was asked for, else what was measured, as far as a file allows it.
+//! The I/O methods of a job's files: as requested, else as measured, within each file's limits.
 
 use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
 use std::sync::atomic::{AtomicBool, Ordering};

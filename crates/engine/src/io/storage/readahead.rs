@@ -1,9 +1,9 @@
-//! What a stream reads before it needs it, so that the disk has work while the stream hashes, seals and sends: of the
-//! piece that it is at, and of those that it goes on with.
+//! Read-ahead of a stream, so that the disk is busy while the stream hashes, encrypts and sends: in the present chunk,
+//! and in the following ones.
 //!
-//! Past the page cache some frames are under way at a time. Through it a frame is read when it is needed, and the
-//! kernel is advised of what comes next. Where a disk is set up so that the kernel itself reads far ahead, it is left to
-//! do that: it makes longer requests of it than advice does.
+//! With O_DIRECT, some frames are in flight at a time. Through the page cache, a frame is read when needed, and the
+//! kernel is advised of the next ones. A disk with large kernel read-ahead is left to the kernel: its requests are
+//! longer than advice makes them.
 
 use haul_proto::wire::sparse::DataMap;
 use std::collections::VecDeque;

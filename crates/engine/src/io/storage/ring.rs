@@ -1,7 +1,7 @@
-//! io_uring (io_uring(7)): several reads and writes under way at once from one thread.
+//! io_uring (io_uring(7)): several reads and writes in flight from one thread.
 //!
-//! Safe to use from outside: a [`Ring`] owns the buffers and the files of what is under way, and gives a buffer back only
-//! when the kernel is done with it. Where io_uring is not to be had, [`Ring::new`] says so.
+//! Safe for callers: a [`Ring`] owns the buffers and files of requests in flight, and returns a buffer only when the
+//! kernel is done with it. Where io_uring is unavailable, [`Ring::new`] returns the reason.
 
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;

@@ -1,7 +1,7 @@
-//! A file that is whole: between its last byte and its name. A final name is absent, old or complete, never partial.
+//! A complete file, between its last byte and its name. A final name is absent, old or complete, never partial.
 //!
-//! It gets its metadata first, so that one wait brings contents and metadata to the disk; its time is no evidence of
-//! anything before it has its name. Who waits for the disk in between is `settle`'s business.
+//! The file gets its metadata first, so that one sync makes contents and metadata durable. Before it has its name, its
+//! time means nothing. The finisher waits for the disk in between.
 
 use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::durability::complete_file::ContentState;

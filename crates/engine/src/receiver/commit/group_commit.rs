@@ -1,8 +1,8 @@
-//! From whole files to settled entries. Files that have to be on the disk first go there in groups: contents and
-//! metadata, then they get their names; the next group's wait brings the names there, and then the machine is told of all
-//! at once. Meanwhile more gather. Files for which nothing is waited for get their names at once, by the same steps.
+//! Group commit: from complete files to complete entries. Files that need fsync are synced in groups, with contents and
+//! metadata, and then get their names. The next group's sync makes the names durable; then the session learns of all of
+//! them at once. Meanwhile the next group gathers. Other files get their names at once, by the same steps.
 //!
-//! The thread that carries groups waits for the disk and for writing to the link, and for nobody else.
+//! The commit thread waits only for the disk and for writes to the link.
 
 use crate::receiver::commit::Committer;
 use crate::receiver::commit::outcomes::EntryOutcomes;

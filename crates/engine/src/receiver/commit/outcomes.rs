@@ -1,4 +1,4 @@
-//! Outcomes of entries, until the session is told.
+//! Outcomes of entries, collected for the session.
 
 use haul_proto::ids::EntryId;
 

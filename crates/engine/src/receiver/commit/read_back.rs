@@ -1,8 +1,8 @@
-//! Whole files are read back before they get their names (`--verify=disk`): what the disk returns is compared with what
-//! was sent, and what differs comes again, once.
+//! Read-back of complete files before they get their names (`--verify=disk`): the disk's data is compared with the sent
+//! data. Differing frames are sent again, once.
 //!
-//! They are read past the page cache, which would return what it was given. Where that cannot be, their pages are let go
-//! of before, and the system is asked whether they are gone; it is counted where what was read has come from.
+//! Reads use O_DIRECT, as the page cache would return what it was given. Without O_DIRECT, the pages are dropped
+//! before, and the kernel is asked whether they are gone. The origin of read data is counted.
 
 use crate::receiver::commit::Committer;
 use haul_proto::integrity::FrameTree;

@@ -1,4 +1,4 @@
-//! Whole files that are not on the disk as they were sent: what is wrong of them is asked for again, once; then they
+//! Complete files that differ on disk from what was sent: their wrong frames are requested again, once; then the files
 //! fail.
 
 use crate::receiver::commit::Committer;

@@ -1,5 +1,5 @@
-//! A job that only compares: looks at what stands in each offered entry's place, and says where that is not what the
-//! source has. Nothing is made, changed or removed. What is in files is read by [`crate::receiver::compare::reread`].
+//! A job that only compares: checks the existing entry for each offered one, and reports differences. It creates,
+//! changes and removes nothing. [`crate::receiver::compare::reread`] reads the contents of files.
 
 use crate::receiver::compare::EntryComparer;
 use crate::receiver::job::ReceiverJob;

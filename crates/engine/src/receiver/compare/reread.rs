@@ -1,7 +1,7 @@
-//! A job that only compares: threads that read and hash the target's files, and tell the source what they have.
+//! A job that only compares: threads that read and hash the target's files, and report the hashes to the source.
 //!
-//! A piece of a file is read at a time, so that all threads share a large file, and the source reads one piece while the
-//! next is being hashed here. Each piece opens its file for itself: so the threads are what bounds open files.
+//! They read files in chunks, so that all threads share a large file, and the source reads one chunk while the next is
+//! hashed here. Each chunk opens its file for itself, so the number of threads bounds open files.
 
 use haul_proto::integrity::Digest;
 use haul_proto::scheduler::{Chunk, PIECE_FRAMES_MAX};

@@ -1,5 +1,5 @@
-//! Looks at what stands at each offered entry's place, and answers: needed, there already, refused.
-//! Directories and links are made at once.
+//! Checks the existing entry for each offered one, and answers: wanted, existing or refused. Directories and links are
+//! created at once.
 
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::job::ReceiverJob;

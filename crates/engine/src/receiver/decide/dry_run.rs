@@ -1,6 +1,6 @@
-//! A dry run: everything is decided as it would be, and told, and nothing is made, changed or removed. Where a directory
-//! would have been made, everything below it would have been, too: [`Dir::absent_child`](crate::fs::Dir::absent_child)
-//! stands for it.
+//! A dry run: all decisions are made and reported; nothing is created, changed or removed.
+//! [`Dir::absent_child`](crate::fs::Dir::absent_child) represents a directory that would be created, for everything
+//! below it.
 
 use crate::receiver::decide::EntryDecider;
 use haul_proto::entry::{Entry, EntryContent};

@@ -1,4 +1,4 @@
-//! What is made, changed and removed, told one by one where that is asked for: in a dry run it is all that is done.
+//! Reports of single creations, changes and removals, on request. A dry run does nothing else.
 
 use crate::receiver::job::ReceiverJob;
 use haul_proto::entry::EntryKind;

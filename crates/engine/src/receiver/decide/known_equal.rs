@@ -1,5 +1,5 @@
-//! What stands at the target and is known to be what the source has: a file whose digest was compared, a symbolic link. A
-//! source that removes what is proven removes that, too; so it is on the disk before that is said.
+//! Existing entries known to equal the source's: a file with a compared digest, a symbolic link. A source that removes
+//! verified files removes these, too; so they are synced before the report.
 
 use crate::receiver::decide::EntryDecider;
 use haul_proto::session::step::EntryAnswer;

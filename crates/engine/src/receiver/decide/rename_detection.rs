@@ -1,6 +1,7 @@
-//! Files that the target has under other names: one that is needed may have been moved (`--detect-renames`), or have a new
-//! first name among several (`--hard-links`). What has its size, and its time or its name, is taken for an old file in its place ([`crate::receiver::delta::find_base`]): read at both ends, sent as far
-//! as it differs, and proven as any other.
+//! Files that exist at the target under other names: a wanted file may have been renamed (`--detect-renames`), or have
+//! a new first name among several (`--hard-links`). A file with its size, and its time or its name, serves as base file
+//! ([`crate::receiver::delta::find_base`]): both ends read it, differences are sent, and the result is verified as
+//! usual.
 
 use crate::receiver::decide::EntryDecider;
 use haul_proto::delta::DeltaMethod;

@@ -1,7 +1,7 @@
-//! The directory for backups: what is replaced or removed is found there afterwards, by its path from the landing down.
+//! The backup directory: it keeps replaced and removed entries, by their paths below the destination.
 //!
-//! What is replaced gets a second name there first, so that it is never missing. Where a file system has no hard links, it
-//! is moved, as is what is removed. Directories on the way are made as they are needed, one component at a time, and no
+//! An entry to be replaced gets a second name there first, so that its name is never missing. On file systems without
+//! hard links it is moved, as removed entries are. Missing directories are created one component at a time, and no
 //! symbolic link is followed.
 
 use crate::receiver::delete::Removals;

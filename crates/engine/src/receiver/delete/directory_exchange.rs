@@ -1,8 +1,8 @@
-//! What replaces a directory, and a directory that replaces something else. After a lost connection, the next attempt finds
-//! one or the other under the name: with `--existing`, it would make nothing where nothing is.
+//! Replacement of a directory by another entry, and of another entry by a directory. After a lost connection, the next
+//! attempt finds one or the other under the name: with `--existing`, it would create nothing where nothing is.
 //!
-//! A directory that something else replaces: what takes its place is whole before the directory goes. The two are
-//! exchanged, so that the name stands for one or the other at every moment; then the directory is removed.
+//! The replacement of a directory is complete before the directory goes. The two are exchanged, so that the name refers
+//! to one or the other at every moment; then the directory is removed.
 
 use crate::receiver::delete::Removals;
 use haul_proto::entry::EntryMetadata;

@@ -1,7 +1,7 @@
-//! The filters, as a target has them: so that what it alone has is left alone where the source would have left it out.
+//! The filters, as the target applies them to extraneous entries: those that the source would exclude stay.
 //!
-//! What the source has and leaves out, it names. What it does not have it cannot name: that is judged here, by what was
-//! typed, and by the files with patterns that the source has found in its directories.
+//! The source names excluded entries that it has. For other names the target decides, by the user's rules and by the
+//! filter files that the source found in its directories.
 
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::error::ProtocolError;

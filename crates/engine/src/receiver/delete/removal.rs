@@ -1,8 +1,8 @@
-//! What is at the target alone is removed, where that was asked for: in each directory when all that belongs in it is
-//! there, or when everything is ([`crate::receiver::delete::extraneous`]); and what is in the way of what the source has.
+//! Removal of extraneous entries on request: in each directory after its last entry, or after the whole job
+//! ([`crate::receiver::delete::extraneous`]); and removal of entries in the way of the source's.
 //!
-//! Never removed are unfinished files of haul, what filters leave out, the directory for backups, earlier copies, the
-//! sources themselves, and what lies on another file system.
+//! Never removed: haul's unfinished files, excluded entries, the backup directory, earlier copies, the sources
+//! themselves, and other file systems.
 
 use crate::receiver::delete::Removals;
 use crate::receiver::place::entry_position::TreeReplacement;

@@ -1,8 +1,8 @@
-//! Removes what stands at a name at the removals, with all that is in it, children first; with a directory for backups, what
-//! is no directory goes there instead.
+//! Removes an extraneous entry with everything below, children first; with a backup directory, everything but
+//! directories moves there instead.
 //!
-//! Goes by held directories and single names, follows no link, crosses no mount, and keeps a stack of its own. In memory
-//! are the names in the directories on the way down.
+//! It uses held directories and single names, follows no link, crosses no mount, and keeps a stack of its own. Memory
+//! holds the names in the directories on the way down.
 
 use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;

@@ -1,6 +1,6 @@
-//! The names that the source has in a directory, where it is asked what is at the target besides: that is there alone.
+//! The source's names in a directory, where extraneous entries are to be found.
 //!
-//! Of a name, a hash is kept, whose key nobody else knows: 8 bytes, and as many again for the set.
+//! It keeps a hash of each name, with a secret key: 8 bytes, and as many again for the set.
 
 use haul_proto::path::Name;
 use std::collections::HashSet;

@@ -1,7 +1,7 @@
-//! Threads that read old files and tell the source what these have: see [`crate::receiver::delta::find_base`].
+//! Threads that read base files and send block signatures to the source: see [`crate::receiver::delta::find_base`].
 //!
-//! As in `reread`, a piece of a file is read at a time, so that all threads share a large one, and each piece opens the
-//! file for itself.
+//! As in a comparison, they read files in chunks, so that all threads share a large one, and each chunk opens the file
+//! for itself.
 
 use crate::receiver::TargetReceiver;
 use crate::receiver::delta::DeltaStage;

@@ -1,8 +1,7 @@
-//! Frames that come as instructions: made of an old file, proven by their value, then written as any other.
+//! Frames that arrive as delta instructions: rebuilt from a base file, verified by their value, then written as usual.
 //!
-//! Instructions are short, and so the streams' sockets may hold hundreds of frames, one of them more than another. What a
-//! stream has received is therefore made by whoever is free: by threads beside the streams, and by the stream itself
-//! while these have enough to do.
+//! Instructions are short, so the streams' sockets may hold hundreds of frames, unevenly. Any free thread therefore
+//! rebuilds a received frame: threads beside the streams, or the stream itself while those are busy.
 
 use crate::receiver::delta::DeltaStage;
 use haul_proto::error::ProtocolError;

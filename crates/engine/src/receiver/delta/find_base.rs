@@ -1,4 +1,4 @@
-//! The old file in the place of one that is needed: what can be made of it, instead of being sent.
+//! The base file for a wanted file, and what it may be used for.
 
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::file::base::BaseSource;

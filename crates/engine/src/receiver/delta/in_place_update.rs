@@ -1,10 +1,9 @@
-//! Files that become what they are to be in their own place, and are never a mixture: what changes is gathered in a patch
-//! beside the file while it comes. When all of it is there and proven, the patch is put on the disk and named; only then
-//! it is put into the file. Whoever is interrupted before that leaves the old file, and whoever is interrupted after it
-//! leaves a patch that the next run carries out first.
+//! Updates in place that never leave a mixture. Changes are gathered in a patch beside the file. The complete and
+//! verified patch is synced and named; only then it is applied to the file. An interruption before that leaves the old
+//! file; an interruption afterwards leaves a patch that the next run applies first.
 //!
-//! Blocks that stay are not written, and not read a second time: their values, from when they were looked at, are merged
-//! with those of new blocks to the frame's value.
+//! Unchanged blocks are neither written nor read a second time: their signatures are merged with the values of new
+//! blocks to the frame's value.
 
 use crate::receiver::DeltaStage;
 use crate::receiver::file::patch::InPlaceUpdate;

@@ -1,7 +1,7 @@
-//! Checkpoints: what has been written of files that have a journal, and the journal, go to the disk every so often, so
-//! that a loss of power in the middle of a large file costs little of it. No stream waits for that.
+//! Checkpoints: written data of files with a journal, and the journal, are synced at intervals, so that a power loss in
+//! the middle of a large file costs little of it. No stream waits for that.
 //!
-//! Nothing depends on it but what a rerun has to send: before anything that is recorded counts, it is proven.
+//! Only the amount to resend depends on it: recorded frames are verified before they count.
 
 use rustix::fs::{fdatasync, fsync};
 use rustix::io::Errno;

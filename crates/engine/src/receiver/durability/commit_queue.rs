@@ -1,8 +1,8 @@
-//! The queue of whole files that have to be on the disk before they get their names, and of directories that have to be
-//! there at the job's end. One thread takes groups out of it: see `settle`.
+//! The queue of complete files that wait for fsync before they get their names, and of directories that have to be
+//! durable at the job's end. The commit thread takes groups from it.
 //!
-//! Those that add to it wait for room before they write more, and add what they have written in any case: so nobody
-//! waits with something in hand that another waits for.
+//! Producers wait for room before they write more, and always add what they have written: so no thread holds something
+//! that another one waits for.
 
 use crate::receiver::ReceiverEntry;
 use crate::receiver::ReceiverJob;

@@ -1,12 +1,11 @@
-//! Has what was written put on the disk: file by file where few wait for that, and everything that a file system has yet
-//! to write where many do, which takes hardly longer than one file.
+//! Syncs written data: file by file for a few, and with syncfs(2) for many, which takes hardly longer than one file.
 //!
-//! A failed write-back is told once, and then forgotten with the pages (errseq, Linux's `Documentation/filesystems` and
-//! fsync(2)): each open file tells of errors of its own inode, whoever else was told of them, and each open file tells
-//! syncfs(2) of errors anywhere on its file system since it was opened. What has been asked is not asked again. So the
-//! descriptor for syncfs is opened before the first file is made there. Where syncfs fails, each file is still to be
-//! asked for its own error, and where it succeeds, each is asked too, without any more waiting: kernels before 5.8 tell
-//! syncfs of nothing, and now it is known which file it was.
+//! The kernel reports a failed write-back once, and then forgets it with the pages (errseq, Linux's
+//! `Documentation/filesystems` and fsync(2)). Each open file reports errors of its own inode, and syncfs(2) reports
+//! errors anywhere on the file system since its descriptor was opened. A reported error is not reported again. So the
+//! descriptor for syncfs is opened before the first file is created there. After syncfs fails, each file is asked for
+//! its own error. After it succeeds, each is asked too, without further waiting: kernels before 5.8 report nothing from
+//! syncfs, and this shows which file failed.
 
 use rustix::fs::{Mode, OFlags, fsync, openat, syncfs};
 use rustix::io::Errno;

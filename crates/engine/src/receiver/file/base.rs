@@ -1,4 +1,4 @@
-//! A base file: the old file in the place of a new one.
+//! A base file: the existing file in the place of a new one.
 
 use super::patch::InPlaceUpdate;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};

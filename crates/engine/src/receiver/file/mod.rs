@@ -1,4 +1,4 @@
-//! A file on its way in, until its last byte is there: `whole` says what follows then.
+//! A file being received, until its last byte; [`crate::receiver::commit`] continues from there.
 
 pub mod base;
 pub mod checkpoint_state;

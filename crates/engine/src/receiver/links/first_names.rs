@@ -1,4 +1,4 @@
-//! The names that stand for files with hard links, in few bytes each: there may be a million of them.
+//! First names of files with hard links, in few bytes each: there may be a million of them.
 
 use haul_proto::ids::EntryId;
 use haul_proto::path::Name;

@@ -1,5 +1,5 @@
-//! Files with several names: the first name that is offered stands for the file, and the others are made when it has
-//! it. Of each such file it is remembered where it is, until all its names have come.
+//! Files with several names: the first offered name represents the file, and the others are created when it is
+//! complete. The place of each such file is remembered until all its names have been offered.
 
 use crate::receiver::links::LinkTracker;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};

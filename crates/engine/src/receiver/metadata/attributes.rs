@@ -1,5 +1,5 @@
-//! Extended attributes and access control lists of what is made, where they are to be kept. An attribute that cannot be
-//! set fails its file or directory, which is there all the same.
+//! Extended attributes and access control lists of new entries, where they are preserved. An attribute that cannot be
+//! set fails its file or directory, which exists all the same.
 
 use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::EntryMetadata;

@@ -1,4 +1,4 @@
-//! Permission bits of what is made: the source's, those that were asked for (`-m`), or what the umask leaves of either.
+//! Permission bits of new entries: the source's, the requested ones (`-m`), or either less the umask.
 
 use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::EntryMetadata;

@@ -1,4 +1,4 @@
-//! Whose what is made becomes, where owners and groups are kept: those of the same names here, or whom the user said.
+//! Owners of new entries, where owners and groups are preserved: by equal names here, or by the user's map.
 
 use haul_proto::entry::{Entry, EntryMetadata};
 use haul_proto::error::ProtocolError;

@@ -1,4 +1,4 @@
-//! Whose files are trusted with what: what somebody else put at the target does not get rights that the source's file has.
+//! Trust in existing files: another user's file at the target does not get the rights of the source's file.
 
 use haul_proto::entry::{Entry, EntryMetadata};
 use rustix::io::Errno;

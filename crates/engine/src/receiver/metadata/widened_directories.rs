@@ -1,7 +1,7 @@
-//! Directories that their owner may not list, enter or write to (0555, as Go's module cache): a user without root gets
-//! these permissions for the moment, for the owner alone. That is done only where modes are kept (`-p`): then each
-//! directory gets the source's mode when it is complete, on a rerun after a kill as well. A dry run looks into the same
-//! directories: it gives permission to list and to search, and takes it back at its end.
+//! Directories that their owner may not list, enter or write to (0555, as in Go's module cache): a user without root
+//! gets these permissions for the moment, for the owner alone. This happens only where modes are preserved (`-p`): then
+//! each directory gets the source's mode when it is complete, on a rerun after a kill as well. A dry run enters the
+//! same directories: it adds permission to list and to search, and restores the mode at its end.
 
 use crate::receiver::metadata::MetadataWriter;
 use rustix::fs::{Mode, OFlags, fchmod, openat};

@@ -1,4 +1,4 @@
-//! Whether a directory tells names apart that differ by case alone.
+//! Whether a directory distinguishes names that differ by case alone.
 
 use crate::fs::FileStat;
 use crate::fs::FollowLinks;

@@ -1,4 +1,4 @@
-//! What stands in an entry's place, and in what it differs from what the source has.
+//! The existing entry in the place of an offered one, and their differences.
 
 use crate::fs::meta::SETGID;
 use crate::fs::meta::SETUID;

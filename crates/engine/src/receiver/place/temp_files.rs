@@ -1,8 +1,8 @@
-//! Temporary files: made beside a final name, locked while they grow, renamed when they are whole.
+//! Temporary files: created beside a final name, locked while they grow, renamed when complete.
 //!
-//! A final name has one temporary name, the same in every run. So what a killed run left behind is found and taken
-//! over by the next one, and two runs that write one file notice each other by the lock. Where another user's file, or
-//! anything else that haul did not make, has this name, a random one with the same first digits serves instead.
+//! A final name has one temporary name, the same in every run. So the next run finds and takes over what a killed run
+//! left, and two runs that write one file notice each other by the lock. If another user's file, or any foreign entry,
+//! has this name, a random name with the same first digits replaces it.
 
 use haul_proto::path::Name;
 use rustix::fs::{

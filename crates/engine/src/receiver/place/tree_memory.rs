@@ -1,5 +1,5 @@
-//! What the target remembers of trees that it made: so that a rerun of `haul -r run7 host:copy` goes on in `copy`,
-//! though cp's rule for a directory that exists would nest a second tree inside it.
+//! Memory of trees that the target created, so that a rerun of `haul -r run7 host:copy` resumes in `copy`, although
+//! cp's rule for an existing directory would nest a second tree inside it.
 //!
 //! One small file for each tree, in the state directory, named by the tree's path.
 

@@ -1,4 +1,4 @@
-//! A stream's thread at the target: every frame is proven over the very buffer that is written, then written.
+//! A stream's thread at the target: it verifies every frame in the buffer that is then written.
 
 use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::job::ReceiverJob;

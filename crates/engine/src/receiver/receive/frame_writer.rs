@@ -1,5 +1,5 @@
-//! A stream's writing. Through the page cache a frame is written when this returns; past it, writes are under way while
-//! the stream receives into another buffer, and the machine is told of a frame when the disk has taken it.
+//! Writes of a stream. Through the page cache, a frame is written when the call returns. With O_DIRECT, writes are in
+//! flight while the stream receives into another buffer, and the session learns of a frame once the disk has it.
 
 use crate::receiver::receive::WriteResources;
 use haul_proto::wire::frame::DataFrame;

@@ -1,6 +1,6 @@
 //! Frames for a pipe, a FIFO or a program, which take them in order only. The stream with the next frame writes it, and
-//! those that follow it and came earlier. Other streams leave their frames in the queue and go on receiving, so no stream
-//! waits for another, and a resent frame may come over any of them.
+//! the queued frames that follow it. Other streams queue their frames and continue to receive, so no stream waits for
+//! another, and a retransmitted frame may use any of them.
 
 use haul_proto::wire::frame::DataFrame;
 use haul_proto::wire::resource_metrics::Stage;

@@ -1,4 +1,4 @@
-//! Checksums of frames that arrived before the digests that they are held against.
+//! Checksums of frames that arrived before their expected digests.
 
 use crate::receiver::receive::partial_verification::VerificationClaim;
 use crate::receiver::{ReceiverEntry, TargetReceiver};

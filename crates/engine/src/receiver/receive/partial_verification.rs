@@ -1,5 +1,5 @@
-//! What an earlier run left of a file: found, and proven frame by frame before it counts. Its journal says which frames
-//! there are; what the disk returns says whether that is so.
+//! Partial files of an earlier run: found, and verified frame by frame before they count. The journal lists the frames;
+//! reading them shows whether it is right.
 
 use crate::receiver::file::partial::gaps;
 use haul_proto::ids::EntryId;

@@ -1,6 +1,6 @@
-//! Where source and target are one process, and the file system can do that, a piece of a file is not copied: the new
-//! file shares its blocks with the source's (reflink). Nothing goes through memory then, so that nothing is proven, and
-//! nothing is known to report as a digest; who asks for either gets a copy.
+//! With source and target in one process, and support by the file system, a range of a file is cloned instead of
+//! copied: the new file shares its blocks with the source's (reflink). The data never passes through memory, so it is
+//! not verified, and has no digest to report; jobs that need either copy instead.
 
 use crate::receiver::receive::WriteResources;
 use haul_proto::error::ProtocolError;

@@ -1,5 +1,5 @@
-//! File systems on which names that are spelled in another way are one (upper and lower case, mostly): what stands under
-//! another spelling is another file, and neither replaced nor taken for what is copied.
+//! File systems that fold case, so that several spellings are one name: an existing entry under another spelling is
+//! another file, neither replaced nor taken for the copy.
 
 use crate::receiver::place::case_sensitivity::folds;
 use crate::receiver::tree::TargetTree;

@@ -1,7 +1,7 @@
-//! What is in several sources goes into one directory (`b/ c/ target`): of what has the same name, the first one counts,
-//! and the others are left out, each with a line that says so. Directories become one, with the first one's metadata.
+//! Several sources whose contents go into one directory (`b/ c/ target`): for equal names the first source counts, and
+//! the others are skipped with a report. Directories are merged, with the first one's metadata.
 //!
-//! Of a path, a hash is kept, whose key nobody else knows.
+//! It keeps a hash of each path, with a secret key.
 
 use crate::receiver::tree::TargetTree;
 use haul_proto::entry::EntryMetadata;

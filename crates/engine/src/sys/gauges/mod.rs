@@ -1,5 +1,5 @@
-//! What the system says of itself while a job runs: processors, disks, an interface. All is opened before a worker confines
-//! itself, since afterwards it could not be, and read again and again. What a system does not tell is zero.
+//! System statistics during a job: processors, disks, an interface. All files are opened before a worker confines
+//! itself, since afterwards that is impossible, and are read repeatedly. Unknown values are zero.
 
 mod disk;
 mod processors;
