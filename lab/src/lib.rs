@@ -11,6 +11,7 @@
 
 #![deny(unsafe_code)]
 
+mod cabled_hosts;
 mod cgroup;
 mod compare;
 mod count;
@@ -30,11 +31,12 @@ mod throttle;
 mod tree;
 mod wan;
 
+pub use cabled_hosts::CabledHosts;
 pub use cgroup::Cgroup;
 pub use compare::{Attributes, compare, compare_with};
 pub use count::{cases, count};
 pub use interrupt::interrupt_flag;
-pub use netns::{CabledHosts, Inside, Netns};
+pub use netns::{Inside, Netns};
 pub use power::{Cut, Disk, apart};
 pub use process::{descendants, end_tree, peak_memory_bytes, tree_cpu, tree_memory_bytes};
 pub use programs::find_program;

@@ -5,10 +5,11 @@ use haul_proto::delta::options::DeltaMode;
 use haul_proto::error::ProtocolError;
 use haul_proto::limits::{LINKS_MAX, STREAMS_MAX};
 use haul_proto::path::Name;
-use haul_proto::wire::authority::{ReportRequirement, WorkerEnds, WorkerPhase};
+use haul_proto::wire::authority::{ReportRequirement, WorkerPhase};
 use haul_proto::wire::counters::Counters;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetOperand;
+use haul_proto::wire::worker_ends::WorkerEnds;
 use std::net::SocketAddr;
 
 use super::workers::WorkerRole;

@@ -5,31 +5,9 @@
 
 use super::counters::{FinalReport, PathFigures, ReadBackBytes};
 use super::report::WorkerMessage;
+use super::worker_ends::WorkerEnds;
 use crate::error::ProtocolError;
 use crate::sync::SyncCounters;
-
-/// The ends of a job that a worker represents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WorkerEnds {
-    /// The reading end.
-    pub source: bool,
-    /// The writing end.
-    pub target: bool,
-}
-
-impl WorkerEnds {
-    /// The source's worker.
-    pub const SOURCE: Self = Self { source: true, target: false };
-    /// The target's worker.
-    pub const TARGET: Self = Self { source: false, target: true };
-    /// One worker for both ends; in the table: either end.
-    pub const BOTH: Self = Self { source: true, target: true };
-
-    /// Whether the sets share an end.
-    pub fn meet(self, others: Self) -> bool {
-        self.source && others.source || self.target && others.target
-    }
-}
 
 /// Phase of a worker, by its own reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::encoding::encode_figure;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::FIGURE_MAX;
-use crate::wire::authority::WorkerEnds;
+use crate::wire::worker_ends::WorkerEnds;
 
 /// Declares every counter of [`Counters`] once, in the order of the wire: its documentation, its name, the ends that may
 /// report it, its name in an error, and the operation that joins the counts of two ends. `$apply` is a macro that takes

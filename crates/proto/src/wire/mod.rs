@@ -27,4 +27,5 @@ pub mod slowest_files;
 pub mod source_activity;
 pub mod sparse;
 pub mod storage;
+pub mod worker_ends;
 pub mod write_options;
