@@ -243,8 +243,8 @@ fn start_source(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     }
 }
 
-/// Starts the target's threads that read and verify files. They end with the job, which waits only for the results that
-/// the source needs from them.
+/// Starts the target's threads that read and verify files. They end with the job, and its end does not wait for them:
+/// the source waits for their results.
 fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
     if target.job.compares() {
         for id in 0..target.job.settings().streams {
@@ -475,7 +475,7 @@ impl RuntimeShared {
         let Err(error) = result.as_ref().map_err(|error| stream_failed(id, error)) else { return };
         match &self.source {
             _ if is_finished => {}
-            // Corruption in the network can cause this too, so it is no protocol violation.
+            // Corruption in the network can cause this too, so it does not count as a protocol violation.
             _ if matches!(result, Err(StreamError::Protocol(ProtocolError::NotAuthentic))) => self.fail(&error),
             _ if matches!(result, Err(StreamError::Protocol(_))) => self.fail_by_fault(&error),
             _ if !can_be_replaced => self.fail(&error),
@@ -642,7 +642,7 @@ mod tests {
     use crate::net::controller_watchdog::tests::lifeline;
     use std::os::unix::net::UnixStream;
 
-    /// Returns the state of a job without an end, and the controller's reader of its messages.
+    /// Returns the state of a job without source and target, and a reader of its messages to the controller.
     fn shared() -> (Arc<RuntimeShared>, LinkReader<UnixStream>) {
         let (link, controller) = UnixStream::pair().unwrap();
         controller.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
