@@ -1,12 +1,13 @@
-//! The library under haul: moves data between machines, sealed and verified.
+//! The library of haul: transfers data between hosts, encrypted and verified.
 //!
-//! It never prints, reads the environment or exits: [`controller::run`] takes a [`job::spec::Job`], tells an
-//! [`job::event::Observer`] what happens, and returns a [`job::event::Summary`] or an [`job::error::Error`]. [`worker::run`] is
-//! what a process at either end does. The map is in `docs/ARCHITECTURE.md`.
+//! It never prints, reads the environment or exits. [`controller::run`] takes a [`job::spec::Job`], reports events to a
+//! [`job::event::Observer`], and returns a [`job::event::Summary`] or a [`job::error::Error`]. [`worker::run`] is the
+//! main function of a process at either end. `docs/ARCHITECTURE.md` describes the components.
 
 #![deny(unsafe_code)]
 
-// The rooms, the ground first: each imports only from those above it in this list. `cargo xtask imports` holds that.
+// The components from the lowest layer up: each imports only from those above it in this list. `cargo xtask imports`
+// enforces this.
 pub mod sys;
 
 pub mod job;

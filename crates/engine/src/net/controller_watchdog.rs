@@ -1,8 +1,8 @@
-//! A worker's hold on its controller: reads the link, and while the worker waits for something else, notices that the
-//! controller is gone or that this process is to stop. A worker that did not would outlive its job on another host.
+//! Supervision of the controller: reads the control channel. While the worker waits for something else, it detects a
+//! lost controller or a request to stop. Without it, a worker could outlive its job on another host.
 //!
-//! A controller that is gone without a word is noticed where the link is read ([`crate::net::idle_timeout`]): whatever a worker
-//! waits for besides the link comes to an end by itself.
+//! The reader of the control channel detects a controller that vanished silently ([`crate::net::idle_timeout`]). Every
+//! other wait of a worker ends by itself.
 
 use haul_proto::limits::SILENCE_MS;
 use rustix::event::{PollFd, PollFlags};
@@ -14,34 +14,34 @@ use std::time::Duration;
 
 use crate::net::idle_timeout::{poll_all, wait_to_hear};
 
-/// What a poll says of the other end of a pipe or a socket when it is gone.
+/// Poll flags of a pipe or socket whose other end is gone.
 const GONE: PollFlags = PollFlags::HUP.union(PollFlags::ERR).union(PollFlags::NVAL).union(PollFlags::RDHUP);
 
-/// The link's descriptors, and the one that says when to stop.
+/// The descriptors of the control channel, and a descriptor that signals a stop.
 #[derive(Debug)]
 pub struct ControllerWatchdog {
     input: OwnedFd,
     output: OwnedFd,
     stop: OwnedFd,
-    /// How long the controller may say nothing, in milliseconds.
+    /// Idle timeout of the controller in milliseconds.
     silence_ms: AtomicU64,
-    /// It has said nothing for longer.
+    /// Whether the idle timeout expired.
     unheard: AtomicBool,
 }
 
 impl ControllerWatchdog {
-    /// For a link that is read from `input` and written to `output`. As soon as `stop` can be read, or its other end
-    /// is closed, the link counts as ended.
+    /// Creates the watchdog of a control channel with descriptors `input` and `output`. The channel counts as ended
+    /// once `stop` is readable or closed at its other end.
     pub fn new(input: OwnedFd, output: OwnedFd, stop: OwnedFd) -> Self {
         Self { input, output, stop, silence_ms: AtomicU64::new(SILENCE_MS), unheard: AtomicBool::new(false) }
     }
 
-    /// How long the controller may say nothing, from now on.
+    /// Sets the idle timeout of the controller.
     pub fn set_silence_ms(&self, silence_ms: u32) {
         self.silence_ms.store(silence_ms.into(), Ordering::Relaxed);
     }
 
-    /// Whether the link ended because nothing was heard from the controller any more.
+    /// Whether the control channel ended by the idle timeout.
     pub fn is_unheard(&self) -> bool {
         self.unheard.load(Ordering::Relaxed)
     }
@@ -52,12 +52,13 @@ impl ControllerWatchdog {
         matches!(poll_all(&mut fds, Some(Duration::ZERO)), Ok(ready) if ready > 0)
     }
 
-    /// Waits until `socket` takes bytes. `false` when the job is over: the controller is gone, or this process is to stop.
+    /// Waits until `socket` is writable. `false` if the job is over: the controller is gone, or this process is to
+    /// stop.
     pub fn wait_writable(&self, socket: impl AsFd) -> bool {
         self.wait(Some(socket.as_fd()), None)
     }
 
-    /// Waits for `pause`. `false`, at once, when the job is over.
+    /// Waits for `pause`. Returns `false` at once if the job is over.
     pub fn pause(&self, pause: Duration) -> bool {
         self.wait(None, Some(pause))
     }
@@ -69,14 +70,14 @@ impl ControllerWatchdog {
             PollFd::new(&self.output, PollFlags::empty()),
         ];
         fds.extend(socket.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::OUT)));
-        // Whoever waits tries again then, and an error of the socket shows there.
+        // The caller retries then, and detects a socket error.
         let _ = poll_all(&mut fds, timeout);
         let gone = |fd: &PollFd<'_>| fd.revents().intersects(GONE);
         fds[0].revents().is_empty() && !gone(&fds[1]) && !gone(&fds[2])
     }
 }
 
-/// Reads the link; to its end, or until this process is to stop, or until nothing is heard any more.
+/// Reads the control channel to its end, a stop or the idle timeout.
 pub struct WatchedInput(pub Arc<ControllerWatchdog>);
 
 impl Read for WatchedInput {
@@ -102,7 +103,8 @@ pub mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Instant;
 
-    /// A lifeline over a socket, as sshd gives one to what it starts, with the controller's end and the one that stops.
+    /// Returns a watchdog over a socket, as sshd provides one, with the controller's end and the stop descriptor's
+    /// other end.
     pub fn lifeline() -> (Arc<ControllerWatchdog>, UnixStream, UnixStream) {
         let (controller, link) = UnixStream::pair().unwrap();
         let (stopper, stop) = UnixStream::pair().unwrap();
@@ -110,7 +112,7 @@ pub mod tests {
         (Arc::new(ControllerWatchdog::new(link.into(), output.into(), stop.into())), controller, stopper)
     }
 
-    /// Waits at most this long for what is to happen at once.
+    /// Time limit for events expected at once.
     const SOON: Duration = Duration::from_secs(5);
 
     #[test]

@@ -1,8 +1,9 @@
-//! Notices that nothing is heard from the other end of a link any more, though the pipe to it is still open: its machine
-//! is gone, or the way to it, or it was stopped. As long as it is there, it beats ([`crate::metrics::control_channel::LinkWriter`]).
+//! Idle timeout of a control channel: detects a silent other end although the pipe is still open. Its host or the
+//! network may be down, or its process stopped. A live end sends heartbeats
+//! ([`crate::metrics::control_channel::LinkWriter`]).
 //!
-//! Silence is counted in short ticks, and only while somebody listens. So a process that was stopped, or a machine that
-//! slept, does not take its own absence for the other's: however long that was, it counts as one tick.
+//! Silence is measured in short intervals, and only while the reader polls. A stopped process or a suspended host
+//! therefore does not attribute its own absence to the other end: however long it was, it counts as one interval.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -10,7 +11,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// How long one look lasts.
+/// Duration of one poll.
 const TICK: Duration = Duration::from_millis(250);
 
 /// Waits until one of `fds` is ready.
@@ -29,7 +30,7 @@ pub fn wait_to_hear(fds: &mut [PollFd<'_>], limit: Duration) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::TimedOut, text))
 }
 
-/// Polls until one is ready or `timeout` has passed. A signal may let it begin anew.
+/// Polls until a descriptor is ready or `timeout` has passed. A signal may restart the timeout.
 pub fn poll_all(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     loop {
@@ -40,14 +41,14 @@ pub fn poll_all(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result
     }
 }
 
-/// A pipe that fails when nothing comes out of it for too long.
+/// A pipe that fails after an idle timeout.
 pub struct IdleTimeout<R> {
     pipe: R,
     limit: Duration,
 }
 
 impl<R: Read + AsFd> IdleTimeout<R> {
-    /// Listens to `pipe`; silence of `limit` is an error.
+    /// Reads from `pipe`; silence of `limit` is an error.
     pub fn new(pipe: R, limit: Duration) -> Self {
         Self { pipe, limit }
     }
@@ -99,7 +100,7 @@ mod tests {
             let word = reader.next_frame().unwrap().map(|(channel, content)| (channel, content.to_vec()));
             (word, reader.next_frame().unwrap().map(|(channel, _)| channel))
         });
-        // Twice as long as it could be silent.
+        // Twice the idle timeout.
         std::thread::sleep(2 * LIMIT);
         writer.send(LinkChannel::Peer, b"word").unwrap();
         drop(writer);

@@ -1,5 +1,5 @@
-//! Messages between the ends, compressed where they are long: names, times and owners of neighbours are much alike, and a
-//! million files that are there already are nothing but such messages.
+//! Compression of long messages between the ends. Names, times and owners of neighbouring entries are similar, and a
+//! million unchanged files cause nothing but such messages.
 
 use haul_proto::compression::Codec;
 use haul_proto::compression::CompressionMethod;
@@ -10,12 +10,12 @@ use std::borrow::Cow;
 
 use crate::io::codec::{PayloadCompressor, PayloadDecompressor};
 
-/// Shorter messages are not worth it.
+/// Shortest message to compress.
 const LEN_MIN: usize = 512;
-/// Fast, and most of what there is to be had.
+/// Fast, with most of the achievable compression.
 const METHOD: CompressionMethod = CompressionMethod::Zstd(1);
 
-/// Compresses what the source says.
+/// Compresses the source's messages.
 #[derive(Default)]
 pub struct MessageCompressor {
     packer: PayloadCompressor,
@@ -23,7 +23,7 @@ pub struct MessageCompressor {
 }
 
 impl MessageCompressor {
-    /// The same message, or a shorter one that holds it.
+    /// Returns the message itself, or a shorter one that contains it.
     pub fn pack(&mut self, message: Vec<u8>, job: JobNumber) -> Vec<u8> {
         if message.len() < LEN_MIN {
             return message;
@@ -36,7 +36,7 @@ impl MessageCompressor {
     }
 }
 
-/// Undoes it.
+/// Decompresses messages.
 #[derive(Default)]
 pub struct MessageDecompressor {
     unpacker: PayloadDecompressor,
@@ -44,7 +44,7 @@ pub struct MessageDecompressor {
 }
 
 impl MessageDecompressor {
-    /// The message that came, or that was in it: no other compressed one.
+    /// Returns the message itself or the one inside. Nested compressed messages are an error.
     pub fn unpack<'m>(&'m mut self, message: &'m [u8], job: JobNumber) -> Result<Cow<'m, [u8]>, ProtocolError> {
         let Some(packed) = CompressedMessage::decode(message, job)? else { return Ok(message.into()) };
         self.plain.clear();
@@ -89,7 +89,7 @@ mod tests {
         let inner = MessageCompressor::default().pack(vec![1; 100_000], JOB);
         let twice = CompressedMessage { plain: 100_000, bytes: &[] }.encode(JOB);
         assert!(MessageDecompressor::default().unpack(&twice, JOB).is_err());
-        // A message that is long enough to be worth it, and begins as a compressed one does.
+        // A message of sufficient length with the start of a compressed message.
         let padded = [inner, vec![0; 100_000]].concat();
         let outer = MessageCompressor::default().pack(padded, JOB);
         assert!(MessageDecompressor::default().unpack(&outer, JOB).is_err());

@@ -1,7 +1,7 @@
-//! The paths between two ends: which are used, which of their streams are given up, and when others are made.
+//! The paths between two ends: selects the paths in use, the streams to close, and the streams to open.
 //!
-//! One path is the main one: the one whose stream came first, until another one proves better. Others are used while they
-//! are compared with it, or to the end where that was asked for; a path on which nothing is answered is left for another.
+//! The main path is the path of the first stream, until another proves better. Other paths are used while they are
+//! compared with it, or to the end of the job if requested. A path without any acknowledgement is left for another.
 
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::limits::LINKS_MAX;
@@ -13,40 +13,40 @@ use std::time::Duration;
 use crate::sys::tcp_info::TcpInfo;
 use crate::sys::usage::micros;
 
-/// What is to be done about streams.
+/// Actions for the streams.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PathRepair {
-    /// These are given up.
+    /// Streams to close.
     pub give_up: Vec<StreamId>,
-    /// So many are to be made, on each of these paths.
+    /// Number of streams to open on each path.
     pub make: Vec<(PathId, u16)>,
-    /// There is no way to the other end any more.
+    /// Whether the other end is unreachable for good.
     pub hopeless: bool,
-    /// Another path is the main one from now on; why.
+    /// A change of the main path and its reason.
     pub moved: Option<PathChange>,
 }
 
-/// Why another path is used than before.
+/// Reason for a change of the main path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PathChange {
-    /// It carries so many bytes a second, and the old one so many.
+    /// The new path is faster: bytes per second of the new path and of the old one.
     Faster(u64, u64),
-    /// Nothing was answered on the old one.
+    /// Nothing was acknowledged on the old path.
     Lifeless,
 }
 
-/// What was seen of a path's streams.
+/// A sample of a path's streams.
 #[derive(Debug, Default)]
 pub struct PathMeasurement {
     streams: Vec<StreamSample>,
-    /// Those whose connection is gone.
+    /// Streams with a lost connection.
     pub broken: Vec<StreamId>,
     acknowledged_bytes: u64,
     busy: Duration,
 }
 
 impl PathMeasurement {
-    /// Adds a stream whose connection is there.
+    /// Adds a stream with an established connection.
     pub fn alive(&mut self, stream: StreamId, info: &TcpInfo) {
         let &TcpInfo { acknowledged_bytes, is_unanswered: unanswered, .. } = info;
         self.streams.push(StreamSample { stream, acknowledged_bytes, unanswered });
@@ -67,64 +67,64 @@ impl PathMeasurement {
 /// All paths of a job.
 #[derive(Debug, Default)]
 pub struct Multipath {
-    /// All paths are used to the end.
+    /// Whether all paths stay in use to the end.
     all: bool,
     menders: BTreeMap<PathId, StreamRecovery>,
     main: Option<PathId>,
-    /// Only the main one is used.
+    /// Whether only the main path is in use.
     is_settled: bool,
     judge: PathSelector,
 }
 
 impl Multipath {
-    /// With the best path, or with all of them.
+    /// Creates the state for a job on the best path or, with `all`, on all paths.
     pub fn new(all: bool) -> Self {
         Self { all, ..Self::default() }
     }
 
-    /// Whether a stream of this path may come.
+    /// Whether a stream of this path may be admitted.
     pub fn takes(&self, path: PathId) -> bool {
         self.menders.contains_key(&path) || self.menders.len() < LINKS_MAX
     }
 
-    /// A stream of this path has come; there are so many of them now.
+    /// Records a new stream of this path; `live` is the number of its streams now.
     pub fn came(&mut self, path: PathId, live: u16) {
         self.main.get_or_insert(path);
         self.mender(path).came(live);
     }
 
-    /// What decides about the streams of this path.
+    /// Returns the recovery state of this path.
     pub fn mender(&mut self, path: PathId) -> &mut StreamRecovery {
         self.menders.entry(path).or_default()
     }
 
-    /// The path that is used where one is.
+    /// Returns the main path, once there is one.
     pub fn main(&self) -> Option<PathId> {
         self.main
     }
 
-    /// The paths whose streams get work now.
+    /// Returns the paths whose streams get work now.
     pub fn in_use(&self) -> Vec<PathId> {
         self.menders.keys().copied().filter(|path| !self.is_settled || self.all || Some(*path) == self.main).collect()
     }
 
-    /// The paths that are used now and not only to be compared.
+    /// Returns the paths in use, without those only under comparison.
     pub fn kept(&self) -> Vec<PathId> {
         if self.all { self.in_use() } else { self.main.into_iter().collect() }
     }
 
-    /// Whether streams of more than one have come.
+    /// Whether streams of more than one path were admitted.
     pub fn is_several(&self) -> bool {
         self.menders.len() > 1
     }
 
-    /// Whether a stream of the main path is missing, or it is not certain yet which path that is.
+    /// Whether the main path misses a stream or is not selected yet.
     pub fn is_unsettled(&self) -> bool {
         let is_mending = self.main.and_then(|main| self.menders.get(&main)).is_some_and(StreamRecovery::is_mending);
         is_mending || self.is_several() && !self.is_settled && !self.all
     }
 
-    /// Takes what was seen of all paths.
+    /// Evaluates samples of all paths and returns the actions.
     pub fn look(&mut self, elapsed: Duration, seen: &BTreeMap<PathId, PathMeasurement>) -> PathRepair {
         let elapsed_us = micros(elapsed);
         let mut repair = PathRepair::default();
@@ -147,7 +147,7 @@ impl Multipath {
         repair
     }
 
-    /// Where nothing is answered on one path and another one is alive, that one does its work.
+    /// Leaves paths without any acknowledgement if another one is alive.
     fn leave_lifeless(&mut self, main: PathId, seen: &BTreeMap<PathId, PathMeasurement>, repair: &mut PathRepair) {
         let (lifeless, alive): (Vec<PathId>, Vec<PathId>) =
             self.menders.keys().partition(|path| self.menders.get(path).is_some_and(StreamRecovery::is_lifeless));
@@ -165,7 +165,7 @@ impl Multipath {
         }
     }
 
-    /// Settles for one path once it is known which one carries most.
+    /// Selects the fastest path once it is known.
     fn choose(&mut self, elapsed_us: u64, seen: &BTreeMap<PathId, PathMeasurement>, repair: &mut PathRepair) {
         let Some(main) = self.main.filter(|_| !self.all && !self.is_settled) else { return };
         let whole: Vec<_> = seen.iter().map(|(path, seen)| seen.whole(*path)).collect();
@@ -185,7 +185,7 @@ mod tests {
 
     const LOOK: Duration = Duration::from_millis(250);
 
-    /// Two paths with two streams each, looked at again and again.
+    /// Two paths with two streams each, sampled repeatedly.
     struct Watch {
         crossing: Multipath,
         looks: u64,
@@ -201,7 +201,7 @@ mod tests {
             Self { crossing, looks: 0 }
         }
 
-        /// Looks once more at paths that have carried so many MB/s all the time; one that carries none is not answered.
+        /// Takes the next sample of paths with these constant rates in MB/s; a path with rate zero is unacknowledged.
         fn look(&mut self, mb_per_s: &[(u16, u64)]) -> PathRepair {
             self.looks += 1;
             let seen = mb_per_s.iter().map(|(path, mb_per_s)| {
@@ -217,7 +217,7 @@ mod tests {
             self.crossing.look(LOOK, &seen.collect())
         }
 
-        /// Looks until something is to be done.
+        /// Takes samples until there is something to repair.
         #[track_caller]
         fn until_something(&mut self, mb_per_s: &[(u16, u64)]) -> PathRepair {
             let found = (0..100).map(|_| self.look(mb_per_s)).find(|repair| *repair != PathRepair::default());
@@ -257,7 +257,7 @@ mod tests {
         for all in [false, true] {
             let mut watch = Watch::new(all);
             let first = watch.until_something(&[(4, 0), (2, 100)]);
-            // Where they are compared, that is over sooner.
+            // A comparison of paths ends sooner.
             assert_eq!(first.moved, Some(if all { PathChange::Lifeless } else { PathChange::Faster(100_000_000, 0) }));
             assert_eq!(watch.crossing.main(), Some(PathId(2)));
             let last = if all { first } else { watch.until_something(&[(4, 0), (2, 100)]) };

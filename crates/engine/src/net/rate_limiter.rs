@@ -1,11 +1,11 @@
-//! The limit on what the source sends, shared by all streams: lets them send piece by piece, at the set rate.
+//! The source's rate limit, shared by all streams. Streams send chunk by chunk at the set rate.
 //!
-//! When, is decided by [`haul_proto::rate_clock`]; here it is waited for. The turn is that of the record that was begun first,
-//! among those that wait: so records are finished one after the other instead of all being half sent, and at a low rate few streams are active, while
-//! one whose socket takes nothing holds nobody up. A stream that does not wake up when its time has come, since the machine has
-//! other work, holds nobody up either: the next ones wait for the clock, too, and go in its place after [`GRACE`].
+//! [`haul_proto::rate_clock`] decides on times; this module waits for them. Of the waiting records, the one started
+//! first goes first. Records thus finish one after the other, and few streams are active at a low rate. A stream with a
+//! full socket does not wait here, so it delays no other. A thread that the scheduler wakes late delays no other
+//! either: the next ones wait for the clock too, and overtake it after [`GRACE`].
 //!
-//! A source that is paused sends nothing, whatever its limit is.
+//! A paused source sends nothing, whatever its limit.
 
 use haul_proto::rate_clock::{PIECE, RateClock, RateGrant};
 use haul_proto::wire::resource_metrics::Stage;
@@ -18,19 +18,19 @@ use std::time::{Duration, Instant};
 use crate::metrics::stage_timer::during;
 use crate::sys::sync::lock;
 
-/// How late the one whose turn it is may be before another goes.
+/// Delay of the first record in line after which another may overtake it.
 const GRACE: Duration = Duration::from_millis(5);
 
-/// The limit of one source.
+/// The rate limit of one source.
 #[derive(Debug)]
 pub struct RateLimiter {
-    /// Without a limit, and not paused, streams do not even look at the rest.
+    /// Whether there is a limit or a pause. Otherwise streams skip the rest.
     limited: AtomicBool,
-    /// How many times it was paused, or went on after that: odd while it is. Changed under the lock.
+    /// Number of pauses and resumes: odd while paused. Changed under the lock.
     pauses: AtomicU64,
-    /// The pacer's times are counted from here.
+    /// Origin of the clock's times.
     epoch: Instant,
-    /// Records that have been begun.
+    /// Number of records started.
     begun: AtomicU64,
     state: Mutex<LimiterState>,
 }
@@ -38,11 +38,11 @@ pub struct RateLimiter {
 #[derive(Debug)]
 struct LimiterState {
     pacer: Option<RateClock>,
-    /// Those that wait, by the numbers of their records. One for each stream at the most.
+    /// Waiting records by number, at most one per stream.
     waiting: BTreeMap<u64, Arc<Condvar>>,
 }
 
-/// A record on its way out.
+/// A record in transmission.
 #[derive(Debug)]
 pub struct RatePermit<'p> {
     pace: &'p RateLimiter,
@@ -51,7 +51,7 @@ pub struct RatePermit<'p> {
 }
 
 impl RateLimiter {
-    /// At most so many bytes a second; 0 sets no limit.
+    /// Creates a limiter of `rate_bytes_per_s`; 0 sets no limit.
     pub fn new(rate_bytes_per_s: u64) -> Self {
         let pacer = (rate_bytes_per_s > 0).then(|| RateClock::new(rate_bytes_per_s));
         Self {
@@ -63,7 +63,7 @@ impl RateLimiter {
         }
     }
 
-    /// Changes the limit for all that has not gone yet; 0 lifts it.
+    /// Changes the limit for all bytes not sent yet; 0 lifts it.
     pub fn set(&self, rate_bytes_per_s: u64) {
         let mut state = lock(&self.state);
         match &mut state.pacer {
@@ -74,7 +74,7 @@ impl RateLimiter {
         self.changed(&state);
     }
 
-    /// Lets nothing go any more, or goes on.
+    /// Pauses or resumes sending.
     pub fn pause(&self, is_paused: bool) {
         let state = lock(&self.state);
         if self.is_paused() != is_paused {
@@ -83,40 +83,40 @@ impl RateLimiter {
         }
     }
 
-    /// They look again; the pieces that they wait for may be of another size now.
+    /// Wakes the waiting streams to evaluate the new limit, which may change the chunk size.
     fn changed(&self, state: &LimiterState) {
         self.limited.store(state.pacer.is_some() || self.is_paused(), Ordering::Release);
         state.waiting.values().for_each(|waiting| waiting.notify_one());
     }
 
-    /// Another number after each pause, and in each; odd ones are of pauses.
+    /// Returns the number of pauses and resumes: odd during a pause.
     pub fn pauses(&self) -> u64 {
         self.pauses.load(Ordering::Acquire)
     }
 
-    /// Whether nothing goes.
+    /// Whether the source is paused.
     pub fn is_paused(&self) -> bool {
         self.pauses() % 2 == 1
     }
 
-    /// Whether not all that is there may go at once.
+    /// Whether a limit or a pause applies.
     pub fn is_limited(&self) -> bool {
         self.limited.load(Ordering::Acquire)
     }
 
-    /// A record begins to be sent.
+    /// Starts a record.
     pub fn record(&self) -> RatePermit<'_> {
         RatePermit { pace: self, record: self.begun.fetch_add(1, Ordering::Relaxed), paused: Cell::default() }
     }
 }
 
 impl LimiterState {
-    /// Whether something of `rest` bytes of this record may go now, or when to ask again; `None` where there is no limit.
+    /// Requests permission for some of this record's `rest` bytes, or the time to retry; `None` without a limit.
     fn ask(&mut self, record: u64, now: Duration, rest: usize) -> Option<RateGrant> {
         let before = u32::try_from(self.waiting.range(..record).count()).unwrap_or(u32::MAX);
         let grace = if before == 0 { Duration::ZERO } else { GRACE };
         match self.pacer.as_mut()?.take_after(grace, now, rest as u64) {
-            // They wake up one after the other, as if all those before them were late.
+            // Streams wake one after the other, as if all earlier ones were late.
             RateGrant::At(time) => Some(RateGrant::At(time + PIECE.saturating_mul(before.saturating_sub(1)))),
             granted => Some(granted),
         }
@@ -124,8 +124,7 @@ impl LimiterState {
 }
 
 impl RatePermit<'_> {
-    /// Waits until something of the `rest` may go, and says how much: all of it where there is no limit. Of nothing,
-    /// nothing.
+    /// Waits until some of the `rest` bytes may go. Returns how many: all of them without a limit, and 0 of 0.
     pub fn take(&self, rest: usize) -> usize {
         if rest == 0 || !self.pace.is_limited() {
             return rest;
@@ -161,12 +160,12 @@ impl RatePermit<'_> {
         granted
     }
 
-    /// How long nothing went because of a pause.
+    /// Returns the time spent paused.
     pub fn paused(&self) -> Duration {
         self.paused.get()
     }
 
-    /// Waits until all of `bytes` may go at once: for what cannot be sent in pieces.
+    /// Waits until all `bytes` may go at once, for data that cannot be sent in chunks.
     pub fn take_all(&self, bytes: usize) {
         let mut rest = bytes;
         while rest > 0 {
@@ -182,10 +181,10 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// Nothing here takes nearly as long.
+    /// Time limit of a test.
     const LIMIT: Duration = Duration::from_secs(20);
 
-    /// Sends a record of so many bytes in a thread of its own; hears when it has gone.
+    /// Sends a record of `bytes` in a separate thread, which reports its end through the channel.
     fn sending(pace: &Arc<RateLimiter>, bytes: usize) -> std::sync::mpsc::Receiver<()> {
         let (done, gone) = channel();
         let pace = Arc::clone(pace);
@@ -202,7 +201,7 @@ mod tests {
         let began = Instant::now();
         let streams: Vec<_> = (0..8).map(|_| sending(&pace, 50_000)).collect();
         streams.iter().for_each(|gone| gone.recv_timeout(LIMIT).unwrap());
-        // However slow this machine is, it is not faster than that: 400,000 bytes, less what the bucket holds.
+        // Lower bound on any machine: 400,000 bytes, less the capacity of the token bucket.
         assert!(began.elapsed() >= Duration::from_millis(320), "{:?}", began.elapsed());
     }
 

@@ -1,5 +1,5 @@
-//! The streams of a running job, as they come and go: which there are, what their sockets say, which are given up, and
-//! how more are made. What a stream carries is not known here.
+//! The streams of a running job: admission and end of streams, samples of their sockets, closing of broken streams, and
+//! opening of new ones. The contents of streams are handled elsewhere.
 
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::limits::STREAM_FIGURES_MAX;
@@ -24,14 +24,15 @@ use crate::sys::usage::micros;
 
 /// All streams of a job.
 pub struct StreamPool {
-    /// How many may be in use on a path. Others may be there besides: an end learns late that a stream of its is gone.
+    /// Most streams in use per path. More may exist for a while, because an end detects the loss of a stream late.
     most: usize,
     state: Mutex<PoolState>,
-    /// Held while those in use are found out and told to the source, so that no earlier finding is told later.
+    /// Held while the set of streams in use is computed and passed to the source, so that an older set never follows a
+    /// newer one.
     sharing: Mutex<()>,
-    /// Makes more, where this is the end that connects.
+    /// Opens more streams, at the connecting end.
     connector: OnceLock<Arc<Connector>>,
-    /// Why the first of those that are gone is.
+    /// The reason for the loss of the first lost stream.
     first_loss: OnceLock<String>,
     ids: StreamIds,
 }
@@ -39,37 +40,37 @@ pub struct StreamPool {
 #[derive(Default)]
 struct PoolState {
     lanes: BTreeMap<u16, PooledStream>,
-    /// Ids of all streams that have come: none comes twice.
+    /// Ids of all admitted streams: no id is admitted twice.
     ids: RangeSet,
     crossing: Multipath,
-    /// So many are in use, since somebody wants it so.
+    /// Number of streams per path fixed by the user.
     fixed: Option<u16>,
-    /// How many are gone that were in use, and what all met with.
+    /// Number of lost streams and path changes: a new value makes older samples incomparable.
     gone: u64,
     past: PathFigures,
-    /// The same for those who want to know more, and what was seen at each look at a socket.
+    /// Socket counters of ended streams for detailed reports, and sums of the samples of all sockets.
     past_sockets: Sockets,
     looks: Sockets,
-    /// What each did of those that are gone, as far as there is room for them.
+    /// Figures of each ended stream, up to the limit.
     ended: Vec<StreamFigures>,
 }
 
 struct PooledStream {
     socket: Weak<OwnedFd>,
     path: PathId,
-    /// Whether another connection can take its place.
+    /// Whether another connection can replace the stream.
     is_tcp: bool,
     given_up: bool,
-    /// What it said last.
+    /// The last sample of the socket.
     last: TcpInfo,
-    /// Bytes that were acknowledged when all sockets were looked at.
+    /// Bytes acknowledged at the last sample of all sockets.
     seen_bytes: u64,
 }
 
-/// Of the streams in use, at one moment.
+/// A sample of the streams in use at one time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PoolSnapshot {
-    /// The shortest round-trip time of all.
+    /// The shortest round-trip time of all streams.
     pub round_trip: Duration,
     acknowledged_bytes: u64,
     waited: Duration,
@@ -77,19 +78,19 @@ pub struct PoolSnapshot {
 }
 
 impl StreamPool {
-    /// For a job of which at most so many streams are in use on a path.
+    /// Creates the pool of a job with at most `most` streams in use per path.
     pub fn new(most: u16, all_paths: bool) -> Self {
         let state = Mutex::new(PoolState { crossing: Multipath::new(all_paths), ..PoolState::default() });
         let (connector, first_loss, ids) = (OnceLock::new(), OnceLock::new(), StreamIds::default());
         Self { most: most.into(), state, sharing: Mutex::default(), connector, first_loss, ids }
     }
 
-    /// Where the ids of streams that are made here come from.
+    /// Returns the source of ids for streams opened at this end.
     pub fn ids(&self) -> StreamIds {
         self.ids.clone()
     }
 
-    /// A stream has come; `false` for a second one of the same id and for one too many, which are not wanted.
+    /// Admits a new stream; `false` for a duplicate id and for a stream over the limit.
     pub fn admit(&self, StreamId(id): StreamId, stream: &DataStream) -> bool {
         self.ids.saw(StreamId(id));
         let mut state = lock(&self.state);
@@ -109,7 +110,8 @@ impl StreamPool {
         true
     }
 
-    /// A stream is about to end: its figures are kept. Whether another connection can take its place, if it `is_lost`.
+    /// Removes a stream that is about to end and keeps its figures. Returns whether another connection can replace it.
+    /// `is_lost` marks a stream that broke.
     pub fn ending(&self, StreamId(id): StreamId, is_lost: bool) -> bool {
         let mut state = lock(&self.state);
         let Some(mut lane) = state.lanes.remove(&id) else { return false };
@@ -125,24 +127,24 @@ impl StreamPool {
         lane.is_tcp
     }
 
-    /// How many streams there are on the path that is used.
+    /// Returns the number of streams on the main path.
     pub fn count(&self) -> u16 {
         let state = lock(&self.state);
         state.crossing.main().map_or(0, |path| state.live(path))
     }
 
-    /// From now on, streams can be made here.
+    /// Sets the connector that opens streams at this end.
     pub fn set_connector(&self, connector: Arc<Connector>) {
-        // A second one is of a second way, which is not taken once the first was.
+        // A second connector belongs to a second transport path, which is ignored after the first.
         let _ = self.connector.set(connector);
     }
 
-    /// Makes so many more streams on a path; `false` where that is for the other end to do.
+    /// Opens `count` more streams on a path; `false` if that is up to the other end.
     pub fn make(&self, count: u16, path: PathId) -> bool {
         self.connector.get().map(|connector| connector.make(count, path)).is_some()
     }
 
-    /// From now on, so many are to be in use. Returns how many of these are to be made, and on which path.
+    /// Sets the intended number of streams on the main path. Returns that path and the number of streams to open.
     pub fn want(&self, streams: u16) -> Option<(PathId, u16)> {
         let mut state = lock(&self.state);
         let path = state.crossing.main()?;
@@ -150,19 +152,18 @@ impl StreamPool {
         Some((path, state.crossing.mender(path).want(streams, live)))
     }
 
-    /// From now on, so many are to be in use on each path, as far as there may be, and nobody tunes that.
+    /// Fixes the number of streams in use on each path, within the limits, and ends the tuning.
     pub fn fix(&self, streams: u16) {
         let most = u16::try_from(self.most).unwrap_or(u16::MAX);
         lock(&self.state).fixed = Some(streams.clamp(1, most.max(1)));
     }
 
-    /// Whether their number is fixed.
+    /// Whether the number of streams is fixed.
     pub fn is_fixed(&self) -> bool {
         lock(&self.state).fixed.is_some()
     }
 
-    /// Holds all paths to the number that was fixed, also those that are used only now: how many are to be made, and on
-    /// which path.
+    /// Applies the fixed number to all paths, including new ones. Returns how many streams to open on each path.
     pub fn keep_fixed(&self) -> Vec<(PathId, u16)> {
         let mut state = lock(&self.state);
         let Some(streams) = state.fixed else { return Vec::new() };
@@ -177,14 +178,14 @@ impl StreamPool {
         make
     }
 
-    /// Tells which streams are in use.
+    /// Passes the set of streams in use to `tell`.
     pub fn share_out(&self, tell: impl FnOnce(RangeSet)) {
         let _sharing = lock(&self.sharing);
         let in_use = lock(&self.state).in_use();
         tell(in_use);
     }
 
-    /// The way that each stream takes, and the paths that there are.
+    /// Returns the addresses of all paths, and the path of each stream.
     pub fn ways(&self) -> (Vec<(String, String)>, Vec<StreamPath>) {
         let mut state = lock(&self.state);
         let in_use = state.in_use();
@@ -205,14 +206,13 @@ impl StreamPool {
         (paths, ways)
     }
 
-    /// Whether figures of all together tell nothing now: a stream is gone that another one will replace, or paths are
-    /// being compared.
+    /// Whether total rates mean nothing now: a lost stream awaits its replacement, or paths are being compared.
     pub fn is_mending(&self) -> bool {
         lock(&self.state).crossing.is_unsettled()
     }
 
-    /// Looks at all sockets, and gives up those that are broken or stalled: their streams' threads will notice. `None`
-    /// where streams are not TCP's, and nothing can take their place.
+    /// Samples all sockets and closes broken or stalled streams; their threads detect that. `None` if a stream is not
+    /// TCP and has no replacement.
     pub fn mend(&self, elapsed: Duration) -> Option<PathRepair> {
         let mut state = lock(&self.state);
         let mut seen: BTreeMap<PathId, PathMeasurement> = BTreeMap::new();
@@ -236,12 +236,12 @@ impl StreamPool {
         Some(repair)
     }
 
-    /// Whether streams have come by more than one path.
+    /// Whether streams of more than one path were admitted.
     pub fn has_paths(&self) -> bool {
         lock(&self.state).crossing.is_several()
     }
 
-    /// The paths that are in use: of each, what the end that connected and the one that accepted are called.
+    /// Returns the paths in use, each with the addresses of the connecting and the accepting end.
     pub fn names(&self) -> Vec<(PathId, (String, String))> {
         let state = lock(&self.state);
         let is_connector = self.connector.get().is_some();
@@ -254,22 +254,23 @@ impl StreamPool {
         state.crossing.kept().into_iter().filter_map(name).collect()
     }
 
-    /// The other end has given up these streams: whoever still listens to one reads what has come, and ends.
+    /// Closes streams that the other end has given up. A thread that still receives from one reads the remaining data
+    /// and ends.
     pub fn give_up(&self, streams: &[StreamId]) {
         lock(&self.state).give_up(streams);
     }
 
-    /// Keeps why a stream is gone, for the user: of the first one, since a path that breaks many would fill the screen.
+    /// Records the reason of a loss for the user. Only the first one is kept, since a broken path may cause many.
     pub fn note_loss(&self, why: String) {
         let _ = self.first_loss.set(why);
     }
 
-    /// Why the first stream was lost that was.
+    /// Returns the reason for the first lost stream.
     pub fn first_loss(&self) -> Option<&str> {
         self.first_loss.get().map(String::as_str)
     }
 
-    /// The sockets of the first `streams` streams of the path that is used, now; `None` where one of them is not TCP's.
+    /// Samples the first `streams` streams of the main path; `None` if one of them is not TCP.
     pub fn snapshot(&self, streams: u16) -> Option<PoolSnapshot> {
         let mut state = lock(&self.state);
         let main = state.crossing.main();
@@ -284,14 +285,14 @@ impl StreamPool {
         Some(all)
     }
 
-    /// Whether all streams that there are bear losses ([`bears_loss`]); `None` where there are none.
+    /// Whether all streams use a loss-tolerant congestion control ([`bears_loss`]); `None` without streams.
     pub fn bear_loss(&self) -> Option<bool> {
         let state = lock(&self.state);
         let each = state.lanes.values().filter_map(|lane| lane.socket.upgrade()).map(|socket| bears_loss(&*socket));
         each.reduce(|all, one| all && one)
     }
 
-    /// What the sockets of all streams say, those that are gone included.
+    /// Returns the socket figures of all streams, including ended ones.
     pub fn sockets(&self) -> Sockets {
         let mut state = lock(&self.state);
         let PoolState { lanes, looks, past_sockets, .. } = &mut *state;
@@ -307,7 +308,7 @@ impl StreamPool {
         all
     }
 
-    /// What each stream's socket did.
+    /// Returns the socket figures of each stream.
     pub fn stream_figures(&self) -> Vec<StreamFigures> {
         let mut state = lock(&self.state);
         let PoolState { lanes, ended, .. } = &mut *state;
@@ -318,7 +319,7 @@ impl StreamPool {
         ended.iter().copied().chain(there).take(STREAM_FIGURES_MAX).collect()
     }
 
-    /// This end's address on the path that is used; `None` where that is not TCP's.
+    /// Returns this end's address on the main path; `None` if that is not TCP.
     pub fn own_address(&self) -> Option<IpAddr> {
         let state = lock(&self.state);
         let main = state.crossing.main();
@@ -326,7 +327,7 @@ impl StreamPool {
         in_use.find_map(|lane| own_address(&*lane.socket.upgrade()?))
     }
 
-    /// What all streams met with, those that are gone included.
+    /// Returns the path figures of all streams, including ended ones.
     pub fn figures(&self) -> PathFigures {
         let mut state = lock(&self.state);
         let mut figures = state.past;
@@ -339,7 +340,7 @@ impl StreamPool {
 }
 
 impl PoolState {
-    /// The streams that get work: of each path that is used, as many as are wanted.
+    /// Returns the streams that get work: the intended number on each path in use.
     fn in_use(&mut self) -> RangeSet {
         let mut in_use = RangeSet::new();
         for path in self.crossing.in_use() {
@@ -374,7 +375,7 @@ impl PoolState {
     }
 }
 
-/// Adds a stream's figures. One that sent nothing has none.
+/// Adds a stream's figures. A stream without sent segments has none.
 fn count(figures: &mut PathFigures, info: &TcpInfo) {
     if info.segments == 0 {
         return;
@@ -389,7 +390,7 @@ fn count(figures: &mut PathFigures, info: &TcpInfo) {
     figures.buffer_limited_us += micros(info.buffer_limited);
 }
 
-/// What a socket has counted.
+/// Returns the counters of a socket.
 fn counted(info: &TcpInfo) -> Sockets {
     Sockets {
         acknowledged_bytes: info.acknowledged_bytes,
@@ -404,7 +405,7 @@ fn counted(info: &TcpInfo) -> Sockets {
 }
 
 impl PooledStream {
-    /// What is seen at one look at its socket.
+    /// Returns the instantaneous values of one socket sample.
     fn seen(&self) -> Sockets {
         let info = &self.last;
         Sockets {
@@ -420,7 +421,7 @@ impl PooledStream {
         }
     }
 
-    /// What its socket did, as far as was looked.
+    /// Returns the socket's figures at the last sample.
     fn figures(&self, id: u16) -> StreamFigures {
         let (counted, seen) = (counted(&self.last), self.seen());
         StreamFigures {
@@ -440,7 +441,7 @@ impl PooledStream {
         }
     }
 
-    /// Asks the socket once more, if there still is one.
+    /// Samples the socket if it still exists. Returns the last sample.
     fn look(&mut self) -> Option<TcpInfo> {
         if let Some(socket) = self.socket.upgrade() {
             self.last = tcp_info(&*socket).ok()?;
@@ -450,12 +451,12 @@ impl PooledStream {
 }
 
 impl PoolSnapshot {
-    /// Whether streams have gone since `earlier`: then their figures are of different ones.
+    /// Whether streams were lost since `earlier`: the two samples then cover different streams.
     pub fn is_of_others_than(&self, earlier: &Self) -> bool {
         self.gone != earlier.gone
     }
 
-    /// What happened to `streams` streams since `earlier`.
+    /// Returns the rate of `streams` streams since `earlier`.
     pub fn since(&self, earlier: &Self, elapsed: Duration, streams: u16) -> RateSample {
         let waited = self.waited.saturating_sub(earlier.waited).as_secs_f64();
         let all = elapsed.as_secs_f64() * f64::from(streams.max(1));

@@ -1,4 +1,4 @@
-//! Streams that come, are given up and are replaced, over real sockets.
+//! Tests of new, closed and replaced streams over real sockets.
 
 use super::*;
 use crate::metrics::stage_timer::StageTimers;
@@ -15,7 +15,7 @@ use haul_proto::wire::route::Route;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Two streams between two ends; the first end's connector, and the second's arrivals.
+/// Returns two streams between two ends, with the first end's connector and the second's accepted streams.
 fn two_streams() -> (ConnectedStreams, Vec<DataStream>, AcceptedStreams, Vec<DataStream>) {
     let (session, secret, suite) = (JobId([1; 16]), [2; 32], CipherSuite::Aes128Gcm);
     let credentials = StreamCredentials { session, secret, suite, rekey_bytes: 1 << 30 };
@@ -34,7 +34,7 @@ fn in_use(lanes: &StreamPool) -> Vec<u64> {
     told
 }
 
-/// Looks until something is to be done.
+/// Samples the sockets until there is something to repair.
 #[track_caller]
 fn until_something(lanes: &StreamPool) -> PathRepair {
     let deadline = std::time::Instant::now() + LIMIT;

@@ -1,5 +1,5 @@
-//! What a served worker is held to: what a server tells it, and what the kernel is told of that. Which Requests that allows
-//! is in `hold`.
+//! Limits of a served worker: its command-line words from the server, and the sandbox that enforces them. Module
+//! `request_policy` decides which Requests they permit.
 
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
@@ -14,21 +14,21 @@ use crate::job::allowance::Allowance;
 use crate::policy::audit::AuditDestination;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
 
-/// What may be done with a directory.
+/// Permitted access to a served directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServedAccess {
-    /// Fetching from it.
+    /// Clients may fetch files.
     ReadOnly,
-    /// Sending to it.
+    /// Clients may send files.
     WriteOnly,
-    /// Sending new names to it: nothing that is there is replaced, removed, changed or read.
+    /// Clients may send files under new names: nothing existing is replaced, removed, changed or read.
     Create,
-    /// Both.
+    /// Clients may fetch and send files.
     Both,
 }
 
 impl ServedAccess {
-    /// As it is written.
+    /// Returns the word for the access, as in options and on the worker's command line.
     pub fn word(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -38,53 +38,53 @@ impl ServedAccess {
         }
     }
 
-    /// The one that is written so.
+    /// Returns the access for a word.
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::ReadOnly, Self::WriteOnly, Self::Create, Self::Both].into_iter().find(|access| access.word() == word)
     }
 
-    /// Whether files there may be fetched or compared.
+    /// Whether clients may fetch or compare files.
     pub fn reads(self) -> bool {
         matches!(self, Self::ReadOnly | Self::Both)
     }
 }
 
-/// What a served worker is held to.
+/// The limits that a server imposes on its worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientLimits {
-    /// What may be done.
+    /// The permitted access.
     pub access: ServedAccess,
-    /// At most so many bytes a second, from here or to here; `None` for no limit.
+    /// Rate limit in bytes per second, in either direction; `None` for no limit.
     pub rate: Option<u64>,
-    /// The descriptor of what all clients may still bring ([`Allowance`]); `None` for no limit.
+    /// The descriptor of the shared [`Allowance`] of bytes for all clients; `None` for no limit.
     pub allowance: Option<i32>,
-    /// The ports for data, the first and the last; `None`: one that the system chooses.
+    /// The first and last port for data connections; `None`: the system chooses one.
     pub ports: Option<(u16, u16)>,
-    /// Where data is taken; `None`: at any address.
+    /// The address for data connections; `None`: any address.
     pub address: Option<IpAddr>,
-    /// Nothing is done where the kernel cannot hold the worker to its directory.
+    /// Whether to refuse all work if the kernel cannot confine the worker to its directory.
     pub sandboxed: bool,
-    /// Clients may be told hashes of blocks of the files that their own replace.
+    /// Whether clients may receive block hashes of the files that they replace.
     pub deltas: bool,
-    /// An audit log besides those that the host's policy asks for.
+    /// An audit log in addition to those that the host's policy requires.
     pub audit: Option<AuditDestination>,
-    /// What a client may ask for beyond the default, or may not leave out.
+    /// Options that a client may use beyond the default, or must use.
     pub policy: ServePolicy,
 }
 
-/// What the operator of a server decides for its clients.
+/// The operator's choices for all clients of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServePolicy {
-    /// Symbolic links that lead out of the served directory are accepted.
+    /// Whether symbolic links to targets outside the served directory are accepted.
     pub unsafe_links: bool,
-    /// Data that is not encrypted is refused.
+    /// Whether unencrypted data connections are refused.
     pub encryption: bool,
-    /// Clients choose the traffic class, congestion control and windows of the server's sockets.
+    /// Whether clients choose the traffic class, congestion control and socket buffers of the server's connections.
     pub tuning: bool,
 }
 
 impl ServePolicy {
-    /// Less strict where one of them is, stricter where one of them is.
+    /// Combines two policies: each field is set if either policy sets it.
     pub fn or(self, other: Self) -> Self {
         Self {
             unsafe_links: self.unsafe_links || other.unsafe_links,
@@ -105,11 +105,11 @@ impl ServePolicy {
     }
 }
 
-/// In the place of something that there is not.
+/// The word for an absent value.
 const NONE: &str = "-";
 
 impl ClientLimits {
-    /// As a server tells its worker: words of the command that starts it.
+    /// Returns the limits as command-line words for the worker.
     pub fn words(&self) -> [String; 9] {
         let number = |number: Option<u64>| number.map_or(NONE.into(), |number| number.to_string());
         [
@@ -125,7 +125,7 @@ impl ClientLimits {
         ]
     }
 
-    /// What was told with these words; `None` if they are others.
+    /// Parses the words of [`Self::words`]; `None` if they are invalid.
     pub fn from_words(words: &[&str]) -> Option<Self> {
         let [access, rate, allowance, range, address, sandboxed, deltas, audit, policy] = words else { return None };
         let ports = |text: &str| {
@@ -145,13 +145,14 @@ impl ClientLimits {
         })
     }
 
-    /// In a worker, what all clients may still bring. To be called once.
+    /// Takes the shared allowance of all clients from its descriptor. A worker calls it once.
     pub fn take_allowance(&self) -> io::Result<Option<Arc<Allowance>>> {
         self.allowance.map(|number| Allowance::handed(number).map(Arc::new)).transpose()
     }
 
-    /// Makes `directory`, a path without symbolic links, the working directory, which no lookup leaves from then on, and has the kernel hold this thread, and all that it starts, to it. What
-    /// a Request allows is less than that, and comes on top. Before it, the worker asks the system about itself.
+    /// Makes `directory`, a path without symbolic links, the working directory and confines all later lookups to it.
+    /// The kernel also confines this thread and all threads and processes that it starts. A Request later adds narrower
+    /// limits. The worker queries system information before the call.
     pub fn enter(&self, directory: &Path, state_dir: Option<&Path>) -> io::Result<SandboxReport> {
         rustix::process::fchdir(lookup::open_absolute(directory)?)?;
         lookup::confine();
@@ -162,14 +163,14 @@ impl ClientLimits {
             ConfineRights::Land(PreserveOptions { hard_links: true, ..PreserveOptions::default() })
         };
         bounds.allow(File::open(".")?, rights);
-        // In a chroot there may be neither: then the worker says less of the machine.
+        // A chroot may lack both; the worker then reports less about the host.
         for system in ["/proc", "/sys"].iter().filter_map(|system| File::open(system).ok()) {
             bounds.allow(system, ConfineRights::ReadTree);
         }
         if let Some(trees) =
             state_dir.map(|state| state.join("trees")).filter(|_| self.access != ServedAccess::ReadOnly)
         {
-            // Without it, finished trees are not remembered.
+            // Without this directory, finished trees are not recorded.
             let trees = std::fs::create_dir_all(&trees).and_then(|()| File::open(&trees));
             trees.iter().for_each(|trees| bounds.allow(trees, ConfineRights::OwnFiles));
         }
@@ -181,7 +182,7 @@ impl ClientLimits {
     }
 }
 
-/// How far this kernel can hold a worker to its directory: found out by a thread that is held, and ends.
+/// Returns how far this kernel can confine a worker to its directory. A temporary thread tries it.
 pub fn sandbox() -> SandboxReport {
     let tried = std::thread::spawn(|| ConfineBounds::new(ConfineNetwork::None).enforce()).join();
     tried.unwrap_or_else(|_| SandboxReport { confinement: Confinement::None, reason: "it could not be tried".into() })

@@ -1,7 +1,8 @@
-//! A worker: one end of a copy, started by a controller, obeying nobody else.
+//! A worker process: one end of a transfer. Its controller starts it and is its only source of commands.
 //!
-//! It greets, says Hello, and then lives by what comes over its link: first a Request and the making of data
-//! connections, then the copy itself. When the link ends, so does the worker, and what was not finished is removed.
+//! The worker sends a greeting line and Hello. It then handles messages from the control channel: a Request, the setup
+//! of data connections, and the transfer. When the control channel closes, the worker removes unfinished work and
+//! exits.
 
 pub mod client_limits;
 pub mod measure;
@@ -59,38 +60,38 @@ use crate::worker::measure::MeasureBench;
 use crate::worker::resource_metrics::SystemGauges;
 use crate::worker::runtime::{JobEnds, JobRuntime, StreamIntake, panicked};
 
-/// What the process was started with, as far as a worker needs it. The library reads no environment itself.
+/// The part of the process environment that a worker uses. The library itself reads no environment variables.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// `SSH_CONNECTION`, where ssh started it.
+    /// `SSH_CONNECTION`, if ssh started the worker.
     pub ssh_connection: Option<String>,
-    /// Where haul may remember things.
+    /// The directory for persistent state.
     pub state_dir: Option<PathBuf>,
-    /// What the host's policy forbids.
+    /// The host's policy.
     pub policy: HostPolicy,
-    /// The audit log, or why there is none although the policy asks for it.
+    /// The audit log if the policy requires one, or the reason why it is unavailable.
     pub audit: Result<Option<Arc<AuditLog>>, String>,
-    /// A controller has placed this executable on the host.
+    /// Whether a controller deployed this executable to the host.
     pub is_deployed: bool,
     /// The file mode creation mask.
     pub umask: u16,
-    /// What a server holds it to, where one started it.
+    /// The limits that a server imposes, if one started the worker.
     pub served: Option<ServedTerms>,
-    /// What that takes from all its clients.
+    /// The server's byte allowance for all its clients.
     pub allowance: Option<Arc<Allowance>>,
 }
 
-/// Descriptors that whoever started the worker left it: the standard input and output of the command.
+/// Descriptors inherited from the parent process: the standard input and output of the command.
 #[derive(Debug, Default)]
 pub struct InheritedFds {
-    /// For a source to read.
+    /// Input for a source.
     pub input: Option<OwnedFd>,
-    /// For a target to write to.
+    /// Output for a target.
     pub output: Option<OwnedFd>,
 }
 
 impl InheritedFds {
-    /// Takes them by their numbers: once, and before anything else is opened.
+    /// Takes ownership of the descriptors by number. Call it once, before any other file is opened.
     pub fn take(input: Option<i32>, output: Option<i32>) -> io::Result<Self> {
         let (input, output) =
             (input.map(inherited_fds::take).transpose()?, output.map(inherited_fds::take).transpose()?);
@@ -98,25 +99,25 @@ impl InheritedFds {
     }
 }
 
-/// Keeps a program of a worker's: `which` is the word that the worker was told.
+/// Runs and supervises a program of a worker. `which` is the command-line word for the end.
 pub fn keep_program(which: &str, command: &OsStr, stop: &OwnedFd) -> Option<io::Result<u8>> {
     let end = [End::Source, End::Target].into_iter().find(|end| keeper::word(*end) == which)?;
     Some(keeper::keep(end, command, stop))
 }
 
-/// How a worker ended.
+/// The outcome of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkerEnd {
-    /// It did all it had to.
+    /// All work is complete.
     Done,
-    /// It did not, and what was not finished is removed.
+    /// The work is incomplete; unfinished files are removed.
     Undone,
-    /// The same, because nothing was heard from the controller any more.
+    /// The work is incomplete because the controller timed out.
     Unheard,
 }
 
-/// Runs until the controller closes the link or is not heard any more, or until `stop` can be read or its other end is
-/// closed. Also gives an account of it.
+/// Runs a worker until the controller closes the control channel or times out, or until `stop` is readable or closed at
+/// its other end. Returns the outcome and an account of the work.
 pub fn run(
     input: OwnedFd,
     output: OwnedFd,
@@ -165,7 +166,7 @@ pub fn run(
             Err(error) => break Some(format!("the connection to the controller failed: {error}")),
         }
     };
-    // Told to stop, or without a controller, it does so at once: nobody may be listening.
+    // After a stop, or without a controller, the worker exits at once: the report may have no reader.
     if let Some(text) = failed.filter(|_| !lifeline.is_stopped() && !lifeline.is_unheard()) {
         worker.tell(&WorkerMessage::Fatal { fault: worker.is_fault, text: text.clone() });
         worker.refused = Some(text);
@@ -199,19 +200,19 @@ struct WorkerProcess {
     handed: InheritedFds,
     source: Option<Arc<Source>>,
     target: Option<Arc<TargetReceiver>>,
-    /// It is neither, but measures.
+    /// The state of a measurement, for a worker that is neither source nor target.
     bench: Option<MeasureBench>,
-    /// It has confined itself, and takes no other Request.
+    /// Whether the worker is in its sandbox. It accepts no further Request then.
     confined: bool,
-    /// Why the Request could not be carried out: what came after it, before the controller knew, is void.
+    /// The reason for a refused Request. Messages that the controller sent before it knew are ignored.
     refused: Option<String>,
-    /// The other end broke the protocol.
+    /// Whether the other end violated the protocol.
     is_fault: bool,
-    /// Streams that are accepted before it is told to begin.
+    /// Streams accepted before Start.
     arrivals: Option<AcceptedStreams>,
     tunnel: Option<Arc<StreamTunnel>>,
     running: Option<JobRuntime>,
-    /// What is to be looked at while the job runs: opened before it confines itself.
+    /// Gauges to sample while the job runs, opened before the sandbox.
     gauges: Option<SystemGauges>,
     lifeline: Arc<ControllerWatchdog>,
 }
@@ -276,7 +277,7 @@ impl WorkerProcess {
             ControllerMessage::Target(request) => {
                 self.lifeline.set_silence_ms(request.settings.silence_ms);
                 let reporter = self.reporter(&request.settings);
-                // A worker that is the source too has done so.
+                // A worker that is also the source has done this already.
                 if self.source.is_none() {
                     pin_threads(&request.settings.cpus, &reporter);
                 }
@@ -335,7 +336,7 @@ impl WorkerProcess {
         Ok(true)
     }
 
-    /// Whether the host's policy lets a Request be carried out.
+    /// Checks a Request against the host's policy and records it in the audit log.
     fn permit(&self, message: &ControllerMessage) -> Result<(), String> {
         let policy = &self.environment.policy;
         if let Some(fault) = policy.fault() {
@@ -383,15 +384,15 @@ impl WorkerProcess {
     fn refuse(&mut self, usage: bool, text: String) {
         if let Ok(Some(audit)) = &self.environment.audit {
             let refused = AuditRecord { reason: Some(text.as_str()), ..AuditRecord::of(AuditAction::Refused, b"") };
-            // Nothing is done anyway.
+            // A failed log entry changes nothing: the request is refused anyway.
             let _ = audit.write(&refused);
         }
         self.tell(&WorkerMessage::Refused { usage, text: text.clone() });
         self.refused = Some(text);
     }
 
-    /// Gives up all that its Requests do not need. A thread passes its bounds on to those that it starts and to no
-    /// other, so that this comes before the first.
+    /// Enters the sandbox: gives up every access that the Requests do not need. Only threads started later inherit the
+    /// restrictions, so this precedes the first one.
     fn confine(&mut self) -> Result<(), String> {
         let ports = self.settings()?.ports;
         if std::mem::replace(&mut self.confined, true) {
@@ -476,7 +477,7 @@ impl WorkerProcess {
         })
     }
 
-    /// The streams of the job that runs.
+    /// Returns the intake for streams of the running job.
     fn streams(&self) -> Result<StreamIntake, String> {
         self.running.as_ref().map(JobRuntime::streams).ok_or_else(|| "told to connect before it began".to_owned())
     }
@@ -485,7 +486,8 @@ impl WorkerProcess {
         Ok(self.streams()?.ids())
     }
 
-    /// Makes streams in a thread of their own, so that the link goes on being read. `make` says what came of it.
+    /// Opens streams in a separate thread, so that the control channel is still read. `make` returns the message to
+    /// send.
     fn make_streams(
         &mut self,
         make: impl FnOnce(&StreamIntake) -> WorkerMessage + Send + 'static,
@@ -529,7 +531,7 @@ impl WorkerProcess {
     }
 
     fn tell(&self, message: &WorkerMessage) {
-        // A controller that is gone is noticed at the reading side.
+        // The reading side detects a lost controller.
         let _ = self.link.send(LinkChannel::Controller, &message.encode());
     }
 
@@ -578,7 +580,7 @@ fn sockets(settings: &SessionSettings) -> SocketSettings {
     }
 }
 
-/// Why nothing can be accepted there.
+/// Returns the reason why the worker cannot listen at this address.
 fn no_port(AcceptAddress { address, ports }: AcceptAddress, error: &io::Error) -> String {
     let why = crate::sys::describe::describe(error);
     let why = why.lines().next().unwrap_or_default();

@@ -1,9 +1,9 @@
-//! Which Requests a served worker carries out: the client's are held to the server's terms before anybody else sees
-//! them.
+//! Policy for Requests to a served worker: applies the server's limits to a client's Request before any other code sees
+//! it.
 //!
-//! Allowed is what is named. Every field of a Request stands here, so that one that is new does not compile before
-//! somebody has decided about it; `_` says that it is the client's to choose: its decoder holds it to its limits, and the
-//! kernel holds the worker to its directory.
+//! This is an allowlist. Every field of a Request appears here, so a new field does not compile before its treatment is
+//! decided. `_` marks a field that the client may choose: its decoder checks its limits, and the kernel confines the
+//! worker to its directory.
 
 use haul_proto::delta::options::{DeltaMode, DeltaOptions};
 use haul_proto::overwrite_policy::OverwritePolicy;
@@ -21,15 +21,15 @@ use std::path::{Component, Path, PathBuf};
 use crate::fs::lookup;
 use crate::worker::client_limits::{ClientLimits, ServedAccess};
 
-/// Most bytes that all streams of a client have in one frame each: 128 streams with the usual frame.
+/// Most bytes in one frame of each stream of a client: 128 streams with the default frame size.
 const STREAMS_BYTES_MAX: usize = 64 << 20;
-/// Most frames that one of them has under way past the page cache, whatever the client says.
+/// Most frames of direct I/O in flight per stream, whatever the client requests.
 const UNDER_WAY_MAX: u8 = 8;
-/// Longest silence of a client's that a server waits out: nobody holds a place here for ever.
+/// Longest idle timeout that a client may set: no client holds a connection for ever.
 const SILENCE_MS_MAX: u32 = 3_600_000;
 
 impl ClientLimits {
-    /// Holds a message of the client's to these terms, in place; or says why it cannot be carried out.
+    /// Applies the limits to a client's message in place, or returns why the message is refused.
     pub fn hold(&self, message: &mut ControllerMessage) -> Result<(), String> {
         match message {
             ControllerMessage::Source(request) => self.hold_source(request),
@@ -38,15 +38,15 @@ impl ClientLimits {
                 *bytes_per_s = self.slower(*bytes_per_s);
                 Ok(())
             }
-            // A source holds itself to what its settings allow.
+            // A source enforces the limits in its settings.
             ControllerMessage::Pause(_) | ControllerMessage::Streams(_) => Ok(()),
             ControllerMessage::Listen { address } => {
                 *address = self.address.or(*address);
                 Ok(())
             }
-            // The worker answers that it does not.
+            // The worker replies that it opens no connections.
             ControllerMessage::Connect { routes: _, timeout_ms: _ } => Ok(()),
-            // What its Request has said nothing of, the worker takes none of.
+            // The worker accepts only batches that its Request announced.
             ControllerMessage::Expected(_) => Ok(()),
             ControllerMessage::SourceBatch(_) | ControllerMessage::DestinationBatch(_) => Ok(()),
             ControllerMessage::Tunnel { connector: _ } | ControllerMessage::Start { skip: _ } => Ok(()),
@@ -66,9 +66,9 @@ impl ClientLimits {
             recursive: _,
             links,
             leave_out: _,
-            // What it has is what may be read; what is made of it is for its target to decide.
+            // All attributes of a readable file may be read; the target decides about their use.
             kept: _,
-            // Names and patterns: files with them are read below an operand, as the others are.
+            // Names and patterns: filter files are read below a source argument, as other files are.
             filters: _,
             tell_left_out: _,
             rate_bytes_per_s,
@@ -76,7 +76,7 @@ impl ClientLimits {
             compression: _,
             pipe,
             compare: _,
-            // Of what may be read.
+            // Digests of readable files only.
             tell_digests: _,
             remove_files,
             tell_owners,
@@ -97,7 +97,7 @@ impl ClientLimits {
                     .into(),
             );
         }
-        // Who has an account here is nobody's business.
+        // The accounts of this host are private.
         *tell_owners = false;
         refuse_following(*links)?;
         *rate_bytes_per_s = self.slower(*rate_bytes_per_s);
@@ -112,7 +112,7 @@ impl ClientLimits {
             settings,
             path,
             operands: _,
-            // Names, as those of operands and of what is below them.
+            // Names, like those of source arguments and the entries below them.
             listed: _,
             source_boot: _,
             origin: _,
@@ -122,7 +122,7 @@ impl ClientLimits {
             filters: _,
             rules: WriteOptions { in_the_way, modes, check_space: _, below: _ },
             preserve,
-            // Nothing is anybody else's than the server's, or what is compared with.
+            // Files belong to the server, or exist only for comparison.
             owners: _,
             kept,
             verify: _,
@@ -168,7 +168,7 @@ impl ClientLimits {
         }
         if self.access == ServedAccess::Create {
             hold_to_new_names(*in_the_way, sync, kept)?;
-            // A part that is there may be another client's.
+            // An existing partial file may belong to another client.
             (*resume, *keep_partial) = (false, false);
         }
         self.hold_settings(settings)?;
@@ -194,7 +194,7 @@ impl ClientLimits {
         }
     }
 
-    /// What is about this machine and its network is the server's to decide.
+    /// Applies the limits to the session settings: the server decides about its host and network.
     fn hold_settings(&self, settings: &mut SessionSettings) -> Result<(), String> {
         let SessionSettings {
             job: _,
@@ -217,14 +217,14 @@ impl ClientLimits {
             all_paths: _,
             ports,
             silence_ms,
-            // Where nothing may be read, hold_target has looked at it.
+            // `hold_target` checks this for a directory without read access.
             checksum: _,
         } = settings;
         *cpus = haul_proto::cpus::Cpus::default();
         *ports = self.ports;
         *silence_ms = (*silence_ms).min(SILENCE_MS_MAX);
         if !self.policy.tuning {
-            // What they ask for at their own end, the kernel there decides.
+            // At the client's end, the client's kernel decides about these settings.
             congestion.clear();
             (*window_bytes, *window_fixed, *traffic_class) = (0, false, 0);
         }
@@ -245,12 +245,12 @@ impl ClientLimits {
         }
     }
 
-    /// The access of a directory that cannot be read, for messages.
+    /// Returns the access of a directory without read access, for messages.
     fn write_only(&self) -> &'static str {
         if self.access == ServedAccess::Create { "for new names only" } else { "write-only" }
     }
 
-    /// The lower one of two limits, of which 0 is none.
+    /// Returns the lower of two rate limits, where 0 means no limit.
     fn slower(&self, wanted: u64) -> u64 {
         match self.rate {
             Some(rate) if wanted == 0 => rate,
@@ -260,10 +260,10 @@ impl ClientLimits {
     }
 }
 
-/// Programs are for those who could start them anyway.
+/// Only users who can start programs on this host anyway may use them.
 const NO_PIPES: &str = "a server starts no programs, and opens no pipes\nleave out -N";
 
-/// A target computes them of files that are there already, too.
+/// Whether the target computes digests: it does so for existing files too.
 fn has_digests_of_target(settings: &SessionSettings) -> bool {
     settings.checksum.as_ref().is_some_and(|checksum| !checksum.at_source)
 }
@@ -275,7 +275,8 @@ fn refuse_following(links: SymlinkMode) -> Result<(), String> {
     }
 }
 
-/// What is told of an old file is told of what is there. Where it is only what haul would choose, it does not choose it.
+/// Refuses deltas, because their hashes reveal the contents of existing files. Where haul chooses the mode, deltas are
+/// off.
 fn hold_delta(rules: &mut DeltaOptions, why: &str) -> Result<(), String> {
     if rules.in_place || !matches!(rules.delta, DeltaMode::Off | DeltaMode::Auto) {
         return Err(format!("{why}: nothing is told of the files that are there\nleave out --delta and --inplace"));
@@ -284,13 +285,13 @@ fn hold_delta(rules: &mut DeltaOptions, why: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Where nothing may be read, nothing is told of what is there, and nothing that is there is removed.
+/// Refuses sync options that reveal existing entries or delete them, for a directory without read access.
 fn hold_sync(rules: &SyncOptions, access: &str) -> Result<(), String> {
     let SyncOptions {
-        // A directory is made, as it is for a copy.
+        // The directory is created, as for a copy.
         into: _,
         equal,
-        // Files are kept that are there, as in any copy.
+        // Existing files are kept, as in any copy.
         update: _,
         existing_only: _,
         detect_renames,
@@ -303,9 +304,9 @@ fn hold_sync(rules: &SyncOptions, access: &str) -> Result<(), String> {
         delete_despite_errors: _,
         is_dry,
         tells_items,
-        // That links are the same is known from their not being needed.
+        // An absent Want reveals equal links anyway.
         source_removes: _,
-        // Paths are held as others are.
+        // Checked like other paths.
         backup_dir: _,
         link_dests,
     } = rules;
@@ -324,7 +325,7 @@ fn hold_sync(rules: &SyncOptions, access: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// In a directory for new names, nothing that is there is replaced, moved, changed or given another name.
+/// Refuses options that replace, move, change or hard-link existing files, in a directory for new names only.
 fn hold_to_new_names(in_the_way: OverwritePolicy, sync: &SyncOptions, kept: &PreserveOptions) -> Result<(), String> {
     let refused = match in_the_way {
         OverwritePolicy::Replace | OverwritePolicy::Follow => {
@@ -341,7 +342,7 @@ fn hold_to_new_names(in_the_way: OverwritePolicy, sync: &SyncOptions, kept: &Pre
     })
 }
 
-/// Set-id bits of the server's own files are not a client's to set, and its umask holds.
+/// Applies the server's umask, and refuses set-id and sticky bits.
 fn hold_modes(ModeOptions { file, directory, less_umask }: &mut ModeOptions) -> Result<(), String> {
     *less_umask = true;
     if [file, directory].into_iter().flatten().any(|mode| *mode & !0o777 != 0) {
@@ -350,7 +351,7 @@ fn hold_modes(ModeOptions { file, directory, less_umask }: &mut ModeOptions) -> 
     Ok(())
 }
 
-/// What says who may do what with a server's files, and what is no file, is not a client's to say.
+/// Refuses access control, extended attributes and special files.
 fn hold_kept(kept: &PreserveOptions) -> Result<(), String> {
     let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials } = *kept;
     if attributes || acls {
@@ -364,8 +365,8 @@ fn hold_kept(kept: &PreserveOptions) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes a path that was asked for one that begins in the working directory; or says why it does not stay there. What
-/// opens it goes through no symbolic link either ([`lookup`]): the look here only gives the reason beforehand.
+/// Rewrites a requested path relative to the working directory, or returns why it leads outside. The later open follows
+/// no symbolic link either ([`lookup`]); the check here only supplies the reason in advance.
 fn inside(path: &mut Vec<u8>) -> Result<(), String> {
     let shown = escape(path);
     let mut checked = PathBuf::from(".");
@@ -381,7 +382,7 @@ fn inside(path: &mut Vec<u8>) -> Result<(), String> {
     if lookup::has_link(&checked) {
         return Err(format!("{shown}: a server goes through no symbolic link\nname what the link leads to"));
     }
-    // Those say that it is a directory, or mean what is in it.
+    // A trailing `/` marks a directory; a trailing `/.` means its contents.
     let ending = [&b"/."[..], b"/"].into_iter().find(|ending| path.ends_with(ending)).unwrap_or_default();
     *path = [checked.as_os_str().as_bytes(), ending].concat();
     Ok(())

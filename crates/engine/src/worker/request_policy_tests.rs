@@ -55,7 +55,7 @@ fn target() -> TargetRequest {
     }
 }
 
-/// What is said of a source's Request with this changed, under these terms.
+/// Returns the policy's decision on a source's Request after `change`, with this access.
 fn of_source(access: ServedAccess, change: impl FnOnce(&mut SourceRequest)) -> Result<(), String> {
     let mut request = source();
     change(&mut request);

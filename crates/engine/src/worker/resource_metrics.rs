@@ -1,5 +1,5 @@
-//! Where this worker's time goes, as it tells its controller: looks at its threads, its machine and its sockets a few
-//! times a second. What is measured here decides nothing.
+//! Resource metrics of this worker for its controller: samples its threads, host and sockets several times a second. No
+//! decision depends on them.
 
 use haul_proto::wire::resource_metrics::{CurrentMetrics, ResourceMetrics, Sockets, StreamFigures, Traffic};
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use crate::net::stream_pool::StreamPool;
 use crate::sys::gauges::{DiskGauge, ProcessorsGauge, TrafficGauge};
 use crate::sys::usage::micros;
 
-/// Time between two looks.
+/// Sampling interval.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Looks for each that is told: between them, only rates of change are of interest.
+/// Samples per report. The samples between reports only supply rates of change.
 pub const LOOKS_PER_REPORT: u32 = 2;
-/// Rates are looked at over at least this time: the last look may come right after the one before.
+/// Shortest interval of a rate: the last sample may follow right after the one before.
 const SPAN_MIN: Duration = Duration::from_millis(200);
 
-/// What the system says, opened before the worker confines itself.
+/// Gauges of the system, opened before the worker enters its sandbox.
 pub struct SystemGauges {
     processors: ProcessorsGauge,
     disks: [DiskGauge; 2],
@@ -24,20 +24,21 @@ pub struct SystemGauges {
 }
 
 impl SystemGauges {
-    /// `devices` are those that is read from and written to, as far as this worker does that; 0 for none.
+    /// Opens the gauges. `devices` are the device numbers of the source and target file systems of this worker; 0 for
+    /// none.
     pub fn open(devices: [u64; 2]) -> Self {
         Self { processors: ProcessorsGauge::open(), disks: devices.map(DiskGauge::open), traffic: TrafficGauge::open() }
     }
 }
 
-/// Looks from the job's begin on.
+/// Sampler of a job's metrics, from its start.
 pub struct ResourceMeter {
     gauges: SystemGauges,
     begun: Instant,
-    /// The rate of all streams, from look to look.
+    /// Total rate of all streams between samples.
     rates: Sockets,
     last: Option<(Instant, u64)>,
-    /// The last that was known of streams: the last look comes when they are gone.
+    /// The last known figures of streams: the final sample follows their end.
     streams: u16,
     bears_loss: bool,
     traffic: Traffic,
@@ -45,7 +46,7 @@ pub struct ResourceMeter {
 }
 
 impl ResourceMeter {
-    /// The job begins.
+    /// Starts the measurement with the job.
     pub fn new(gauges: SystemGauges) -> Self {
         let mut meter = Self {
             gauges,
@@ -64,7 +65,7 @@ impl ResourceMeter {
         meter
     }
 
-    /// How it is now.
+    /// Samples the current metrics.
     pub fn look(&mut self, stages: &StageTimers, lanes: &StreamPool) -> ResourceMetrics {
         let mut sockets = lanes.sockets();
         self.count_rate(sockets.acknowledged_bytes);
@@ -96,7 +97,8 @@ impl ResourceMeter {
         }
     }
 
-    /// A span in which nothing went is of a job that had nothing to send, and says nothing of the path.
+    /// Adds the rate since the last sample. An interval without traffic had no data to send and says nothing about the
+    /// path.
     fn count_rate(&mut self, acknowledged: u64) {
         let now = Instant::now();
         let Some((since, before)) = self.last else {
@@ -120,7 +122,7 @@ impl ResourceMeter {
     }
 }
 
-/// What each stream's thread and its socket did.
+/// Returns the combined figures of each stream's thread and socket.
 pub fn stream_figures(stages: &StageTimers, lanes: &StreamPool) -> Vec<StreamFigures> {
     let mut all = stages.figures();
     for socket in lanes.stream_figures() {

@@ -1,5 +1,5 @@
-//! The threads of a copy: one for each stream, one that walks or looks at what is there, one that sends messages,
-//! one that reports. All are named as `top -H` shows them.
+//! The threads of a transfer: one for each stream, one that walks the source or checks target entries, one that sends
+//! messages, and one that reports. All have names that `top -H` shows.
 
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::StreamId;
@@ -32,35 +32,35 @@ use crate::worker::resource_metrics::{ResourceMeter, SystemGauges, stream_figure
 use crate::worker::stream_autotune::{fix, fix_threads, tune};
 use crate::worker::stream_recovery::{keep_fixed, mend, share_out};
 
-/// Most messages that wait for the thread that takes them; beyond that, the link waits.
+/// Most messages queued for the thread that handles them. When the queue is full, the control channel waits.
 const INBOX_MAX: usize = 1024;
-/// How often a full inbox is tried again.
+/// Retry interval while the inbox is full.
 const INBOX_POLL: Duration = Duration::from_millis(5);
-/// When counters are first reported.
+/// Delay of the first counter report.
 const FIRST_REPORT: Duration = Duration::from_millis(10);
-/// How often a thread that waits for streams looks whether the job is over.
+/// Interval at which a thread that waits for streams checks for the end of the job.
 const STREAMS_POLL: Duration = Duration::from_millis(100);
-/// How often it is looked whether a program has failed that says nothing to anybody.
+/// Interval of checks for a failed program that reports nothing by itself.
 const PROGRAM_POLL: Duration = Duration::from_millis(200);
 
-/// Which ends this worker is.
+/// The ends that this worker acts as.
 pub enum JobEnds {
     /// The source.
     Source(Arc<Source>),
     /// The target.
     Target(Arc<TargetReceiver>),
-    /// Both: frames go from hand to hand, messages too.
+    /// Both: frames and messages stay in the process.
     Both(Arc<Source>, Arc<TargetReceiver>),
 }
 
-/// A copy that has begun.
+/// A running job.
 pub struct JobRuntime {
     shared: Arc<RuntimeShared>,
-    /// Messages of the other end, for the thread that takes them.
+    /// Queue of messages from the other end for the thread that handles them.
     inbox: Option<SyncSender<Vec<u8>>>,
 }
 
-/// Brings streams to a copy that has begun.
+/// Adds streams to a running job.
 #[derive(Clone)]
 pub struct StreamIntake(Arc<RuntimeShared>);
 
@@ -69,19 +69,19 @@ struct RuntimeShared {
     target: Option<Arc<TargetReceiver>>,
     link: LinkWriter,
     lanes: StreamPool,
-    /// What its threads are at.
+    /// The current stage of each thread.
     stages: StageTimers,
     load: Mutex<ResourceMeter>,
-    /// Threads that still work towards the end.
+    /// Number of threads that the end of the job waits for.
     busy: AtomicUsize,
     failed: AtomicBool,
     finished: AtomicBool,
-    /// Wakes the reporting thread.
+    /// Whether the job is over, and the wakeup of paused threads.
     tick: (Mutex<bool>, Condvar),
 }
 
 impl JobRuntime {
-    /// Starts all threads but those of streams, which come with [`StreamIntake::take`].
+    /// Starts all threads except those of streams, which [`StreamIntake::take`] starts.
     pub fn start(ends: JobEnds, link: LinkWriter, report_every: Duration, gauges: SystemGauges) -> Self {
         let (source, target) = match ends {
             JobEnds::Source(source) => (Some(source), None),
@@ -107,12 +107,12 @@ impl JobRuntime {
         Self { shared, inbox }
     }
 
-    /// Where streams are brought to.
+    /// Returns the intake for new streams.
     pub fn streams(&self) -> StreamIntake {
         StreamIntake(Arc::clone(&self.shared))
     }
 
-    /// From now on, the source has so many streams in use, whatever is measured.
+    /// Fixes the source's number of streams in use; measurements no longer change it.
     pub fn fix_streams(&self, streams: u16) -> Result<(), String> {
         match (&self.shared.source, &self.shared.target) {
             (Some(source), None) if !source.compares() => fix(source, &self.shared.lanes, streams),
@@ -122,18 +122,18 @@ impl JobRuntime {
         Ok(())
     }
 
-    /// Takes a message of the other end. May wait for the thread that looks at files; `false` when the job is over
+    /// Handles a message from the other end. It may wait for the thread that checks files; `false` if the job ends
     /// meanwhile.
     pub fn handle_peer(&self, bytes: &[u8], lifeline: &ControllerWatchdog) -> Result<bool, ProtocolError> {
         match (&self.inbox, &self.shared.source) {
-            // A target looks at files when it takes a message: another thread does that, so that the link is read on.
+            // A target checks files for a message. Another thread does that, so that the control channel is still read.
             (Some(inbox), _) => Ok(put(inbox, bytes.to_vec(), lifeline)),
             (None, Some(source)) => source.handle_peer(bytes).map(|()| true),
             (None, None) => Ok(true),
         }
     }
 
-    /// Stops what still runs; whether all was done.
+    /// Stops the running threads. Returns whether the job finished successfully.
     pub fn end(self) -> bool {
         let finished = self.shared.finished.load(Ordering::SeqCst);
         if !finished {
@@ -144,7 +144,7 @@ impl JobRuntime {
 }
 
 impl StreamIntake {
-    /// Starts a thread for each stream that arrives, as long as the job lasts: one may be wanted in place of another.
+    /// Starts a thread for each new stream while the job lasts: a later stream may replace a broken one.
     pub fn take(&self, arrivals: AcceptedStreams) {
         let streams = self.clone();
         self.0.spawn("haul-streams", move |shared| {
@@ -158,22 +158,22 @@ impl StreamIntake {
         });
     }
 
-    /// Where the ids of streams that are made here come from.
+    /// Returns the source of ids for streams opened at this end.
     pub fn ids(&self) -> StreamIds {
         self.0.lanes.ids()
     }
 
-    /// Here, streams can be made.
+    /// Sets the connector with which this end opens streams.
     pub fn set_connector(&self, connector: Arc<Connector>) {
         self.0.lanes.set_connector(connector);
     }
 }
 
-/// Puts a message into an inbox that may be full; `false` when the job is over before there is room.
+/// Queues a message in an inbox that may be full; `false` if the job ends before there is space.
 fn put(inbox: &SyncSender<Vec<u8>>, mut message: Vec<u8>, lifeline: &ControllerWatchdog) -> bool {
     loop {
         match inbox.try_send(message) {
-            // A thread that is gone has said why.
+            // A thread that ended has already reported the reason.
             Ok(()) | Err(TrySendError::Disconnected(_)) => return true,
             Err(TrySendError::Full(back)) => message = back,
         }
@@ -183,7 +183,7 @@ fn put(inbox: &SyncSender<Vec<u8>>, mut message: Vec<u8>, lifeline: &ControllerW
     }
 }
 
-/// What is told of a thread that panicked.
+/// Returns the error message for a panicked thread.
 pub fn panicked(thread: &str, panic: &(dyn Any + Send)) -> String {
     let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
     let said = said.map(|said| format!(": {}", said.lines().next().unwrap_or_default())).unwrap_or_default();
@@ -206,7 +206,7 @@ fn start_walk(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     }
 }
 
-/// Threads that read and compare, in a job that does only that.
+/// Starts the threads that read and compare, for a job that only compares.
 fn start_comparison(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     for id in 0..source.settings().streams {
         let source = Arc::clone(source);
@@ -236,14 +236,15 @@ fn start_source(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
         mended.unwrap_or_else(|text| shared.fail(&text));
     });
     let settings = source.settings();
-    // Where all paths are used, the links are what limits.
+    // With all paths in use, the links are the limit.
     if settings.streams_max > settings.streams && !settings.all_paths {
         let source = Arc::clone(source);
         shared.spawn("haul-tune", move |shared| tune(&source, &shared.lanes, |time| shared.pause(time)));
     }
 }
 
-/// What reads at the target ends with the job: whoever waits for it is the source, for what it has not said yet.
+/// Starts the target's threads that read and verify files. They end with the job, and its end does not wait for them:
+/// the source waits for their results.
 fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
     if target.job.compares() {
         for id in 0..target.job.settings().streams {
@@ -271,7 +272,7 @@ fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
 fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) -> SyncSender<Vec<u8>> {
     let (inbox, messages) = sync_channel(INBOX_MAX);
     let examining = Arc::clone(target);
-    // It ends with the link, not with the job: it is not waited for.
+    // This thread ends with the control channel, so the end of the job does not wait for it.
     shared.spawn("haul-manifest", move |shared| take_messages(shared, &examining, &messages));
     start_proof(shared, target);
     let sending = Arc::clone(target);
@@ -289,7 +290,7 @@ fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) -> Sy
     inbox
 }
 
-/// It ends with the job.
+/// Starts the supervision of a program; it ends with the job.
 fn start_watching(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
     if target.job.has_program() {
         let target = Arc::clone(target);
@@ -300,7 +301,7 @@ fn start_watching(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
     }
 }
 
-/// It ends once everything is settled and on the disk.
+/// Starts the commit thread; it ends once all entries are complete and durable.
 fn start_settling(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
     if target.committer.has_groups() {
         let target = Arc::clone(target);
@@ -380,7 +381,7 @@ fn take_messages(shared: &RuntimeShared, target: &TargetReceiver, messages: &Rec
     }
 }
 
-/// Often at first: of a job that breaks early, something is to be known as well.
+/// Reports counters, often at first, so that a job that fails early has figures as well.
 fn report(shared: &RuntimeShared, every: Duration) {
     let mut pause = FIRST_REPORT.min(every);
     while shared.pause(pause) {
@@ -389,7 +390,8 @@ fn report(shared: &RuntimeShared, every: Duration) {
     }
 }
 
-/// Some looks are not told: they are for what changes from one to the next.
+/// Samples the load. Only every [`resource_metrics::LOOKS_PER_REPORT`]th sample is reported; the others refine the
+/// rates of change.
 fn report_load(shared: &RuntimeShared) {
     for look in 1u32.. {
         if !shared.pause(resource_metrics::LOOK_EVERY) {
@@ -432,8 +434,8 @@ impl RuntimeShared {
         }
     }
 
-    /// Carries a stream in a thread of its own. The job does not wait for its end, which may take a round trip: when
-    /// everything is settled, there is nothing that a stream could still bring.
+    /// Runs a stream in its own thread. The job does not wait for the thread, whose end may take a round trip: once all
+    /// entries are complete, a stream has nothing left to deliver.
     fn carry(self: &Arc<Self>, id: StreamId, mut stream: DataStream) {
         if !self.lanes.admit(id, &stream) {
             return;
@@ -462,8 +464,8 @@ impl RuntimeShared {
         }
     }
 
-    /// Once everything is settled, nothing depends on how a stream ends. Before, one that broke is replaced, unless it was
-    /// in a tunnel; who broke the protocol ends the job.
+    /// Handles the end of a stream. Once all entries are complete, the result is irrelevant. Before that, a broken
+    /// stream is replaced unless it was in a tunnel; a protocol violation ends the job.
     fn stream_ended(&self, id: StreamId, result: Result<(), StreamError>, is_finished: bool) {
         let is_lost = result.is_err() && !is_finished;
         let can_be_replaced = self.lanes.ending(id, is_lost);
@@ -473,7 +475,7 @@ impl RuntimeShared {
         let Err(error) = result.as_ref().map_err(|error| stream_failed(id, error)) else { return };
         match &self.source {
             _ if is_finished => {}
-            // That may be what the network has damaged.
+            // Corruption in the network can cause this too, so it does not count as a protocol violation.
             _ if matches!(result, Err(StreamError::Protocol(ProtocolError::NotAuthentic))) => self.fail(&error),
             _ if matches!(result, Err(StreamError::Protocol(_))) => self.fail_by_fault(&error),
             _ if !can_be_replaced => self.fail(&error),
@@ -481,12 +483,12 @@ impl RuntimeShared {
                 self.lanes.note_loss(error);
                 share_out(source, &self.lanes);
             }
-            // The source learns of it from its own end.
+            // The source detects the loss at its own end.
             None => {}
         }
     }
 
-    /// Waits for so long; `false` when the job is over before.
+    /// Waits for `time`; `false` if the job ends earlier.
     fn pause(&self, time: Duration) -> bool {
         let (over, wake) = &self.tick;
         let deadline = Instant::now() + time;
@@ -524,7 +526,7 @@ impl RuntimeShared {
         self.spawn_holding((), name, work);
     }
 
-    /// Starts a thread that drops `held` at its end, after it has failed the job if it panicked.
+    /// Starts a thread that drops `held` at its end. A panic fails the job before the drop.
     fn spawn_holding(
         self: &Arc<Self>,
         held: impl Send + 'static,
@@ -535,7 +537,7 @@ impl RuntimeShared {
         let own_name = name.to_owned();
         let body = move || {
             let _held = held;
-            // What a thread had locked is taken over as it is (see `lock`), and the job is over anyway.
+            // Other threads ignore the poisoned locks (see `lock`), and the job ends anyway.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&shared))) {
                 shared.fail(&panicked(&own_name, &*panic));
             }
@@ -545,7 +547,7 @@ impl RuntimeShared {
         }
     }
 
-    /// A thread is done. The last one says so to the controller.
+    /// Records the end of a thread. The last one reports the result to the controller.
     fn leave(&self) {
         if self.busy.fetch_sub(1, Ordering::SeqCst) > 1 {
             return;
@@ -562,12 +564,12 @@ impl RuntimeShared {
         }
     }
 
-    /// The job cannot go on. Only the first reason is told.
+    /// Fails the job. Only the first reason is reported.
     fn fail(&self, text: &str) {
         self.fail_as(false, text);
     }
 
-    /// The other end broke the protocol: it gets no other attempt.
+    /// Fails the job because the other end violated the protocol; there is no retry.
     fn fail_by_fault(&self, text: &str) {
         self.fail_as(true, text);
     }
@@ -579,25 +581,25 @@ impl RuntimeShared {
         }
     }
 
-    /// A controller that is gone is noticed where the link is read.
+    /// Sends a message to the controller. The reader of the control channel detects a lost controller.
     fn tell(&self, message: &WorkerMessage) {
         let _ = self.link.send(LinkChannel::Controller, &message.encode());
     }
 
-    /// Where this worker's time went so far.
+    /// Reports how this worker has spent its time so far.
     fn tell_load(&self) {
         let load = self.look();
         self.tell(&WorkerMessage::Load(Box::new(load)));
     }
 
-    /// What its connections did so far.
+    /// Reports the figures of the source's connections so far.
     fn tell_streams_of_source(&self) {
         if self.source.is_some() && self.lanes.own_address().is_some() {
             self.tell(&WorkerMessage::Streams(stream_figures(&self.stages, &self.lanes)));
         }
     }
 
-    /// What its source is at.
+    /// Reports the current activity of the source.
     fn tell_work(&self) {
         if let Some(source) = &self.source {
             let (paths, streams) = self.lanes.ways();
@@ -610,7 +612,7 @@ impl RuntimeShared {
         lock(&self.load).look(&self.stages, &self.lanes)
     }
 
-    /// Threads that end now have not finished: that is not to be told.
+    /// Stops all threads. It marks the job as failed, so that threads ending now are not reported as finished.
     fn stop(&self) {
         self.failed.store(true, Ordering::SeqCst);
         self.end_reports();
@@ -624,7 +626,7 @@ impl RuntimeShared {
     }
 }
 
-/// A thread's place among those that the end of the job waits for: given up however the thread ends.
+/// A thread's count towards the end of the job, released however the thread ends.
 struct ThreadSlot(Arc<RuntimeShared>);
 
 impl Drop for ThreadSlot {
@@ -640,7 +642,7 @@ mod tests {
     use crate::net::controller_watchdog::tests::lifeline;
     use std::os::unix::net::UnixStream;
 
-    /// What is left to do, with nobody to do it yet, and where it says what became of it.
+    /// Returns the state of a job without source and target, and a reader of its messages to the controller.
     fn shared() -> (Arc<RuntimeShared>, LinkReader<UnixStream>) {
         let (link, controller) = UnixStream::pair().unwrap();
         controller.set_read_timeout(Some(Duration::from_secs(10))).unwrap();

@@ -1,5 +1,5 @@
-//! The source's number of streams while a job runs: looks at the sockets, asks [`StreamAutotuner`], and has streams made or rest. A
-//! number that somebody wants while it runs ([`fix`]) ends that.
+//! Tuning of the source's number of streams while a job runs: samples the sockets, consults [`StreamAutotuner`], and
+//! opens streams or leaves some idle. A number set by the user at run time ([`fix`]) ends the tuning.
 
 use haul_proto::ranges::RangeSet;
 use haul_proto::stream_autotune::StreamAutotuner;
@@ -9,16 +9,16 @@ use crate::net::stream_pool::{PoolSnapshot, StreamPool};
 use crate::source::Source;
 use crate::worker::stream_recovery::{keep_fixed, make_streams, share_out};
 
-/// Below this round-trip time the number of streams stays as it is: what limits them there is not the network's loss,
-/// and every stream costs processor time.
+/// Shortest round-trip time with tuning. Below it, packet loss is not what limits streams, and every stream costs
+/// processor time.
 const TUNED_FROM: Duration = Duration::from_millis(1);
-/// Looks for which streams that were asked for are waited for. One whose first packet was lost takes seconds.
+/// Samples to wait for requested streams. A stream whose first packet was lost takes seconds to open.
 const LOOKS_FOR_STREAMS: u32 = 2;
 
-/// Round trips for which a stream rests at the end, before it does once more what another has not finished.
+/// Round trips for which a stream is idle at the end before it duplicates the unfinished work of another.
 const DOUBLED_AFTER_ROUND_TRIPS: u32 = 2;
 
-/// Adjusts the number of streams until `pause`, which waits for so long, says that the job is over.
+/// Adjusts the number of streams until `pause`, which waits for a given time, reports the end of the job.
 pub fn tune(source: &Source, lanes: &StreamPool, mut pause: impl FnMut(Duration) -> bool) {
     let most = source.settings().streams_max;
     let Some((mut tuner, mut last)) = begin(lanes, most, &mut pause) else { return };
@@ -39,12 +39,12 @@ pub fn tune(source: &Source, lanes: &StreamPool, mut pause: impl FnMut(Duration)
         let pauses_now = source.pauses();
         let was_paused = std::mem::replace(&mut pauses, pauses_now) != pauses_now || pauses_now % 2 == 1;
         if lanes.is_mending() || now.is_of_others_than(&last) || was_paused {
-            // What a stream gave that broke, or a source that was paused, is no figure of how many are worth having.
+            // Rates that include a broken stream or a pause say nothing about the best number of streams.
             last = now;
             continue;
         }
         if in_use < tuner.streams() {
-            // Those that were asked for are not up yet: this period tells nothing of them.
+            // The requested streams are not open yet, so this period says nothing about them.
             missed += 1;
             if missed <= LOOKS_FOR_STREAMS {
                 last = now;
@@ -58,19 +58,20 @@ pub fn tune(source: &Source, lanes: &StreamPool, mut pause: impl FnMut(Duration)
             make_streams(source, lanes, count, path);
         }
         share_out(source, lanes);
-        // From another number of streams, the next look is a look at others.
+        // With a different number of streams in use, the next sample needs a base from those streams.
         last = if wanted == in_use { now } else { lanes.snapshot(wanted).unwrap_or(now) };
     }
 }
 
-/// From now on, so many streams are in use, as far as there may be, whatever is measured.
+/// Fixes the number of streams in use, within the limits of the job; measurements no longer change it.
 pub fn fix(source: &Source, lanes: &StreamPool, streams: u16) {
     lanes.fix(streams);
     keep_fixed(source, lanes);
     share_out(source, lanes);
 }
 
-/// The same where one worker is both ends: each stream is a thread, and there are no more than at its begin.
+/// Fixes the number of threads where one worker is both ends. Each stream is a thread, and their number never exceeds
+/// the initial one.
 pub fn fix_threads(source: &Source, streams: u16) {
     let mut in_use = RangeSet::new();
     for id in 0..streams.clamp(1, source.settings().streams.max(1)) {
@@ -79,7 +80,7 @@ pub fn fix_threads(source: &Source, streams: u16) {
     source.use_streams(in_use);
 }
 
-/// Waits for the first streams; `None` where there is nothing to be tuned.
+/// Waits for the first streams; `None` if there is nothing to tune.
 fn begin(
     lanes: &StreamPool,
     most: u16,

@@ -1,5 +1,5 @@
-//! The source's watch over its streams while a job runs: looks at the sockets, has decided what becomes of them
-//! ([`crate::net::multipath`]), gives up the streams that are broken or stalled, and has others made in their place.
+//! Recovery of the source's streams while a job runs: samples the sockets, applies the decisions of
+//! [`crate::net::multipath`], closes broken or stalled streams, and has replacements opened.
 
 use haul_proto::ids::PathId;
 use haul_proto::wire::report::WorkerMessage;
@@ -9,13 +9,13 @@ use crate::net::multipath::{PathChange, PathRepair};
 use crate::net::stream_pool::StreamPool;
 use crate::source::Source;
 
-/// Time between two looks.
+/// Sampling interval.
 const PERIOD: Duration = Duration::from_millis(250);
-/// With several paths, a stream rests for so long at the end before it does once more what one on a slower path has not
-/// finished.
+/// Time for which a stream is idle at the end before it duplicates the unfinished work of a stream on a slower path. It
+/// applies with several paths.
 const DOUBLED_AFTER: Duration = Duration::from_millis(50);
 
-/// Watches until `pause`, which waits for so long, says that the job is over. An error ends the job.
+/// Monitors streams until `pause`, which waits for a given time, reports the end of the job. An error ends the job.
 pub fn mend(source: &Source, lanes: &StreamPool, mut pause: impl FnMut(Duration) -> bool) -> Result<(), String> {
     let mut at = Instant::now();
     let (mut was_lost, mut is_told, mut doubles) = (false, false, false);
@@ -35,7 +35,8 @@ pub fn mend(source: &Source, lanes: &StreamPool, mut pause: impl FnMut(Duration)
             source.double_after(DOUBLED_AFTER);
             doubles = true;
         }
-        // At the next look: where all break since the other end is gone, the job is over by then, and says that.
+        // The loss is reported at the next sample. If all streams broke because the other end is gone, the job has
+        // ended by then, and its error covers the loss.
         if was_lost && !is_told {
             tell_loss(source, lanes);
             is_told = true;
@@ -45,14 +46,14 @@ pub fn mend(source: &Source, lanes: &StreamPool, mut pause: impl FnMut(Duration)
     Ok(())
 }
 
-/// Which paths the controller knows of.
+/// The paths last reported to the controller.
 #[derive(Default)]
 struct AnnouncedPaths {
     paths: Option<Vec<PathId>>,
 }
 
 impl AnnouncedPaths {
-    /// Tells the controller where it is not as it knows: the first path alone.
+    /// Reports a change of paths to the controller. Without a report, it assumes only the first path.
     fn look(&mut self, source: &Source, lanes: &StreamPool, moved: Option<&PathChange>) {
         let names = lanes.names();
         let paths: Vec<_> = names.iter().map(|(path, _)| *path).collect();
@@ -86,19 +87,19 @@ fn tell_loss(source: &Source, lanes: &StreamPool) {
     }
 }
 
-/// Makes so many more streams on a path, or has the other end make them.
+/// Opens `count` more streams on a path, or requests them from the other end.
 pub fn make_streams(source: &Source, lanes: &StreamPool, count: u16, path: PathId) {
     if count > 0 && !lanes.make(count, path) {
         source.ask_for_streams(count, path);
     }
 }
 
-/// Where the number of streams was fixed, has those made that are missing.
+/// Opens the streams missing from a fixed number.
 pub fn keep_fixed(source: &Source, lanes: &StreamPool) {
     lanes.keep_fixed().into_iter().for_each(|(path, count)| make_streams(source, lanes, count, path));
 }
 
-/// Has the streams that there are share the work.
+/// Distributes the work among the streams in use.
 pub fn share_out(source: &Source, lanes: &StreamPool) {
     lanes.share_out(|in_use| source.use_streams(in_use));
 }

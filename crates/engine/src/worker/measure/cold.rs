@@ -1,5 +1,5 @@
-//! Has the page cache let files go, so that the disk is what is measured and not memory. Best effort: what is mapped, or in use
-//! by others, may stay.
+//! Drops files from the page cache, so that a probe measures the disk instead of memory. Best effort: mapped pages and
+//! pages in use by other processes may remain.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -10,16 +10,16 @@ use haul_proto::path::escape;
 use crate::io::storage::cache::drop_pages;
 use crate::sys::describe::describe;
 
-/// Most files that are looked at: a probe does not read more.
+/// Most files to handle: a probe reads no more.
 const FILES_MAX: usize = 20_000;
 
-/// Of the file `path`, or of the files below the directory `path`. That it is not there is an error, for the user.
+/// Drops the file `path`, or the files below the directory `path`. An absent path is an error for the user.
 pub fn let_go(path: &Path) -> Result<(), String> {
     fs::metadata(path).map_err(|error| format!("{}: {}", escape(path.as_os_str().as_bytes()), describe(&error)))?;
     let mut left = vec![path.to_owned()];
     let mut files = 0;
     while let Some(path) = left.pop().filter(|_| files < FILES_MAX) {
-        // What the user named may be a link; what is found below it is not followed.
+        // The argument may be a link; links below it are not followed.
         let Ok(found) = (if files == 0 { fs::metadata(&path) } else { fs::symlink_metadata(&path) }) else { continue };
         files += 1;
         if found.is_dir() {
@@ -37,7 +37,7 @@ fn entries(path: &Path) -> impl Iterator<Item = PathBuf> {
 
 fn drop_file(path: &Path, size: u64) {
     let Ok(file) = File::open(path) else { return };
-    // Pages that are not on the disk yet cannot be let go.
+    // Dirty pages cannot be dropped.
     let _ = file.sync_data();
     drop_pages(&file, 0, size);
 }
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn what_was_in_the_page_cache_is_not_any_more() {
-        // Not in memory, as the directory for temporary files may be.
+        // The directory for temporary files may be in memory.
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = dir.path().join("below/file");
         fs::create_dir(dir.path().join("below")).unwrap();

@@ -1,4 +1,4 @@
-//! How fast one core does to a frame what a copy does to it between disk and network.
+//! Speed of one core for the operations on a frame between disk and network.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,15 @@ use crate::net::stream::aead::CipherLibrary;
 use crate::net::stream::seal::KeySchedule;
 use crate::sys::random::random;
 
-/// Bytes a second.
+/// Speeds in bytes per second.
 pub struct ComputeSpeed {
     pub hash: u64,
     pub check: u64,
     pub seal: u64,
 }
 
-/// Each for so long. The data is in the processor's cache, as it is in a copy, where a frame stays with its thread.
+/// Measures each operation for `time`. The data is in the processor's cache, as in a copy, where a frame stays with its
+/// thread.
 pub fn speed(suite: CipherSuite, time: Duration) -> Result<ComputeSpeed, String> {
     let frame = FrameLen::DEFAULT;
     let mut record = FrameBuffer::new(frame);
@@ -34,17 +35,17 @@ pub fn speed(suite: CipherSuite, time: Duration) -> Result<ComputeSpeed, String>
     Ok(ComputeSpeed { hash, check, seal })
 }
 
-/// What a copy does to every byte, and the library that does it on this CPU.
+/// An operation on every byte of a copy, and the library for it on this CPU.
 pub struct Primitive {
-    /// A suite of sealed records, or a digest.
+    /// Name of a cipher suite or digest.
     pub name: &'static str,
     /// The library.
     pub library: String,
-    /// Of one core.
+    /// Speed of one core.
     pub bytes_per_s: u64,
 }
 
-/// The primitives of a copy, each measured for `time`.
+/// Returns the primitives of a copy, each measured for `time`.
 pub fn primitives(time: Duration) -> Result<Vec<Primitive>, String> {
     let sealing = [
         (CipherSuite::Aes128Gcm, "aes-128-gcm"),
@@ -62,7 +63,7 @@ pub fn primitives(time: Duration) -> Result<Vec<Primitive>, String> {
     Ok(primitives)
 }
 
-/// At least once, however short the time is.
+/// Returns the rate of `work`, which runs at least once, however short `time` is.
 fn rate(time: Duration, frame: FrameLen, mut work: impl FnMut()) -> u64 {
     let begun = Instant::now();
     let mut bytes = 0.0;

@@ -1,5 +1,5 @@
-//! A worker that is no end of a copy, but measures: how fast its processors compute, what its system allows, what there is
-//! where data would land. It holds a scratch directory there for as long as it lives.
+//! A worker that measures instead of copying: processor speed, system limits, and the properties of a target directory.
+//! It holds a scratch directory there for its lifetime.
 
 mod cold;
 mod compute;
@@ -18,13 +18,13 @@ use self::place::ScratchDirectory;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
 use crate::sys::tcp_info;
 
-/// What lives as long as the worker that measures.
+/// The state of a measuring worker.
 pub struct MeasureBench {
     scratch: Option<ScratchDirectory>,
 }
 
 impl MeasureBench {
-    /// Makes the scratch directory, gives up all that is not needed any more, and measures. The error is for the user.
+    /// Creates the scratch directory, enters the sandbox and measures. The error message is for the user.
     pub fn prepare(request: &MeasureRequest) -> Result<(Self, MeasureAnswer), String> {
         if !request.cold.is_empty() {
             cold::let_go(Path::new(OsStr::from_bytes(&request.cold)))?;
@@ -44,7 +44,7 @@ impl MeasureBench {
         if let Some(dir) = scratch.as_ref().and_then(|scratch| scratch.parent().fd().ok()) {
             bounds.allow(&*dir, ConfineRights::Land(Default::default()));
         }
-        // A kernel that cannot is no reason not to measure: nothing comes from another end here.
+        // A kernel without a sandbox does not prevent the measurement: no input comes from another end.
         let _ = bounds.enforce_with_filter();
         let speed = compute::speed(request.suite, Duration::from_millis(request.compute_ms.into()))?;
         (measured.hash_bytes_per_s, measured.check_bytes_per_s) = (speed.hash, speed.check);
@@ -54,7 +54,7 @@ impl MeasureBench {
         Ok((Self { scratch }, measured))
     }
 
-    /// Removes what it made; whether nothing is left.
+    /// Removes the scratch directory; `true` if nothing remains.
     pub fn end(self) -> bool {
         self.scratch.is_none_or(|scratch| scratch.remove().is_ok())
     }

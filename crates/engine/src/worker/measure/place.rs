@@ -1,5 +1,5 @@
-//! A directory of a probe's own where data would land: made under a name that no other has, locked as long as it is used,
-//! removed with all that is in it. Those of probes that were killed are not locked any more, and are removed by the next.
+//! A scratch directory of a probe at the target: created under a unique name, locked while in use, and removed with its
+//! contents. A killed probe releases its lock, and the next probe removes its directory.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,27 +18,28 @@ use crate::fs::{Dir, each_name};
 use crate::sys::describe::describe;
 use crate::sys::random::random;
 
-/// What their names begin with.
+/// Prefix of scratch directory names.
 const PREFIX: &str = ".haul-probe-";
-/// How long another worker may take to end.
+/// Time limit for another worker to exit.
 const PATIENCE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(50);
-/// Numbers of file systems that compress, or may (statfs(2)): btrfs, bcachefs, ZFS, F2FS.
+/// Magic numbers of file systems with compression (statfs(2)): btrfs, bcachefs, ZFS, F2FS.
 const COMPRESSING: [u64; 4] = [0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1, 0xf2f5_2010];
 
-/// The directory.
+/// A scratch directory.
 pub struct ScratchDirectory {
     parent: Dir,
     name: Name,
     dir: Dir,
     path: PathBuf,
-    /// Its lock is held through this.
+    /// The descriptor that holds the lock.
     _locked: Arc<OwnedFd>,
     removed: u32,
 }
 
 impl ScratchDirectory {
-    /// Makes one in the directory `path`, or in the one that `path` would be a file in. The error is for the user.
+    /// Creates a scratch directory in `path`, or in its parent if `path` is a file or absent. The error message is for
+    /// the user.
     pub fn make(path: &Path) -> Result<Self, String> {
         let shown = |path: &Path| escape(path.as_os_str().as_bytes());
         let (parent, place) = open(path).map_err(|error| format!("{}: {}", shown(path), describe(&error)))?;
@@ -55,17 +56,17 @@ impl ScratchDirectory {
         mkdirat(&*parent.fd()?, name.as_bytes(), Mode::RWXU)?;
         let dir = parent.child(&name)?;
         let locked = dir.fd()?;
-        // Where a file system has no locks, nobody can take it for abandoned, either.
+        // On a file system without locks, no other probe can take the directory for abandoned either.
         let _ = flock(&*locked, FlockOperation::NonBlockingLockExclusive);
         Ok(Self { parent, name, dir, path, _locked: locked, removed })
     }
 
-    /// The directory that it is in.
+    /// Returns the parent directory.
     pub fn parent(&self) -> &Dir {
         &self.parent
     }
 
-    /// What there is.
+    /// Returns the properties of the file system.
     pub fn figures(&self) -> Result<TargetDirectoryFigures, String> {
         let failed = |error: io::Error| format!("{}: {}", escape(self.path.as_os_str().as_bytes()), describe(&error));
         let dir = self.dir.fd().map_err(failed)?;
@@ -81,7 +82,7 @@ impl ScratchDirectory {
         })
     }
 
-    /// Removes it. The worker of a copy that was ended may be at it, too: it is given time.
+    /// Removes the directory. The worker of a terminated copy may still use it, so removal is retried for a while.
     pub fn remove(self) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -96,7 +97,7 @@ impl ScratchDirectory {
     }
 }
 
-/// The directory where a copy to `path` would make something, and its path.
+/// Returns the directory in which a copy to `path` would create an entry, and its path.
 fn open(path: &Path) -> io::Result<(Dir, PathBuf)> {
     let directory = match std::fs::metadata(path) {
         Ok(found) if !found.is_dir() => path.parent().map(Path::to_owned),
@@ -109,7 +110,7 @@ fn open(path: &Path) -> io::Result<(Dir, PathBuf)> {
     Ok((Dir::open_root(&absolute)?, absolute))
 }
 
-/// Removes what killed probes of this user have left. What cannot be removed stays: it is in nobody's way.
+/// Removes scratch directories left by killed probes of this user. A directory that cannot be removed does no harm.
 fn remove_abandoned(parent: &Dir) -> u32 {
     let mut names = Vec::new();
     let told = each_name(parent, |name, kind| {
@@ -130,7 +131,7 @@ fn is_abandoned(parent: &Dir, name: &Name) -> bool {
     is_ours && flock(&*fd, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
-/// Removes a directory with all that is in it, one component at a time; links are removed, not followed.
+/// Removes a directory tree, one component at a time; links are removed and never followed.
 fn remove_tree(parent: &Dir, name: &Name) -> io::Result<()> {
     let mut open = vec![PlaceLevel::enter(parent, name)?];
     while let Some(level) = open.last_mut() {
@@ -156,7 +157,7 @@ struct PlaceLevel {
 }
 
 impl PlaceLevel {
-    /// Removes what is in a directory, without the directories.
+    /// Removes the entries of a directory except its subdirectories, which it collects.
     fn enter(above: &Dir, name: &Name) -> io::Result<Self> {
         let dir = above.child(name)?;
         let (mut below, mut failed) = (Vec::new(), None);

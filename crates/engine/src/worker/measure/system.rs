@@ -1,28 +1,29 @@
-//! What the system allows: settings of the kernel and of sshd, as far as anybody may read them.
+//! Limits of the system: settings of the kernel and of sshd that every user can read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where sshd is configured.
+/// Configuration directory of sshd.
 const SSHD: &str = "/etc/ssh";
-/// What sshd does where nothing says otherwise (sshd_config(5)).
+/// Default of sshd's MaxStartups (sshd_config(5)).
 const MAX_STARTUPS: &str = "10:30:100";
-/// Most that is read of one file, in bytes.
+/// Most bytes to read from one file.
 const FILE_MAX: u64 = 256 << 10;
-/// Most files of sshd that are read.
+/// Most configuration files of sshd to read.
 const FILES_MAX: usize = 64;
 
-/// A setting of the kernel that is a number; 0 if it is not known.
+/// Returns a numeric kernel setting; 0 if unknown.
 pub fn number(path: &str) -> u64 {
     fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-/// How many connections sshd takes that have not logged in yet; empty where its configuration cannot be read.
+/// Returns sshd's limit of unauthenticated connections; empty if its configuration is unreadable.
 pub fn max_startups() -> String {
     in_directory(Path::new(SSHD)).unwrap_or_default()
 }
 
-/// The first that is said counts; what is included stands, where systems come with it, at the beginning.
+/// Returns the first value, which is the effective one. Included files come first: distributions place the Include line
+/// at the beginning.
 fn in_directory(directory: &Path) -> Option<String> {
     let main = read(&directory.join("sshd_config"))?;
     let mut included: Vec<PathBuf> = fs::read_dir(directory.join("sshd_config.d"))
@@ -32,7 +33,7 @@ fn in_directory(directory: &Path) -> Option<String> {
     included.sort();
     let texts = included.iter().map(|path| read(path)).chain([Some(main)]);
     for text in texts {
-        // What cannot be read may say anything.
+        // An unreadable file may contain any setting.
         if let Some(value) = said(&text?) {
             return Some(value);
         }
