@@ -46,7 +46,7 @@ impl ControllerWatchdog {
         self.unheard.load(Ordering::Relaxed)
     }
 
-    /// Whether this process was told to stop.
+    /// Whether this process was asked to stop.
     pub fn is_stopped(&self) -> bool {
         let mut fds = [PollFd::new(&self.stop, PollFlags::IN)];
         matches!(poll_all(&mut fds, Some(Duration::ZERO)), Ok(ready) if ready > 0)

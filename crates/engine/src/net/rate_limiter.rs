@@ -124,7 +124,7 @@ impl LimiterState {
 }
 
 impl RatePermit<'_> {
-    /// Waits until some of the `rest` bytes may go. Returns how many: all of them without a limit, and 0 of 0.
+    /// Waits until some of the `rest` bytes may go. Returns their number: all of them without a limit, and 0 of 0.
     pub fn take(&self, rest: usize) -> usize {
         if rest == 0 || !self.pace.is_limited() {
             return rest;

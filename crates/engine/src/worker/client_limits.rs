@@ -66,7 +66,7 @@ pub struct ClientLimits {
     pub sandboxed: bool,
     /// Whether clients may receive block hashes of the files that they replace.
     pub deltas: bool,
-    /// An audit log in addition to those that the host's policy requires.
+    /// An audit log in addition to those of the host's policy.
     pub audit: Option<AuditDestination>,
     /// Options that a client may use beyond the default, or must use.
     pub policy: ServePolicy,

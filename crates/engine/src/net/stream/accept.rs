@@ -1,7 +1,8 @@
-//! Accepting the data connections: the end that listens.
+//! Acceptance of data connections: the listening end.
 //!
-//! Whoever can reach the port may connect; until a connection has proven itself it gets ten seconds, a fixed few
-//! bytes are read from it, and it cannot delay the others. Where too many come, the oldest goes ([`super::preauth`]).
+//! Any host that reaches the port may connect. Until a connection is authenticated, it has ten seconds, a fixed few
+//! bytes are read from it, and it cannot delay others. If there are too many, the oldest is closed
+//! ([`super::preauth`]).
 
 use haul_proto::ids::StreamId;
 use haul_proto::limits::PENDING_STREAMS_FROM_NETWORK_MAX;
@@ -23,7 +24,7 @@ use super::{AcceptedStreams, DataStream, StreamError};
 const BACKLOG: i32 = 256;
 /// The port number that the kernel takes for "any free one".
 const ANY_FREE_PORT: u16 = 0;
-/// How often the listening thread looks whether it is still wanted.
+/// Interval at which the listening thread checks for its end.
 const POLL: Duration = Duration::from_millis(50);
 /// How long a port that is in use is waited for.
 const PORT_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -56,8 +57,8 @@ pub fn listen(
     Ok((port, AcceptedStreams { proven, unwanted }))
 }
 
-/// Binds the first free port of those that are wanted. The worker of a job that has just ended may hold one for a moment:
-/// where all are in use, waits up to [`PORT_WAIT_MAX`]. The error is that of the last port.
+/// Binds the first free port of the requested ones. The worker of a job that has just ended may hold one for a moment:
+/// if all are in use, waits up to [`PORT_WAIT_MAX`]. The error is that of the last port.
 pub(crate) fn bind(place: AcceptAddress, sockets: &SocketSettings) -> io::Result<TcpListener> {
     let deadline = Instant::now() + PORT_WAIT_MAX;
     loop {
@@ -128,7 +129,7 @@ fn accept_until(
         }
         let Some(place) = pending.admit(&socket, peer.ip()) else { continue };
         let (terms, proven) = (Arc::clone(terms), proven.clone());
-        // Where no thread can be had, whoever has connected tries again.
+        // Without a thread, the peer has to connect again.
         let _ = std::thread::Builder::new().name("haul-greet".into()).spawn(move || {
             // Nobody waits any more when the job took another way, or is over.
             if let Ok(stream) = prove(socket.into(), &terms.0, &terms.1)

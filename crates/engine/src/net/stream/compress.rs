@@ -1,7 +1,7 @@
-//! The source's side of a stream with compression: what a payload becomes before it is sealed, and what that took.
+//! The source's side of a stream with compression: a payload before encryption, and the cost of compressing it.
 //!
-//! A payload that is compressed goes from the buffer that it was read into to a second one, which is what is sealed and
-//! sent then. The other end undoes it in [`super::DataStream::receive`].
+//! A compressed payload goes from its read buffer to a second one, which is then encrypted and sent. The other end
+//! decompresses it in [`super::DataStream::receive`].
 
 use haul_proto::compression::FrameTimes;
 use haul_proto::compression::chooser::{CompressionAttempt, CompressionChooser};
@@ -21,13 +21,13 @@ use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
 
-/// A stream that compresses where it is told to, or where it pays.
+/// A stream that compresses on request, or where it pays.
 pub struct CompressingStream<'s> {
     stream: &'s mut DataStream,
     tally: &'s CounterTally,
     chooser: CompressionChooser,
     packer: PayloadCompressor,
-    /// What is sent instead of what was read; made when it is first needed.
+    /// The compressed payload's buffer; allocated on first use.
     packed: Option<FrameBuffer>,
     /// When the frame before was handed over.
     idle_since: Instant,
@@ -108,7 +108,7 @@ impl FrameSink for CompressingStream<'_> {
         let sparse = record.squeeze();
         let plain = record.payload().len();
         if plain == 0 {
-            // Nothing is to be learnt from it, and no payload gets shorter.
+            // It yields no measurement, and compresses no payload.
             let (_, sent) = self.send(sparse, CompressionAttempt::None, &mut record, trailer, pace)?;
             self.count(CompressionAttempt::None, 0, &sent);
             self.idle_since = Instant::now();

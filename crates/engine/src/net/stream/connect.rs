@@ -1,4 +1,4 @@
-//! Finding a path: the end that connects tries all that it was told of, and the first stream that is proven wins.
+//! The search for a path: the connecting end tries all known addresses, and the first authenticated stream wins.
 
 use haul_proto::ids::PathId;
 use haul_proto::wire::route::Route;
@@ -35,9 +35,9 @@ const STREAMS_THAT_BEAR_LOSS_MAX: u16 = 16;
 
 /// The first stream is up, and the others come.
 pub struct ConnectedStreams {
-    /// Makes more of them.
+    /// Creates further streams.
     pub connector: Arc<Connector>,
-    /// Brings all of them.
+    /// Delivers all streams.
     pub arrivals: AcceptedStreams,
     /// How many are made at first, on each link.
     pub streams: u16,
@@ -47,7 +47,7 @@ pub struct ConnectedStreams {
     pub to: String,
 }
 
-/// The first stream of a path, proven.
+/// The first stream of a path, authenticated.
 struct FirstStream {
     path: PathId,
     streams: u16,
@@ -55,8 +55,8 @@ struct FirstStream {
     to: String,
 }
 
-/// Connects over the first of `routes` over which a stream is proven. The other streams follow by themselves, and some on
-/// each other link; one of them that cannot be made is done without. The error says what happened on each route.
+/// Connects over the first of `routes` that gives an authenticated stream. The other streams follow in threads of their
+/// own, some on each other path; failed ones are left out. The error lists the result of each route.
 pub fn connect(routes: &[Route], terms: &ConnectTerms) -> Result<ConnectedStreams, String> {
     let (connector, arrivals) = Connector::new(routes, terms);
     let FirstStream { path, streams, from, to } = race(&connector)?;
@@ -70,8 +70,8 @@ pub fn connect(routes: &[Route], terms: &ConnectTerms) -> Result<ConnectedStream
 /// The path that is thought to be the best.
 const FIRST: PathId = PathId(0);
 
-/// Tries all routes, each a little later than the one before it. Those that lose go on, and what they bring is as good as
-/// any other stream.
+/// Tries all routes, each a little later than the one before it. Slower ones continue, and their streams are used like
+/// any other.
 fn race(connector: &Arc<Connector>) -> Result<FirstStream, String> {
     let (sender, results) = channel();
     let mut failures = Vec::new();
@@ -113,7 +113,7 @@ fn first_stream(connector: &Arc<Connector>, path: PathId) -> Result<FirstStream,
     let (from, to) = names(&socket);
     let streams = streams_at_first(&socket, connector.terms());
     if path == FIRST {
-        // The others do not wait for the first one to be proven: that takes round trips.
+        // The others do not wait for the first one's authentication: that takes round trips.
         connector.make(streams.saturating_sub(1), path);
     }
     match connector.prove(socket, path) {
@@ -123,8 +123,8 @@ fn first_stream(connector: &Arc<Connector>, path: PathId) -> Result<FirstStream,
     Ok(FirstStream { path, streams, from, to })
 }
 
-/// Makes as many streams on each other link that is known: at once where all are to be used, else when it is seen that
-/// the job takes longer than a moment.
+/// Creates as many streams on each other known path: at once if all are to be used, else once the job takes longer than
+/// a moment.
 fn try_others(connector: &Arc<Connector>, first: PathId, streams: u16) {
     let routes = connector.routes();
     let mut links = HashSet::from([0]);

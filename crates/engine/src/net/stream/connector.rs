@@ -1,4 +1,4 @@
-//! Makes data connections over the paths that an end was told of, as many as are wanted, in threads of their own.
+//! Creates data connections over the known paths, in threads of their own.
 
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::wire::route::Route;
@@ -18,7 +18,7 @@ use super::{AcceptedStreams, DataStream, StreamError, StreamIds};
 use crate::sys::random::jitter;
 use crate::sys::sync::lock;
 
-/// Connections that are made at a time: fewer than an acceptor takes before they are proven.
+/// Most connections in progress: fewer than an acceptor admits before authentication.
 const AT_A_TIME: u16 = 32;
 
 /// Pauses before a connection that was closed is tried again: the first, and the longest. Each is twice the one before.
@@ -70,7 +70,7 @@ impl Connector {
         (Arc::new(Self { routes, terms, proven: Mutex::new(sender), making, unwanted }), arrivals)
     }
 
-    /// The paths that there may be, and what is known of them.
+    /// The possible paths, and their state.
     pub fn routes(&self) -> &[Route] {
         &self.routes
     }
@@ -80,7 +80,7 @@ impl Connector {
         &self.terms
     }
 
-    /// Makes so many more streams over a path, in threads of their own. One that cannot be made is done without.
+    /// Creates this many further streams over a path, in threads of their own. Failed ones are left out.
     pub fn make(self: &Arc<Self>, count: u16, path: PathId) {
         if self.routes.get(usize::from(path.0)).is_none() {
             return;
@@ -101,7 +101,7 @@ impl Connector {
         }
     }
 
-    /// Where the next stream is to be made; `None` ends a thread.
+    /// The path of the next stream; `None` ends a thread.
     fn next_path(&self) -> Option<PathId> {
         let mut making = lock(&self.making);
         let is_wanted = !self.unwanted.load(Ordering::Relaxed);
@@ -113,8 +113,8 @@ impl Connector {
         next
     }
 
-    /// Makes a stream over a path. A connection that the acceptor closes before it is proven is tried again: it may have
-    /// lost its place to strangers ([`super::preauth`]).
+    /// Creates a stream over a path. A connection closed by the acceptor before authentication is tried again: it may
+    /// have lost its place to strangers ([`super::preauth`]).
     pub fn open(&self, path: PathId) -> Result<(), StreamError> {
         let mut pause = RETRY_AFTER;
         loop {
@@ -159,7 +159,7 @@ impl Connector {
     }
 }
 
-/// Whether the other end closed the connection, and nothing is wrong with what was said.
+/// Whether the other end closed the connection, without a protocol error.
 pub fn is_hang_up(error: &StreamError) -> bool {
     let StreamError::Io(error) = error else { return false };
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)

@@ -18,14 +18,14 @@ pub trait FrameSink {
         trailer: &RecordTrailer,
         pace: &RateLimiter,
     ) -> Result<FrameBuffer, StreamError>;
-    /// The stream is about to wait for work: what was put is not to wait for what will be.
+    /// The stream is about to wait for work: everything put so far has to go out before.
     fn settle(&mut self) -> Result<(), StreamError>;
-    /// Whether what was handed over may yet be lost, so that what cannot be read again has to be kept.
+    /// Whether delivered data may still be lost, so that data that cannot be read again has to be kept.
     fn may_lose(&self) -> bool {
         true
     }
-    /// Has the target share the blocks of these frames of a file of `size` bytes instead of copying them. `false` where
-    /// that cannot be: then they are to be read and put.
+    /// Has the target clone these frames of a file of `size` bytes. `false` where that is impossible: then they are to
+    /// be read and put.
     fn share(
         &mut self,
         _file: &OpenedFile,

@@ -54,7 +54,7 @@ pub fn as_connector(
     Ok(proven)
 }
 
-/// Proves a connection that this end accepted. Until it is proven, nothing it says has any effect.
+/// Authenticates an accepted connection. Before that, nothing from it has any effect.
 pub fn as_acceptor(socket: OwnedFd, credentials: &StreamCredentials) -> Result<(StreamId, DataStream), StreamError> {
     let deadline = HandshakeDeadline::start(&socket)?;
     let mut greeting = [0; GREETING_LEN];
@@ -90,8 +90,8 @@ fn schedule(credentials: &StreamCredentials, greeting: &[u8; GREETING_LEN], answ
     KeySchedule::new(&credentials.secret, &transcript, credentials.suite, credentials.rekey_bytes)
 }
 
-/// The first record. It is checked against its one possible length before it is received, so that a connection that
-/// has proven nothing makes this end read no more than that.
+/// Receives the first record. Its length is checked against the only possible one before, so that an unauthenticated
+/// connection makes this end read no more than that.
 fn expect_finished(
     stream: &mut DataStream,
     record: &mut FrameBuffer,
@@ -118,7 +118,7 @@ fn expect_finished(
     }
 }
 
-/// The time in which a connection must be proven, kept by the socket's own timeouts.
+/// The time limit for authentication, enforced by the socket's own timeouts.
 struct HandshakeDeadline(Instant);
 
 impl HandshakeDeadline {
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!((id, stream.path()), (StreamId(1), PathId(7)));
         let mut record = FrameBuffer::empty();
         for i in 0..20u8 {
-            // A payload is not allowed with End: the record itself opens, and the fault names what is wrong.
+            // End has no payload: the record itself decrypts, and the error names the violation.
             assert!(
                 matches!(stream.receive(&mut record), Err(StreamError::Protocol(ProtocolError::Invalid(_)))),
                 "{i}"

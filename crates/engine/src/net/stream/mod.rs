@@ -60,7 +60,7 @@ pub struct DataStream {
     opener: RecordOpener,
     sent: u64,
     received: u64,
-    /// Of what was sent, some may wait in the socket.
+    /// Sent data may still be in the socket's buffer.
     waits: bool,
     carried: usize,
     /// What a compressed payload becomes plain with, and where; made when the first one comes.
@@ -159,8 +159,8 @@ impl DataStream {
         Ok(trailer)
     }
 
-    /// Puts the plain payload in the place of the compressed one, by changing buffers. Its length was held to its limit
-    /// when the trailer was read.
+    /// Replaces the compressed payload by the plain one, by exchanging buffers. Its length was checked with the
+    /// trailer.
     fn unpack(
         &mut self,
         record: &mut FrameBuffer,
@@ -193,7 +193,7 @@ impl DataStream {
         self.socket.as_fd()
     }
 
-    /// Its socket, for as long as the stream lives: to be looked at, not to be used.
+    /// Its socket, for the stream's lifetime: for statistics, not for I/O.
     pub fn watch(&self) -> Weak<OwnedFd> {
         Arc::downgrade(&self.socket)
     }
@@ -231,7 +231,7 @@ impl StreamIds {
     }
 }
 
-/// Streams as they are proven. Those that listen for them stop when this is dropped.
+/// Authenticated streams. The listening threads stop when this is dropped.
 pub struct AcceptedStreams {
     proven: Receiver<(StreamId, DataStream)>,
     unwanted: Arc<AtomicBool>,

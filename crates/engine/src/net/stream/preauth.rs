@@ -1,8 +1,8 @@
-//! Connections that have not proven themselves: how many there may be, of which addresses, and which one goes first.
+//! Connections before authentication: their number, their addresses, and which is closed first.
 //!
-//! Whoever can reach a port can fill it. So a network (one IPv4 address, or a /64 of IPv6) has a share of the places,
-//! and where that or the whole is full, the oldest connection goes: a client needs its place for a few round trips, and
-//! who sits there idle loses it. Under pressure, the time to prove something is short.
+//! Any host that reaches a port can fill it. So a network (one IPv4 address, or a /64 of IPv6) has a share of the
+//! places. If that or the whole is full, the oldest connection is closed: a client needs its place for a few round
+//! trips, and an idle one loses it. Under pressure, the deadline is short.
 
 use haul_proto::limits::{PENDING_CONNECTIONS_MAX, PRESSED_DEADLINE_MS};
 use rustix::net::{Shutdown, shutdown};
@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 
 use crate::sys::sync::lock;
 
-/// From so many pending connections on, the deadline is [`PRESSED_DEADLINE_MS`].
+/// Number of pending connections from which the deadline is [`PRESSED_DEADLINE_MS`].
 const PRESSURE: usize = PENDING_CONNECTIONS_MAX / 2;
-/// Most threads that connections have, of which one goes as soon as its connection is closed.
+/// Most threads of connections, each of which ends as soon as its connection is closed.
 const THREADS_MAX: usize = 2 * PENDING_CONNECTIONS_MAX;
 
-/// The connections of a listener that have not proven themselves.
+/// A listener's unauthenticated connections.
 pub(crate) struct PendingConnections {
     from_network_max: usize,
     state: Mutex<PreauthState>,
@@ -61,7 +61,7 @@ impl AddressPrefix {
     }
 }
 
-/// The place of a connection that has not proven itself; given back when this is dropped.
+/// The place of an unauthenticated connection; returned on drop.
 pub(crate) struct PendingPlace {
     number: u64,
     is_proven: Cell<bool>,
@@ -69,12 +69,12 @@ pub(crate) struct PendingPlace {
 }
 
 impl PendingConnections {
-    /// For a listener, with at most so many of one network.
+    /// For a listener, with at most this many of one network.
     pub(crate) fn new(from_network_max: usize) -> Arc<Self> {
         Arc::new(Self { from_network_max, state: Mutex::default() })
     }
 
-    /// Admits a connection, and closes those that have to go for it. `None` where it cannot be admitted.
+    /// Admits a connection, and closes others for it if necessary. `None` if it is refused.
     pub(crate) fn admit(self: &Arc<Self>, socket: impl AsFd, address: IpAddr) -> Option<PendingPlace> {
         self.admit_at(socket, address, Instant::now())
     }
@@ -140,7 +140,7 @@ impl PendingConnection {
 }
 
 impl PendingPlace {
-    /// The connection has proven itself, and needs no place any more. An error where it has lost that before.
+    /// The connection is authenticated, and returns its place. An error if it was closed before.
     pub(crate) fn prove(&self) -> io::Result<()> {
         let mut state = lock(&self.all.state);
         match state.pending.iter().position(|pending| pending.number == self.number) {
@@ -240,7 +240,7 @@ mod tests {
         let (all, now) = (PendingConnections::new(1), Instant::now());
         let held: Vec<_> = (0..THREADS_MAX).map(|_| connect(&all, "10.0.0.1", now)).collect();
         assert!(connect(&all, "10.0.0.2", now).0.is_none());
-        // One that has proven itself is no thread of a stranger's any more.
+        // An authenticated connection no longer counts.
         let (last, _) = held.last().unwrap();
         last.as_ref().unwrap().prove().unwrap();
         assert!(connect(&all, "10.0.0.2", now).0.is_some());

@@ -1,9 +1,10 @@
-//! Sealing and opening records: AEAD with an implicit counter as nonce, one key for each direction and generation.
+//! Encryption and decryption of records: AEAD with an implicit counter as nonce, one key for each direction and
+//! generation.
 //!
-//! A key is never used for two connections, directions or generations (see
-//! [`haul_proto::wire::handshake`]), so a counter never repeats a nonce under a key. The counter goes on when the key
-//! changes. When that is depends on the lengths of records: without its number, the first record under a new key
-//! would open too where the last ones under the old key were left out.
+//! A key is never used for two connections, directions or generations (see [`haul_proto::wire::handshake`]), so a
+//! counter never repeats a nonce under a key. The counter continues when the key changes. The moment of change depends
+//! on the lengths of records: without the record's number, the first record under a new key would decrypt even if the
+//! last ones under the old key were dropped.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};

@@ -1,4 +1,4 @@
-//! Moving whole buffers through a socket, and noticing when there is nobody at its other end any more.
+//! Transfers whole buffers through a socket, and detects a lost peer.
 
 use haul_proto::wire::resource_metrics::Stage;
 use rustix::io::Errno;
@@ -68,9 +68,9 @@ impl SocketSettings {
         Ok(())
     }
 
-    /// Once the round-trip time is known: on a path that is not short, the congestion control for long ones, or else what
-    /// the system has chosen, where none was asked for; and what is not sent yet waits here, not in the socket, so that a
-    /// stream which becomes slow holds back little.
+    /// Called once the round-trip time is known. On a path that is not short, selects the congestion control for long
+    /// paths, or the system's default, unless one was requested. Limits unsent data in the socket, so that a stream
+    /// that becomes slow holds back little.
     pub fn suit_path(&self, socket: impl AsFd) {
         if round_trip_time(&socket).is_none_or(|time| time < SHORT_PATH) {
             return;
@@ -92,7 +92,7 @@ fn grants(window_bytes: u32) -> bool {
     let granted = |socket: socket2::Socket| {
         socket.set_recv_buffer_size(window_bytes)?;
         socket.set_send_buffer_size(window_bytes)?;
-        // Linux says twice what was set: it counts what it needs for itself.
+        // Linux reports twice the requested size: it counts its own overhead.
         let has = socket.recv_buffer_size()?.min(socket.send_buffer_size()?);
         io::Result::Ok(has >= window_bytes.saturating_mul(2))
     };
@@ -115,9 +115,9 @@ fn mark(socket: &socket2::Socket, traffic_class: u8) -> io::Result<()> {
     }
 }
 
-/// The kernel tunes windows best, except between two sockets of one address: there a window covers no distance, and
-/// what is in a small one is still in the processor's cache when it is received. Two namespaces of one machine may
-/// well have a distance between them, so that it is the address that counts. This is about speed only.
+/// The kernel tunes windows best, except between two sockets of one address: there a window covers no distance, and the
+/// data of a small one is still in the CPU's cache when it is received. Two namespaces of one machine may have a
+/// distance between them, so the address decides. This affects speed only.
 fn suit_host(socket: impl AsFd) {
     if is_within_host(&socket) {
         let _ = sockopt::set_socket_send_buffer_size(&socket, WINDOW_WITHIN_A_HOST);
@@ -163,23 +163,23 @@ fn notice_loss(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_socket_keepalive(&socket, true)?)
 }
 
-/// Gives a connection up: whoever sends on it fails, whoever receives gets what has come, and the end. When it is closed,
-/// what was not sent is thrown away. Errors are those of a connection that is gone already.
+/// Shuts a connection down: senders fail, receivers get the received data and then the end. Unsent data is discarded on
+/// close. Errors are those of a closed connection.
 pub fn abandon(socket: impl AsFd) {
     let _ = sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
     let _ = shutdown(&socket, Shutdown::Both);
 }
 
-/// Before a connection is made or accepted: takes the congestion control that was asked for; where none was, begins as
-/// if the path were short. Later would be too late, since pacing that BBR has begun goes on after it. What the kernel
-/// does not permit stays as it was: this is about speed only.
+/// Before connect(2) or listen(2): selects the requested congestion control; without a request, that for a short path.
+/// Later would be too late, since BBR's pacing stays on. If the kernel refuses, its default stays: this affects speed
+/// only.
 fn expect_short_path(socket: impl AsFd, congestion: &str) {
     let name = if congestion.is_empty() { FOR_SHORT_PATHS } else { congestion };
     let _ = sockopt::set_tcp_congestion(&socket, name);
 }
 
-/// Whether a connection's congestion control takes no loss for congestion: then one stream carries what the path gives,
-/// and many push each other out of its queue (measured at 1 Gbit/s and 50 ms: 64 of them 0.85 of what 8 carry).
+/// Whether a connection's congestion control ignores loss: then one stream fills the path, and many displace each other
+/// in its queue (measured at 1 Gbit/s and 50 ms: 64 of them carry 0.85 of what 8 do).
 pub fn bears_loss(socket: impl AsFd) -> bool {
     sockopt::tcp_congestion(&socket).is_ok_and(|name| name == FOR_LONG_PATHS)
 }

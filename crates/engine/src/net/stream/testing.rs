@@ -65,7 +65,7 @@ fn pack(rng: &mut Rng, number: u64) -> TestRecord {
     TestRecord { payload, trailer }
 }
 
-/// Half of them can be compressed.
+/// Half of them are compressible.
 fn payload(rng: &mut Rng) -> Vec<u8> {
     let len = rng.index(PAYLOAD_MAX) + 1;
     if rng.chance(500) { rng.bytes(len) } else { rng.bytes(16).into_iter().cycle().take(len).collect() }

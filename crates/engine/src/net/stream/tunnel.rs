@@ -1,5 +1,5 @@
-//! Streams through the link to the controller, where no connection can be made: each is a socket pair, one side
-//! of which is a stream like any other; the other side's bytes travel as link frames of the stream's channel.
+//! Streams through the link to the controller, where no connection is possible: each is a socket pair. One side is a
+//! stream like any other; the other side's bytes travel as link frames of the stream's channel.
 
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::limits::TUNNEL_PIECE_MAX;
@@ -25,7 +25,7 @@ pub struct StreamTunnel {
 }
 
 impl StreamTunnel {
-    /// Opens one tunnel for each stream. The sockets that come with it are to be proven with [`prove`].
+    /// Opens one tunnel for each stream. The resulting sockets are to be authenticated with [`prove`].
     pub fn open(streams: u16, link: &LinkWriter) -> io::Result<(Self, Vec<OwnedFd>)> {
         let mut outer = Vec::new();
         let mut inner = Vec::new();
@@ -41,10 +41,10 @@ impl StreamTunnel {
         Ok((Self { outer }, inner))
     }
 
-    /// Passes bytes from the link on to a stream. An empty piece ends it. Errors are the stream's to notice.
+    /// Passes bytes from the link to a stream. An empty chunk ends it. Errors are the stream's to notice.
     ///
-    /// What a stream has not taken waits in its socket, as much as the kernel lets wait there. Beyond that, this waits
-    /// for the stream, and looks after the link meanwhile, which nobody reads then: `false` when the job is over.
+    /// Unread data of a stream waits in its socket, up to the kernel's limit. Beyond that, this function waits for the
+    /// stream, and checks the otherwise unread link meanwhile: `false` when the job is over.
     pub fn deliver(&self, stream: StreamId, mut bytes: &[u8], lifeline: &ControllerWatchdog) -> bool {
         let Some(outer) = self.outer.get(usize::from(stream.0)) else { return true };
         if bytes.is_empty() {
