@@ -1,8 +1,8 @@
-//! `--checksums FILE`: lines that `b3sum --check`, or `sha256sum --check` and its like, accept, for every file that is
-//! whole; and what `-E` tells.
+//! `--checksums FILE`: lines for `b3sum --check`, or `sha256sum --check` and the like, for every complete file; and the
+//! output of `-E`.
 //!
-//! A file appears complete or not at all, unless lines are added to it. Names that b3sum cannot read back
-//! (they are not UTF-8, or contain U+FFFD) are counted and named, not written.
+//! A file appears complete or not at all, unless lines are appended. Names that b3sum cannot read back (not UTF-8, or
+//! with U+FFFD) are counted and named, not written.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, IsTerminal, Write};

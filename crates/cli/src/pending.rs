@@ -1,4 +1,4 @@
-//! A file that appears when it is whole, or not at all: written under another name beside it, and renamed.
+//! A file that appears complete or not at all: written under a temporary name beside it, and renamed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};

@@ -1,8 +1,7 @@
-//! The second level of arguments: from what was typed to what is to be done.
+//! The second level of arguments: from the command line to a plan.
 //!
-//! Everything that the engine and the display need is decided here, once.
-//! Nothing is looked up on disk or on the network, but the first line of a list, which says which host is meant, and files
-//! of patterns.
+//! Everything that the engine and the display need is decided here, once. No disk or network is consulted, except for
+//! the first line of a list, which names its host, and for filter files.
 
 mod delta;
 mod details;

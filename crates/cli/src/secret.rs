@@ -1,4 +1,4 @@
-//! Secrets and keys that stand in a file instead of on the command line.
+//! Secrets and keys in files instead of on the command line.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};

@@ -11,7 +11,7 @@ use super::row::{HelpSection, OptionRow};
 use super::table::{COMMANDS, COPY, DEMO, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
 use super::{Dialect, UsageError, completions, manual, markdown};
 
-/// Help on what was named: nothing, `all`, an option or a command.
+/// Help on a topic: none, `all`, an option or a command.
 pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
     let text = topic.to_str().unwrap_or_default();
     match (dialect, text) {

@@ -1,6 +1,6 @@
-//! The first level of arguments: what was typed, checked word by word.
+//! The first level of arguments: the command line, checked word by word.
 //!
-//! Nothing here looks at files or decides what a job is; [`crate::resolve`] does that.
+//! Nothing here reads files or decides on a job; [`crate::resolve`] does that.
 
 mod completions;
 pub mod filters;
@@ -53,7 +53,7 @@ impl Dialect {
         self == Self::Haul || row.bbcp.is_some()
     }
 
-    /// What stands before what it says.
+    /// Prefix of its message.
     pub fn program(self) -> &'static str {
         match self {
             Self::Haul => "haul",
@@ -62,7 +62,7 @@ impl Dialect {
     }
 }
 
-/// What was typed makes no sense: exit status 2. `Display` gives one line for what is wrong and one for each remedy.
+/// An invalid command line: exit status 2. `Display` gives one line for the error and one for each remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageError {
     what: String,
@@ -80,7 +80,7 @@ impl UsageError {
         Self::new(format!("{} and {} contradict each other", typed(a), typed(b))).remedy("leave one of them out")
     }
 
-    /// The same with where that word stands in front.
+    /// The same with the position of the word in front.
     pub fn at(self, place: &str) -> Self {
         Self { what: format!("{place}: {}", self.what), ..self }
     }

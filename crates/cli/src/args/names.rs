@@ -5,7 +5,7 @@ use super::Dialect;
 use super::nearest::nearest;
 use super::row::{Bbcp, OptionRow};
 
-/// What a long name stands for.
+/// The meaning of a long name.
 pub enum Named {
     /// This option.
     One(&'static OptionRow),

@@ -1,4 +1,4 @@
-//! "Did you mean": the word of a few that is closest to what was typed.
+//! "Did you mean": the known word closest to the typed one.
 
 /// The candidate that at most a third of its letters separate from `typed`.
 pub fn nearest<'a>(typed: &str, candidates: &[&'a str]) -> Option<&'a str> {

@@ -1,7 +1,6 @@
-//! Operands, by scp's rules: what is on this machine and what is on another one.
+//! Operands, by scp's rules: local or remote.
 //!
-//! A host stands before the first colon, if no slash comes earlier. Nothing is
-//! looked up here: no file, no name.
+//! The host is the part before the first colon, if no slash comes earlier. Nothing is looked up here: no file, no name.
 
 use std::ffi::OsStr;
 use std::net::Ipv6Addr;
@@ -36,7 +35,7 @@ pub fn parse_operand(operand: &OsStr) -> Result<Location, UsageError> {
     Ok(Location { host: Host::Remote { user, name }, path })
 }
 
-/// Where the colon after a host stands; `None` for a local path.
+/// Index of the colon after a host; `None` for a local path.
 ///
 /// A colon in first place is part of a file's name. Brackets protect the colons of an IPv6 address.
 fn host_colon(operand: &[u8]) -> Option<usize> {
@@ -51,7 +50,7 @@ fn host_colon(operand: &[u8]) -> Option<usize> {
     (operand[colon] == b':' && colon > 0).then_some(colon)
 }
 
-/// The account and the name in what stands before the colon.
+/// The account and the host before the colon.
 fn split_host(operand: &[u8], before: &[u8]) -> Result<(Option<String>, String), UsageError> {
     let before = std::str::from_utf8(before).map_err(|_| not_a_host(operand, "it is not UTF-8"))?;
     let (user, name) = match before.rsplit_once('@') {

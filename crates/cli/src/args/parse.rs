@@ -29,13 +29,13 @@ pub enum Command {
     Probe(Values, Values, Vec<OsString>),
     /// `haul sweep`: measure the same copy with many settings.
     Sweep(Values, Vec<OsString>),
-    /// `haul survey`: paths to look at.
+    /// `haul survey`: paths to examine.
     Survey(Values, Vec<OsString>),
     /// `haul demo`: its own options, and those of the copy.
     Demo(Values, Values),
-    /// `haul status`: paths to look at.
+    /// `haul status`: paths to examine.
     Status(Values, Vec<OsString>),
-    /// `haul clean`: paths to look at.
+    /// `haul clean`: paths to examine.
     Clean(Values, Vec<OsString>),
     /// `haul serve`: the directory, unless a file names several.
     Serve(Values, Option<OsString>),
@@ -52,12 +52,11 @@ pub enum Command {
 /// What a worker is asked to do.
 #[derive(Debug, PartialEq, Eq)]
 pub enum WorkerArguments {
-    /// Take a Request from standard input and work. The standard input and output of whoever typed the command are the
-    /// descriptors of these numbers.
+    /// Take a Request from standard input and work. These descriptors are the caller's standard input and output.
     Run { input: Option<i32>, output: Option<i32> },
     /// Keep a program, given by the first word's end and a line of shell.
     Keep(String, OsString),
-    /// Stand in the place of ssh: carry what is said to a server and back.
+    /// Replace ssh: carry data to a server and back.
     Dial {
         /// Name or address.
         host: String,

@@ -6,7 +6,7 @@ use super::row::{HelpSection, OptionRow};
 use super::table::{COPY, PROBE};
 use super::values::Values;
 
-/// Of the other options of a copy, those that a probe has, too.
+/// Options that a probe shares with a copy.
 const OTHERS: [&str; 6] = ["fsync", "verify", "json", "quiet", "timelimit", "config"];
 
 static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {

@@ -52,7 +52,7 @@ pub enum Takes {
     Repeats,
     /// One, called this in the help. Typed twice, the last one holds.
     One(&'static str),
-    /// One each time, and all of them hold.
+    /// Repeatable; all values count.
     Each(&'static str),
     /// One or none.
     Perhaps(&'static str),
@@ -89,11 +89,11 @@ pub enum HelpSection {
     Moving,
     /// How the other host is reached.
     Reaching,
-    /// What is proven.
+    /// Verification.
     Verifying,
     /// What is shown.
     Showing,
-    /// Accepted so that command lines of bbcp, scp and rsync go on working; they change nothing.
+    /// Accepted for command lines of bbcp, scp and rsync; without effect.
     Accepted,
     /// Not listed: what cannot be had.
     Unlisted,

@@ -1,6 +1,6 @@
-//! rsync's letters, which those of `haul sync` are: each becomes the option of haul's that does the same, or is refused.
-//! Long options are haul's everywhere. A letter that takes an argument in other commands of haul, and stands alone, is
-//! refused too: `-i KEY` would copy the key.
+//! rsync's letters for `haul sync`: each becomes haul's option with the same meaning, or is refused. Long options are
+//! haul's everywhere. A lone letter that takes an argument in other commands of haul is refused too: `-i KEY` would
+//! copy the key.
 
 use std::ffi::{OsStr, OsString};
 
@@ -78,7 +78,7 @@ const LETTERS: &[(char, Meaning)] = &[
     ('8', Refused("names are shown as they are, with invisible characters as escapes")),
 ];
 
-/// The words of `haul sync` with long options in the place of rsync's letters.
+/// The words of `haul sync` with long options instead of rsync's letters.
 pub fn without_letters(words: &[OsString]) -> Result<Vec<OsString>, UsageError> {
     let mut out = Vec::with_capacity(words.len());
     let mut words = words.iter().peekable();
@@ -151,7 +151,7 @@ fn translate(letters: &str, next: Option<&OsString>, out: &mut Vec<OsString>) ->
     Ok(false)
 }
 
-/// A letter that stands alone, and takes an argument in other commands of haul: it is not known which one is meant.
+/// A lone letter that takes an argument in other commands of haul: its meaning is ambiguous.
 fn refuse_other_commands_argument(letters: &str, next: Option<&OsString>) -> Result<(), UsageError> {
     let mut chars = letters.chars();
     let Some((letter, row)) =

@@ -1,9 +1,9 @@
-//! Words to options and operands, by the table of options.
+//! From words to options and operands, by the table of options.
 //!
-//! Two ways of writing are understood. haul's is that of most programs: options stand anywhere, `-s4` is `-s 4`, and `--`
-//! ends them. bbcp's has options before operands, and letters of one word take their arguments from the words behind it
-//! in their order (`-sP 4 2`). In both, an argument that may be left out is taken only if the option knows it and operands
-//! are left without it: `haul -c 3 db1:` copies the file 3.
+//! Two styles are accepted. haul's is that of most programs: options in any position, `-s4` is `-s 4`, and `--` ends
+//! them. bbcp's has options before operands, and the letters of one word take their arguments from the following words
+//! in order (`-sP 4 2`). In both, an optional argument is taken only if it is valid for the option and enough operands
+//! remain: `haul -c 3 db1:` copies the file 3.
 
 use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
@@ -29,7 +29,7 @@ pub const DEFAULT: &[u8] = b"default";
 pub struct Grammar {
     /// Whose way of writing it is.
     pub dialect: Dialect,
-    /// Operands that there have to be: with fewer, what could be an argument is one of them.
+    /// Fewest operands: an optional argument is not taken if too few operands would remain.
     pub operands: usize,
     /// What follows `--` is kept apart.
     pub has_rest: bool,
@@ -73,7 +73,7 @@ struct Scan {
     grammar: Grammar,
     words: Peekable<IntoIter<OsString>>,
     given: Vec<(&'static OptionRow, Option<OsString>)>,
-    /// Options that are to be as if nothing before had said them, and how many stood before.
+    /// Options to be reset, and their position.
     undone: Vec<(usize, &'static OptionRow)>,
     found: Vec<ScannedWord>,
     rest: Vec<OsString>,
@@ -178,7 +178,7 @@ impl Scan {
         Ok(())
     }
 
-    /// The argument of an option that stands in the same word behind it, if that is what `rest` is.
+    /// The argument behind an option in the same word, if `rest` is one.
     fn attached<'w>(&self, row: &OptionRow, rest: &'w [u8]) -> Option<&'w [u8]> {
         if rest.is_empty() || self.grammar.dialect == Dialect::Bbcp {
             return None;

@@ -25,7 +25,7 @@ pub fn parse_served(operand: &OsStr) -> Option<Result<Location, UsageError>> {
     operand.as_bytes().strip_prefix(SCHEME).map(parse)
 }
 
-/// Where a word has what may be a secret: what stands behind `#` and is no public key.
+/// Start of a possible secret in a word: the part behind `#`, unless it is a public key.
 pub fn secret_in(word: &[u8]) -> Option<Range<usize>> {
     let scheme = word.windows(SCHEME.len()).position(|part| part == SCHEME)?;
     let start = scheme + word[scheme..].iter().position(|&byte| byte == b'#')? + 1;
@@ -56,7 +56,7 @@ fn parse(rest: &[u8]) -> Result<Location, UsageError> {
     Ok(Location { host, path: PathBuf::from(OsStr::from_bytes(path)) })
 }
 
-/// What stands before `#`, the secret or key behind it, and the path behind that.
+/// The part before `#`, the secret or key behind it, and the path behind that.
 fn split_pass(rest: &[u8]) -> Result<(&[u8], ClientCredentials, &[u8]), UsageError> {
     let Some(hash) = rest.iter().position(|&byte| byte == b'#') else {
         return Ok((rest, ClientCredentials::Missing, b""));

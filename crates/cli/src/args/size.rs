@@ -1,6 +1,6 @@
 //! Sizes as bbcp takes them: an integer with an optional k, m or g (powers of 1024).
 
-/// Bytes that `text` stands for, or why it stands for none.
+/// Parses a size in bytes; the error says why `text` is none.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     let (digits, unit) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),

@@ -21,7 +21,7 @@ const FSYNC: Takes = Takes::Word { name: "HOW", known: &["none", "data", "full",
 /// Alone, it is rsync's.
 const SPARSE: Takes = Takes::Word { name: "WHAT", known: &["keep", "make", "fill"], absent: "make" };
 
-/// When what is at the target alone is removed.
+/// When extraneous entries are removed.
 const DELETE: Takes = Takes::Word { name: "WHEN", known: &["before", "during", "after"], absent: "after" };
 
 /// bbcp's places at which only one kind of addresses is used: c for ssh, s and t for the data.
@@ -165,7 +165,7 @@ pub const COPY: &[OptionRow] = &[
     row("netlogger", Some('L'), Takes::One("OPTIONS"), HelpSection::Unlisted, "NetLogger").letter_only().bbcp_letter().refused("haul does not write NetLogger's events\n--json gives the events of a copy, one object a line").of_one_job(),
 ];
 
-/// Options of `haul verify`: those of a copy that say what is read, and how.
+/// Options of `haul verify`: those of a copy that select data and the way of reading it.
 pub const VERIFY: &[OptionRow] = &[
     row("recursive", Some('r'), Takes::Nothing, HelpSection::Copying, "compare directories with all that is in them"),
     row("preserve", Some('p'), Takes::Nothing, HelpSection::Copying, "compare mode, owner and group, too"),
@@ -336,7 +336,7 @@ pub const PARTIALS: &[OptionRow] = &[
     row("help", Some('h'), Takes::Nothing, HelpSection::Showing, "this help"),
 ];
 
-/// Options of `haul probe` besides those that are a copy's ([`super::probe`]).
+/// Options of `haul probe` besides those of a copy ([`super::probe`]).
 pub const PROBE: &[OptionRow] = &[
     row("time", None, Takes::One("TIME"), HelpSection::Showing, "how long each part is measured (default: 3s)"),
     row(
@@ -517,7 +517,7 @@ pub const SURVEY: &[OptionRow] = &[
     row("help", Some('h'), Takes::Nothing, HelpSection::Showing, "this help"),
 ];
 
-/// Options of `haul sweep` besides those that are a copy's ([`super::sweep`]).
+/// Options of `haul sweep` besides those of a copy ([`super::sweep`]).
 pub const SWEEP: &[OptionRow] = &[
     row("windowsz", Some('w'), Takes::One("LIST"), HelpSection::Moving, "windows: sizes, =SIZE as in a copy")
         .or("windows"),
@@ -547,7 +547,7 @@ pub const SWEEP: &[OptionRow] = &[
     row("help", Some('h'), Takes::Nothing, HelpSection::Showing, "this help"),
 ];
 
-/// Words that are commands when they stand first. `worker` is one, too, but only haul itself gives it.
+/// Words that are commands in first position. `worker` is one, too, but only haul itself uses it.
 pub const COMMANDS: &[&str] =
     &["clean", "config", "demo", "help", "probe", "serve", "status", "survey", "sweep", "sync", "verify"];
 

@@ -1,8 +1,8 @@
-//! Times: a whole number of seconds, or one with s, m, h or d.
+//! Times: whole seconds, or a number with s, m, h or d.
 
 use std::time::Duration;
 
-/// The time that `text` stands for; `None` where it stands for none.
+/// Parses a time; `None` if `text` is none.
 pub fn parse_time(text: &str) -> Option<Duration> {
     let (digits, unit_s) = match text.char_indices().last() {
         Some((at, 's')) => (&text[..at], 1),

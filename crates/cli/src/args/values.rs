@@ -48,7 +48,7 @@ impl Values {
         Self { table, dialect, typed: given.len(), given, undone: Vec::new(), at_target: None }
     }
 
-    /// Where `rows` are to be as if nothing had said them, whatever a file says.
+    /// Resets `rows`, whatever a file says.
     pub fn undoing(self, rows: Vec<&'static OptionRow>) -> Self {
         Self { undone: rows, ..self }
     }
@@ -59,7 +59,7 @@ impl Values {
         self
     }
 
-    /// The same with other options in the place of all.
+    /// The same with other options instead of all.
     pub fn with(&self, given: Vec<(&'static OptionRow, Option<OsString>)>) -> Self {
         Self { typed: given.len(), given, ..self.clone() }
     }
@@ -129,7 +129,7 @@ impl Values {
         self.of(id).map(|(row, argument)| argument.as_deref().unwrap_or_else(|| absent(row))).collect()
     }
 
-    /// A command that has not all options of a copy can be asked for any of them: it was not given.
+    /// A command without some options of a copy may still ask for them: they were not given.
     fn of(&self, id: &str) -> impl Iterator<Item = &(&'static OptionRow, Option<OsString>)> {
         assert!(self.table.iter().chain(COPY).any(|row| row.id == id), "{id} is in the table");
         self.given.iter().filter(move |(row, _)| row.id == id)

@@ -10,7 +10,7 @@ use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::show::partials::PartialOutcome;
 
-/// Removes what is unfinished at `paths`, but for what a running copy writes.
+/// Removes unfinished files at `paths`, except for those of a running copy.
 pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
     visit("clean", values, paths, |account, mut partial| match partial.remove() {
         Ok(PartialRemoval::Removed) => account.tell(&partial.about, PartialOutcome::Removed),

@@ -14,7 +14,7 @@ use crate::config::{self, ConfigSettings, Loaded, ProfileLine, ProfileSetting};
 use crate::exit::Exit;
 use crate::resolve::HostNames;
 
-/// What an option is set to, and by whom.
+/// The value of an option, and its origin.
 struct ConfigLine<'a> {
     row: &'static OptionRow,
     arguments: Vec<Option<OsString>>,
@@ -27,7 +27,7 @@ enum Origin<'a> {
     File(&'a ProfileLine),
 }
 
-/// Shows what is in force for a copy from or to `host`, or within this machine.
+/// Shows the settings for a copy from or to `host`, or within this machine.
 pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::Result<Exit> {
     let host = host.map(|host| command_host(host)).transpose()?;
     let hosts = HostNames { source: host.clone(), target: host };

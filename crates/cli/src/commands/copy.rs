@@ -77,7 +77,7 @@ fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Reads what files are held against, and says so to the job.
+/// Reads expected digests, and passes them to the job.
 fn expect(file: &Path, algorithm: Option<ChecksumAlgorithm>, options: &mut JobOptions) -> anyhow::Result<Manifest> {
     let manifest = Manifest::read(file, algorithm).map_err(|error| anyhow::anyhow!("--expect {error}"))?;
     let algorithm = manifest.lines.algorithm();
@@ -124,7 +124,7 @@ fn interrupted(outcome: Outcome) -> Outcome {
     outcome.map_err(|_| Error::Interrupted)
 }
 
-/// What stands before the bar: the name of what is copied.
+/// The title before the bar: the name of the copied data.
 fn title(job: &Job) -> String {
     if let Some(list) = &job.list {
         return list.name.clone();

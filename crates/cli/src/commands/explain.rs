@@ -37,7 +37,7 @@ fn found(job: &Job, path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
             .into());
     }
     let whole = |path: &Path| job.options.base.as_ref().map_or_else(|| path.to_owned(), |base| base.join(path));
-    // Of what was named `SOURCE/.`, people know it as what is in SOURCE.
+    // Users know the contents of `SOURCE/.` as those of SOURCE.
     let plain = |path: PathBuf| path.components().collect::<PathBuf>();
     let sources: Vec<_> =
         job.sources.iter().map(|source| plain(whole(&source.path))).filter(|source| source.is_dir()).collect();

@@ -26,7 +26,7 @@ pub struct Account {
     removed: Sum,
 }
 
-/// Has `each` look at whatever is unfinished at `paths`; `command` is what the user typed. Ends with the sum.
+/// Calls `each` for every unfinished file at `paths`; `command` is the typed one. Ends with the total.
 pub fn visit(
     command: &str,
     values: &Values,

@@ -69,7 +69,7 @@ fn place_to_save(probe: &Probe, copy: &Values) -> Result<Saved, UsageError> {
     Ok(Saved { path, host, direction })
 }
 
-/// Where what is found is to be saved.
+/// Where the results are to be saved.
 struct Saved {
     /// The file to be changed.
     path: PathBuf,
@@ -79,7 +79,7 @@ struct Saved {
     direction: Direction,
 }
 
-/// Says what is found.
+/// Prints the results.
 struct ProbeMessages {
     text: TextOutput,
     mode: Mode,
@@ -88,7 +88,7 @@ struct ProbeMessages {
 }
 
 impl ProbeMessages {
-    /// Results are what was asked for: on standard output.
+    /// Results are the requested output, so they go to standard output.
     fn say(&self, line: impl FnOnce() -> String, json: impl FnOnce() -> String) {
         match self.mode {
             Mode::Json => super::print(&json()),

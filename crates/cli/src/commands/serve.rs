@@ -100,14 +100,14 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
     Ok(if until.once && !copied { Exit::Interrupted } else { Exit::Done })
 }
 
-/// What the file says now, after SIGHUP. One that cannot be understood leaves what is in force.
+/// The present contents of the file, after SIGHUP. An invalid file leaves the settings in force.
 fn reload(values: &Values, is_json: bool) -> Option<ReloadedOffer> {
     let read = several(values).map(|StandingDirectory { directories, key }| ReloadedOffer { directories, key });
     let _ = writeln!(std::io::stderr().lock(), "{}", reloaded(read.as_ref().err(), is_json));
     read.ok()
 }
 
-/// SIGHUP: the file is to be read again. A server without one ignores it, so that it outlives its terminal.
+/// SIGHUP reloads the file. A server without one ignores it, so that it outlives its terminal.
 struct Hangup(Arc<AtomicBool>);
 
 impl Hangup {

@@ -7,7 +7,7 @@ use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::show::partials::PartialOutcome;
 
-/// Shows what is unfinished at `paths`.
+/// Shows unfinished files at `paths`.
 pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
     visit("status", values, paths, |account, partial| account.tell(&partial.about, PartialOutcome::Shown))
 }

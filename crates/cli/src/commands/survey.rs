@@ -128,7 +128,7 @@ fn tell(
     Ok(exit)
 }
 
-/// The first line says what is wrong, the others what to do.
+/// The first line is the error, the others are the remedy.
 fn of_lines(text: &str) -> UsageError {
     let mut lines = text.lines();
     let error = UsageError::new(lines.next().unwrap_or_default());

@@ -20,7 +20,7 @@ use crate::exit::Exit;
 use crate::user_dirs::state_dir;
 use crate::{host_policy, show, signals};
 
-/// The line with what proves who it is is shorter.
+/// The line with the credential is shorter.
 const PASS_MAX: usize = 512;
 
 /// Does what the controller asks for.
@@ -95,7 +95,7 @@ fn read_pass(stdin: &OwnedFd) -> Option<ClientCredentials> {
     None
 }
 
-/// Works for a server, which reads what was done from standard error.
+/// Works for a server, which reads the account of the work from standard error.
 fn serve(terms: &ClientLimits, directory: &Path) -> io::Result<u8> {
     // Read before the kernel confines this process.
     let host = HostRequest::open(std::env::var("HAUL_CLIENT").ok(), directory.to_owned(), terms.audit.clone());

@@ -17,7 +17,7 @@ use crate::resolve::settings;
 /// How many files may name each other.
 const DEPTH_MAX: usize = 4;
 
-/// What was typed, with what is in files.
+/// The command line, with the contents of files.
 pub fn complete(values: &Values) -> Result<Values, UsageError> {
     let mut given = Vec::new();
     if let Some(path) = everybodys() {

@@ -11,7 +11,7 @@ use haul_proto::path::escape;
 
 use crate::args::UsageError;
 
-/// Most that one of them may hold, in bytes.
+/// Longest configuration file, in bytes.
 pub const CONFIG_MAX: usize = 256 << 10;
 /// Of all users of this machine.
 const SYSTEM: &str = "/etc/haul/config.toml";

@@ -1,8 +1,9 @@
-//! Configuration: options of a copy that a file says, for all hosts or for those that a job is about.
+//! Configuration files: options of a copy, for all hosts or for a job's hosts.
 //!
-//! The command line goes before the user's file, that before the system's, and in a file the more particular section before
-//! the more general one. An option that cannot stand beside one that goes before it is left out: who types `--bwlimit` need
-//! not know of the `xfrrate` in a file. Nothing but the command of a person reads these files: no worker, and no library.
+//! The command line takes precedence over the user's file, that over the system's, and in a file the more specific
+//! section over the more general one. An option that contradicts one of higher precedence is dropped: users who type
+//! `--bwlimit` need not know of an `xfrrate` in a file. Only a user's command reads these files: no worker, and no
+//! library.
 
 mod bbcp;
 mod file;
@@ -56,7 +57,7 @@ impl Loaded {
 pub struct ConfigSettings {
     /// What is in force.
     pub chosen: Vec<ProfileSetting>,
-    /// What is not, since it cannot stand beside what goes before it; and why.
+    /// Dropped options, which contradict those of higher precedence, with the reason.
     pub left_out: Vec<(ProfileSetting, UsageError)>,
 }
 
@@ -108,7 +109,7 @@ pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
     }
 }
 
-/// What files say to a job between these hosts. Of what is about a login, that at the first remote end.
+/// Options of the files for a job between these hosts. Those of a login are for the first remote end.
 pub fn said(values: &Values, files: &[Loaded], hosts: &HostNames) -> ConfigSettings {
     let end = if hosts.source.is_none() && hosts.target.is_some() { ConfigEnd::Target } else { ConfigEnd::Source };
     said_at(values, files, hosts, end)

@@ -1,11 +1,10 @@
 //! Patterns of host names: which hosts one is for, and which of two is the more particular one.
 
-/// Whether `host` is one of those that `pattern` stands for: `*` for any letters, `?` for one. Names of hosts are the same
-/// in capitals.
+/// Whether `host` matches `pattern`: `*` for any letters, `?` for one. Case does not matter in host names.
 pub fn matches(pattern: &str, host: &str) -> bool {
     let (pattern, host) = (pattern.as_bytes(), host.as_bytes());
     let (mut in_pattern, mut in_host) = (0, 0);
-    // Where the last star stands, and how much of the host is what the letters behind it are compared with.
+    // Position of the last star, and the length of the host matched against the letters behind it.
     let mut star: Option<(usize, usize)> = None;
     while let Some(letter) = host.get(in_host) {
         match (pattern.get(in_pattern), star) {
@@ -28,8 +27,8 @@ pub fn matches(pattern: &str, host: &str) -> bool {
     pattern[in_pattern..].iter().all(|letter| *letter == b'*')
 }
 
-/// The more particular of two patterns of one host has the higher rank: a name stands above all patterns, then the one with
-/// more letters that are neither `*` nor `?`.
+/// The more specific of two patterns of one host has the higher rank: a name is above all patterns, then the one with
+/// more literal letters.
 pub fn rank(pattern: &str) -> (bool, usize) {
     let letters = pattern.bytes().filter(|letter| !b"*?".contains(letter)).count();
     (letters == pattern.len(), letters)

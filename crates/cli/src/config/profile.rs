@@ -1,7 +1,7 @@
-//! What is in a configuration file: options of a copy by their long names, for all hosts or for some.
+//! Contents of a configuration file: options of a copy by their long names, for all hosts or for some.
 //!
-//! The values are those of the command line, and are tried with what reads that: a file in which anything is wrong is
-//! refused as a whole, also where the host at hand would not need it.
+//! The values are those of the command line, and are parsed like them. A file with any error is refused as a whole,
+//! even if the present host does not need the wrong part.
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub struct ProfileSetting {
     pub row: &'static OptionRow,
     /// Its arguments, one for each time that it is given; none at all where its default is asked for.
     pub arguments: Vec<Option<OsString>>,
-    /// Where it stands.
+    /// Its position.
     pub place: ProfileLine,
 }
 
@@ -43,7 +43,7 @@ pub struct ProfileLine {
     pub file: Rc<str>,
     /// The line, from 1.
     pub line: usize,
-    /// The pattern whose table it stands in.
+    /// The pattern of its table.
     pub host: Option<Rc<str>>,
 }
 
@@ -102,7 +102,7 @@ fn in_order<'a, 't>(table: &'a DeTable<'t>) -> Vec<(&'a Spanned<toml::de::DeStri
     entries
 }
 
-/// Options that stand together and cannot: the line of the last one is named.
+/// Contradictory options: the error names the line of the last one.
 fn refuse_contradictions(section: &ProfileSection) -> Result<(), UsageError> {
     let mut given = Vec::new();
     for setting in &section.settings {
@@ -175,7 +175,7 @@ impl ProfileReader<'_> {
         Ok(setting)
     }
 
-    /// The arguments that a value stands for; `None` where the option has none of that kind.
+    /// The arguments of a value; `None` if the option has none of that kind.
     fn arguments(&self, row: &OptionRow, value: &Spanned<DeValue<'_>>) -> Option<Vec<Option<OsString>>> {
         let takes_none = matches!(row.takes, Takes::Nothing | Takes::Repeats);
         let may_take_none = takes_none || !matches!(row.takes, Takes::One(_) | Takes::Each(_));
@@ -189,7 +189,7 @@ impl ProfileReader<'_> {
                 let times = self.text[value.span()].parse().ok().filter(|times| *times <= VERBOSE_MAX)?;
                 Some(vec![None; times])
             }
-            // As it stands there: what the command line does not understand as a number, a file does not, either.
+            // The number as written: a file accepts what the command line accepts.
             DeValue::Integer(_) if !takes_none => Some(vec![typed(&self.text[value.span()])]),
             DeValue::Array(several) if matches!(row.takes, Takes::Each(_)) => {
                 let each = several.iter().map(|one| match one.get_ref() {
@@ -203,7 +203,7 @@ impl ProfileReader<'_> {
     }
 }
 
-/// The option of a name, if it may stand in a file.
+/// The option of a name, if files may have it.
 fn row(key: &str) -> Result<&'static OptionRow, UsageError> {
     let shown = escape(key.as_bytes());
     match COPY.iter().find(|row| row.has_key(key)) {

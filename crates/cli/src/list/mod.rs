@@ -1,7 +1,7 @@
-//! `-I`: sources that are named in a file or on standard input, one a line, and are read while the job runs.
+//! `-I`: sources from a file or standard input, one a line, read while the job runs.
 //!
-//! Lines are what operands are. What stands between two line ends is a path, blanks and all; a carriage return before
-//! a line end belongs to it. With `-0`, NUL ends a path, and nothing else does.
+//! Lines are operands. Everything between two line ends is a path, blanks included; a carriage return before a line end
+//! belongs to it. With `-0`, only NUL ends a path.
 
 mod lines;
 mod text;

@@ -1,5 +1,5 @@
-//! What a list is read from. It may have to be read again, from its beginning, when a job is begun again: so what is no
-//! file goes, as it comes, into one that has no name.
+//! The text of a list. A restarted job reads it again from its beginning, so the data of a pipe is kept in a file
+//! without a name.
 
 use haul_engine::sys::describe::describe;
 use std::fs::{self, File};

@@ -1,6 +1,5 @@
-//! What people and programs see of a probe ([`shown`], [`json`]), what of both ends is not as it should be ([`ready`]), and the
-//! settings that it recommends as options ([`options`]), also in the configuration ([`save`]); and what
-//! was expected last ([`figures`]).
+//! Output of a probe for people and programs ([`shown`], [`json`]), problems of both ends ([`ready`]), its recommended
+//! options ([`options`]), which can be saved to the configuration ([`save`]), and the last forecast ([`figures`]).
 
 pub mod figures;
 pub mod json;

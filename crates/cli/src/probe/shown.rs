@@ -1,4 +1,4 @@
-//! A probe, for people: a line for each thing that was looked at or measured, as soon as it is known, and the forecast.
+//! A probe for people: a line for each check or measurement once it is known, and the forecast.
 
 use std::time::Duration;
 

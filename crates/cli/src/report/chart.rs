@@ -1,4 +1,4 @@
-//! A chart: what is drawn, and the same figures as a table. `svg` draws it.
+//! A chart: its data, and the same data as a table. `svg` draws it.
 
 use std::collections::BTreeSet;
 

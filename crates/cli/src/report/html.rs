@@ -1,5 +1,5 @@
-//! A report as one page of HTML that needs nothing else: no script, no font, no picture from elsewhere. The page itself
-//! tells the browser to fetch nothing, so a hostile name in it has no effect.
+//! A report as one self-contained page of HTML: no external script, font or picture. The page itself tells the browser
+//! to fetch nothing, so a hostile name in it has no effect.
 
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
-//! `--report FILE`: what came of a job, and how it went, for people: a page of HTML, or Markdown.
+//! `--report FILE`: the result and course of a job, for people: a page of HTML, or Markdown.
 //!
-//! It is written when the job is over, also when it failed, under another name that becomes FILE at the end.
+//! It is written after the job, even a failed one, under another name that becomes FILE at the end.
 
 pub mod chart;
 pub mod document;

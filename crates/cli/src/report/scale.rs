@@ -1,4 +1,4 @@
-//! The scale of a chart: what is measured, in which unit it is shown, and where its ticks are.
+//! The scale of a chart: its quantity, unit and ticks.
 
 use std::time::Duration;
 

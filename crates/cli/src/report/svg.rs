@@ -1,6 +1,6 @@
-//! Draws a chart as SVG, to stand in a page whose style sheet (`style.css`) has the colours.
+//! Draws a chart as SVG, for a page whose style sheet (`style.css`) has the colours.
 //!
-//! No script: what is under the pointer is said by `<title>`, which every browser shows.
+//! No script: `<title>` labels the element under the pointer in every browser.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The report of one transfer: what came of it, and how it went.
+//! The report of one transfer: its result and its course.
 
 use std::time::Duration;
 

@@ -70,7 +70,7 @@ pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError
     Ok(true)
 }
 
-/// What becomes of what exists. bbcp reports whatever is there, unless it is to be gone on with.
+/// The rule for existing files. bbcp reports any existing file, except with `-a`.
 pub fn in_the_way(values: &Values) -> OverwritePolicy {
     match values.dialect() {
         _ if sync::leaves_what_is_there(values) => OverwritePolicy::Omit,
@@ -114,7 +114,7 @@ pub fn base(values: &Values) -> Result<Option<Location>, UsageError> {
     values.last("dirbase").map(parse_operand).transpose()
 }
 
-/// `-w [=]SIZE` and `-U SIZE`: the size, and whether it is to be had also where tuning could do better.
+/// `-w [=]SIZE` and `-U SIZE`: the size, and whether it is to be used even if tuning could do better.
 pub fn window(values: &Values) -> Result<(Option<u32>, bool), UsageError> {
     let (id, value) = match (values.last("windowsz"), values.last("forced-window")) {
         (Some(value), _) => ("windowsz", value),
@@ -190,8 +190,8 @@ pub struct Shell {
     pub options: Vec<String>,
 }
 
-/// `--rsh 'ssh -p PORT -i KEY -o OPTION'`, as rsync's users write it. Any other command needs `-S` or `-T`, which say
-/// where host and user stand in it.
+/// `--rsh 'ssh -p PORT -i KEY -o OPTION'`, as rsync's users write it. Any other command needs `-S` or `-T`, which have
+/// placeholders for host and user.
 pub fn shell(values: &Values) -> Result<Shell, UsageError> {
     let mut shell = Shell::default();
     let Some(command) = values.text("rsh")? else { return Ok(shell) };

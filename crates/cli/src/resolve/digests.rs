@@ -146,7 +146,7 @@ fn neither(algorithm: ChecksumAlgorithm, text: &[u8]) -> UsageError {
     .remedy(format!("if that is a file, write -E {name}=./{shown}"))
 }
 
-/// The one of this name, in what was typed.
+/// The algorithm of this name.
 fn algorithm(id: &str, value: &OsStr, name: &OsStr) -> Result<ChecksumAlgorithm, UsageError> {
     let names = || ChecksumAlgorithm::all().map(ChecksumAlgorithm::name).collect::<Vec<_>>().join(", ");
     name.to_str().and_then(ChecksumAlgorithm::named).ok_or_else(|| bad(id, value, &format!("needs one of {}", names())))

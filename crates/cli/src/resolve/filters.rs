@@ -15,7 +15,7 @@ use crate::args::filters::ORDERED;
 use crate::args::time::parse_time;
 use crate::args::values::{Values, bad};
 
-/// What options say of what is left out. Files of patterns are read.
+/// The filter rules of all options. Reads filter files.
 pub fn filters(values: &Values) -> Result<FilterOptions, UsageError> {
     filters_at(values, SystemTime::now())
 }

@@ -32,7 +32,7 @@ pub fn owners(values: &Values, is_kept: bool) -> Result<OwnerOptions, UsageError
     Ok(OwnerOptions { by_name: !values.flag("numeric-ids"), users, groups })
 }
 
-/// `FROM:TO,FROM:TO`: FROM is a name, a number, two of them, `*`, or nothing for those without a name.
+/// `FROM:TO,FROM:TO`: FROM is a name, a number, a range, `*`, or empty for owners without a name.
 fn maps(values: &Values, id: &str) -> Result<Vec<OwnerMap>, UsageError> {
     let Some(value) = values.last(id) else { return Ok(Vec::new()) };
     let rules: Vec<_> = value.as_bytes().split(|byte| *byte == b',').collect();
@@ -70,7 +70,7 @@ fn range(text: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// As digits alone: what is called +5 is a name.
+/// Digits alone: +5 is a name.
 fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

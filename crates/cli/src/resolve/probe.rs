@@ -25,7 +25,7 @@ const SIZE: u64 = 4 << 30;
 /// Numbers of streams that are tried besides haul's own choice.
 const STREAMS: [u16; 2] = [1, 4];
 
-/// The probe of `operands`, what is shown of it, and `-t`.
+/// The probe of `operands`, its output, and `-t`.
 pub fn probe(
     own: &Values,
     copy: &Values,

@@ -23,7 +23,7 @@ const OUT: &str = "sweep";
 /// Interval between progress checks.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
-/// The sweep of `operands`, what is shown of it, and `-t`.
+/// The sweep of `operands`, its output, and `-t`.
 pub fn sweep(
     values: &Values,
     operands: &[OsString],
@@ -78,7 +78,7 @@ fn measured(options: JobOptions, sources: &[Location], target: &Location, values
     }
 }
 
-/// What is copied has to be removed, and a command of the user's own starts a worker and nothing else.
+/// Copies have to be removed, and a user's own command can only start a worker.
 fn refuse_what_stays(values: &Values, target: &Location) -> Result<(), UsageError> {
     let stays = target.host != Host::Local && !crate::sweep::is_nowhere(target);
     if stays && matches!(target.host, Host::Served { .. }) {
@@ -101,7 +101,7 @@ fn out(values: &Values) -> Result<PathBuf, UsageError> {
     }
 }
 
-/// What all runs have in common; where results go, how often, and what is shown of them, is not part of it.
+/// Options common to all runs; not the results' place, the number of runs or the output.
 fn header(values: &Values, operands: &[OsString]) -> Header {
     const OTHER: [&str; 9] = ["repeat", "out", "report", "no-pause", "json", "quiet", "verbose", "timelimit", "help"];
     let is_common = |id: &str| !OTHER.contains(&id) && DIMENSIONS.iter().all(|dimension| dimension.id != id);

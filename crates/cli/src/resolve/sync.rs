@@ -24,7 +24,7 @@ const COMPARE: [(&str, Option<EqualityTest>); 4] = [
     ("exists", None),
 ];
 
-/// When what is at the target alone is removed.
+/// When extraneous entries are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
     Before,
@@ -79,7 +79,7 @@ pub fn options(values: &Values, defaults: JobOptions) -> Result<JobOptions, Usag
     Ok(JobOptions { sync, delete_first: when == Some(When::Before), remove_source_files, ..defaults })
 }
 
-/// Whether what is there stays, whatever it is.
+/// Whether existing entries stay, whatever they are.
 pub fn leaves_what_is_there(values: &Values) -> bool {
     let is_exists = |how: &OsStr| how == "exists";
     ["omit", "ignore-existing"].into_iter().any(|id| values.flag(id)) || values.last("compare").is_some_and(is_exists)
@@ -206,7 +206,7 @@ fn refuse_to_delete(values: &Values, is_sync: bool) -> Result<(), UsageError> {
     }
 }
 
-/// Pipes and what is nowhere have nothing that could be compared or removed; and a key is for a host.
+/// Pipes and null have nothing to compare or remove; and a key is for a host.
 pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&Location]) -> Result<(), UsageError> {
     let is_null = places.iter().any(|place| names_null(place.path.as_os_str()));
     let what = match (pipes.source.is_some() || pipes.target.is_some(), is_null) {
@@ -245,7 +245,7 @@ pub fn implied(options: JobOptions, values: &Values, target: &Location) -> JobOp
     }
 }
 
-/// `SOURCE/` is what is in SOURCE, as in rsync.
+/// `SOURCE/` means the contents of SOURCE, as in rsync.
 pub fn contents(source: Location) -> Location {
     let mut path = source.path.into_os_string().into_vec();
     if path.ends_with(b"/") {

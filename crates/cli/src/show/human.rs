@@ -1,4 +1,4 @@
-//! Events and the result in words, without progress: what is shown when standard error is no terminal.
+//! Events and the result in words, without progress: the output when standard error is no terminal.
 
 use std::io::{self, Write};
 use std::time::Duration;

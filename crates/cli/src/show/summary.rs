@@ -1,4 +1,4 @@
-//! The summary: what was copied, how fast, how it travelled.
+//! The summary: files, rate and path.
 
 use haul_engine::job::event::{
     ComparisonResult, Confinement, ReadBackBytes, SandboxReport, Summary, SyncCounters, TransportPath,

@@ -1,4 +1,4 @@
-//! What there is to be shown, as a document of headings and tables.
+//! Contents of a survey's report, as a document of headings and tables.
 
 use haul_engine::survey::{
     CompressionSample, DuplicateFiles, DuplicateSet, FileTotals, SizeClass, Survey, SurveyTotals, TargetSurvey,

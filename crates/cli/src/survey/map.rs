@@ -1,5 +1,5 @@
-//! What the map of a page is drawn from: an array for each directory, `[name, bytes, files, bytes in it, files in it,
-//! bytes in what is not drawn, files in that, directories]`, and one for each type.
+//! Data of a page's map: an array for each directory, `[name, bytes, files, own bytes, own files, bytes not drawn,
+//! files not drawn, directories]`, and one for each type.
 
 use haul_engine::survey::{Survey, SurveyDirectory};
 use haul_proto::path::{disturbs, escape};

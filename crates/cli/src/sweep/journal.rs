@@ -1,5 +1,5 @@
-//! NAME.csv: the runs of a sweep, a line each, written when each is over. It is also what a sweep that was stopped goes on
-//! from: runs that are in it are not made again. Its first lines say of which sweep it is.
+//! NAME.csv: the runs of a sweep, a line each, written after each run. A stopped sweep resumes from it: recorded runs
+//! are not repeated. Its first lines identify the sweep.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

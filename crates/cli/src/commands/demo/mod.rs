@@ -95,7 +95,7 @@ fn plan(settings: ResolvedSettings, source: &Path, target: &Path) -> Plan {
     Plan { job, display, checksums, digests, report, time_limit, notes: Vec::new() }
 }
 
-/// A directory of the demo's own, removed with all that is in it unless it is to be kept.
+/// The demo's own directory, removed with its contents unless it is to be kept.
 struct DemoDirectory {
     path: PathBuf,
     keep: bool,

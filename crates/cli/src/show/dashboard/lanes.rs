@@ -1,5 +1,4 @@
-//! The streams of a job, each with its present rate: figures that count from a stream's begin come now and then, and the
-//! rate is what was added between two of them.
+//! The streams of a job, each with its present rate: the difference between two reports of its total.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Where what is shown, on terminals of any size: what is least important goes first.
+//! The layout on terminals of any size: the least important parts go first.
 
 use ratatui_core::layout::Rect;
 

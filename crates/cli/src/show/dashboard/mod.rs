@@ -1,8 +1,7 @@
-//! `--tui`: a job on the whole terminal, and keys that steer it. Before and after it, what is shown is what is shown
-//! without it. It is there from the first connection on, since before ssh may ask for a password.
+//! `--tui`: a job on the whole terminal, with keys that control it. Output before and after it is the usual one. It
+//! starts with the first connection, since ssh may ask for a password before.
 //!
-//! What is known and what is to be drawn has no terminal in it (`board`, `draw`, `layout`, `words`); `screen` is the
-//! terminal.
+//! State and drawing know no terminal (`board`, `draw`, `layout`, `words`); `screen` is the terminal.
 
 mod ansi;
 mod board;

@@ -1,9 +1,9 @@
-//! The terminal of standard error: taken for a dashboard, and given back as it was, however the job ends.
+//! The terminal of standard error: taken for a dashboard, and restored however the job ends.
 //!
-//! There is one, so that whoever ends the process can give it back: the end of a job, a panic, a signal. What is said
-//! while it is taken is held, and said when it is given back. Interrupts still come from the terminal as signals.
+//! It is unique, so that the end of a job, a panic or a signal can restore it. Other output is held meanwhile, and
+//! printed afterwards. Interrupts still arrive from the terminal as signals.
 //!
-//! It is opened once more, since writing to it must not block: a terminal that takes nothing keeps nobody from ending.
+//! It is opened a second time, since writes must not block: a stuck terminal must not keep the process from ending.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
