@@ -77,8 +77,7 @@ impl Checksums {
         Self { shown, form, out, pending: None, incomplete: false, on_terminal: false, without_digest: 0, broken: None }
     }
 
-    /// Takes what a job tells of a file, if it is the digest that lines are for. Returns what to say about a name that
-    /// cannot be written.
+    /// Takes the report of a file, if it has the wanted digest. Returns a warning for a name that cannot be written.
     pub fn event(&mut self, event: &Event) -> Option<String> {
         match (event, self.form) {
             (Event::FileDone { path, digest, .. }, LineFormat::B3sum) => {

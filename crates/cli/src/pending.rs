@@ -19,7 +19,7 @@ pub const LOG_HEADER: &str = "# haul log\n";
 /// Temporary files of this process that exist now.
 static UNFINISHED: Unfinished = Unfinished(Mutex::new(BTreeSet::new()));
 
-/// Removes what is not finished, for a process that ends here and now.
+/// Removes unfinished files, for a process about to exit.
 pub fn remove_unfinished() {
     UNFINISHED.remove_all();
 }
@@ -27,8 +27,8 @@ pub fn remove_unfinished() {
 /// Temporary files, to be removed on whatever way the process ends.
 struct Unfinished(Mutex<BTreeSet<PathBuf>>);
 
-/// What a file has to be for haul to replace it, or to add to it: made by haul, as its beginning shows. An empty file,
-/// a device and a FIFO will do.
+/// Which files haul replaces or appends to: those made by haul, by their beginning. Empty files, devices and FIFOs
+/// qualify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplaceableFile {
     /// Lines of digests and names.
@@ -90,8 +90,8 @@ struct Names {
 }
 
 impl Pending {
-    /// Begins what is to be called `to`. What is there keeps its old content until then. What a link points to is
-    /// replaced, not the link; and a device is written to.
+    /// Begins the file `to`. An existing file keeps its contents until the end. The destination of a link is replaced,
+    /// not the link; a device is written to.
     pub fn create(to: &Path, own: ReplaceableFile) -> io::Result<Self> {
         own.check(to)?;
         let target = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
@@ -119,7 +119,7 @@ impl Pending {
         }
     }
 
-    /// What is to be written to.
+    /// The output.
     pub fn writer(&self) -> io::Result<File> {
         self.file.try_clone()
     }
@@ -174,8 +174,8 @@ fn temporary_name(target: &Path) -> io::Result<String> {
     Ok(format!(".haul-{}.part", &digest.to_hex()[..24]))
 }
 
-/// Removes what a killed run left. A file that another run is writing, or what is no file, stays: the first is an
-/// error, and so is making a file where the second is.
+/// Removes the remains of a killed run. A file being written by another run is an error, and stays, as does an entry
+/// that is not a file, whose name then cannot be used.
 fn remove_stale(temporary: &Path) -> io::Result<()> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits();
     let opened = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(temporary);

@@ -16,7 +16,7 @@ use crate::args::values::Values;
 
 /// A file that has not grown for longer will not.
 const QUIET_MAX: Duration = Duration::from_secs(86_400);
-/// What stands for standard input or output.
+/// The word for standard input or output.
 const STANDARD: &str = "-";
 
 /// The ends that are pipes.

@@ -67,7 +67,7 @@ const MAX_TIME_LIMIT: Duration = Duration::from_secs(365 * 86_400);
 /// Longest interval that `-P` takes: a day.
 const MAX_PROGRESS_S: u32 = 86_400;
 
-/// A copy, and what is shown of it.
+/// A copy, and its display.
 #[derive(Debug)]
 pub struct Plan {
     /// What the engine does.
@@ -86,7 +86,7 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
-/// Everything about a copy except what is copied to where.
+/// Everything about a copy except its operands.
 #[derive(Debug)]
 pub struct ResolvedSettings {
     /// For the engine.
@@ -363,7 +363,7 @@ fn fsync(values: &Values) -> Result<Fsync, UsageError> {
     Ok(values.choice("fsync", &[&words[..], &bbcps].concat())?.unwrap_or_default())
 }
 
-/// What the disk returns is known only of what is there.
+/// Read-back needs a file that exists.
 fn verify(values: &Values) -> Result<Verify, UsageError> {
     let verify = values.choice("verify", &[("memory", Verify::Memory), ("disk", Verify::Disk)])?.unwrap_or_default();
     if (verify, fsync(values)?) == (Verify::Disk, Fsync::None) {

@@ -17,7 +17,7 @@ use crate::args::values::Values;
 
 /// A file with a secret is no longer than this.
 const FILE_MAX: u64 = 4096;
-/// Opening never waits, whatever stands there.
+/// Opening never blocks, even on a FIFO.
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 
 /// What such a file has.

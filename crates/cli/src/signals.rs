@@ -157,8 +157,8 @@ impl Watcher {
         }
     }
 
-    /// Waits until one has come, or it is time to look at the terminal or at the clock. Whether it is one that ends the job; the
-    /// others are answered.
+    /// Waits for a signal, or the time to check terminal and clock. Returns whether the signal ends the job; others are
+    /// handled here.
     fn signal_came(&mut self) -> bool {
         let until = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let wait = self.terminal.as_ref().map(|_| TERMINAL_EVERY).into_iter().chain(until).min();
@@ -213,8 +213,8 @@ pub struct Termination {
     pub came: Arc<AtomicBool>,
 }
 
-/// A worker ends when its controller does: a Ctrl-C that reaches both is the controller's to answer. SIGTERM tells it
-/// to remove what is not finished and end; a second one ends the process at once.
+/// A worker ends with its controller: a Ctrl-C that reaches both is the controller's to handle. SIGTERM makes it remove
+/// unfinished files and end; a second one ends the process at once.
 pub fn leave_to_controller() -> io::Result<Termination> {
     leave_all_but_termination()?;
     let (stop, wake) = UnixStream::pair()?;

@@ -44,7 +44,7 @@ use crate::args::nearest::nearest;
 use crate::args::size::parse_size;
 use crate::secret::{self, SecretFileState};
 
-/// What may stand in a table.
+/// Keys of a table.
 const KEYS: [&str; 11] = [
     "path",
     "access",
@@ -58,17 +58,17 @@ const KEYS: [&str; 11] = [
     "require-encryption",
     "allow-tuning",
 ];
-/// What may stand in the table of a client's key.
+/// Keys of a client key's table.
 const CLIENT_KEY: [&str; 3] = ["key", "expires", "revoked"];
 /// What names the file with the server's own key.
 const OWN_KEY: &str = "key";
 
-/// What stands in such a file.
+/// Contents of such a file.
 #[derive(Debug)]
 pub struct StandingDirectory {
     /// What is served.
     pub directories: Vec<ServedDirectory>,
-    /// What the server proves itself with.
+    /// The server's private key.
     pub key: Option<PrivateKey>,
 }
 
@@ -250,7 +250,7 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> 
     })
 }
 
-/// Looks at what is written: the directory is there, and so are the secrets.
+/// Checks the values: the directory exists, and so do the secrets.
 fn complete(written: WrittenDirectory) -> Result<ServedDirectory, String> {
     let WrittenDirectory { name, path, access, secrets, keys, clients, rate, size, files, policy } = written;
     let in_table = |why: String| format!("[{name}]: {why}");

@@ -29,7 +29,7 @@ impl TextOutput {
         self.message(message, true);
     }
 
-    /// The same for what is no error.
+    /// The same for output other than errors.
     pub fn notice(&mut self, message: &str) {
         self.message(message, false);
     }
@@ -81,7 +81,7 @@ pub mod tests {
 
     use super::*;
 
-    /// Keeps what is written, for the tests of everything that is shown.
+    /// Keeps the output, for tests.
     #[derive(Clone, Default)]
     pub struct Paper(Rc<RefCell<Vec<u8>>>);
 

@@ -15,7 +15,7 @@ use crate::args::operand::{host_label, on_base, parse_operand};
 
 /// Bytes that are read at a time.
 const PIECE: usize = 64 << 10;
-/// Of what is too long for a line, so much is shown.
+/// Most bytes shown of a line that is too long.
 const SHOWN_MAX: usize = 80;
 
 /// How a list is written, and what it is read with.

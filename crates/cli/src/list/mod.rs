@@ -58,7 +58,7 @@ pub fn list(
     Ok(Some(SourceList { name, host, open }))
 }
 
-/// The host of the first source: the others are to be there, too.
+/// The host of the first source, which the others have to share.
 fn first_host(mut lines: ListFileReader) -> Option<Host> {
     loop {
         match lines.next(PATIENCE) {

@@ -4,7 +4,7 @@ use haul_engine::job::spec::ChecksumAlgorithm;
 use haul_proto::checksum::{from_hex, hex};
 use haul_proto::path::escape;
 
-/// b3sum refuses names with the character that stands for what is not text.
+/// b3sum refuses names with the replacement character.
 const REPLACEMENT: char = '\u{fffd}';
 
 /// How a line is written.
@@ -19,8 +19,8 @@ pub enum LineFormat {
 }
 
 impl LineFormat {
-    /// The line of a file; `None` for a name that whoever reads it cannot read back. A backslash in front says that the
-    /// name is escaped.
+    /// The line of a file; `None` for a name that readers could not read back. A backslash in front marks an escaped
+    /// name.
     pub fn line(self, path: &[u8], digest: &[u8]) -> Option<Vec<u8>> {
         let digest = hex(digest);
         if let Self::Bbcp(algorithm) = self {

@@ -127,7 +127,7 @@ impl Manifest {
         halves
     }
 
-    /// The first of them. The file may be gone, or not what it was: then there are none.
+    /// The first of them; none if the file is gone or changed.
     fn unmet(&self) -> io::Result<Vec<Vec<u8>>> {
         let (mut names, mut index) = (Vec::new(), 0);
         each_line(&self.file, |_, text| {

@@ -45,7 +45,7 @@ impl Direction {
     }
 }
 
-/// Keeps what was expected of a host, in the place of what was before.
+/// Saves the forecast of a host, and replaces the earlier one.
 pub fn keep(state: &Path, direction: Direction, host: &str, figures: &ProbeFigures) -> anyhow::Result<()> {
     let path = state.join(FILE);
     let new = with_figures(&text(&path)?, direction, host, figures);

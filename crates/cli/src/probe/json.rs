@@ -75,7 +75,7 @@ fn named(part: ProbePart) -> JsonLine {
     }
 }
 
-/// What is to be expected: the last line.
+/// The forecast: the last line.
 pub fn forecast(forecast: Option<&Forecast>, options: &[Option_], saved: Option<&str>, status: u8) -> String {
     let argument = |argument: &Option<String>| argument.as_ref().map_or(Value::Bool(true), |text| text.as_str().into());
     let options: Map<_, _> = options.iter().map(|(row, given)| (row.id.to_owned(), argument(given))).collect();

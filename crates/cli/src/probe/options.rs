@@ -9,7 +9,7 @@ use crate::args::values::Values;
 /// An option and its argument; `None` where it has none.
 pub type Option_ = (&'static OptionRow, Option<String>);
 
-/// What is worth having: what was found, and what was asked for, since it was measured with that.
+/// Options worth saving: recommended ones, and those of the command line, which applied to the measurement.
 pub fn recommended(settings: &[SuggestedSetting], asked: &Values) -> Vec<Option_> {
     let found: Vec<_> = settings.iter().map(option).collect();
     let is_found = |id: &str| found.iter().any(|(row, _): &Option_| row.id == id);

@@ -18,7 +18,7 @@ const MODE: u32 = 0o600;
 /// Where sections of hosts are.
 const HOST: &str = "host";
 
-/// Adds `options` for `host` to the file at `path`; `remark` stands above the section if it is new.
+/// Adds `options` for `host` to the file at `path`; a new section begins with `remark`.
 pub fn save(path: &Path, host: &str, options: &[Option_], remark: &str) -> anyhow::Result<()> {
     let shown = config::shown(path);
     let path = match fs::canonicalize(path) {

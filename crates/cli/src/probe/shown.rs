@@ -86,7 +86,7 @@ pub fn way(way: &TransportPath) -> Option<String> {
     }
 }
 
-/// What is to be expected.
+/// The forecast.
 pub fn forecast(forecast: &Forecast, options: &[Option_]) -> Vec<String> {
     let takes = Duration::try_from_secs_f64(EXAMPLE_BYTES as f64 / forecast.rate.max(1.0)).unwrap_or(Duration::MAX);
     let next = forecast.next.map(|(limit, at)| format!("; next: {} at {}", verdict::words(limit), rate(at)));

@@ -37,7 +37,7 @@ pub enum Marks {
 /// A line through points.
 #[derive(Debug, Clone)]
 pub struct ChartLine {
-    /// What it stands for.
+    /// Its label.
     pub name: String,
     /// Its points, from left to right.
     pub points: Vec<ChartPoint>,
@@ -50,14 +50,14 @@ pub struct ChartPoint {
     pub x: f64,
     /// Upwards.
     pub y: f64,
-    /// Between which figures half of what it stands for lies, where it stands for several.
+    /// The middle half of its values, where it represents several.
     pub spread: Option<(f64, f64)>,
 }
 
 /// A bar.
 #[derive(Debug, Clone)]
 pub struct ChartBar {
-    /// What it stands for.
+    /// Its label.
     pub name: String,
     /// How high it is.
     pub value: f64,

@@ -35,7 +35,7 @@ pub enum DocumentBlock {
     Chart(Chart),
     /// Figures.
     Table(Table),
-    /// Figures that few will look at: these are folded away where that can be.
+    /// Details that few readers need: folded where possible.
     Folded(String, Table),
 }
 

@@ -2,8 +2,7 @@
 
 use haul_proto::path::disturbs;
 
-/// Text in which nothing is a tag, ends an attribute, or turns what follows it around. A line feed stays: it separates
-/// lines of what is shown under the pointer.
+/// Text without tags, ends of attributes, or changes of direction. A line feed stays: it separates lines of a title.
 pub fn text(content: &str) -> String {
     let mut shown = String::with_capacity(content.len());
     for c in content.chars() {

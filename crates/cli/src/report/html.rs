@@ -18,7 +18,7 @@ const ROWS_MAX: usize = 600;
 pub struct Extra<'e> {
     /// Added to the style.
     pub style: &'e str,
-    /// Elements that stand before the document's parts.
+    /// Elements in front of the document's parts.
     pub body: &'e str,
     /// JSON without anything that could end a script, in the element that is called `data`.
     pub data: &'e str,

@@ -35,7 +35,7 @@ use crate::args::operand::host_label;
 use crate::pending::{Pending, ReplaceableFile};
 use crate::text::harmless;
 
-/// Failures that are named in a report; all of them are on standard error.
+/// Most failures named in a report; all of them are on standard error.
 const FAILURES_MAX: usize = 200;
 
 /// What a report is written in.
@@ -86,7 +86,7 @@ pub struct JobReport {
 }
 
 impl JobReport {
-    /// Begins a report of `job` that is to be called `to`; fails where that cannot be written.
+    /// Begins a report of `job` at `to`; fails if that cannot be written.
     pub fn create(to: &Path, job: &Job) -> anyhow::Result<Self> {
         let form = ReportFormat::of(to)?;
         let shown = escape(to.as_os_str().as_bytes());

@@ -69,7 +69,7 @@ pub struct Scale {
     pub unit: &'static str,
     /// Where it ends, in base units.
     pub end: f64,
-    /// Where the ticks are, in base units, and what stands there.
+    /// The ticks' positions, in base units, and their labels.
     pub ticks: Vec<(f64, String)>,
 }
 

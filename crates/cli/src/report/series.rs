@@ -25,7 +25,7 @@ pub struct Moved {
 /// What the connections met with.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Met {
-    /// What the kernel said of all of them.
+    /// The kernel's figures of all of them.
     pub sockets: Sockets,
     /// Bytes of each stream that were acknowledged, in the order of [`Series::streams`].
     pub bytes: Vec<u64>,
@@ -93,7 +93,7 @@ impl Series {
         }
     }
 
-    /// The job has ended: what was not yet a sample becomes one.
+    /// The job has ended: the rest becomes a sample.
     pub fn end(&mut self) {
         self.moved.end();
         self.met.end();
@@ -190,8 +190,8 @@ pub mod tests {
         Event::Progress(Box::new(Progress { bytes_written: bytes, streams: 4, ..Progress::default() }))
     }
 
-    /// Ten megabytes a second for so many seconds, told of five times a second, by two streams, the second of which has a
-    /// quarter; limited by the link, then by the target's disk.
+    /// A test series: ten megabytes a second for this many seconds, five reports a second, two streams, the second with
+    /// a quarter; limited by the link, then by the target's disk.
     pub fn steady(seconds: u64) -> Series {
         let mut series = Series::default();
         for fifth in 1..=seconds * 5 {

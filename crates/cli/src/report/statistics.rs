@@ -17,7 +17,7 @@ pub struct Quartiles {
     pub least: f64,
     /// A quarter is not above this.
     pub first: f64,
-    /// Half of them are not above this.
+    /// The median.
     pub median: f64,
     /// A quarter is not below this.
     pub third: f64,

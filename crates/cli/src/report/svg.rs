@@ -119,7 +119,7 @@ impl<'a> Svg<'a> {
         let _ = self.out.write_fmt(piece);
     }
 
-    /// Horizontal lines with what they stand for.
+    /// Horizontal lines with their labels.
     fn levels(&mut self) {
         for (value, label) in self.y.ticks.clone() {
             let y = self.at_y(value);
@@ -137,7 +137,7 @@ impl<'a> Svg<'a> {
         ));
     }
 
-    /// The line below, with what its places stand for.
+    /// The axis below, with its labels.
     fn places(&mut self) {
         let floor = self.floor();
         self.push(format_args!("<path class=\"axis\" d=\"M{LEFT} {floor:.1}H{:.1}\"/>", WIDTH - RIGHT));
@@ -299,7 +299,7 @@ fn labelled(what: &str, unit: &str) -> String {
     }
 }
 
-/// A name that has to do with so much room.
+/// A name shortened to the available room.
 fn shortened(name: &str, room: f64) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a small positive number")]
     let most = (room / CHARACTER) as usize;

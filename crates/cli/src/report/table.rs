@@ -3,7 +3,7 @@
 /// Rows and columns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    /// What stands above the columns.
+    /// The columns' heads.
     pub columns: Vec<String>,
     /// The cells of each row, as many as there are columns. All but the first column are figures.
     pub rows: Vec<Vec<String>>,

@@ -12,7 +12,7 @@ const PATIENCE: u32 = 4;
 
 /// What can be added up over time.
 pub trait Additive: Default {
-    /// Adds what came after it.
+    /// Adds the following figures.
     fn add(&mut self, next: Self);
 }
 
@@ -66,8 +66,8 @@ impl<T: Additive> Default for Track<T> {
 }
 
 impl<T: Additive> Track<T> {
-    /// Takes note of what came until `now`. Reports come now and then: a sample that ended between two of them would have
-    /// too little, so that it ends only where there is something `new`, or where nothing has come for long.
+    /// Records the figures until `now`. Reports come at intervals: a sample that ended between two of them would have
+    /// too little, so it ends only with something `new`, or after a long silence.
     pub fn take(&mut self, now: Duration, figures: T, new: bool) {
         self.open.to = now.max(self.open.from);
         self.open.figures.add(figures);

@@ -35,7 +35,7 @@ pub struct BarView {
 }
 
 impl BarView {
-    /// A bar that `title` stands before.
+    /// A bar with `title` in front.
     pub fn new(human: Human, title: &str) -> Self {
         Self { human, title: shortened(title), meter: Meter::default(), started: Instant::now(), drawn: None }
     }
@@ -122,7 +122,7 @@ fn cells_of(progress: &Progress, cells: usize) -> String {
     format!("{:<cells$}", format!("{}{head}", "=".repeat(full)))
 }
 
-/// What stands after the bar, most important first: a narrow terminal cuts the end off.
+/// The fields behind the bar, most important first: a narrow terminal cuts the end off.
 fn figures(progress: &Progress, bytes_per_s: f64, elapsed: Duration) -> String {
     let (done, found) = (progress.done(), progress.bytes_found);
     let mut parts = Vec::new();

@@ -15,14 +15,14 @@ use super::human::Human;
 use crate::text::TextOutput;
 use crate::units::{bytes_per_s, percent};
 
-/// Which of them are shown.
+/// Which messages are shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
     /// How far it is.
     pub progress: bool,
     /// There, also the average since the start.
     pub average: bool,
-    /// Each file when it is done, and in the end all of them.
+    /// Each complete file, and in the end all of them.
     pub ends: bool,
     /// In the end haul's own summary, too.
     pub summary: bool,

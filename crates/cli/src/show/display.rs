@@ -13,7 +13,7 @@ pub struct Display {
     pub verbosity: u8,
     /// Whether bbcp's lines say how far it is: `-P`.
     pub progress_lines: bool,
-    /// Whose name stands before lines, and whose words are used.
+    /// The program name in front of lines, and its wording.
     pub dialect: Dialect,
     /// `-l`: where it is added to; `None` for standard error.
     pub log: Option<PathBuf>,

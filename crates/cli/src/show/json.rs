@@ -293,7 +293,7 @@ fn path_of(path: &PathFigures) -> Value {
     })
 }
 
-/// A name is bytes and JSON is text: where they differ, the bytes stand beside it.
+/// A name is bytes and JSON is text: where they differ, the bytes are added.
 pub fn name_of(path: &[u8]) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("path".into(), String::from_utf8_lossy(path).into());

@@ -35,7 +35,7 @@ use crate::terminal;
 use crate::text::TextOutput;
 use display::{Display, Mode};
 
-/// Bytes of events that are collected before they are written, unless one of them cannot wait.
+/// Bytes of events collected before a write, unless one of them is urgent.
 const EVENT_BUFFER: usize = 64 << 10;
 
 /// What is there without what belongs to it.
@@ -59,7 +59,8 @@ pub trait Show: Observer {
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()>;
 }
 
-/// The form that `display` asks for, of a job that `steering` steers. `title` names what is copied, and `target` is where it goes, as typed. Fails where there is a log and it cannot be opened.
+/// The display for a job that `steering` controls. `title` names its data, and `target` is the typed target. Fails if a
+/// log cannot be opened.
 #[cfg_attr(not(feature = "tui"), allow(unused_variables, reason = "only a dashboard steers"))]
 pub fn new(display: &Display, title: &str, target: &Path, steering: &RuntimeControl) -> anyhow::Result<Box<dyn Show>> {
     let bbcp = display.dialect == Dialect::Bbcp;

@@ -102,7 +102,7 @@ pub fn said(fact: &Fact) -> String {
     fact.figure.words().replace("{}", &value)
 }
 
-/// Without a fraction; what is too large or no number becomes the nearest there is.
+/// Without a fraction; values out of range, and NaN, become the nearest possible one.
 fn whole(value: f64) -> u64 {
     Duration::try_from_secs_f64(value.max(0.0)).map_or(u64::MAX, |rounded| rounded.as_secs())
 }

@@ -15,7 +15,7 @@ use crate::units::{count, counted, files, percent, rate, size};
 
 /// Below this part nothing worth while is saved by compression.
 const STUBBORN_MIN: f64 = 0.95;
-/// What is left of a byte has to be less than this.
+/// Largest rounding error of a byte count.
 const LEFT_MAX: f64 = 0.95;
 
 /// The document; tables have `rows` rows at most.

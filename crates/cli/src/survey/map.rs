@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::contents::ending;
 
-/// JSON that can stand in a page: nothing in it ends a script or begins a tag.
+/// JSON for a page: nothing in it ends a script or begins a tag.
 pub fn data(survey: &Survey) -> String {
     let types = survey.kinds.iter().map(|kind| json!([ending(&kind.ending), kind.sum.bytes, kind.sum.files]));
     let others = json!(["(others)", survey.other_kinds.bytes, survey.other_kinds.files]);

@@ -67,7 +67,7 @@ impl Outlook {
     }
 }
 
-/// What would be sent: all data, or what is not at the target yet.
+/// Data to be sent: all, or what the target lacks.
 fn bytes(survey: &Survey) -> u64 {
     survey.there.map_or(survey.totals.data_bytes, |there| there.send_bytes)
 }

@@ -76,7 +76,7 @@ figures! {
     rtt_loaded_s,
     /// Segments sent.
     segments,
-    /// Of these, those that were sent again.
+    /// The retransmitted part of these.
     retransmitted,
     /// Streams in use at the end.
     streams_used,
@@ -92,9 +92,9 @@ figures! {
     durable,
 }
 
-/// What stands before the figures.
+/// Columns before the figures.
 const BEFORE: [&str; 2] = ["round", "began"];
-/// What stands behind them.
+/// Columns behind them.
 const LIMITED_BY: &str = "limited_by";
 const FAILURE: &str = "failure";
 
@@ -205,7 +205,7 @@ fn one_line(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join("; ")
 }
 
-/// What makes figures look better than the hardware is: caches, and what was not done at all.
+/// Reasons for figures better than the hardware: caches, and skipped work.
 pub fn flattery(job: &Job, way: Option<&TransportPath>, runs: &[SweepRun]) -> Vec<String> {
     let figures: Vec<&Figures> = runs.iter().filter_map(|run| run.result.as_ref().ok()).collect();
     let any = |is: &dyn Fn(&Figures) -> bool| figures.iter().any(|figures| is(figures));

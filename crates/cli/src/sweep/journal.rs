@@ -36,7 +36,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens `path`, or begins it. The error says what is wrong, in lines for people.
+    /// Opens `path`, or creates it. The error is in lines for people.
     pub fn open(path: &Path, header: &Header) -> Result<Self, String> {
         let shown = escape(path.as_os_str().as_encoded_bytes());
         let cannot = |error: io::Error| format!("{shown}: {error}");
@@ -140,7 +140,7 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-/// The cells of a line; `None` where a quote is not closed or stands where none may be.
+/// The cells of a line; `None` for an unclosed or misplaced quote.
 fn cells(line: &str) -> Option<Vec<String>> {
     let mut cells = Vec::new();
     let mut rest = line;

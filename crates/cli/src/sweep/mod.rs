@@ -24,7 +24,7 @@ use self::summary::Group;
 use crate::pending::{Pending, ReplaceableFile};
 use crate::report::ReportFormat;
 
-/// How often a pause looks whether it is to end.
+/// Interval at which a pause checks for its end.
 const LOOK: Duration = Duration::from_millis(50);
 /// Number of consecutive failures that ends a sweep.
 const FAILURES_MAX: usize = 3;
@@ -141,7 +141,7 @@ impl RunningSweep<'_> {
         summary::warnings(groups, &flattery.unwrap_or_default())
     }
 
-    /// Writes what is made of the record: NAME.json, NAME.html.
+    /// Writes the files made from the record: NAME.json, NAME.html.
     fn save(&self) -> anyhow::Result<()> {
         let runs = self.journal.runs();
         let groups = Group::all(runs);

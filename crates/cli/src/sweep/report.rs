@@ -59,7 +59,7 @@ fn varied(groups: &[Group<'_>]) -> [bool; COUNT] {
     std::array::from_fn(|at| groups.iter().any(|group| group.setting.0[at] != groups[0].setting.0[at]))
 }
 
-/// What a word stands for as a number.
+/// The numeric value of a word.
 fn number(word: &str) -> Option<f64> {
     parse_size(word.trim_start_matches('=')).ok().map(|size| size as f64)
 }

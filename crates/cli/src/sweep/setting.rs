@@ -14,14 +14,14 @@ pub struct Dimension {
     pub id: &'static str,
     /// What it is called in results.
     pub name: &'static str,
-    /// What SLAC's sweeps went through, in their order; the word `slac` stands for it.
+    /// The values of SLAC's sweeps, in their order, for the word `slac`.
     pub slac: &'static [&'static str],
 }
 
 /// How many dimensions there are.
 pub const COUNT: usize = 6;
 
-/// All of them. The first is what lines of a chart stand for, the second what goes from left to right.
+/// All of them. The first gives the lines of a chart, the second its horizontal axis.
 pub const DIMENSIONS: [Dimension; COUNT] = [
     Dimension { id: "windowsz", name: "window", slac: &["8k", "1024k", "16k", "512k", "32k", "256k", "128k", "64k"] },
     Dimension {
@@ -51,7 +51,7 @@ const SLAC: &str = "slac";
 pub struct SweepSetting(pub [String; COUNT]);
 
 impl SweepSetting {
-    /// For people: what was set, and `automatic` where nothing was.
+    /// For people: the value, or `automatic`.
     pub fn label(&self) -> String {
         let set = DIMENSIONS.iter().zip(&self.0).filter(|(_, word)| *word != AUTO);
         let said: Vec<_> =
@@ -76,7 +76,7 @@ impl SweepSetting {
 /// All settings, in the order in which they are run: of each window all numbers of streams, and so on. Where nothing is
 /// varied at all, they are SLAC's windows and streams.
 pub fn settings(values: &Values) -> Result<Vec<SweepSetting>, UsageError> {
-    // What a file says of them is for copies.
+    // Settings of a configuration file are for copies.
     let is_any = DIMENSIONS.iter().any(|dimension| values.is_typed(dimension.id));
     let mut settings = vec![Vec::new()];
     for dimension in &DIMENSIONS {

@@ -24,7 +24,7 @@ impl Ansi {
     }
 }
 
-/// What says how a cell looks (SGR).
+/// The attributes of a cell (SGR).
 fn look(cell: &Cell) -> String {
     let mut codes = vec!["0"];
     let modifiers =

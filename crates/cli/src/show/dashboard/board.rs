@@ -15,7 +15,7 @@ use crate::show::meter::Meter;
 pub const POINT: Duration = Duration::from_millis(500);
 /// Most points that are kept: wider terminals show no more.
 const POINTS_MAX: usize = 512;
-/// Most lines of what was said that are kept.
+/// Most message lines kept.
 const SAID_MAX: usize = 500;
 /// Lines that a screenful back is.
 const PAGE: usize = 5;
@@ -30,7 +30,7 @@ pub struct Board {
     pub progress: Progress,
     /// Bytes a second at present.
     pub rate: f64,
-    /// Since the connection stands.
+    /// Start of the connection.
     pub elapsed: Duration,
     /// How the data travels.
     pub way: TransportPath,
@@ -38,17 +38,17 @@ pub struct Board {
     pub lanes: Lanes,
     /// What was said, the latest last.
     pub said: VecDeque<BoardLine>,
-    /// Lines of it that are below what is shown.
+    /// Number of lines below the visible ones.
     pub scrolled: usize,
     /// The limit on the rate: the one that holds, or that the user wants.
     pub limit: Option<u64>,
     /// The number of streams that the user wants.
     pub streams: Option<u16>,
-    /// Whether it is paused, or is to be.
+    /// Whether the job is paused, or about to be.
     pub is_paused: bool,
     /// Whether the keys are explained.
     pub helps: bool,
-    /// Whether the slowest files are wanted more than what was said, where there is not enough room for both.
+    /// Whether the slowest files replace messages if there is no room for both.
     pub wants_slowest: bool,
     /// Bytes a second, over time.
     points: VecDeque<u64>,
@@ -86,7 +86,7 @@ pub enum Wish {
     Rate(Option<u64>),
     /// So many streams.
     Streams(u16),
-    /// To be paused, or to go on.
+    /// Pause or resume.
     Pause(bool),
     /// To end now.
     End,
@@ -192,7 +192,7 @@ impl Board {
         self.points.iter().skip(self.points.len().saturating_sub(most)).copied().collect()
     }
 
-    /// Takes a key; what the user wants with it, where that is of the job and not of what is shown.
+    /// Handles a key; returns the user's request, if it concerns the job and not the display.
     pub fn key(&mut self, key: Key) -> Option<Wish> {
         match key {
             Key::Char('?' | 'h') => self.helps = !self.helps,

@@ -17,8 +17,7 @@ pub enum Key {
     Escape,
 }
 
-/// The keys in what was read at once; what begins with an escape and is none of them is left out. (A terminal sends the
-/// sequence of one key in one piece.)
+/// The keys of one read; unknown escape sequences are dropped. (A terminal sends the sequence of one key in one piece.)
 pub fn keys(mut bytes: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
     while let Some((first, rest)) = bytes.split_first() {
@@ -39,7 +38,7 @@ pub fn keys(mut bytes: &[u8]) -> Vec<Key> {
     keys
 }
 
-/// What stands behind the beginning of a sequence.
+/// The rest of a sequence behind its beginning.
 fn named(sequence: &[u8]) -> Option<Key> {
     match sequence {
         b"A" => Some(Key::Up),

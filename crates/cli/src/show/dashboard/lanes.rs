@@ -40,7 +40,7 @@ impl Lanes {
         *self = Self::default();
     }
 
-    /// Takes what is known at this time.
+    /// Takes the figures of this time.
     pub fn take(&mut self, now: Duration, progress: &Progress) {
         if progress.per_stream != self.told {
             let elapsed = now.saturating_sub(self.at).as_secs_f64().max(1e-3);

@@ -19,7 +19,7 @@ pub enum Panel {
     Streams,
     /// What limits.
     Verdict,
-    /// Files found, waiting, under way, settled.
+    /// Files found, waiting, in progress, complete.
     Queue,
     /// The files that took longest.
     Slowest,
@@ -49,8 +49,7 @@ pub struct Layout {
     pub footer: Rect,
 }
 
-/// Divides the screen. `streams` is how many there are to be shown; where there is no room for both, slow files are
-/// shown in place of what was said, if that is wanted.
+/// Divides the screen. `streams` is their number; without room for both, slow files replace messages on request.
 pub fn arrange(screen: Rect, streams: usize, wants_slowest: bool) -> Layout {
     let header = Rect { height: HEADER.min(screen.height), ..screen };
     let footer_height = FOOTER.min(screen.height - header.height);
@@ -68,7 +67,7 @@ pub fn arrange(screen: Rect, streams: usize, wants_slowest: bool) -> Layout {
     Layout { header, panels, footer }
 }
 
-/// Two columns, and below them what was said.
+/// Two columns, and messages below them.
 fn columns(area: Rect, streams: u16) -> Vec<(Panel, Rect)> {
     let said_height = (area.height / 4).max(Panel::Said.least());
     let upper = Rect { height: area.height - said_height, ..area };

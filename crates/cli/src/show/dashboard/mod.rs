@@ -88,7 +88,8 @@ impl Write for Slip {
 }
 
 impl Dashboard {
-    /// Over a job that `steering` steers and `title` names. `human` says what is said, of which words go to [`Words`].
+    /// A dashboard for the job that `steering` controls and `title` names. `human` words its messages, which go to
+    /// [`Words`].
     pub fn new(human: Human, level: Verbosity, title: &str, steering: &RuntimeControl) -> anyhow::Result<Self> {
         screen::open().context("--tui: the terminal cannot be opened")?;
         let slip = Slip::default();

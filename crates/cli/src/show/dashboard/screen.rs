@@ -25,7 +25,7 @@ const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[0m\x1b[2J";
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 /// How long a terminal may take to have taken something.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Most of what was said that is held, in bytes.
+/// Most bytes of held output.
 const HELD_MAX: usize = 1 << 20;
 
 static SCREEN: Mutex<Screen> =
@@ -40,7 +40,7 @@ struct Screen {
     taken: u64,
     /// It is not to be taken any more.
     is_over: bool,
-    /// What is to be said when it is given back.
+    /// Output to print after the terminal is restored.
     held: Vec<u8>,
 }
 
@@ -81,7 +81,7 @@ pub fn take() {
     }
 }
 
-/// Gives it back, if it is taken, and says what was held.
+/// Restores the terminal, if it is taken, and prints held output.
 pub fn give_back() {
     lock().give_back();
 }
@@ -109,7 +109,7 @@ fn give_back_anyhow() {
     }
 }
 
-/// While it is taken, how many times it has been: another number stands for another empty screen.
+/// Number of times it has been taken, if it is: another number means another empty screen.
 pub fn taken() -> Option<u64> {
     let screen = lock();
     screen.before.as_ref().filter(|_| in_foreground()).map(|_| screen.taken)

@@ -33,7 +33,7 @@ pub const HELP: [&str; 12] = [
 /// Above the streams.
 pub const STREAM_HEAD: [&str; 5] = ["stream", "rate", "rtt", "sent again", "path"];
 
-/// What stands above a panel.
+/// Title of a panel.
 pub fn title(panel: Panel, board: &Board) -> String {
     match panel {
         Panel::Graph => format!("rate, now {}", rate(board.rate)),
@@ -54,7 +54,7 @@ pub fn progress(board: &Board, columns: usize) -> String {
     bar::whole_line(&board.progress, board.rate, board.elapsed, columns)
 }
 
-/// What was set, and by whom.
+/// A setting, and its origin.
 pub fn settings(board: &Board) -> String {
     let Progress { streams, streams_max, .. } = board.progress;
     let mut parts = vec![match board.limit {
