@@ -24,11 +24,11 @@ pub use crate::controller::measurement::EndMeasurement;
 
 /// Measuring time of each kind of computing.
 const COMPUTE: Duration = Duration::from_millis(250);
-/// A probe writes at most one part in this many of the target's free space.
+/// All scratch files of a probe together take at most one part in this number of the target's free space.
 const FREE_PART: u64 = 10;
 /// Number of scratch files that may exist at a time.
 const FILES_AT_A_TIME: u64 = 3;
-/// The least amount worth writing.
+/// Fewest bytes worth writing.
 const BYTES_MIN: u64 = 16 << 20;
 /// Assumed rate of a part before any measurement, in bytes per second.
 const RATE_GUESS: f64 = 200e6;

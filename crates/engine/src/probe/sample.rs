@@ -12,7 +12,7 @@ use crate::sys::cancel::Cancel;
 /// Bounds of a part.
 #[derive(Debug, Clone, Copy)]
 pub struct SampleBounds {
-    /// Duration of a part. A part close to completion may take up to three times as long.
+    /// Duration of a part. A part that is expected to end soon may take up to three times as long.
     pub time: Duration,
     /// Most bytes to write.
     pub bytes: u64,
