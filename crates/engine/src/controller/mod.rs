@@ -118,7 +118,7 @@ fn attempt(
     let begun = Instant::now();
     let workers = match Workers::start(job, program, cancel, observer) {
         Ok(workers) => workers,
-        Err(error) => return JobAttempt::failed(error),
+        Err(error) => return JobAttempt::failed(interrupted_first(error, cancel)),
     };
     let mut copy = TransferController {
         job,
@@ -152,7 +152,7 @@ fn attempt(
         new_tree: false,
         feeding: None,
     };
-    let outcome = copy.carry_out(begun);
+    let outcome = copy.carry_out(begun).map_err(|error| interrupted_first(error, cancel));
     copy.held.release(copy.observer);
     copy.sum_up_notices();
     if matches!(outcome, Err(Error::Interrupted)) {
@@ -166,6 +166,18 @@ fn attempt(
     let wrong_deltas = copy.delta.map_or(0, |figures| u32::try_from(figures.wrong).unwrap_or(u32::MAX));
     let (new_tree, notices) = (copy.new_tree, copy.notices);
     JobAttempt { outcome, ends: copy.ends, sync: copy.sync, new_tree, wrong_deltas, notices }
+}
+
+/// Ctrl-C at a terminal also ends ssh: a connection may be lost before its cancellation is known.
+const CANCEL_DELAY: Duration = Duration::from_millis(200);
+
+/// Returns [`Error::Interrupted`] in place of a connection that a cancellation ended.
+fn interrupted_first(error: Error, cancel: &Cancel) -> Error {
+    if matches!(error, Error::Broken(_) | Error::Connect(_)) && cancel.wait(CANCEL_DELAY) {
+        Error::Interrupted
+    } else {
+        error
+    }
 }
 
 fn check(job: &Job) -> Result<(), Error> {

@@ -2,7 +2,6 @@
 //! secret. It skips complete files at the target, as any rerun does.
 
 use haul_proto::limits::WRONG_DELTAS_MAX;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::totals::JobTotals;
@@ -16,9 +15,6 @@ use crate::job::location::Host;
 use crate::job::runtime_control::RuntimeControl;
 use crate::job::spec::{DeleteMode, Job, JobOptions, PipeEnd, SyncOptions, WorkerProgram};
 use crate::sys::cancel::Cancel;
-
-/// How often a pause checks for cancellation.
-const CANCEL_POLL: Duration = Duration::from_millis(50);
 
 /// Runs a job to its end, in as many attempts as needed. Blocks; `cancel` ends it within a second. `steering` changes
 /// its rate and stream count, and pauses it.
@@ -148,17 +144,7 @@ fn given_up(error: Error, was_under_way: bool, attempts: u32) -> Error {
 }
 
 fn pause(length: Duration, cancel: &Cancel) -> Result<(), Error> {
-    let deadline = Instant::now() + length;
-    loop {
-        if cancel.is_cancelled() {
-            return Err(Error::Interrupted);
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(());
-        }
-        thread::sleep(left.min(CANCEL_POLL));
-    }
+    if cancel.wait(length) { Err(Error::Interrupted) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -171,6 +157,7 @@ mod tests {
     use haul_proto::wire::control_channel::{LinkChannel, encode_header};
     use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
     use haul_proto::wire::request::TargetOperand;
+    use std::thread;
 
     struct Listener(Vec<Event>);
 

@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a wait checks the flag.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Stops a job when set. Clones are the same flag.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +35,19 @@ impl Cancel {
     /// Whether it is set.
     pub fn is_cancelled(&self) -> bool {
         self.own.load(Ordering::Relaxed) || self.whole.as_ref().is_some_and(|whole| whole.load(Ordering::Relaxed))
+    }
+
+    /// Waits for it to be set, for at most `limit`. Returns whether it is set.
+    pub fn wait(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        while !self.is_cancelled() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            thread::sleep(left.min(POLL_INTERVAL));
+        }
+        true
     }
 }
 
