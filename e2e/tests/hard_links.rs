@@ -1,7 +1,7 @@
 //! Files with several names: they are one file at the target, too, where that is asked for.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 
 use haul_e2e::{Remote, Sandbox, compare, listing, set_mtime, stamp};
@@ -98,4 +98,28 @@ fn names_of_a_file_that_is_not_copied_say_so() {
     let run = sandbox.haul(["-r", "--hard-links", "source/.", "target"]).run().ends(1);
     run.says(["below/too", "the file that it is another name of was not copied"]);
     assert_eq!(listing(&sandbox.path("target/below")), [""; 0]);
+}
+
+#[test]
+fn a_file_of_another_user_gets_no_further_name_unless_the_source_has_that_owner() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.file("source/a/first", "text");
+    sandbox.dir("source/b");
+    fs::hard_link(&file, sandbox.path("source/b/further")).unwrap();
+    sandbox.haul(["-r", "source/a/.", "target/a", "--mkdir"]).run().succeeds();
+    let first = sandbox.path("target/a/first");
+    chown(&first, Some(12_345), None).unwrap();
+    let run = |options: &[&str]| sandbox.haul(["-r", "--hard-links", "source/.", "target"]).args(options).run();
+    run(&[]).ends(1).says(["b/further", "belongs to another user"]);
+    assert!(!sandbox.path("target/b/further").exists());
+    // In a directory of its owner, and with the source's owners, it is safe.
+    chown(sandbox.path("target/b"), Some(12_345), None).unwrap();
+    run(&[]).succeeds();
+    assert_eq!(inode(&first), inode(&sandbox.path("target/b/further")));
+    fs::remove_file(sandbox.path("target/b/further")).unwrap();
+    chown(sandbox.path("target/b"), Some(0), None).unwrap();
+    chown(&file, Some(12_345), None).unwrap();
+    run(&["-p", "-f"]).succeeds();
+    let further = sandbox.path("target/b/further");
+    assert_eq!((inode(&further), fs::metadata(&further).unwrap().uid()), (inode(&first), 12_345));
 }

@@ -3,6 +3,7 @@
 
 mod deltas;
 mod frames;
+mod links;
 mod memory;
 mod messages;
 mod offers;

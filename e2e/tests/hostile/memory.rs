@@ -60,7 +60,7 @@ fn wide_directories(scene: &mut Scene, _: &mut Rng) -> Expect {
 }
 
 /// A file with another name to come, of 5 bytes.
-fn linked_file(parent: u64, name: &[u8]) -> Vec<u8> {
+pub fn linked_file(parent: u64, name: &[u8]) -> Vec<u8> {
     raw::with_more(raw::file(parent, name, 5), &[raw::MORE_NAMES, 2])
 }
 

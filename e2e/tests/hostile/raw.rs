@@ -8,6 +8,7 @@ pub const JOB: u32 = 1;
 pub const DIRECTORY: u8 = 1;
 pub const FILE: u8 = 2;
 pub const LINK: u8 = 3;
+pub const HARD_LINK: u8 = 6;
 /// Added to a tag, it makes the place an operand's number.
 pub const OPERAND: u8 = 128;
 /// Added to a tag, extras stand behind the entry.
@@ -75,6 +76,11 @@ pub fn file(parent: u64, name: &[u8], size: u64) -> Vec<u8> {
 
 pub fn link(parent: u64, name: &[u8], points_to: &[u8]) -> Vec<u8> {
     entry(LINK, &below(parent, name), &held(points_to), &usual(0o777))
+}
+
+/// A further name of the file `to`.
+pub fn hard_link(parent: u64, name: &[u8], to: u64, size: u64) -> Vec<u8> {
+    entry(HARD_LINK, &below(parent, name), &[number(to), number(size)].concat(), &usual(0o644))
 }
 
 /// A directory with so many extended attributes, which have names and nothing else.

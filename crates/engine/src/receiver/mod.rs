@@ -293,6 +293,7 @@ impl TargetReceiver {
             digests: Arc::clone(&digests),
             metadata: Arc::clone(&metadata),
             session: Arc::clone(&session),
+            links: Arc::clone(&links),
             removals: Arc::clone(&removals),
             tree: Arc::clone(&tree),
             deltas: Arc::clone(&deltas),

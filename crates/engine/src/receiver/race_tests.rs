@@ -18,10 +18,10 @@ use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, openat, renameat_with, unlinkat};
 
+use crate::fs::link_open_file;
 use crate::fs::meta::{apply, apply_to_symlink};
 use crate::fs::testing::{KEEP, in_time_of, name};
 use crate::fs::{Dir, FdCache, FileStat, FollowLinks, MetadataParts, WalkEntry, Walker};
-use crate::receiver::commit::finalize::give_name;
 use crate::receiver::decide::check_entry::make_link;
 use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::target_path::TargetPath;
@@ -92,7 +92,7 @@ fn link(dir: &Dir, _: &Arena) -> io::Result<bool> {
 fn name_nameless(dir: &Dir, _: &Arena) -> io::Result<bool> {
     let fd = dir.fd()?;
     let file = openat(&*fd, c".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR)?;
-    give_name(&file, &fd, &name("new")).map(|()| false)
+    link_open_file(&file, &fd, &name("new")).map(|()| false)
 }
 
 fn change_mode(dir: &Dir, _: &Arena) -> io::Result<bool> {

@@ -12,13 +12,13 @@ use crate::receiver::file::length::cut_to;
 use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::integrity::frame_check;
 use haul_proto::path::Name;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, linkat, openat};
+use rustix::fs::{FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use crate::fs::{Dir, FileStat};
+use crate::fs::{Dir, FileStat, link_open_file};
 use crate::io::storage::IoMethod;
 use crate::io::storage::cache::WRITE_BACK_FILE_MIN;
 use crate::io::storage::calls::{read_at, write_at};
@@ -54,6 +54,14 @@ impl CompleteFile {
             ContentState::Nameless(file) => file,
             ContentState::Open(file) => file.fd(),
             ContentState::Gone => unreachable!("what went into a pipe is waited for by nobody"),
+        }
+    }
+
+    /// Metadata of the file that has the final name, once it has it.
+    pub fn stat_named(&self) -> io::Result<FileStat> {
+        match self.incoming().in_place() {
+            Some((base, _)) => FileStat::at_fd(base.open_to_change().map_err(io::Error::other)?),
+            None => FileStat::at_fd(self.fd()),
         }
     }
 
@@ -121,14 +129,16 @@ impl CompleteFile {
                     Err(text) => FinalizeOutcome::Failed(text),
                 }
             }
-            ContentState::Nameless(file) => match spot.dir.fd().and_then(|dir| give_name(file, &dir, &spot.name)) {
-                Ok(()) => FinalizeOutcome::Named,
-                Err(error) if is_unsupported(&error) => {
-                    committer.nameless_files.store(false, Ordering::Relaxed);
-                    FinalizeOutcome::Lost(describe(&error))
+            ContentState::Nameless(file) => {
+                match spot.dir.fd().and_then(|dir| link_open_file(file, &dir, &spot.name)) {
+                    Ok(()) => FinalizeOutcome::Named,
+                    Err(error) if is_unsupported(&error) => {
+                        committer.nameless_files.store(false, Ordering::Relaxed);
+                        FinalizeOutcome::Lost(describe(&error))
+                    }
+                    Err(error) => FinalizeOutcome::Failed(why_unnamed(&error)),
                 }
-                Err(error) => FinalizeOutcome::Failed(why_unnamed(&error)),
-            },
+            }
         }
     }
 }
@@ -216,18 +226,6 @@ impl ReceivingFile {
         let meta = EntryMetadata { modified, ..*self.meta() };
         self.note_refused_attribute(committer.metadata.put_on_file(&file, &meta, is_for_later, self.attributes())?);
         Ok(file)
-    }
-}
-
-/// Gives a file that has none a name, where nothing has it.
-pub(crate) fn give_name(file: &OwnedFd, dir: &OwnedFd, name: &Name) -> io::Result<()> {
-    match linkat(file, c"", dir, name.as_bytes(), AtFlags::EMPTY_PATH) {
-        // Before Linux 6.10 that takes a capability; through proc(5) it never did.
-        Err(Errno::NOENT) => {
-            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-            Ok(linkat(CWD, path, dir, name.as_bytes(), AtFlags::SYMLINK_FOLLOW)?)
-        }
-        linked => Ok(linked?),
     }
 }
 

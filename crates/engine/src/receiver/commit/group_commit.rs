@@ -40,9 +40,18 @@ impl Committer {
     /// Gives a file for which nothing is waited for its name.
     pub(crate) fn name_at_once(&self, whole: CompleteFile, ends: &mut EntryOutcomes) {
         for whole in self.read_back(vec![whole], ends) {
-            let fate = whole.give_name(self);
+            let fate = self.publish(&whole);
             self.conclude(whole, fate, ends);
         }
+    }
+
+    /// Gives a file its name, and records the file for its hard links.
+    fn publish(&self, whole: &CompleteFile) -> FinalizeOutcome {
+        let outcome = whole.give_name(self);
+        if matches!(outcome, FinalizeOutcome::Named) {
+            self.links.record_first_file(whole.entry, || whole.stat_named());
+        }
+        outcome
     }
 
     /// Those whose contents have reached the disk.
@@ -109,7 +118,7 @@ impl Committer {
     pub(crate) fn name_all(&self, files: Vec<CompleteFile>, ends: &mut EntryOutcomes) -> Vec<PublishedFile> {
         let mut named = Vec::new();
         for whole in self.read_back(files, ends) {
-            match whole.give_name(self) {
+            match self.publish(&whole) {
                 FinalizeOutcome::Named if self.commit_queue.is_full() => named.push(whole.into()),
                 fate => self.conclude(whole, fate, ends),
             }

@@ -11,6 +11,7 @@ use crate::receiver::DeltaStage;
 use crate::receiver::delete::Removals;
 use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::job::ReceiverJob;
+use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
@@ -23,6 +24,7 @@ pub struct Committer {
     pub(super) digests: Arc<DigestChecks>,
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) session: Arc<ReceiverSession>,
+    pub(super) links: Arc<LinkTracker>,
     pub(super) removals: Arc<Removals>,
     pub(super) tree: Arc<TargetTree>,
     /// Complete files that wait for fsync before they get their names.

@@ -62,13 +62,13 @@ impl EntryComparer {
     /// The difference of a further name of the file offered as `to`; `None` if it is one, as the first name covers the
     /// rest.
     pub(crate) fn differs_as_name(&self, to: EntryId, there: &FileStat) -> io::Result<Option<Difference>> {
-        let Some((dir, name)) = self.links.first_name(to) else { return Ok(None) };
-        match FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself) {
+        let Some(first) = self.links.first_name(to) else { return Ok(None) };
+        match FileStat::at_name(&*first.dir.fd()?, &first.name, FollowLinks::Itself) {
             Ok(first) if first.identity == there.identity => return Ok(None),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let of = self.job.destination.path(&dir.path_of(name.as_bytes()));
+        let of = self.job.destination.path(&first.dir.path_of(first.name.as_bytes()));
         Ok(Some(Difference::Name { at_source: true, of }))
     }
 

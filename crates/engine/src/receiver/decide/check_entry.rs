@@ -83,6 +83,9 @@ impl TargetReceiver {
             }
             let next = self.session.lock().machine.answer(id, answer);
             self.finisher.finish(next);
+            if is_there && entry.further_names().is_some() {
+                self.decider.record_existing_first_name(id, entry);
+            }
             let would_be_new = self.job.is_dry() && self.decider.dry_new.swap(false, Ordering::Relaxed);
             if is_there && self.decider.stays_another(entry) {
                 self.finisher.settle_hard_links_as(id, LinkOutcome::Another);

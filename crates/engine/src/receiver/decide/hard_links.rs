@@ -1,13 +1,11 @@
 //! Further names of files: where they go, and what they replace.
 
-use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, HeldFile};
 use crate::policy::audit::AuditAction;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::links::hard_links::ANOTHER;
-use crate::receiver::links::hard_links::LinkOutcome;
-use crate::receiver::links::hard_links::NOT_ALLOWED;
-use crate::receiver::links::hard_links::OtherLinkName;
+use crate::receiver::links::hard_links::{FirstLink, LinkOutcome, NOT_ALLOWED, OTHER_OWNER, OtherLinkName, REPLACED};
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::temp_files::make_temporary;
@@ -21,7 +19,7 @@ use haul_proto::ids::EntryId;
 use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, decide};
 use haul_proto::path::Name;
 use haul_proto::session::step::{EntryAnswer, ParentDirectory};
-use rustix::fs::{AtFlags, linkat, renameat, unlinkat};
+use rustix::fs::{AtFlags, renameat, unlinkat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -74,6 +72,13 @@ impl EntryDecider {
                 _ => None,
             },
             _ => None,
+        }
+    }
+
+    /// Records which file has the name of an offered file that is there.
+    pub(crate) fn record_existing_first_name(&self, entry: EntryId, offered: &Entry) {
+        if let Some((dir, name, _)) = self.place_of_child(&offered.place) {
+            self.links.record_first_file(entry, || FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself));
         }
     }
 
@@ -130,16 +135,16 @@ impl EntryDecider {
     pub(crate) fn make_hard_link(
         &self,
         other: &OtherLinkName,
-        dir: &Dir,
-        name: &Name,
+        first: &FirstLink,
         outcome: LinkOutcome,
     ) -> Result<bool, String> {
         let io = |error: io::Error| match Errno::from_io_error(&error) {
-            Some(Errno::XDEV) if dir.identity().device == other.dir.identity().device => NOT_ALLOWED.to_owned(),
+            Some(Errno::XDEV) if first.dir.identity().device == other.dir.identity().device => NOT_ALLOWED.to_owned(),
             _ => describe(&error),
         };
-        let first = (outcome == LinkOutcome::There).then_some((dir, name));
-        let there = if other.fresh { ExistingStat::NOTHING } else { self.standing_name(other, first).map_err(io)? };
+        let first_file = first.identity.filter(|_| outcome == LinkOutcome::There);
+        let there =
+            if other.fresh { ExistingStat::NOTHING } else { self.standing_name(other, first_file).map_err(io)? };
         if there.existing != ExistingEntry::Absent && self.tree.is_spelled_otherwise(&other.dir, &other.name) {
             return Err(OTHER_SPELLING.to_owned());
         }
@@ -157,21 +162,20 @@ impl EntryDecider {
             self.job.report_decision(&position, &other.offered, &decided);
             return Ok(true);
         }
-        let (from, into) = (dir.fd().map_err(io)?, other.dir.fd().map_err(io)?);
+        let into = other.dir.fd().map_err(io)?;
+        let hold = || self.hold_first_file(first, &into, &other.offered);
         match decided.decision {
             OverwriteDecision::Replace => {
+                let file = hold()?;
                 self.removals.back_up(&other.dir, &other.name).map_err(io)?;
-                replace(&from, name, &into, &other.name).map_err(|error| io(error.into()))?;
+                replace(&file, &into, &other.name).map_err(io)?;
             }
             OverwriteDecision::ReplaceTree => {
                 let removal = self.removals.may_make_way(&other.dir, &other.name, &other.offered.place).map_err(io)?;
-                let temporary = link_temporary(&from, name, &into, &other.name).map_err(|error| io(error.into()))?;
+                let temporary = link_temporary(&hold()?, &into, &other.name).map_err(io)?;
                 self.removals.replace_directory(&other.dir, &temporary, &other.name, &removal).map_err(io)?;
             }
-            OverwriteDecision::Create => {
-                linkat(&*from, name.as_bytes(), &*into, other.name.as_bytes(), AtFlags::empty())
-                    .map_err(|error| io(error.into()))?;
-            }
+            OverwriteDecision::Create => hold()?.link(&into, &other.name).map_err(io)?,
             _ => {}
         }
         self.job.report_decision(&position, &other.offered, &decided);
@@ -182,13 +186,38 @@ impl EntryDecider {
         Ok(true)
     }
 
-    /// The existing entry at the place of a further name. `first` is the first name.
-    fn standing_name(&self, other: &OtherLinkName, first: Option<(&Dir, &Name)>) -> io::Result<ExistingStat> {
+    /// Holds the file that has the first name, if it is the recorded one, and its owner may have a name in `into`:
+    /// whoever can write to the target could put another file under that name, and so into a directory that is closed
+    /// to them.
+    fn hold_first_file(&self, first: &FirstLink, into: &OwnedFd, offered: &Entry) -> Result<HeldFile, String> {
+        let file = match HeldFile::open(&first.dir, &first.name) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(REPLACED.to_owned()),
+            opened => opened.map_err(|error| describe(&error))?,
+        };
+        if first.identity != Some(file.stat().identity) {
+            return Err(REPLACED.to_owned());
+        }
+        match self.may_be_named_in(&file, into, offered) {
+            Ok(true) => Ok(file),
+            Ok(false) => Err(OTHER_OWNER.to_owned()),
+            Err(error) => Err(describe(&error)),
+        }
+    }
+
+    /// Whether the owner of a file may have a name of it in this directory: this user, the directory's owner, or with
+    /// `-p` the owner that the source's file has.
+    pub(crate) fn may_be_named_in(&self, file: &HeldFile, into: &OwnedFd, offered: &Entry) -> io::Result<bool> {
+        let owner = file.stat().meta.uid;
+        Ok(owner == rustix::process::geteuid().as_raw()
+            || self.job.request.preserve && owner == offered.meta.uid
+            || owner == FileStat::at_fd(into)?.meta.uid)
+    }
+
+    /// The existing entry at the place of a further name. `first` is the file that has the first name.
+    fn standing_name(&self, other: &OtherLinkName, first: Option<FileIdentity>) -> io::Result<ExistingStat> {
         let there = self.tree.standing(&other.dir, &other.name, &other.offered)?;
-        match (&there.existing, &there.look, first) {
-            (ExistingEntry::File { .. }, Some(look), Some((dir, name)))
-                if FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)?.identity == look.identity =>
-            {
+        match (&there.existing, &there.look) {
+            (ExistingEntry::File { .. }, Some(look)) if first == Some(look.identity) => {
                 Ok(ExistingStat { existing: ExistingEntry::SameFile, look: None })
             }
             _ => Ok(there),
@@ -197,16 +226,18 @@ impl EntryDecider {
 }
 
 /// Makes a link under a temporary name.
-fn link_temporary(from: &OwnedFd, name: &Name, into: &OwnedFd, other: &Name) -> Result<Name, Errno> {
-    let link = |temporary: &Name| linkat(from, name.as_bytes(), into, temporary.as_bytes(), AtFlags::empty());
-    make_temporary(into, other, b"name", link)
+fn link_temporary(file: &HeldFile, into: &OwnedFd, name: &Name) -> io::Result<Name> {
+    let link = |temporary: &Name| {
+        file.link(into, temporary).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    };
+    Ok(make_temporary(into, name, b"name", link)?)
 }
 
 /// Creates a link under a temporary name, and renames it over the existing entry.
-fn replace(from: &OwnedFd, name: &Name, into: &OwnedFd, other: &Name) -> Result<(), Errno> {
-    let temporary = link_temporary(from, name, into, other)?;
-    let renamed = renameat(into, temporary.as_bytes(), into, other.as_bytes());
+fn replace(file: &HeldFile, into: &OwnedFd, name: &Name) -> io::Result<()> {
+    let temporary = link_temporary(file, into, name)?;
+    let renamed = renameat(into, temporary.as_bytes(), into, name.as_bytes());
     // Between two names of one file, renaming does nothing.
     let _ = unlinkat(into, temporary.as_bytes(), AtFlags::empty());
-    renamed
+    Ok(renamed?)
 }

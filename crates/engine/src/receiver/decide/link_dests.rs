@@ -6,7 +6,6 @@ use haul_proto::entry::{Entry, EntryContent};
 use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, decide};
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::report::WorkerMessage;
-use rustix::fs::{AtFlags, linkat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
@@ -15,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::fs::{Dir, FileIdentity};
+use crate::fs::{Dir, FileIdentity, HeldFile};
 use crate::metrics::reporter::Reporter;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
@@ -99,38 +98,63 @@ impl EntryDecider {
         }
         let above = position.dir.path_bytes();
         for copy in &self.link_dests.copies {
-            let Some(dir) = self.has_it(copy, &above, &position.name, entry)? else { continue };
+            let Some((dir, found)) = self.has_it(copy, &above, &position.name, entry)? else { continue };
             if self.job.is_dry() {
                 return Ok(true);
             }
-            match link(&dir, &position.dir, &position.name) {
-                Ok(()) => return Ok(true),
+            match self.link(&dir, found, position, entry) {
+                Ok(true) => return Ok(true),
+                // Somebody exchanged it since it was compared: the file is copied.
+                Ok(false) => {}
                 Err(error) => self.warn_of_copy(&error),
             }
         }
         Ok(false)
     }
 
-    /// The directory in which a copy has the file.
-    fn has_it(&self, copy: &LinkDest, above: &[u8], name: &Name, entry: &Entry) -> io::Result<Option<Dir>> {
+    /// The directory in which a copy has the file, and the file.
+    fn has_it(
+        &self,
+        copy: &LinkDest,
+        above: &[u8],
+        name: &Name,
+        entry: &Entry,
+    ) -> io::Result<Option<(Dir, FileIdentity)>> {
         let is_file = matches!(entry.kind, EntryContent::File { .. });
         let Some(dir) = copy.directory(above).filter(|_| is_file) else { return Ok(None) };
-        Ok(self.is_the_same(&dir, name, entry)?.then_some(dir))
+        Ok(self.find_same(&dir, name, entry)?.map(|found| (dir, found)))
     }
 
-    /// Whether the file of this name there is what the source has, with all of its metadata that are kept: these are
+    /// The file of this name there, if it is what the source has, with all of its metadata that are kept: these are
     /// the file's, whatever it is called.
-    fn is_the_same(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
+    fn find_same(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<Option<FileIdentity>> {
         let there = self.tree.standing(dir, name, entry)?;
         let Some(look) = there.look.filter(|_| matches!(there.existing, ExistingEntry::File { .. })) else {
-            return Ok(false);
+            return Ok(None);
         };
         let is_same = match decide(&entry.kind, entry.meta.modified, &there.existing, self.job.overwrite_rules()) {
             OverwriteDecision::Keep => true,
             OverwriteDecision::Compare => self.has_digest(dir, name, entry)?,
             _ => false,
         };
-        Ok(is_same && self.tree.metadata_reasons(dir, name, entry, &look).is_empty())
+        let is_same = is_same && self.tree.metadata_reasons(dir, name, entry, &look).is_empty();
+        Ok(is_same.then_some(look.identity))
+    }
+
+    /// Links the file `found` to the position. `false`: `from` has another file of that name by now.
+    fn link(&self, from: &Dir, found: FileIdentity, position: &EntryPosition, entry: &Entry) -> io::Result<bool> {
+        let file = match HeldFile::open(from, &position.name) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(false),
+            opened => opened?,
+        };
+        if file.stat().identity != found {
+            return Ok(false);
+        }
+        let into = position.dir.fd()?;
+        if !self.may_be_named_in(&file, &into, entry)? {
+            return Err(io::Error::other("they belong to another user"));
+        }
+        file.link(&into, &position.name).map(|()| true)
     }
 
     fn warn_of_copy(&self, error: &io::Error) {
@@ -143,11 +167,6 @@ impl EntryDecider {
             self.job.reporter.send(&WorkerMessage::Warning { text: format!("{CANNOT_LINK}: {why}") });
         }
     }
-}
-
-fn link(from: &Dir, into: &Dir, name: &Name) -> io::Result<()> {
-    let (from, into) = (from.fd()?, into.fd()?);
-    Ok(linkat(&*from, name.as_bytes(), &*into, name.as_bytes(), AtFlags::empty())?)
 }
 
 /// Joins a path to a directory that need not exist: `..` goes up by name.

@@ -34,8 +34,8 @@ impl EntryFinisher {
         for next in links {
             let (other, made) = match next {
                 LinkStep::Nothing => continue,
-                LinkStep::Make(other, dir, name, outcome) => {
-                    let made = self.decider.make_hard_link(&other, &dir, &name, outcome);
+                LinkStep::Make(other, first, outcome) => {
+                    let made = self.decider.make_hard_link(&other, &first, outcome);
                     (other, made)
                 }
                 LinkStep::Fail(other) => (other, Err(NOT_THERE.to_owned())),

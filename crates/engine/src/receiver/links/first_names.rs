@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 /// Most names in a block, which is searched from its beginning.
 const BLOCK_NAMES_MAX: usize = 64;
 /// Bytes of a name before its own: see [`FirstName::append_to`].
-const HEADER: usize = 24;
+const HEADER: usize = 28;
+/// Bytes of an entry's number: no session comes near 2^48 entries.
+const ID_BYTES: usize = 6;
 
 /// Names by ascending entry. Each takes [`HEADER`] bytes besides its own; what blocks take besides is shared by at least
 /// 32 names on average.
@@ -31,6 +33,8 @@ pub struct FirstName {
     pub due: u16,
     /// As the owner of the table writes it.
     pub state: u8,
+    /// Inode of the file that has the name; 0: not known.
+    pub inode: u64,
     pub name: Name,
 }
 
@@ -38,8 +42,9 @@ impl FirstName {
     fn append_to(&self, entry: EntryId, bytes: &mut Vec<u8>) {
         let name = self.name.as_bytes();
         bytes.reserve_exact(HEADER + name.len());
-        bytes.extend(entry.0.to_le_bytes());
-        bytes.extend(self.parent.0.to_le_bytes());
+        bytes.extend(&entry.0.to_le_bytes()[..ID_BYTES]);
+        bytes.extend(&self.parent.0.to_le_bytes()[..ID_BYTES]);
+        bytes.extend(self.inode.to_le_bytes());
         bytes.extend(self.left.to_le_bytes());
         bytes.extend(self.due.to_le_bytes());
         bytes.push(self.state);
@@ -48,13 +53,19 @@ impl FirstName {
     }
 }
 
+fn id_of(bytes: [u8; ID_BYTES]) -> EntryId {
+    let mut id = [0; 8];
+    id[..ID_BYTES].copy_from_slice(&bytes);
+    EntryId(u64::from_le_bytes(id))
+}
+
 impl NameBlock {
     /// Where an entry's name is.
     fn find(&self, entry: EntryId) -> Option<std::ops::Range<usize>> {
         let mut at = 0;
         while let Some((id, _)) = self.bytes.get(at..)?.split_first_chunk() {
             let end = at + HEADER + usize::from(self.bytes[at + HEADER - 1]);
-            if u64::from_le_bytes(*id) == entry.0 {
+            if id_of(*id) == entry {
                 return Some(at..end);
             }
             at = end;
@@ -64,11 +75,13 @@ impl NameBlock {
 
     fn read(&self, entry: EntryId) -> Option<FirstName> {
         let bytes = &self.bytes[self.find(entry)?];
-        let (parent, rest) = bytes[8..].split_first_chunk()?;
+        let (parent, rest) = bytes[ID_BYTES..].split_first_chunk()?;
+        let (inode, rest) = rest.split_first_chunk()?;
         let (left, rest) = rest.split_first_chunk()?;
         let (due, rest) = rest.split_first_chunk()?;
         Some(FirstName {
-            parent: EntryId(u64::from_le_bytes(*parent)),
+            parent: id_of(*parent),
+            inode: u64::from_le_bytes(*inode),
             left: u32::from_le_bytes(*left),
             due: u16::from_le_bytes(*due),
             state: rest[0],
@@ -158,7 +171,14 @@ mod tests {
 
     fn first(entry: u64) -> FirstName {
         let (left, due, state) = (u32::try_from(entry).unwrap(), 3, 1);
-        FirstName { parent: EntryId(entry / 3), left, due, state, name: name(format!("name {entry}")) }
+        FirstName {
+            parent: EntryId(entry / 3),
+            left,
+            due,
+            state,
+            inode: entry << 40,
+            name: name(format!("name {entry}")),
+        }
     }
 
     #[test]

@@ -8,10 +8,11 @@ use haul_proto::hard_links::LinkedBytes;
 use haul_proto::ids::{ByEntry, EntryId};
 use haul_proto::path::Name;
 use haul_proto::session::target;
+use std::io;
 use std::sync::Mutex;
 
 use super::first_names::{FirstName, FirstNames};
-use crate::fs::Dir;
+use crate::fs::{Dir, FileIdentity, FileStat};
 use crate::receiver::ReceiverEntry;
 use crate::sys::sync::lock;
 
@@ -19,6 +20,10 @@ use crate::sys::sync::lock;
 pub(crate) const NOT_THERE: &str = "the file that it is another name of was not copied";
 /// Said of another name of a file at whose first name something else stays.
 pub const ANOTHER: &str = "it is another name of a file in whose place something else is, which stays\nrun the same command again without --hard-links";
+/// Said where the first name of a file belongs to another file by now.
+pub(crate) const REPLACED: &str = "the file that it is another name of was replaced during the copy\nrun the same command again when nobody else writes to the target";
+/// Said of another name of somebody else's file.
+pub(crate) const OTHER_OWNER: &str = "the file that it is another name of belongs to another user, who could change it there\nrun the same command again without --hard-links";
 /// Said where a kernel confines this process without knowing of links.
 pub(crate) const NOT_ALLOWED: &str = "a hard link into another directory is not allowed here\nrun the same command without --hard-links, or on Linux 5.19 or later";
 
@@ -66,11 +71,20 @@ pub struct OtherLinkName {
     pub(crate) offered: Entry,
 }
 
+/// The first name of a file, and the file that has it.
+#[derive(Clone)]
+pub(crate) struct FirstLink {
+    pub(crate) dir: Dir,
+    pub(crate) name: Name,
+    /// `None` where no file with this name was seen.
+    pub(crate) identity: Option<FileIdentity>,
+}
+
 /// The next step for a further name.
 pub(crate) enum LinkStep {
     /// It waits.
     Nothing,
-    Make(OtherLinkName, Dir, Name, LinkOutcome),
+    Make(OtherLinkName, FirstLink, LinkOutcome),
     Fail(OtherLinkName),
     /// What it would be made a name of is another file.
     LeaveOrFail(OtherLinkName),
@@ -85,9 +99,9 @@ impl LinkOutcome {
 
 impl LinkStep {
     /// Of a name of this file.
-    fn of(outcome: LinkOutcome, other: OtherLinkName, first: Option<(Dir, Name)>) -> Self {
+    fn of(outcome: LinkOutcome, other: OtherLinkName, first: Option<FirstLink>) -> Self {
         match (outcome, first) {
-            (LinkOutcome::There | LinkOutcome::WouldBeNew, Some((dir, name))) => Self::Make(other, dir, name, outcome),
+            (LinkOutcome::There | LinkOutcome::WouldBeNew, Some(first)) => Self::Make(other, first, outcome),
             (LinkOutcome::Another, Some(_)) => Self::LeaveOrFail(other),
             _ => Self::Fail(other),
         }
@@ -116,7 +130,8 @@ impl LinkTable {
                 return Err(ProtocolError::OverLimit("files of which more names may come"));
             }
             let left = u32::try_from(left).unwrap_or(u32::MAX);
-            self.files.add(id, &FirstName { parent: *parent, left, due: 0, state: GROWING, name: name.clone() });
+            self.files
+                .add(id, &FirstName { parent: *parent, left, due: 0, state: GROWING, inode: 0, name: name.clone() });
         }
         Ok(())
     }
@@ -145,10 +160,12 @@ impl LinkTable {
     }
 
     /// Where the first name of a file is; `None` where its directory was refused.
-    fn place(&self, entry: EntryId) -> Option<(Dir, Name)> {
+    fn place(&self, entry: EntryId) -> Option<FirstLink> {
         let first = self.files.get(entry)?;
-        let dir = self.ending.get(&entry).or_else(|| self.bytes.held(first.parent))?;
-        Some((dir.clone(), first.name))
+        let dir = self.ending.get(&entry).or_else(|| self.bytes.held(first.parent))?.clone();
+        let device = dir.identity().device;
+        let identity = (first.inode != 0).then_some(FileIdentity { device, inode: first.inode });
+        Some(FirstLink { dir, name: first.name, identity })
     }
 
     /// Another name of the file that was offered as `to`.
@@ -198,8 +215,22 @@ impl LinkTable {
 
 impl LinkTracker {
     /// Where the first name of a file is that was offered before.
-    pub(crate) fn first_name(&self, entry: EntryId) -> Option<(Dir, Name)> {
+    pub(crate) fn first_name(&self, entry: EntryId) -> Option<FirstLink> {
         lock(&self.hard_links.0).place(entry)
+    }
+
+    /// Records which file has the first name of an entry, if further names of it may come. `stat` reads its metadata.
+    pub(crate) fn record_first_file(&self, entry: EntryId, stat: impl FnOnce() -> io::Result<FileStat>) {
+        if !self.job.request.kept.hard_links {
+            return;
+        }
+        let mut table = lock(&self.hard_links.0);
+        let key = table.again.get(&entry).copied().unwrap_or(entry);
+        if table.files.get(key).is_some()
+            && let Ok(stat) = stat()
+        {
+            table.files.change(key, |first| first.inode = stat.identity.inode);
+        }
     }
 
     /// The names of an Offer were answered.
