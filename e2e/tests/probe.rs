@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use haul_e2e::{Haul, ProgramRun, Remote, Running, Sandbox, contents, eventually, is_root_or_skip};
-use rustix::process::Signal;
+use haul_e2e::{Haul, ProgramRun, Remote, Running, Sandbox, contents, eventually, is_root_or_skip, pid};
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 /// Parts that take a moment and write little.
@@ -157,22 +157,50 @@ fn interrupted_or_killed_it_leaves_nothing() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let target = sandbox.dir("target");
-    sandbox.file("target/kept", "of the user's");
-    let empty = sandbox.dir("empty");
-    for (number, target) in [(Signal::INT, &empty), (Signal::KILL, &empty)] {
-        let running = under_way(&sandbox, &remote, target);
+    for number in [Signal::INT, Signal::KILL] {
+        let running = under_way(&sandbox, &remote, &target);
         running.signal(number);
         let run = ProgramRun::of(running);
         if number == Signal::INT {
             run.ends(4).says(["interrupted"]);
         }
-        eventually("nothing is left", || names(target).is_empty());
+        eventually("nothing is left", || names(&target).is_empty());
     }
-    // What a machine that lost its power has left, the next one removes.
-    sandbox.file("target/.haul-probe-0123456789abcdef/whole/file", "zeros");
-    let run = probe(&sandbox, &remote).arg(remote.at(&target)).run().succeeds();
+}
+
+/// The worker that holds `directory`.
+fn holder(directory: &Path) -> Option<u32> {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let holds = |process: &u32| {
+        let open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten();
+        open.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok()).any(|path| path == directory)
+    };
+    processes.into_iter().find(holds)
+}
+
+#[test]
+fn what_a_killed_worker_left_is_removed_by_the_next_probe_and_nothing_that_is_called_so() {
+    let sandbox = Sandbox::new();
+    let target = sandbox.dir("shared");
+    sandbox.file("shared/kept", "of the user's");
+    let running = sandbox.haul(["probe", "--time", "60", "shared"]).start();
+    let left =
+        || names(&target).into_iter().find(|name| name.starts_with(".haul-probe-")).map(|name| target.join(name));
+    eventually("it writes", || left().is_some_and(|left| names(&left).len() > 1));
+    let left = left().unwrap();
+    // The measuring worker removes the directory, so it dies first.
+    while let Some(worker) = holder(&left) {
+        kill_process(pid(worker), Signal::KILL).unwrap();
+    }
+    running.signal(Signal::KILL);
+    drop(ProgramRun::of(running));
+    assert!(left.exists(), "it is left");
+    // A tree that somebody renamed.
+    let renamed = sandbox.file("shared/.haul-probe-0123456789abcdef/whole/file", "of the user's");
+    let run = sandbox.haul(QUICK).arg("shared").run().succeeds();
     assert!(run.stdout.contains("removed what 1 earlier"), "{}", run.account());
-    assert_eq!(names(&target), ["kept"]);
+    assert_eq!(names(&target), [".haul-probe-0123456789abcdef", "kept"]);
+    assert_eq!(contents(&renamed), b"of the user's");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! `haul serve`: sending and fetching without ssh; who gets in, what they may do, and how it ends.
 
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use haul_e2e::{
@@ -234,6 +236,44 @@ fn a_standing_server_has_several_directories_each_with_its_secrets() {
     as_who("bob", &at(""), "stolen").ends(3).says(["this secret opens public"]);
     as_who("ann", &at("public/../in/sent"), "stolen").ends(2).says(["outside of the served directory"]);
     server.end().succeeds();
+}
+
+#[test]
+fn a_config_file_that_others_can_write_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.secret_file("ann", "a".repeat(32));
+    sandbox.dir("in");
+    sandbox.file("serve.toml", "[in]\npath = \"in\"\nsecrets = [\"ann\"]\n");
+    let set_mode = |path: &str, mode| fs::set_permissions(sandbox.path(path), Permissions::from_mode(mode)).unwrap();
+    let serve = || sandbox.haul(["serve", "--bind", "127.0.0.1", "--for", "1s", "--config", "serve.toml"]);
+    for mode in [0o664, 0o646] {
+        set_mode("serve.toml", mode);
+        serve().run().ends(2).says(["serve.toml: others can write it", "into any directory", "chmod go-w serve.toml"]);
+    }
+    set_mode("serve.toml", 0o644);
+    set_mode("ann", 0o644);
+    serve().run().ends(2).says(["ann: others may read or write it", "chmod 600"]);
+    set_mode("ann", 0o600);
+    let server = ServedShare::standing(&sandbox, "serve.toml");
+    // What is planted while the server runs is not taken either.
+    set_mode("serve.toml", 0o666);
+    server.running.signal(Signal::HUP);
+    eventually("the reload is logged", || server.logged("not_reloaded") == 1);
+    let log = server.log("not_reloaded");
+    assert!(log[0]["reason"].as_str().is_some_and(|error| error.contains("others can write it")), "{log:?}");
+    server.end().succeeds();
+}
+
+#[test]
+fn a_port_that_is_in_use_is_named_with_what_to_do() {
+    let sandbox = Sandbox::new();
+    sandbox.dir("shared");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let run = sandbox.haul(["serve", "--bind", "127.0.0.1", "-Z", &port.to_string(), "shared"]).run().ends(1);
+    run.says([&*format!("port {port} is in use: choose another with -Z")]);
+    let run = sandbox.haul(["serve", "--bind", "192.0.2.77", "shared"]).run().ends(1);
+    run.says(["no port to listen on at 192.0.2.77: "]);
 }
 
 /// In a chroot without /proc and /sys.

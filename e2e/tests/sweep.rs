@@ -1,6 +1,7 @@
 //! `haul sweep`: the same copy with many settings, measured, interrupted and gone on with.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_e2e::{
@@ -111,21 +112,49 @@ fn a_tree_is_copied_here_and_removed_and_nothing_else_is() {
     assert!(said.contains("page cache"), "{said}");
 }
 
+/// The sweep's directory below `target`.
+fn scratch(sandbox: &Sandbox) -> PathBuf {
+    let record = fs::read_to_string(sandbox.path("sweep.csv")).unwrap();
+    let number = record.lines().find_map(|line| line.strip_prefix("# number ")).unwrap().to_owned();
+    sandbox.path(format!("target/haul-sweep-{}", &blake3::hash(number.as_bytes()).to_hex()[..16]))
+}
+
 #[test]
 fn what_a_killed_sweep_left_is_removed_before_it_goes_on() {
     let sandbox = Sandbox::new();
     sandbox.big_file("source", 2_000_000);
-    sandbox.dir("target");
-    let sweep = |rounds| sandbox.haul(["sweep", "--no-pause", "-s", "1", "--repeat", rounds, "source", "target"]).run();
-    sweep("1").succeeds();
-    let record = fs::read_to_string(sandbox.path("sweep.csv")).unwrap();
-    let number = record.lines().find_map(|line| line.strip_prefix("# number ")).unwrap().to_owned();
-    let left = format!("target/haul-sweep-{number}");
-    sandbox.dir(&left);
-    fs::copy(sandbox.path("source"), sandbox.path(&left).join("source")).unwrap();
-    sweep("2").succeeds().says(["2/2"]);
+    let target = sandbox.dir("target");
+    let words = ["sweep", "--no-pause", "-x", "1m", "-s", "1", "--repeat", "2", "source", "target"];
+    let running = sandbox.haul(words).start();
+    eventually("the second run writes", || rows(&sandbox).len() == 1 && scratch(&sandbox).join("data").exists());
+    running.signal(Signal::KILL);
+    drop(ProgramRun::of(running));
+    assert_eq!(listing(&target).len(), 1, "it is left");
+    sandbox.haul(words).run().succeeds().says(["2/2"]);
     assert_eq!(json(&sandbox)["runs"][1]["bytes"].as_f64(), Some(2_000_000.0), "it was copied anew");
-    assert_eq!(listing(&sandbox.path("target")), Vec::<String>::new());
+    assert_eq!(listing(&target), Vec::<String>::new());
+}
+
+#[test]
+fn a_tree_that_was_renamed_to_the_name_of_a_sweeps_directory_stays() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("source", "content");
+    let target = sandbox.dir("target");
+    for (place, to) in [("here", target.clone().into_os_string()), ("there", remote.at(&target))] {
+        let sweep = |rounds| {
+            let haul = sandbox.haul(["sweep", "--no-pause", "-s", "1", "--repeat", rounds, "--out", "sweep"]);
+            haul.args(remote.sshd().haul_args()).arg("source").arg(&to).run()
+        };
+        sweep("1").succeeds();
+        assert_eq!(listing(&target), Vec::<String>::new(), "{place}");
+        let renamed = scratch(&sandbox);
+        fs::create_dir_all(renamed.join("data/theirs")).unwrap();
+        sweep("2").ends(1).says(["could not be removed: it was not made by this sweep"]);
+        assert!(renamed.join("data/theirs").exists(), "{place}");
+        fs::remove_dir_all(renamed).unwrap();
+        fs::remove_file(sandbox.path("sweep.csv")).unwrap();
+    }
 }
 
 #[test]

@@ -42,6 +42,7 @@ use crate::args::UsageError;
 use crate::args::limits::{CLIENTS_MAX, RATE_MAX};
 use crate::args::nearest::nearest;
 use crate::args::size::parse_size;
+use crate::config::read_trusted;
 use crate::secret::{self, SecretFileState};
 
 /// Keys of a table.
@@ -63,6 +64,11 @@ const CLIENT_KEY: [&str; 3] = ["key", "expires", "revoked"];
 /// What names the file with the server's own key.
 const OWN_KEY: &str = "key";
 
+/// Harm by the writer of such a file.
+const LETS_CLIENTS_IN: &str = "could let clients into any directory";
+/// What to do about another user's file.
+const COPY_IT: &str = "copy it into a file of your own, or of root's";
+
 /// Contents of such a file.
 #[derive(Debug)]
 pub struct StandingDirectory {
@@ -76,7 +82,8 @@ pub struct StandingDirectory {
 pub fn read(file: &OsStr) -> Result<StandingDirectory, UsageError> {
     let shown = escape(file.as_bytes());
     let in_file = |what: String| UsageError::new(format!("{shown}: {what}"));
-    let text = fs::read_to_string(file).map_err(|error| in_file(error.to_string()))?;
+    let text =
+        read_trusted(Path::new(file), LETS_CLIENTS_IN, COPY_IT)?.ok_or_else(|| in_file("no such file".into()))?;
     let (key, directories) = parse(&text).map_err(in_file)?;
     if directories.is_empty() {
         return Err(

@@ -1,7 +1,7 @@
 //! `haul serve DIR`: gives holders of the printed line access to a directory.
 
 use std::ffi::OsStr;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -92,9 +92,12 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
         let _ = writeln!(std::io::stderr().lock(), "{}", log(served));
     };
     let listen = ports.map(|(first, _)| (first, first));
-    let server = ServeListener::bind(listen, offer, Box::new(say)).context("no port to listen on")?;
-    announce(address, server.port()?, &pass)?;
+    let server = ServeListener::bind(listen, offer, Box::new(say)).map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => anyhow::anyhow!("{error}: choose another with -Z"),
+        _ => anyhow::Error::new(error),
+    })?;
     let hangup = Hangup::catch(directory.is_none()).context("signals cannot be caught")?;
+    announce(address, server.port()?, &pass)?;
     let reload = || hangup.take().then(|| reload(values, is_json)).flatten();
     let copied = server.run(until, &stop, reload);
     Ok(if until.once && !copied { Exit::Interrupted } else { Exit::Done })

@@ -36,9 +36,19 @@ pub fn shown(path: &Path) -> String {
     escape(path.as_os_str().as_bytes())
 }
 
-/// What is in a file; `None` where there is none. What others than its user and root could have written is not read: it can
-/// name commands.
+/// Harm by the writer of a file of options.
+const STARTS_COMMANDS: &str = "could have commands started";
+/// What to do about another user's file of options.
+const NAME_ANOTHER: &str = "haul reads what belongs to you or to root; -C FILE names another file, -C /dev/null none";
+
+/// Returns the contents of a file of options; `None` if it is absent.
 pub fn read(path: &Path) -> Result<Option<String>, UsageError> {
+    read_trusted(path, STARTS_COMMANDS, NAME_ANOTHER)
+}
+
+/// Returns the contents of a file that only this user and root can write; `None` if it is absent. The error for another
+/// file says which `harm` its writer could do, and the `remedy` for another user's file.
+pub fn read_trusted(path: &Path, harm: &str, remedy: &str) -> Result<Option<String>, UsageError> {
     let failed = |error: &std::io::Error| UsageError::new(format!("{}: {}", shown(path), describe(error)));
     let file = match File::open(path) {
         Ok(file) => file,
@@ -52,7 +62,7 @@ pub fn read(path: &Path) -> Result<Option<String>, UsageError> {
     let metadata = file.metadata().map_err(|error| failed(&error))?;
     // The null device is everybody's, and says nothing.
     if !metadata.file_type().is_char_device() {
-        refuse_what_others_write(path, metadata.uid(), metadata.mode())?;
+        refuse_writable_by_others(path, metadata.uid(), metadata.mode(), harm, remedy)?;
     }
     let mut bytes = Vec::new();
     file.take(CONFIG_MAX as u64 + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
@@ -65,16 +75,16 @@ pub fn read(path: &Path) -> Result<Option<String>, UsageError> {
     }
 }
 
-fn refuse_what_others_write(path: &Path, owner: u32, mode: u32) -> Result<(), UsageError> {
+fn refuse_writable_by_others(path: &Path, owner: u32, mode: u32, harm: &str, remedy: &str) -> Result<(), UsageError> {
     let shown = shown(path);
     let is_ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
     if !is_ours {
-        return Err(UsageError::new(format!("{shown}: belongs to another user, who could have commands started"))
-            .remedy("haul reads what belongs to you or to root; -C FILE names another file, -C /dev/null none"));
+        return Err(UsageError::new(format!("{shown}: belongs to another user, who {harm}")).remedy(remedy));
     }
     if mode & WRITABLE_BY_OTHERS != 0 {
-        return Err(UsageError::new(format!("{shown}: others can write it, and could have commands started"))
-            .remedy(format!("chmod go-w {shown}")));
+        return Err(
+            UsageError::new(format!("{shown}: others can write it, and {harm}")).remedy(format!("chmod go-w {shown}"))
+        );
     }
     Ok(())
 }
@@ -98,8 +108,9 @@ mod tests {
         let remedy = "/config.toml: others can write it, and could have commands started\nchmod go-w /config.toml";
         assert_eq!([said(0o664), said(0o646)], [Err(remedy.into()), Err(remedy.into())]);
         let other = rustix::process::geteuid().as_raw() + 1;
-        assert!(refuse_what_others_write(&file, other, 0o600).unwrap_err().to_string().contains("another user"));
-        assert!(refuse_what_others_write(&file, 0, 0o644).is_ok());
+        let refused = |owner, mode| refuse_writable_by_others(&file, owner, mode, STARTS_COMMANDS, NAME_ANOTHER);
+        assert!(refused(other, 0o600).unwrap_err().to_string().contains("another user, who could have commands"));
+        assert!(refused(0, 0o644).is_ok());
     }
 
     #[test]

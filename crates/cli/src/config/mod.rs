@@ -20,7 +20,7 @@ use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
 use crate::resolve::HostNames;
 
-pub use self::file::{read as text, shown};
+pub use self::file::{read as text, read_trusted, shown};
 pub use self::profile::{ProfileLine, ProfileSetting, check};
 use self::profile::{ProfileSection, parse};
 

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haul_engine::job::spec::{FileLimits, FilterList, FilterOptions};
-use haul_proto::filter::{Matcher, PATTERN_MAX, PatternListError, PatternRules};
+use haul_proto::filter::{Matcher, PATTERN_MAX, PatternListError, PatternRules, RsyncAction, RsyncRule};
 use haul_proto::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 use haul_proto::path::{Name, escape};
 
@@ -62,21 +62,48 @@ impl TypedList<'_> {
         if self.is_file { format!("{argument}, line {line}") } else { format!("--{}", self.id) }
     }
 
-    /// How to say what a rule of rsync's says.
-    fn without_rsyncs_sign(&self, text: &[u8], line: u32) -> String {
-        let index = usize::try_from(line).unwrap_or_default().saturating_sub(1);
-        let rule = text.split(|byte| *byte == b'\n').nth(index).unwrap_or_default().trim_ascii();
-        let name = escape(rule);
-        let pattern = escape(rule.get(2..).unwrap_or_default());
-        match (rule.first(), self.includes) {
-            (Some(b'+'), false) | (Some(b'-'), true) => format!(
-                "write !{pattern}; of several lines that match, the last one decides\na name like this is written \\{name}"
-            ),
-            (Some(b'+' | b'-'), _) => format!(
-                "write {pattern}; of several lines that match, the last one decides\na name like this is written \\{name}"
-            ),
-            _ => format!("give each file of patterns with an option of its own\na name like this is written \\{name}"),
+    /// Returns the refusal of an rsync filter rule.
+    fn refuse_rsync_rule(&self, line: u32, text: &[u8]) -> Option<UsageError> {
+        let text = text.trim_ascii_end();
+        let rule = RsyncRule::parse(text)?;
+        let why = "a filter rule of rsync's, and no pattern";
+        let why = if self.is_file { format!("line {line}: {why}") } else { why.to_owned() };
+        let modifiers = (!rule.modifiers.is_empty())
+            .then(|| format!("its modifiers ({}) have no counterpart here", escape(rule.modifiers)));
+        let remedies = [Some(self.instead_of(&rule)), modifiers, Some(self.name_hint(text))];
+        Some(remedies.into_iter().flatten().fold(bad(self.id, self.argument, &why), UsageError::remedy))
+    }
+
+    /// Returns what to type instead of a rule.
+    fn instead_of(&self, rule: &RsyncRule<'_>) -> String {
+        let pattern = escape(rule.argument);
+        let excludes = match rule.action {
+            _ if rule.argument.is_empty() && rule.action != RsyncAction::Clear => {
+                return "haul has no list of CVS's patterns: write them into a file for --exclude-from".into();
+            }
+            RsyncAction::Exclude | RsyncAction::Hide | RsyncAction::Protect => true,
+            RsyncAction::Include | RsyncAction::Show => false,
+            RsyncAction::Risk => return "leave it out: what no pattern excludes may be deleted".into(),
+            RsyncAction::Merge => return format!("write --exclude-from {pattern}, or --include-from {pattern}"),
+            RsyncAction::DirMerge => return format!("write --filter-files {pattern}"),
+            RsyncAction::Clear => return "leave it out, with the rules above it".into(),
+        };
+        let instead = match (self.is_file, excludes == self.includes) {
+            (true, true) => format!("write !{pattern}; of several lines that match, the last one decides"),
+            (true, false) => format!("write {pattern}; of several lines that match, the last one decides"),
+            (false, _) => format!("write --{} '{pattern}'", if excludes { "exclude" } else { "include" }),
+        };
+        match rule.action {
+            RsyncAction::Hide => format!("{instead}\n--delete removes it at the target only with --delete-excluded"),
+            RsyncAction::Protect => format!("{instead}\nthat protects it at the target, and does not send it either"),
+            _ => instead,
         }
+    }
+
+    /// Returns how to write a name that has the form of a rule.
+    fn name_hint(&self, text: &[u8]) -> String {
+        let quote = if self.is_file { "" } else { "'" };
+        format!("a name like this is written {quote}\\{}{quote}", escape(text))
     }
 
     fn read(&self) -> Result<FilterList, UsageError> {
@@ -95,11 +122,17 @@ impl TypedList<'_> {
                 "the contrary is --{contrary} '{rest}', before this; a name that begins with ! is written '\\!{rest}'"
             )));
         }
+        if let Some(refused) = (!self.is_file).then(|| self.refuse_rsync_rule(1, &text)).flatten() {
+            return Err(refused);
+        }
         let list = FilterList { text, is_file: self.is_file, includes: self.includes };
         match PatternRules::of(&list) {
             Ok(_) => Ok(list),
             Err(error @ PatternListError::RsyncRule { line }) => {
-                Err(wrong(&error.to_string()).remedy(self.without_rsyncs_sign(&list.text, line)))
+                let index = usize::try_from(line).unwrap_or_default().saturating_sub(1);
+                let rule = list.text.split(|byte| *byte == b'\n').nth(index).unwrap_or_default();
+                let rule = rule.strip_prefix("\u{feff}".as_bytes()).unwrap_or(rule);
+                Err(self.refuse_rsync_rule(line, rule).unwrap_or_else(|| wrong(&error.to_string())))
             }
             Err(error) if self.is_file => Err(wrong(&error.to_string())),
             Err(_) => Err(wrong(&format!("a pattern has at most {PATTERN_MAX} bytes"))),
@@ -271,11 +304,42 @@ mod tests {
             ("--exclude-from", "+ a.c", "write !a.c; of several"),
             ("--include-from", "+ a.c", "write a.c; of several"),
             ("--include-from", "- *.o", "write !*.o; of several"),
-            ("--exclude-from", ". more", "an option of its own\na name like this is written \\. more"),
+            ("--exclude-from", ". more", "write --exclude-from more, or"),
+            ("--exclude-from", ". more", "a name like this is written \\. more"),
+            ("--exclude-from", "P *.o", "write *.o; of several"),
+            ("--exclude-from", "protect *.o", "protects it at the target"),
+            ("--exclude-from", "hide,s *.o", "its modifiers (s) have no counterpart"),
+            ("--exclude-from", "hide *.o", "--delete-excluded"),
+            ("--exclude-from", "S *.c", "write !*.c; of several"),
+            ("--exclude-from", "risk *.o", "leave it out"),
+            ("--exclude-from", "merge more", "write --exclude-from more"),
+            ("--exclude-from", "dir-merge .r", "write --filter-files .r"),
+            ("--exclude-from", ":C", "CVS's patterns"),
+            ("--include-from", "clear", "with the rules above it\na name like this is written \\clear"),
         ] {
             std::fs::write(&path, format!("b\n{rule}\n")).unwrap();
             let error = resolved(&[option, path.to_str().unwrap()]).unwrap_err();
             assert!(error.contains("line 2: a filter rule of rsync's") && error.contains(said), "{rule}: {error}");
+        }
+        std::fs::write(&path, "\u{feff}P x\n").unwrap();
+        let error = resolved(&["--exclude-from", path.to_str().unwrap()]).unwrap_err();
+        assert!(error.contains("line 1: ") && error.contains("write x; of several"), "{error}");
+    }
+
+    #[test]
+    fn a_rule_of_rsyncs_that_is_typed_is_refused_with_what_to_type() {
+        for (option, rule, said) in [
+            ("--exclude", "+ a.c", "write --include 'a.c'"),
+            ("--exclude", "- a.c", "write --exclude 'a.c'"),
+            ("--include", "- a.c", "write --exclude 'a.c'"),
+            ("--exclude", "P x", "a name like this is written '\\P x'"),
+            ("--include", "merge f", "write --exclude-from f, or --include-from f"),
+        ] {
+            let error = resolved(&[&format!("{option}={rule}")]).unwrap_err();
+            assert!(error.contains("a filter rule of rsync's") && error.contains(said), "{rule}: {error}");
+        }
+        for name in ["\\+ a.c", "\\P x", "[P] x", "Pictures", "a - b"] {
+            assert!(resolved(&[&format!("--exclude={name}")]).is_ok(), "{name}");
         }
     }
 

@@ -46,12 +46,17 @@ impl SweepBench<'_> {
     /// Makes the run. `number` is that of the sweep.
     pub fn measure(&self, round: u32, setting: &SweepSetting, job: &Job, number: u64, cancel: &Cancel) -> MeasuredRun {
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        let Some((job, scratch)) = placed(job, number) else {
-            let why =
-                format!("{}: a sweep cannot use such a path", escape(job.target.path.as_os_str().as_encoded_bytes()));
+        let not_run = |why: String| {
             let run = SweepRun { round, setting: setting.clone(), began, limited_by: String::new(), result: Err(why) };
-            return MeasuredRun { run: Some(run), way: None, leftover: None };
+            MeasuredRun { run: Some(run), way: None, leftover: None }
         };
+        let Some((job, scratch)) = placed(job, number) else {
+            let target = escape(job.target.path.as_os_str().as_encoded_bytes());
+            return not_run(format!("{target}: a sweep cannot use such a path"));
+        };
+        if let Some(Err(error)) = scratch.as_ref().map(|scratch| scratch.create(&job.access)) {
+            return not_run(error.to_string());
+        }
         let mut witness = Witness { begun: Instant::now(), series: Series::default(), failure: None };
         let outcome = self.watch.during(|| {
             haul_engine::controller::run(job.clone(), self.program.clone(), cancel, self.steering, &mut witness)
@@ -84,7 +89,7 @@ fn placed(job: &Job, number: u64) -> Option<(Job, Option<ScratchSpace>)> {
         return Some((job.clone(), None));
     }
     let scratch = ScratchSpace::below(&job.target, number)?;
-    let mut job = Job { target: scratch.location().clone(), ..job.clone() };
+    let mut job = Job { target: scratch.data(), ..job.clone() };
     job.options.make_directory = true;
     Some((job, Some(scratch)))
 }
@@ -126,7 +131,7 @@ mod tests {
     #[test]
     fn what_is_written_goes_into_a_directory_of_its_own() {
         let (placed_job, scratch) = placed(&job("/archive"), 7).unwrap();
-        assert_eq!(placed_job.target.path.to_str(), Some("/archive/haul-sweep-0000000000000007"));
+        assert_eq!(placed_job.target.path.to_str(), Some("/archive/haul-sweep-794bb29cbcd99681/data"));
         assert!(placed_job.options.make_directory && scratch.is_some());
         for nowhere in ["null:", "/dev/null"] {
             let (job, scratch) = placed(&job(nowhere), 7).unwrap();

@@ -9,6 +9,7 @@ use crate::job::location::{Host, Location};
 use crate::job::spec::{
     CacheUse, CompressionPolicy, DirectIo, Fsync, Job, JobOptions, NULL_TARGET, RemoteAccess, Retries,
 };
+use crate::worker::measure::SCRATCH_NAMES;
 
 /// More bytes than any part transfers.
 const ENDLESS: u64 = 1 << 40;
@@ -33,6 +34,7 @@ impl Probe {
     /// zeros.
     pub fn job_of(&self, part: ProbePart, scratch: &Path, bytes: u64) -> Job {
         let into = |name: &str| Location { host: self.target.host.clone(), path: scratch.join(name) };
+        let [direct_file, buffered_file, copy] = SCRATCH_NAMES;
         let nowhere = |of| Location { host: self.host(of).clone(), path: NULL_TARGET.into() };
         let mut job = match part {
             ProbePart::Read { .. } => {
@@ -44,12 +46,12 @@ impl Probe {
             }
             ProbePart::Back => self.job(self.zeros(Of::Target, ENDLESS), nowhere(Of::Source), [Of::Target, Of::Source]),
             ProbePart::Write { direct } => {
-                let name = if direct { "direct" } else { "buffered" };
+                let name = if direct { direct_file } else { buffered_file };
                 self.job(self.zeros(Of::Target, bytes), into(name), [Of::Target, Of::Target])
             }
             ProbePart::Whole => {
                 let source = self.source.clone().unwrap_or_else(|| self.zeros(Of::Source, bytes));
-                self.job(source, into("whole"), [Of::Source, Of::Target])
+                self.job(source, into(copy), [Of::Source, Of::Target])
             }
         };
         let direct = |is_direct| if is_direct { DirectIo::Always } else { DirectIo::Never };

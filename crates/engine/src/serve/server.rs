@@ -80,9 +80,12 @@ pub struct ServeListener {
 }
 
 impl ServeListener {
-    /// Listens on the first free port of `ports`, or on one that the system chooses.
+    /// Listens on the first free port of `ports`, or on one that the system chooses. The error says which port cannot be
+    /// had, for users.
     pub fn bind(ports: Option<(u16, u16)>, offer: ServeOffer, log: Box<ServeObserver>) -> io::Result<Self> {
-        let listener = bind(AcceptAddress { address: offer.address, ports }, &SocketSettings::default())?;
+        let place = AcceptAddress { address: offer.address, ports };
+        let listener = bind(place, &SocketSettings::default())
+            .map_err(|error| io::Error::new(error.kind(), place.describe_failure(&error)))?;
         listener.set_nonblocking(true)?;
         let shared = ServeShared {
             offer: Mutex::new(Arc::new(offer)),

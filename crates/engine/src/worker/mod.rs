@@ -367,7 +367,7 @@ impl WorkerProcess {
     fn measure(&mut self, request: &MeasureRequest) {
         self.lifeline.set_silence_ms(request.silence_ms);
         self.confined = true;
-        match MeasureBench::prepare(request) {
+        match MeasureBench::prepare(request, self.environment.state_dir.as_deref()) {
             Ok((bench, measured)) => {
                 self.bench = Some(bench);
                 self.tell(&WorkerMessage::Measured(Box::new(measured)));
@@ -432,7 +432,7 @@ impl WorkerProcess {
                 }
             }
             Err(error) => {
-                self.tell(&WorkerMessage::CannotConnect { text: no_port(place, &error) });
+                self.tell(&WorkerMessage::CannotConnect { text: place.describe_failure(&error) });
             }
         }
         Ok(())
@@ -577,18 +577,6 @@ fn sockets(settings: &SessionSettings) -> SocketSettings {
         window_fixed: settings.window_fixed,
         traffic_class: settings.traffic_class,
         congestion: settings.congestion.clone(),
-    }
-}
-
-/// Returns the reason why the worker cannot listen at this address.
-fn no_port(AcceptAddress { address, ports }: AcceptAddress, error: &io::Error) -> String {
-    let why = crate::sys::describe::describe(error);
-    let why = why.lines().next().unwrap_or_default();
-    match (error.kind(), ports, address) {
-        (io::ErrorKind::AddrInUse, Some((first, last)), _) if first == last => format!("port {first} is in use"),
-        (io::ErrorKind::AddrInUse, Some((first, last)), _) => format!("no port from {first} to {last} is free"),
-        (_, _, Some(address)) => format!("no port to listen on at {address}: {why}"),
-        _ => format!("no port to listen on: {why}"),
     }
 }
 

@@ -9,6 +9,7 @@
 mod class;
 pub mod definition;
 pub mod pattern;
+mod rsync_rule;
 mod rules;
 mod scope;
 
@@ -16,6 +17,7 @@ use crate::entry::Timestamp;
 use crate::filter::definition::{FileLimits, FilterOptions};
 
 pub use self::pattern::PATTERN_MAX;
+pub use self::rsync_rule::{RsyncAction, RsyncRule};
 pub use self::rules::{PatternList, PatternListError, PatternRule, PatternRules};
 pub use self::scope::FilterScope;
 

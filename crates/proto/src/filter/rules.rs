@@ -1,6 +1,7 @@
 //! The rules of one list: patterns and their effect.
 
 use super::pattern::{PATTERN_MAX, Pattern};
+use super::rsync_rule::RsyncRule;
 
 /// Rules in order.
 #[derive(Debug, Clone, Default)]
@@ -59,7 +60,7 @@ impl PatternRules {
     /// Parses a list. A filter file named by the user may be meant for rsync, so rsync filter rules are an error.
     pub fn of(list: &PatternList) -> Result<Self, PatternListError> {
         if list.is_file {
-            match lines(&list.text).find(|(line, _)| is_rsync_rule(line)) {
+            match lines(&list.text).find(|(line, _)| RsyncRule::parse(line).is_some()) {
                 Some((_, line)) => Err(PatternListError::RsyncRule { line }),
                 None => Self::of_file(&list.text, list.includes),
             }
@@ -138,12 +139,6 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
 
 fn strip_carriage_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
-}
-
-/// Whether a line is an rsync filter rule that includes (`+ a.c`), excludes (`- *.o`), reads another file (`. rules`,
-/// `: .rules`) or clears the rules above it (`!`).
-fn is_rsync_rule(line: &[u8]) -> bool {
-    matches!(line, b"!" | [b'+' | b'-' | b'.' | b':', b' ', _, ..])
 }
 
 /// Strips trailing spaces, unless a backslash precedes them.
@@ -248,13 +243,16 @@ mod tests {
 
     #[test]
     fn rules_of_rsyncs_are_refused_with_their_line_in_a_file_that_is_named() {
-        for rule in ["- *.o", "+ a.c", ". more", ": .rules", "!", "- *.o \r"] {
+        for rule in
+            ["- *.o", "+ a.c", ". more", ": .rules", "!", "- *.o \r", "P *.o", "hide,! *.o", "merge rules", "clear"]
+        {
             let text = format!("# rules\n{rule}\n").into_bytes();
             assert!(PatternRules::of_file(&text, false).is_ok(), "as git has it, in the files of directories");
             let read = PatternRules::of(&PatternList { text, is_file: true, includes: false });
             assert_eq!(read.unwrap_err(), PatternListError::RsyncRule { line: 2 }, "{rule:?}");
         }
-        for (pattern, name) in [("-", "-"), ("-a", "-a"), ("\\- *.o", "- x.o"), ("\\!", "!"), ("+", "+"), ("..", "..")]
+        for (pattern, name) in
+            [("-", "-"), ("-a", "-a"), ("\\- *.o", "- x.o"), ("\\P x", "P x"), ("\\!", "!"), ("+", "+"), ("..", "..")]
         {
             let list = PatternList { text: pattern.as_bytes().to_vec(), is_file: true, includes: false };
             let rules = PatternRules::of(&list).unwrap();

@@ -3,16 +3,16 @@
 mod compare;
 mod data;
 
-use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use haul_engine::fs::MadeDirectory;
 use haul_engine::job::location::{Host, Location};
 use haul_engine::job::runtime_control::RuntimeControl;
 use haul_engine::job::spec::Job;
 use haul_engine::sys::cancel::Cancel;
+use haul_proto::path::Name;
 
 use super::copy::perform;
 use crate::args::UsageError;
@@ -61,7 +61,7 @@ impl Demo<'_> {
             }
         };
         let place = DemoDirectory::create(&std::env::temp_dir(), self.bytes, self.keep)?;
-        let (source, target) = (place.path.join("source"), place.path.join("target"));
+        let (source, target) = (place.path.join(MADE[0]), place.path.join(MADE[1]));
 
         say(&format!("making {} of data in {}", units::size(self.bytes), place.path.display()));
         if !data::make(&source, self.bytes, &|| self.cancel.is_cancelled()).with_context(|| place.shown())? {
@@ -95,9 +95,17 @@ fn plan(settings: ResolvedSettings, source: &Path, target: &Path) -> Plan {
     Plan { job, display, checksums, digests, report, time_limit, notes: Vec::new() }
 }
 
+/// What the demo makes in its directory.
+const MADE: [&str; 2] = ["source", "target"];
+
+fn is_of_demo(name: &Name) -> bool {
+    MADE.iter().any(|made| name.as_bytes() == made.as_bytes())
+}
+
 /// The demo's own directory, removed with its contents unless it is to be kept.
 struct DemoDirectory {
     path: PathBuf,
+    made: MadeDirectory,
     keep: bool,
 }
 
@@ -105,8 +113,8 @@ impl DemoDirectory {
     fn create(parent: &Path, bytes: u64, keep: bool) -> anyhow::Result<Self> {
         check_space(parent, bytes)?;
         let path = parent.join(format!("haul-demo-{}", std::process::id()));
-        DirBuilder::new().mode(0o700).create(&path).with_context(|| path.display().to_string())?;
-        Ok(Self { path, keep })
+        let made = MadeDirectory::create_at(&path).with_context(|| path.display().to_string())?;
+        Ok(Self { path, made, keep })
     }
 
     fn shown(&self) -> String {
@@ -116,7 +124,7 @@ impl DemoDirectory {
     /// Removes it, and says so if it cannot.
     fn close(mut self) -> anyhow::Result<()> {
         if !std::mem::replace(&mut self.keep, true) {
-            fs::remove_dir_all(&self.path).with_context(|| format!("{} could not be removed", self.shown()))?;
+            self.made.remove(is_of_demo).with_context(|| format!("{} could not be removed", self.shown()))?;
         }
         Ok(())
     }
@@ -125,7 +133,7 @@ impl DemoDirectory {
 impl Drop for DemoDirectory {
     fn drop(&mut self) {
         if !self.keep {
-            let _ = fs::remove_dir_all(&self.path);
+            let _ = self.made.remove(is_of_demo);
         }
     }
 }
@@ -152,12 +160,13 @@ fn check_space(parent: &Path, bytes: u64) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_place_is_removed_unless_it_is_kept() {
         let parent = tempfile::tempdir().unwrap();
         let place = DemoDirectory::create(parent.path(), 1, false).unwrap();
-        fs::write(place.path.join("a"), "b").unwrap();
+        fs::create_dir_all(place.path.join("source/a")).unwrap();
         assert!(DemoDirectory::create(parent.path(), 1, false).is_err(), "it is not shared");
         drop(place);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);

@@ -19,6 +19,7 @@ use super::handshake::{StreamCredentials, as_acceptor};
 use super::preauth::PendingConnections;
 use super::socket::SocketSettings;
 use super::{AcceptedStreams, DataStream, StreamError};
+use crate::sys::describe::describe;
 
 /// Connections that wait for accept(2).
 const BACKLOG: i32 = 256;
@@ -36,6 +37,20 @@ pub struct AcceptAddress {
     pub address: Option<IpAddr>,
     /// On the first free one of these ports, from the first to the last; `None`: on one that the system chooses.
     pub ports: Option<(u16, u16)>,
+}
+
+impl AcceptAddress {
+    /// Says why nothing can listen there.
+    pub fn describe_failure(&self, error: &io::Error) -> String {
+        let why = describe(error);
+        let why = why.lines().next().unwrap_or_default();
+        match (error.kind(), self.ports, self.address) {
+            (io::ErrorKind::AddrInUse, Some((first, last)), _) if first == last => format!("port {first} is in use"),
+            (io::ErrorKind::AddrInUse, Some((first, last)), _) => format!("no port from {first} to {last} is free"),
+            (_, _, Some(address)) => format!("no port to listen on at {address}: {why}"),
+            _ => format!("no port to listen on: {why}"),
+        }
+    }
 }
 
 /// Listens for as long as the streams that arrive are wanted. Returns the port.

@@ -14,8 +14,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 pub use self::compute::{Primitive, primitives};
+pub use self::place::SCRATCH_NAMES;
 use self::place::ScratchDirectory;
-use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
+use crate::sys::confine::{ConfineBounds, ConfineNetwork};
 use crate::sys::tcp_info;
 
 /// The state of a measuring worker.
@@ -24,13 +25,13 @@ pub struct MeasureBench {
 }
 
 impl MeasureBench {
-    /// Creates the scratch directory, enters the sandbox and measures. The error message is for the user.
-    pub fn prepare(request: &MeasureRequest) -> Result<(Self, MeasureAnswer), String> {
+    /// Creates the scratch directory, recorded in `state_dir`, enters the sandbox and measures. The error message is for the user.
+    pub fn prepare(request: &MeasureRequest, state_dir: Option<&Path>) -> Result<(Self, MeasureAnswer), String> {
         if !request.cold.is_empty() {
             cold::let_go(Path::new(OsStr::from_bytes(&request.cold)))?;
         }
         let path = (!request.path.is_empty()).then(|| Path::new(OsStr::from_bytes(&request.path)));
-        let scratch = path.map(ScratchDirectory::make).transpose()?;
+        let scratch = path.map(|path| ScratchDirectory::make(path, state_dir)).transpose()?;
         let mut measured = MeasureAnswer {
             receive_buffer_max_bytes: system::number("/proc/sys/net/core/rmem_max"),
             send_buffer_max_bytes: system::number("/proc/sys/net/core/wmem_max"),
@@ -41,9 +42,7 @@ impl MeasureBench {
             ..MeasureAnswer::default()
         };
         let mut bounds = ConfineBounds::new(ConfineNetwork::None);
-        if let Some(dir) = scratch.as_ref().and_then(|scratch| scratch.parent().fd().ok()) {
-            bounds.allow(&*dir, ConfineRights::Land(Default::default()));
-        }
+        scratch.iter().for_each(|scratch| scratch.allow_removal(&mut bounds));
         // A kernel without a sandbox does not prevent the measurement: no input comes from another end.
         let _ = bounds.enforce_with_filter();
         let speed = compute::speed(request.suite, Duration::from_millis(request.compute_ms.into()))?;

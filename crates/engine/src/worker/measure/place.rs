@@ -1,25 +1,32 @@
-//! A scratch directory of a probe at the target: created under a unique name, locked while in use, and removed with its
-//! contents. A killed probe releases its lock, and the next probe removes its directory.
+//! A scratch directory of a probe at the target: created under a unique name, locked while in use, and removed with what
+//! the probe put into it. A killed probe releases its lock, and the next probe removes its directory. That one is known
+//! by a token, which the user's state directory records; a name alone proves nothing in a directory that others can
+//! write.
 
-use std::io;
-use std::os::fd::OwnedFd;
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::measure::TargetDirectoryFigures;
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, flock, fstat, fstatfs, fstatvfs, mkdirat, unlinkat};
+use rustix::fs::{FileType, FlockOperation, flock, fstat, fstatfs, fstatvfs};
 use rustix::process::geteuid;
 
-use crate::fs::{Dir, each_name};
+use crate::fs::{Dir, MadeDirectory, each_name};
+use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 use crate::sys::random::random;
 
 /// Prefix of scratch directory names.
 const PREFIX: &str = ".haul-probe-";
+/// Names of the entries that a probe's copies make in a scratch directory: written past the page cache, written through
+/// it, and the whole copy.
+pub const SCRATCH_NAMES: [&str; 3] = ["direct", "buffered", "whole"];
 /// Time limit for another worker to exit.
 const PATIENCE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(50);
@@ -28,50 +35,51 @@ const COMPRESSING: [u64; 4] = [0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1, 0xf2f5_201
 
 /// A scratch directory.
 pub struct ScratchDirectory {
-    parent: Dir,
-    name: Name,
-    dir: Dir,
+    made: MadeDirectory,
     path: PathBuf,
-    /// The descriptor that holds the lock.
-    _locked: Arc<OwnedFd>,
+    records: Option<ScratchRecords>,
     removed: u32,
 }
 
 impl ScratchDirectory {
-    /// Creates a scratch directory in `path`, or in its parent if `path` is a file or absent. The error message is for
-    /// the user.
-    pub fn make(path: &Path) -> Result<Self, String> {
+    /// Creates a scratch directory in `path`, or in its parent if `path` is a file or absent, and records it in
+    /// `state_dir`. The error message is for the user.
+    pub fn make(path: &Path, state_dir: Option<&Path>) -> Result<Self, String> {
         let shown = |path: &Path| escape(path.as_os_str().as_bytes());
         let (parent, place) = open(path).map_err(|error| format!("{}: {}", shown(path), describe(&error)))?;
-        let made = Self::below(parent, &place);
+        let made = Self::below(&parent, &place, state_dir.map(ScratchRecords::of));
         made.map_err(|error| format!("{}: no directory can be made there: {}", shown(&place), describe(&error)))
     }
 
-    fn below(parent: Dir, place: &Path) -> io::Result<Self> {
-        let removed = remove_abandoned(&parent);
+    fn below(parent: &Dir, place: &Path, records: Option<ScratchRecords>) -> io::Result<Self> {
+        let removed = records.as_ref().map_or(0, |records| remove_abandoned(parent, records));
         let number = u64::from_le_bytes(random()?);
         let name = format!("{PREFIX}{number:016x}");
         let path = place.join(&name);
         let name = Name::new(name.as_bytes()).map_err(io::Error::other)?;
-        mkdirat(&*parent.fd()?, name.as_bytes(), Mode::RWXU)?;
-        let dir = parent.child(&name)?;
-        let locked = dir.fd()?;
+        let made = MadeDirectory::create(parent, name.clone())?;
         // On a file system without locks, no other probe can take the directory for abandoned either.
-        let _ = flock(&*locked, FlockOperation::NonBlockingLockExclusive);
-        Ok(Self { parent, name, dir, path, _locked: locked, removed })
+        let _ = flock(made.fd(), FlockOperation::NonBlockingLockExclusive);
+        // Without a record or a marker, the directory stays if this probe is killed.
+        let token = records.as_ref().and_then(|records| records.add(&name).ok());
+        let _ = token.map(|token| made.mark(token.as_bytes()));
+        Ok(Self { made, path, records, removed })
     }
 
-    /// Returns the parent directory.
-    pub fn parent(&self) -> &Dir {
-        &self.parent
+    /// Permits what the removal needs.
+    pub fn allow_removal(&self, bounds: &mut ConfineBounds) {
+        if let Ok(dir) = self.made.parent().fd() {
+            bounds.allow(&*dir, ConfineRights::Land(Default::default()));
+        }
+        let records = self.records.as_ref().and_then(|records| File::open(&records.0).ok());
+        records.iter().for_each(|records| bounds.allow(records, ConfineRights::RemoveFiles));
     }
 
     /// Returns the properties of the file system.
     pub fn figures(&self) -> Result<TargetDirectoryFigures, String> {
         let failed = |error: io::Error| format!("{}: {}", escape(self.path.as_os_str().as_bytes()), describe(&error));
-        let dir = self.dir.fd().map_err(failed)?;
-        let space = fstatvfs(&*dir).map_err(|error| failed(error.into()))?;
-        let kind = fstatfs(&*dir).map_err(|error| failed(error.into()))?.f_type as u64;
+        let space = fstatvfs(self.made.fd()).map_err(|error| failed(error.into()))?;
+        let kind = fstatfs(self.made.fd()).map_err(|error| failed(error.into()))?.f_type as u64;
         Ok(TargetDirectoryFigures {
             scratch: self.path.as_os_str().as_bytes().to_vec(),
             free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
@@ -86,12 +94,12 @@ impl ScratchDirectory {
     pub fn remove(self) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match remove_tree(&self.parent, &self.name) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound && self.parent.child(&self.name).is_err() => {
-                    return Ok(());
-                }
+            match self.made.remove(is_of_probe) {
                 Err(_) if Instant::now() < deadline => thread::sleep(PAUSE),
-                removed => return removed,
+                removed => {
+                    self.records.iter().for_each(|records| records.forget(self.made.name()));
+                    return removed;
+                }
             }
         }
     }
@@ -99,7 +107,7 @@ impl ScratchDirectory {
 
 /// Returns the directory in which a copy to `path` would create an entry, and its path.
 fn open(path: &Path) -> io::Result<(Dir, PathBuf)> {
-    let directory = match std::fs::metadata(path) {
+    let directory = match fs::metadata(path) {
         Ok(found) if !found.is_dir() => path.parent().map(Path::to_owned),
         Err(error) if error.kind() == io::ErrorKind::NotFound => path.parent().map(Path::to_owned),
         _ => None,
@@ -110,74 +118,72 @@ fn open(path: &Path) -> io::Result<(Dir, PathBuf)> {
     Ok((Dir::open_root(&absolute)?, absolute))
 }
 
-/// Removes scratch directories left by killed probes of this user. A directory that cannot be removed does no harm.
-fn remove_abandoned(parent: &Dir) -> u32 {
+/// Removes scratch directories left by killed probes of this user, those of `records`. A directory that cannot be removed
+/// does no harm.
+fn remove_abandoned(parent: &Dir, records: &ScratchRecords) -> u32 {
     let mut names = Vec::new();
-    let told = each_name(parent, |name, kind| {
+    let listed = each_name(parent, |name, kind| {
         if kind == FileType::Directory && name.as_bytes().starts_with(PREFIX.as_bytes()) {
             names.push(name.clone());
         }
     });
-    if told.is_err() {
+    if listed.is_err() {
         return 0;
     }
-    let removed = names.iter().filter(|name| is_abandoned(parent, name) && remove_tree(parent, name).is_ok());
+    let removed = names.iter().filter(|name| records.remove_abandoned(parent, name).is_some());
     u32::try_from(removed.count()).unwrap_or(u32::MAX)
 }
 
-fn is_abandoned(parent: &Dir, name: &Name) -> bool {
-    let Ok(fd) = parent.child(name).and_then(|dir| dir.fd()) else { return false };
-    let is_ours = fstat(&*fd).is_ok_and(|found| found.st_uid == geteuid().as_raw());
-    is_ours && flock(&*fd, FlockOperation::NonBlockingLockExclusive).is_ok()
+/// Whether a probe puts an entry of this name into its scratch directory.
+fn is_of_probe(name: &Name) -> bool {
+    name.is_reserved() || SCRATCH_NAMES.iter().any(|known| name.as_bytes() == known.as_bytes())
 }
 
-/// Removes a directory tree, one component at a time; links are removed and never followed.
-fn remove_tree(parent: &Dir, name: &Name) -> io::Result<()> {
-    let mut open = vec![PlaceLevel::enter(parent, name)?];
-    while let Some(level) = open.last_mut() {
-        match level.below.pop() {
-            Some(below) => {
-                let level = PlaceLevel::enter(&level.dir, &below)?;
-                open.push(level);
-            }
-            None => {
-                let PlaceLevel { above, name, .. } = open.pop().ok_or(io::ErrorKind::Other)?;
-                unlinkat(&*above.fd()?, name.as_bytes(), AtFlags::REMOVEDIR)?;
-            }
-        }
+/// Tokens of this user's scratch directories: a file for each, named as the directory.
+struct ScratchRecords(PathBuf);
+
+impl ScratchRecords {
+    fn of(state_dir: &Path) -> Self {
+        Self(state_dir.join("probe-scratch"))
     }
-    Ok(())
-}
 
-struct PlaceLevel {
-    above: Dir,
-    name: Name,
-    dir: Dir,
-    below: Vec<Name>,
-}
+    /// Chooses a token for the directory `name`, and records it.
+    fn add(&self, name: &Name) -> io::Result<String> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        let token: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(self.path(name))?;
+        file.write_all(token.as_bytes())?;
+        // The machine may lose its power before the probe ends.
+        file.sync_all()?;
+        Ok(token)
+    }
 
-impl PlaceLevel {
-    /// Removes the entries of a directory except its subdirectories, which it collects.
-    fn enter(above: &Dir, name: &Name) -> io::Result<Self> {
-        let dir = above.child(name)?;
-        let (mut below, mut failed) = (Vec::new(), None);
-        let fd = dir.fd()?;
-        each_name(&dir, |name, kind| match kind {
-            FileType::Directory => below.push(name.clone()),
-            _ => failed = unlinkat(&*fd, name.as_bytes(), AtFlags::empty()).err().or(failed),
-        })?;
-        match failed {
-            Some(error) => Err(error.into()),
-            None => Ok(Self { above: above.clone(), name: name.clone(), dir, below }),
+    /// Removes the directory `name`, if this user's probe made it and no probe is using it.
+    fn remove_abandoned(&self, parent: &Dir, name: &Name) -> Option<()> {
+        let token = fs::read(self.path(name)).ok()?;
+        let made = MadeDirectory::find(parent, name.clone(), &token)?;
+        let is_own = fstat(made.fd()).ok()?.st_uid == geteuid().as_raw();
+        if !is_own || flock(made.fd(), FlockOperation::NonBlockingLockExclusive).is_err() {
+            return None;
         }
+        made.remove(is_of_probe).ok()?;
+        self.forget(name);
+        Some(())
+    }
+
+    fn forget(&self, name: &Name) {
+        // A record without its directory has no effect.
+        let _ = fs::remove_file(self.path(name));
+    }
+
+    fn path(&self, name: &Name) -> PathBuf {
+        self.0.join(OsStr::from_bytes(name.as_bytes()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::os::unix::fs::symlink;
 
     fn names(dir: &Path) -> Vec<String> {
         let mut names: Vec<_> =
@@ -188,31 +194,37 @@ mod tests {
 
     #[test]
     fn it_goes_with_all_that_is_in_it_and_nothing_else_does() {
-        let dir = tempfile::tempdir().unwrap();
+        let [dir, state] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         fs::write(dir.path().join("kept"), "x").unwrap();
-        let scratch = ScratchDirectory::make(dir.path()).unwrap();
+        let scratch = ScratchDirectory::make(dir.path(), Some(state.path())).unwrap();
         assert!(scratch.path.starts_with(dir.path().canonicalize().unwrap()) && scratch.path.is_dir());
-        let deep = scratch.path.join("a/b/c");
-        fs::create_dir_all(&deep).unwrap();
-        fs::write(deep.join("file"), "y").unwrap();
-        fs::write(scratch.path.join("a/file"), "y").unwrap();
-        symlink(dir.path(), scratch.path.join("a/link")).unwrap();
+        fs::create_dir_all(scratch.path.join("whole/b/c")).unwrap();
+        fs::write(scratch.path.join("whole/b/c/file"), "y").unwrap();
+        fs::write(scratch.path.join("direct"), "y").unwrap();
+        fs::write(scratch.path.join(".haul-0123456789abcdef01234567.part"), "y").unwrap();
         let figures = scratch.figures().unwrap();
         assert!(figures.free_bytes > 0 && figures.removed == 0, "{figures:?}");
+        assert_eq!(names(&state.path().join("probe-scratch")).len(), 1);
         scratch.remove().unwrap();
         assert_eq!(names(dir.path()), ["kept"]);
+        assert_eq!(names(&state.path().join("probe-scratch")), Vec::<String>::new());
+    }
+
+    /// Lets go of a scratch directory, as a probe that is killed does.
+    fn kill(scratch: ScratchDirectory) -> PathBuf {
+        scratch.path
     }
 
     #[test]
     fn what_a_killed_probe_left_is_removed_and_what_a_running_one_has_is_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let left = dir.path().join(".haul-probe-left");
-        fs::create_dir(&left).unwrap();
-        fs::write(left.join("write"), "zeros").unwrap();
+        let [dir, state] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let make = |path: &Path| ScratchDirectory::make(path, Some(state.path())).unwrap();
+        let left = kill(make(dir.path()));
+        fs::write(left.join("direct"), "zeros").unwrap();
         fs::write(dir.path().join(".haul-probe-file"), "is no directory").unwrap();
-        let running = ScratchDirectory::make(dir.path()).unwrap();
+        let running = make(dir.path());
         assert_eq!(running.removed, 1);
-        let next = ScratchDirectory::make(&dir.path().join("file-to-be")).unwrap();
+        let next = make(&dir.path().join("file-to-be"));
         assert_eq!(next.removed, 0);
         assert_eq!(names(dir.path()).len(), 3);
         next.remove().unwrap();
@@ -221,10 +233,32 @@ mod tests {
     }
 
     #[test]
+    fn what_only_has_the_name_of_a_scratch_directory_stays() {
+        let [dir, state] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let make = |state| ScratchDirectory::make(dir.path(), state).unwrap();
+        // A tree that somebody renamed, also to the name of a scratch directory that there was.
+        let tree = dir.path().join(".haul-probe-0123456789abcdef");
+        fs::create_dir_all(tree.join("whole/theirs")).unwrap();
+        let left = kill(make(Some(state.path())));
+        let aside = dir.path().join("aside");
+        fs::rename(&left, &aside).unwrap();
+        fs::create_dir_all(left.join("whole/theirs")).unwrap();
+        // A directory of another user's record, and one with something else in it.
+        let foreign = kill(make(None));
+        let used = kill(make(Some(state.path())));
+        fs::write(used.join("notes"), "theirs").unwrap();
+        let next = make(Some(state.path()));
+        assert_eq!(next.removed, 0);
+        assert!(tree.join("whole/theirs").exists() && left.join("whole/theirs").exists());
+        assert!(foreign.exists() && used.join("notes").exists() && aside.exists());
+        next.remove().unwrap();
+    }
+
+    #[test]
     fn where_nothing_can_be_made_it_is_said() {
-        let absent = ScratchDirectory::make(Path::new("/nonexistent/below/file")).err().unwrap();
+        let absent = ScratchDirectory::make(Path::new("/nonexistent/below/file"), None).err().unwrap();
         assert!(absent.starts_with("/nonexistent/below/file: "), "{absent}");
-        let proc = ScratchDirectory::make(Path::new("/proc")).err().unwrap();
+        let proc = ScratchDirectory::make(Path::new("/proc"), None).err().unwrap();
         assert!(proc.starts_with("/proc: no directory can be made there: "), "{proc}");
     }
 }
