@@ -24,7 +24,7 @@ fn what_is_sent_there_can_be_fetched_from_there() {
     sandbox.haul(["-r", &server.at("tree"), "back"]).run().succeeds();
     compare(&tree, &sandbox.path("back")).unwrap();
     sandbox.haul([&server.at("tree/a/small"), "one"]).run().succeeds();
-    assert_eq!(std::fs::read(sandbox.path("one")).unwrap(), b"small");
+    assert_eq!(fs::read(sandbox.path("one")).unwrap(), b"small");
     eventually("all is logged", || server.logged("ended") == 3);
     let secret = server.line.split('#').nth(1).expect("a secret").to_owned();
     let run = server.end().succeeds().does_not_say(&secret);
@@ -208,7 +208,7 @@ fn a_secret_may_stand_in_a_file() {
     let server = ServedShare::start(&sandbox, &["--secret-file", "secret"]);
     assert!(!server.line.contains('#'), "{}", server.line);
     sandbox.haul(["--secret-file", "secret", "file", &server.line]).run().succeeds();
-    assert_eq!(std::fs::read(sandbox.path("shared/file")).unwrap(), b"content");
+    assert_eq!(fs::read(sandbox.path("shared/file")).unwrap(), b"content");
     server.end().succeeds();
 }
 
@@ -228,7 +228,7 @@ fn a_standing_server_has_several_directories_each_with_its_secrets() {
     let as_who = |who: &str, from: &str, to: &str| sandbox.haul(["--secret-file", who, from, to]).run();
     as_who("bob", &at("public/file"), "back").succeeds();
     as_who("ann", "ann", &at("in/sent")).succeeds();
-    assert_eq!(std::fs::read(sandbox.path("data/in/sent")).unwrap().len(), 32);
+    assert_eq!(fs::read(sandbox.path("data/in/sent")).unwrap().len(), 32);
     as_who("ann", "ann", &at("public/")).ends(2).says(["read-only"]);
     as_who("ann", &at("in/sent"), "stolen").ends(2).says(["write-only"]);
     as_who("bob", "bob", &at("in/")).ends(3).says(["this secret opens no directory in"]);
@@ -287,7 +287,7 @@ fn a_server_needs_no_proc() {
     for directory in ["bin", "dev", "shared"] {
         sandbox.dir(format!("root/{directory}"));
     }
-    std::fs::copy(haul_binary(), sandbox.path("root/bin/haul")).unwrap();
+    fs::copy(haul_binary(), sandbox.path("root/bin/haul")).unwrap();
     let line = "cd root && HOME=/ exec /usr/sbin/chroot . /bin/haul serve --bind 127.0.0.1 --json /shared";
     let server = ServedShare::of(shell(&sandbox, line));
     sandbox.haul(["-r", "source", &server.at("there")]).run().succeeds();

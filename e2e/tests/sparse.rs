@@ -135,3 +135,57 @@ fn a_broken_copy_goes_on_and_a_hole_that_was_data_is_zeros() {
     let again = haul().arg(&source).arg(remote.at(&target)).run().succeeds();
     assert_eq!(again.summary()["files_skipped"], 1);
 }
+
+/// A sync of a file of `len` bytes with 4 KiB of data, of which an older copy is at `target`; then one of the changed file.
+#[track_caller]
+fn sync_twice(len: u64, target: &Path, sync: impl Fn(&Path)) {
+    let source = tempfile::tempdir().unwrap();
+    let (name, copy) = (source.path().join("hole"), target.join("hole"));
+    let file = File::create_new(&name).unwrap();
+    file.set_len(len).unwrap();
+    file.write_all_at(&[7; 4096], len / 2).unwrap();
+    sync(source.path());
+    set_mtime(&copy, 1_700_000_000, 0);
+    sync(source.path());
+    compare(&name, &copy).unwrap();
+    is_as_sparse(&name, &copy);
+    // A hole at the end, and other data in a hole.
+    file.set_len(len + 20 * MIB).unwrap();
+    file.write_all_at(&[8; 4096], len / 4).unwrap();
+    sync(source.path());
+    compare(&name, &copy).unwrap();
+    is_as_sparse(&name, &copy);
+}
+
+#[test]
+fn a_delta_writes_no_holes_out() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let slash = |path: &Path| format!("{}/", path.display());
+    for options in [&[][..], &["--delta=rolling"], &["--inplace"], &["--sparse=make"]] {
+        let haul = || sandbox.haul(["sync"]).args(remote.sshd().haul_args()).limit(LIMIT).args(options);
+        let (pushed, pulled) = (sandbox.dir("pushed"), sandbox.dir("pulled"));
+        sync_twice(100 * MIB, &pushed, |from| drop(haul().arg(slash(from)).arg(remote.at(&pushed)).run().succeeds()));
+        sync_twice(100 * MIB, &pulled, |from| {
+            drop(haul().arg(remote.at(slash(from))).arg(&pulled).run().succeeds());
+        });
+        [pushed, pulled].iter().for_each(|made| fs::remove_dir_all(made).unwrap());
+    }
+}
+
+#[test]
+fn a_delta_needs_no_room_for_holes() {
+    if !haul_e2e::is_root_or_skip("mounting") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mount = sandbox.tmpfs("small", "size=32m");
+    for options in [["--delta=blocks"], ["--delta=rolling"], ["--inplace"]] {
+        let there = mount.path().join(options[0]);
+        fs::create_dir(&there).unwrap();
+        sync_twice(256 * MIB, &there, |from| {
+            let from = format!("{}/", from.display());
+            sandbox.haul(["sync"]).args(options).arg(from).arg(&there).limit(LIMIT).run().succeeds();
+        });
+    }
+}

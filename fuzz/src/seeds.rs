@@ -8,7 +8,7 @@ use haul_proto::compression::Codec;
 use haul_proto::compression::{CompressionMethod, CompressionPolicy};
 use haul_proto::cpus::Cpus;
 use haul_proto::delta::options::{DeltaCounters, DeltaMode, DeltaOptions};
-use haul_proto::delta::patch::{PatchHeader, append};
+use haul_proto::delta::patch::{PatchHeader, append, append_hole};
 use haul_proto::delta::rolling::RollingSignature;
 use haul_proto::encoding::Writer;
 use haul_proto::entry::EntryKind;
@@ -89,9 +89,10 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "instructions" => vec![vec![1, 5, 0, 6, b'a', b'b', b'c', 25, 80], vec![0, 3, 1], vec![0, 2, b'x']],
         "patch" => {
             let header = PatchHeader { inode: 7, size: 1 << 30, modified: Timestamp::default(), end: 200 };
-            let mut patch = header.encode();
+            let (mut patch, mut hole) = (header.encode(), header.encode());
             append(&mut patch, 4096, &[7; 92]);
-            vec![patch]
+            append_hole(&mut hole, 4096, 4096);
+            vec![patch, hole]
         }
         "source_session" => source_sessions(),
         "target_session" => target_sessions(),

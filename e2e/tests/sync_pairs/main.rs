@@ -6,6 +6,7 @@
 
 mod families;
 mod place;
+mod sparse;
 mod spec;
 
 use haul_e2e::{Mount, NOBODY, ProgramRun, Sandbox, cases, count};

@@ -5,8 +5,10 @@ use haul_proto::delta::instructions::encode;
 use haul_proto::delta::rolling::{OffsetHint, SignatureIndex};
 use haul_proto::integrity::{Digest, FrameLen};
 use haul_proto::scheduler::DeltaBase;
+use haul_proto::wire::sparse::DataMap;
 use std::io;
 
+use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::read_at;
 use crate::io::storage::file::OpenedFile;
 
@@ -37,10 +39,11 @@ impl ChunkBase<'_> {
         frame: FrameLen,
         size: u64,
         index: u64,
-        payload: &[u8],
+        record: &FrameBuffer,
         file: &OpenedFile,
     ) -> io::Result<DeltaFrameValue> {
         let offset = index * u64::from(frame.get());
+        let payload = record.payload();
         match self {
             Self::Marks(marks) => {
                 let (now, later) = marks.split_at(marks.len().min(blocks::count(payload.len())));
@@ -52,6 +55,8 @@ impl ChunkBase<'_> {
                 let spans = blocks::compare(offset, payload.len(), &values, now);
                 Ok((value, encode(&spans, offset, payload)))
             }
+            // Nothing is shorter than a frame that is a hole.
+            Self::Sums(..) if record.map() == Some(&DataMap::HOLE) => Ok((frame.hash(size, index, payload), None)),
             Self::Sums(index_of_old, shift, window) => {
                 let start = around(window, payload, offset, index_of_old.block(), file)?;
                 let within = start..start + payload.len();

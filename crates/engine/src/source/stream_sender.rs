@@ -268,7 +268,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
             let (job, entry, offset) = (settings.number, piece.entry, index * u64::from(frame.get()));
             let mut value = None;
             if let Some(old) = &mut old {
-                match old.instruct(frame, piece.size, index, record.payload(), file) {
+                match old.instruct(frame, piece.size, index, &record, file) {
                     Ok((made, Some(instructions))) => {
                         values.push((index, made));
                         let trailer = RecordTrailer::Delta(DeltaFrame { job, entry, offset, plain: len, value: made });

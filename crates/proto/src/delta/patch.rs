@@ -1,5 +1,6 @@
 //! A patch: a journal of an update in place, written beside the file before any change. It is a header and chunks, each
-//! with an offset, a length and bytes. An interrupted update is completed by applying all chunks again.
+//! with an offset, a length and bytes; a hole has no bytes. An interrupted update is completed by applying all chunks
+//! again.
 
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::Timestamp;
@@ -11,7 +12,20 @@ use crate::limits::FRAME_MAX;
 pub const HEADER_LEN: usize = 96;
 /// Length of a chunk's header.
 pub const PIECE_HEAD: usize = 12;
+/// Bit of a chunk's length: the chunk is a hole.
+const HOLE: u32 = 1 << 31;
 const MAGIC: &[u8; 16] = b"haul patch 1\n\0\0\0";
+
+/// Header of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PatchChunk {
+    /// Offset in the file.
+    pub offset: u64,
+    /// Length in the file, in bytes: 1 to [`FRAME_MAX`].
+    pub len: usize,
+    /// Whether it is a hole: no bytes follow the header.
+    pub is_hole: bool,
+}
 
 /// Header of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +67,14 @@ impl PatchHeader {
         Ok(Self { inode, size, modified, end: reader.u64()? })
     }
 
-    /// Decodes a chunk's header into its offset and length.
-    pub fn piece(&self, head: [u8; PIECE_HEAD]) -> Decoded<(u64, usize)> {
+    /// Decodes a chunk's header.
+    pub fn piece(&self, head: [u8; PIECE_HEAD]) -> Decoded<PatchChunk> {
         let mut reader = Reader::new(&head);
-        let (offset, len) = (reader.u64()?, reader.u32()?);
+        let (offset, word) = (reader.u64()?, reader.u32()?);
+        let (len, is_hole) = (word & !HOLE, word & HOLE != 0);
         let is_within = offset.checked_add(len.into()).is_some_and(|end| end <= self.size);
         match is_within && (1..=FRAME_MAX).contains(&len) {
-            true => Ok((offset, len as usize)),
+            true => Ok(PatchChunk { offset, len: len as usize, is_hole }),
             false => Err(ProtocolError::Misplaced),
         }
     }
@@ -67,9 +82,18 @@ impl PatchHeader {
 
 /// Appends a chunk: bytes to write at `offset`.
 pub fn append(out: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
-    out.extend_from_slice(&offset.to_le_bytes());
-    out.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
+    append_head(out, offset, u32::try_from(bytes.len()).unwrap_or(u32::MAX));
     out.extend_from_slice(bytes);
+}
+
+/// Appends a chunk: a hole of at most [`FRAME_MAX`] bytes at `offset`.
+pub fn append_hole(out: &mut Vec<u8>, offset: u64, len: usize) {
+    append_head(out, offset, u32::try_from(len).unwrap_or(u32::MAX) | HOLE);
+}
+
+fn append_head(out: &mut Vec<u8>, offset: u64, word: u32) {
+    out.extend_from_slice(&offset.to_le_bytes());
+    out.extend_from_slice(&word.to_le_bytes());
 }
 
 #[cfg(test)]
@@ -95,11 +119,17 @@ mod tests {
         let header = PatchHeader { inode: 7, size: 1000, modified: Timestamp::default(), end: 0 };
         let mut out = Vec::new();
         append(&mut out, 990, &[1; 10]);
-        assert_eq!((out.len(), header.piece(out[..PIECE_HEAD].try_into().unwrap())), (22, Ok((990, 10))));
+        append_hole(&mut out, 990, 10);
+        let chunk = |is_hole| Ok(PatchChunk { offset: 990, len: 10, is_hole });
+        assert_eq!(header.piece(out[..PIECE_HEAD].try_into().unwrap()), chunk(false));
+        assert_eq!(header.piece(out[PIECE_HEAD + 10..].try_into().unwrap()), chunk(true), "no bytes follow it");
         for (offset, len) in [(990, 11), (991, 10), (0, 0), (u64::MAX, 1)] {
-            let mut out = Vec::new();
+            let (mut out, mut hole) = (Vec::new(), Vec::new());
             append(&mut out, offset, &vec![1; len]);
-            assert!(header.piece(out[..PIECE_HEAD].try_into().unwrap()).is_err(), "{offset} {len}");
+            append_hole(&mut hole, offset, len);
+            for head in [&out[..PIECE_HEAD], &hole] {
+                assert!(header.piece(head.try_into().unwrap()).is_err(), "{offset} {len}");
+            }
         }
     }
 }

@@ -8,8 +8,9 @@ use std::os::fd::AsFd;
 
 /// The blocks of a frame that are not all zeros; `None`: all of them.
 pub fn map_of_zeros(frame: &[u8]) -> Option<DataMap> {
+    const ZEROS: [u8; BLOCK] = [0; BLOCK];
     let mut map = DataMap::HOLE;
-    let data = frame.chunks(BLOCK).zip(0..).filter(|(block, _)| block.iter().any(|byte| *byte != 0));
+    let data = frame.chunks(BLOCK).zip(0..).filter(|(block, _)| **block != ZEROS[..block.len()]);
     data.for_each(|(block, at)| map.add(at * BLOCK..at * BLOCK + block.len()));
     (!map.is_full(frame.len())).then_some(map)
 }

@@ -5,12 +5,14 @@
 
 use crate::receiver::TargetReceiver;
 use crate::receiver::delta::DeltaStage;
+use blake3::hazmat::ChainingValue;
 use haul_proto::delta::rolling::RollingSignature;
 use haul_proto::delta::{DeltaMethod, blocks};
 use haul_proto::ids::EntryId;
 use haul_proto::limits::{FRAME_RUNS_MAX, SUMS_MAX};
 use haul_proto::scheduler::PIECE_FRAMES_MAX;
 use rustix::fs::{Advice, fadvise};
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -29,6 +31,9 @@ use crate::sys::describe::describe;
 
 /// Bytes of an old file that a thread takes at a time where its blocks are summed.
 const SUMMED_BYTES: u64 = 8 << 20;
+
+/// Hashes of the blocks of some frames, and by frame the whole values.
+type FrameHashes = (Vec<blocks::BlockHash>, Vec<(u64, Vec<ChainingValue>)>);
 
 /// A base file to be signed.
 pub struct SignatureTask {
@@ -87,10 +92,10 @@ impl DeltaStage {
         self.signature_tasks.add(vec![SignatureTask { entry, item: Arc::clone(item), left: left.into(), most }]);
     }
 
-    /// Tells of the blocks at the places of some frames.
+    /// Tells of the blocks at the places of some frames. A frame that is a hole of the base file is reported as missing:
+    /// hashes of zeros cost both ends more than a frame that is a hole of the new file, too.
     fn hash_blocks(&self, part: &SignatureRange, basis: &BaseSource, reader: &mut FrameReader) -> Result<(), String> {
         let frame = self.job.request.settings.frame;
-        let ReceiverEntry::File(incoming) = &*part.item else { return Ok(()) };
         let frame_bytes = u64::from(frame.get());
         // Beyond the end of the base file there is nothing to sign.
         let end = part.range.end.min(frame.frames(basis.size)).max(part.range.start);
@@ -99,16 +104,55 @@ impl DeltaStage {
             return Ok(());
         }
         let file = basis.open()?;
-        let (from, to) = (part.range.start * frame_bytes, (end * frame_bytes).min(basis.size));
+        // In place, a missing frame would be written even where nothing changes.
+        let is_hole = |index: u64| {
+            let len = frame.frame_len(basis.size, index).unwrap_or(0);
+            basis.in_place.is_none() && file.is_hole(index * frame_bytes, len as u64)
+        };
+        let frames: Vec<_> = (part.range.start..end).map(|index| (index, is_hole(index))).collect();
+        let (mut holes, mut hashed) = (Vec::new(), Vec::new());
+        for run in frames.chunk_by(|(_, one), (_, other)| one == other) {
+            let Some((first, is_hole)) = run.first().copied() else { continue };
+            let run = first..first + run.len() as u64;
+            if is_hole {
+                holes.push(run);
+            } else {
+                hashed.push((run.clone(), self.hash_frames(part, basis, reader, &file, run)?));
+            }
+        }
+        is_unchanged(basis, &file)?;
+        self.report_missing_ranges(part.entry, &holes);
+        for (run, (marks, values)) in hashed {
+            if let Some(in_place) = &basis.in_place {
+                in_place.keep(values);
+            }
+            self.report_block_hashes(part.entry, run.start, run.end - run.start, marks);
+        }
+        Ok(())
+    }
+
+    /// Reads frames of a base file: the hashes of their blocks, and the values of each frame's blocks.
+    fn hash_frames(
+        &self,
+        part: &SignatureRange,
+        basis: &BaseSource,
+        reader: &mut FrameReader,
+        file: &Arc<OpenedFile>,
+        frames: Range<u64>,
+    ) -> Result<FrameHashes, String> {
+        let frame = self.job.request.settings.frame;
+        let ReceiverEntry::File(incoming) = &*part.item else { return Ok(FrameHashes::default()) };
+        let frame_bytes = u64::from(frame.get());
+        let (from, to) = (frames.start * frame_bytes, (frames.end * frame_bytes).min(basis.size));
         let way = match basis.in_place {
-            Some(_) => self.job.policy.reading_through_cache(&file, basis.size, from, to - from),
+            Some(_) => self.job.policy.reading_through_cache(file, basis.size, from, to - from),
             // Rebuilding frames reads it again, and should find it in the page cache.
             None => IoPlan { led: true, ..IoPlan::by(Route::Buffered) },
         };
-        reader.add(Arc::clone(&file), way, from, to);
+        reader.add(Arc::clone(file), way, from, to);
         let mut marks = Vec::new();
         let mut values_of_all = Vec::new();
-        for index in part.range.start..end {
+        for index in frames {
             let record = match reader.next() {
                 Some(Ok(record)) if frame.frame_len(basis.size, index) == Some(record.payload().len()) => record,
                 read => {
@@ -126,12 +170,7 @@ impl DeltaStage {
         }
         reader.end();
         add(&self.job.reporter.tally.bytes_direct, reader.take_direct_bytes());
-        is_unchanged(basis, &file)?;
-        if let Some(in_place) = &basis.in_place {
-            in_place.keep(values_of_all);
-        }
-        self.report_block_hashes(part.entry, part.range.start, end - part.range.start, marks);
-        Ok(())
+        Ok((marks, values_of_all))
     }
 
     /// Waits while the source has enough signatures to work on.
@@ -151,11 +190,17 @@ impl DeltaStage {
         let blocks = basis.size / block;
         let file = basis.open()?;
         let (from, to) = (part.range.start * block, part.range.end * block);
-        // Only advice.
-        let _ = fadvise(&**file.fd(), from, NonZeroU64::new(to - from), Advice::WillNeed);
+        if !file.is_hole(from, to - from) {
+            // Only advice. In a hole, it would fill the page cache with zeros.
+            let _ = fadvise(&**file.fd(), from, NonZeroU64::new(to - from), Advice::WillNeed);
+        }
         let mut bytes = vec![0; usize::try_from(block).unwrap_or(0)];
-        let mut sums = Vec::new();
+        let (of_zeros, mut sums) = (OnceCell::new(), Vec::new());
         for number in part.range.clone() {
+            if file.is_hole(number * block, block) {
+                sums.push(*of_zeros.get_or_init(|| RollingSignature::of(&vec![0; bytes.len()])));
+                continue;
+            }
             match read_at(&**file.fd(), &mut bytes, number * block) {
                 Ok(read) if read == bytes.len() => sums.push(RollingSignature::of(&bytes)),
                 Ok(_) => return Err(OLD_CHANGED.into()),

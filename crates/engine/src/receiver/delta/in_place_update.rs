@@ -10,7 +10,7 @@ use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::file::patch::patch_name;
 use crate::receiver::job::ReceiverJob;
 use haul_proto::delta::instructions::DeltaInstruction;
-use haul_proto::delta::patch::{HEADER_LEN, PIECE_HEAD, PatchHeader};
+use haul_proto::delta::patch::{HEADER_LEN, PIECE_HEAD, PatchChunk, PatchHeader};
 use haul_proto::entry::{Entry, EntryContent, EntryMetadata, Timestamp};
 use haul_proto::error::ProtocolError;
 use haul_proto::overwrite_policy::{ExistingEntry, OverwritePolicy};
@@ -26,6 +26,7 @@ use std::sync::atomic::Ordering;
 use crate::fs::{FileStat, FollowLinks};
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::{read_at, write_at};
+use crate::io::storage::holes::punch;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::base::{BaseSource, open_to_write};
 use crate::receiver::file::length::check_length;
@@ -84,9 +85,9 @@ impl TargetReceiver {
         len: usize,
         pieces: &[(u64, &[u8])],
     ) {
-        let written = incoming
-            .open_once(&self.tree.temp_files, &self.tree.job_locks)
-            .and_then(|patch| in_place.write(patch.fd(), pieces).map_err(|error| describe(&error)));
+        let written = incoming.open_once(&self.tree.temp_files, &self.tree.job_locks).and_then(|patch| {
+            in_place.write(patch.fd(), pieces, incoming.keeps_holes()).map_err(|error| describe(&error))
+        });
         self.frame_done(item, frame, len, written);
     }
 }
@@ -210,9 +211,13 @@ fn put_into(patch: &OwnedFd, file: &OwnedFd, header: &PatchHeader) -> io::Result
         let mut rest = &buffer[..read.min(usize::try_from(header.end - at).unwrap_or(read))];
         let before = rest.len();
         while let Some((head, behind)) = rest.split_first_chunk::<PIECE_HEAD>() {
-            let (offset, len) = header.piece(*head).map_err(|_| damaged())?;
-            let Some((piece, behind)) = behind.split_at_checked(len) else { break };
-            write_at(file, piece, offset)?;
+            let PatchChunk { offset, len, is_hole } = header.piece(*head).map_err(|_| damaged())?;
+            let Some((piece, behind)) = behind.split_at_checked(if is_hole { 0 } else { len }) else { break };
+            if is_hole {
+                punch(file, offset, len as u64)?
+            } else {
+                write_at(file, piece, offset)?
+            }
             rest = behind;
         }
         if rest.len() == before {

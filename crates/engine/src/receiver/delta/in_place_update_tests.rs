@@ -66,14 +66,16 @@ fn a_patch_can_be_put_in_again_and_damage_is_not() {
     let (patch, file) = (open("patch"), open("file"));
     let place = InPlaceUpdate::default();
     let (first, second) = (bytes(4096, 9), bytes(100, 3));
-    place.write(&patch, &[(4096, &first), (9000, &second)]).unwrap();
-    place.write(&patch, &[(0, &second)]).unwrap();
+    place.write(&patch, &[(4096, &first), (9000, &second)], false).unwrap();
+    place.write(&patch, &[(0, &second)], false).unwrap();
+    place.write(&patch, &[(8192, &[0; 500])], true).unwrap();
     let end = place.end.load(Ordering::Relaxed);
     let header = PatchHeader { inode: 1, size: 9100, modified: Timestamp::default(), end };
     write_at(&patch, &header.encode(), 0).unwrap();
     assert_eq!(read_header(&patch), Some(header));
     let mut wanted = bytes(10_000, 0);
     wanted[4096..8192].copy_from_slice(&first);
+    wanted[8192..8692].fill(0);
     wanted[9000..9100].copy_from_slice(&second);
     wanted[..100].copy_from_slice(&second);
     wanted.truncate(9100);

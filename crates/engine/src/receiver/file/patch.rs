@@ -1,12 +1,13 @@
 //! The patch of a file that is changed in its own place.
 
 use crate::io::storage::calls::write_at;
+use crate::io::storage::holes::map_of_zeros;
 use crate::receiver::place::temp_files::{sibling, temporary_name};
 use crate::sys::sync::lock;
 use blake3::hazmat::ChainingValue;
 use haul_proto::delta::blocks::{self, BLOCK};
 use haul_proto::delta::instructions::DeltaInstruction;
-use haul_proto::delta::patch::{HEADER_LEN, PIECE_HEAD, append};
+use haul_proto::delta::patch::{HEADER_LEN, PIECE_HEAD, append, append_hole};
 use haul_proto::error::ProtocolError;
 use haul_proto::path::Name;
 use haul_proto::wire::frame::DeltaFrame;
@@ -76,9 +77,23 @@ impl InPlaceUpdate {
         Ok((blocks::frame_value(&values, is_only) == Some(frame.value)).then_some(changes))
     }
 
-    pub fn write(&self, patch: &OwnedFd, pieces: &[(u64, &[u8])]) -> io::Result<()> {
+    /// Appends changes to the patch. With `keeps_holes`, blocks of zeros become holes.
+    pub fn write(&self, patch: &OwnedFd, pieces: &[(u64, &[u8])], keeps_holes: bool) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(pieces.iter().map(|(_, piece)| PIECE_HEAD + piece.len()).sum());
-        pieces.iter().for_each(|(offset, piece)| append(&mut bytes, *offset, piece));
+        for (offset, piece) in pieces {
+            let Some(map) = keeps_holes.then(|| map_of_zeros(piece)).flatten() else {
+                append(&mut bytes, *offset, piece);
+                continue;
+            };
+            for (is_data, range) in map.runs(piece.len()) {
+                let at = offset + range.start as u64;
+                if is_data {
+                    append(&mut bytes, at, &piece[range]);
+                } else {
+                    append_hole(&mut bytes, at, range.len());
+                }
+            }
+        }
         let at = self.end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         write_at(patch, &bytes, at)
     }

@@ -1,6 +1,7 @@
 //! Frames that are rebuilt from a base file.
 
 use crate::io::frame_buffer::FrameBuffer;
+use crate::io::storage::holes::map_of_zeros;
 use crate::metrics::stage_timer::during;
 use crate::receiver::delta::delta_apply::DeltaFrameBuild;
 use crate::receiver::delta::delta_apply::WAITING_MAX;
@@ -92,7 +93,6 @@ impl TargetReceiver {
         let capacity = self.job.request.settings.frame.bytes().max(frame.plain);
         let mut made = spare.unwrap_or_else(|| FrameBuffer::with_capacity(capacity));
         made.set_payload_len(frame.plain);
-        made.set_map(None);
         let is_made = during(Stage::Read, || basis.rebuild_frame(steps, made.payload_mut()));
         let len = self.job.request.settings.frame;
         let index = frame.offset / u64::from(len.get());
@@ -109,6 +109,8 @@ impl TargetReceiver {
         let (job, entry, offset, value) = (frame.job, frame.entry, frame.offset, frame.value);
         let data = DataFrame { job, entry, offset, check: frame_check(made.payload()), value };
         self.digests.pass(incoming, &data, made.payload());
+        // Instructions do not tell holes from zeros.
+        made.set_map(if incoming.keeps_holes() { map_of_zeros(made.payload()) } else { None });
         let free = writer.write(self, item, &data, made);
         writer.spare = Some(free);
         Ok(())
