@@ -4,8 +4,11 @@
 use std::time::{Duration, Instant};
 
 use haul_e2e::{
-    HostPair, MEGABIT_PER_S, ProgramRun, RunningCopy, Sandbox, eventually, group_or_skip, haul_binary, within,
+    HostPair, MEGABIT_PER_S, ProgramRun, RunningCopy, Sandbox, eventually, group_or_skip, haul_binary,
+    hidden_or_partial, within,
 };
+use haul_lab::{SlowFs, Slowness};
+use rustix::fs::FlockOperation;
 use rustix::process::{Signal, kill_process};
 
 /// How soon an end has to notice that another one is gone, and all has to be over then: within 15 s, and as long again
@@ -17,6 +20,10 @@ const STOP_LIMIT: Duration = Duration::from_millis(1500);
 const HEALED_LIMIT: Duration = Duration::from_secs(5);
 /// The shortest silence that there is: for tests that have to wait for its end.
 const IMPATIENT: &[&str] = &["--json", "--silence", "3s"];
+/// How soon an attempt has ended that waits for a lock: within 20 s, and more on such a machine.
+const ATTEMPT_LIMIT: Duration = Duration::from_secs(60);
+/// How long a disk does not answer: longer than a worker is silent, and two attempts take.
+const HUNG: Duration = Duration::from_secs(25);
 
 /// The summary of a run that lost its connection, and was begun again at least once, has to tell of one copy.
 #[track_caller]
@@ -146,18 +153,61 @@ fn a_far_worker_that_is_stopped_is_lost_and_ends_when_it_goes_on() {
 }
 
 #[test]
-fn what_a_stopped_worker_holds_is_waited_for() {
+fn a_far_worker_that_is_stopped_is_ended_by_the_next_attempt() {
     let Some(cgroup) = group_or_skip() else { return };
+    for push in [true, false] {
+        let sandbox = Sandbox::new();
+        let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+        let copy = RunningCopy::start(&sandbox, &pair, &cgroup, push, IMPATIENT);
+        copy.signal_far_worker(Signal::STOP);
+        is_one_copy(&copy.completes());
+    }
+}
+
+#[test]
+fn a_far_worker_that_nothing_can_end_is_waited_for() {
+    let Some(cgroup) = group_or_skip() else { return };
+    if !SlowFs::available() {
+        println!("SKIPPED: a FUSE file system needs root and /dev/fuse");
+        return;
+    }
     let sandbox = Sandbox::new();
+    let place = SlowFs::mount(sandbox.dir("place")).unwrap();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
     let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, IMPATIENT);
     let stopped = pair.remote.workers();
+    place.set(Slowness { latency: HUNG, ..Slowness::default() });
+    let arrived = || hidden_or_partial(&sandbox.path("place/target"), &["big", "little"], 0);
+    eventually("a write hangs", || {
+        let before = arrived();
+        std::thread::sleep(Duration::from_millis(300));
+        before == arrived()
+    });
     copy.signal_far_worker(Signal::STOP);
-    eventually("another worker starts", || pair.remote.workers().iter().any(|worker| !stopped.contains(worker)));
-    // A progress line of the second attempt: by then it has asked for what the stopped one holds.
-    let again = || copy.running.stdout_so_far().split("\"connected\"").nth(2).map(str::to_owned);
-    eventually("it waits", || again().is_some_and(|lines| lines.contains("\"progress\"")));
-    stopped.iter().for_each(|&worker| kill_process(haul_e2e::pid(worker), Signal::CONT).expect("it is there"));
+    let waits = format!("(process {}) was killed, and still waits for its disk", stopped[0]);
+    eventually("attempts end early", || copy.running.stdout_so_far().matches(&waits).count() > 1);
+    place.set(Slowness::default());
+    is_one_copy(&copy.completes());
+}
+
+#[test]
+fn a_directory_that_another_job_has_is_waited_for_by_a_later_attempt() {
+    let Some(cgroup) = group_or_skip() else { return };
+    let sandbox = Sandbox::new();
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &["--json", "--retry-for", "5m"]);
+    // As a worker of another job would do, once the first one is gone.
+    let directory = std::fs::File::open(sandbox.path("place/target")).unwrap();
+    copy.signal_far_worker(Signal::KILL);
+    eventually("it is free", || rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok());
+    let me = std::process::id();
+    let says = |phrase: &str| {
+        let is_said = || copy.running.stdout_so_far().contains(phrase);
+        assert!(within(ATTEMPT_LIMIT, is_said), "not said: {phrase}\n{}", copy.running.stdout_so_far());
+    };
+    says(&format!("waiting for haul {me}, which copies into the same directory"));
+    says(&format!("another haul (process {me}) is copying into a directory of this job"));
+    drop(directory);
     is_one_copy(&copy.completes());
 }
 

@@ -10,6 +10,7 @@ use haul_e2e::{
     ProgramRun, RUN_LIMIT, Sandbox, ServedShare, cases, compare, count, eventually, haul_binary, hidden_or_partial,
     is_root_or_skip, pid, shell, within,
 };
+use haul_lab::descendants;
 use rustix::process::{Signal, kill_process};
 
 #[test]
@@ -47,6 +48,24 @@ fn it_ends_after_one_copy_or_when_its_time_is_over() {
     ProgramRun::of(server.running).succeeds();
     let server = ServedShare::start(&sandbox, &["--for", "1s"]);
     ProgramRun::of(server.running).succeeds();
+}
+
+#[test]
+fn a_stopped_worker_is_ended_once_its_client_is_gone() {
+    let sandbox = Sandbox::new();
+    let tree = sandbox.dir("tree");
+    sandbox.big_file("tree/big", 32_000_000);
+    let server = ServedShare::start(&sandbox, &[]);
+    let words = ["--json", "--silence", "3s", "-x", "4m", "-r", "tree", &server.line];
+    let running = sandbox.haul(words).limit(2 * RUN_LIMIT).start();
+    eventually("some has arrived", || hidden_or_partial(&sandbox.path("shared/tree"), &["big"], 1_000_000).is_some());
+    let stopped = descendants(server.running.id());
+    assert_eq!(stopped.len(), 1);
+    kill_process(pid(stopped[0]), Signal::STOP).expect("it is there");
+    let run = ProgramRun::of(running).succeeds();
+    assert!(run.summary()["restarts"].as_u64().is_some_and(|count| count > 0), "{}", run.account());
+    compare(&tree, &sandbox.path("shared/tree")).unwrap();
+    server.end().succeeds();
 }
 
 #[test]

@@ -192,10 +192,12 @@ fn who_waits_for_a_run_that_ends_finds_its_file_whole() {
     let copying = Copying::of(&sandbox);
     let first = copying.under_way(&[]);
     let second = copying.haul(&[]).start();
-    let waits = within(LIMIT, || descendants(second.id()).iter().any(|worker| has_a_part_open(*worker)));
+    let says = format!("waiting for haul {}, which writes the same file", descendants(first.id())[0]);
+    let waits = within(LIMIT, || second.stdout_so_far().contains(&says));
     assert!(waits, "it does not wait: {}", second.stderr_so_far());
     faster(first).succeeds();
     let run = ProgramRun::of(second);
+    assert_eq!(run.stdout.matches(&says).count(), 1, "{}", run.account());
     // On a machine that is busy with something else, its patience may have ended before.
     match run.status {
         Some(0) => assert_eq!(run.summary()["files_skipped"], 1, "{}", run.account()),
@@ -205,10 +207,18 @@ fn who_waits_for_a_run_that_ends_finds_its_file_whole() {
     assert_eq!(listing(&copying.place), ["big"]);
 }
 
-fn has_a_part_open(process: u32) -> bool {
-    let Ok(open) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return false };
-    let is_part = |path: PathBuf| path.extension().is_some_and(|extension| extension == "part");
-    open.flatten().any(|entry| std::fs::read_link(entry.path()).is_ok_and(is_part))
+#[test]
+fn who_waits_for_a_run_accuses_nothing_of_it() {
+    let sandbox = Sandbox::new();
+    let copying = Copying::of(&sandbox);
+    // With a journal, the thread that decides waits; without one, a stream.
+    for options in [&[][..], &["--no-resume"]] {
+        let first = copying.under_way(&["--no-resume"]);
+        let run = copying.haul(options).run().ends(1).says(["another haul"]);
+        assert_eq!(run.summary()["verdict"]["limit"], "none", "{}", run.account());
+        faster(first).succeeds();
+        std::fs::remove_file(copying.place.join("big")).unwrap();
+    }
 }
 
 /// Starts the same command so often at once. One wins, and all others say which process has won.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Identifier of a job over all its runs, derived from its sources and target.
+/// Identifier of a job, or of one attempt at it: fresh random bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobId(pub [u8; 16]);
 

@@ -27,6 +27,7 @@ mod workers;
 use haul_proto::diagnose::pauses::Pauses;
 use haul_proto::diagnose::watch::BottleneckWatch;
 use haul_proto::diagnose::{JobMeasurements, Verdict, diagnose};
+use haul_proto::ids::JobId;
 use haul_proto::limits::EXPECTED_PIECE_MAX;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
@@ -49,7 +50,7 @@ use std::time::{Duration, Instant};
 
 use self::base::{refuse_twins, ways_below, whole_path};
 use self::routes::{ConnectDirection, directions, shown};
-use self::settings::{links, session_settings, suite_name};
+use self::settings::{links, new_job_id, session_settings, suite_name};
 use self::workers::{WorkerRole, Workers};
 use crate::controller::control_requests::{ControlRequest, ControlRequests};
 use crate::controller::held_events::HeldEvents;
@@ -94,8 +95,10 @@ impl JobAttempt {
 }
 
 /// Results of a job's earlier attempts.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct EarlierAttempts {
+    /// The id that all attempts have.
+    job_id: JobId,
     /// Whether an attempt had started before it broke.
     was_under_way: bool,
     /// Whether an attempt started the new directory of the only source argument.
@@ -104,6 +107,14 @@ struct EarlierAttempts {
     wrong_deltas: u32,
     /// Warnings of source and target.
     notices: [u64; 2],
+}
+
+impl EarlierAttempts {
+    /// Of a job that begins.
+    fn none() -> Result<Self, Error> {
+        let job_id = new_job_id()?;
+        Ok(Self { job_id, was_under_way: false, own_tree: false, wrong_deltas: 0, notices: [0; 2] })
+    }
 }
 
 /// Runs one attempt of a job.
@@ -272,7 +283,7 @@ const NOTICES_MAX: u64 = 1000;
 
 impl TransferController<'_> {
     fn carry_out(&mut self, begun: Instant) -> Outcome {
-        let settings = session_settings(self.job, &self.workers)?;
+        let settings = session_settings(self.job, self.earlier.job_id, &self.workers)?;
         self.wishes
             .limit
             .allow([WorkerRole::Source, WorkerRole::Target].map(|role| self.workers.hello(role).rate_bytes_per_s));

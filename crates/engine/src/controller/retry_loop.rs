@@ -60,7 +60,7 @@ fn run_all(
     let mut wishes = ControlRequests::new(job.options.rate_bytes_per_s, steering);
     let mut totals = JobTotals::default();
     let mut told = EventDedup::new(observer);
-    let mut earlier = EarlierAttempts::default();
+    let mut earlier = EarlierAttempts::none()?;
     loop {
         let JobAttempt { outcome, ends, sync, new_tree, wrong_deltas, notices } =
             attempt(&job, program, cancel, &mut wishes, &mut told, earlier);

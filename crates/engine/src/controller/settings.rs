@@ -7,12 +7,11 @@ use haul_proto::limits::{CPUS_MAX, REKEY_BYTES, STREAMS_MAX};
 use haul_proto::wire::checksum as wire;
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::request::{SessionSettings, SymlinkMode};
-use std::os::unix::ffi::OsStrExt;
+use std::io;
 use std::time::Duration;
 
 use super::workers::{WorkerRole, Workers};
 use crate::job::error::Error;
-use crate::job::location::{Host, Location};
 use crate::job::spec::{
     ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Cipher, Job, JobOptions, NetworkOptions, Symlinks, Verify,
 };
@@ -27,9 +26,8 @@ const STREAMS_AUTO_MAX: u16 = 128;
 /// them.
 const COUNTERS_EVERY_MAX: Duration = Duration::from_millis(500);
 
-/// Returns the settings of one run of a job.
-pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings, Error> {
-    let no_random = |error| Error::Failed(format!("the kernel gives no random bytes: {error}"));
+/// Returns the settings of one attempt at a job, whose id is `id`.
+pub fn session_settings(job: &Job, id: JobId, workers: &Workers) -> Result<SessionSettings, Error> {
     let options = &job.options;
     let frame = options.frame_bytes.map_or(Ok(FrameLen::DEFAULT), FrameLen::new);
     let frame = frame.map_err(|_| Error::Usage("a frame is a power of two from 256 KiB to 1 MiB".into()))?;
@@ -41,7 +39,7 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
         return Err(Error::Usage(format!("there are 1 to {STREAMS_MAX} streams, not {streams}")));
     }
     Ok(SessionSettings {
-        job: job_id(job),
+        job: id,
         number: JobNumber(1),
         session: JobId(random().map_err(no_random)?),
         secret: random().map_err(no_random)?,
@@ -63,6 +61,15 @@ pub fn session_settings(job: &Job, workers: &Workers) -> Result<SessionSettings,
         silence_ms: workers_silence_ms(job.access.silence),
         checksum: options.checksum.as_ref().map(checksum),
     })
+}
+
+/// Returns the id of a new job, which all of its attempts have.
+pub fn new_job_id() -> Result<JobId, Error> {
+    random().map(JobId).map_err(no_random)
+}
+
+fn no_random(error: io::Error) -> Error {
+    Error::Failed(format!("the kernel gives no random bytes: {error}"))
 }
 
 /// Whether BLAKE3 hashes of files or of frames are used.
@@ -142,27 +149,4 @@ fn checksum(asked: &ChecksumOptions) -> wire::ChecksumRequest {
         ChecksumReference::Lines(_) => wire::ChecksumSource::Lines,
     };
     wire::ChecksumRequest { algorithm: asked.algorithm, at_source: asked.at_source, against }
-}
-
-/// Returns the same id for every run of the same copy.
-fn job_id(job: &Job) -> JobId {
-    let mut hasher = blake3::Hasher::new();
-    if let Some(base) = job.options.base.as_ref().map(|base| base.as_os_str().as_bytes()) {
-        hasher.update(&(base.len() as u64).to_le_bytes()).update(base);
-    }
-    let list = job.list.as_ref().map(|list| Location { host: list.host.clone(), path: (&list.name).into() });
-    for Location { host, path } in job.sources.iter().chain(&list).chain([&job.target]) {
-        let host = match host {
-            Host::Local => String::new(),
-            Host::Remote { user, name } => format!("{}@{name}", user.as_deref().unwrap_or_default()),
-            // The port of a temporary server changes from run to run.
-            Host::Served { name, directory, .. } => format!("haul://{name}/{directory}"),
-        };
-        for part in [host.as_bytes(), path.as_os_str().as_bytes()] {
-            hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
-        }
-    }
-    let mut id = [0; 16];
-    id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-    JobId(id)
 }

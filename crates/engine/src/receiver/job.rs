@@ -6,6 +6,8 @@ use crate::receiver::Reporter;
 use crate::receiver::StoragePolicy;
 use crate::receiver::place::destination::Destination;
 use crate::receiver::place::destination::DestinationKind;
+use crate::receiver::place::job_locks::LockEvent;
+use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use std::sync::atomic::AtomicBool;
 
@@ -36,6 +38,14 @@ impl ReceiverJob {
     pub fn begins_tree(&self) -> bool {
         let is_directory = matches!(&self.request.operands[..], [TargetOperand { directory: true, .. }]);
         is_directory && matches!(self.destination.kind, DestinationKind::As(..))
+    }
+
+    /// Reports another run at work in the same place. Where that ends this attempt, the controller begins the next one.
+    pub(super) fn report_lock(&self, event: LockEvent) {
+        self.reporter.send(&match event {
+            LockEvent::Waits(text) => WorkerMessage::Warning { text },
+            LockEvent::Lost(text) => WorkerMessage::Fatal { fault: false, text },
+        });
     }
 
     /// Which directory the data lands in; `None` where it goes into a device, FIFO or socket.

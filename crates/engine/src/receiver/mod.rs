@@ -223,7 +223,7 @@ impl TargetReceiver {
         let backup = BackupDirectory::prepare(&request, &landing, &quota)?;
         let kept = earlier.roots().chain(backup.as_ref().map(BackupDirectory::identity));
         let removal = ExtraneousRemoval::prepare(&request, kept)?;
-        let rivals = JobLocks::new(request.again);
+        let again = request.again;
         let expected = digest_checks::no_lines(&request);
         let commit_queue = Arc::new(CommitQueue::new(request.fsync, &request.settings));
         let mut machine = Machine::new(request.settings.frame);
@@ -247,6 +247,8 @@ impl TargetReceiver {
             policy: StoragePolicy::new(storage),
             reporter,
         });
+        let of_locks = Arc::clone(&job);
+        let rivals = JobLocks::new(again, move |event| of_locks.report_lock(event));
         let digests = Arc::new(DigestChecks { job: Arc::clone(&job), expected: RwLock::new(expected) });
         let metadata = Arc::new(MetadataWriter {
             job: Arc::clone(&job),

@@ -14,13 +14,14 @@ use crate::net::idle_timeout::poll_all;
 
 /// How often the stop flag is checked.
 const TICK: Duration = Duration::from_millis(100);
-/// How long the peer may still send after its input has ended.
+/// How long one direction may go on after the other one has ended. A stopped worker takes nothing and says nothing.
 const LINGER: Duration = Duration::from_secs(10);
 /// Most bytes of one read from a pipe.
 const PIECE: usize = 64 << 10;
 
 /// Relays `input` to the peer of `connection`, and its data to `output`, which is closed at the end of that data.
-/// Returns when both directions have ended, when the connection breaks, or soon after `stop` is set.
+/// Returns when both directions have ended, a while after one has, when the connection breaks, or soon after `stop` is
+/// set.
 pub(super) fn relay(
     connection: &mut Connection,
     socket: &TcpStream,
@@ -57,14 +58,14 @@ struct WorkerRelay<'a> {
     held: Vec<u8>,
     /// Whether the peer has ended its data.
     ended: bool,
-    /// Deadline for the peer's last data.
+    /// Deadline for the other direction, once one has ended.
     until: Option<Instant>,
 }
 
 impl WorkerRelay<'_> {
     fn is_over(&self) -> bool {
         let said_all = self.input.is_none() && !self.connection.wants_write();
-        said_all && (self.ended && self.held.is_empty() || self.until.is_some_and(|until| Instant::now() > until))
+        said_all && self.ended && self.held.is_empty() || self.until.is_some_and(|until| Instant::now() > until)
     }
 
     fn step(&mut self) -> io::Result<()> {
@@ -72,27 +73,39 @@ impl WorkerRelay<'_> {
         let mut of_socket = PollFlags::empty();
         of_socket.set(PollFlags::OUT, wants_write);
         of_socket.set(PollFlags::IN, !self.ended && self.held.is_empty());
+        // Of a peer that has hung up, nothing else is to be heard while the output takes nothing.
+        of_socket.set(PollFlags::RDHUP, self.until.is_none());
+        let socket = Some(self.socket).filter(|_| !of_socket.is_empty());
         let input = self.input.as_ref().filter(|_| !wants_write);
         let of_output = if self.held.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-        let mut fds = vec![PollFd::new(self.socket, of_socket)];
+        let mut fds = Vec::new();
+        fds.extend(socket.map(|socket| PollFd::new(socket, of_socket)));
         fds.extend(input.map(|input| PollFd::new(input, PollFlags::IN)));
         fds.extend(self.output.as_ref().map(|output| PollFd::new(output, of_output)));
         poll_all(&mut fds, Some(TICK))?;
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        let (reads_input, has_output) = (input.is_some(), self.output.is_some());
-        if ready[0] {
+        let (has_socket, reads_input, has_output) = (socket.is_some(), input.is_some(), self.output.is_some());
+        let has_hung_up = has_socket && fds[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP);
+        if has_socket && ready[0] {
             self.use_socket()?;
         }
         if has_output && ready.last() == Some(&true) {
             self.write_output();
         }
-        if reads_input && ready[1] {
+        if reads_input && ready[usize::from(has_socket)] {
             self.read_input()?;
         }
         if self.ended && self.held.is_empty() {
             self.output = None;
         }
+        if self.ended || has_hung_up {
+            self.begin_to_end();
+        }
         Ok(())
+    }
+
+    fn begin_to_end(&mut self) {
+        self.until.get_or_insert_with(|| Instant::now() + LINGER);
     }
 
     fn use_socket(&mut self) -> io::Result<()> {
@@ -151,7 +164,7 @@ impl WorkerRelay<'_> {
         match rustix::io::read(input, &mut piece) {
             Ok(0) => {
                 self.input = None;
-                self.until = Some(Instant::now() + LINGER);
+                self.begin_to_end();
                 self.connection.send_close_notify();
             }
             Ok(read) => self.connection.writer().write_all(&piece[..read])?,

@@ -6,6 +6,7 @@
 
 pub mod client_limits;
 pub mod measure;
+mod predecessor;
 mod request_policy;
 pub(crate) mod resource_metrics;
 pub(crate) mod runtime;
@@ -15,6 +16,7 @@ mod stream_recovery;
 use crate::sys::inherited_fds;
 use haul_proto::cpus::Cpus;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
+use haul_proto::ids::JobId;
 use haul_proto::path::escape;
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::handshake::CipherSuite;
@@ -57,6 +59,7 @@ use crate::sys::confine::{ConfineBounds, ConfineNetwork};
 use crate::sys::{affinity, interfaces, machine, open_files, tcp_info};
 use crate::worker::client_limits::{ClientLimits as ServedTerms, ServedAccess, sandbox};
 use crate::worker::measure::MeasureBench;
+use crate::worker::predecessor::{RunningPredecessor, WorkerMark};
 use crate::worker::resource_metrics::SystemGauges;
 use crate::worker::runtime::{JobEnds, JobRuntime, StreamIntake, panicked};
 
@@ -149,6 +152,7 @@ pub fn run(
         running: None,
         gauges: None,
         lifeline: Arc::clone(&lifeline),
+        marks: Vec::new(),
     };
     worker.tell(&WorkerMessage::Hello(hello));
     if worker.link.keep_alive().is_err() {
@@ -215,6 +219,8 @@ struct WorkerProcess {
     /// Gauges to sample while the job runs, opened before the sandbox.
     gauges: Option<SystemGauges>,
     lifeline: Arc<ControllerWatchdog>,
+    /// By which later attempts of the job find this process, for each of its ends.
+    marks: Vec<WorkerMark>,
 }
 
 impl WorkerProcess {
@@ -268,6 +274,8 @@ impl WorkerProcess {
             }
             ControllerMessage::Source(request) => {
                 self.lifeline.set_silence_ms(request.settings.silence_ms);
+                // A source of an earlier attempt reads, and holds nothing.
+                let _ = self.mark(&request.settings.job, End::Source);
                 let reporter = self.reporter(&request.settings);
                 pin_threads(&request.settings.cpus, &reporter);
                 let source = Source::prepare(request, reporter, self.handed.input.take(), &self.environment.policy);
@@ -276,6 +284,7 @@ impl WorkerProcess {
             }
             ControllerMessage::Target(request) => {
                 self.lifeline.set_silence_ms(request.settings.silence_ms);
+                self.mark(&request.settings.job, End::Target).map_err(still_running)?;
                 let reporter = self.reporter(&request.settings);
                 // A worker that is also the source has done this already.
                 if self.source.is_none() {
@@ -334,6 +343,15 @@ impl WorkerProcess {
             }
         }
         Ok(true)
+    }
+
+    /// Ends the worker of an earlier attempt at this job, and marks this one. A server ends its workers itself, and
+    /// these may use no local sockets.
+    fn mark(&mut self, job: &JobId, end: End) -> Result<(), RunningPredecessor> {
+        if self.environment.served.is_none() {
+            self.marks.extend(WorkerMark::take(job, end)?);
+        }
+        Ok(())
     }
 
     /// Checks a Request against the host's policy and records it in the audit log.
@@ -560,6 +578,11 @@ fn target_ready(target: &TargetReceiver) -> WorkerMessage {
         }
         None => WorkerMessage::TargetReady { boot: [0; 16], device: 0, inode: 0, new_tree },
     }
+}
+
+fn still_running(RunningPredecessor { process }: RunningPredecessor) -> String {
+    let process = process.as_raw_nonzero();
+    format!("the worker of an earlier attempt (process {process}) was killed, and still waits for its disk")
 }
 
 fn credentials(settings: &SessionSettings) -> StreamCredentials {

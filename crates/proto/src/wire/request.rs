@@ -79,11 +79,11 @@ pub enum ControllerMessage {
 /// Settings common to both ends.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionSettings {
-    /// Id of the job over all its runs.
+    /// Id of the job over all its attempts; fresh random bytes that only its workers know.
     pub job: JobId,
     /// Number of the job in messages.
     pub number: JobNumber,
-    /// Id of this run; fresh random bytes.
+    /// Id of this attempt; fresh random bytes.
     pub session: JobId,
     /// Secret for the derivation of data keys; fresh random bytes.
     pub secret: [u8; 32],

@@ -44,7 +44,8 @@ macro_rules! counters {
 pub enum Stage {
     /// Source: waits for work.
     Idle,
-    /// Source: the stream is not in use.
+    /// Source: the stream is not in use. Target: it waits for another run's lock, or
+    /// for another stream to open the file.
     Rest,
     /// Source: waits for the rate limit.
     Pace,
@@ -78,7 +79,7 @@ pub enum Stage {
     WalkWait,
     /// Target: checks existing entries and creates directories.
     Examine,
-    /// Target: waits for offers.
+    /// Target: waits for offers, or for another run's lock.
     ExamineWait,
     /// Target: syncs written files to disk.
     Sync,

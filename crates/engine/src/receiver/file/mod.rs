@@ -318,12 +318,16 @@ impl ReceivingFile {
 
     /// The file, opened by the first stream that needs it.
     pub fn open_once(&self, unfinished: &TempFiles, rivals: &JobLocks) -> Result<Arc<OpenedFile>, String> {
+        if let Some(opened) = self.opened.get() {
+            return opened.clone();
+        }
         let open = || {
             let opened =
                 OpenedFile::new(self.open(unfinished, rivals)?, FileAccess::Write).map_err(|error| describe(&error))?;
             Ok(Arc::new(opened))
         };
-        self.opened.get_or_init(open).clone()
+        // Streams that wait for the one that opens it have no work: what that one does is counted once.
+        during(Stage::Rest, || self.opened.get_or_init(|| during(Stage::Create, open))).clone()
     }
 
     /// Allocates the whole file before its first write past the page cache: writes that extend a file take turns in the

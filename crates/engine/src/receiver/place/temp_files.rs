@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 
 use crate::fs::{Dir, FileStat, FollowLinks, each_name};
-use crate::receiver::place::job_locks::{JobLocks, OtherRun};
+use crate::receiver::place::job_locks::{JobLocks, LockedEntry, OtherRun};
 use crate::receiver::place::target_path::FileName;
 use crate::receiver::place::target_path::TargetPath;
 use crate::sys::describe::describe;
@@ -426,7 +426,7 @@ pub fn lock_file(
                 false => continue,
             }
         }
-        rivals.lock(&file).map_err(TempFileError::Held)?;
+        rivals.lock(&file, LockedEntry::File).map_err(TempFileError::Held)?;
         if stands_at(dir, temporary, &file)? {
             return if is_made || is_ours(&file)? { Ok(Some(file)) } else { Err(TempFileError::Taken) };
         }

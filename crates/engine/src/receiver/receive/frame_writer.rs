@@ -127,7 +127,7 @@ impl FrameWriter {
         if let Some(queue) = incoming.in_order_queue() {
             return target.write_in_order(queue, item, frame, record);
         }
-        let file = match during(Stage::Create, || incoming.open_once(&target.tree.temp_files, &target.tree.job_locks)) {
+        let file = match incoming.open_once(&target.tree.temp_files, &target.tree.job_locks) {
             Ok(file) => file,
             Err(text) => {
                 target.frame_done(item, frame, record.payload().len(), Err(text));
