@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -21,15 +21,35 @@ struct Copying {
     _remote: Remote,
 }
 
+/// Where the ends of a copy are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Direction {
+    Push,
+    Pull,
+    Local,
+}
+
 /// A copy of a tree with one big file in it, which is under way, and slow.
 fn under_way(sandbox: &Sandbox) -> Copying {
+    under_way_with(sandbox, Direction::Push, &["-P", "1"])
+}
+
+fn under_way_with(sandbox: &Sandbox, direction: Direction, options: &[&str]) -> Copying {
     let remote = Remote::new(sandbox);
     let source = sandbox.big_file("source/big", BIG);
     sandbox.file("source/little", "little");
     let place = sandbox.path("place");
-    let haul = remote.haul(sandbox).limit(LIMIT).args(["-r", "-x", "12m", "--json", "-P", "1"]);
-    let running = haul.arg(sandbox.path("source")).arg(remote.at(&place)).start();
-    let arrived = within(LIMIT, || hidden_or_partial(&place, &["little"], SOME).is_some());
+    let here = |path: PathBuf| path.into_os_string();
+    let (from, to) = (sandbox.path("source"), place.clone());
+    let ends = match direction {
+        Direction::Push => [here(from), remote.at(&to).into()],
+        Direction::Pull => [remote.at(&from).into(), here(to)],
+        Direction::Local => [here(from), here(to)],
+    };
+    let haul = remote.haul(sandbox).limit(LIMIT).args(["-r", "-x", "12m", "--json"]);
+    let running = haul.args(options).args(ends).start();
+    let partial = |dir: &Path| hidden_or_partial(dir, &["little", "big"], SOME).is_some();
+    let arrived = within(LIMIT, || partial(&place) || partial(&place.join("source")));
     assert!(arrived, "nothing arrived\n{}", running.stderr_so_far());
     Copying { source, place, running, _remote: remote }
 }
@@ -58,6 +78,46 @@ fn one_that_grew_or_shrank_is_begun_anew() {
         compare(source.parent().unwrap(), &place).unwrap();
         assert_eq!(listing(&place), ["big", "little"]);
     }
+}
+
+/// Writes other bytes over all of a file, and gives it back its time.
+fn overwrite(path: &Path) {
+    let modified = fs::metadata(path).unwrap().modified().unwrap();
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let mut bytes = fs::read(path).unwrap();
+    bytes.iter_mut().for_each(|byte| *byte = !*byte);
+    file.write_all_at(&bytes, 0).unwrap();
+    file.set_modified(modified).unwrap();
+}
+
+#[test]
+fn one_that_is_overwritten_and_given_back_its_time_is_begun_anew() {
+    let one_stream: &[&str] = &["-P", "1"];
+    for (direction, options) in [
+        (Direction::Push, one_stream),
+        (Direction::Push, &["-P", "4"]),
+        (Direction::Pull, one_stream),
+        (Direction::Local, one_stream),
+    ] {
+        let sandbox = Sandbox::new();
+        let copying = under_way_with(&sandbox, direction, options);
+        overwrite(&copying.source);
+        let (source, place) = (copying.source.clone(), copying.place.clone());
+        let run = copying.ended().succeeds();
+        assert!(run.stdout.contains("it is begun anew"), "{direction:?}: {}", run.account());
+        compare(source.parent().unwrap(), &place).unwrap();
+    }
+}
+
+#[test]
+fn one_that_is_changed_by_a_delta_and_overwritten_meanwhile_is_begun_anew() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("place/source/big", BIG - 1);
+    let copying = under_way_with(&sandbox, Direction::Push, &["-P", "1", "-f", "--delta", "rolling"]);
+    overwrite(&copying.source);
+    let (source, place) = (copying.source.clone(), copying.place.clone());
+    copying.ended().succeeds();
+    compare(source.parent().unwrap(), &place.join("source")).unwrap();
 }
 
 #[test]
@@ -89,4 +149,23 @@ fn one_that_vanishes_is_named_and_the_others_arrive() {
     let run = copying.ended().ends(1);
     assert!(run.stdout.contains("No such file or directory"), "{}", run.account());
     assert_eq!(listing(&place), ["little"]);
+}
+
+#[test]
+fn names_of_one_file_are_removed_at_the_source_without_counting_as_changed() {
+    for options in [&["--json"][..], &["--json", "--hard-links"]] {
+        let sandbox = Sandbox::new();
+        let remote = Remote::new(&sandbox);
+        for (file, bytes) in [("small", 1000), ("large", 3_000_000)] {
+            let first = sandbox.big_file(format!("source/{file}"), bytes);
+            (0..40).for_each(|i| fs::hard_link(&first, sandbox.path(format!("source/{file} {i}"))).unwrap());
+        }
+        let haul = sandbox.haul(["sync"]).args(remote.sshd().haul_args()).args(options).limit(LIMIT);
+        let to = remote.at(sandbox.path("place"));
+        let run = haul.args(["--remove-source-files", "source/"]).arg(to).run().succeeds();
+        assert_eq!(run.summary()["removed_at_source"], 82, "{}", run.account());
+        assert!(!run.stdout.contains("it is begun anew"), "{}", run.account());
+        assert!(listing(&sandbox.path("source")).is_empty());
+        assert_eq!(listing(&sandbox.path("place")).len(), 82);
+    }
 }

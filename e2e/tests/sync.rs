@@ -581,6 +581,57 @@ fn where_the_source_cannot_be_read_to_its_end_nothing_is_removed() {
 }
 
 #[test]
+fn where_a_file_cannot_be_read_what_may_be_its_old_name_is_kept() {
+    for when in ["--delete=after", "--delete=during", "--delete=before"] {
+        let sandbox = Sandbox::new();
+        let renamed = file(&sandbox, "s/new name", "content", NEW);
+        file(&sandbox, "s/sub/other", "content", NEW);
+        file(&sandbox, "t/old name", "content", NEW);
+        file(&sandbox, "t/alone/too", "x", OLD);
+        for path in ["s", "s/new name", "s/sub", "s/sub/other", "t", "t/old name", "t/alone", "t/alone/too"] {
+            give_to_user(&sandbox.path(path));
+        }
+        let allow = |mode| fs::set_permissions(&renamed, fs::Permissions::from_mode(mode)).unwrap();
+        let run = |options: &[&'static str]| {
+            sandbox.haul_of_user(["sync", when].into_iter().chain(options.iter().copied()).chain(["s/", "t/"])).run()
+        };
+        allow(0);
+        let said = run(&[]).ends(1).says(["new name"]);
+        assert_eq!(text(sandbox.path("t/sub/other")), "content");
+        // As in rsync: before the copy, nobody knows that a file cannot be read.
+        if when != "--delete=before" {
+            said.says(["extraneous entries kept: 3", "--ignore-errors"]);
+            assert_eq!(listing(&sandbox.path("t")), ["alone", "old name", "sub"], "{when}");
+            run(&["--ignore-errors"]).ends(1);
+        }
+        assert_eq!(listing(&sandbox.path("t")), ["sub"], "{when}");
+        allow(0o644);
+        file(&sandbox, "t/old name", "content", NEW);
+        give_to_user(&sandbox.path("t/old name"));
+        run(&[]).succeeds();
+        compare(&sandbox.path("s"), &sandbox.path("t")).unwrap();
+    }
+}
+
+#[test]
+fn where_the_target_is_full_what_may_be_an_old_name_is_kept() {
+    if !is_root_or_skip("mounting a small file system") {
+        return;
+    }
+    for when in ["--delete=after", "--delete=during"] {
+        let sandbox = Sandbox::new();
+        let small = sandbox.tmpfs("t", "size=8m");
+        sandbox.big_file("s/new name", 6_000_000);
+        sandbox.big_file("t/old name", 4_000_000);
+        sync(&sandbox, &[when]).ends(1).says(["no space", "extraneous entries kept: 1"]);
+        assert_eq!(fs::metadata(small.path().join("old name")).unwrap().len(), 4_000_000);
+        sync(&sandbox, &[when, "--ignore-errors"]).ends(1).says(["no space"]);
+        sync(&sandbox, &[when]).succeeds();
+        assert_eq!(listing(small.path()), ["new name"], "{when}");
+    }
+}
+
+#[test]
 fn where_a_source_is_missing_nothing_is_removed() {
     let sandbox = Sandbox::new();
     file(&sandbox, "s/a", "a", NEW);

@@ -148,8 +148,8 @@ fn full_help() {
                                     (default), during it, or before it
               --delete-excluded     with --delete: also what filters leave out
               --max-delete N        with --delete: at most N entries
-              --ignore-errors       with --delete: also where the source could not be
-                                    read to its end
+              --ignore-errors       with --delete: also where entries failed, or the source
+                                    could not be listed to its end
               --detect-renames      look for files that are not there under other names,
                                     and send only what those lack
               --backup-dir DIR      keep what is replaced or removed in DIR, which is in
@@ -459,8 +459,8 @@ fn sync_help() {
                                     (default), during it, or before it
               --delete-excluded     with --delete: also what filters leave out
               --max-delete N        with --delete: at most N entries
-              --ignore-errors       with --delete: also where the source could not be
-                                    read to its end
+              --ignore-errors       with --delete: also where entries failed, or the source
+                                    could not be listed to its end
               --detect-renames      look for files that are not there under other names,
                                     and send only what those lack
               --backup-dir DIR      keep what is replaced or removed in DIR, which is in

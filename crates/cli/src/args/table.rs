@@ -96,7 +96,7 @@ pub const COPY: &[OptionRow] = &[
     row("delete", None, DELETE, HelpSection::Syncing, "remove what is at the target alone: after the copy\n(default), during it, or before it").of_one_job(),
     row("delete-excluded", None, Takes::Nothing, HelpSection::Syncing, "with --delete: also what filters leave out").of_one_job(),
     row("max-delete", None, Takes::One("N"), HelpSection::Syncing, "with --delete: at most N entries"),
-    row("ignore-errors", None, Takes::Nothing, HelpSection::Syncing, "with --delete: also where the source could not be\nread to its end").of_one_job(),
+    row("ignore-errors", None, Takes::Nothing, HelpSection::Syncing, "with --delete: also where entries failed, or the source\ncould not be listed to its end").of_one_job(),
     row("detect-renames", None, Takes::Nothing, HelpSection::Syncing, "look for files that are not there under other names,\nand send only what those lack").of_one_job(),
     row("backup-dir", None, Takes::One("DIR"), HelpSection::Syncing, "keep what is replaced or removed in DIR, which is in\nthe target unless it begins with /").of_one_job(),
     row("link-dest", None, Takes::Each("DIR"), HelpSection::Syncing, "files that are the same in DIR, an earlier copy, are\nmade names of those; up to 20 times; in the target\nunless it begins with /").of_one_job(),

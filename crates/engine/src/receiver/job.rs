@@ -9,7 +9,7 @@ use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::place::job_locks::LockEvent;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The terms of one job at the target. Constant while the job runs.
 pub struct ReceiverJob {
@@ -25,6 +25,8 @@ pub struct ReceiverJob {
     pub(super) creates_only: bool,
     /// Whether the host's policy lets sources have hashes of blocks.
     pub(super) allows_deltas: bool,
+    /// An entry failed: a part of the source is not at the target.
+    pub(super) has_failed_entries: AtomicBool,
     /// The source is in this process.
     pub(super) is_both_ends: AtomicBool,
     /// How files are written.
@@ -34,6 +36,17 @@ pub struct ReceiverJob {
 }
 
 impl ReceiverJob {
+    /// Reports an entry that is not at the target as it is to be. To be called before the entry is settled.
+    pub(super) fn fail_entry(&self, path: Vec<u8>, text: impl Into<String>) {
+        self.note_failed_entry();
+        self.fail(path, text);
+    }
+
+    /// The same for an entry that is reported elsewhere.
+    pub(super) fn note_failed_entry(&self) {
+        self.has_failed_entries.store(true, Ordering::Relaxed);
+    }
+
     /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
     pub fn begins_tree(&self) -> bool {
         let is_directory = matches!(&self.request.operands[..], [TargetOperand { directory: true, .. }]);

@@ -243,6 +243,7 @@ impl TargetReceiver {
             links_inside: surroundings.links_inside,
             creates_only: surroundings.creates_only,
             allows_deltas,
+            has_failed_entries: AtomicBool::new(false),
             is_both_ends: AtomicBool::new(false),
             policy: StoragePolicy::new(storage),
             reporter,
@@ -440,6 +441,7 @@ impl TargetReceiver {
             TargetStep::Finish(finish) => self.finisher.finish(Some(finish)),
             TargetStep::Sum(entry, item, size) => self.sum_up(entry, &item, size),
             TargetStep::Abandon(entry, item, _) => {
+                self.job.note_failed_entry();
                 if let ReceiverEntry::File(incoming) = &*item {
                     incoming.discard(&self.tree.temp_files);
                 }
@@ -452,7 +454,7 @@ impl TargetReceiver {
                 ReceiverEntry::Compared(Compared::File(file)) => self.finisher.compare_failed(entry, file, MISMATCH),
                 ReceiverEntry::File(incoming) => {
                     incoming.discard(&self.tree.temp_files);
-                    self.job.fail(incoming.path(&self.job.destination), MISMATCH);
+                    self.job.fail_entry(incoming.path(&self.job.destination), MISMATCH);
                     self.finisher.settle(entry, false);
                 }
                 ReceiverEntry::Directory { .. } | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => {

@@ -62,7 +62,7 @@ impl Source {
         let size = if is_pipe { 0 } else { item.size };
         let read = |index, room: &mut [u8]| self.read_again(item, index, room);
         sum.finish(size, read, || !self.lock().stopped)?;
-        if !is_pipe && item.look(item.open_shared()?.fd())? != (item.size, item.modified) {
+        if !is_pipe && !item.is_as_offered(item.open_shared()?.fd())? {
             return Err(SourceFileError::Changed);
         }
         self.tell_sum(item, sum.value().unwrap_or_default()).map_err(SourceFileError::Failed)

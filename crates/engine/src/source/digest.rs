@@ -40,7 +40,7 @@ fn read(
     } else {
         reader.give_up()
     }
-    match item.look(file.fd())? == (item.size, item.modified) {
+    match item.is_as_offered(file.fd())? {
         true => hashed,
         false => Err(SourceFileError::Changed),
     }

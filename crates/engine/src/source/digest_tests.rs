@@ -99,7 +99,7 @@ fn a_file_that_is_not_what_it_was_has_none() {
     let (_, look) = dir.open_file(&name, crate::fs::FollowLinks::Itself).unwrap();
     let place =
         crate::source::path::SourcePath { parent: dir, name, links: crate::fs::FollowLinks::Itself, is_operand: false };
-    let item = SourceEntry::new(Arc::from(&b"tree"[..]), place, look.size, look.meta.modified);
+    let item = SourceEntry::file(Arc::from(&b"tree"[..]), place, &look);
     let mut digester = WalkDigester::default();
     assert_eq!(digester.digest(&source, &item), Some(blake3_of(&path)));
     for text in ["longer than before", ""] {
@@ -125,7 +125,7 @@ fn a_file_that_is_not_what_it_was_has_none() {
 fn found(item: &SourceEntry) -> SourceEntry {
     let place = item.place.clone().unwrap();
     let (_, look) = place.parent.open_file(&place.name, place.links).unwrap();
-    SourceEntry::new(Arc::clone(&item.operand), place, look.size, look.meta.modified)
+    SourceEntry::file(Arc::clone(&item.operand), place, &look)
 }
 
 #[test]

@@ -19,7 +19,9 @@ use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
 use crate::job::null;
 use crate::source::flow_feed::{FlowFeed, FlowPipe};
+use crate::source::own_unlinks::OwnUnlinkRecords;
 use crate::source::removable::RemovableFile;
+use crate::source::state::SourceState;
 
 /// An entry that was offered.
 pub struct SourceEntry {
@@ -31,6 +33,8 @@ pub struct SourceEntry {
     pub size: u64,
     /// Time of last modification when it was offered.
     pub modified: Timestamp,
+    /// Time of last change when it was offered.
+    changed: Timestamp,
     /// Data for its removal, once it is verified at the target.
     pub removable: Option<RemovableFile>,
     /// A large file, opened by its first stream, closed when the entry is complete.
@@ -61,9 +65,14 @@ impl SourceEntry {
         Self { is_null: true, ..Self::at(operand, None, size, modified) }
     }
 
-    /// Anything else.
-    pub fn new(operand: Arc<[u8]>, place: SourcePath, size: u64, modified: Timestamp) -> Self {
-        Self::at(operand, Some(place), size, modified)
+    /// A file, or another name of one.
+    pub fn file(operand: Arc<[u8]>, place: SourcePath, look: &FileStat) -> Self {
+        Self { changed: look.changed, ..Self::at(operand, Some(place), look.size, look.meta.modified) }
+    }
+
+    /// A symbolic link or a special file.
+    pub fn without_content(operand: Arc<[u8]>, place: SourcePath, modified: Timestamp) -> Self {
+        Self::at(operand, Some(place), 0, modified)
     }
 
     /// What comes out of a pipe.
@@ -79,6 +88,7 @@ impl SourceEntry {
             place,
             size,
             modified,
+            changed: Timestamp::default(),
             removable: None,
             opened,
             feed,
@@ -93,25 +103,16 @@ impl SourceEntry {
 
     /// The file in its present state, for another offer after a change. `None` after a second change: a file that keeps
     /// changing is not waited for.
-    pub fn again(&self) -> Result<Option<(Self, FileStat)>, SourceFileError> {
+    pub fn again(&self, own_unlinks: &OwnUnlinkRecords) -> Result<Option<(Self, FileStat)>, SourceFileError> {
         if self.is_again {
             return Ok(None);
         }
         let Some(place) = &self.place else { return Ok(None) };
         let file = self.open()?;
-        let look = FileStat::at_fd(&file)?;
-        let look = match under_way(&look) {
-            Some(rest) => {
-                std::thread::sleep(rest);
-                FileStat::at_fd(&file)?
-            }
-            None => look,
-        };
-        if look.kind != FileType::RegularFile {
-            return Err(io::Error::other(NO_FILE).into());
-        }
-        let item = Self::at(Arc::clone(&self.operand), Some(place.clone()), look.size, look.meta.modified);
-        let removable = self.removable.as_ref().map(|removable| removable.now(&look));
+        wait_for_write(&file)?;
+        let look = stat_regular_file(&file)?;
+        let item = Self::file(Arc::clone(&self.operand), place.clone(), &look);
+        let removable = self.removable.as_ref().map(|removable| removable.now(&look, own_unlinks));
         Ok(Some((Self { is_again: true, removable, ..item }, look)))
     }
 
@@ -144,16 +145,27 @@ impl SourceEntry {
         place.parent.open_unseen(&place.name, place.links)
     }
 
-    /// Looks at the open file: its size and time. What is no regular file (any more) is an error; zeros never change.
-    pub fn look(&self, file: &OwnedFd) -> io::Result<(u64, Timestamp)> {
+    /// Its state when it was offered.
+    pub fn offered(&self) -> SourceState {
+        SourceState { size: self.size, modified: self.modified, changed: self.changed }
+    }
+
+    /// The state of the open file. Zeros never change, and removal of another name by haul is no change. An entry that
+    /// is not a regular file, or no longer, is an error.
+    pub fn look(&self, file: &OwnedFd) -> io::Result<SourceState> {
         if self.is_null {
-            return Ok((self.size, self.modified));
+            return Ok(self.offered());
         }
-        let look = FileStat::at_fd(file)?;
-        match look.kind {
-            FileType::RegularFile => Ok((look.size, look.meta.modified)),
-            _ => Err(io::Error::other(NO_FILE)),
+        let look = || stat_regular_file(file).map(|look| SourceState::from(&look));
+        match self.removable.as_ref().and_then(RemovableFile::own_unlinks) {
+            None => look(),
+            Some(own) => own.hold(|span| Ok(span.as_offered(look()?, &self.offered()))),
         }
+    }
+
+    /// Whether the open file equals its offer.
+    pub fn is_as_offered(&self, file: &OwnedFd) -> io::Result<bool> {
+        Ok(self.look(file)? == self.offered())
     }
 
     /// The file, open once for all streams; the error is the same for all, too. A file that is not
@@ -165,7 +177,10 @@ impl SourceEntry {
     /// The file, open while a caller uses it. A file that differs from its offer is an error.
     pub fn open_as_offered(&self) -> Result<Arc<OpenedFile>, SourceFileError> {
         let file = self.open()?;
-        if self.look(&file)? != (self.size, self.modified) {
+        if !self.is_null {
+            wait_for_write(&file)?;
+        }
+        if !self.is_as_offered(&file)? {
             return Err(SourceFileError::Changed);
         }
         // Only advice: what it does not do, it does not break.
@@ -182,7 +197,7 @@ impl SourceEntry {
             return Err(SourceFileError::Changed);
         }
         let is_last = index + 1 == frame.frames(self.size);
-        if is_last && self.look(file.fd())? != (self.size, self.modified) {
+        if is_last && !self.is_as_offered(file.fd())? {
             return Err(SourceFileError::Changed);
         }
         Ok(FlowRead { len, end: is_last.then_some((self.size, self.modified)) })
@@ -204,13 +219,23 @@ const ONE_WRITE: Duration = Duration::from_millis(100);
 /// What is no larger is written in no time.
 const LONG_WRITE_MIN: u64 = 256 << 10;
 
-/// How long to wait until the write(2) call that set the file's time is complete: the kernel stores the time of the
+/// Waits until the write(2) call that set the file's time of change is complete: the kernel stores the time of the
 /// call's start, and a concurrent read would mix old and new data without a trace.
+fn wait_for_write(file: &OwnedFd) -> io::Result<()> {
+    under_way(&FileStat::at_fd(file)?).into_iter().for_each(std::thread::sleep);
+    Ok(())
+}
+
 fn under_way(look: &FileStat) -> Option<Duration> {
-    let Timestamp { seconds, nanoseconds } = look.meta.modified;
-    let modified = UNIX_EPOCH + Duration::new(u64::try_from(seconds).ok()?, nanoseconds);
-    let rest = ONE_WRITE.checked_sub(modified.elapsed().ok()?)?;
+    let Timestamp { seconds, nanoseconds } = look.changed;
+    let changed = UNIX_EPOCH + Duration::new(u64::try_from(seconds).ok()?, nanoseconds);
+    let rest = ONE_WRITE.checked_sub(changed.elapsed().ok()?)?;
     (look.size >= LONG_WRITE_MIN).then_some(rest)
+}
+
+fn stat_regular_file(file: &OwnedFd) -> io::Result<FileStat> {
+    let look = FileStat::at_fd(file)?;
+    if look.kind == FileType::RegularFile { Ok(look) } else { Err(io::Error::other(NO_FILE)) }
 }
 
 /// Said of a name that is not a file's any more.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use crate::fs::{FileIdentity, FileStat};
 use crate::metrics::reporter::Reporter;
-use crate::source::removable::VerifiedFlag;
+use crate::source::removable::RemovableFile;
 
 /// Said once, where there are more such files than can be remembered.
 const TOO_MANY: &str = "there are more files with several names than can be remembered: names of further ones are copied as files of their own";
@@ -25,8 +25,8 @@ pub struct LinkedFiles {
 struct FirstLinkName {
     entry: EntryId,
     counted: LinkCharge,
-    /// What its other names need to be removed.
-    proof: Option<VerifiedFlag>,
+    /// What its other names are removed by.
+    others: Option<RemovableFile>,
     /// Names that were not met yet.
     left: u64,
 }
@@ -57,14 +57,14 @@ impl LinkedFiles {
     }
 
     /// A file was offered.
-    pub fn add(&mut self, look: &FileStat, entry: EntryId, counted: LinkCharge, proof: Option<VerifiedFlag>) {
-        self.files.insert(look.identity, FirstLinkName { entry, counted, proof, left: look.names.saturating_sub(1) });
+    pub fn add(&mut self, look: &FileStat, entry: EntryId, counted: LinkCharge, others: Option<RemovableFile>) {
+        self.files.insert(look.identity, FirstLinkName { entry, counted, others, left: look.names.saturating_sub(1) });
     }
 
-    /// What a file was offered as under another name, and the proof of it.
-    pub fn take(&mut self, look: &FileStat) -> Option<(EntryId, Option<VerifiedFlag>)> {
+    /// What a file was offered as under another name, and what this name is removed by.
+    pub fn take(&mut self, look: &FileStat) -> Option<(EntryId, Option<RemovableFile>)> {
         let first = self.files.get_mut(&look.identity)?;
-        let taken = (first.entry, first.proof.clone());
+        let taken = (first.entry, first.others.clone());
         first.left = first.left.saturating_sub(1);
         if first.left == 0
             && let Some(FirstLinkName { counted, .. }) = self.files.remove(&look.identity)

@@ -16,11 +16,13 @@ mod list_batches;
 mod offers;
 mod operand_parents;
 mod operands;
+mod own_unlinks;
 mod owners;
 mod path;
 mod removable;
 mod removal;
 mod small_files;
+mod state;
 mod stream_sender;
 #[cfg(test)]
 mod tests;
@@ -66,6 +68,7 @@ use crate::policy::audit::AuditAction;
 use crate::source::entry::SourceEntry;
 use crate::source::list_batches::PendingBatches;
 use crate::source::operands::OperandRoot;
+use crate::source::own_unlinks::OwnUnlinkRecords;
 use crate::source::path::SourceFileError;
 use crate::sys::cancel::Cancel;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
@@ -105,6 +108,8 @@ pub struct Source {
     pace: RateLimiter,
     /// What has flags that are not kept.
     flagged: UnkeptFlags,
+    /// Names of files that it has removed.
+    own_unlinks: OwnUnlinkRecords,
     /// Owners whose names are sent to the target, if any.
     owners: Option<SourceOwners>,
     /// Reports to the controller.
@@ -192,6 +197,7 @@ impl Source {
             removals,
             pace,
             flagged,
+            own_unlinks: OwnUnlinkRecords::default(),
             owners,
             reporter,
         }
@@ -529,7 +535,7 @@ impl Source {
 
     /// A file differs from its offer. After a first change it is offered again.
     fn fail(&self, entry: EntryId, item: &SourceEntry, trouble: SourceFileError) {
-        let again = if trouble == SourceFileError::Changed { item.again() } else { Ok(None) };
+        let again = if trouble == SourceFileError::Changed { item.again(&self.own_unlinks) } else { Ok(None) };
         let reason = match (again, trouble) {
             (Ok(Some((again, look))), _) => return self.offer_again(entry, again, &look),
             (Ok(None), SourceFileError::Changed) => CHANGED_WHILE_READ.to_owned(),

@@ -275,7 +275,7 @@ impl OfferBuilder<'_> {
                 self.directories_of_what_is_found(operand)?;
                 let entry_place = self.place_of(operand, Some(&name));
                 let place = SourcePath { parent, name, links: FollowLinks::Itself, is_operand: false };
-                let item = SourceEntry::new(Arc::clone(&operand.path), place, 0, meta.modified);
+                let item = SourceEntry::without_content(Arc::clone(&operand.path), place, meta.modified);
                 let entry =
                     Entry { place: entry_place, kind: EntryContent::Node(node), meta, version: None, more: None };
                 self.offer(entry, item)?;
@@ -302,7 +302,7 @@ impl OfferBuilder<'_> {
         points_to: Box<[u8]>,
         meta: EntryMetadata,
     ) -> Option<()> {
-        let mut item = SourceEntry::new(Arc::clone(&operand.path), place, 0, meta.modified);
+        let mut item = SourceEntry::without_content(Arc::clone(&operand.path), place, meta.modified);
         item.removable = self.source.removable_link(&points_to);
         let kind = EntryContent::Symlink { points_to };
         self.offer(Entry { place: entry_place, kind, meta, version: None, more: None }, item).map(drop)
@@ -389,7 +389,7 @@ impl OfferBuilder<'_> {
         look: &FileStat,
     ) -> Option<()> {
         self.source.count_found(look.size);
-        let mut item = SourceEntry::new(Arc::clone(&operand.path), place, look.size, look.meta.modified);
+        let mut item = SourceEntry::file(Arc::clone(&operand.path), place, look);
         item.removable = self.source.removable(&item, look);
         let mut entry = self.source.file_entry(entry_place, look);
         self.source.add_attributes(&mut entry, &item);
@@ -400,10 +400,10 @@ impl OfferBuilder<'_> {
         if counted.is_some() {
             entry.more.get_or_insert_default().names = Some(look.names);
         }
-        let proof = item.removable.as_mut().filter(|_| counted.is_some()).map(RemovableFile::first);
+        let others = item.removable.as_mut().filter(|_| counted.is_some()).map(RemovableFile::share);
         let id = self.offer(entry, item)?;
         if let Some(counted) = counted {
-            self.linked.add(look, id, counted, proof);
+            self.linked.add(look, id, counted, others);
         }
         Some(())
     }
@@ -443,11 +443,11 @@ impl OfferBuilder<'_> {
         look: &FileStat,
     ) -> Option<bool> {
         let EntryPlace::Child { .. } = at else { return Some(false) };
-        let Some((to, proof)) = self.linked.take(look) else { return Some(false) };
+        let Some((to, removable)) = self.linked.take(look) else { return Some(false) };
         let kind = EntryContent::HardLink { to, size: look.size };
         let entry = Entry { place: at.clone(), kind, meta: look.meta, version: None, more: None };
-        let mut item = SourceEntry::new(Arc::clone(&operand.path), place.clone(), look.size, look.meta.modified);
-        item.removable = proof.map(|proof| RemovableFile::other(look, proof));
+        let mut item = SourceEntry::file(Arc::clone(&operand.path), place.clone(), look);
+        item.removable = removable;
         self.offer(entry, item).map(|_| true)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::source::FileIdentity;
 use crate::source::FileStat;
+use crate::source::own_unlinks::{OwnUnlinkRecords, OwnUnlinks};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -13,6 +14,8 @@ pub type VerifiedFlag = Arc<AtomicBool>;
 pub struct RemovableFile {
     pub(super) is: RemovalIdentity,
     pub(super) names: RemovalNames,
+    /// Of a file with several names: what haul has removed of them.
+    own_unlinks: Option<Arc<OwnUnlinks>>,
 }
 
 /// By what it is known again.
@@ -35,21 +38,26 @@ pub(super) enum RemovalNames {
 }
 
 impl RemovableFile {
-    /// Another name of a file with this proof.
-    pub fn other(look: &FileStat, proof: VerifiedFlag) -> Self {
-        Self { is: RemovalIdentity::File(look.identity), names: RemovalNames::Other(proof) }
+    /// A file under its only known name.
+    pub fn file(look: &FileStat, records: &OwnUnlinkRecords) -> Self {
+        Self { is: RemovalIdentity::File(look.identity), names: RemovalNames::Only, own_unlinks: records.of(look) }
     }
 
     /// A symbolic link.
     pub fn link(points_to: &[u8]) -> Self {
-        Self { is: RemovalIdentity::Link(points_to.into()), names: RemovalNames::Only }
+        Self { is: RemovalIdentity::Link(points_to.into()), names: RemovalNames::Only, own_unlinks: None }
     }
 
-    /// The file has more names; they share this.
-    pub fn first(&mut self) -> VerifiedFlag {
+    /// The file has more names: returns what each of them is removed by.
+    pub fn share(&mut self) -> Self {
         let proof = VerifiedFlag::default();
         self.names = RemovalNames::First(Arc::clone(&proof));
-        proof
+        Self { names: RemovalNames::Other(proof), ..self.clone() }
+    }
+
+    /// What haul has removed of the file's names.
+    pub fn own_unlinks(&self) -> Option<&OwnUnlinks> {
+        self.own_unlinks.as_deref()
     }
 
     /// The file sent under this name is verified.
@@ -60,7 +68,7 @@ impl RemovableFile {
     }
 
     /// The same for a file that was offered again.
-    pub fn now(&self, look: &FileStat) -> Self {
-        Self { is: RemovalIdentity::File(look.identity), ..self.clone() }
+    pub fn now(&self, look: &FileStat, records: &OwnUnlinkRecords) -> Self {
+        Self { names: self.names.clone(), ..Self::file(look, records) }
     }
 }

@@ -9,7 +9,6 @@ use crate::source::removable::RemovableFile;
 use crate::source::removable::RemovalIdentity;
 use crate::source::removable::RemovalNames;
 use haul_proto::entry::EntryKind;
-use haul_proto::entry::Timestamp;
 use haul_proto::wire::request::SymlinkMode as LinkRule;
 use rustix::fs::{AtFlags, FileType, readlinkat, unlinkat};
 use std::collections::VecDeque;
@@ -22,7 +21,9 @@ use crate::fs::{FileStat, FollowLinks};
 use crate::metrics::counter::add;
 use crate::policy::audit::AuditAction;
 use crate::source::entry::SourceEntry;
+use crate::source::own_unlinks::UnlinkSpan;
 use crate::source::path::SourcePath;
+use crate::source::state::SourceState;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 
@@ -38,8 +39,7 @@ const REMEDY: &str = "see to who may remove files there, and remove it: its copy
 pub struct SourceRemoval {
     operand: Arc<[u8]>,
     place: SourcePath,
-    size: u64,
-    modified: Timestamp,
+    offered: SourceState,
     removable: RemovableFile,
 }
 
@@ -70,7 +70,7 @@ impl SourceRemoval {
             return None;
         }
         let operand = Arc::clone(&item.operand);
-        Some(Self { operand, place, size: item.size, modified: item.modified, removable })
+        Some(Self { operand, place, offered: item.offered(), removable })
     }
 
     fn path(&self) -> Vec<u8> {
@@ -79,6 +79,13 @@ impl SourceRemoval {
 
     /// Removes the file under this name. Between check and removal, another program may put another file there.
     fn carry_out(&self) -> io::Result<SourceRemovalOutcome> {
+        match self.removable.own_unlinks() {
+            None => self.remove_name(None),
+            Some(own) => own.hold(|span| self.remove_name(Some(span))),
+        }
+    }
+
+    fn remove_name(&self, span: Option<&mut UnlinkSpan>) -> io::Result<SourceRemovalOutcome> {
         let SourcePath { parent, name, .. } = &self.place;
         let dir = parent.fd()?;
         let look = match FileStat::at_name(&*dir, name, FollowLinks::Itself) {
@@ -89,20 +96,25 @@ impl SourceRemoval {
         if look.kind == FileType::Symlink && self.place.links != FollowLinks::Itself {
             return Ok(SourceRemovalOutcome::Nothing);
         }
-        let is_same = look.meta.modified == self.modified
-            && match &self.removable.is {
-                RemovalIdentity::File(identity) => {
-                    look.kind == FileType::RegularFile && look.identity == *identity && look.size == self.size
-                }
-                RemovalIdentity::Link(points_to) => {
-                    look.kind == FileType::Symlink
-                        && *readlinkat(&*dir, name.as_bytes(), Vec::new())?.as_bytes() == **points_to
-                }
-            };
+        let is_same = match &self.removable.is {
+            RemovalIdentity::File(identity) => {
+                let now = SourceState::from(&look);
+                let now = span.as_ref().map_or(now, |span| span.as_offered(now, &self.offered));
+                look.kind == FileType::RegularFile && look.identity == *identity && now == self.offered
+            }
+            RemovalIdentity::Link(points_to) => {
+                look.kind == FileType::Symlink
+                    && look.meta.modified == self.offered.modified
+                    && *readlinkat(&*dir, name.as_bytes(), Vec::new())?.as_bytes() == **points_to
+            }
+        };
         if !is_same {
             return Ok(SourceRemovalOutcome::Changed);
         }
-        unlinkat(&*dir, name.as_bytes(), AtFlags::empty())?;
+        match span {
+            None => unlinkat(&*dir, name.as_bytes(), AtFlags::empty())?,
+            Some(span) => span.unlink(&*dir, name, &look)?,
+        }
         Ok(SourceRemovalOutcome::Removed)
     }
 }
@@ -132,7 +144,7 @@ impl Source {
     pub(super) fn removable(&self, item: &SourceEntry, look: &FileStat) -> Option<RemovableFile> {
         let is_operand = item.place.as_ref().is_some_and(|place| place.is_operand);
         let may_be = self.removes_files() && (is_operand || self.request.links != LinkRule::Follow);
-        may_be.then_some(RemovableFile { is: RemovalIdentity::File(look.identity), names: RemovalNames::Only })
+        may_be.then(|| RemovableFile::file(look, &self.own_unlinks))
     }
 
     /// The same of a symbolic link.

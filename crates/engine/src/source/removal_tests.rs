@@ -7,7 +7,7 @@ use haul_proto::wire::message::{TargetMessage, TransferNeed};
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::request::SourceRequest;
 use std::fs::{self, File};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::super::tests::{NUMBER, bytes, make_file, needs, offers, request};
@@ -156,7 +156,7 @@ fn what_is_not_what_was_sent_stays_and_that_is_told() {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");
         let path = |name: &str| tree.join(name);
-        for name in ["grown", "touched", "exchanged", "linked", "made a directory", "gone", "same"] {
+        for name in ["grown", "touched", "overwritten", "exchanged", "linked", "made a directory", "gone", "same"] {
             make_file(path(name));
         }
         let source = removing(std::slice::from_ref(&tree), |_| ());
@@ -164,6 +164,7 @@ fn what_is_not_what_was_sent_stays_and_that_is_told() {
         fs::write(path("grown"), "12").unwrap();
         let other_time = std::time::SystemTime::UNIX_EPOCH;
         File::options().write(true).open(path("touched")).unwrap().set_modified(other_time).unwrap();
+        overwrite(&path("overwritten"));
         // Another file of the same size and time.
         let time = fs::metadata(path("exchanged")).unwrap().modified().unwrap();
         let other = make_file(temp.path().join("other"));
@@ -174,8 +175,8 @@ fn what_is_not_what_was_sent_stays_and_that_is_told() {
         fs::remove_file(path("made a directory")).unwrap();
         fs::create_dir(path("made a directory")).unwrap();
         fs::remove_file(path("gone")).unwrap();
-        assert_eq!(finish(&source, &entries), (1, 5));
-        assert_eq!(names(&tree), ["exchanged", "grown", "linked", "made a directory", "touched"]);
+        assert_eq!(finish(&source, &entries), (1, 6));
+        assert_eq!(names(&tree), ["exchanged", "grown", "linked", "made a directory", "overwritten", "touched"]);
         assert!(temp.path().join("moved").exists());
     });
 }
@@ -222,6 +223,49 @@ fn of_a_file_with_several_names_each_goes_by_itself() {
         assert_eq!(finish(&source, &parts), (3, 0));
         assert_eq!(names(&tree), ["has0", "has1", "has2"]);
         assert_eq!(names(temp.path()), ["first of has", "first of sent", "tree"], "names elsewhere stay");
+    });
+}
+
+/// Writes other bytes, as many as before, and puts the time of modification back, until the file's time of change is another
+/// one: some kernels' clocks are coarse.
+fn overwrite(path: &Path) {
+    let changed = |path: &Path| {
+        let meta = fs::metadata(path).unwrap();
+        (meta.ctime(), meta.ctime_nsec())
+    };
+    let (before, len) = (changed(path), fs::read(path).unwrap().len());
+    let modified = fs::metadata(path).unwrap().modified().unwrap();
+    while changed(path) == before {
+        fs::write(path, vec![b'?'; len]).unwrap();
+        File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
+    }
+}
+
+#[test]
+fn names_that_were_sent_as_files_of_their_own_do_not_count_as_changed_when_others_are_removed() {
+    in_time(|| {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = temp.path().join("tree");
+        let first = make_file(tree.join("0"));
+        (1..9).for_each(|i| fs::hard_link(&first, tree.join(format!("{i}"))).unwrap());
+        let source = removing(std::slice::from_ref(&tree), |_| ());
+        let entries = send_all(&source);
+        let handle = |entry| Arc::clone(source.lock().machine.handle_of(entry).unwrap());
+        let (last, further) = (handle(entries[9]), handle(entries[8]));
+        let opened = last.open_as_offered().unwrap();
+        done(&source, &entries[1..8]);
+        let batch = source.wait_for_removals().unwrap();
+        batch.iter().for_each(|removal| source.remove(removal));
+        source.lock().machine.proven_seen_to(batch.len());
+        assert_eq!(told(&source), (7, 0));
+        // They are read and opened meanwhile.
+        assert!(last.is_as_offered(opened.fd()).unwrap());
+        assert!(further.open_as_offered().is_ok());
+        // A write after that is a change.
+        overwrite(&tree.join(names(&tree).pop().unwrap()));
+        assert!(!last.is_as_offered(opened.fd()).unwrap());
+        assert_eq!(finish(&source, &[entries[8], entries[9], entries[0]]), (7, 2));
+        assert_eq!(names(&tree).len(), 2);
     });
 }
 

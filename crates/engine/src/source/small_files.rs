@@ -83,31 +83,31 @@ enum SmallFileRead {
     NoRoom(u64),
 }
 
-/// Reads a whole small file. It is whole when as many bytes came as the file has, and size and time are the same
+/// Reads a whole small file. It is whole when as many bytes came as the file has, and size and times are the same
 /// before and after; else it is read again. `room` is what the pack has left for it; a file of more than `most` bytes
 /// is not small.
 fn read_small(item: &SourceEntry, room: &mut [u8], most: usize) -> Result<SmallFileRead, SourceFileError> {
     let file = item.open()?;
-    let (mut size, mut modified) = (item.size, item.modified);
+    let mut state = item.offered();
     let room_len = room.len().min(most);
     for _ in 0..READS_MAX {
         // Files of the kernel's own (proc, sysfs) say that they are empty and are not: there, the end is where
         // reading ends.
-        let tells_no_size = size == 0 && !item.is_null();
-        let want = if tells_no_size { room_len } else { usize::try_from(size).unwrap_or(usize::MAX) };
+        let tells_no_size = state.size == 0 && !item.is_null();
+        let want = if tells_no_size { room_len } else { usize::try_from(state.size).unwrap_or(usize::MAX) };
         if want > most {
             return Err(SourceFileError::Changed);
         }
-        let Some(room) = room.get_mut(..want) else { return Ok(SmallFileRead::NoRoom(size)) };
+        let Some(room) = room.get_mut(..want) else { return Ok(SmallFileRead::NoRoom(state.size)) };
         let read = during(Stage::Read, || read_at(&file, room, 0))?;
         if tells_no_size && read == want && read_at(&file, &mut [0], read as u64)? > 0 {
             return if want == most { Err(SourceFileError::Changed) } else { Ok(SmallFileRead::NoRoom(most as u64)) };
         }
         let now = item.look(&file)?;
-        if (tells_no_size || read == want) && now == (size, modified) {
-            return Ok(SmallFileRead::Whole(read, modified));
+        if (tells_no_size || read == want) && now == state {
+            return Ok(SmallFileRead::Whole(read, state.modified));
         }
-        (size, modified) = now;
+        state = now;
     }
     Err(SourceFileError::Changed)
 }

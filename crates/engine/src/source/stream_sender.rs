@@ -316,11 +316,9 @@ impl<O: FrameSink> StreamSender<'_, O> {
     /// file still equals its offer.
     fn conclude(&mut self, piece: &Chunk<SourceEntry>, file: &OpenedFile, values: Vec<(u64, Digest)>, same: RangeSet) {
         let (source, entry) = (self.source, piece.entry);
-        match during(Stage::Open, || piece.handle.look(file.fd())) {
-            Ok(now) if now != (piece.size, piece.handle.modified) => {
-                source.fail(entry, &piece.handle, SourceFileError::Changed);
-            }
-            Ok(_) if source.compares() => {
+        match during(Stage::Open, || piece.handle.is_as_offered(file.fd())) {
+            Ok(false) => source.fail(entry, &piece.handle, SourceFileError::Changed),
+            Ok(true) if source.compares() => {
                 let len = |(index, _): &(u64, Digest)| frame_len(source, piece.size, *index) as u64;
                 add(&source.reporter.tally.bytes_compared, values.iter().map(len).sum());
                 let is_small = values.len() == 1;
@@ -329,7 +327,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
                     source.all_read(&mut self.compared);
                 }
             }
-            Ok(_) => source.frames_read(entry, &piece.handle, &values, &same),
+            Ok(true) => source.frames_read(entry, &piece.handle, &values, &same),
             Err(error) => source.fail(entry, &piece.handle, error.into()),
         }
     }

@@ -88,7 +88,7 @@ impl Committer {
             let Err(error) = result else { continue };
             let text = format!("its name did not reach the disk: {}", describe(&error));
             if *for_itself {
-                self.job.fail(self.job.destination.path(&dir.path_bytes()), text.clone());
+                self.job.fail_entry(self.job.destination.path(&dir.path_bytes()), text.clone());
             }
             lost.insert(dir.identity(), text);
         }
@@ -167,7 +167,7 @@ impl Committer {
     ) {
         if let ReceiverEntry::File(incoming) = item {
             incoming.discard(&self.tree.temp_files);
-            self.job.fail(incoming.path(&self.job.destination), text);
+            self.job.fail_entry(incoming.path(&self.job.destination), text);
         }
         ends.settled.push((entry, false));
     }

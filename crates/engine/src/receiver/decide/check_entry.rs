@@ -162,7 +162,7 @@ impl EntryDecider {
                     (Ok(_), None) => self.job.refuse_operand(OverwriteRefusal::IsDirectory),
                     (Err(error), _) => {
                         let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
-                        self.job.fail(self.job.destination.path(&path.join(&b'/')), describe(&error));
+                        self.job.fail_entry(self.job.destination.path(&path.join(&b'/')), describe(&error));
                         EntryAnswer::Refused
                     }
                 }
@@ -192,7 +192,7 @@ impl EntryDecider {
                 self.answer_at(EntryPosition { removal, ..EntryPosition::in_directory(dir, name) }, entry)
             }
             None => {
-                self.job.fail(incoming.path(&self.job.destination), CHANGED_WHILE_READ);
+                self.job.fail_entry(incoming.path(&self.job.destination), CHANGED_WHILE_READ);
                 EntryAnswer::Refused
             }
         }
@@ -208,7 +208,7 @@ impl EntryDecider {
                 if seekable { EntryAnswer::Needed(item) } else { EntryAnswer::NeededInOrder(item) }
             }
             Err(error) => {
-                self.job.fail(self.job.destination.path(b""), describe(&error));
+                self.job.fail_entry(self.job.destination.path(b""), describe(&error));
                 EntryAnswer::Refused
             }
         }
@@ -529,7 +529,7 @@ impl TargetTree {
             Err(text) => {
                 let own_name = matches!(self.job.destination.kind, DestinationKind::Into(_)).then_some(name);
                 let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
-                self.job.fail(self.job.destination.path(relative), text);
+                self.job.fail_entry(self.job.destination.path(relative), text);
                 EntryAnswer::Refused
             }
         }
@@ -538,7 +538,7 @@ impl TargetTree {
 
 impl ReceiverJob {
     pub(crate) fn refuse_operand(&self, refusal: OverwriteRefusal) -> EntryAnswer<ReceiverEntry> {
-        self.fail(self.destination.path(b""), refusal.text());
+        self.fail_entry(self.destination.path(b""), refusal.text());
         EntryAnswer::Refused
     }
 
@@ -557,7 +557,7 @@ impl ReceiverJob {
     }
 
     pub(crate) fn refuse(&self, position: &EntryPosition, text: impl Into<String>) -> EntryAnswer<ReceiverEntry> {
-        self.fail(self.destination.path(&self.relative(position)), text);
+        self.fail_entry(self.destination.path(&self.relative(position)), text);
         EntryAnswer::Refused
     }
 }

@@ -1,11 +1,12 @@
 //! What a directory of the target has alone: found when all that belongs in it is there, and removed then, or remembered and
-//! removed when everything is.
+//! removed when everything is. It is kept where an entry failed.
 
 use crate::receiver::delete::Removals;
 use haul_proto::filter::FilterScope;
 use haul_proto::ids::EntryId;
 use haul_proto::path::Name;
 use haul_proto::sync::DeleteMode;
+use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::FileType;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -100,6 +101,11 @@ impl Removals {
         names.clear();
         match extras {
             Ok(extras) if extras.is_empty() => {}
+            Ok(extras) if self.keeps_after_failure() => {
+                let mut counting = TreeClearing::counting(self);
+                let _ = extras.iter().try_for_each(|(name, kind)| counting.clear(dir, name, *kind, scope).map(|_| ()));
+                self.removing().kept += counting.entries;
+            }
             Ok(extras) if self.job.request.sync.delete == DeleteMode::During => {
                 // What a killed run has left was no part of the decision.
                 let (left_over, extras): (Vec<_>, Vec<_>) =
@@ -177,9 +183,15 @@ impl Removals {
     pub(crate) fn remove_extraneous_after(&self) {
         let mut state = self.removing();
         let mut later = std::mem::take(&mut state.laters.directories);
-        let is_over = state.is_hindered;
+        let (is_over, kept) = (state.is_hindered, state.kept);
         drop(state);
-        if later.is_empty() || is_over {
+        if is_over {
+            return;
+        }
+        if self.keeps_after_failure() {
+            return self.report_kept(&later, kept);
+        }
+        if later.is_empty() {
             return;
         }
         later.sort_by_cached_key(|later| later.dir().map(Dir::path_bytes));
@@ -211,6 +223,19 @@ impl Removals {
             if cleared.is_err() {
                 return;
             }
+        }
+    }
+
+    /// Says how many extraneous entries are kept: these, and `kept` others.
+    fn report_kept(&self, later: &[DeferredRemoval], kept: u64) {
+        let mut counting = TreeClearing::counting(self);
+        let is_stopped = later.iter().try_for_each(|later| later.clear(&mut counting)).is_err();
+        let kept = kept + counting.entries;
+        if kept > 0 && !is_stopped {
+            let text = format!(
+                "entries failed, so nothing more is removed at the target (extraneous entries kept: {kept}); --ignore-errors removes them all the same"
+            );
+            self.job.reporter.send(&WorkerMessage::Warning { text });
         }
     }
 

@@ -64,6 +64,8 @@ pub(crate) struct RemovalState {
     pub is_over: bool,
     /// A source could not be listed completely, and this was reported.
     pub is_hindered: bool,
+    /// Extraneous entries that were found after an entry had failed: they are kept.
+    pub kept: u64,
     /// What is removed in the end.
     pub laters: DeferredRemovals,
 }
@@ -158,6 +160,12 @@ impl Removals {
         if sync.deletes() && !sync.delete_despite_errors && !std::mem::replace(&mut self.removing().is_hindered, true) {
             self.job.reporter.send(&WorkerMessage::Warning { text: HINDERED.into() });
         }
+    }
+
+    /// Whether extraneous entries are kept because another entry failed: what is at the target alone may be all that is
+    /// left of it, under an earlier name.
+    pub(crate) fn keeps_after_failure(&self) -> bool {
+        !self.job.request.sync.delete_despite_errors && self.job.has_failed_entries.load(Ordering::Relaxed)
     }
 
     pub(crate) fn removing(&self) -> MutexGuard<'_, RemovalState> {

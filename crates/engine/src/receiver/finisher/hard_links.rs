@@ -45,7 +45,7 @@ impl EntryFinisher {
                 }
             };
             let done = made.unwrap_or_else(|text| {
-                self.job.fail(self.job.destination.path(&other.dir.path_of(other.name.as_bytes())), text);
+                self.job.fail_entry(self.job.destination.path(&other.dir.path_of(other.name.as_bytes())), text);
                 false
             });
             self.settle(other.entry, done);

@@ -56,6 +56,7 @@ impl EntryFinisher {
             let known = state.machine.is_known(entry);
             // Data of an entry that was offered again belongs to the new offer.
             if known {
+                self.job.note_failed_entry();
                 incoming.give_up(self.job.request.keep_partial, &self.committer.tree.temp_files);
             }
             let next = state.machine.settle(entry, false);

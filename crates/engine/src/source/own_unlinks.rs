@@ -1,0 +1,133 @@
+//! Removal of one name of a file changes the time of change that its other names show. What haul itself changes so is
+//! recorded while another name of the file is in the job: it does not count as a change of the file.
+
+use haul_proto::entry::Timestamp;
+use haul_proto::path::Name;
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, Weak};
+
+use crate::fs::{FileIdentity, FileStat};
+use crate::source::state::SourceState;
+use crate::sys::sync::lock;
+
+/// From this many records on, those of files without entries are dropped.
+const RECORDS_MIN: usize = 1024;
+
+/// The times of change of a file with several names, between which haul has only removed names of it.
+#[derive(Debug)]
+pub struct OwnUnlinks(Mutex<UnlinkSpan>);
+
+/// The first and the last of these times.
+#[derive(Debug, Clone, Copy)]
+pub struct UnlinkSpan {
+    first: Timestamp,
+    last: Timestamp,
+}
+
+impl UnlinkSpan {
+    fn contains(&self, changed: Timestamp) -> bool {
+        (self.first..=self.last).contains(&changed)
+    }
+
+    /// The present state of the file, with the time of change of its offer if haul alone has changed that time since.
+    pub fn as_offered(&self, now: SourceState, offered: &SourceState) -> SourceState {
+        let is_own = now.changed == self.last && self.contains(offered.changed);
+        if is_own { SourceState { changed: offered.changed, ..now } } else { now }
+    }
+
+    /// Removes a name of the file, which has this stat now.
+    pub fn unlink(&mut self, dir: impl AsFd, name: &Name, before: &FileStat) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&dir, name.as_bytes(), flags, Mode::empty())?;
+        unlinkat(dir, name.as_bytes(), AtFlags::empty())?;
+        // Without it, the file's other names count as changed, and stay.
+        if let Ok(after) = FileStat::at_fd(file)
+            && (after.identity, after.size, after.meta.modified) == (before.identity, before.size, before.meta.modified)
+            && before.changed == self.last
+        {
+            self.last = after.changed;
+        }
+        Ok(())
+    }
+}
+
+impl OwnUnlinks {
+    /// Calls `act` while no name of the file is removed.
+    pub fn hold<T>(&self, act: impl FnOnce(&mut UnlinkSpan) -> T) -> T {
+        act(&mut lock(&self.0))
+    }
+}
+
+/// The records of all files with several names in the job.
+#[derive(Debug, Default)]
+pub struct OwnUnlinkRecords(Mutex<HashMap<FileIdentity, Weak<OwnUnlinks>>>);
+
+impl OwnUnlinkRecords {
+    /// The record of this file; `None` where it has one name only.
+    pub fn of(&self, look: &FileStat) -> Option<Arc<OwnUnlinks>> {
+        if look.names < 2 {
+            return None;
+        }
+        let mut records = lock(&self.0);
+        let known = records.get(&look.identity).and_then(Weak::upgrade);
+        if let Some(known) = known.filter(|known| known.hold(|span| span.contains(look.changed))) {
+            return Some(known);
+        }
+        if records.len() >= RECORDS_MIN && records.len() == records.capacity() {
+            records.retain(|_, record| record.strong_count() > 0);
+            // The next time is not before there are twice as many.
+            let len = records.len();
+            records.reserve(len);
+        }
+        let record = Arc::new(OwnUnlinks(Mutex::new(UnlinkSpan { first: look.changed, last: look.changed })));
+        records.insert(look.identity, Arc::downgrade(&record));
+        Some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::testing::{name, write_file};
+    use crate::fs::{Dir, FollowLinks};
+
+    #[test]
+    fn names_share_a_record_until_somebody_else_changes_the_file() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = Dir::open_root(temp.path()).unwrap();
+        write_file(&root, "a", b"x");
+        let look = |text| FileStat::at_name(&*root.fd().unwrap(), &name(text), FollowLinks::Itself).unwrap();
+        let records = OwnUnlinkRecords::default();
+        assert!(records.of(&look("a")).is_none(), "it has one name");
+        ["b", "c"].iter().for_each(|other| std::fs::hard_link(temp.path().join("a"), temp.path().join(other)).unwrap());
+        let found = look("a");
+        let record = records.of(&found).unwrap();
+        record.hold(|span| span.unlink(&*root.fd().unwrap(), &name("c"), &found)).unwrap();
+        // Found before the removal or after it.
+        let after = look("a");
+        assert!([&found, &after].iter().all(|look| Arc::ptr_eq(&records.of(look).unwrap(), &record)));
+        let (offered, now) = (SourceState::from(&found), SourceState::from(&after));
+        assert_eq!(record.hold(|span| span.as_offered(now, &offered)), offered);
+        let by_others = SourceState { changed: Timestamp { seconds: now.changed.seconds + 1, nanoseconds: 0 }, ..now };
+        assert_eq!(record.hold(|span| span.as_offered(by_others, &offered)), by_others);
+        let changed = FileStat { changed: by_others.changed, ..after };
+        assert!(!Arc::ptr_eq(&records.of(&changed).unwrap(), &record));
+    }
+
+    #[test]
+    fn records_of_files_without_entries_are_dropped() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = Dir::open_root(temp.path()).unwrap();
+        write_file(&root, "a", b"x");
+        let look = FileStat::at_name(&*root.fd().unwrap(), &name("a"), FollowLinks::Itself).unwrap();
+        let file = |inode| FileStat { names: 2, identity: FileIdentity { inode, ..look.identity }, ..look };
+        let records = OwnUnlinkRecords::default();
+        let kept: Vec<_> = (0..1000).map(|inode| records.of(&file(inode)).unwrap()).collect();
+        (0..100_000).for_each(|inode| drop(records.of(&file(inode))));
+        assert!(lock(&records.0).len() < 8 * RECORDS_MIN);
+        assert!((0..1000).all(|inode| Arc::ptr_eq(&records.of(&file(inode as u64)).unwrap(), &kept[inode as usize])));
+    }
+}
