@@ -42,8 +42,8 @@ fn under_way_with(sandbox: &Sandbox, direction: Direction, options: &[&str]) -> 
     let here = |path: PathBuf| path.into_os_string();
     let (from, to) = (sandbox.path("source"), place.clone());
     let ends = match direction {
-        Direction::Push => [here(from), remote.at(&to).into()],
-        Direction::Pull => [remote.at(&from).into(), here(to)],
+        Direction::Push => [here(from), remote.at(&to)],
+        Direction::Pull => [remote.at(&from), here(to)],
         Direction::Local => [here(from), here(to)],
     };
     let haul = remote.haul(sandbox).limit(LIMIT).args(["-r", "-x", "12m", "--json"]);

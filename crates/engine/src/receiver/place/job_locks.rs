@@ -312,7 +312,7 @@ mod tests {
         in_time(|| {
             let (rival, events) = reported(false);
             let waits = LockEvent::Waits(rival.waited_for(LockedEntry::Directory));
-            assert_eq!(events, [waits.clone()]);
+            assert_eq!(events, std::slice::from_ref(&waits));
             let lost = LockEvent::Lost(rival.in_the_way(LockedEntry::Directory));
             assert_eq!(reported(true).1, [waits, lost]);
         });
