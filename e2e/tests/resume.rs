@@ -1,12 +1,13 @@
 //! What a broken run left is gone on with: proven, and no more sent again than was lost.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haul_e2e::{
-    Haul, ProgramRun, Remote, Running, Sandbox, compare, hidden_or_partial, listing, mtime, set_mtime, within,
+    Haul, ProgramRun, Remote, Running, Sandbox, compare, hidden_or_partial, is_root_or_skip, listing, mtime, set_mtime,
+    within,
 };
 use rustix::process::Signal;
 
@@ -16,6 +17,8 @@ const BIG: u64 = 48_000_001;
 const SOME: u64 = 12_000_000;
 /// So slow that it is ended in the middle.
 const SLOW: [&str; 2] = ["-x", "16m"];
+/// The least that `mkfs.xfs` takes.
+const IMAGE_BYTES: u64 = 310 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A file and where it goes, there and not there.
@@ -203,4 +206,28 @@ fn a_rerun_of_what_is_done_moves_nothing() {
     copying.push(&[]).run().succeeds();
     let run = copying.push(&[]).run().succeeds();
     assert_eq!((number(&run.summary(), "bytes"), number(&run.summary(), "bytes_skipped")), (0, BIG));
+}
+
+/// xfs allocates ahead of writes, and frees that at the first close only.
+#[test]
+fn no_blocks_stay_behind_the_end_of_a_resumed_file_on_xfs() {
+    if !is_root_or_skip("mounting") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let Some(disk) = sandbox.image("xfs", IMAGE_BYTES) else { return };
+    let copying = Copying { place: disk.path().join("place"), ..Copying::of(&sandbox, BIG) };
+    for number in 0..4 {
+        fs::create_dir(&copying.place).unwrap();
+        copying.broken(copying.push(&[]));
+        if number % 2 == 1 {
+            // Its part is not resumed, and written all the same.
+            rewrite_same_size(&copying.source);
+        }
+        copying.push(&[]).run().succeeds();
+        copying.is_done();
+        let room = fs::metadata(copying.place.join("big")).unwrap().blocks() * 512;
+        assert!(room < BIG + 64 * 1024, "{number}: {room} bytes of the disk for {BIG}");
+        fs::remove_dir_all(&copying.place).unwrap();
+    }
 }

@@ -1,6 +1,7 @@
 //! The length of a file whose frames are all written.
 
-use rustix::fs::ftruncate;
+use haul_proto::wire::sparse::BLOCK;
+use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -10,9 +11,19 @@ use crate::sys::describe::describe;
 /// Advice where a file differs from its written data.
 pub const OTHER_WRITER: &str = "another program writes to it: end that program, then run the same command again";
 
-/// Truncates bytes behind the end of a file, whichever program wrote them.
+/// Truncates bytes behind the end of a file, whichever program wrote them, and frees blocks that are allocated there:
+/// xfs keeps those of a file that was opened several times.
 pub(crate) fn cut_to(file: &OwnedFd, size: u64) -> io::Result<()> {
-    if FileStat::at_fd(file)?.size > size { Ok(ftruncate(file, size)?) } else { Ok(()) }
+    let look = FileStat::at_fd(file)?;
+    if look.size > size {
+        return Ok(ftruncate(file, size)?);
+    }
+    let end = size.next_multiple_of(BLOCK as u64);
+    if look.room > end {
+        // Blocks of metadata may count, too. A truncation to the same length would wait for unwritten data.
+        let _ = fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, end, look.room);
+    }
+    Ok(())
 }
 
 /// The length of a file, read back: the last check before it gets its name.
