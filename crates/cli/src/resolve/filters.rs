@@ -24,8 +24,8 @@ fn filters_at(values: &Values, now: SystemTime) -> Result<FilterOptions, UsageEr
     let lists = typed_lists(values).map(|typed| typed.read()).collect::<Result<Vec<_>, _>>()?;
     let bytes: usize = lists.iter().map(|list| list.text.len()).sum();
     if lists.len() > FILTER_LISTS_MAX || bytes > FILTERS_BYTES_MAX {
-        let what = format!("the filters have more than {FILTER_LISTS_MAX} options, or {} MiB", FILTERS_BYTES_MAX >> 20);
-        return Err(UsageError::new(what).remedy("put patterns into one file: --exclude-from FILE"));
+        let what = format!("too many filters: more than {FILTER_LISTS_MAX} options or {} MiB", FILTERS_BYTES_MAX >> 20);
+        return Err(UsageError::new(what).remedy("put the patterns into one file: --exclude-from FILE"));
     }
     let any = "in bytes";
     let limits = FileLimits {
@@ -70,12 +70,14 @@ impl TypedList<'_> {
         let pattern = escape(rule.get(2..).unwrap_or_default());
         match (rule.first(), self.includes) {
             (Some(b'+'), false) | (Some(b'-'), true) => format!(
-                "write !{pattern}; of several lines that match, the last one decides\na name like this is written \\{name}"
+                "write !{pattern}; the last matching line decides\nfor a name that begins like this, write \\{name}"
             ),
             (Some(b'+' | b'-'), _) => format!(
-                "write {pattern}; of several lines that match, the last one decides\na name like this is written \\{name}"
+                "write {pattern}; the last matching line decides\nfor a name that begins like this, write \\{name}"
             ),
-            _ => format!("give each file of patterns with an option of its own\na name like this is written \\{name}"),
+            _ => {
+                format!("pass each pattern file with its own option\nfor a name that begins like this, write \\{name}")
+            }
         }
     }
 
@@ -86,13 +88,13 @@ impl TypedList<'_> {
             false => self.argument.as_bytes().to_vec(),
         };
         if !self.is_file && text.is_empty() {
-            return Err(wrong("the pattern is empty"));
+            return Err(wrong("empty pattern"));
         }
         if !self.is_file && text.starts_with(b"!") {
             let contrary = if self.includes { "exclude" } else { "include" };
             let rest = escape(&text[1..]);
-            return Err(wrong("! is for files of patterns").remedy(format!(
-                "the contrary is --{contrary} '{rest}', before this; a name that begins with ! is written '\\!{rest}'"
+            return Err(wrong("! is valid in pattern files only").remedy(format!(
+                "the opposite is an earlier --{contrary} '{rest}'; for a name that begins with !, write '\\!{rest}'"
             )));
         }
         let list = FilterList { text, is_file: self.is_file, includes: self.includes };
@@ -102,7 +104,7 @@ impl TypedList<'_> {
                 Err(wrong(&error.to_string()).remedy(self.without_rsyncs_sign(&list.text, line)))
             }
             Err(error) if self.is_file => Err(wrong(&error.to_string())),
-            Err(_) => Err(wrong(&format!("a pattern has at most {PATTERN_MAX} bytes"))),
+            Err(_) => Err(wrong(&format!("pattern longer than {PATTERN_MAX} bytes"))),
         }
     }
 }
@@ -112,7 +114,7 @@ fn read(path: &OsStr) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
     std::fs::File::open(path)?.take(FILTER_FILE_MAX as u64 + 1).read_to_end(&mut text)?;
     match text.len() > FILTER_FILE_MAX {
-        true => Err(std::io::Error::other(format!("a file of patterns has at most {} MiB", FILTER_FILE_MAX >> 20))),
+        true => Err(std::io::Error::other(format!("pattern file larger than {} MiB", FILTER_FILE_MAX >> 20))),
         false => Ok(text),
     }
 }
@@ -120,16 +122,16 @@ fn read(path: &OsStr) -> std::io::Result<Vec<u8>> {
 fn names(values: &Values) -> Result<Vec<Name>, UsageError> {
     let name = |text: &OsStr| {
         if text == ".rsync-filter" {
-            let why = "these files have rules of rsync's, which are not understood";
-            return Err(bad("filter-files", text, why).remedy("give files of patterns, as a .gitignore has them"));
+            let why = "rsync's filter files are not supported";
+            return Err(bad("filter-files", text, why).remedy("use pattern files in the form of a .gitignore"));
         }
-        let why = "needs the name of a file, without a slash";
+        let why = "must be a file name without a slash";
         Name::new(text.as_bytes())
-            .map_err(|_| bad("filter-files", text, why).remedy("one file of patterns for all is --exclude-from FILE"))
+            .map_err(|_| bad("filter-files", text, why).remedy("for one pattern file: --exclude-from FILE"))
     };
     let names: Vec<_> = values.each("filter-files").into_iter().map(name).collect::<Result<_, _>>()?;
     match names.len() > FILTER_NAMES_MAX {
-        true => Err(UsageError::new(format!("--filter-files: at most {FILTER_NAMES_MAX} names"))),
+        true => Err(UsageError::new(format!("--filter-files: more than {FILTER_NAMES_MAX} names"))),
         false => Ok(names),
     }
 }
@@ -140,8 +142,8 @@ fn refuse_what_takes_nothing(values: &Values, filters: &FilterOptions) -> Result
     match number.and_then(|number| typed_lists(values).nth(number)) {
         None => Ok(()),
         Some(typed) => {
-            Err(bad(typed.id, typed.argument, "this leaves out everything, and nothing before it takes anything")
-                .remedy("of these options the first that matches decides: put --include before it")
+            Err(bad(typed.id, typed.argument, "excludes everything, and no earlier option includes anything")
+                .remedy("the first matching option decides: put --include before it")
                 .remedy("haul help filters"))
         }
     }
@@ -156,7 +158,7 @@ fn moment(values: &Values, id: &str, now: SystemTime) -> Result<Option<i64>, Usa
         i64::try_from(now_s).unwrap_or(i64::MAX).checked_sub_unsigned(age.as_secs())
     };
     let moment = parse_time(text).and_then(ago).or_else(|| point(text));
-    let why = "needs a date and perhaps a time, in UTC (2026-11-01, 2026-11-01T18:30), or how long ago (12h, 7d)";
+    let why = "must be a date or time in UTC (2026-11-01, 2026-11-01T18:30) or an age (12h, 7d)";
     moment.map(Some).ok_or_else(|| bad(id, value, why))
 }
 
@@ -267,11 +269,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rules");
         for (option, rule, said) in [
-            ("--exclude-from", "- *.o", "write *.o; of several"),
-            ("--exclude-from", "+ a.c", "write !a.c; of several"),
-            ("--include-from", "+ a.c", "write a.c; of several"),
-            ("--include-from", "- *.o", "write !*.o; of several"),
-            ("--exclude-from", ". more", "an option of its own\na name like this is written \\. more"),
+            ("--exclude-from", "- *.o", "write *.o; the last matching"),
+            ("--exclude-from", "+ a.c", "write !a.c; the last matching"),
+            ("--include-from", "+ a.c", "write a.c; the last matching"),
+            ("--include-from", "- *.o", "write !*.o; the last matching"),
+            ("--exclude-from", ". more", "its own option\nhint: for a name that begins like this, write \\. more"),
         ] {
             std::fs::write(&path, format!("b\n{rule}\n")).unwrap();
             let error = resolved(&[option, path.to_str().unwrap()]).unwrap_err();
@@ -282,12 +284,12 @@ mod tests {
     #[test]
     fn what_can_only_be_a_mistake_is_refused() {
         for (words, said) in [
-            (&["--exclude", "*"][..], "leaves out everything"),
+            (&["--exclude", "*"][..], "excludes everything"),
             (&["--exclude", "*", "--include", "*.c"], "put --include before it"),
             (&["--exclude", "!a"], "--include 'a'"),
             (&["--exclude="], "empty"),
             (&["--filter-files", "a/b"], "without a slash"),
-            (&["--filter-files", ".rsync-filter"], "rules of rsync's"),
+            (&["--filter-files", ".rsync-filter"], "rsync's filter files"),
             (&["--exclude-from", "/nowhere/rules"], "No such file"),
             (&["--newer", "soon"], "UTC"),
         ] {
