@@ -141,8 +141,8 @@ fn words_are_bbcps() {
     bbcp.line("bbcp -sP 2 1 status b there").run().succeeds();
     assert_eq!(listing(&sandbox.path("there")), ["b", "status"]);
     bbcp.line("bbcp --str 2 --f status there").run().succeeds();
-    bbcp.line("bbcp status there -f").run().ends(2).says(["bbcp: -f", "before operands"]);
-    bbcp.line("bbcp --json status there").run().ends(2).says(["bbcp has no option --json"]);
+    bbcp.line("bbcp status there -f").run().ends(2).says(["bbcp: -f", "before sources"]);
+    bbcp.line("bbcp --json status there").run().ends(2).says(["unknown option --json"]);
     let help = bbcp.line("bbcp -h").run().succeeds();
     assert!(help.stdout.contains("-s, --streams N") && help.stdout.contains("-~"), "{}", help.account());
     assert!(bbcp.line("bbcp '-#'").run().succeeds().stdout.starts_with("haul "));

@@ -25,7 +25,7 @@ streams          4                    options.toml:6 [host."db*"]
 bwlimit          5                    command line
 no-deploy        off                  command line
 
-left out: options.toml:3: --xfrrate and --bwlimit contradict each other
+left out: options.toml:3: --xfrrate cannot be used with --bwlimit
 
 $ haul config -C options.toml -vv -4 --json db1
 {"file":"options.toml","host":"db*","line":6,"option":"streams","origin":"file","values":["4"]}
@@ -37,23 +37,23 @@ $ haul config -C options.toml -vv -4 --json db1
 /// What is said of files that are wrong.
 const WRONG: &str = "\
 haul: SANDBOX/home/.config/haul/config.toml:3: there is no option streems
-      did you mean streams?
-haul: SANDBOX/home/.config/haul/config.toml:1: --streams 999: needs a whole number from 1 to 256
+      hint: did you mean streams?
+haul: SANDBOX/home/.config/haul/config.toml:1: --streams 999: must be a whole number from 1 to 256
 haul: SANDBOX/home/.config/haul/config.toml:1: force: can only stand on the command line
-      haul help config says what can stand here
+      hint: haul help config says what can stand here
 haul: SANDBOX/home/.config/haul/config.toml: others can write it, and could have commands started
-      chmod go-w SANDBOX/home/.config/haul/config.toml
+      hint: chmod go-w SANDBOX/home/.config/haul/config.toml
 haul: -C absent: there is no such file
-      scp's -C is what haul does anyway where it pays: leave it out
-haul: -C source: -C is a file of options, and what is to be copied where is missing
-      scp's -C is what haul does anyway where it pays: leave it out
+      hint: scp's -C is automatic where it pays: omit it
+haul: -C source: -C takes a configuration file, and source or target is missing
+      hint: scp's -C is automatic where it pays: omit it
 haul: source:1: key with no value, expected `=`
-      a line is an option and its value, text in quotes: haul help config
-      scp's -C is what haul does anyway where it pays: leave it out
+      hint: a line is an option and its value, text in quotes: haul help config
+      hint: scp's -C is automatic where it pays: omit it
 haul: SANDBOX/home/.config/haul/config.toml:1: invalid boolean, expected `false`
-      a line is an option and its value, text in quotes: haul help config
+      hint: a line is an option and its value, text in quotes: haul help config
 haul: SANDBOX/home/.config/haul/config.toml:1: invalid boolean, expected `false`
-      a line is an option and its value, text in quotes: haul help config
+      hint: a line is an option and its value, text in quotes: haul help config
 ";
 
 /// What is needed to log in at a host, as lines of a file; no option of it is on the command line then.

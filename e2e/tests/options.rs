@@ -300,9 +300,9 @@ fn what_haul_does_anyway_is_accepted() {
     let sandbox = Sandbox::new();
     let source = sandbox.file("source", "content");
     set_mtime(&source, 1_500_000_000, 123);
-    let run = sandbox.haul(["-kegn~", "-b", "2", "-b", "+4", "-B", "512k", "source", "target"]).run().succeeds();
+    let letters = ["-keg~", "--nodns", "-b", "2", "-b", "+4", "-B", "512k"];
+    sandbox.haul(letters).args(["source", "target"]).run().succeeds();
     assert_eq!(mtime(&sandbox.path("target")), (1_500_000_000, 123), "times are always kept");
-    run.says(["it is not rsync's --dry-run"]);
     sandbox.file("source", "changed");
     sandbox.haul(["-f", "-K", "source", "target"]).run().succeeds();
     assert_eq!(contents(&sandbox.path("target")), b"changed");

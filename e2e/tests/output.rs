@@ -114,12 +114,16 @@ fn a_terminal_gets_a_bar_and_keeps_its_errors() {
 #[test]
 fn the_version_and_the_help_go_to_standard_output() {
     let sandbox = Sandbox::new();
-    let run = sandbox.haul(["--version"]).run().succeeds();
-    assert!(run.stdout.starts_with("haul ") && run.stdout.lines().count() == 1, "{}", run.account());
+    for word in ["--version", "version"] {
+        let run = sandbox.haul([word]).run().succeeds();
+        assert!(run.stdout.starts_with("haul ") && run.stdout.lines().count() == 1, "{}", run.account());
+    }
     for flag in ["--help", "-h"] {
         let run = sandbox.haul([flag]).run().succeeds();
-        assert!(run.stdout.lines().count() <= 24, "more than a screen\n{}", run.account());
-        assert!(run.stdout.contains("-r") && run.stdout.contains("haul"), "{}", run.account());
+        assert!(run.stdout.lines().count() <= 40, "more than a screen\n{}", run.account());
+        for word in ["--recursive", "--dry-run", "sweep", "completions"] {
+            assert!(run.stdout.contains(word), "{word}\n{}", run.account());
+        }
         assert_eq!(run.stderr, "");
     }
     let all = sandbox.haul(["--help", "all"]).run().succeeds().stdout;
@@ -149,6 +153,38 @@ fn what_is_typed_wrong_is_status_2_with_a_hint() {
 }
 
 #[test]
+fn words_of_other_programs_end_before_a_login() {
+    let sandbox = Sandbox::new();
+    let bin = sandbox.dir("bin");
+    sandbox.script("bin/ssh", "#!/bin/sh\n>>logged-in\nexit 255\n");
+    sandbox.file("12:30:00.log", "content");
+    sandbox.file("tree/file", "content");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let run = |words: &[&str]| sandbox.haul(words).env("PATH", &path).run();
+    for (words, hint) in [
+        (&["ls", "peer:/x"][..], "did you mean ssh peer ls /x?"),
+        (&["du", "peer:"], "did you mean ssh peer du .?"),
+        (&["get", "peer:/x", "."], "did you mean haul SOURCE... TARGET, without get?"),
+        (&["synch", "tree", "peer:"], "did you mean haul sync?"),
+        (&["verfy", "tree", "peer:"], "did you mean haul verify?"),
+        (&["-rn", "tree", "peer:"], "write --dry-run for rsync's, or --nodns for bbcp's"),
+        (&["12:30:00.log", "peer:"], "write ./12:30:00.log for the file, or [12]:30:00.log for the host"),
+        (&["sync", "12:30:00.log", "peer:"], "write ./12:30:00.log"),
+        (&["s3://bucket/x", "."], "for object stores use rclone"),
+        (&["https://example.com/x", "."], "for object stores use rclone"),
+        (&["sync", "-avz", "--progress", "--stats", "tree/", "peer:t"], "rsync's -P and --progress are automatic"),
+        (&["--checksum", "-r", "tree", "peer:"], "rsync's --checksum is --compare digest"),
+        (&["-rq", "tree", "peer:"], "scp's and rsync's -q is --quiet"),
+        (&["sync", "--group", "tree/", "peer:t"], "-p preserves mode, owner and group"),
+    ] {
+        run(words).ends(2).says([format!("hint: {hint}").as_str()]);
+    }
+    assert!(!sandbox.path("logged-in").exists());
+    run(&["[12]:30:00.log", "."]).ends(3);
+    assert!(sandbox.path("logged-in").exists(), "brackets name a host");
+}
+
+#[test]
 fn the_demo_copies_compares_and_cleans_up() {
     let sandbox = Sandbox::new();
     let place = sandbox.dir("tmp");
@@ -164,10 +200,12 @@ fn the_demo_copies_compares_and_cleans_up() {
 #[test]
 fn the_manual_and_completions_are_made_from_the_table() {
     let sandbox = Sandbox::new();
-    let page = sandbox.haul(["help", "man"]).run().succeeds().stdout;
+    let page = sandbox.haul(["man"]).run().succeeds().stdout;
+    assert_eq!(page, sandbox.haul(["help", "man"]).run().succeeds().stdout);
     assert!(page.starts_with(".TH HAUL 1 ") && page.contains("\\-\\-no\\-deploy"), "{page}");
     let complete = |word: &str| {
-        let script = r#"source <("$0" help bash); COMP_WORDS=(haul @); COMP_CWORD=1; _haul; echo "${COMPREPLY[@]}""#;
+        let script =
+            r#"source <("$0" completions bash); COMP_WORDS=(haul @); COMP_CWORD=1; _haul; echo "${COMPREPLY[@]}""#;
         shell(&sandbox, &script.replace('@', word)).run().succeeds().stdout.trim().to_owned()
     };
     assert_eq!(complete("--str"), "--streams");
@@ -176,7 +214,7 @@ fn the_manual_and_completions_are_made_from_the_table() {
     assert_eq!(shell(&sandbox, script).run().succeeds().stdout.trim(), "s st");
     for (name, check) in [("zsh", "zsh -n script"), ("fish", "fish --no-execute script")] {
         if shell(&sandbox, &format!("command -v {name}")).run().status == Some(0) {
-            let run = shell(&sandbox, &format!(r#""$0" help {name} >script; {check}"#)).run().succeeds();
+            let run = shell(&sandbox, &format!(r#""$0" completions {name} >script; {check}"#)).run().succeeds();
             assert_eq!(run.stderr, "", "{}", run.account());
         }
     }

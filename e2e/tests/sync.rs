@@ -239,7 +239,7 @@ fn moved_files_are_never_extraneous() {
             sandbox.file("s/new", "new");
             sandbox.file("t/moved", "moved by an attempt that was lost");
             let options = [&[when, "--remove-source-files"], more].concat();
-            sync(&sandbox, &options).ends(2).says(["--remove-source-files and --delete"]);
+            sync(&sandbox, &options).ends(2).says(["--remove-source-files cannot be used with --delete"]);
             assert_eq!(
                 (listing(&sandbox.path("s")), listing(&sandbox.path("t"))),
                 (vec!["new".into()], vec!["moved".into()])

@@ -164,6 +164,6 @@ fn files_that_fail_are_said_in_it_and_once_more_after_it() {
 fn without_a_terminal_it_is_refused() {
     let sandbox = Sandbox::new();
     sandbox.file("file", "content");
-    sandbox.haul(["--tui", "file", "copy"]).run().ends(2).says(["--tui needs a terminal", "leave it out"]);
+    sandbox.haul(["--tui", "file", "copy"]).run().ends(2).says(["--tui needs a terminal", "-P 5"]);
     assert!(!sandbox.path("copy").exists());
 }

@@ -148,43 +148,42 @@ mod tests {
         insta::assert_snapshot!(said.join("\n\n"), @r#"
             $ haul -H x:y a b
             --callback x:y: not an address or a name
-            for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
+            hint: for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
 
             $ haul -H [x] a b
             --callback [x]: not an address or a name
-            for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
+            hint: for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
 
             $ haul -H=a/b a b
             --callback a/b: not an address or a name
-            for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
+            hint: for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
 
             $ haul -Z 0 a b
             --port 0: needs a port from 1 to 65535, or a first and a last one
-            for example -Z 5031 or -Z 5031:5039
+            hint: for example -Z 5031 or -Z 5031:5039
 
             $ haul -Z 9:8 a b
             --port 9:8: needs a port from 1 to 65535, or a first and a last one
-            for example -Z 5031 or -Z 5031:5039
+            hint: for example -Z 5031 or -Z 5031:5039
 
             $ haul -Z 5031:x a b
             --port 5031:x: needs a port from 1 to 65535, or a first and a last one
-            for example -Z 5031 or -Z 5031:5039
+            hint: for example -Z 5031 or -Z 5031:5039
 
             $ haul --bind= a b
             --bind : neither an address nor an interface
-            for example --bind 10.10.1.155 or --bind eth1
+            hint: for example --bind 10.10.1.155 or --bind eth1
 
             $ haul -H 10.0.0.1:9 -Z 9 a b
             --callback with a port and --port contradict each other
-            leave one of the ports out
+            hint: leave one of the ports out
 
             $ haul -4 -6 a b
-            --ipv4 and --ipv6 contradict each other
-            leave one of them out
+            --ipv4 cannot be used with --ipv6
 
             $ haul --paths most a b
-            --paths most: not one of best, all
-            did you mean --paths best?
+            --paths most: must be best or all
+            hint: did you mean --paths best?
             "#);
     }
 }

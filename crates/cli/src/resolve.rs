@@ -134,7 +134,7 @@ fn planned(
     }
     settings.options.filters = filters(values)?;
     if pipes.source.is_some() && !settings.options.filters.is_empty() {
-        return Err(UsageError::new("what comes out of a pipe is not filtered").remedy("leave the filters out"));
+        return Err(UsageError::new("a pipe cannot be filtered").remedy("remove the filters"));
     }
     settings.options.base = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
@@ -177,7 +177,7 @@ struct TypedEnds {
 /// Locations of the operands. The last operand is the target.
 fn ends(values: &Values, operands: &[OsString]) -> Result<TypedEnds, UsageError> {
     let mut sources = locations(values, operands)?;
-    let target = sources.pop().ok_or_else(|| UsageError::new("nothing to copy"))?;
+    let target = sources.pop().ok_or_else(|| UsageError::new("no source given"))?;
     let base = base(values)?;
     base.iter().try_for_each(|base| sources.iter_mut().try_for_each(|source| on_base(source, base)))?;
     Ok(TypedEnds { sources, target, base })
@@ -305,10 +305,10 @@ fn rate(values: &Values) -> Result<Option<u64>, UsageError> {
 fn congestion(values: &Values) -> Result<Option<String>, UsageError> {
     let name = values.text("congestion")?;
     match name {
-        Some(name) if name.is_empty() || name.len() >= CONGESTION_MAX || !name.bytes().all(is_of_a_name) => Err(
-            UsageError::new(format!("--congestion {}: not a name of a congestion control", escape(name.as_bytes())))
-                .remedy("one of those in /proc/sys/net/ipv4/tcp_available_congestion_control, such as bbr or cubic"),
-        ),
+        Some(name) if name.is_empty() || name.len() >= CONGESTION_MAX || !name.bytes().all(is_of_a_name) => {
+            Err(UsageError::new(format!("--congestion {}: invalid name", escape(name.as_bytes())))
+                .remedy("available names are in /proc/sys/net/ipv4/tcp_available_congestion_control, for example bbr"))
+        }
         Some(name) if name == "auto" => Ok(None),
         name => Ok(name),
     }
@@ -367,12 +367,7 @@ fn fsync(values: &Values) -> Result<Fsync, UsageError> {
 fn verify(values: &Values) -> Result<Verify, UsageError> {
     let verify = values.choice("verify", &[("memory", Verify::Memory), ("disk", Verify::Disk)])?.unwrap_or_default();
     if (verify, fsync(values)?) == (Verify::Disk, Fsync::None) {
-        return Err(UsageError::new(format!(
-            "{} disk and {} none contradict each other",
-            typed("verify"),
-            typed("fsync")
-        ))
-        .remedy("leave one of them out"));
+        return Err(UsageError::new(format!("{} disk cannot be used with {} none", typed("verify"), typed("fsync"))));
     }
     Ok(verify)
 }
@@ -403,8 +398,8 @@ fn login(values: &Values) -> Result<Login, UsageError> {
     if let Some(option) =
         ssh_options.iter().find(|option| option.trim().is_empty() || option.contains(char::is_control))
     {
-        return Err(UsageError::new(format!("--ssh-option {}: not an option of ssh", escape(option.as_bytes())))
-            .remedy("write it as ssh's -o takes it: --ssh-option ConnectTimeout=10"));
+        return Err(UsageError::new(format!("--ssh-option {}: invalid ssh option", escape(option.as_bytes())))
+            .remedy("write it as for ssh -o: --ssh-option ConnectTimeout=10"));
     }
     Ok(Login {
         identity: identity.or(values.last("idfile").map(PathBuf::from)),
@@ -446,9 +441,10 @@ fn command(values: &Values, id: &str) -> Result<Option<String>, UsageError> {
 
 fn checksums(values: &Values) -> Result<Option<PathBuf>, UsageError> {
     match values.last("checksums") {
-        Some(file) if file.is_empty() => Err(UsageError::new("--checksums: the name of the file is empty")),
+        Some(file) if file.is_empty() => Err(UsageError::new("--checksums: empty file name")),
         Some(file) if file == "-" && values.flag("json") => {
-            Err(UsageError::new("--checksums - and --json both want standard output").remedy("give --checksums a file"))
+            Err(UsageError::new("--checksums - and --json both write to standard output")
+                .remedy("name a file: --checksums FILE"))
         }
         file => Ok(file.map(PathBuf::from)),
     }
@@ -499,11 +495,11 @@ fn check_hosts(sources: &[Location]) -> Result<(), UsageError> {
     match sources.iter().find(|source| source.host != first.host) {
         None => Ok(()),
         Some(other) => Err(UsageError::new(format!(
-            "the sources are on two hosts: {} and {}",
+            "sources are on different hosts: {} and {}",
             host_label(&first.host),
             host_label(&other.host)
         ))
-        .remedy("copy from each host with a command of its own")),
+        .remedy("run one copy for each host")),
     }
 }
 

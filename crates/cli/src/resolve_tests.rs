@@ -109,7 +109,7 @@ fn bbcps_options_reach_their_settings() {
     );
     let archive = options("--archive a b");
     assert!(archive.recursive && archive.preserve && archive.symlinks == Symlinks::Keep);
-    for line in ["-k a b", "-~ a b", "-e a b", "-g a b", "-K -f a b", "-n a b", "--partial a b"] {
+    for line in ["-k a b", "-~ a b", "-e a b", "-g a b", "-K -f a b", "--nodns a b", "--partial a b"] {
         assert!(plan_of(line, false).is_ok(), "{line}");
     }
 }
@@ -218,221 +218,207 @@ fn bad_values_name_the_option_and_the_remedy() {
             .join("\n\n"),
         @r#"
         $ haul -s 0 a b
-        --streams 0: needs a whole number from 1 to 256
+        --streams 0: must be a whole number from 1 to 256
 
         $ haul -s x a b
-        --streams x: needs a whole number from 1 to 256
+        --streams x: must be a whole number from 1 to 256
 
         $ haul --streams 257 a b
-        --streams 257: needs a whole number from 1 to 256
+        --streams 257: must be a whole number from 1 to 256
 
         $ haul -w 1kb a b
-        --windowsz 1kb: needs a size: a whole number, with k, m or g for powers of 1024 (512k, 4m)
+        --windowsz 1kb: must be a size, for example 65536, 512k, 4m or 2g
 
         $ haul -w 1 a b
-        --windowsz 1: needs a size from 4k to 1g
+        --windowsz 1: must be a size from 4k to 1g
 
         $ haul -x 1023 a b
-        --xfrrate 1023: needs a size from 1k to 1024g, in bytes a second
+        --xfrrate 1023: must be a size from 1k to 1024g, in bytes a second
 
         $ haul --cpus 0-1024 a b
-        --cpus 0-1024: needs numbers below 1024 and ranges of them, such as 0-7,16
+        --cpus 0-1024: must be numbers below 1024 or ranges, for example 0-7,16
 
         $ haul --cpus 3-1 a b
-        --cpus 3-1: needs numbers below 1024 and ranges of them, such as 0-7,16
+        --cpus 3-1: must be numbers below 1024 or ranges, for example 0-7,16
 
         $ haul --cpus 1,,2 a b
-        --cpus 1,,2: needs numbers below 1024 and ranges of them, such as 0-7,16
+        --cpus 1,,2: must be numbers below 1024 or ranges, for example 0-7,16
 
         $ haul --congestion b/r a b
-        --congestion b/r: not a name of a congestion control
-        one of those in /proc/sys/net/ipv4/tcp_available_congestion_control, such as bbr or cubic
+        --congestion b/r: invalid name
+        hint: available names are in /proc/sys/net/ipv4/tcp_available_congestion_control, for example bbr
 
         $ haul --frame 300k a b
-        --frame 300k: needs a size of 256k, 512k or 1m
+        --frame 300k: must be a size of 256k, 512k or 1m
 
         $ haul --frame 2m a b
-        --frame 2m: needs a size of 256k, 512k or 1m
+        --frame 2m: must be a size of 256k, 512k or 1m
 
         $ haul -@ folow a b
-        --symlinks folow: not one of keep, follow, ignore
-        did you mean --symlinks follow?
+        --symlinks folow: must be keep, follow or ignore
+        hint: did you mean --symlinks follow?
 
         $ haul -u source a b
-        -u source: needs s, t, st or off, for O_DIRECT
-        rsync's -u is --update
+        --unbuffered source: must be s, t, st or off, for O_DIRECT
+        hint: rsync's -u is --update
 
         $ haul --cache both a b
-        --cache both: not one of keep, drop
+        --cache both: must be keep or drop
 
         $ haul --cipher aes a b
-        --cipher aes: not one of auto, aes-256-gcm, aes-128-gcm, chacha20-poly1305
+        --cipher aes: must be auto, aes-256-gcm, aes-128-gcm or chacha20-poly1305
 
         $ haul --cipher auto --no-encrypt a b
-        --cipher and --no-encrypt contradict each other
-        leave one of them out
+        --cipher cannot be used with --no-encrypt
 
         $ haul --verify wire a b
-        --verify wire: not one of memory, disk
+        --verify wire: must be memory or disk
 
         $ haul --verify=disk --fsync=none a b
-        --verify disk and --fsync none contradict each other
-        leave one of them out
+        --verify disk cannot be used with --fsync none
 
         $ haul -P 0 a b
-        --progress 0: needs a whole number from 1 to 86400
+        --progress 0: must be a whole number from 1 to 86400
 
         $ haul -c20 a b
-        --compress 20: needs a whole number from 0 to 19
+        --compress 20: must be a whole number from 0 to 19
 
         $ haul -cmax a b
-        --mode ax: needs octal modes from 1 to 7777: of files, or of directories and files (750/640)
+        --mode ax: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
 
         $ haul --quiet -P 1 a b
-        --quiet and --progress contradict each other
-        leave one of them out
+        --quiet cannot be used with --progress
 
         $ haul --quiet -v a b
-        --quiet and --verbose contradict each other
-        leave one of them out
+        --quiet cannot be used with --verbose
 
         $ haul --checksums - --json a b
-        --checksums - and --json both want standard output
-        give --checksums a file
+        --checksums - and --json both write to standard output
+        hint: name a file: --checksums FILE
 
         $ haul --ssh-port 0 a b
-        --ssh-port 0: needs a whole number from 1 to 65535
+        --ssh-port 0: must be a whole number from 1 to 65535
 
         $ haul h:a g:b c
-        the sources are on two hosts: h and g
-        copy from each host with a command of its own
+        sources are on different hosts: h and g
+        hint: run one copy for each host
 
         $ haul h:a b c
-        the sources are on two hosts: h and this machine
-        copy from each host with a command of its own
+        sources are on different hosts: h and this machine
+        hint: run one copy for each host
 
         $ haul --checksums= a b
-        --checksums: the name of the file is empty
+        --checksums: empty file name
 
         $ haul -S= a b
         --source-command: the command is empty
-        for example --source-command 'ssh %I -l %U %H /opt/bin/haul'
+        hint: for example --source-command 'ssh %I -l %U %H /opt/bin/haul'
 
         $ haul --ssh-option= a b
-        --ssh-option : not an option of ssh
-        write it as ssh's -o takes it: --ssh-option ConnectTimeout=10
+        --ssh-option : invalid ssh option
+        hint: write it as for ssh -o: --ssh-option ConnectTimeout=10
 
         $ haul -m 8 a b
-        --mode 8: needs octal modes from 1 to 7777: of files, or of directories and files (750/640)
+        --mode 8: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
 
         $ haul -m / a b
-        --mode /: needs octal modes from 1 to 7777: of files, or of directories and files (750/640)
+        --mode /: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
 
         $ haul -m 17777 a b
-        --mode 17777: needs octal modes from 1 to 7777: of files, or of directories and files (750/640)
+        --mode 17777: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
 
         $ haul -m 0 a b
-        --mode 0: needs octal modes from 1 to 7777: of files, or of directories and files (750/640)
+        --mode 0: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
 
         $ haul -q 256 a b
-        --qos 256: needs a whole number from 0 to 255
+        --qos 256: must be a whole number from 0 to 255
 
         $ haul -b 0 a b
-        --buffers 0: needs a whole number from 1 to 64
+        --buffers 0: must be a whole number from 1 to 64
 
         $ haul -b +65 a b
-        --buffers 65: needs a whole number from 1 to 64
+        --buffers 65: must be a whole number from 1 to 64
 
         $ haul -B 1 a b
-        --buffsz 1: needs a size from 1k to 1g
+        --buffsz 1: must be a size from 1k to 1g
 
         $ haul -w = a b
-        --windowsz : needs a size: a whole number, with k, m or g for powers of 1024 (512k, 4m)
+        --windowsz : must be a size, for example 65536, 512k, 4m or 2g
 
         $ haul -U =1m a b
-        -U =1m: needs a size: a whole number, with k, m or g for powers of 1024 (512k, 4m)
+        -U =1m: must be a size, for example 65536, 512k, 4m or 2g
 
         $ haul -t 0 a b
-        --timelimit 0: needs a time from 1s to 365d
+        --timelimit 0: must be a time from 1s to 365d
 
         $ haul -t soon a b
-        --timelimit soon: needs a time: seconds, or a whole number with s, m, h or d (90, 10m, 2h)
+        --timelimit soon: must be a time
+        hint: rsync's -t is automatic: times are always preserved
 
         $ haul --bwlimit x a b
-        --bwlimit x: needs a size: a whole number, with k, m or g for powers of 1024 (512k, 4m)
+        --bwlimit x: must be a size, for example 65536, 512k, 4m or 2g
 
         $ haul --bwlimit 1g0 a b
-        --bwlimit 1g0: needs a size: a whole number, with k, m or g for powers of 1024 (512k, 4m)
+        --bwlimit 1g0: must be a size, for example 65536, 512k, 4m or 2g
 
         $ haul -l= a b
-        --logfile: the name of the file is empty
+        --logfile: empty file name
 
         $ haul -d g:x h:a b
-        --dirbase: the base is on g, and a source on h
-        name the sources without a host: they are on that of the base
+        --dirbase: BASE is on g, but a source is on h
+        hint: name the sources without a host: they are relative to BASE
 
         $ haul --rsh=rsh a b
-        --rsh rsh: it is not ssh
-        only ssh with -p, -i and -o is understood; for anything else, -S and -T take a whole command
+        --rsh rsh: not ssh
+        hint: only ssh with -p, -i and -o is supported; for other commands, use -S and -T
 
         $ haul -L x a b
         -L: haul does not write NetLogger's events
-        --json gives the events of a copy, one object a line
+        hint: --json gives the events of a copy, one object a line
 
         $ haul -I /nonexistent/list b
         --infiles /nonexistent/list: No such file or directory
 
         $ haul -0 a b
         --null says how a list is written, and there is none
-        --infiles FILE names the list
+        hint: --infiles FILE names the list
 
         $ haul -N i -I list a b
         a pipe takes or brings one file's bytes, and there are several sources
-        pipe tar's output into haul: tar -cf - FILES | haul - TARGET
+        hint: pipe tar's output into haul: tar -cf - FILES | haul - TARGET
 
         $ haul -fO a b
-        --force and --omit contradict each other
-        leave one of them out
+        --force cannot be used with --omit
 
         $ haul -kK a b
-        --keep and -K contradict each other
-        leave one of them out
+        --keep cannot be used with -K
 
         $ haul -k --no-keep a b
-        --keep and --no-keep contradict each other
-        leave one of them out
+        --keep cannot be used with --no-keep
 
         $ haul -a/j --no-resume a b
-        --append and --no-resume contradict each other
-        leave one of them out
+        --append cannot be used with --no-resume
 
         $ haul -B 1m --frame 1m a b
-        --buffsz and --frame contradict each other
-        leave one of them out
+        --buffsz cannot be used with --frame
 
         $ haul -w 1m -U 1m a b
-        --windowsz and -U contradict each other
-        leave one of them out
+        --windowsz cannot be used with -U
 
         $ haul -x 1m --bwlimit 1 a b
-        --xfrrate and --bwlimit contradict each other
-        leave one of them out
+        --xfrrate cannot be used with --bwlimit
 
         $ haul -pm 644 a b
-        --preserve and --mode contradict each other
-        leave one of them out
+        --preserve cannot be used with --mode
 
         $ haul -os4 a b
-        --order and --streams contradict each other: what is written in order comes by one stream
-        leave one of them out
+        --order cannot be used with --streams: sequential writing takes one stream
 
         $ haul -ou st a b
-        --order and --unbuffered st contradict each other: what is written in order goes through the page cache
-        leave one of them out
+        --order cannot be used with --unbuffered st: sequential writing is buffered
 
         $ haul --quiet -V a b
-        --quiet and --vverbose contradict each other
-        leave one of them out
+        --quiet cannot be used with --vverbose
         "#
     );
 }

@@ -1,7 +1,8 @@
 //! Completions for bash, zsh and fish, made from the table of options.
 
+use super::commands::names;
 use super::row::{HelpSection, OptionRow, Takes};
-use super::table::{COMMANDS, COPY};
+use super::table::COPY;
 
 /// Options that can be typed, and have an effect.
 fn rows() -> impl Iterator<Item = &'static OptionRow> {
@@ -31,12 +32,18 @@ fn words(row: &OptionRow) -> &'static [&'static str] {
     }
 }
 
-fn about(row: &OptionRow) -> String {
-    row.help.lines().collect::<Vec<_>>().join(" ")
+/// The script for a shell of this name.
+pub fn script(shell: &str) -> Option<String> {
+    match shell {
+        "bash" => Some(bash()),
+        "zsh" => Some(zsh()),
+        "fish" => Some(fish()),
+        _ => None,
+    }
 }
 
-/// For bash: `haul help bash > /etc/bash_completion.d/haul`.
-pub fn bash() -> String {
+/// For bash: `haul completions bash > /etc/bash_completion.d/haul`.
+fn bash() -> String {
     let long: Vec<_> = rows().flat_map(OptionRow::long_forms).map(|name| format!("--{name}")).collect();
     let mut cases = String::new();
     for row in rows().filter(|row| !words(row).is_empty()) {
@@ -59,12 +66,12 @@ pub fn bash() -> String {
          }}\n\
          complete -o default -F _haul haul\n",
         long.join(" "),
-        COMMANDS.join(" "),
+        names().join(" "),
     )
 }
 
-/// For zsh: `haul help zsh > ~/.zfunc/_haul`.
-pub fn zsh() -> String {
+/// For zsh: `haul completions zsh > ~/.zfunc/_haul`.
+fn zsh() -> String {
     let quoted = |text: &str| text.replace('\'', "'\\''").replace('[', "\\[").replace(']', "\\]").replace(':', "\\:");
     let mut specs = String::new();
     for row in rows() {
@@ -73,7 +80,7 @@ pub fn zsh() -> String {
             (true, _) => ":argument:_files".to_owned(),
             (false, _) => String::new(),
         };
-        let about = quoted(&about(row));
+        let about = quoted(row.help);
         // Others mean something in this language.
         let letters = row.letter.iter().chain(&row.other_letter).filter(|letter| letter.is_ascii_alphanumeric());
         let letters = letters.map(|letter| format!("-{letter}"));
@@ -83,19 +90,19 @@ pub fn zsh() -> String {
             specs.push_str(&format!("    '*{}[{about}]{argument}' \\\n", quoted(&typed)));
         }
     }
-    let first = format!("{{_alternative \"files:file:_files\" \"commands:command:({})\"}}", COMMANDS.join(" "));
+    let first = format!("{{_alternative \"files:file:_files\" \"commands:command:({})\"}}", names().join(" "));
     format!(
         "#compdef haul\n# Completion of haul for zsh(1).\n_arguments \\\n{specs}    '1:source or command:{first}' \\\n    \
          '*:file:_files'\n"
     )
 }
 
-/// For fish: `haul help fish > ~/.config/fish/completions/haul.fish`.
-pub fn fish() -> String {
+/// For fish: `haul completions fish > ~/.config/fish/completions/haul.fish`.
+fn fish() -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('\'', "\\'");
     let mut script = format!(
         "# Completion of haul for fish(1).\ncomplete -c haul -n __fish_is_first_token -a '{}'\n",
-        COMMANDS.join(" ")
+        names().join(" ")
     );
     for row in rows() {
         let mut line = String::from("complete -c haul");
@@ -107,7 +114,7 @@ pub fn fish() -> String {
         if !words(row).is_empty() {
             line.push_str(&format!(" -a '{}'", words(row).join(" ")));
         }
-        script.push_str(&format!("{line} -d '{}'\n", quoted(&about(row))));
+        script.push_str(&format!("{line} -d '{}'\n", quoted(row.help)));
     }
     script
 }
@@ -132,7 +139,7 @@ mod tests {
                     assert!(script.contains(name), "--{name}");
                 }
             }
-            assert!(COMMANDS.iter().all(|command| script.contains(command)));
+            assert!(names().iter().all(|command| script.contains(command)));
             assert!(!script.contains("worker") && !script.contains("NetLogger"), "{script}");
         }
     }

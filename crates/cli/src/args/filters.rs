@@ -9,39 +9,40 @@ pub const ORDERED: [(&str, bool, bool); 4] =
 pub const INCLUDE: OptionRow = choosing(
     "include",
     Takes::Each("PATTERN"),
-    "take what matches; the first of these options that\nmatches decides (haul help filters)",
+    "copy matching paths; the first matching rule decides (haul help filters)",
 );
 pub const EXCLUDE: OptionRow = choosing(
     "exclude",
     Takes::Each("PATTERN"),
-    "leave out what matches: a gitignore pattern, such as\n'*.o', '/build/' or 'src/**/*.tmp'",
-);
+    "skip matching paths (gitignore syntax: '*.o', '/build/', 'src/**/*.tmp')",
+)
+.essential();
 pub const INCLUDE_FROM: OptionRow = choosing(
     "include-from",
     Takes::Each("FILE"),
-    "patterns of what is taken, one a line; of these the\nlast that matches decides, and ! leaves out",
+    "read patterns to copy from FILE, in the form of a .gitignore (! skips; the last match decides)",
 );
 pub const EXCLUDE_FROM: OptionRow =
-    choosing("exclude-from", Takes::Each("FILE"), "patterns of what is left out, as in a .gitignore");
+    choosing("exclude-from", Takes::Each("FILE"), "read patterns to skip from FILE, in the form of a .gitignore");
 pub const FILTER_FILES: OptionRow = choosing(
     "filter-files",
     Takes::Each("NAME"),
-    "files of that name in the source's directories have\npatterns, such as .gitignore or .haulignore",
+    "read patterns from files called NAME in the source's directories (.gitignore)",
 );
-pub const MIN_SIZE: OptionRow = choosing("min-size", Takes::One("SIZE"), "leave out files with fewer bytes");
-pub const MAX_SIZE: OptionRow = choosing("max-size", Takes::One("SIZE"), "leave out files with more bytes");
+pub const MIN_SIZE: OptionRow = choosing("min-size", Takes::One("SIZE"), "skip files smaller than SIZE");
+pub const MAX_SIZE: OptionRow = choosing("max-size", Takes::One("SIZE"), "skip files larger than SIZE");
 pub const NEWER: OptionRow = choosing(
     "newer",
     Takes::One("WHEN"),
-    "only files modified at WHEN (2026-11-01, in UTC) or\nlater, or in that time (12h, 7d)",
+    "copy only files modified since WHEN (2026-11-01 in UTC, or an age: 12h, 7d)",
 );
-pub const OLDER: OptionRow = choosing("older", Takes::One("WHEN"), "only files modified before that");
+pub const OLDER: OptionRow = choosing("older", Takes::One("WHEN"), "copy only files modified before WHEN");
 pub const EXPLAIN: OptionRow =
-    choosing("explain", Takes::One("PATH"), "copy nothing: say whether PATH would be taken, and\nwhich rule says so");
+    choosing("explain", Takes::One("PATH"), "print which rule includes or excludes PATH, and exit");
 
 /// It would be taken for the beginning of --filter-files.
 pub const FILTER: OptionRow = {
-    let mut made = row("filter", None, Takes::Each("RULE"), HelpSection::Unlisted, "rsync's rules");
+    let mut made = row("filter", None, Takes::Each("RULE"), HelpSection::Unlisted, "rsync's filter rules");
     made.of_one_job = true;
     made.refusal = Some(
         "rsync's rules are options here\n'- PATTERN' is --exclude PATTERN, '+ PATTERN' --include PATTERN, ': NAME' --filter-files NAME",
@@ -50,35 +51,34 @@ pub const FILTER: OptionRow = {
 };
 
 const fn choosing(id: &'static str, takes: Takes, help: &'static str) -> OptionRow {
-    let mut made = row(id, None, takes, HelpSection::Choosing, help);
+    let mut made = row(id, None, takes, HelpSection::Filtering, help);
     made.of_one_job = true;
     made
 }
 
 /// `haul help filters`.
 pub const HELP: &str = "\
-Filters leave something out of a copy, and of haul verify.
+Filters select the files of a copy, a sync, a survey or haul verify.
 
     haul -r --exclude '*.o' --exclude /build/ src db1:/backup
     haul -r --include '*/' --include '*.c' --exclude '*' src db1:/backup
     haul -r --filter-files .gitignore --max-size 1g src db1:/backup
     haul -r --exclude-from rules --explain src/a/b.o src db1:/backup
 
-A PATTERN is one of gitignore's. Without a slash, or with one at its end only,
-it is about names, wherever they are; else about the path below the directory
-that was named as the source. * and ? are anything but a slash, [a-z] is one of
-a set, ** between slashes any directories; with a slash at its end a pattern is
-about directories alone.
+A PATTERN has the syntax of a .gitignore. Without a slash, or with a trailing
+one only, it matches names at any depth. Otherwise it matches paths relative to
+the source directory. * and ? match anything but a slash, [a-z] matches a set,
+and ** between slashes matches any directories. A trailing slash restricts a
+pattern to directories.
 
-Which rule decides:
-  1. --include, --exclude, --include-from and --exclude-from are asked in the
-     order in which they were typed; the first that matches decides (as in rsync).
-     In a file, that is the last line that matches (as in git).
-  2. Then the files of --filter-files, from the directory that something is in
-     up to the source.
-  3. What nothing matches is taken.
-A file has to keep to --min-size, --max-size, --newer and --older besides.
+Order of the rules:
+  1. --include, --exclude, --include-from and --exclude-from in the order
+     typed; the first match decides, as in rsync. Within a file, the last
+     matching line decides, as in git.
+  2. The files of --filter-files, from the innermost directory up to the source.
+  3. Everything else is copied.
+Files must also satisfy --min-size, --max-size, --newer and --older.
 
-What is in a directory that is left out is left out, too. Sources that are
-named are always taken. --explain PATH says which rule decides.
+Skipping a directory skips everything in it. Sources named on the command line
+are always copied. --explain PATH prints the rule that decides.
 ";

@@ -1,60 +1,140 @@
-//! What people type who know scp and rsync, where bbcp's letters mean something else: said instead of done.
+//! What people type who know scp, rsync and other programs, where haul's words mean something else: refused, with a hint.
 //!
-//! Only what would go wrong without a word is refused here. Everything has the line of haul that was meant.
+//! Only what would go wrong is refused here. Each has the line of haul that was meant.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use haul_engine::job::spec::ChecksumAlgorithm;
 use haul_proto::path::escape;
 
 use super::UsageError;
 use super::nearest::nearest;
-use super::values::Values;
+use super::row::OptionRow;
+use super::values::{Values, bad};
 
 /// Options of scp and rsync that haul does not have, and what to type instead.
 const FOREIGN: &[(&str, &str)] = &[
     ("-J", "scp's -J GATE is --ssh-option ProxyJump=GATE"),
-    ("-3", "scp's -3 is what haul does where the two hosts cannot reach each other: leave it out"),
+    ("-3", "scp's -3 is automatic where the two hosts cannot reach each other: omit it"),
     ("-X", "scp's -X is for sftp; rsync's is --xattrs"),
-    ("--files-from", "-I FILE -d BASE names what is below BASE in a list; rsync's --files-from FILE BASE"),
+    ("--files-from", "rsync's --files-from FILE BASE is -I FILE -d BASE"),
+    ("--del", "rsync's --del is --delete=during"),
     ("--delete-before", "rsync's --delete-before is --delete=before"),
     ("--delete-during", "rsync's --delete-during is --delete=during"),
     ("--delete-delay", "rsync's --delete-delay is --delete, or --delete=after"),
     ("--delete-after", "rsync's --delete-after is --delete, or --delete=after"),
     ("--size-only", "rsync's --size-only is --compare size"),
-    ("--ignore-times", "rsync's --ignore-times is next to --compare digest: what is in the files decides"),
+    ("--ignore-times", "nearest to rsync's --ignore-times: --compare digest, which compares contents"),
     ("--ignore-non-existing", "rsync's --ignore-non-existing is --existing"),
     ("--itemize-changes", "rsync's --itemize-changes is --items"),
-    ("--out-format", "--items says what is made, changed and removed, and --json the same for programs"),
-    ("--fuzzy", "rsync's --fuzzy is --detect-renames, which looks in all of the target"),
-    ("--suffix", "--backup-dir DIR keeps what is replaced or removed, under its own name"),
-    ("--copy-dest", "--link-dest DIR makes names of files that are the same there"),
-    ("--compare-dest", "--link-dest DIR makes names of files that are the same there"),
-    ("--stats", "the summary is always shown, and --json has all of it"),
-    ("--info", "the summary is always shown, and --json has all of it"),
-    ("--port", "rsync's --port is for a daemon; ssh's port is --ssh-port"),
-    ("--whole-file", "haul sends whole files, or what an interrupted copy still lacks"),
-    ("--human-readable", "figures always have their units"),
-    ("--owner", "-p keeps mode, owner and group"),
-    ("--group", "-p keeps mode, owner and group"),
-    ("--perms", "-p keeps mode, owner and group"),
-    ("--times", "times are always kept"),
-    ("--links", "links in directories are kept; see --symlinks"),
-    ("--copy-links", "--symlinks follow"),
-    ("--relative", "rsync's -R is -d BASE: paths below BASE are made anew below the target"),
-    ("--chmod", "-m 750/640 sets modes of directories and of files"),
+    ("--out-format", "--items lists each created, changed and deleted entry, and --json does so for programs"),
+    ("--fuzzy", "nearest to rsync's --fuzzy: --detect-renames, which searches the whole target"),
+    ("--backup", "rsync's --backup is --backup-dir DIR, which keeps replaced and deleted files in DIR"),
+    ("--suffix", "--backup-dir DIR keeps replaced and deleted files under their own names"),
+    ("--copy-dest", "nearest: --link-dest DIR, which hard-links unchanged files"),
+    ("--compare-dest", "nearest: --link-dest DIR, which hard-links unchanged files"),
+    ("--stats", "the summary is always printed, and --json has every figure"),
+    ("--info", "the summary is always printed, and --json has every figure"),
+    ("--port", "rsync's --port is for its daemon; ssh's is --ssh-port"),
+    ("--whole-file", "rsync's --whole-file is --delta off"),
+    ("--human-readable", "figures always have units"),
+    ("--owner", "-p preserves mode, owner and group"),
+    ("--group", "-p preserves mode, owner and group"),
+    ("--perms", "-p preserves mode, owner and group"),
+    ("--times", "times are always preserved"),
+    ("--links", "symbolic links are kept by default: see --symlinks"),
+    ("--copy-links", "rsync's --copy-links is --symlinks follow"),
+    ("--relative", "nearest to rsync's --relative: -d BASE, which recreates paths relative to BASE"),
+    ("--chmod", "-m 750/640 sets the modes of directories and files"),
+    ("--completions", "write haul completions bash, zsh or fish"),
+    ("--man", "write haul man"),
 ];
+
+/// An option that takes an argument here, and none, or another one, in scp or rsync.
+struct Habit {
+    id: &'static str,
+    is_argument: fn(&str) -> bool,
+    needs: &'static str,
+    instead: &'static str,
+}
+
+const HABITS: [Habit; 7] = [
+    habit("progress", is_number, "a number of seconds", "rsync's -P and --progress are automatic: omit them"),
+    habit("checksum", is_digest, "a digest, for example sha256", "rsync's --checksum is --compare digest"),
+    habit("qos", is_number, "a traffic class, 0 to 255", "scp's and rsync's -q is --quiet"),
+    habit("unbuffered", is_ends, "s, t, st or off, for O_DIRECT", "rsync's -u is --update"),
+    habit(
+        "buffers",
+        |text| is_number(text.trim_start_matches('+')),
+        "a number of frames",
+        "rsync's -b is --backup-dir DIR, which keeps replaced and deleted files in DIR",
+    ),
+    habit("buffsz", begins_with_digit, "a size", "scp's -B is --ssh-option BatchMode=yes"),
+    habit("timelimit", begins_with_digit, "a time", "rsync's -t is automatic: times are always preserved"),
+];
+
+const fn habit(id: &'static str, is_argument: fn(&str) -> bool, needs: &'static str, instead: &'static str) -> Habit {
+    Habit { id, is_argument, needs, instead }
+}
+
+/// Commands of other programs that run on a host: `ssh HOST WORD PATH` does it.
+const SHELL_COMMANDS: [&str; 15] =
+    ["cat", "chmod", "chown", "df", "du", "find", "ln", "ls", "mkdir", "mv", "rm", "rmdir", "stat", "touch", "tree"];
+/// Words for a copy.
+const COPY_COMMANDS: [&str; 14] = [
+    "copy", "cp", "download", "fetch", "get", "move", "pull", "push", "put", "receive", "rsync", "scp", "send",
+    "upload",
+];
+/// Words for a comparison.
+const COMPARE_COMMANDS: [&str; 4] = ["check", "cmp", "compare", "diff"];
 
 /// Ciphers by the names that ssh has for them begin or end like this.
 const SSH_CIPHERS: [&str; 4] = ["-ctr", "-cbc", "-gcm@openssh.com", "-poly1305@openssh.com"];
 
 /// Where a file of options is none, perhaps this was meant.
-pub const SCPS_COMPRESSION: &str = "scp's -C is what haul does anyway where it pays: leave it out";
+pub const SCPS_COMPRESSION: &str = "scp's -C is automatic where it pays: omit it";
 
 /// What to type instead of an option that haul does not have.
 pub fn meant_by(shown: &str) -> Option<&'static str> {
     FOREIGN.iter().find(|(option, _)| *option == shown).map(|(_, instead)| *instead)
+}
+
+/// What to type instead of an option that was typed without its argument.
+pub fn meant_without_argument(row: &OptionRow) -> Option<&'static str> {
+    HABITS.iter().find(|habit| habit.id == row.id).map(|habit| habit.instead)
+}
+
+/// Refuses the next word as an argument of an option that takes none in scp or rsync.
+pub fn refuse_argument(row: &OptionRow, argument: &OsStr) -> Result<(), UsageError> {
+    let is_argument = |habit: &&Habit| argument.to_str().is_some_and(habit.is_argument);
+    match HABITS.iter().find(|habit| habit.id == row.id).filter(|habit| !is_argument(habit)) {
+        Some(habit) => Err(bad(habit.id, argument, &format!("must be {}", habit.needs)).remedy(habit.instead)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses the letter n, which copies in bbcp and copies nothing in rsync.
+pub fn refuse_letter(row: &OptionRow) -> Result<(), UsageError> {
+    match row.id {
+        "nodns" => Err(UsageError::new("-n is ambiguous: rsync's is a dry run, bbcp's skips name lookups and copies")
+            .remedy("write --dry-run for rsync's, or --nodns for bbcp's")),
+        _ => Ok(()),
+    }
+}
+
+/// What to type instead of a word that is a command elsewhere, and no file here; `path` on `host` is among its arguments.
+pub fn foreign_command(word: &str, host: &str, path: &Path) -> Option<String> {
+    let path = escape(path.as_os_str().as_bytes());
+    match word {
+        _ if SHELL_COMMANDS.contains(&word) => Some(format!("did you mean ssh {host} {word} {path}?")),
+        _ if COPY_COMMANDS.contains(&word) => Some(format!("did you mean haul SOURCE... TARGET, without {word}?")),
+        _ if COMPARE_COMMANDS.contains(&word) => Some("did you mean haul verify SOURCE... TARGET?".to_owned()),
+        "mirror" => Some("did you mean haul sync SOURCE... TARGET?".to_owned()),
+        "continue" | "resume" => Some("rerun the command that was interrupted: it resumes".to_owned()),
+        _ => None,
+    }
 }
 
 /// Refuses words that bbcp's letters would take apart into something else.
@@ -72,48 +152,19 @@ pub fn refuse_words(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Resu
         let error = match (text, next) {
             ("-o", option) if is_ssh_option(option) && !exists(OsStr::new(option)) => sshs_option("-o", option),
             ("-e", shell) if shell == "ssh" || shell.starts_with("ssh ") => {
-                meant(&format!("-e {shell:?}: -e takes no argument here"), &format!("rsync's -e is --rsh {shell:?}"))
+                meant(&format!("-e {shell:?}: -e takes no argument"), &format!("rsync's -e is --rsh {shell:?}"))
             }
             ("-l", kilobits) if is_number(kilobits) && !exists(OsStr::new(kilobits)) => {
                 let rate = kilobits.parse::<u64>().unwrap_or(0).saturating_mul(1000) / 8 / 1024;
                 meant(
-                    &format!("-l {kilobits}: -l is the name of a file for what is shown"),
-                    &format!("scp's limit is -x {}k; a file of that name is written ./{kilobits}", rate.max(1)),
+                    &format!("-l {kilobits}: -l takes the name of a log file"),
+                    &format!("scp's limit is -x {}k; for a log file of that name, write ./{kilobits}", rate.max(1)),
                 )
             }
             ("-c", cipher) if SSH_CIPHERS.iter().any(|end| cipher.ends_with(end)) => meant(
-                &format!("-c {cipher}: -c is for compression"),
+                &format!("-c {cipher}: -c is compression"),
                 "scp's -c is --cipher, with aes-256-gcm, aes-128-gcm or chacha20-poly1305",
             ),
-            ("-P", operand) if is_operand(operand) => meant(
-                &format!("-P {operand}: needs a number of seconds"),
-                "rsync's -P is what haul does anyway: leave it out",
-            ),
-            ("--progress", operand) if is_operand(operand) => meant(
-                &format!("--progress {operand}: needs a number of seconds"),
-                "rsync's --progress is what haul does anyway on a terminal: leave it out",
-            ),
-            ("-q", operand) if is_operand(operand) => {
-                meant(&format!("-q {operand}: needs a traffic class, 0 to 255"), "scp's and rsync's -q is --quiet")
-            }
-            ("-u", operand) if is_operand(operand) && !["s", "t", "st", "off"].contains(&operand) => {
-                meant(&format!("-u {operand}: needs s, t, st or off, for O_DIRECT"), "rsync's -u is --update")
-            }
-            ("-b", operand) if is_operand(operand) => meant(
-                &format!("-b {operand}: needs a number of frames"),
-                "rsync's -b is --backup-dir DIR: what is replaced or removed goes there",
-            ),
-            ("--del", _) => meant("--del: this could be several options", "rsync's --del is --delete=during"),
-            ("--backup", _) => {
-                meant("--backup: haul keeps what is replaced or removed in a directory", "name it: --backup-dir DIR")
-            }
-            ("--checksum", operand) if is_operand(operand) && !is_digest(operand) => meant(
-                &format!("--checksum {operand}: needs a digest, such as sha256, that is printed of each file"),
-                "rsync's --checksum is --compare digest",
-            ),
-            ("-B", operand) if is_operand(operand) => {
-                meant(&format!("-B {operand}: needs a size"), "scp's -B is --ssh-option BatchMode=yes")
-            }
             _ => continue,
         };
         return Err(error);
@@ -129,10 +180,7 @@ pub fn refuse_operands(
 ) -> Result<(), UsageError> {
     if let (Some(file), ..=1) = (values.last("config"), operands.len()) {
         return Err(meant(
-            &format!(
-                "-C {}: -C is a file of options, and what is to be copied where is missing",
-                escape(file.as_bytes())
-            ),
+            &format!("-C {}: -C takes a configuration file, and source or target is missing", escape(file.as_bytes())),
             SCPS_COMPRESSION,
         ));
     }
@@ -142,9 +190,9 @@ pub fn refuse_operands(
         Some(file) if values.flag("nofschk") && operands.len() > 2 && exists(file) => {
             let file = escape(file.as_bytes());
             Err(meant(
-                &format!("-F {file}: -F takes no argument here"),
+                &format!("-F {file}: -F takes no argument"),
                 &format!(
-                    "scp's -F is -T 'ssh -F {file} -l %U %H haul' (-S for a remote source); to copy that file, leave -F out"
+                    "scp's -F is -T 'ssh -F {file} -l %U %H haul' (-S for a remote source); to copy that file, omit -F"
                 ),
             ))
         }
@@ -158,14 +206,12 @@ pub fn notes(values: &Values, is_remote: bool) -> Vec<String> {
     let seconds = values.last("progress").and_then(|seconds| seconds.to_str()?.parse::<u32>().ok());
     let seconds = seconds.filter(|_| values.is_typed("progress"));
     if let Some(seconds) = seconds.filter(|seconds| is_remote && (*seconds == 22 || *seconds >= 1024)) {
-        notes.push(format!("progress is shown every {seconds} seconds; ssh's port, scp's -P, is --ssh-port {seconds}"));
+        notes.push(format!(
+            "-P {seconds} prints progress every {seconds} seconds; scp's -P, the ssh port, is --ssh-port {seconds}"
+        ));
     }
     if values.is_typed("reverse") {
-        notes.push("-z is bbcp's: the target connects to the source; compression (rsync's -z) is automatic".to_owned());
-    }
-    if values.is_typed("nodns") {
-        notes
-            .push("-n is bbcp's: no names are looked up, and files are copied; it is not rsync's --dry-run".to_owned());
+        notes.push("-z is bbcp's: the target connects to the source; rsync's -z, compression, is automatic".to_owned());
     }
     notes
 }
@@ -176,24 +222,21 @@ fn meant(what: &str, instead: &str) -> UsageError {
 
 fn rsyncs_cluster(typed: &str) -> UsageError {
     meant(
-        &format!("{typed}: letters are bbcp's here, and rsync's mean something else"),
+        &format!("{typed}: single letters are bbcp's here, not rsync's"),
         &format!("in haul sync they are rsync's: haul sync {typed} SOURCE... TARGET"),
     )
 }
 
 /// What is said where there are less than two operands.
 pub fn too_few_for_sync() -> UsageError {
-    UsageError::new("haul sync: say what, and which directory is to be the same")
-        .remedy("haul sync SOURCE... TARGET        SOURCE becomes TARGET/SOURCE")
-        .remedy("haul sync SOURCE/ TARGET          what is in SOURCE goes into TARGET")
+    UsageError::new("haul sync needs a source and a target")
+        .remedy("haul sync SOURCE... TARGET makes TARGET/SOURCE match SOURCE")
+        .remedy("haul sync SOURCE/ TARGET makes TARGET match SOURCE")
 }
 
 fn sshs_option(typed: &str, option: &str) -> UsageError {
     let what = if typed == "-o" { format!("-o {option}") } else { typed.to_owned() };
-    meant(
-        &format!("{what}: -o writes in ascending order, and takes no argument"),
-        &format!("ssh's -o is --ssh-option {option}"),
-    )
+    meant(&format!("{what}: -o (write sequentially) takes no argument"), &format!("ssh's -o is --ssh-option {option}"))
 }
 
 /// rsync's -z, -n and -X behind its -a: bbcp's would be another direction, a copy, and nothing at all.
@@ -211,18 +254,22 @@ fn is_ssh_option(text: &str) -> bool {
 
 /// `sha256`, `%md5`, `md5=FILE`: what `--checksum` takes, or something close to it.
 fn is_digest(text: &str) -> bool {
-    let name = text.trim_start_matches('%').split('=').next().unwrap_or_default();
+    let name = text.trim_start_matches('%').split('=').next().unwrap_or_default().to_ascii_lowercase();
     let names: Vec<_> = ChecksumAlgorithm::all().map(ChecksumAlgorithm::name).collect();
-    text.contains(['%', '=']) || names.contains(&name) || nearest(name, &names).is_some()
+    text.contains(['%', '=']) || names.contains(&name.as_str()) || nearest(&name, &names).is_some()
 }
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Something that is copied, or copied to: no number, and no option.
-fn is_operand(text: &str) -> bool {
-    !text.is_empty() && !text.starts_with(|first: char| first.is_ascii_digit() || first == '-' || first == '+')
+fn begins_with_digit(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// Which ends of a copy, or a list of these.
+fn is_ends(text: &str) -> bool {
+    text.split(',').all(|ends| ["s", "t", "st", "off", "auto"].contains(&ends))
 }
 
 #[cfg(test)]

@@ -58,6 +58,9 @@ fn every_line_works_or_names_what_to_type_instead() {
         &["--rsh", "rsh", "file", "db1:"],
         &["--bwlimit=1000", "file", "db1:"],
         &["--progress", "file", "db1:"],
+        &["--progress", "--json", "file", "db1:"],
+        &["-rP", "2026-runs", "db1:"],
+        &["-P"],
         &["-P", "file", "db1:"],
         &["-u", "file", "db1:"],
         &["--dry-run", "file", "db1:"],
@@ -70,6 +73,9 @@ fn every_line_works_or_names_what_to_type_instead() {
         &["--archive", "--size-only", "run7", "db1:run7"],
         &["--archive", "--ignore-times", "run7", "db1:run7"],
         &["--archive", "--checksum", "run7", "db1:run7"],
+        &["--checksum", "-r", "run7", "db1:"],
+        &["-rt", "run7", "db1:"],
+        &["--nodns", "file", "db1:"],
         &["-b", "run7", "db1:run7"],
         // rsync's, with another word before them.
         &["sync", "-a", "--delete", "run7/", "db1:run7"],
@@ -94,6 +100,9 @@ fn every_line_works_or_names_what_to_type_instead() {
         &["sync", "-z", "run7/", "db1:run7"],
         &["sync", "--checksum", "run7/", "db1:run7"],
         &["sync", "--backup", "run7", "b", "db1:run7"],
+        &["sync", "-avz", "--progress", "--stats", "run7/", "db1:run7"],
+        &["sync", "-r", "--group", "--owner", "run7/", "db1:run7"],
+        &["sync", "--nodns", "run7/", "db1:run7"],
         &["sync", "--delete-during", "run7/", "db1:run7"],
         &["sync", "-ikeyanv", "run7/", "db1:run7"],
     ];
@@ -107,73 +116,74 @@ fn every_line_works_or_names_what_to_type_instead() {
         works
 
         $ haul -P 2222 file db1:
-        works, and says: progress is shown every 2222 seconds; ssh's port, scp's -P, is --ssh-port 2222
+        works, and says: -P 2222 prints progress every 2222 seconds; scp's -P, the ssh port, is --ssh-port 2222
 
         $ haul -P 22 file db1:
-        works, and says: progress is shown every 22 seconds; ssh's port, scp's -P, is --ssh-port 22
+        works, and says: -P 22 prints progress every 22 seconds; scp's -P, the ssh port, is --ssh-port 22
 
         $ haul -i key db1:file .
         works
 
         $ haul -C file db1:
-        -C file: -C is a file of options, and what is to be copied where is missing
-        scp's -C is what haul does anyway where it pays: leave it out
+        -C file: -C takes a configuration file, and source or target is missing
+        hint: scp's -C is automatic where it pays: omit it
 
         $ haul -l 8192 file db1:
-        -l 8192: -l is the name of a file for what is shown
-        scp's limit is -x 1000k; a file of that name is written ./8192
+        -l 8192: -l takes the name of a log file
+        hint: scp's limit is -x 1000k; for a log file of that name, write ./8192
 
         $ haul -o StrictHostKeyChecking=no file db1:
-        -o StrictHostKeyChecking=no: -o writes in ascending order, and takes no argument
-        ssh's -o is --ssh-option StrictHostKeyChecking=no
+        -o StrictHostKeyChecking=no: -o (write sequentially) takes no argument
+        hint: ssh's -o is --ssh-option StrictHostKeyChecking=no
 
         $ haul -oBatchMode=yes file db1:
-        -oBatchMode=yes: -o writes in ascending order, and takes no argument
-        ssh's -o is --ssh-option BatchMode=yes
+        -oBatchMode=yes: -o (write sequentially) takes no argument
+        hint: ssh's -o is --ssh-option BatchMode=yes
 
         $ haul -q file db1:
-        -q file: needs a traffic class, 0 to 255
-        scp's and rsync's -q is --quiet
+        --qos file: must be a traffic class, 0 to 255
+        hint: scp's and rsync's -q is --quiet
 
         $ haul -v file db1:
         works
 
         $ haul -B file db1:
-        -B file: needs a size
-        scp's -B is --ssh-option BatchMode=yes
+        --buffsz file: must be a size
+        hint: scp's -B is --ssh-option BatchMode=yes
 
         $ haul -J gate file db1:
-        there is no option -J
-        scp's -J GATE is --ssh-option ProxyJump=GATE
-        haul --help all lists them; a file of that name is written ./-J
+        unknown option -J
+        hint: scp's -J GATE is --ssh-option ProxyJump=GATE
+        hint: haul --help all lists all options; for a file of that name, write ./-J
 
         $ haul -3 db1:file db2:
-        there is no option -3
-        scp's -3 is what haul does where the two hosts cannot reach each other: leave it out
-        haul --help all lists them; a file of that name is written ./-3
+        unknown option -3
+        hint: scp's -3 is automatic where the two hosts cannot reach each other: omit it
+        hint: haul --help all lists all options; for a file of that name, write ./-3
 
         $ haul -c aes128-ctr file db1:
-        -c aes128-ctr: -c is for compression
-        scp's -c is --cipher, with aes-256-gcm, aes-128-gcm or chacha20-poly1305
+        -c aes128-ctr: -c is compression
+        hint: scp's -c is --cipher, with aes-256-gcm, aes-128-gcm or chacha20-poly1305
 
         $ haul -F ssh_config file db1:
-        -F ssh_config: -F takes no argument here
-        scp's -F is -T 'ssh -F ssh_config -l %U %H haul' (-S for a remote source); to copy that file, leave -F out
+        -F ssh_config: -F takes no argument
+        hint: scp's -F is -T 'ssh -F ssh_config -l %U %H haul' (-S for a remote source); to copy that file, omit -F
 
         $ haul -avz run7/ db1:run7
-        -avz: letters are bbcp's here, and rsync's mean something else
-        in haul sync they are rsync's: haul sync -avz SOURCE... TARGET
+        -avz: single letters are bbcp's here, not rsync's
+        hint: in haul sync they are rsync's: haul sync -avz SOURCE... TARGET
 
         $ haul -az --delete run7 db1:
-        -az: letters are bbcp's here, and rsync's mean something else
-        in haul sync they are rsync's: haul sync -az SOURCE... TARGET
+        -az: single letters are bbcp's here, not rsync's
+        hint: in haul sync they are rsync's: haul sync -az SOURCE... TARGET
 
         $ haul -avn run7 db1:
-        -avn: letters are bbcp's here, and rsync's mean something else
-        in haul sync they are rsync's: haul sync -avn SOURCE... TARGET
+        -avn: single letters are bbcp's here, not rsync's
+        hint: in haul sync they are rsync's: haul sync -avn SOURCE... TARGET
 
         $ haul -rn run7 db1:
-        works, and says: -n is bbcp's: no names are looked up, and files are copied; it is not rsync's --dry-run
+        -n is ambiguous: rsync's is a dry run, bbcp's skips name lookups and copies
+        hint: write --dry-run for rsync's, or --nodns for bbcp's
 
         $ haul -av run7 db1:
         works
@@ -182,87 +192,114 @@ fn every_line_works_or_names_what_to_type_instead() {
         works
 
         $ haul --archive --delete run7 db1:
-        --delete makes the target what the sources are: a copy needs -r and -f for it
-        add -r and -f, or write haul sync --delete SOURCE... TARGET
+        --delete needs -r and -f in a copy
+        hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
 
         $ haul --archive --exclude=*.o run7 db1:
         works
 
         $ haul --archive --filter=- *.o run7 db1:
         --filter: rsync's rules are options here
-        '- PATTERN' is --exclude PATTERN, '+ PATTERN' --include PATTERN, ': NAME' --filter-files NAME
+        hint: '- PATTERN' is --exclude PATTERN, '+ PATTERN' --include PATTERN, ': NAME' --filter-files NAME
 
         $ haul -e ssh -p 2222 file db1:
-        -e "ssh -p 2222": -e takes no argument here
-        rsync's -e is --rsh "ssh -p 2222"
+        -e "ssh -p 2222": -e takes no argument
+        hint: rsync's -e is --rsh "ssh -p 2222"
 
         $ haul --rsh=ssh -p 2222 -i key -oBatchMode=yes file db1:
         works
 
         $ haul --rsh rsh file db1:
-        --rsh rsh: it is not ssh
-        only ssh with -p, -i and -o is understood; for anything else, -S and -T take a whole command
+        --rsh rsh: not ssh
+        hint: only ssh with -p, -i and -o is supported; for other commands, use -S and -T
 
         $ haul --bwlimit=1000 file db1:
         works
 
         $ haul --progress file db1:
-        --progress file: needs a number of seconds
-        rsync's --progress is what haul does anyway on a terminal: leave it out
+        --progress file: must be a number of seconds
+        hint: rsync's -P and --progress are automatic: omit them
+
+        $ haul --progress --json file db1:
+        --progress needs an argument, but --json is an option
+        hint: rsync's -P and --progress are automatic: omit them
+        hint: -P, --progress SECONDS: print a progress line every SECONDS
+
+        $ haul -rP 2026-runs db1:
+        --progress 2026-runs: must be a number of seconds
+        hint: rsync's -P and --progress are automatic: omit them
+
+        $ haul -P
+        --progress needs an argument
+        hint: rsync's -P and --progress are automatic: omit them
+        hint: -P, --progress SECONDS: print a progress line every SECONDS
 
         $ haul -P file db1:
-        -P file: needs a number of seconds
-        rsync's -P is what haul does anyway: leave it out
+        --progress file: must be a number of seconds
+        hint: rsync's -P and --progress are automatic: omit them
 
         $ haul -u file db1:
-        -u file: needs s, t, st or off, for O_DIRECT
-        rsync's -u is --update
+        --unbuffered file: must be s, t, st or off, for O_DIRECT
+        hint: rsync's -u is --update
 
         $ haul --dry-run file db1:
         works
 
         $ haul --update file db1:
-        --update: this is about what is replaced, and a copy replaces nothing
-        add -f, or write haul sync SOURCE... TARGET
+        --update needs -f: a copy does not replace files without it
+        hint: add -f, or use haul sync SOURCE... TARGET
 
         $ haul -z file db1:
-        works, and says: -z is bbcp's: the target connects to the source; compression (rsync's -z) is automatic
+        works, and says: -z is bbcp's: the target connects to the source; rsync's -z, compression, is automatic
 
         $ haul --archive --del run7/ db1:run7
-        --del: this could be several options
-        rsync's --del is --delete=during
+        --del is ambiguous: --delta, --delete, --delete-excluded
+        hint: rsync's --del is --delete=during
 
         $ haul --archive --delete-after run7/ db1:run7
-        there is no option --delete-after
-        rsync's --delete-after is --delete, or --delete=after
-        haul --help all lists them; a file of that name is written ./--delete-after
+        unknown option --delete-after
+        hint: rsync's --delete-after is --delete, or --delete=after
+        hint: haul --help all lists all options; for a file of that name, write ./--delete-after
 
         $ haul --archive --backup run7 b db1:run7
-        --backup: haul keeps what is replaced or removed in a directory
-        name it: --backup-dir DIR
+        unknown option --backup
+        hint: rsync's --backup is --backup-dir DIR, which keeps replaced and deleted files in DIR
+        hint: haul --help all lists all options; for a file of that name, write ./--backup
 
         $ haul --archive --itemize-changes run7 db1:run7
-        there is no option --itemize-changes
-        rsync's --itemize-changes is --items
-        haul --help all lists them; a file of that name is written ./--itemize-changes
+        unknown option --itemize-changes
+        hint: rsync's --itemize-changes is --items
+        hint: haul --help all lists all options; for a file of that name, write ./--itemize-changes
 
         $ haul --archive --size-only run7 db1:run7
-        there is no option --size-only
-        rsync's --size-only is --compare size
-        haul --help all lists them; a file of that name is written ./--size-only
+        unknown option --size-only
+        hint: rsync's --size-only is --compare size
+        hint: haul --help all lists all options; for a file of that name, write ./--size-only
 
         $ haul --archive --ignore-times run7 db1:run7
-        there is no option --ignore-times
-        rsync's --ignore-times is next to --compare digest: what is in the files decides
-        haul --help all lists them; a file of that name is written ./--ignore-times
+        unknown option --ignore-times
+        hint: nearest to rsync's --ignore-times: --compare digest, which compares contents
+        hint: haul --help all lists all options; for a file of that name, write ./--ignore-times
 
         $ haul --archive --checksum run7 db1:run7
-        --checksum run7: needs a digest, such as sha256, that is printed of each file
-        rsync's --checksum is --compare digest
+        --checksum run7: must be a digest, for example sha256
+        hint: rsync's --checksum is --compare digest
+
+        $ haul --checksum -r run7 db1:
+        --checksum needs an argument, but -r is an option
+        hint: rsync's --checksum is --compare digest
+        hint: -E, --checksum ALG[=VALUE|=FILE]: print, compare or record the digest of each file; %ALG: at the source. ALG is a32, c32, c32z, md5, crc32c, crc64nvme, sha1, sha256, sha512, xxh3 or blake3
+
+        $ haul -rt run7 db1:
+        --timelimit run7: must be a time
+        hint: rsync's -t is automatic: times are always preserved
+
+        $ haul --nodns file db1:
+        works
 
         $ haul -b run7 db1:run7
-        -b run7: needs a number of frames
-        rsync's -b is --backup-dir DIR: what is replaced or removed goes there
+        --buffers run7: must be a number of frames
+        hint: rsync's -b is --backup-dir DIR, which keeps replaced and deleted files in DIR
 
         $ haul sync -a --delete run7/ db1:run7
         works
@@ -304,29 +341,29 @@ fn every_line_works_or_names_what_to_type_instead() {
         works
 
         $ haul sync -u run7/ db1:run7
-        -u: letters of haul sync are rsync's, and in other commands of haul it is --unbuffered
-        rsync's -u: --update
-        haul's: --unbuffered
+        -u is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's --unbuffered
+        hint: rsync's -u: --update
+        hint: haul's -u: --unbuffered
 
         $ haul sync -i run7/ db1:run7
-        -i: letters of haul sync are rsync's, and in other commands of haul it is --idfile
-        rsync's -i: --items
-        haul's: --idfile
+        -i is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's --idfile
+        hint: rsync's -i: --items
+        hint: haul's -i: --idfile
 
         $ haul sync -i run7/ run8/ copy
-        -i: letters of haul sync are rsync's, and in other commands of haul it is --idfile
-        rsync's -i: --items
-        haul's: --idfile
+        -i is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's --idfile
+        hint: rsync's -i: --items
+        hint: haul's -i: --idfile
 
         $ haul sync -H run7/ db1:run7
-        -H: letters of haul sync are rsync's, and in other commands of haul it is --callback
-        rsync's -H: --hard-links
-        haul's: --callback
+        -H is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's --callback
+        hint: rsync's -H: --hard-links
+        hint: haul's -H: --callback
 
         $ haul sync -b run7/ db1:run7
-        -b: letters of haul sync are rsync's, and in other commands of haul it is --buffers
-        rsync's -b: --backup-dir DIR keeps what is replaced or removed
-        haul's: --buffers
+        -b is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's --buffers
+        hint: rsync's -b: --backup-dir DIR keeps replaced and deleted files
+        hint: haul's -b: --buffers
 
         $ haul sync -X run7/ db1:run7
         works
@@ -335,21 +372,35 @@ fn every_line_works_or_names_what_to_type_instead() {
         works
 
         $ haul sync --checksum run7/ db1:run7
-        --checksum run7/: needs a digest, such as sha256, that is printed of each file
-        rsync's --checksum is --compare digest
+        --checksum run7/: must be a digest, for example sha256
+        hint: rsync's --checksum is --compare digest
 
         $ haul sync --backup run7 b db1:run7
-        --backup: haul keeps what is replaced or removed in a directory
-        name it: --backup-dir DIR
+        unknown option --backup
+        hint: rsync's --backup is --backup-dir DIR, which keeps replaced and deleted files in DIR
+        hint: haul --help all lists all options; for a file of that name, write ./--backup
+
+        $ haul sync -avz --progress --stats run7/ db1:run7
+        --progress needs an argument, but --stats is an option
+        hint: rsync's -P and --progress are automatic: omit them
+        hint: -P, --progress SECONDS: print a progress line every SECONDS
+
+        $ haul sync -r --group --owner run7/ db1:run7
+        unknown option --group
+        hint: -p preserves mode, owner and group
+        hint: haul --help all lists all options; for a file of that name, write ./--group
+
+        $ haul sync --nodns run7/ db1:run7
+        works
 
         $ haul sync --delete-during run7/ db1:run7
-        there is no option --delete-during
-        rsync's --delete-during is --delete=during
-        haul --help all lists them; a file of that name is written ./--delete-during
+        unknown option --delete-during
+        hint: rsync's --delete-during is --delete=during
+        hint: haul --help all lists all options; for a file of that name, write ./--delete-during
 
         $ haul sync -ikeyanv run7/ db1:run7
-        -ikeyanv: rsync's -k is not an option of haul sync
-        --symlinks follow follows links to files, too
+        -ikeyanv: haul sync does not support rsync's -k
+        hint: --symlinks follow follows links to files as well
         "#);
 }
 

@@ -1,34 +1,59 @@
-//! The help, made from the table of options: one screen, everything, or one option or command.
+//! The help, made from the tables of options and commands: one screen, everything, or one option, command or topic.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use haul_proto::path::escape;
 
+use super::commands::{self, COMMANDS};
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::row::{HelpSection, OptionRow};
-use super::table::{COMMANDS, COPY, DEMO, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
-use super::{Dialect, UsageError, completions, manual, markdown};
+use super::table::{COPY, DEMO, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
+use super::{Dialect, UsageError, completions, filters, manual, markdown};
 
-/// Help on a topic: none, `all`, an option or a command.
+/// Columns of a signature in a list of options.
+const SIGNATURE_WIDTH: usize = 25;
+/// Columns of the text beside it.
+const TEXT_WIDTH: usize = 52;
+/// Topics that are neither options nor commands.
+const TOPICS: [&str; 4] = ["all", "exit", "filters", "size"];
+
+const EXIT: &str = "\
+Exit status:
+  0  success: everything is copied and verified
+  1  some files failed; each is named on standard error
+  2  usage error
+  3  host unreachable
+  4  interrupted, or the connection was lost for good; rerun to resume
+";
+
+const SIZES: &str = "\
+SIZE is a number of bytes, or one with k, m or g (powers of 1024): 512k, 4m.
+RATE is a SIZE per second. TIME is a number of seconds, or one with s, m, h
+or d: 90, 10m, 2h.
+";
+
+/// Help on a topic: none, an option, a command, or one of [`TOPICS`].
 pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
     let text = topic.to_str().unwrap_or_default();
     match (dialect, text) {
         (Dialect::Bbcp, _) => return Ok(bbcp()),
-        (_, "") => return Ok(short()),
+        (_, "" | "help") => return Ok(short()),
         (_, "all") => return Ok(full()),
+        (_, "exit") => return Ok(EXIT.to_owned()),
+        (_, "size") => return Ok(SIZES.to_owned()),
         (_, "man") => return Ok(manual::page()),
         (_, "markdown") => return Ok(markdown::page()),
-        (_, "bash") => return Ok(completions::bash()),
-        (_, "zsh") => return Ok(completions::zsh()),
-        (_, "fish") => return Ok(completions::fish()),
-        (_, "demo") => return Ok(demo()),
-        (_, "filters") => return Ok(super::filters::HELP.to_owned()),
-        (_, "status" | "clean" | "serve" | "verify" | "sync" | "config" | "sweep" | "probe" | "survey") => {
-            return Ok(command(text));
-        }
+        (_, "filters") => return Ok(filters::HELP.to_owned()),
         _ => {}
+    }
+    if let Some(script) = completions::script(text) {
+        return Ok(script);
+    }
+    // `haul help version` is about the command and the option.
+    if COMMANDS.iter().any(|row| row.name == text) {
+        return Ok(command(text));
     }
     match option(text) {
         Named::One(row) => Ok(one(row)),
@@ -36,13 +61,14 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
             Ok(names.iter().filter_map(|name| named(name)).map(one).collect::<Vec<_>>().join("\n"))
         }
         Named::None(near) => {
-            let unknown = UsageError::new(format!("there is no option and no command {}", escape(topic.as_bytes())));
-            let near = nearest(text, COMMANDS).or(near);
+            let shown = escape(topic.as_bytes());
+            let unknown =
+                UsageError::new(format!("no option or command is called {shown}; haul --help all lists them"));
+            let near = nearest(text, &commands::names()).or_else(|| nearest(text, &TOPICS)).or(near);
             Err(match near {
                 Some(near) => unknown.remedy(format!("did you mean haul help {near}?")),
                 None => unknown,
-            }
-            .remedy("haul help all"))
+            })
         }
     }
 }
@@ -77,8 +103,8 @@ fn one(row: &OptionRow) -> String {
 /// The options that bbcp has, in its order of letters.
 pub fn bbcp() -> String {
     let mut text = String::from(
-        "bbcp [OPTIONS] SOURCE... TARGET        each a path, or [user@][host:]path\n\n\
-         This is haul under the name of bbcp: it takes bbcp's command line. haul -h is its own.\n\n",
+        "bbcp [OPTIONS] SOURCE... TARGET        each a path or [user@][host:]path\n\n\
+         This is haul under the name bbcp, with bbcp's command line. For haul's: haul -h\n\n",
     );
     let mut rows: Vec<_> = COPY.iter().filter(|row| row.bbcp.is_some() && row.refusal.is_none()).collect();
     rows.sort_by_key(|row| {
@@ -88,61 +114,49 @@ pub fn bbcp() -> String {
     text
 }
 
-/// One screen: the options that most people need.
+/// One screen: the commands, and the options used most.
 pub fn short() -> String {
     let mut text = String::from(
         "haul copies files between hosts: encrypted, verified, over parallel streams\n\n\
-         haul [OPTIONS] SOURCE... TARGET       each a path, or [user@]host:path\n\
-         haul sync SOURCE... TARGET            makes TARGET the same: moves what differs\n\
-         haul verify SOURCE... TARGET          are both the same? copies nothing\n\
-         haul status|clean PATH...             what broken copies left there; removes it\n\
-         haul serve DIR                        lets others send and fetch, without ssh\n\
-         haul config [HOST]                    options in force, and where they come from\n\
-         haul survey PATH... | probe TARGET    what would a copy be made of? how fast?\n\n",
+         haul [OPTIONS] SOURCE... TARGET       each a path or [user@]host:path\n\n\
+         Commands:\n",
     );
+    COMMANDS.iter().for_each(|row| push_entry(&mut text, &row.signature(), row.about));
+    text.push_str("\nOptions used most:\n");
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
         "\nhaul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:\n\n\
-         haul --help all    every option, exit statuses, names\n\
-         haul help WHAT     one option or command: haul help streams, haul help sweep\n",
+         All options: haul --help all. One option, command or topic: haul help streams,\n\
+         haul help sweep, haul help filters, haul help size, haul help exit\n",
     );
     text
 }
 
 /// Every option.
 pub fn full() -> String {
-    let mut text = String::from(
+    let mut text = format!(
         "haul [OPTIONS] SOURCE... TARGET\n\n\
-         SOURCE and TARGET are paths on this machine or [user@]host:path on another;\n\
-         an IPv6 address stands in brackets: [fe80::1%eth0]:path. A path here with a\n\
-         colon in its name is written ./a:b. After --, nothing is an option. Relative\n\
-         paths on another host, and ~/path, start in the login directory. With several\n\
-         sources the target is a directory. SIZE is a number of bytes, or one with k, m\n\
-         or g (powers of 1024). Run an interrupted copy again: what is there is not\n\
-         sent twice.\n",
+         SOURCE and TARGET are local paths, or [user@]host:path on a remote host. IPv6\n\
+         addresses are written in brackets: [fe80::1%eth0]:path. Write ./a:b for a local\n\
+         path that contains a colon. Relative remote paths, and ~/path, start in the\n\
+         login directory. With several sources, TARGET is a directory. -- ends the\n\
+         options. Rerun an interrupted copy to resume it.\n\n{SIZES}"
     );
     for (section, heading) in HelpSection::LISTED {
         text.push_str(&format!("\n{heading}:\n"));
         push_rows(&mut text, COPY.iter().filter(|row| row.section == section));
     }
-    text.push_str(
-        "\nExit status:\n\
-         \x20 0  everything is there and verified\n\
-         \x20 1  some files failed; each was named on standard error\n\
-         \x20 2  the command line, or what it asks for, makes no sense\n\
-         \x20 3  the other host could not be reached\n\
-         \x20 4  interrupted; run the same command again to go on\n",
-    );
+    text.push_str(&format!("\n{EXIT}"));
     text
 }
 
 /// Help of `haul demo`.
 pub fn demo() -> String {
     let mut text = String::from(
-        "haul demo [OPTIONS] [-- OPTIONS OF A COPY]\n\n\
-         Makes data in a temporary directory, copies it to another place there through\n\
-         the real path (two workers, sealed TCP streams over loopback), compares both,\n\
-         and removes them.\n\n",
+        "haul demo [OPTIONS] [-- COPY OPTIONS]\n\n\
+         Generates data in a temporary directory, copies it within that directory over\n\
+         the network code (two workers, encrypted TCP streams over loopback), compares\n\
+         source and target, and deletes both.\n\n",
     );
     push_rows(&mut text, DEMO.iter());
     text
@@ -153,16 +167,16 @@ fn serve() -> String {
     let mut text = String::from(
         "haul serve [OPTIONS] DIR\n\
          haul serve [OPTIONS] --config FILE\n\n\
-         Prints a line, haul://HOST:PORT/#SECRET. Whoever has it can send to DIR and\n\
-         fetch from it, without ssh, encrypted and proven at both ends:\n\n\
-         haul -r run7 LINE      sends; haul -r LINE:run7 .  fetches\n\n\
-         It serves until Ctrl-C, and logs on standard error who came for what. Nothing\n\
-         outside of DIR can be reached, nor through symbolic links in it.\n\n",
+         Prints an address, haul://HOST:PORT/#SECRET. Everyone who has it can send files\n\
+         to DIR and fetch files from it without ssh, encrypted and verified:\n\n\
+         haul -r run7 ADDRESS       sends; haul -r ADDRESS:run7 .  fetches\n\n\
+         The server runs until Ctrl-C and logs each transfer on standard error. Clients\n\
+         cannot reach anything outside DIR, not even through symbolic links.\n\n",
     );
     push_rows(&mut text, SERVE.iter());
     text.push_str(
         "\nWith --config, clients name a directory: haul://HOST/incoming/PATH (port 5031,\n\
-         unless --port says otherwise). FILE has for each of them:\n\n\
+         unless --port says otherwise). FILE has a table for each directory:\n\n\
          \x20 [incoming]\n\
          \x20 path = \"/srv/incoming\"\n\
          \x20 access = \"create\"            (or read-only, write-only, both)\n\
@@ -170,20 +184,21 @@ fn serve() -> String {
          \x20 keys = [\"haul-public-...\"]  (what --new-key printed for a client)\n\
          \x20        (or { key = \"haul-public-...\", expires = 2027-01-31 }, revoked = true)\n\
          \x20 clients = 4                  (at a time)\n\
-         \x20 rate = \"50m\"                (bytes a second, from and to each client)\n\
-         \x20 size = \"100g\"               (from all its clients)\n\
-         \x20 files = 50000               (from all its clients)\n\
-         \x20 require-encryption = true    (allow-unsafe-links and allow-tuning, too)\n\n\
-         Clients with a key know the server by its own, which stands above all tables:\n\n\
+         \x20 rate = \"50m\"                (bytes/s, from and to each client)\n\
+         \x20 size = \"100g\"               (from all clients together)\n\
+         \x20 files = 50000               (from all clients together)\n\
+         \x20 require-encryption = true    (also allow-unsafe-links and allow-tuning)\n\n\
+         Clients with a key authenticate the server by its public key. The server's\n\
+         private key is set above all tables:\n\n\
          \x20 key = \"/etc/haul/serve.key\"\n\n\
-         SIGHUP reads FILE again: what is revoked ends, and what runs otherwise goes on.\n\
-         The line then has the server's public key, and the client's private one is given\n\
-         with --secret-file: haul --secret-file my.key FILE LINE\n",
+         SIGHUP reloads FILE; transfers of revoked clients end, others continue. The\n\
+         printed address then contains the server's public key, and the client passes\n\
+         its private key: haul --secret-file my.key FILE ADDRESS\n",
     );
     text
 }
 
-/// Help of a command that takes operands.
+/// Help of a command.
 pub fn command(command: &str) -> String {
     match command {
         "serve" => serve(),
@@ -193,26 +208,49 @@ pub fn command(command: &str) -> String {
         "config" => config(),
         "probe" => probe(),
         "survey" => survey(),
+        "demo" => demo(),
+        "help" => short(),
+        "completions" => completions(),
+        "man" => "haul man\n\nPrints the manual page: haul man | man -l -\n".to_owned(),
+        "version" => version(),
         _ => partials(command),
     }
+}
+
+/// Help of `haul completions`.
+fn completions() -> String {
+    "haul completions SHELL\n\n\
+     Prints a completion script for SHELL: bash, zsh or fish.\n\n\
+     haul completions bash > ~/.local/share/bash-completion/completions/haul\n\
+     haul completions zsh > ~/.zfunc/_haul\n\
+     haul completions fish > ~/.config/fish/completions/haul.fish\n"
+        .to_owned()
+}
+
+/// Help of `haul version`.
+fn version() -> String {
+    "haul version [-v]\n\n\
+     Prints the version, as haul --version does. With -v, measures for about a second\n\
+     how fast this CPU encrypts and hashes.\n"
+        .to_owned()
 }
 
 /// Help of `haul sweep`.
 fn sweep() -> String {
     let mut text = String::from(
         "haul sweep [OPTIONS] SOURCE... TARGET\n\n\
-         Makes the same copy with many settings, measures it, and tells medians and\n\
-         quartiles. null:SIZE as SOURCE is memory, and null: as TARGET (db1:null:) is\n\
-         nowhere; else each run writes into a directory of its own below TARGET, which is\n\
-         removed after it. Stopped, the same command goes on: runs in NAME.csv are not\n\
-         made again.\n\n",
+         Repeats a copy with many settings and reports medians and quartiles. null:SIZE\n\
+         as SOURCE reads from memory, and null: as TARGET (db1:null:) discards the data.\n\
+         Otherwise each run writes to a new directory below TARGET and deletes it\n\
+         afterwards. Rerun an interrupted sweep to resume it: runs that are in NAME.csv\n\
+         are not repeated.\n\n",
     );
     push_rows(&mut text, SWEEP.iter());
     text.push_str(
-        "\nEvery combination of the LISTs is run. auto in a list is what haul would choose;\n\
-         slac stands for the windows, streams or rates that SLAC swept, which are also\n\
-         what is swept where there is no LIST at all.\n\n\
-         Most options of a copy are for all runs: haul --help all.\n\n\
+        "\nEvery combination of the LISTs is run. In a list, auto is haul's automatic\n\
+         choice, and slac is the set of windows, streams or rates that SLAC measured;\n\
+         slac is also the default where no LIST is given.\n\n\
+         Most copy options apply to all runs: haul --help all.\n\n\
          haul sweep -s 1,2,4,8,16 --repeat 3 --report null:2g db1:null:\n",
     );
     text
@@ -221,31 +259,23 @@ fn sweep() -> String {
 /// Help of `haul config`.
 fn config() -> String {
     let mut text = String::from(
-        "haul config [--json] [OPTIONS OF A COPY] [HOST]\n\n\
-         Shows which options are in force for a copy from or to HOST, or within this\n\
-         machine, and where each comes from: the default, a file, the command line.\n\n\
+        "haul config [--json] [COPY OPTIONS] [HOST]\n\n\
+         Shows the effective options for a copy from or to HOST, or within this machine,\n\
+         and the origin of each: the default, a file, the command line.\n\n\
          haul reads ~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml) and\n\
-         /etc/haul/config.toml; with -C FILE only that. A file has long names of options:\n\n\
+         /etc/haul/config.toml; with -C FILE only FILE. A file has long option names:\n\n\
          \x20   streams = 8\n\
          \x20   no-deploy = true\n\n\
          \x20   [host.\"db*\"]\n\
          \x20   xfrrate = \"50m\"\n\
          \x20   ssh-option = [\"ProxyJump=gate\"]\n\n\
-         The command line goes before your file, that before the system's; in a file a\n\
-         host's name before a pattern (* and ?), that before what is for all hosts.\n\
-         --OPTION=default is as if nothing had said OPTION. These cannot be in a file:\n\n",
+         Precedence: the command line, your file, the system's file. Within a file: a\n\
+         host's name, a pattern (* and ?), the settings for all hosts.\n\
+         --OPTION=default restores the default. A file cannot set these options:\n\n",
     );
     let rows = COPY.iter().filter(|row| row.of_one_job && row.section != HelpSection::Unlisted);
     let names: Vec<_> = rows.map(|row| row.id).collect();
-    let mut line = String::new();
-    for name in names {
-        if line.len() + name.len() > 74 {
-            text.push_str(&format!(" {line}\n"));
-            line.clear();
-        }
-        line.push_str(&format!(" {name}"));
-    }
-    text.push_str(&format!(" {line}\n"));
+    wrapped(&names.join(" "), 76).iter().for_each(|line| text.push_str(&format!("  {line}\n")));
     text
 }
 
@@ -253,16 +283,16 @@ fn config() -> String {
 fn probe() -> String {
     let mut text = String::from(
         "haul probe [OPTIONS] [SOURCE] TARGET\n\n\
-         Measures what a copy of SOURCE to TARGET is made of, part by part: reading,\n\
-         computing, the network, writing, then the copy itself. Says whether both hosts\n\
-         are ready, what rate to expect, what limits it, and which settings are worth\n\
-         having. Without SOURCE, data comes from memory, and nothing is read. TARGET is\n\
-         where a copy would go: it gets a hidden directory for the time of the probe.\n\n",
+         Measures each part of a copy from SOURCE to TARGET: reading, encryption and\n\
+         hashing, the network, writing, then the copy itself. Reports whether both hosts\n\
+         are ready, the expected rate, the bottleneck, and recommended settings. Without\n\
+         SOURCE, data comes from memory, and reading is not measured. TARGET is the\n\
+         target of the copy: a hidden directory is created there and deleted afterwards.\n\n",
     );
     push_rows(&mut text, PROBE.iter());
     text.push_str(
-        "\nOptions of a copy about moving data and reaching hosts are taken, too, and\n\
-         measured with: haul --help all. Each part logs in at the other host anew.\n",
+        "\nCopy options for performance and connections are accepted and applied to the\n\
+         measurements: haul --help all. Each part logs in to the remote host again.\n",
     );
     text
 }
@@ -271,16 +301,15 @@ fn probe() -> String {
 fn survey() -> String {
     let mut text = String::from(
         "haul survey [OPTIONS] PATH...\n\n\
-         Shows what a copy of each PATH would be made of: files, directories, bytes,\n\
-         holes, sizes, types, what is biggest, what is there twice, how well it\n\
-         compresses, and what cannot be read. Nothing is written, and nothing leaves\n\
-         this machine.\n\n\
-         PATH is on this machine; for another: ssh HOST haul survey PATH\n\n",
+         Summarises what a copy of each PATH would move: files, directories, bytes,\n\
+         holes, sizes, types, the biggest files, duplicates, compressibility, and\n\
+         unreadable files. Nothing is written, and no data leaves this machine.\n\n\
+         PATH is a local path. For a remote one: ssh HOST haul survey PATH\n\n",
     );
     push_rows(&mut text, SURVEY.iter().filter(|row| row.section != HelpSection::Unlisted));
     text.push_str(
-        "\nFiles of equal size are read, those first with which most could be saved. Exit\n\
-         status: 0, or 1 if something cannot be read.\n",
+        "\nTo find duplicates, files of equal size are read, the largest savings first.\n\
+         Exit status: 0, or 1 if something could not be read.\n",
     );
     text
 }
@@ -289,21 +318,20 @@ fn survey() -> String {
 fn sync() -> String {
     let mut text = String::from(
         "haul sync [OPTIONS] SOURCE... TARGET\n\n\
-         Makes what is in the directory TARGET the same as the sources, and moves only\n\
-         what differs. Directories with all that is in them, links, modes, owners and\n\
-         times are kept (-r and -p are implied, and -f: what differs is replaced, also by\n\
-         something of another kind). Nothing is removed without --delete.\n\n\
+         Makes the directory TARGET match the sources and transfers only differences.\n\
+         -r, -p and -f are implied. A differing entry is replaced, even a directory by a\n\
+         file. Nothing is deleted without --delete.\n\n\
          \x20 haul sync run7 db1:/archive      run7 becomes /archive/run7\n\
-         \x20 haul sync run7/ db1:/archive     what is in run7 goes into /archive\n\n",
+         \x20 haul sync run7/ db1:/archive     the contents of run7 go into /archive\n\n",
     );
     push_rows(&mut text, COPY.iter().filter(|row| row.section == HelpSection::Syncing));
     text.push_str(
-        "\nAll other options of a copy are taken, too: haul --help all. --hard-links,\n\
-         --xattrs, --acls, --specials and --devices are not implied. A copy takes these\n\
-         options as well; there, --delete needs -r and -f.\n\n\
-         --delete removes nothing where a source is missing or could not be read to its\n\
-         end, nothing that filters leave out, and, where there is more than --max-delete\n\
-         allows, nothing at all (with --delete=during, nothing more). Look at it first:\n\
+        "\nAll other copy options are accepted: haul --help all. Single letters are\n\
+         rsync's. --hard-links, --xattrs, --acls, --specials and --devices are not\n\
+         implied. A copy accepts the options above too; there, --delete needs -r and -f.\n\n\
+         --delete keeps everything below a source that is missing or could not be read\n\
+         completely, and everything that filters exclude. With more than --max-delete\n\
+         entries to delete, it deletes none (with --delete=during, no more). Preview it:\n\
          haul sync --dry-run --delete SOURCE... TARGET\n",
     );
     text
@@ -313,16 +341,16 @@ fn sync() -> String {
 fn verify() -> String {
     let mut text = String::from(
         "haul verify [OPTIONS] SOURCE... TARGET\n\n\
-         Compares SOURCE with what a copy to TARGET would have made of it: both ends read\n\
-         all files, and only BLAKE3 values of their blocks travel. Nothing is written.\n\
-         Names what is missing, what is at the target alone, and what differs: files by\n\
-         block. Times are never compared. What only some copies keep is compared with the\n\
-         options that keep it.\n\n",
+         Compares SOURCE with the result of a copy to TARGET, given the arguments of that\n\
+         copy. Both ends read all files, and only BLAKE3 values of blocks cross the\n\
+         network. Nothing is written. Lists missing, extraneous and differing files, the\n\
+         latter by block. Modification times are never compared; other metadata is\n\
+         compared with the options that preserve it.\n\n",
     );
     push_rows(&mut text, VERIFY.iter().filter(|row| row.section != HelpSection::Unlisted));
     text.push_str(
-        "\nExit status: 0 identical, 1 differences (or files that could not be read), each\n\
-         named on standard error; 2 to 4 as of a copy.\n",
+        "\nExit status: 0 identical; 1 differences or unreadable files, each named on\n\
+         standard error; 2 to 4 as in a copy.\n",
     );
     text
 }
@@ -332,27 +360,48 @@ fn partials(command: &str) -> String {
     let mut text = format!("haul {command} [OPTIONS] PATH...\n\n");
     text.push_str(match command {
         "clean" => {
-            "Removes what unfinished copies have left below each PATH, or of the file PATH,\n\
-             and says what that was. What a running copy writes is left alone, and so are\n\
-             changes that a file may have some of (--inplace): the same copy puts in all.\n\n"
+            "Deletes the partial files of interrupted copies below each PATH, or of the file\n\
+             PATH, and lists them. Files of running copies are kept, and so are files that\n\
+             --inplace has partly updated: rerun the copy to complete those.\n\n"
         }
         _ => {
-            "Shows what unfinished copies have left below each PATH, or of the file PATH, and\n\
-             how far it is. The same copy, run again, goes on with it; haul clean removes it.\n\n"
+            "Lists the partial files of interrupted copies below each PATH, or of the file\n\
+             PATH, and their progress. Rerun a copy to resume it; haul clean deletes them.\n\n"
         }
     });
-    text.push_str("PATH is on this machine; for another: ssh HOST haul ");
+    text.push_str("PATH is a local path. For a remote one: ssh HOST haul ");
     text.push_str(&format!("{command} PATH\n\n"));
     push_rows(&mut text, PARTIALS.iter());
     text
 }
 
 fn push_rows<'a>(text: &mut String, rows: impl Iterator<Item = &'a OptionRow>) {
-    for row in rows {
-        let mut lines = row.help.lines();
-        text.push_str(&format!("  {:<25} {}\n", row.signature(), lines.next().unwrap_or_default()));
-        lines.for_each(|line| text.push_str(&format!("  {:<25} {line}\n", "")));
+    rows.for_each(|row| push_entry(text, &row.signature(), row.help));
+}
+
+/// An option or command, with its text beside it, or below where it is too long.
+fn push_entry(text: &mut String, signature: &str, about: &str) {
+    let mut lines = wrapped(about, TEXT_WIDTH).into_iter();
+    match signature.chars().count() <= SIGNATURE_WIDTH {
+        true => {
+            let first = lines.next().unwrap_or_default();
+            text.push_str(&format!("  {signature:<SIGNATURE_WIDTH$} {first}\n"));
+        }
+        false => text.push_str(&format!("  {signature}\n")),
     }
+    lines.for_each(|line| text.push_str(&format!("  {:<SIGNATURE_WIDTH$} {line}\n", "")));
+}
+
+/// `text` in lines of at most `width` columns, broken at spaces.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut().filter(|line| line.chars().count() + 1 + word.chars().count() <= width) {
+            Some(line) => line.push_str(&format!(" {word}")),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 #[cfg(test)]

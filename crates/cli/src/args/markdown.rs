@@ -7,7 +7,7 @@ const INTRODUCTION: &str = "# Options
 
 `haul help markdown` prints this page; `haul help NAME` explains one option on the terminal.
 
-SIZE is a number of bytes, or one with k, m or g (powers of 1024). TIME is a number of seconds, or one with s, m, h or d. An argument in brackets is optional. `--OPTION=default` restores the default.
+SIZE is a number of bytes, or one with k, m or g (powers of 1024). RATE is a SIZE per second. TIME is a number of seconds, or one with s, m, h or d. An argument in brackets is optional. `--OPTION=default` restores the default.
 ";
 
 /// Commands with options of their own.
@@ -37,9 +37,13 @@ pub fn page() -> String {
 fn table<'a>(page: &mut String, heading: &str, rows: impl Iterator<Item = &'a OptionRow>) {
     page.push_str(&format!("\n## {heading}\n\n| option | |\n|---|---|\n"));
     for row in rows {
-        let help = row.help.lines().collect::<Vec<_>>().join(" ");
-        page.push_str(&format!("| `{}` | {} |\n", row.full_signature(), text(&help)));
+        page.push_str(&format!("| `{}` | {} |\n", code(row), text(row.help)));
     }
+}
+
+/// How an option is written, between the bars of a table.
+fn code(row: &OptionRow) -> String {
+    row.full_signature().replace('|', "\\|")
 }
 
 /// Text in which nothing is markup.
@@ -70,7 +74,7 @@ mod tests {
         let page = page();
         let tables = COMMANDS.iter().flat_map(|(_, rows)| rows.iter());
         for row in COPY.iter().chain(tables).filter(|row| row.section != HelpSection::Unlisted) {
-            assert!(page.contains(&format!("\n| `{}` | ", row.full_signature())), "{}", row.id);
+            assert!(page.contains(&format!("\n| `{}` | ", code(row))), "{}", row.id);
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Nothing here reads files or decides on a job; [`crate::resolve`] does that.
 
+mod commands;
 mod completions;
 pub mod filters;
 pub mod habits;
@@ -62,7 +63,8 @@ impl Dialect {
     }
 }
 
-/// An invalid command line: exit status 2. `Display` gives one line for the error and one for each remedy.
+/// An invalid command line: exit status 2. `Display` gives one line for the error, and one that begins with `hint:` for
+/// each remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageError {
     what: String,
@@ -77,7 +79,7 @@ impl UsageError {
 
     /// Two options, named by their ids, contradict each other.
     pub fn contradiction(a: &str, b: &str) -> Self {
-        Self::new(format!("{} and {} contradict each other", typed(a), typed(b))).remedy("leave one of them out")
+        Self::new(format!("{} cannot be used with {}", typed(a), typed(b)))
     }
 
     /// The same with the position of the word in front.
@@ -95,7 +97,7 @@ impl UsageError {
 impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
-        self.remedies.iter().try_for_each(|line| write!(f, "\n{line}"))
+        self.remedies.iter().flat_map(|remedy| remedy.lines()).try_for_each(|line| write!(f, "\nhint: {line}"))
     }
 }
 

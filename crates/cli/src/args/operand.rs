@@ -20,7 +20,7 @@ use super::table::typed;
 pub fn parse_operand(operand: &OsStr) -> Result<Location, UsageError> {
     let bytes = operand.as_bytes();
     if bytes.is_empty() {
-        return Err(UsageError::new("an operand is empty").remedy("write . for this directory"));
+        return Err(UsageError::new("a source or target is empty").remedy("write . for the current directory"));
     }
     if let Some(served) = parse_served(operand) {
         return served;
@@ -52,7 +52,7 @@ fn host_colon(operand: &[u8]) -> Option<usize> {
 
 /// The account and the host before the colon.
 fn split_host(operand: &[u8], before: &[u8]) -> Result<(Option<String>, String), UsageError> {
-    let before = std::str::from_utf8(before).map_err(|_| not_a_host(operand, "it is not UTF-8"))?;
+    let before = std::str::from_utf8(before).map_err(|_| invalid(operand, "host", "not UTF-8"))?;
     let (user, name) = match before.rsplit_once('@') {
         Some((user, name)) => (Some(user), name),
         None => (None, before),
@@ -69,27 +69,27 @@ fn split_host(operand: &[u8], before: &[u8]) -> Result<(Option<String>, String),
 fn check_word(operand: &[u8], what: &str, word: &str) -> Result<(), UsageError> {
     const NEVER: &str = "'\"`$\\;&<>|(){}[]*?!#";
     if word.is_empty() {
-        return Err(not_a_host(operand, &format!("the {what} is empty")));
+        return Err(invalid(operand, what, "empty"));
     }
     if word.starts_with('-') {
-        return Err(not_a_host(operand, &format!("a {what} does not begin with '-'")));
+        return Err(invalid(operand, what, "must not begin with '-'"));
     }
     match word.chars().find(|&c| c.is_control() || c.is_whitespace() || NEVER.contains(c)) {
-        Some(c) => Err(not_a_host(operand, &format!("a {what} contains no {c:?}"))),
+        Some(c) => Err(invalid(operand, what, &format!("must not contain {c:?}"))),
         None => Ok(()),
     }
 }
 
-fn not_a_host(operand: &[u8], why: &str) -> UsageError {
+fn invalid(operand: &[u8], what: &str, why: &str) -> UsageError {
     let shown = escape(operand);
-    UsageError::new(format!("{shown}: what stands before the colon is not a host: {why}"))
-        .remedy(format!("if it is a file on this machine, write ./{shown}"))
+    UsageError::new(format!("{shown}: invalid {what} before the colon: {why}"))
+        .remedy(format!("for a local file, write ./{shown}"))
 }
 
 /// The path after the colon; the login directory is what a relative one starts in.
 fn remote_path(operand: &[u8], path: &[u8]) -> Result<PathBuf, UsageError> {
     if path.contains(&0) {
-        return Err(UsageError::new(format!("{}: a path contains no NUL", escape(operand))));
+        return Err(UsageError::new(format!("{}: a path cannot contain NUL", escape(operand))));
     }
     let relative = match path {
         b"" | b"~" => b".",
@@ -106,8 +106,23 @@ fn remote_path(operand: &[u8], path: &[u8]) -> Result<PathBuf, UsageError> {
 fn other_home(operand: &[u8], path: &[u8]) -> UsageError {
     let host = escape(&operand[..operand.len() - path.len()]);
     let path = escape(path);
-    UsageError::new(format!("{}: the home directory of another user is not looked up", escape(operand)))
-        .remedy(format!("write its whole path ({host}/home/...), or {host}./{path} for a file of that name"))
+    UsageError::new(format!("{}: ~USER is not supported", escape(operand)))
+        .remedy(format!("write the full path ({host}/home/...), or {host}./{path} for a file of that name"))
+}
+
+/// Refuses `12:30.log` where a local file has that name: by scp's rule, it is a path on the host 12.
+pub fn refuse_local_file_with_colon(operand: &OsStr, exists: &dyn Fn(&OsStr) -> bool) -> Result<(), UsageError> {
+    let bytes = operand.as_bytes();
+    let is_remote = matches!(parse_operand(operand), Ok(Location { host: Host::Remote { .. }, .. }));
+    let Some(colon) = host_colon(bytes).filter(|_| is_remote && exists(operand)) else { return Ok(()) };
+    let host_at = bytes[..colon].iter().rposition(|&byte| byte == b'@').map_or(0, |at| at + 1);
+    if bytes[host_at] == b'[' {
+        return Ok(());
+    }
+    let [user, host, path] = [&bytes[..host_at], &bytes[host_at..colon], &bytes[colon + 1..]].map(escape);
+    let shown = escape(bytes);
+    Err(UsageError::new(format!("{shown}: a local file has this name, but {host} would be a host"))
+        .remedy(format!("write ./{shown} for the file, or {user}[{host}]:{path} for the host")))
 }
 
 /// `::1:/x` would be a local file by scp's rule, and `fe80::1:/x` a path on the host fe80: neither is meant.
@@ -124,8 +139,8 @@ fn refuse_bare_ipv6(operand: &[u8]) -> Result<(), UsageError> {
     let shown = escape(operand);
     let user = escape(&operand[..host_at]);
     let path = escape(&operand[colon + 1..]);
-    Err(UsageError::new(format!("{shown}: an IPv6 address stands in brackets"))
-        .remedy(format!("write {user}[{address}]:{path}, or ./{shown} for a file of that name")))
+    Err(UsageError::new(format!("{shown}: IPv6 address without brackets"))
+        .remedy(format!("write {user}[{address}]:{path}, or ./{shown} for a local file")))
 }
 
 /// `ssh://host/path` would otherwise be the path `//host/path` on a host called ssh.
@@ -137,8 +152,12 @@ fn refuse_url(operand: &[u8]) -> Result<(), UsageError> {
     let shown = escape(operand);
     let rest = escape(&operand[at + 3..]);
     let (host, path) = rest.split_once('/').unwrap_or((&rest, ""));
-    Err(UsageError::new(format!("{shown}: operands are paths, not URLs"))
-        .remedy(format!("write {host}:/{path}, or ./{shown} for a file of that name")))
+    let instead = match &operand[..at] {
+        b"file" => format!("write /{path}"),
+        b"ssh" | b"scp" | b"sftp" | b"rsync" => format!("write {host}:/{path}, or ./{shown} for a local file"),
+        _ => "haul copies between file systems; for object stores use rclone".to_owned(),
+    };
+    Err(UsageError::new(format!("{shown}: a URL is not a path")).remedy(instead))
 }
 
 /// Puts a relative source without a host on the base's host.
@@ -150,12 +169,12 @@ pub fn on_base(source: &mut Location, base: &Location) -> Result<(), UsageError>
             Ok(())
         }
         false => Err(UsageError::new(format!(
-            "{}: the base is on {}, and a source on {}",
+            "{}: BASE is on {}, but a source is on {}",
             typed("dirbase"),
             host_label(&base.host),
             host_label(&source.host)
         ))
-        .remedy("name the sources without a host: they are on that of the base")),
+        .remedy("name the sources without a host: they are relative to BASE")),
     }
 }
 
@@ -241,41 +260,41 @@ mod tests {
                 .map(|operand| parse(operand).unwrap_err())
                 .join("\n---\n"),
             @r#"
-            an operand is empty
-            write . for this directory
+            a source or target is empty
+            hint: write . for the current directory
             ---
-            -oProxyCommand=x:a: what stands before the colon is not a host: a host does not begin with '-'
-            if it is a file on this machine, write ./-oProxyCommand=x:a
+            -oProxyCommand=x:a: invalid host before the colon: must not begin with '-'
+            hint: for a local file, write ./-oProxyCommand=x:a
             ---
-            -x@h:a: what stands before the colon is not a host: a user does not begin with '-'
-            if it is a file on this machine, write ./-x@h:a
+            -x@h:a: invalid user before the colon: must not begin with '-'
+            hint: for a local file, write ./-x@h:a
             ---
-            @h:a: what stands before the colon is not a host: the user is empty
-            if it is a file on this machine, write ./@h:a
+            @h:a: invalid user before the colon: empty
+            hint: for a local file, write ./@h:a
             ---
-            me@:a: what stands before the colon is not a host: the host is empty
-            if it is a file on this machine, write ./me@:a
+            me@:a: invalid host before the colon: empty
+            hint: for a local file, write ./me@:a
             ---
-            a b:c: what stands before the colon is not a host: a host contains no ' '
-            if it is a file on this machine, write ./a b:c
+            a b:c: invalid host before the colon: must not contain ' '
+            hint: for a local file, write ./a b:c
             ---
-            h:~joe/x: the home directory of another user is not looked up
-            write its whole path (h:/home/...), or h:./~joe/x for a file of that name
+            h:~joe/x: ~USER is not supported
+            hint: write the full path (h:/home/...), or h:./~joe/x for a file of that name
             ---
-            ::1:/x: an IPv6 address stands in brackets
-            write [::1]:/x, or ./::1:/x for a file of that name
+            ::1:/x: IPv6 address without brackets
+            hint: write [::1]:/x, or ./::1:/x for a local file
             ---
-            me@fe80::1:x: an IPv6 address stands in brackets
-            write me@[fe80::1]:x, or ./me@fe80::1:x for a file of that name
+            me@fe80::1:x: IPv6 address without brackets
+            hint: write me@[fe80::1]:x, or ./me@fe80::1:x for a local file
             ---
-            ssh://h/x: operands are paths, not URLs
-            write h:/x, or ./ssh://h/x for a file of that name
+            ssh://h/x: a URL is not a path
+            hint: write h:/x, or ./ssh://h/x for a local file
             ---
-            [::1;x]:a: what stands before the colon is not a host: a host contains no ';'
-            if it is a file on this machine, write ./[::1;x]:a
+            [::1;x]:a: invalid host before the colon: must not contain ';'
+            hint: for a local file, write ./[::1;x]:a
             ---
-            []:x: what stands before the colon is not a host: the host is empty
-            if it is a file on this machine, write ./[]:x
+            []:x: invalid host before the colon: empty
+            hint: for a local file, write ./[]:x
             "#
         );
     }

@@ -9,12 +9,12 @@ use haul_engine::worker::client_limits::ClientLimits;
 use haul_proto::path::escape;
 
 use super::nearest::nearest;
-use super::operand::parse_operand;
+use super::operand::{host_label, parse_operand, refuse_local_file_with_colon};
 use super::row::OptionRow;
 use super::scan::{Grammar, Scanned, scan};
-use super::table::{COMMANDS, COPY, DEMO, PARTIALS, SERVE, SURVEY, VERIFY};
+use super::table::{COPY, DEMO, PARTIALS, SERVE, SURVEY, VERIFY};
 use super::values::Values;
-use super::{Dialect, UsageError, habits, help, rsync, version};
+use super::{Dialect, UsageError, commands, completions, habits, help, manual, rsync, version};
 
 /// What the user wants.
 #[derive(Debug)]
@@ -93,6 +93,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> 
         Some("sweep") => sweep(&words[1..], exists),
         Some("sync") => sync(&words[1..], exists),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
+        Some(word @ ("completions" | "man" | "version")) => prints(word, &words[1..], exists),
         _ => copy(dialect, words, exists),
     }
 }
@@ -127,15 +128,16 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
     if names_files && let Some(error) = mistyped_command(&operands, exists) {
         return Err(error);
     }
+    refuse_local_files_with_colons(&values, &operands, exists)?;
     if operands.is_empty() {
         let program = dialect.program();
-        let error = UsageError::new("nothing to copy: say what, and where to")
-            .remedy(format!("{program} SOURCE... TARGET      each a path, or [user@]host:path"));
+        let error = UsageError::new("no source and no target given")
+            .remedy(format!("{program} SOURCE... TARGET copies; each is a path or [user@]host:path"));
         return Err(match dialect {
             Dialect::Haul => error
-                .remedy("haul demo                  a copy on this machine, to see it work")
-                .remedy("haul --help                the options"),
-            Dialect::Bbcp => error.remedy("bbcp -h                    the options"),
+                .remedy("haul demo copies generated data on this machine")
+                .remedy("haul --help lists commands and options"),
+            Dialect::Bbcp => error.remedy("bbcp -h lists the options"),
         });
     }
     Ok(Command::Copy(values, operands))
@@ -159,12 +161,12 @@ fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
     let own = match scan(DEMO, words.to_vec(), grammar) {
         Ok(own) => own,
         Err(_) if file_called_demo => return Err(command_or_file("demo")),
-        Err(error) => return Err(error.remedy("options of a copy follow --: haul demo --keep -- --no-encrypt")),
+        Err(error) => return Err(error.remedy("copy options follow --, as in haul demo --keep -- --no-encrypt")),
     };
     if let Some(operand) = own.operands.first() {
         return Err(match file_called_demo {
             true => command_or_file("demo"),
-            false => UsageError::new(format!("{}: haul demo takes no operands: it makes its own data", shown(operand)))
+            false => UsageError::new(format!("{}: haul demo takes no source and no target", shown(operand)))
                 .remedy("haul demo --help"),
         });
     }
@@ -173,10 +175,7 @@ fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
     }
     let copy = scan(COPY, own.rest, Grammar { has_rest: false, ..grammar })?;
     if let Some(operand) = copy.operands.first() {
-        return Err(UsageError::new(format!(
-            "{}: after -- haul demo takes options of a copy, and no operands",
-            shown(operand)
-        )));
+        return Err(UsageError::new(format!("{}: haul demo takes only copy options after --", shown(operand))));
     }
     Ok(Command::Demo(own.values, copy.values))
 }
@@ -193,7 +192,10 @@ fn sync(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
         habits::refuse_operands(&values, &operands, exists)?;
         match operands.len() {
             0 | 1 if operands.is_empty() || !values.flag("infiles") => Err(habits::too_few_for_sync()),
-            _ => Ok(Command::Sync(values, operands)),
+            _ => {
+                refuse_local_files_with_colons(&values, &operands, exists)?;
+                Ok(Command::Sync(values, operands))
+            }
         }
     })
 }
@@ -202,10 +204,14 @@ fn sync(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
 fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     with_operands("verify", VERIFY, words, exists, |values, operands| match operands.len() {
         0 | 1 if operands.is_empty() || !values.flag("infiles") => {
-            Err(UsageError::new("haul verify: say what is to be compared, and with what")
-                .remedy("haul verify SOURCE... TARGET      as for the copy that made TARGET"))
+            Err(UsageError::new("haul verify needs a source and a target")
+                .remedy("haul verify SOURCE... TARGET, with the arguments of the copy"))
         }
-        _ => refuse_what_cannot_be_had(&values).map(|()| Command::Verify(values, operands)),
+        _ => {
+            refuse_what_cannot_be_had(&values)?;
+            refuse_local_files_with_colons(&values, &operands, exists)?;
+            Ok(Command::Verify(values, operands))
+        }
     })
 }
 
@@ -213,20 +219,20 @@ fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
 fn probe(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     with_operands("probe", super::probe::rows(), words, exists, |values, operands| match operands.len() {
         1 | 2 => {
+            refuse_local_files_with_colons(&values, &operands, exists)?;
             let (own, copy) = super::probe::split(&values);
             Ok(Command::Probe(own, copy, operands))
         }
-        _ => Err(UsageError::new("haul probe: say where a copy would go, and perhaps of what")
-            .remedy("haul probe db1:/archive           from memory: everything but a source's disk")
-            .remedy("haul probe run7 db1:/archive      also how fast run7 is read")),
+        _ => Err(UsageError::new("haul probe needs a target, or a source and a target")
+            .remedy("haul probe db1:/archive measures everything but reading")
+            .remedy("haul probe run7 db1:/archive measures reading run7 as well")),
     })
 }
 
 /// `haul survey` takes paths.
 fn survey(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     with_operands("survey", SURVEY, words, exists, |values, paths| match paths.is_empty() {
-        true => Err(UsageError::new("haul survey: say what a copy would be made of")
-            .remedy("haul survey PATH...      . is this directory")),
+        true => Err(UsageError::new("haul survey needs a path").remedy("haul survey . surveys this directory")),
         false => refuse_what_cannot_be_had(&values).map(|()| Command::Survey(values, paths)),
     })
 }
@@ -234,10 +240,13 @@ fn survey(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
 /// `haul sweep` takes sources and a target.
 fn sweep(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     with_operands("sweep", super::sweep::rows(), words, exists, |values, operands| match operands.len() {
-        0 | 1 => Err(UsageError::new("haul sweep: say what is to be copied, and where to")
-            .remedy("haul sweep null:1g db1:null:      from memory to memory: what the way carries")
-            .remedy("haul sweep SOURCE... TARGET       what is copied is removed after each run")),
-        _ => Ok(Command::Sweep(values, operands)),
+        0 | 1 => Err(UsageError::new("haul sweep needs a source and a target")
+            .remedy("haul sweep null:1g db1:null: measures memory to memory, without disks")
+            .remedy("haul sweep SOURCE... TARGET deletes each copy after its run")),
+        _ => {
+            refuse_local_files_with_colons(&values, &operands, exists)?;
+            Ok(Command::Sweep(values, operands))
+        }
     })
 }
 
@@ -246,7 +255,7 @@ fn config(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
     let (json, words): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| word == "--json");
     with_operands("config", COPY, &words, exists, |values, mut operands| match operands.len() {
         0 | 1 => Ok(Command::Config(values, !json.is_empty(), operands.pop())),
-        _ => Err(UsageError::new("haul config takes one host, or none").remedy("haul config [OPTIONS] [HOST]")),
+        _ => Err(UsageError::new("haul config takes at most one host").remedy("haul config [OPTIONS] [HOST]")),
     })
 }
 
@@ -257,15 +266,15 @@ pub fn command_host(word: &OsStr) -> Result<String, UsageError> {
     match parse_operand(OsStr::from_bytes(&operand))?.host {
         Host::Remote { name, .. } | Host::Served { name, .. } => Ok(name),
         Host::Local => Err(UsageError::new(format!("{}: not a host", shown(word)))
-            .remedy("write it as before the colon of a path: haul config db1")),
+            .remedy("write it as before the colon of a remote path: haul config db1")),
     }
 }
 
 /// `haul status` and `haul clean` take paths.
 fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     with_operands(command, PARTIALS, words, exists, |values, paths| match command {
-        _ if paths.is_empty() => Err(UsageError::new(format!("haul {command}: say where to look"))
-            .remedy(format!("haul {command} PATH...      . is this directory"))),
+        _ if paths.is_empty() => Err(UsageError::new(format!("haul {command} needs a path"))
+            .remedy(format!("haul {command} . covers this directory"))),
         "clean" => Ok(Command::Clean(values, paths)),
         _ => Ok(Command::Status(values, paths)),
     })
@@ -291,7 +300,7 @@ fn with_operands(
         return Ok(Command::Print(help::command(command)));
     }
     if may_be_a_copy {
-        return Err(command_or_file(command).remedy("start it in another directory for the command"));
+        return Err(command_or_file(command).remedy("run haul in another directory for the command"));
     }
     make(values, operands)
 }
@@ -304,9 +313,34 @@ fn about(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
     match words {
         [] => Ok(Command::Print(help::short())),
         [what] => help::on(Dialect::Haul, what).map(Command::Print),
-        _ => {
-            Err(UsageError::new("haul help takes one name: that of an option or a command").remedy("haul help streams"))
+        _ => Err(UsageError::new("haul help takes one option, command or topic").remedy("haul help streams")),
+    }
+}
+
+/// `haul completions`, `haul man` and `haul version` print something and take no paths.
+fn prints(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    let words: Vec<_> = words.iter().map(|word| shown(word)).collect();
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let text = match (command, words.as_slice()) {
+        (_, ["-h" | "--help"]) => Some(help::command(command)),
+        ("man", []) => Some(manual::page()),
+        ("version", []) => Some(version::VERSION.to_owned()),
+        ("version", ["-v" | "--verbose"]) => return Ok(Command::Version),
+        ("completions", [shell]) => completions::script(shell),
+        _ => None,
+    };
+    match (text, words.last()) {
+        (Some(text), _) => Ok(Command::Print(text)),
+        (None, Some(_)) if exists(OsStr::new(command)) => Err(command_or_file(command)),
+        (None, None) => {
+            Err(UsageError::new("haul completions needs the name of a shell")
+                .remedy("haul completions bash, zsh or fish"))
         }
+        (None, Some(last)) if command == "completions" => {
+            Err(UsageError::new(format!("haul completions {last}: must be one of bash, zsh and fish")))
+        }
+        (None, Some(last)) => Err(UsageError::new(format!("{last}: haul {command} takes no such argument"))
+            .remedy(format!("haul {command} --help"))),
     }
 }
 
@@ -321,12 +355,12 @@ fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
             [directory] if !is_standing => Ok(Command::Serve(values, Some(directory.clone()))),
             [] if is_standing => Ok(Command::Serve(values, None)),
             [directory, ..] if is_standing => Err(UsageError::new(format!(
-                "{}: with --config, the directories are those in its file",
+                "{}: haul serve --config FILE takes no directory: FILE names them",
                 shown(directory)
             ))),
-            [] => Err(UsageError::new("haul serve: say which directory").remedy("haul serve DIR      . is this one")),
+            [] => Err(UsageError::new("haul serve needs a directory").remedy("haul serve . serves this directory")),
             [.., last] => Err(UsageError::new(format!("{}: haul serve takes one directory", shown(last)))
-                .remedy("or several in a file: haul serve --config FILE")),
+                .remedy("for several, list them in a file: haul serve --config FILE")),
         }
     })
 }
@@ -335,7 +369,7 @@ fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
     match asked_of_a_worker(words) {
         Some(worker) => Ok(Command::Worker(worker)),
         None if exists(OsStr::new("worker")) => Err(command_or_file("worker")),
-        None => Err(UsageError::new("haul worker is what haul starts at each end of a copy; it is not for people")),
+        None => Err(UsageError::new("haul worker is internal: haul starts it at each end of a copy")),
     }
 }
 
@@ -377,7 +411,7 @@ fn handed(option: &str, word: &str) -> Option<i32> {
 }
 
 fn command_or_file(word: &str) -> UsageError {
-    UsageError::new(format!("{word} is a command of haul, and a file here is called {word}"))
+    UsageError::new(format!("{word} is ambiguous: a command of haul, and a file here"))
         .remedy(format!("write ./{word} for the file"))
 }
 
@@ -385,13 +419,12 @@ fn one_operand(dialect: Dialect, operand: &OsStr, exists: &dyn Fn(&OsStr) -> boo
     let text = operand.to_str().unwrap_or_default();
     if dialect == Dialect::Haul
         && !exists(operand)
-        && let Some(command) = nearest(text, COMMANDS)
+        && let Some(command) = nearest(text, &commands::names())
     {
-        return UsageError::new(format!("{}: no command and no file of that name", shown(operand)))
-            .remedy(format!("did you mean haul {command}?"));
+        return no_command(&shown(operand)).remedy(format!("did you mean haul {command}?"));
     }
-    UsageError::new(format!("{}: only one operand: say where it is to go", shown(operand))).remedy(format!(
-        "{} {} TARGET      TARGET is a path, or [user@]host:path",
+    UsageError::new(format!("no target given for {}", shown(operand))).remedy(format!(
+        "{} {} TARGET, where TARGET is a path or [user@]host:path",
         dialect.program(),
         shown(operand)
     ))
@@ -404,11 +437,32 @@ fn mistyped_command(operands: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> O
     if exists(first) || !text.contains(|c: char| c.is_ascii_lowercase()) {
         return None;
     }
-    let error = || UsageError::new(format!("{text}: no command and no file of that name"));
-    match (nearest(text, COMMANDS), operands) {
-        (Some(command), _) => Some(error().remedy(format!("did you mean haul {command}?"))),
-        (None, [_, second, _, ..]) if exists(second) => Some(error().remedy("haul --help lists the commands")),
+    let remote = operands[1..].iter().find_map(|word| parse_operand(word).ok().filter(|at| at.host != Host::Local));
+    let instead = remote.and_then(|remote| habits::foreign_command(text, &host_label(&remote.host), &remote.path));
+    match (instead, nearest(text, &commands::names()), operands) {
+        (Some(instead), ..) => Some(no_command(text).remedy(instead)),
+        (None, Some(command), _) => Some(no_command(text).remedy(format!("did you mean haul {command}?"))),
+        (None, None, [_, second, _, ..]) if exists(second) => {
+            Some(no_command(text).remedy("haul --help lists the commands"))
+        }
         _ => None,
+    }
+}
+
+fn no_command(text: &str) -> UsageError {
+    UsageError::new(format!("{text}: no such command or file"))
+}
+
+/// Sources below a base are not in this directory, and a program is no file.
+fn refuse_local_files_with_colons(
+    values: &Values,
+    operands: &[OsString],
+    exists: &dyn Fn(&OsStr) -> bool,
+) -> Result<(), UsageError> {
+    let are_others = ["dirbase", "pipe"].into_iter().any(|id| values.last(id).is_some());
+    match values.dialect() == Dialect::Bbcp || are_others {
+        true => Ok(()),
+        false => operands.iter().try_for_each(|operand| refuse_local_file_with_colon(operand, exists)),
     }
 }
 

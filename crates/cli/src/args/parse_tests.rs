@@ -96,7 +96,7 @@ fn status_and_clean_take_paths() {
     assert_eq!((values.last("append"), paths), (Some(OsStr::new("/j")), vec!["a".into(), "b".into()]));
     assert!(matches!(parse_words(&["clean", "--json", "."]), Ok(Command::Clean(values, _)) if values.flag("json")));
     for command in ["status", "clean"] {
-        assert!(error(&[command]).contains("PATH"));
+        assert!(error(&[command]).contains("needs a path"));
         assert!(matches!(parse_words(&[command, "-h"]), Ok(Command::Print(_))));
         let parse = |words: &[&str]| parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &|_| true);
         assert!(parse(&[command, "host:"]).unwrap_err().to_string().contains(&format!("./{command}")));
@@ -154,7 +154,7 @@ fn help_finds_an_option_by_any_of_its_names_and_commands_too() {
         Ok(Command::Print(text)) => text,
         other => panic!("{other:?}"),
     };
-    let streams = "  -s, --streams N           parallel streams, 1 to 256 (default: automatic)\n";
+    let streams = "  -s, --streams N           use 1 to 256 parallel streams (default: automatic)\n";
     for name in ["streams", "--streams", "-s", "s", "str"] {
         assert_eq!(printed(&["help", name]), streams, "{name}");
         if !name.starts_with('-') {
@@ -179,34 +179,35 @@ fn under_bbcps_name_there_are_no_commands_but_the_worker() {
     assert!(matches!(parse(&["-$"]), Ok(Command::Print(text)) if text.contains("MIT")));
     let errors = [&[][..], &["a"], &["--json", "a", "b"], &["a", "b", "-f"], &["-L", "a", "b", "c"]];
     insta::assert_snapshot!(errors.map(|words| parse(words).unwrap_err().to_string()).join("\n---\n"), @r#"
-        nothing to copy: say what, and where to
-        bbcp SOURCE... TARGET      each a path, or [user@]host:path
-        bbcp -h                    the options
+        no source and no target given
+        hint: bbcp SOURCE... TARGET copies; each is a path or [user@]host:path
+        hint: bbcp -h lists the options
         ---
-        a: only one operand: say where it is to go
-        bbcp a TARGET      TARGET is a path, or [user@]host:path
+        no target given for a
+        hint: bbcp a TARGET, where TARGET is a path or [user@]host:path
         ---
-        bbcp has no option --json
-        bbcp -h lists them; under its own name haul has more
+        unknown option --json
+        hint: bbcp -h lists bbcp's options, and haul --help all those of haul
         ---
-        -f: under the name bbcp, options come before operands
-        move it to the front; a file of that name is written ./-f
+        -f: under the name bbcp, options come before sources and target
+        hint: move it to the front, or write ./-f for a file of that name
         ---
         -L: haul does not write NetLogger's events
-        --json gives the events of a copy, one object a line
+        hint: --json gives the events of a copy, one object a line
         "#);
 }
 
 #[test]
 fn a_mistyped_command_copies_nothing() {
-    let meant = "verfy: no command and no file of that name\ndid you mean haul verify?";
+    let meant = "verfy: no such command or file\nhint: did you mean haul verify?";
     assert_eq!(error(&["verfy", "-r", "tree", "host:/dst/"]), meant);
     assert_eq!(error(&["verfy", "host:/dst/"]), meant);
-    let unknown = "diff: no command and no file of that name\nhaul --help lists the commands";
-    assert_eq!(error(&["diff", "-r", "there", "host:/dst/"]), unknown);
+    let unknown = "dedup: no such command or file\nhint: haul --help lists the commands";
+    assert_eq!(error(&["dedup", "-r", "there", "host:/dst/"]), unknown);
     for copy in [
         &["there", "host:/dst/"][..],
-        &["diff", "host:/dst/"],
+        &["dedup", "host:/dst/"],
+        &["diff", "there"],
         &["notes.txt", "there", "host:/dst/"],
         &["-d", "base", "verfy", "there", "host:/dst/"],
         &["-N", "i", "verfy", "host:/dst/"],
@@ -215,6 +216,64 @@ fn a_mistyped_command_copies_nothing() {
         let words = copy.iter().map(OsString::from).collect();
         assert!(parse(Dialect::Haul, words, &|name| name == "there").is_ok(), "{copy:?}");
     }
+}
+
+#[test]
+fn commands_of_other_programs_copy_nothing_where_a_host_is_named() {
+    for (words, hint) in [
+        (&["ls", "ann@peer:/x"][..], "did you mean ssh ann@peer ls /x?"),
+        (&["du", "peer:"], "did you mean ssh peer du .?"),
+        (&["get", "peer:/x", "."], "did you mean haul SOURCE... TARGET, without get?"),
+        (&["diff", "there", "peer:/x"], "did you mean haul verify SOURCE... TARGET?"),
+        (&["resume", "there", "peer:/x"], "rerun the command that was interrupted: it resumes"),
+    ] {
+        assert_eq!(error(words), format!("{}: no such command or file\nhint: {hint}", words[0]));
+    }
+}
+
+#[test]
+fn a_local_file_whose_name_looks_like_a_host_is_not_guessed_at() {
+    let parse = |words: &[&str]| {
+        parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &|name| name == "a@12:30.log")
+    };
+    for command in [&[][..], &["sync"], &["verify"], &["sweep"]] {
+        let error = parse(&[command, &["a@12:30.log", "peer:"]].concat()).unwrap_err().to_string();
+        let hint = "hint: write ./a@12:30.log for the file, or a@[12]:30.log for the host";
+        assert_eq!(error.lines().nth(1), Some(hint), "{command:?}");
+    }
+    for copy in [
+        &["./a@12:30.log", "peer:"][..],
+        &["a@[12]:30.log", "b"],
+        &["-d", "base", "a@12:30.log", "b"],
+        &["-N", "i", "a@12:30.log", "b"],
+    ] {
+        assert!(parse(copy).is_ok(), "{copy:?}");
+    }
+}
+
+#[test]
+fn commands_that_print_take_no_paths() {
+    let print = |words: &[&str]| match parse_words(words) {
+        Ok(Command::Print(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(print(&["version"]), version::VERSION);
+    assert_eq!(print(&["man"]), manual::page());
+    assert_eq!(print(&["completions", "zsh"]), completions::script("zsh").unwrap());
+    assert_eq!(print(&["man", "--help"]), help::command("man"));
+    assert!(matches!(parse_words(&["version", "-v"]), Ok(Command::Version)));
+    let all = parse(Dialect::Haul, vec!["version".into(), "peer:".into()], &|_| true);
+    assert!(all.unwrap_err().to_string().contains("./version"));
+    let errors = [&["completions"][..], &["completions", "csh"], &["man", "ssh"], &["version", "peer:"]].map(error);
+    insta::assert_snapshot!(errors.join("\n"), @r#"
+        haul completions needs the name of a shell
+        hint: haul completions bash, zsh or fish
+        haul completions csh: must be one of bash, zsh and fish
+        ssh: haul man takes no such argument
+        hint: haul man --help
+        peer:: haul version takes no such argument
+        hint: haul version --help
+        "#);
 }
 
 #[test]
@@ -227,92 +286,89 @@ fn errors_name_the_word_and_the_remedy() {
             .join("\n\n"),
         @r#"
         $ haul 
-        nothing to copy: say what, and where to
-        haul SOURCE... TARGET      each a path, or [user@]host:path
-        haul demo                  a copy on this machine, to see it work
-        haul --help                the options
+        no source and no target given
+        hint: haul SOURCE... TARGET copies; each is a path or [user@]host:path
+        hint: haul demo copies generated data on this machine
+        hint: haul --help lists commands and options
 
         $ haul a
-        a: only one operand: say where it is to go
-        haul a TARGET      TARGET is a path, or [user@]host:path
+        no target given for a
+        hint: haul a TARGET, where TARGET is a path or [user@]host:path
 
         $ haul there
-        there: only one operand: say where it is to go
-        haul there TARGET      TARGET is a path, or [user@]host:path
+        no target given for there
+        hint: haul there TARGET, where TARGET is a path or [user@]host:path
 
         $ haul dmeo
-        dmeo: no command and no file of that name
-        did you mean haul demo?
+        dmeo: no such command or file
+        hint: did you mean haul demo?
 
         $ haul --recusive a b
-        there is no option --recusive
-        did you mean --recursive?
-        haul --help all lists them; a file of that name is written ./--recusive
+        unknown option --recusive
+        hint: did you mean --recursive?
+        hint: haul --help all lists all options; for a file of that name, write ./--recusive
 
         $ haul -J a b
-        there is no option -J
-        scp's -J GATE is --ssh-option ProxyJump=GATE
-        haul --help all lists them; a file of that name is written ./-J
+        unknown option -J
+        hint: scp's -J GATE is --ssh-option ProxyJump=GATE
+        hint: haul --help all lists all options; for a file of that name, write ./-J
 
         $ haul -s
         --streams needs an argument
-        -s, --streams N: parallel streams, 1 to 256 (default: automatic)
+        hint: -s, --streams N: use 1 to 256 parallel streams (default: automatic)
 
         $ haul -S
         --source-command needs an argument
-        -S, --source-command CMD: starts haul at a remote source (see -T)
+        hint: -S, --source-command CMD: command that starts haul on a remote source (placeholders: see -T)
 
         $ haul a b --checksums
         --checksums needs an argument
-        --checksums FILE: lines for b3sum --check (-: standard output)
+        hint: --checksums FILE: write a digest list for b3sum --check (-: standard output)
 
         $ haul --force=yes a b
         --force takes no argument
 
         $ haul --help me
-        there is no option and no command me
-        did you mean haul help mode?
-        haul help all
+        no option or command is called me; haul --help all lists them
+        hint: did you mean haul help mode?
 
         $ haul demo a
-        a: haul demo takes no operands: it makes its own data
-        haul demo --help
+        a: haul demo takes no source and no target
+        hint: haul demo --help
 
         $ haul demo -r
-        there is no option -r
-        haul --help all lists them; a file of that name is written ./-r
-        options of a copy follow --: haul demo --keep -- --no-encrypt
+        unknown option -r
+        hint: haul --help all lists all options; for a file of that name, write ./-r
+        hint: copy options follow --, as in haul demo --keep -- --no-encrypt
 
         $ haul demo -- a
-        a: after -- haul demo takes options of a copy, and no operands
+        a: haul demo takes only copy options after --
 
         $ haul worker a
-        haul worker is what haul starts at each end of a copy; it is not for people
+        haul worker is internal: haul starts it at each end of a copy
 
         $ haul --no- a b
-        --no- could be --no-empty-dirs, --no-resume, --no-keep, --no-encrypt, --no-deploy
+        --no- is ambiguous: --no-empty-dirs, --no-resume, --no-keep, --no-encrypt, --no-deploy
 
         $ haul -s -r a b
-        --streams needs an argument, and -r is an option
-        -s, --streams N: parallel streams, 1 to 256 (default: automatic)
+        --streams needs an argument, but -r is an option
+        hint: -s, --streams N: use 1 to 256 parallel streams (default: automatic)
 
         $ haul help streems
-        there is no option and no command streems
-        did you mean haul help streams?
-        haul help all
+        no option or command is called streems; haul --help all lists them
+        hint: did you mean haul help streams?
 
         $ haul help stat
-        there is no option and no command stat
-        did you mean haul help status?
-        haul help all
+        no option or command is called stat; haul --help all lists them
+        hint: did you mean haul help status?
 
         $ haul hepl
-        hepl: no command and no file of that name
-        did you mean haul help?
+        hepl: no such command or file
+        hint: did you mean haul help?
 
         $ haul -L x a b
         -L: haul does not write NetLogger's events
-        --json gives the events of a copy, one object a line
+        hint: --json gives the events of a copy, one object a line
         "#
     );
 }

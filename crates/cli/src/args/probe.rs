@@ -11,7 +11,7 @@ const OTHERS: [&str; 6] = ["fsync", "verify", "json", "quiet", "timelimit", "con
 
 static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
     let is_kept = |row: &&OptionRow| {
-        matches!(row.section, HelpSection::Moving | HelpSection::Reaching) || OTHERS.contains(&row.id)
+        matches!(row.section, HelpSection::Performance | HelpSection::Connecting) || OTHERS.contains(&row.id)
     };
     PROBE.iter().chain(COPY.iter().filter(is_kept)).cloned().collect()
 });

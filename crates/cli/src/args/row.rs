@@ -22,7 +22,7 @@ pub struct OptionRow {
     pub bbcp: Option<Bbcp>,
     /// Its argument.
     pub takes: Takes,
-    /// What it does, for the help.
+    /// What it does, for the help: one line, wrapped where it is printed.
     pub help: &'static str,
     /// Where the help lists it.
     pub section: HelpSection,
@@ -79,23 +79,23 @@ pub enum Takes {
 /// The parts of the full help, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelpSection {
-    /// What is copied and what becomes of what exists.
+    /// What is copied and how existing files are treated.
     Copying,
-    /// What of it is left out.
-    Choosing,
-    /// What makes the target the same as the sources, and says so.
+    /// Which files are copied.
+    Filtering,
+    /// How the target is made to match the sources.
     Syncing,
-    /// How bytes travel.
-    Moving,
+    /// Streams, rates and I/O.
+    Performance,
     /// How the other host is reached.
-    Reaching,
+    Connecting,
     /// Verification.
-    Verifying,
-    /// What is shown.
-    Showing,
+    Integrity,
+    /// What is printed.
+    Output,
     /// Accepted for command lines of bbcp, scp and rsync; without effect.
     Accepted,
-    /// Not listed: what cannot be had.
+    /// Known, refused and not listed.
     Unlisted,
 }
 
@@ -103,13 +103,13 @@ impl HelpSection {
     /// Those that are listed, with their headings.
     pub const LISTED: [(Self, &'static str); 8] = [
         (Self::Copying, "Copying"),
-        (Self::Choosing, "Leaving out"),
-        (Self::Syncing, "Making the target the same (haul help sync)"),
-        (Self::Moving, "Moving data"),
-        (Self::Reaching, "Reaching the other host"),
-        (Self::Verifying, "Proving"),
-        (Self::Showing, "Showing"),
-        (Self::Accepted, "Accepted, since haul does so anyway"),
+        (Self::Filtering, "Filtering"),
+        (Self::Syncing, "Syncing"),
+        (Self::Performance, "Performance"),
+        (Self::Connecting, "Connecting"),
+        (Self::Integrity, "Integrity"),
+        (Self::Output, "Output"),
+        (Self::Accepted, "Accepted for compatibility"),
     ];
 }
 

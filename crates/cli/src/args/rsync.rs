@@ -58,24 +58,24 @@ const LETTERS: &[(char, Meaning)] = &[
     ('e', With("--rsh")),
     ('f', With("--filter")),
     ('@', With("--modify-window")),
-    ('b', Refused("--backup-dir DIR keeps what is replaced or removed")),
-    ('d', Refused("directories are always copied with what is in them; --exclude '/*/*' leaves that out")),
-    ('x', Refused("haul goes into file systems below the source: name what is to stay out with --exclude")),
-    ('I', Refused("--compare digest replaces what differs, whatever its time")),
-    ('k', Refused("--symlinks follow follows links to files, too")),
-    ('K', Refused("a link at the target is replaced by the source's directory")),
-    ('O', Refused("times of directories are always kept")),
-    ('J', Refused("times of links are always kept")),
-    ('U', Refused("times of access are not kept")),
-    ('N', Refused("times of creation cannot be set")),
-    ('B', Refused("the size of blocks follows from the file")),
-    ('y', Refused("--detect-renames looks for moved files in all of the target")),
-    ('C', Refused("--exclude PATTERN or --exclude-from FILE names what CVS would ignore")),
-    ('F', Refused("--filter-files NAME reads patterns in each directory, as in a .gitignore")),
-    ('R', Refused("--dirbase BASE makes paths below BASE anew below the target")),
-    ('T', Refused("unfinished files lie where they will be; --append DIR puts their records elsewhere")),
-    ('M', Refused("options hold for both ends")),
-    ('8', Refused("names are shown as they are, with invisible characters as escapes")),
+    ('b', Refused("--backup-dir DIR keeps replaced and deleted files")),
+    ('d', Refused("directories are always copied recursively; --exclude '/*/*' skips their contents")),
+    ('x', Refused("haul crosses file system boundaries; skip mount points with --exclude")),
+    ('I', Refused("--compare digest compares contents instead of times")),
+    ('k', Refused("--symlinks follow follows links to files as well")),
+    ('K', Refused("a symbolic link on the target is replaced by the source's directory")),
+    ('O', Refused("directory times are always preserved")),
+    ('J', Refused("times of symbolic links are always preserved")),
+    ('U', Refused("access times are not preserved")),
+    ('N', Refused("creation times cannot be set")),
+    ('B', Refused("the block size is chosen by file size")),
+    ('y', Refused("--detect-renames searches the whole target for moved files")),
+    ('C', Refused("list the files that CVS ignores with --exclude PATTERN or --exclude-from FILE")),
+    ('F', Refused("--filter-files NAME reads patterns from files in each directory, such as .gitignore")),
+    ('R', Refused("--dirbase BASE recreates paths relative to BASE below the target")),
+    ('T', Refused("partial files are beside their targets; --append DIR moves their resume journals")),
+    ('M', Refused("options apply to both ends")),
+    ('8', Refused("names are always printed unescaped, except for control characters")),
 ];
 
 /// The words of `haul sync` with long options instead of rsync's letters.
@@ -134,7 +134,7 @@ fn translate(letters: &str, next: Option<&OsString>, out: &mut Vec<OsString>) ->
             Implied => {}
             Is(words) => out.extend(words.iter().map(OsString::from)),
             Refused(instead) => {
-                let what = format!("-{letters}: rsync's -{letter} is not an option of haul sync");
+                let what = format!("-{letters}: haul sync does not support rsync's -{letter}");
                 return Err(UsageError::new(what).remedy(*instead));
             }
             With(option) => {
@@ -176,15 +176,16 @@ fn refuse_other_commands_argument(letters: &str, next: Option<&OsString>) -> Res
         Refused(instead) => (*instead).to_owned(),
     };
     let what =
-        format!("-{letter}: letters of haul sync are rsync's, and in other commands of haul it is {}", row.typed());
-    Err(UsageError::new(what).remedy(format!("rsync's -{letter}: {rsyncs}")).remedy(format!("haul's: {}", row.typed())))
+        format!("-{letter} is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's {}", row.typed());
+    let hint = format!("rsync's -{letter}: {rsyncs}");
+    Err(UsageError::new(what).remedy(hint).remedy(format!("haul's -{letter}: {}", row.typed())))
 }
 
 fn unknown(letters: &str, letter: char) -> UsageError {
-    let error = UsageError::new(format!("-{letters}: letters of haul sync are rsync's, and -{letter} is none of them"));
+    let error = UsageError::new(format!("-{letters}: letters of haul sync are rsync's, and rsync has no -{letter}"));
     let first = letters.chars().next().and_then(|first| names::letter(COPY, Dialect::Haul, first));
     match first {
-        Some(row) => error.remedy(format!("haul's own option is {}", row.typed())),
+        Some(row) => error.remedy(format!("haul's option is {}", row.typed())),
         None => error.remedy("haul help sync lists the options"),
     }
 }
@@ -231,15 +232,15 @@ mod tests {
     #[test]
     fn what_may_be_meant_otherwise_is_refused() {
         for (line, said) in [
-            ("-i key s t", "haul's: --idfile"),
-            ("-l log s t", "haul's: --logfile"),
-            ("-x 2m s t", "haul's: --xfrrate"),
-            ("-s 8 s t", "haul's: --streams"),
-            ("-s8 s t", "rsync's -8 is not an option"),
-            ("-c off s t", "haul's: --compress"),
+            ("-i key s t", "elsewhere it is haul's --idfile"),
+            ("-l log s t", "elsewhere it is haul's --logfile"),
+            ("-x 2m s t", "elsewhere it is haul's --xfrrate"),
+            ("-s 8 s t", "elsewhere it is haul's --streams"),
+            ("-s8 s t", "does not support rsync's -8"),
+            ("-c off s t", "elsewhere it is haul's --compress"),
             ("-u s t", "rsync's -u: --update"),
             ("-I list t", "--compare digest"),
-            ("-ax s t", "rsync's -x is not an option"),
+            ("-ax s t", "does not support rsync's -x"),
             ("-ay s t", "--detect-renames"),
         ] {
             let refused = becomes(line);

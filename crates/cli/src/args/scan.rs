@@ -16,7 +16,7 @@ use super::names::{self, Named};
 use super::row::{OptionRow, Takes};
 use super::time::parse_time;
 use super::values::Values;
-use super::{Dialect, UsageError};
+use super::{Dialect, UsageError, habits};
 
 /// Where every option is listed.
 const HELP: &str = "haul --help all";
@@ -117,8 +117,10 @@ impl Scan {
                 self.end();
             } else if is_option(&word) {
                 let shown = shown(&word);
-                return Err(UsageError::new(format!("{shown}: under the name bbcp, options come before operands"))
-                    .remedy(format!("move it to the front; a file of that name is written ./{shown}")));
+                return Err(UsageError::new(format!(
+                    "{shown}: under the name bbcp, options come before sources and target"
+                ))
+                .remedy(format!("move it to the front, or write ./{shown} for a file of that name")));
             } else {
                 self.found.push(ScannedWord { word, follows: None });
             }
@@ -136,10 +138,15 @@ impl Scan {
             Named::One(row) => row,
             Named::Several(names) => {
                 let all: Vec<_> = names.iter().map(|name| format!("--{name}")).collect();
-                return Err(UsageError::new(format!("{shown} could be {}", all.join(", "))));
+                let error = UsageError::new(format!("{shown} is ambiguous: {}", all.join(", ")));
+                return Err(self.meant(&shown).map_or(error.clone(), |instead| error.remedy(instead)));
             }
             Named::None(near) => return Err(self.unknown(&shown, near)),
         };
+        // rsync's --group would be the beginning of --groupmap.
+        if self.meant(&shown).is_some() && !row.long_forms().any(|form| form.as_bytes() == name) {
+            return Err(self.unknown(&shown, None));
+        }
         match (row.takes, attached) {
             (_, Some(DEFAULT)) if self.grammar.dialect == Dialect::Haul => {
                 self.undone.push((self.given.len(), row));
@@ -162,6 +169,9 @@ impl Scan {
             let Some(row) = names::letter(self.table, self.grammar.dialect, char::from(byte)) else {
                 return Err(self.unknown(&format!("-{}", escape(&[byte])), None));
             };
+            if self.grammar.dialect == Dialect::Haul {
+                habits::refuse_letter(row)?;
+            }
             let undoes = bytes[at + 1..].strip_prefix(b"=") == Some(DEFAULT);
             if undoes && self.grammar.dialect == Dialect::Haul {
                 self.undone.push((self.given.len(), row));
@@ -205,6 +215,9 @@ impl Scan {
             Takes::Nothing | Takes::Repeats => self.given.push((row, None)),
             Takes::One(_) | Takes::Each(_) => {
                 let argument = self.words.next_if(|word| !is_option(word)).ok_or_else(|| self.missing(row))?;
+                if self.grammar.dialect == Dialect::Haul {
+                    habits::refuse_argument(row, &argument)?;
+                }
                 self.given.push((row, Some(argument)));
             }
             Takes::Perhaps(_) | Takes::Place(_) | Takes::Word { .. } | Takes::Time { .. } => {
@@ -221,25 +234,35 @@ impl Scan {
     fn missing(&mut self, row: &OptionRow) -> UsageError {
         let typed = row.typed();
         let what = match self.words.peek() {
-            Some(next) => format!("{typed} needs an argument, and {} is an option", shown(next)),
+            Some(next) => format!("{typed} needs an argument, but {} is an option", shown(next)),
             None => format!("{typed} needs an argument"),
         };
-        let help = row.help.lines().collect::<Vec<_>>().join(" ");
-        UsageError::new(what).remedy(format!("{}: {help}", row.signature().trim_start()))
+        let error = UsageError::new(what);
+        let habit = habits::meant_without_argument(row).filter(|_| self.grammar.dialect == Dialect::Haul);
+        habit.map_or(error.clone(), |instead| error.remedy(instead)).remedy(format!(
+            "{}: {}",
+            row.signature().trim_start(),
+            row.help
+        ))
     }
 
     fn unknown(&self, shown: &str, near: Option<&str>) -> UsageError {
         if self.grammar.dialect == Dialect::Bbcp {
-            return UsageError::new(format!("bbcp has no option {shown}"))
-                .remedy("bbcp -h lists them; under its own name haul has more");
+            return UsageError::new(format!("unknown option {shown}"))
+                .remedy("bbcp -h lists bbcp's options, and haul --help all those of haul");
         }
-        let unknown = UsageError::new(format!("there is no option {shown}"));
-        match (super::habits::meant_by(shown), near) {
+        let unknown = UsageError::new(format!("unknown option {shown}"));
+        match (self.meant(shown), near) {
             (Some(instead), _) => unknown.remedy(instead),
             (None, Some(near)) => unknown.remedy(format!("did you mean --{near}?")),
             (None, None) => unknown,
         }
-        .remedy(format!("{HELP} lists them; a file of that name is written ./{shown}"))
+        .remedy(format!("{HELP} lists all options; for a file of that name, write ./{shown}"))
+    }
+
+    /// What to type instead of an option of scp's or rsync's.
+    fn meant(&self, shown: &str) -> Option<&'static str> {
+        habits::meant_by(shown).filter(|_| self.grammar.dialect == Dialect::Haul)
     }
 
     /// Gives options the words that they may have, as long as there are operands enough.

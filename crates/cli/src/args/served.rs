@@ -38,18 +38,17 @@ fn parse(rest: &[u8]) -> Result<Location, UsageError> {
     let (place, pass, behind) = split_pass(rest)?;
     let slash = place.iter().position(|&byte| byte == b'/').unwrap_or(place.len());
     let (host, path) = (&place[..slash], place.get(slash + 1..).unwrap_or_default());
-    let (name, port) = host_and_port(host).ok_or_else(|| refused(host, "this is no host and port"))?;
+    let (name, port) = host_and_port(host).ok_or_else(|| refused(host, "invalid host or port"))?;
     let (directory, below) = match path.iter().position(|&byte| byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
         None => (path, &path[path.len()..]),
     };
     let directory = std::str::from_utf8(directory).ok().filter(|name| is_directory_name(name));
-    let directory =
-        directory.ok_or_else(|| refused(place, "what stands behind the first slash is the name of a directory"))?;
+    let directory = directory.ok_or_else(|| refused(place, "invalid directory name after the first slash"))?;
     let path = match (below, behind) {
         (below, b"") => below,
         (b"", behind) => behind,
-        _ => return Err(refused(place, "there is a path before the secret and one behind it")),
+        _ => return Err(refused(place, "two paths: before and after the secret")),
     };
     let path = if path.is_empty() { &b"."[..] } else { path };
     let host = Host::Served { name, port, directory: directory.to_owned(), pass };
@@ -71,7 +70,7 @@ fn split_pass(rest: &[u8]) -> Result<(&[u8], ClientCredentials, &[u8]), UsageErr
         .map(ClientCredentials::Secret)
         .or_else(|| PublicKey::parse(text).map(ClientCredentials::Server));
     // What was typed there is not shown: it may be nearly a secret.
-    let none = "what stands behind # is no secret (32 hexadecimal digits) and no public key (haul-public-...)";
+    let none = "neither a secret (32 hexadecimal digits) nor a public key (haul-public-...) after #";
     Ok((place, pass.ok_or_else(|| refused(place, none))?, path))
 }
 
@@ -89,7 +88,7 @@ fn host_and_port(text: &[u8]) -> Option<(String, u16)> {
 
 fn refused(part: &[u8], why: &str) -> UsageError {
     UsageError::new(format!("haul://{}: {why}", escape(part)))
-        .remedy("write haul://HOST:PORT/#SECRET, and a colon and a path behind it, or haul://HOST/DIRECTORY/PATH")
+        .remedy("write haul://HOST:PORT/#SECRET:PATH or haul://HOST/DIRECTORY/PATH")
 }
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ impl Values {
             value.to_str().filter(|text| text.bytes().all(|b| b.is_ascii_digit())).and_then(|text| text.parse().ok());
         match number.filter(|number| range.contains(number)) {
             Some(number) => Ok(number),
-            None => Err(bad(id, value, &format!("needs a whole number from {} to {}", range.start(), range.end()))),
+            None => Err(bad(id, value, &format!("must be a whole number from {} to {}", range.start(), range.end()))),
         }
     }
 
@@ -169,10 +169,8 @@ impl Values {
     pub fn size_of(id: &str, value: &OsStr, range: RangeInclusive<u64>, limits: &str) -> Result<u64, UsageError> {
         match parse_size(value.to_str().unwrap_or_default()) {
             Ok(size) if range.contains(&size) => Ok(size),
-            Ok(_) | Err(SizeError::TooLarge) => Err(bad(id, value, &format!("needs a size {limits}"))),
-            Err(SizeError::Form) => {
-                Err(bad(id, value, "needs a size: a whole number, with k, m or g for powers of 1024 (512k, 4m)"))
-            }
+            Ok(_) | Err(SizeError::TooLarge) => Err(bad(id, value, &format!("must be a size {limits}"))),
+            Err(SizeError::Form) => Err(bad(id, value, "must be a size, for example 65536, 512k, 4m or 2g")),
         }
     }
 
@@ -186,8 +184,8 @@ impl Values {
         let Some(value) = self.last(id) else { return Ok(None) };
         match value.to_str().and_then(parse_time) {
             Some(time) if range.contains(&time) => Ok(Some(time)),
-            Some(_) => Err(bad(id, value, &format!("needs a time {limits}"))),
-            None => Err(bad(id, value, "needs a time: seconds, or a whole number with s, m, h or d (90, 10m, 2h)")),
+            Some(_) => Err(bad(id, value, &format!("must be a time {limits}"))),
+            None => Err(bad(id, value, "must be a time, for example 90, 10m, 2h or 7d")),
         }
     }
 
@@ -196,7 +194,7 @@ impl Values {
         let Some(bytes) = self.size(id, 0..=u64::MAX, names)? else { return Ok(None) };
         match sizes.iter().find(|size| (**size).into() == bytes) {
             Some(size) => Ok(Some(*size)),
-            None => Err(bad(id, self.last(id).unwrap_or_default(), &format!("needs a size {names}"))),
+            None => Err(bad(id, self.last(id).unwrap_or_default(), &format!("must be a size {names}"))),
         }
     }
 
@@ -213,7 +211,7 @@ impl Values {
         };
         let ranges: Option<Vec<_>> = value.to_str().unwrap_or_default().split(',').map(range).collect();
         let numbers: Option<BTreeSet<_>> = ranges.map(|ranges| ranges.into_iter().flatten().collect());
-        let why = || format!("needs numbers below {end} and ranges of them, such as 0-7,16");
+        let why = || format!("must be numbers below {end} or ranges, for example 0-7,16");
         numbers.map(|numbers| numbers.into_iter().collect()).ok_or_else(|| bad(id, value, &why()))
     }
 
@@ -225,10 +223,10 @@ impl Values {
         }
         let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
         let list = match words.as_slice() {
-            [only] => format!("can only be {only}"),
-            several => format!("not one of {}", several.join(", ")),
+            [several @ .., last] if !several.is_empty() => format!("{} or {last}", several.join(", ")),
+            words => words.concat(),
         };
-        let error = bad(id, value, &list);
+        let error = bad(id, value, &format!("must be {list}"));
         Err(match nearest(value.to_str().unwrap_or_default(), &words) {
             Some(word) if words.len() > 1 => error.remedy(format!("did you mean {} {word}?", typed(id))),
             _ => error,
@@ -237,7 +235,7 @@ impl Values {
 }
 
 fn utf8(id: &str, value: &OsStr) -> Result<String, UsageError> {
-    value.to_str().map(str::to_owned).ok_or_else(|| bad(id, value, "needs UTF-8 text"))
+    value.to_str().map(str::to_owned).ok_or_else(|| bad(id, value, "must be UTF-8"))
 }
 
 /// `--option value: why`.

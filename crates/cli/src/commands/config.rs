@@ -95,7 +95,7 @@ impl Origin<'_> {
 
 /// What the help names as the default: `(default: 13s)`, or `auto (default)`.
 fn default(row: &OptionRow) -> Option<String> {
-    let help = row.help.lines().collect::<Vec<_>>().join(" ");
+    let help = row.help;
     if let Some((_, rest)) = help.split_once("(default: ") {
         return rest.split(')').next().map(str::to_owned);
     }
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(of("silence").as_deref(), Some("13s"));
         assert_eq!(of("compress").as_deref(), Some("auto"));
         assert_eq!(of("symlinks").as_deref(), Some("keep"));
-        assert_eq!(of("windowsz").as_deref(), Some("the kernel's tuning"));
+        assert_eq!(of("windowsz").as_deref(), Some("autotuning"));
         assert_eq!(of("idfile"), None);
     }
 }

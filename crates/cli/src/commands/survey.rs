@@ -167,7 +167,7 @@ mod tests {
         for (words, says) in [
             ("ann@db1:/data", "ssh ann@db1 haul survey /data"),
             ("haul://db1/data", "looks at this machine"),
-            ("", "haul survey PATH..."),
+            ("", "haul survey . surveys"),
             ("--time 0 a", "--time 0"),
             ("--to haul://db1/x a", "a server is not measured"),
             ("--symlinks some a", "--symlinks some"),

@@ -140,30 +140,30 @@ mod tests {
         insta::assert_snapshot!(said.join("\n"), @r#"
         -r
         -s 999
-            /options:2: --streams 999: needs a whole number from 1 to 256
-            a line has one option, and the rest of it is its argument
+            /options:2: --streams 999: must be a whole number from 1 to 256
+            hint: a line has one option, and the rest of it is its argument
         -P 2 -V
-            /options:1: --progress 2 -V: needs a whole number from 1 to 86400
-            a line has one option, and the rest of it is its argument
+            /options:1: --progress 2 -V: must be a whole number from 1 to 86400
+            hint: a line has one option, and the rest of it is its argument
         -r x
             /options:1: x: is not an argument of -r
-            a line has one option, and the rest of it is its argument
+            hint: a line has one option, and the rest of it is its argument
         streams = 4
             /options:1: streams = 4: is not an option
         --json
-            /options:1: bbcp has no option --json
-            bbcp -h lists them; under its own name haul has more
+            /options:1: unknown option --json
+            hint: bbcp -h lists bbcp's options, and haul --help all those of haul
         -h
             /options:1: --help: can only stand on the command line
         -L x
             /options:1: -L: haul does not write NetLogger's events
-            --json gives the events of a copy, one object a line
+            hint: --json gives the events of a copy, one object a line
         -C HERE/options
             /options: files of options name each other
-            leave out one -C
+            hint: leave out one -C
         -s
             /options:1: --streams needs an argument
-            -s, --streams N: parallel streams, 1 to 256 (default: automatic)
+            hint: -s, --streams N: use 1 to 256 parallel streams (default: automatic)
         -C /absent/file
             /absent/file: there is no such file
         "#);

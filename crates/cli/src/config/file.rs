@@ -105,7 +105,8 @@ mod tests {
             read(&file).map_err(|error| error.to_string().replace(&*dir.path().to_string_lossy(), ""))
         };
         assert_eq!(said(0o644), Ok(Some("streams = 2\n".into())));
-        let remedy = "/config.toml: others can write it, and could have commands started\nchmod go-w /config.toml";
+        let remedy =
+            "/config.toml: others can write it, and could have commands started\nhint: chmod go-w /config.toml";
         assert_eq!([said(0o664), said(0o646)], [Err(remedy.into()), Err(remedy.into())]);
         let other = rustix::process::geteuid().as_raw() + 1;
         let refused = |owner, mode| refuse_writable_by_others(&file, owner, mode, STARTS_COMMANDS, NAME_ANOTHER);

@@ -67,7 +67,7 @@ fn what_cannot_be_copied_is_named_with_its_line_and_the_others_are_there() {
     line 3 of the list: it is on this machine, and what is copied on h: b
     line 4 of the list: it is on me@h, and what is copied on h: me@h:c
     h d
-    line 6 of the list: h:~x/y: the home directory of another user is not looked up: h:~x/y
+    line 6 of the list: h:~x/y: ~USER is not supported: h:~x/y
     line 7 of the list: a path contains no NUL: h:e\u{0}f
     h g
     end None

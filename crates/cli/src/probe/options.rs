@@ -14,7 +14,7 @@ pub fn recommended(settings: &[SuggestedSetting], asked: &Values) -> Vec<Option_
     let found: Vec<_> = settings.iter().map(option).collect();
     let is_found = |id: &str| found.iter().any(|(row, _): &Option_| row.id == id);
     let typed = asked.given().iter().filter(|(row, _)| {
-        row.section == HelpSection::Moving && !row.of_one_job && asked.is_typed(row.id) && !is_found(row.id)
+        row.section == HelpSection::Performance && !row.of_one_job && asked.is_typed(row.id) && !is_found(row.id)
     });
     let typed: Vec<_> = typed
         .map(|(row, argument)| (*row, argument.as_ref().map(|text| text.to_string_lossy().into_owned())))

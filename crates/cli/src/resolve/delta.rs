@@ -34,11 +34,10 @@ fn refuse_contradictions(values: &Values, delta: DeltaMode) -> Result<(), UsageE
     let delta = ("delta", matches!(delta, DeltaMode::Rolling | DeltaMode::Off), how);
     match words.into_iter().chain([delta]).find(|(_, holds, _)| *holds) {
         Some((option, _, how)) => Err(UsageError::new(format!(
-            "{} and {} {how} contradict each other: a file is changed in its own place block by block",
+            "{} cannot be used with {} {how}: files are updated in place block by block",
             typed("inplace"),
             typed(option),
-        ))
-        .remedy("leave one of them out")),
+        ))),
         None => Ok(()),
     }
 }

@@ -34,17 +34,17 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     match pairs.into_iter().find(|(a, b, holds)| *holds && values.flag(a) && values.flag(b)) {
         Some((a, b, _)) => Err(UsageError::contradiction(a, b)),
         None if values.flag("order") && values.last("streams").is_some_and(|streams| streams != "1") && is_hauls => {
-            Err(UsageError::new("--order and --streams contradict each other: what is written in order comes by one stream")
-                .remedy("leave one of them out"))
+            Err(UsageError::new("--order cannot be used with --streams: sequential writing takes one stream"))
         }
-        None => match values.last("unbuffered").filter(|ends| values.flag("order") && ends.as_bytes().ends_with(b"t")) {
-            Some(ends) if is_hauls => Err(UsageError::new(format!(
-                "--order and --unbuffered {} contradict each other: what is written in order goes through the page cache",
-                escape(ends.as_bytes())
-            ))
-            .remedy("leave one of them out")),
-            _ => Ok(()),
-        },
+        None => {
+            match values.last("unbuffered").filter(|ends| values.flag("order") && ends.as_bytes().ends_with(b"t")) {
+                Some(ends) if is_hauls => Err(UsageError::new(format!(
+                    "--order cannot be used with --unbuffered {}: sequential writing is buffered",
+                    escape(ends.as_bytes())
+                ))),
+                _ => Ok(()),
+            }
+        }
     }
 }
 
@@ -54,8 +54,8 @@ pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError
         return Ok(false);
     }
     if !cfg!(feature = "tui") {
-        return Err(UsageError::new("--tui: this haul was built without its dashboard")
-            .remedy("the released ones have it, and cargo build --release --features tui makes one"));
+        return Err(UsageError::new("--tui: this haul was built without the dashboard")
+            .remedy("released executables have it; to build one: cargo build --release --features tui"));
     }
     if let Some(other) = ["json", "quiet"].into_iter().find(|other| values.flag(other)) {
         return Err(UsageError::contradiction("tui", other));
@@ -64,8 +64,8 @@ pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError
         return Err(UsageError::contradiction("tui", "progress"));
     }
     if !stderr_is_terminal {
-        return Err(UsageError::new("--tui needs a terminal, and standard error is none")
-            .remedy("leave it out; -P 5 says how far it is every 5 seconds"));
+        return Err(UsageError::new("--tui needs a terminal, but standard error is not one")
+            .remedy("-P 5 prints a progress line every 5 seconds"));
     }
     Ok(true)
 }
@@ -85,8 +85,9 @@ pub fn in_the_way(values: &Values) -> OverwritePolicy {
 pub fn modes(values: &Values) -> Result<ModeOptions, UsageError> {
     let (mut file, mut directory) = (None, None);
     if let Some(value) = values.last("mode") {
-        let wrong =
-            || bad("mode", value, "needs octal modes from 1 to 7777: of files, or of directories and files (750/640)");
+        let wrong = || {
+            bad("mode", value, "must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)")
+        };
         let octal = |text: &str| {
             let digits = (1..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
             let mode = u16::from_str_radix(text, 8).ok().filter(|mode| digits && *mode > 0);
@@ -164,7 +165,7 @@ pub fn bwlimit(value: &OsStr) -> Result<Option<u64>, UsageError> {
     let with_unit = if text.bytes().all(|byte| byte.is_ascii_digit()) { format!("{text}k") } else { text.to_owned() };
     match Values::size_of("bwlimit", OsStr::new(&with_unit), 0..=RATE_MAX, "from 1k to 1024g, in bytes a second")? {
         0 => Ok(None),
-        rate if rate < RATE_MIN => Err(bad("bwlimit", value, "needs a rate of 1k or more a second")),
+        rate if rate < RATE_MIN => Err(bad("bwlimit", value, "must be a rate of at least 1k per second")),
         rate => Ok(Some(rate)),
     }
 }
@@ -172,9 +173,7 @@ pub fn bwlimit(value: &OsStr) -> Result<Option<u64>, UsageError> {
 /// `-l FILE`.
 pub fn log(values: &Values) -> Result<Option<PathBuf>, UsageError> {
     match values.last("logfile") {
-        Some(file) if file.is_empty() => {
-            Err(UsageError::new(format!("{}: the name of the file is empty", typed("logfile"))))
-        }
+        Some(file) if file.is_empty() => Err(UsageError::new(format!("{}: empty file name", typed("logfile")))),
         file => Ok(file.map(PathBuf::from)),
     }
 }
@@ -197,21 +196,21 @@ pub fn shell(values: &Values) -> Result<Shell, UsageError> {
     let Some(command) = values.text("rsh")? else { return Ok(shell) };
     let other = |what: &str| {
         UsageError::new(format!("--rsh {}: {what}", escape(command.as_bytes())))
-            .remedy("only ssh with -p, -i and -o is understood; for anything else, -S and -T take a whole command")
+            .remedy("only ssh with -p, -i and -o is supported; for other commands, use -S and -T")
     };
     let mut words = command.split_whitespace();
     if words.next().is_none_or(|program| program.rsplit('/').next() != Some("ssh")) {
-        return Err(other("it is not ssh"));
+        return Err(other("not ssh"));
     }
     while let Some(word) = words.next() {
         let (option, attached) = word.split_at_checked(2).unwrap_or((word, ""));
         let argument = if attached.is_empty() { words.next() } else { Some(attached) };
-        let Some(argument) = argument else { return Err(other(&format!("{word} has no argument"))) };
+        let Some(argument) = argument else { return Err(other(&format!("{word} needs an argument"))) };
         match option {
             "-p" => shell.port = Some(Values::number_of("rsh", OsStr::new(argument), 1..=u16::MAX.into())?),
             "-i" => shell.identity = Some(argument.into()),
             "-o" => shell.options.push(argument.to_owned()),
-            _ => return Err(other(&format!("{word} is not understood"))),
+            _ => return Err(other(&format!("{word} is not supported"))),
         }
     }
     Ok(shell)

@@ -50,14 +50,17 @@ pub fn digests(values: &Values) -> Result<(Option<ChecksumOptions>, Digests), Us
     let named = values.last("checksum-alg").map(|value| algorithm("checksum-alg", value, value)).transpose()?;
     let expected = match values.last("expect") {
         Some(file) if file.is_empty() || file == "-" => {
-            return Err(UsageError::new(format!("{}: name a file: it is read twice", typed("expect"))));
+            return Err(UsageError::new(format!(
+                "{}: must be a regular file, since it is read twice",
+                typed("expect")
+            )));
         }
         file => file.map(PathBuf::from),
     };
     let writes_lines = values.last("checksums").is_some();
     if named.is_some() && !writes_lines && expected.is_none() {
-        return Err(UsageError::new("--checksum-alg is about the lines of --checksums and --expect")
-            .remedy("-E ALG prints the digest of each file"));
+        return Err(UsageError::new("--checksum-alg needs --checksums or --expect")
+            .remedy("to print the digest of each file: -E ALG"));
     }
     let of_lines = named.filter(|algorithm| writes_lines && *algorithm != ChecksumAlgorithm::Blake3);
     if let Some(asked) = &asked {
@@ -91,8 +94,8 @@ pub fn blake3(values: &Values, writes_lines: bool) -> Result<bool, UsageError> {
     let asked = values.choice("digest", &[("xxh3", false), ("blake3", true)])?;
     if asked == Some(false) && (writes_lines || values.flag("verify")) {
         let other = if writes_lines { "checksums" } else { "verify" };
-        let what = format!("{} xxh3 and {} contradict each other: that takes BLAKE3", typed("digest"), typed(other));
-        return Err(UsageError::new(what).remedy("leave one of them out"));
+        let what = format!("{} xxh3 cannot be used with {}, which needs BLAKE3", typed("digest"), typed(other));
+        return Err(UsageError::new(what));
     }
     Ok(asked.unwrap_or(writes_lines || values.flag("json")))
 }
@@ -100,14 +103,14 @@ pub fn blake3(values: &Values, writes_lines: bool) -> Result<bool, UsageError> {
 /// One digest is computed beside BLAKE3, and at one end.
 fn refuse_a_second(asked: &DigestOutput, named: Option<ChecksumAlgorithm>, expects: bool) -> Result<(), UsageError> {
     if named.is_some_and(|named| named != asked.algorithm && named != ChecksumAlgorithm::Blake3) {
-        return Err(UsageError::new("-E and --checksum-alg name two digests, and one is computed at a time")
-            .remedy("name the same one"));
+        return Err(UsageError::new("-E and --checksum-alg name different digests, but only one can be computed")
+            .remedy("name the same digest"));
     }
     if asked.at_source && (expects || named.is_some_and(|named| named != ChecksumAlgorithm::Blake3)) {
         return Err(UsageError::new(
-            "-E % computes the digest at the source, and lines are about what is at the target",
+            "-E % computes digests at the source, but digest lists are computed at the target",
         )
-        .remedy("leave % out"));
+        .remedy("omit %"));
     }
     if expects && matches!(asked.what, DigestMode::Compare(_)) {
         return Err(UsageError::contradiction("checksum", "expect"));
@@ -139,17 +142,16 @@ fn asked(value: &OsStr) -> Result<DigestOutput, UsageError> {
 
 fn neither(algorithm: ChecksumAlgorithm, text: &[u8]) -> UsageError {
     let (name, digits, shown) = (algorithm.name(), 2 * algorithm.bytes(), escape(text));
-    UsageError::new(format!(
-        "-E {name}={shown}: a digest of {name} has {digits} hexadecimal digits, and not {}",
-        text.len()
-    ))
-    .remedy(format!("if that is a file, write -E {name}=./{shown}"))
+    UsageError::new(format!("-E {name}={shown}: a {name} digest has {digits} hexadecimal digits, not {}", text.len()))
+        .remedy(format!("for a file of that name, write -E {name}=./{shown}"))
 }
 
 /// The algorithm of this name.
 fn algorithm(id: &str, value: &OsStr, name: &OsStr) -> Result<ChecksumAlgorithm, UsageError> {
     let names = || ChecksumAlgorithm::all().map(ChecksumAlgorithm::name).collect::<Vec<_>>().join(", ");
-    name.to_str().and_then(ChecksumAlgorithm::named).ok_or_else(|| bad(id, value, &format!("needs one of {}", names())))
+    name.to_str()
+        .and_then(ChecksumAlgorithm::named)
+        .ok_or_else(|| bad(id, value, &format!("must be one of {}", names())))
 }
 
 #[cfg(test)]

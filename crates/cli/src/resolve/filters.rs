@@ -24,8 +24,8 @@ fn filters_at(values: &Values, now: SystemTime) -> Result<FilterOptions, UsageEr
     let lists = typed_lists(values).map(|typed| typed.read()).collect::<Result<Vec<_>, _>>()?;
     let bytes: usize = lists.iter().map(|list| list.text.len()).sum();
     if lists.len() > FILTER_LISTS_MAX || bytes > FILTERS_BYTES_MAX {
-        let what = format!("the filters have more than {FILTER_LISTS_MAX} options, or {} MiB", FILTERS_BYTES_MAX >> 20);
-        return Err(UsageError::new(what).remedy("put patterns into one file: --exclude-from FILE"));
+        let what = format!("too many filters: more than {FILTER_LISTS_MAX} options or {} MiB", FILTERS_BYTES_MAX >> 20);
+        return Err(UsageError::new(what).remedy("put the patterns into one file: --exclude-from FILE"));
     }
     let any = "in bytes";
     let limits = FileLimits {
@@ -66,7 +66,7 @@ impl TypedList<'_> {
     fn refuse_rsync_rule(&self, line: u32, text: &[u8]) -> Option<UsageError> {
         let text = text.trim_ascii_end();
         let rule = RsyncRule::parse(text)?;
-        let why = "a filter rule of rsync's, and no pattern";
+        let why = "an rsync filter rule, not a pattern";
         let why = if self.is_file { format!("line {line}: {why}") } else { why.to_owned() };
         let modifiers = (!rule.modifiers.is_empty())
             .then(|| format!("its modifiers ({}) have no counterpart here", escape(rule.modifiers)));
@@ -89,8 +89,8 @@ impl TypedList<'_> {
             RsyncAction::Clear => return "leave it out, with the rules above it".into(),
         };
         let instead = match (self.is_file, excludes == self.includes) {
-            (true, true) => format!("write !{pattern}; of several lines that match, the last one decides"),
-            (true, false) => format!("write {pattern}; of several lines that match, the last one decides"),
+            (true, true) => format!("write !{pattern}; the last matching line decides"),
+            (true, false) => format!("write {pattern}; the last matching line decides"),
             (false, _) => format!("write --{} '{pattern}'", if excludes { "exclude" } else { "include" }),
         };
         match rule.action {
@@ -103,7 +103,7 @@ impl TypedList<'_> {
     /// Returns how to write a name that has the form of a rule.
     fn name_hint(&self, text: &[u8]) -> String {
         let quote = if self.is_file { "" } else { "'" };
-        format!("a name like this is written {quote}\\{}{quote}", escape(text))
+        format!("for a name that begins like this, write {quote}\\{}{quote}", escape(text))
     }
 
     fn read(&self) -> Result<FilterList, UsageError> {
@@ -113,13 +113,13 @@ impl TypedList<'_> {
             false => self.argument.as_bytes().to_vec(),
         };
         if !self.is_file && text.is_empty() {
-            return Err(wrong("the pattern is empty"));
+            return Err(wrong("empty pattern"));
         }
         if !self.is_file && text.starts_with(b"!") {
             let contrary = if self.includes { "exclude" } else { "include" };
             let rest = escape(&text[1..]);
-            return Err(wrong("! is for files of patterns").remedy(format!(
-                "the contrary is --{contrary} '{rest}', before this; a name that begins with ! is written '\\!{rest}'"
+            return Err(wrong("! is valid in pattern files only").remedy(format!(
+                "the opposite is an earlier --{contrary} '{rest}'; for a name that begins with !, write '\\!{rest}'"
             )));
         }
         if let Some(refused) = (!self.is_file).then(|| self.refuse_rsync_rule(1, &text)).flatten() {
@@ -135,7 +135,7 @@ impl TypedList<'_> {
                 Err(self.refuse_rsync_rule(line, rule).unwrap_or_else(|| wrong(&error.to_string())))
             }
             Err(error) if self.is_file => Err(wrong(&error.to_string())),
-            Err(_) => Err(wrong(&format!("a pattern has at most {PATTERN_MAX} bytes"))),
+            Err(_) => Err(wrong(&format!("pattern longer than {PATTERN_MAX} bytes"))),
         }
     }
 }
@@ -145,7 +145,7 @@ fn read(path: &OsStr) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
     std::fs::File::open(path)?.take(FILTER_FILE_MAX as u64 + 1).read_to_end(&mut text)?;
     match text.len() > FILTER_FILE_MAX {
-        true => Err(std::io::Error::other(format!("a file of patterns has at most {} MiB", FILTER_FILE_MAX >> 20))),
+        true => Err(std::io::Error::other(format!("pattern file larger than {} MiB", FILTER_FILE_MAX >> 20))),
         false => Ok(text),
     }
 }
@@ -153,16 +153,16 @@ fn read(path: &OsStr) -> std::io::Result<Vec<u8>> {
 fn names(values: &Values) -> Result<Vec<Name>, UsageError> {
     let name = |text: &OsStr| {
         if text == ".rsync-filter" {
-            let why = "these files have rules of rsync's, which are not understood";
-            return Err(bad("filter-files", text, why).remedy("give files of patterns, as a .gitignore has them"));
+            let why = "rsync's filter files are not supported";
+            return Err(bad("filter-files", text, why).remedy("use pattern files in the form of a .gitignore"));
         }
-        let why = "needs the name of a file, without a slash";
+        let why = "must be a file name without a slash";
         Name::new(text.as_bytes())
-            .map_err(|_| bad("filter-files", text, why).remedy("one file of patterns for all is --exclude-from FILE"))
+            .map_err(|_| bad("filter-files", text, why).remedy("for one pattern file: --exclude-from FILE"))
     };
     let names: Vec<_> = values.each("filter-files").into_iter().map(name).collect::<Result<_, _>>()?;
     match names.len() > FILTER_NAMES_MAX {
-        true => Err(UsageError::new(format!("--filter-files: at most {FILTER_NAMES_MAX} names"))),
+        true => Err(UsageError::new(format!("--filter-files: more than {FILTER_NAMES_MAX} names"))),
         false => Ok(names),
     }
 }
@@ -173,8 +173,8 @@ fn refuse_what_takes_nothing(values: &Values, filters: &FilterOptions) -> Result
     match number.and_then(|number| typed_lists(values).nth(number)) {
         None => Ok(()),
         Some(typed) => {
-            Err(bad(typed.id, typed.argument, "this leaves out everything, and nothing before it takes anything")
-                .remedy("of these options the first that matches decides: put --include before it")
+            Err(bad(typed.id, typed.argument, "excludes everything, and no earlier option includes anything")
+                .remedy("the first matching option decides: put --include before it")
                 .remedy("haul help filters"))
         }
     }
@@ -189,7 +189,7 @@ fn moment(values: &Values, id: &str, now: SystemTime) -> Result<Option<i64>, Usa
         i64::try_from(now_s).unwrap_or(i64::MAX).checked_sub_unsigned(age.as_secs())
     };
     let moment = parse_time(text).and_then(ago).or_else(|| point(text));
-    let why = "needs a date and perhaps a time, in UTC (2026-11-01, 2026-11-01T18:30), or how long ago (12h, 7d)";
+    let why = "must be a date or time in UTC (2026-11-01, 2026-11-01T18:30) or an age (12h, 7d)";
     moment.map(Some).ok_or_else(|| bad(id, value, why))
 }
 
@@ -300,30 +300,34 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rules");
         for (option, rule, said) in [
-            ("--exclude-from", "- *.o", "write *.o; of several"),
-            ("--exclude-from", "+ a.c", "write !a.c; of several"),
-            ("--include-from", "+ a.c", "write a.c; of several"),
-            ("--include-from", "- *.o", "write !*.o; of several"),
+            ("--exclude-from", "- *.o", "write *.o; the last matching"),
+            ("--exclude-from", "+ a.c", "write !a.c; the last matching"),
+            ("--include-from", "+ a.c", "write a.c; the last matching"),
+            ("--include-from", "- *.o", "write !*.o; the last matching"),
             ("--exclude-from", ". more", "write --exclude-from more, or"),
-            ("--exclude-from", ". more", "a name like this is written \\. more"),
-            ("--exclude-from", "P *.o", "write *.o; of several"),
+            ("--exclude-from", ". more", "for a name that begins like this, write \\. more"),
+            ("--exclude-from", "P *.o", "write *.o; the last matching"),
             ("--exclude-from", "protect *.o", "protects it at the target"),
             ("--exclude-from", "hide,s *.o", "its modifiers (s) have no counterpart"),
             ("--exclude-from", "hide *.o", "--delete-excluded"),
-            ("--exclude-from", "S *.c", "write !*.c; of several"),
+            ("--exclude-from", "S *.c", "write !*.c; the last matching"),
             ("--exclude-from", "risk *.o", "leave it out"),
             ("--exclude-from", "merge more", "write --exclude-from more"),
             ("--exclude-from", "dir-merge .r", "write --filter-files .r"),
             ("--exclude-from", ":C", "CVS's patterns"),
-            ("--include-from", "clear", "with the rules above it\na name like this is written \\clear"),
+            (
+                "--include-from",
+                "clear",
+                "with the rules above it\nhint: for a name that begins like this, write \\clear",
+            ),
         ] {
             std::fs::write(&path, format!("b\n{rule}\n")).unwrap();
             let error = resolved(&[option, path.to_str().unwrap()]).unwrap_err();
-            assert!(error.contains("line 2: a filter rule of rsync's") && error.contains(said), "{rule}: {error}");
+            assert!(error.contains("line 2: an rsync filter rule") && error.contains(said), "{rule}: {error}");
         }
         std::fs::write(&path, "\u{feff}P x\n").unwrap();
         let error = resolved(&["--exclude-from", path.to_str().unwrap()]).unwrap_err();
-        assert!(error.contains("line 1: ") && error.contains("write x; of several"), "{error}");
+        assert!(error.contains("line 1: ") && error.contains("write x; the last matching"), "{error}");
     }
 
     #[test]
@@ -332,11 +336,11 @@ mod tests {
             ("--exclude", "+ a.c", "write --include 'a.c'"),
             ("--exclude", "- a.c", "write --exclude 'a.c'"),
             ("--include", "- a.c", "write --exclude 'a.c'"),
-            ("--exclude", "P x", "a name like this is written '\\P x'"),
+            ("--exclude", "P x", "for a name that begins like this, write '\\P x'"),
             ("--include", "merge f", "write --exclude-from f, or --include-from f"),
         ] {
             let error = resolved(&[&format!("{option}={rule}")]).unwrap_err();
-            assert!(error.contains("a filter rule of rsync's") && error.contains(said), "{rule}: {error}");
+            assert!(error.contains("an rsync filter rule") && error.contains(said), "{rule}: {error}");
         }
         for name in ["\\+ a.c", "\\P x", "[P] x", "Pictures", "a - b"] {
             assert!(resolved(&[&format!("--exclude={name}")]).is_ok(), "{name}");
@@ -346,12 +350,12 @@ mod tests {
     #[test]
     fn what_can_only_be_a_mistake_is_refused() {
         for (words, said) in [
-            (&["--exclude", "*"][..], "leaves out everything"),
+            (&["--exclude", "*"][..], "excludes everything"),
             (&["--exclude", "*", "--include", "*.c"], "put --include before it"),
             (&["--exclude", "!a"], "--include 'a'"),
             (&["--exclude="], "empty"),
             (&["--filter-files", "a/b"], "without a slash"),
-            (&["--filter-files", ".rsync-filter"], "rules of rsync's"),
+            (&["--filter-files", ".rsync-filter"], "rsync's filter files"),
             (&["--exclude-from", "/nowhere/rules"], "No such file"),
             (&["--newer", "soon"], "UTC"),
         ] {

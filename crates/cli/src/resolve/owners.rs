@@ -15,7 +15,9 @@ use crate::args::values::{Values, bad};
 pub fn owners(values: &Values, is_kept: bool) -> Result<OwnerOptions, UsageError> {
     let ids = ["numeric-ids", "usermap", "groupmap", "chown"];
     if let Some(id) = ids.into_iter().find(|id| values.is_typed(id) && !is_kept && !preserves(values)) {
-        return Err(UsageError::new(format!("{}: owners and groups are not kept", typed(id))).remedy("add -p"));
+        return Err(
+            UsageError::new(format!("{}: owners and groups are not preserved without -p", typed(id))).remedy("add -p")
+        );
     }
     let (mut users, mut groups) = (maps(values, "usermap")?, maps(values, "groupmap")?);
     if let Some(value) = values.last("chown") {
@@ -26,7 +28,7 @@ pub fn owners(values: &Values, is_kept: bool) -> Result<OwnerOptions, UsageError
             }
         }
         if users.is_empty() && groups.is_empty() {
-            return Err(bad("chown", value, "it is USER, :GROUP or USER:GROUP"));
+            return Err(bad("chown", value, "must be USER, :GROUP or USER:GROUP"));
         }
     }
     Ok(OwnerOptions { by_name: !values.flag("numeric-ids"), users, groups })
@@ -37,23 +39,25 @@ fn maps(values: &Values, id: &str) -> Result<Vec<OwnerMap>, UsageError> {
     let Some(value) = values.last(id) else { return Ok(Vec::new()) };
     let rules: Vec<_> = value.as_bytes().split(|byte| *byte == b',').collect();
     if rules.len() > OWNER_MAPS_MAX {
-        return Err(bad(id, value, &format!("at most {OWNER_MAPS_MAX} rules")));
+        return Err(bad(id, value, &format!("more than {OWNER_MAPS_MAX} rules")));
     }
     rules.into_iter().map(|rule| map(id, value, rule)).collect()
 }
 
 fn map(id: &str, value: &OsStr, rule: &[u8]) -> Result<OwnerMap, UsageError> {
     let at = rule.iter().position(|byte| *byte == b':');
-    let at = at.ok_or_else(|| bad(id, value, "each rule is FROM:TO").remedy("as in 0-99:nobody,anna:smith,*:users"))?;
+    let at = at.ok_or_else(|| {
+        bad(id, value, "each rule must be FROM:TO").remedy("for example 0-99:nobody,anna:smith,*:users")
+    })?;
     let (from, to) = (&rule[..at], &rule[at + 1..]);
     let from = match from {
         b"*" => OwnerFrom::Any,
         b"" => OwnerFrom::Nameless,
         from => match range(from) {
             Some((first, last)) if first <= last => OwnerFrom::Ids(first, last),
-            Some(_) => return Err(bad(id, value, "the first number of a range is the lower one")),
+            Some(_) => return Err(bad(id, value, "the first number of a range must not exceed the second")),
             None if from.contains(&b'*') => {
-                return Err(bad(id, value, "a name is a whole one, or * for all"));
+                return Err(bad(id, value, "* cannot be part of a name, only stand for all"));
             }
             None => OwnerFrom::Name(name(id, value, from)?),
         },
@@ -78,7 +82,7 @@ fn number(text: &str) -> Option<u32> {
 fn account(id: &str, value: &OsStr, text: &[u8]) -> Result<OwnerAccount, UsageError> {
     match std::str::from_utf8(text).ok().and_then(number) {
         // To the system, the greatest one is none.
-        Some(u32::MAX) => Err(bad(id, value, "there is no such number")),
+        Some(u32::MAX) => Err(bad(id, value, "4294967295 is no valid ID")),
         Some(number) => Ok(OwnerAccount::Id(number)),
         None => name(id, value, text).map(OwnerAccount::Name),
     }
@@ -86,9 +90,9 @@ fn account(id: &str, value: &OsStr, text: &[u8]) -> Result<OwnerAccount, UsageEr
 
 fn name(id: &str, value: &OsStr, text: &[u8]) -> Result<Vec<u8>, UsageError> {
     match text.len() {
-        0 => Err(bad(id, value, "a name is missing")),
+        0 => Err(bad(id, value, "empty name")),
         1..=ACCOUNT_NAME_MAX => Ok(text.to_vec()),
-        _ => Err(bad(id, value, "this name is too long")),
+        _ => Err(bad(id, value, "name too long")),
     }
 }
 

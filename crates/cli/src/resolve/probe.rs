@@ -37,7 +37,7 @@ pub fn probe(
     let (source, target) = match (locations.next(), locations.next()) {
         (Some(source), Some(target)) => (Some(source), target),
         (Some(target), None) => (None, target),
-        (None, _) => return Err(UsageError::new("nothing to probe")),
+        (None, _) => return Err(UsageError::new("no target given")),
     };
     source.iter().chain([&target]).try_for_each(refuse_what_is_no_place)?;
     let ResolvedSettings { options, access, display, time_limit, .. } = settings(copy, stderr_is_terminal)?;
@@ -64,15 +64,15 @@ pub fn probe(
 fn refuse_what_is_no_place(place: &Location) -> Result<(), UsageError> {
     if let Host::Served { name, .. } = &place.host {
         let shown = escape(name.as_bytes());
-        return Err(UsageError::new(format!("{shown}: a server is not measured: it tells nobody what it is like"))
-            .remedy("haul probe [SOURCE] host:/path      where ssh reaches the host"));
+        return Err(UsageError::new(format!("{shown}: haul serve does not support haul probe"))
+            .remedy("probe it over ssh: haul probe [SOURCE] host:/path"));
     }
     match names_null(place.path.as_os_str()) {
         true => Err(UsageError::new(format!(
-            "{}: a probe needs a place that exists",
+            "{}: haul probe needs an existing path",
             escape(place.path.as_os_str().as_bytes())
         ))
-        .remedy("haul probe [SOURCE] host:/path      measures memory to memory as one of its parts")),
+        .remedy("haul probe host:/path also measures memory to memory")),
         false => Ok(()),
     }
 }
@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn what_is_no_place_is_refused() {
         for (words, says) in [
-            ("null:1g db1:/a", "needs a place"),
-            ("db1:null:", "needs a place"),
+            ("null:1g db1:/a", "needs an existing path"),
+            ("db1:null:", "needs an existing path"),
             ("--try-streams x db1:", "--try-streams x"),
             ("--time 0 db1:", "--time 0"),
             ("a b c", "haul probe"),

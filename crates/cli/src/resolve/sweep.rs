@@ -82,12 +82,12 @@ fn measured(options: JobOptions, sources: &[Location], target: &Location, values
 fn refuse_what_stays(values: &Values, target: &Location) -> Result<(), UsageError> {
     let stays = target.host != Host::Local && !crate::sweep::is_nowhere(target);
     if stays && matches!(target.host, Host::Served { .. }) {
-        return Err(UsageError::new("a sweep cannot remove what it has sent to a served directory")
-            .remedy("sweep what is fetched from there: haul sweep haul://... null:"));
+        return Err(UsageError::new("haul sweep cannot delete its copies from a served directory")
+            .remedy("measure downloads instead: haul sweep haul://... null:"));
     }
     match stays && values.flag("target-command") {
-        true => Err(UsageError::new("with -T, a sweep cannot remove what it has copied to that host")
-            .remedy("let ssh reach it (--ssh-option, or ssh's configuration), or give null: as the path there")),
+        true => Err(UsageError::new("haul sweep cannot delete its copies from a host that -T reaches")
+            .remedy("reach it with ssh (--ssh-option, ssh_config), or use null: as its path")),
         false => Ok(()),
     }
 }
@@ -95,7 +95,7 @@ fn refuse_what_stays(values: &Values, target: &Location) -> Result<(), UsageErro
 fn out(values: &Values) -> Result<PathBuf, UsageError> {
     match values.last("out") {
         Some(name) if name.is_empty() || name.as_bytes().ends_with(b"/") => {
-            Err(UsageError::new("--out: the name of the files is empty").remedy("for example --out results/link7"))
+            Err(UsageError::new("--out: empty file name").remedy("for example --out results/link7"))
         }
         name => Ok(name.map_or_else(|| OUT.into(), PathBuf::from)),
     }

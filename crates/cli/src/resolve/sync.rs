@@ -72,8 +72,8 @@ pub fn options(values: &Values, defaults: JobOptions) -> Result<JobOptions, Usag
             .collect::<Result<_, _>>()?,
     };
     if sync.link_dests.len() > LINK_DESTS_MAX {
-        return Err(UsageError::new(format!("--link-dest: at most {LINK_DESTS_MAX} earlier copies"))
-            .remedy("name the newest ones: the others have little that these have not"));
+        return Err(UsageError::new(format!("--link-dest: more than {LINK_DESTS_MAX} directories"))
+            .remedy("name the newest ones"));
     }
     let remove_source_files = values.flag("remove-source-files");
     Ok(JobOptions { sync, delete_first: when == Some(When::Before), remove_source_files, ..defaults })
@@ -88,15 +88,15 @@ pub fn leaves_what_is_there(values: &Values) -> bool {
 /// A directory on the target's host.
 fn directory(id: &str, dir: &OsStr) -> Result<Vec<u8>, UsageError> {
     if dir.is_empty() {
-        return Err(UsageError::new(format!("{}: the name of the directory is empty", typed(id))));
+        return Err(UsageError::new(format!("{}: empty directory name", typed(id))));
     }
     if dir.len() > PATH_MAX {
-        return Err(bad(id, dir, "this path is too long"));
+        return Err(bad(id, dir, "path too long"));
     }
     match parse_operand(dir) {
         Ok(Location { host: Host::Local, .. }) => Ok(dir.as_bytes().to_vec()),
-        _ => Err(bad(id, dir, "this directory is on the target's host, and is named without one")
-            .remedy(format!("leave the host out; a directory of that name is ./{}", escape(dir.as_bytes())))),
+        _ => Err(bad(id, dir, "the directory is on the target's host, and takes no host name")
+            .remedy(format!("omit the host; for a directory of that name, write ./{}", escape(dir.as_bytes())))),
     }
 }
 
@@ -126,22 +126,22 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     }
     if values.flag("detect-renames") && values.choice("delete", &DELETE)? == Some(When::Before) {
         return Err(UsageError::new(
-            "--detect-renames and --delete=before: what was moved would be removed before it is found",
+            "--detect-renames cannot be used with --delete=before, which deletes moved files before they are found",
         )
-        .remedy("write --delete, which removes when everything is there"));
+        .remedy("use --delete, which deletes after the copy"));
     }
     if values.flag("remove-source-files") && values.flag("delete") {
         return Err(UsageError::new(
-            "--remove-source-files and --delete: moved files are missing at the source, and --delete removes them at the target",
+            "--remove-source-files cannot be used with --delete, which would delete the moved files from the target",
         )
         .remedy("run haul sync --delete first, then haul sync --remove-source-files --compare digest"));
     }
     let follows = values.last("symlinks").is_some_and(|what| what == "follow");
     if values.flag("remove-source-files") && follows {
         return Err(UsageError::new(
-            "--remove-source-files and --symlinks follow: what a link leads to is not removed, and neither is the link",
+            "--remove-source-files cannot be used with --symlinks follow: followed links and their files are not removed",
         )
-        .remedy("keep the links, or leave --remove-source-files out"));
+        .remedy("omit one of them"));
     }
     let compare = values.choice("compare", &COMPARE)?;
     let denied: &[&str] = match compare {
@@ -161,27 +161,19 @@ pub fn refuse_what_lacks(values: &Values, is_sync: bool) -> Result<(), UsageErro
     let of_delete = ["delete-excluded", "ignore-errors", "max-delete"];
     // A limit in a file waits for a job that removes something.
     if let Some(id) = of_delete.into_iter().find(|id| values.is_typed(id) && !deletes) {
-        return Err(UsageError::new(format!(
-            "{}: this is about what --delete removes, and nothing is removed",
-            typed(id)
-        ))
-        .remedy("add --delete, or leave it out"));
+        return Err(UsageError::new(format!("{} needs --delete", typed(id))));
     }
     if deletes {
         refuse_to_delete(values, is_sync)?;
     }
     if values.flag("existing") && leaves_what_is_there(values) && !deletes {
-        return Err(UsageError::new(
-            "nothing would be made, and nothing that is there replaced: there is nothing to do",
-        )
-        .remedy("leave out --existing, or what leaves all that is there as it is; or add --delete"));
+        return Err(UsageError::new("nothing to do: these options neither create nor replace files")
+            .remedy("omit --existing, or the option that skips existing files"));
     }
     let of_replacing = ["update", "existing", "backup-dir"];
     match of_replacing.into_iter().find(|id| !is_sync && values.flag(id) && !values.flag("force")) {
-        Some(id) => {
-            Err(UsageError::new(format!("{}: this is about what is replaced, and a copy replaces nothing", typed(id)))
-                .remedy("add -f, or write haul sync SOURCE... TARGET"))
-        }
+        Some(id) => Err(UsageError::new(format!("{} needs -f: a copy does not replace files without it", typed(id)))
+            .remedy("add -f, or use haul sync SOURCE... TARGET")),
         None => Ok(()),
     }
 }
@@ -189,20 +181,20 @@ pub fn refuse_what_lacks(values: &Values, is_sync: bool) -> Result<(), UsageErro
 /// What is not named would be removed: all of it has to have been meant.
 fn refuse_to_delete(values: &Values, is_sync: bool) -> Result<(), UsageError> {
     let whole = |typed: &str, why: &str| {
-        Err(UsageError::new(format!("--delete and {typed}: {why}"))
+        Err(UsageError::new(format!("--delete cannot be used with {typed}, {why}"))
             .remedy("name whole directories: haul sync --delete SOURCE/ TARGET/"))
     };
     if values.flag("infiles") {
-        return whole("-I", "all that the list does not name would be removed");
+        return whole("-I", "since it would delete everything that the list does not name");
     }
     if values.flag("dirbase") {
-        return whole("-d", "all that is beside a source would be removed");
+        return whole("-d", "since it would delete everything beside the sources");
     }
     let is_recursive = ["recursive", "archive"].into_iter().any(|id| values.flag(id));
     match is_sync || (is_recursive && values.flag("force")) {
         true => Ok(()),
-        false => Err(UsageError::new("--delete makes the target what the sources are: a copy needs -r and -f for it")
-            .remedy("add -r and -f, or write haul sync --delete SOURCE... TARGET")),
+        false => Err(UsageError::new("--delete needs -r and -f in a copy")
+            .remedy("add -r and -f, or use haul sync --delete SOURCE... TARGET")),
     }
 }
 
@@ -217,17 +209,17 @@ pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&L
     let of_sync = values.given().iter().map(|(row, _)| *row).filter(|row| values.is_typed(row.id));
     let mut of_sync = of_sync.filter(|row| row.section == HelpSection::Syncing);
     if !what.is_empty() && is_sync {
-        return Err(UsageError::new(format!("haul sync makes directories the same, and {what} is none"))
-            .remedy("leave the word sync out: haul SOURCE TARGET"));
+        return Err(
+            UsageError::new(format!("haul sync needs directories, not {what}")).remedy("use haul SOURCE TARGET")
+        );
     }
     if let (false, Some(row)) = (what.is_empty(), of_sync.next()) {
-        return Err(UsageError::new(format!("{}: {what} has no files that could be there already", row.typed()))
-            .remedy("leave the option out"));
+        return Err(UsageError::new(format!("{} cannot be used with {what}", row.typed())));
     }
     if is_sync && values.is_typed("idfile") && places.iter().all(|place| place.host == Host::Local) {
         let key = values.last("idfile").unwrap_or_default();
         return Err(
-            bad("idfile", key, "this is ssh's identity file, and no host is named").remedy("rsync's -i is --items")
+            bad("idfile", key, "an ssh identity file needs a remote source or target").remedy("rsync's -i is --items")
         );
     }
     Ok(())

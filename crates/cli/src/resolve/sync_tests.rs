@@ -179,197 +179,172 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
     let said = lines.map(|line| format!("$ haul {line}\n{}", plan_of(line, false).map(|_| "works").unwrap_err()));
     insta::assert_snapshot!(said.join("\n\n"), @r#"
         $ haul -r --delete a b
-        --delete makes the target what the sources are: a copy needs -r and -f for it
-        add -r and -f, or write haul sync --delete SOURCE... TARGET
+        --delete needs -r and -f in a copy
+        hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
 
         $ haul -f --delete a b
-        --delete makes the target what the sources are: a copy needs -r and -f for it
-        add -r and -f, or write haul sync --delete SOURCE... TARGET
+        --delete needs -r and -f in a copy
+        hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
 
         $ haul -rO --delete a b
-        --delete makes the target what the sources are: a copy needs -r and -f for it
-        add -r and -f, or write haul sync --delete SOURCE... TARGET
+        --delete needs -r and -f in a copy
+        hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
 
         $ haul sync --delete --infiles list b
-        --delete and -I: all that the list does not name would be removed
-        name whole directories: haul sync --delete SOURCE/ TARGET/
+        --delete cannot be used with -I, since it would delete everything that the list does not name
+        hint: name whole directories: haul sync --delete SOURCE/ TARGET/
 
         $ haul sync --delete --dirbase base a b
-        --delete and -d: all that is beside a source would be removed
-        name whole directories: haul sync --delete SOURCE/ TARGET/
+        --delete cannot be used with -d, since it would delete everything beside the sources
+        hint: name whole directories: haul sync --delete SOURCE/ TARGET/
 
         $ haul sync --delete=now a b
-        --delete now: not one of before, during, after
+        --delete now: must be before, during or after
 
         $ haul sync --delete-excluded a b
-        --delete-excluded: this is about what --delete removes, and nothing is removed
-        add --delete, or leave it out
+        --delete-excluded needs --delete
 
         $ haul sync --ignore-errors a b
-        --ignore-errors: this is about what --delete removes, and nothing is removed
-        add --delete, or leave it out
+        --ignore-errors needs --delete
 
         $ haul sync --max-delete 3 a b
-        --max-delete: this is about what --delete removes, and nothing is removed
-        add --delete, or leave it out
+        --max-delete needs --delete
 
         $ haul sync --delete --max-delete -1 a b
-        --max-delete needs an argument, and -1 is an option
-        --max-delete N: with --delete: at most N entries
+        --max-delete needs an argument, but -1 is an option
+        hint: --max-delete N: with --delete, delete at most N entries
 
         $ haul sync --delete --max-delete many a b
-        --max-delete many: needs a whole number from 0 to 4294967295
+        --max-delete many: must be a whole number from 0 to 4294967295
 
         $ haul -r --update a b
-        --update: this is about what is replaced, and a copy replaces nothing
-        add -f, or write haul sync SOURCE... TARGET
+        --update needs -f: a copy does not replace files without it
+        hint: add -f, or use haul sync SOURCE... TARGET
 
         $ haul -r --existing a b
-        --existing: this is about what is replaced, and a copy replaces nothing
-        add -f, or write haul sync SOURCE... TARGET
+        --existing needs -f: a copy does not replace files without it
+        hint: add -f, or use haul sync SOURCE... TARGET
 
         $ haul -r --backup-dir old a b
-        --backup-dir: this is about what is replaced, and a copy replaces nothing
-        add -f, or write haul sync SOURCE... TARGET
+        --backup-dir needs -f: a copy does not replace files without it
+        hint: add -f, or use haul sync SOURCE... TARGET
 
         $ haul sync --existing --ignore-existing a b
-        nothing would be made, and nothing that is there replaced: there is nothing to do
-        leave out --existing, or what leaves all that is there as it is; or add --delete
+        nothing to do: these options neither create nor replace files
+        hint: omit --existing, or the option that skips existing files
 
         $ haul sync --existing --hard-links a b
-        --existing and --hard-links contradict each other
-        leave one of them out
+        --existing cannot be used with --hard-links
 
         $ haul sync --existing --archive a b
-        --existing and --archive contradict each other
-        leave one of them out
+        --existing cannot be used with --archive
 
         $ haul sync --existing --link-dest d a b
-        --existing and --link-dest contradict each other
-        leave one of them out
+        --existing cannot be used with --link-dest
 
         $ haul sync --existing --detect-renames a b
-        --existing and --detect-renames contradict each other
-        leave one of them out
+        --existing cannot be used with --detect-renames
 
         $ haul sync --delete=before --detect-renames a b
-        --detect-renames and --delete=before: what was moved would be removed before it is found
-        write --delete, which removes when everything is there
+        --detect-renames cannot be used with --delete=before, which deletes moved files before they are found
+        hint: use --delete, which deletes after the copy
 
         $ haul sync --update --compare exists a b
-        --compare and --update contradict each other
-        leave one of them out
+        --compare cannot be used with --update
 
         $ haul sync --update --ignore-existing a b
-        --update and --ignore-existing contradict each other
-        leave one of them out
+        --update cannot be used with --ignore-existing
 
         $ haul sync --compare size --ignore-existing a b
-        --compare and --ignore-existing contradict each other
-        leave one of them out
+        --compare cannot be used with --ignore-existing
 
         $ haul sync --compare size --omit a b
-        --compare and --omit contradict each other
-        leave one of them out
+        --compare cannot be used with --omit
 
         $ haul -rf --compare exists a b
-        --compare and --force contradict each other
-        leave one of them out
+        --compare cannot be used with --force
 
         $ haul -rf --ignore-existing a b
-        --force and --ignore-existing contradict each other
-        leave one of them out
+        --force cannot be used with --ignore-existing
 
         $ haul sync --compare contents a b
-        --compare contents: not one of time, size, digest, exists
+        --compare contents: must be time, size, digest or exists
 
         $ haul sync --inplace --backup-dir old a b
-        --inplace and --backup-dir contradict each other
-        leave one of them out
+        --inplace cannot be used with --backup-dir
 
         $ haul sync --inplace --link-dest d a b
-        --inplace and --link-dest contradict each other
-        leave one of them out
+        --inplace cannot be used with --link-dest
 
         $ haul sync --inplace --compare exists a b
-        --compare and --inplace contradict each other
-        leave one of them out
+        --compare cannot be used with --inplace
 
         $ haul sync --dry-run --checksums sums a b
-        --dry-run and --checksums contradict each other
-        leave one of them out
+        --dry-run cannot be used with --checksums
 
         $ haul sync --dry-run --checksum md5 a b
-        --dry-run and --checksum contradict each other
-        leave one of them out
+        --dry-run cannot be used with --checksum
 
         $ haul sync --dry-run --expect sums a b
-        --dry-run and --expect contradict each other
-        leave one of them out
+        --dry-run cannot be used with --expect
 
         $ haul sync --dry-run --quiet a b
-        --quiet and --dry-run contradict each other
-        leave one of them out
+        --quiet cannot be used with --dry-run
 
         $ haul --items --quiet a b
-        --quiet and --items contradict each other
-        leave one of them out
+        --quiet cannot be used with --items
 
         $ haul sync --backup-dir= a b
-        --backup-dir: the name of the directory is empty
+        --backup-dir: empty directory name
 
         $ haul sync --backup-dir db1:/old a db1:b
-        --backup-dir db1:/old: this directory is on the target's host, and is named without one
-        leave the host out; a directory of that name is ./db1:/old
+        --backup-dir db1:/old: the directory is on the target's host, and takes no host name
+        hint: omit the host; for a directory of that name, write ./db1:/old
 
         $ haul sync --link-dest db1:/old a db1:b
-        --link-dest db1:/old: this directory is on the target's host, and is named without one
-        leave the host out; a directory of that name is ./db1:/old
+        --link-dest db1:/old: the directory is on the target's host, and takes no host name
+        hint: omit the host; for a directory of that name, write ./db1:/old
 
         $ haul sync --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d a b
-        --link-dest: at most 20 earlier copies
-        name the newest ones: the others have little that these have not
+        --link-dest: more than 20 directories
+        hint: name the newest ones
 
         $ haul sync - b
-        haul sync makes directories the same, and a pipe is none
-        leave the word sync out: haul SOURCE TARGET
+        haul sync needs directories, not a pipe
+        hint: use haul SOURCE TARGET
 
         $ haul sync --pipe i a b
-        haul sync makes directories the same, and a pipe is none
-        leave the word sync out: haul SOURCE TARGET
+        haul sync needs directories, not a pipe
+        hint: use haul SOURCE TARGET
 
         $ haul sync null:1g b
-        haul sync makes directories the same, and null: is none
-        leave the word sync out: haul SOURCE TARGET
+        haul sync needs directories, not null:
+        hint: use haul SOURCE TARGET
 
         $ haul sync a db1:null:
-        haul sync makes directories the same, and null: is none
-        leave the word sync out: haul SOURCE TARGET
+        haul sync needs directories, not null:
+        hint: use haul SOURCE TARGET
 
         $ haul --dry-run a -
-        --dry-run: a pipe has no files that could be there already
-        leave the option out
+        --dry-run cannot be used with a pipe
 
         $ haul -N o --compare size a b
-        --compare: a pipe has no files that could be there already
-        leave the option out
+        --compare cannot be used with a pipe
 
         $ haul -R --items a b
-        --items: a pipe has no files that could be there already
-        leave the option out
+        --items cannot be used with a pipe
 
         $ haul --items null:1g b
-        --items: null: has no files that could be there already
-        leave the option out
+        --items cannot be used with null:
 
         $ haul sync --delete --remove-source-files a b
-        --remove-source-files and --delete: moved files are missing at the source, and --delete removes them at the target
-        run haul sync --delete first, then haul sync --remove-source-files --compare digest
+        --remove-source-files cannot be used with --delete, which would delete the moved files from the target
+        hint: run haul sync --delete first, then haul sync --remove-source-files --compare digest
 
         $ haul sync -i a b c
-        -i: letters of haul sync are rsync's, and in other commands of haul it is --idfile
-        rsync's -i: --items
-        haul's: --idfile
+        -i is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's --idfile
+        hint: rsync's -i: --items
+        hint: haul's -i: --idfile
         "#);
 }
 

@@ -1,0 +1,45 @@
+//! The one table of commands: parser, help, manual and completions are made from it.
+
+/// A word that is a command in first position.
+pub struct CommandRow {
+    /// The word.
+    pub name: &'static str,
+    /// Its arguments, for the help.
+    pub arguments: &'static str,
+    /// What it does, for the help.
+    pub about: &'static str,
+}
+
+/// Every command, in the order of the help. `worker` is one, too, but only haul itself uses it.
+pub const COMMANDS: [CommandRow; 14] = [
+    command("sync", "SOURCE... TARGET", "make TARGET match SOURCE"),
+    command("verify", "SOURCE... TARGET", "compare without copying"),
+    command("status", "PATH...", "list partial files"),
+    command("clean", "PATH...", "delete partial files"),
+    command("serve", "DIR", "accept transfers without ssh"),
+    command("survey", "PATH...", "summarise what a copy would move"),
+    command("probe", "[SOURCE] TARGET", "measure disks and network"),
+    command("sweep", "SOURCE... TARGET", "benchmark settings"),
+    command("config", "[HOST]", "show effective options and their origin"),
+    command("demo", "", "copy generated data on this machine"),
+    command("help", "[TOPIC]", "explain an option, a command or a topic"),
+    command("man", "", "print the manual page"),
+    command("completions", "SHELL", "print completions for bash, zsh or fish"),
+    command("version", "", "print the version; with -v, CPU benchmarks as well"),
+];
+
+/// The words.
+pub fn names() -> Vec<&'static str> {
+    COMMANDS.iter().map(|row| row.name).collect()
+}
+
+impl CommandRow {
+    /// How it is written, without `haul`: `sync SOURCE... TARGET`.
+    pub fn signature(&self) -> String {
+        format!("{} {}", self.name, self.arguments).trim_end().to_owned()
+    }
+}
+
+const fn command(name: &'static str, arguments: &'static str, about: &'static str) -> CommandRow {
+    CommandRow { name, arguments, about }
+}
