@@ -228,7 +228,7 @@ fn manifests_are_written_for_others_and_read_from_them() {
             };
             haul().succeeds();
             // The second time all is there, and is compared all the same.
-            haul().succeeds().says(["there already"]);
+            haul().succeeds().says(["up to date"]);
             fs::write(to.join("small"), "abd").unwrap();
             haul_e2e::set_mtime(&to.join("small"), 1, 0);
             haul().ends(1);

@@ -290,8 +290,8 @@ fn more_is_said_with_each_v() {
     let [plain, verbose] = [said(&[], "1"), said(&["-v"], "2")];
     let [path, wide] = [said(&["-vv"], "3"), said(&["-V"], "4")];
     let [files, debug] = [said(&["-vvv"], "5"), said(&["-D"], "6")];
-    assert!(!plain.contains("connected:") && verbose.contains("connected:") && !verbose.contains("there and back"));
-    assert!(path.contains("there and back") && wide.contains("there and back") && !wide.contains(": done"));
+    assert!(!plain.contains("connected:") && verbose.contains("connected:") && !verbose.contains("RTT"));
+    assert!(path.contains("RTT") && wide.contains("RTT") && !wide.contains(": done"));
     assert!(files.contains("5: done, 7 bytes") && debug.contains("6: done, 7 bytes"), "{files}\n{debug}");
 }
 

@@ -63,7 +63,7 @@ fn so_are_a_near_one_and_an_ssh() {
         let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
         let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &[]);
         kill_process(copy.process(executable, is_worker), Signal::KILL).expect("it was there");
-        copy.completes().says(["was lost", "trying again in 1 s", "begun again 1 time"]);
+        copy.completes().says(["was lost", "trying again in 1 s", "reconnected 1 time"]);
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::process::{Signal, kill_process};
 /// The line of the summary that tells the way.
 #[track_caller]
 fn way(run: &ProgramRun) -> String {
-    let line = run.stderr.lines().find(|line| line.trim_start().starts_with("way "));
+    let line = run.stderr.lines().find(|line| line.trim_start().starts_with("connection "));
     line.unwrap_or_else(|| panic!("no line tells the way\n{}", run.account())).to_owned()
 }
 
@@ -28,7 +28,7 @@ fn data_goes_straight_from_one_host_to_the_other() {
     let sandbox = Sandbox::new();
     let trio = Trio::new(&sandbox, HostLink::Routed);
     let source = sandbox.tree("source");
-    let run = trio.haul(&sandbox).arg("-r").args(trio.at(&source, sandbox.path("there"))).run().succeeds();
+    let run = trio.haul(&sandbox).args(["-v", "-r"]).args(trio.at(&source, sandbox.path("there"))).run().succeeds();
     compare(&source, &sandbox.path("there")).unwrap();
     let way = way(&run);
     assert!(way.contains(Trio::A) && way.contains(Trio::B) && !way.contains("ssh"), "{way}");
@@ -48,7 +48,7 @@ fn a_cable_of_which_only_the_two_know_is_found() {
     let sandbox = Sandbox::new();
     let trio = Trio::new(&sandbox, HostLink::Cable);
     let source = sandbox.file("source", "content");
-    let run = trio.haul(&sandbox).args(trio.at(&source, sandbox.path("there"))).run().succeeds();
+    let run = trio.haul(&sandbox).arg("-v").args(trio.at(&source, sandbox.path("there"))).run().succeeds();
     assert_eq!(contents(&sandbox.path("there")), b"content");
     let way = way(&run);
     assert!(Trio::CABLE.iter().all(|address| way.contains(address)), "{way}");
@@ -112,7 +112,7 @@ fn one_host_at_both_ends_is_logged_in_to_once_and_needs_no_socket() {
     assert_eq!((&summary["way"]["kind"], &summary["way"]["host"]), (&"local".into(), &"127.0.0.1".into()), "{summary}");
     let logins = remote.sshd().log().matches("Accepted publickey").count();
     assert_eq!(logins, 1, "{}", remote.sshd().log());
-    remote.haul(&sandbox).args(["-r"]).args(&pair).run().succeeds().says(["nothing left to copy"]);
+    remote.haul(&sandbox).args(["-r"]).args(&pair).run().succeeds().says(["up to date"]);
     remote.is_left_clean();
 }
 

@@ -31,9 +31,9 @@ fn rules(port: u16, refusal: &Refusal, outgoing: bool) -> String {
 fn there_and_back(sandbox: &Sandbox, pair: &HostPair) -> [ProgramRun; 2] {
     let source = sandbox.tree("source");
     let there = pair.at(sandbox.path("there"));
-    let push = pair.haul(sandbox).args(["-r", "source"]).arg(&there).run().succeeds();
+    let push = pair.haul(sandbox).args(["-v", "-r", "source"]).arg(&there).run().succeeds();
     compare(&source, &sandbox.path("there")).unwrap();
-    let pull = pair.haul(sandbox).arg("-r").arg(&there).arg("back").run().succeeds();
+    let pull = pair.haul(sandbox).args(["-v", "-r"]).arg(&there).arg("back").run().succeeds();
     compare(&source, &sandbox.path("back")).unwrap();
     pair.remote.is_left_clean();
     [push, pull]
@@ -42,7 +42,7 @@ fn there_and_back(sandbox: &Sandbox, pair: &HostPair) -> [ProgramRun; 2] {
 /// The line of the summary that tells the way.
 #[track_caller]
 fn way(run: &ProgramRun) -> String {
-    let line = run.stderr.lines().find(|line| line.trim_start().starts_with("way "));
+    let line = run.stderr.lines().find(|line| line.trim_start().starts_with("connection "));
     line.unwrap_or_else(|| panic!("no line tells the way\n{}", run.account())).to_owned()
 }
 

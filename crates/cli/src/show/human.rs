@@ -345,10 +345,10 @@ pub mod tests {
         };
         let outcome = Ok(haul_engine::job::event::Summary { path, ..example() });
         let said = |level| said(level, &outcome);
-        let line = "path        50.4 ms there and back; 123,456 segments, 12 sent again; held back 43 % of the time by the \
-                    target's window, 0 % by the source's buffers\n";
+        let line = "path        RTT 50.4 ms; 123,456 segments, 12 retransmitted; limited 43 % of the time by the receive \
+                    window, 0 % by the send buffers\n";
         assert!(said(Verbosity::Path).ends_with(line), "{}", said(Verbosity::Path));
-        assert!(!said(Verbosity::Verbose).contains("there and back") && !said(Verbosity::Path).contains("run7/a: "));
+        assert!(!said(Verbosity::Verbose).contains("RTT") && !said(Verbosity::Path).contains("run7/a: "));
         assert!(said(Verbosity::Files).contains("haul: run7/a: done, 5 bytes\n"), "{}", said(Verbosity::Files));
         assert!(said(Verbosity::Files).contains("haul: run7/\\xff: there already, 0 bytes\n"));
     }
@@ -367,7 +367,7 @@ pub mod tests {
     fn a_dry_run_ends_with_what_would_be_done() {
         let dry = haul_engine::job::event::Summary { is_dry: true, ..example() };
         let shown = said(Verbosity::Normal, &Ok(dry));
-        let first = "\ndry run: 1 would be removed; nothing was changed, looked through in 4 min 44 s\n";
+        let first = "\ndry run: 1 would be removed; nothing was changed, checked in 4 min 44 s\n";
         assert!(shown.contains(first), "{shown}");
         assert!(!said(Verbosity::Normal, &Ok(example())).contains("dry run"));
     }

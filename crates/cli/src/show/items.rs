@@ -97,8 +97,8 @@ impl Tally {
             .collect();
         let elapsed = duration(elapsed);
         match words.is_empty() {
-            true => format!("dry run: nothing would be changed; looked through in {elapsed}"),
-            false => format!("dry run: {}; nothing was changed, looked through in {elapsed}", words.join(", ")),
+            true => format!("dry run: nothing would be changed; checked in {elapsed}"),
+            false => format!("dry run: {}; nothing was changed, checked in {elapsed}", words.join(", ")),
         }
     }
 }
@@ -154,9 +154,9 @@ pub mod tests {
         };
         let all = every_item();
         insta::assert_snapshot!([headline(&all), headline(&all[2..3]), headline(&[])].join("\n"), @r#"
-            dry run: 2 would be made, 2 replaced, 1 adjusted, 1 linked, 2 removed; nothing was changed, looked through in 0.12 s
-            dry run: 1 would be replaced; nothing was changed, looked through in 0.12 s
-            dry run: nothing would be changed; looked through in 0.12 s
+            dry run: 2 would be made, 2 replaced, 1 adjusted, 1 linked, 2 removed; nothing was changed, checked in 0.12 s
+            dry run: 1 would be replaced; nothing was changed, checked in 0.12 s
+            dry run: nothing would be changed; checked in 0.12 s
             "#);
     }
 }

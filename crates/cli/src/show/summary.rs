@@ -4,6 +4,7 @@ use haul_engine::job::event::{
     ComparisonResult, Confinement, ReadBackBytes, SandboxReport, Summary, SyncCounters, TransportPath,
 };
 use haul_engine::job::spec::Cipher;
+use std::time::Duration;
 
 use super::{names, paths, verdict};
 use crate::text::{harmless, within};
@@ -17,32 +18,37 @@ pub fn below(headline: &str, summary: &Summary, verbose: bool) -> String {
     lines.join("\n")
 }
 
-/// What the lines below the first say: of what, and what.
+/// Copies that took this long get details without being asked.
+const LONG: Duration = Duration::from_secs(10);
+
+/// Labels and texts of the lines below the first. Details of the path and the time are for `verbose`, for long runs, and
+/// for those with advice.
 pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let mut add = |label: &'static str, text: String| facts.push((label, text));
+    let is_detailed = verbose || summary.elapsed >= LONG || !summary.advice.is_empty();
     if summary.failed > 0 {
-        let named = if summary.failed == 1 { "named above" } else { "each named above" };
-        add("failed", format!("{}, {named}", counted(summary.failed, "entry", "entries")));
+        add("failed", counted(summary.failed, "entry", "entries"));
     }
     if summary.files_skipped > 0 && summary.files_copied > 0 {
-        add("skipped", format!("{}, {}: there already", files(summary.files_skipped), size(summary.bytes_skipped)));
+        add("up to date", format!("{}, {}", files(summary.files_skipped), size(summary.bytes_skipped)));
     }
     sync_facts(summary).into_iter().for_each(|(label, text)| add(label, text));
     if summary.left_out > 0 {
-        add("left out", format!("{}, on purpose", counted(summary.left_out, "entry", "entries")));
+        let special = counted(summary.left_out, "special file", "special files");
+        add("skipped", format!("{special} (see --specials, --devices)"));
     }
     if summary.counters.filtered > 0 {
-        add("filtered", format!("{} left out by filters", counted(summary.counters.filtered, "entry", "entries")));
+        add("excluded", format!("{} by filters", counted(summary.counters.filtered, "entry", "entries")));
     }
     if summary.restarts > 0 {
-        add("begun again", format!("{} after a lost connection", counted(summary.restarts.into(), "time", "times")));
+        add("reconnected", counted(summary.restarts.into(), "time", "times"));
     }
     if !summary.paused.is_zero() {
-        add("paused", format!("for {} of it", duration(summary.paused)));
+        add("paused", duration(summary.paused));
     }
     if summary.counters.frames_resent > 0 {
-        add("sent again", counted(summary.counters.frames_resent, "damaged frame", "damaged frames"));
+        add("resent", counted(summary.counters.frames_resent, "damaged frame", "damaged frames"));
     }
     if let Some(compression) = summary.compression {
         add("compressed", format!("{:.1} to 1 ({})", compression.ratio, compression.method));
@@ -52,7 +58,7 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
         add(
             "delta",
             format!(
-                "{} of {}, {old} from old ones: speedup {:.1}",
+                "{} of {}, {old} from base files: speedup {:.1}",
                 files(delta.files),
                 size(delta.bytes),
                 delta.speedup()
@@ -67,28 +73,31 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
         );
     }
     // Of a dry run, how nothing travelled says nothing.
-    if summary.streams > 0 && !summary.is_dry {
-        add("way", way(summary));
+    if summary.streams > 0 && !summary.is_dry && (is_detailed || is_fallback(&summary.way)) {
+        add("connection", way(summary));
     }
     if summary.cloned_bytes > 0 {
-        add("shared", format!("{} with the source, not copied (reflink)", size(summary.cloned_bytes)));
+        add("shared", format!("{} with the source (reflink)", size(summary.cloned_bytes)));
     }
     if let Some(text) = summary.read_back.filter(|_| summary.files_copied > 0).map(|read| read_back(&read)) {
         add("read back", text);
     }
-    if let Some(text) = storage(summary) {
+    if let Some(text) = storage(summary).filter(|_| is_detailed) {
         add("storage", text);
     }
-    if let Some(bytes_per_s) = summary.rate_limit_bytes_per_s {
+    if let Some(bytes_per_s) = summary.rate_limit_bytes_per_s.filter(|_| is_detailed) {
         add("rate limit", limit(bytes_per_s));
     }
-    if let Some(verdict) = summary.verdict.as_ref().filter(|_| !summary.is_dry) {
-        add("limited by", verdict::line(verdict));
+    let verdict = summary.verdict.as_ref().filter(|_| is_detailed && !summary.is_dry);
+    if let Some(text) = verdict.and_then(verdict::line) {
+        add("limited by", text);
     }
     for advised in &summary.advice {
         add("try", verdict::advice(advised));
     }
-    add("cpu", format!("source {}, target {}", duration(summary.source_cpu), duration(summary.target_cpu)));
+    if is_detailed {
+        add("cpu", format!("source {}, target {}", duration(summary.source_cpu), duration(summary.target_cpu)));
+    }
     if verbose {
         add(
             "memory",
@@ -101,8 +110,8 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Why files were left at the source that were to be removed.
-const LEFT: &str = "there before, and not proven the same (--compare digest does that)";
+/// Why files stay at the source that were to be deleted.
+const KEPT: &str = "not sent in this run, so not verified (--compare digest verifies them)";
 
 /// What else was done so that the target is the same; in a dry run, nothing was.
 fn sync_facts(summary: &Summary) -> Vec<(&'static str, String)> {
@@ -113,12 +122,12 @@ fn sync_facts(summary: &Summary) -> Vec<(&'static str, String)> {
     };
     let entries = |number| counted(number, "entry", "entries");
     let all = [
-        (removed, "removed", format!("{} that the target alone had", entries(removed))),
-        (backed_up, "backed up", format!("{}, replaced or removed", entries(backed_up))),
-        (linked, "linked", format!("{} with those of an earlier copy", files(linked))),
-        (adjusted, "adjusted", format!("{}: metadata alone", entries(adjusted))),
-        (removed_at_source, "moved", format!("{}, removed at the source", files(removed_at_source))),
-        (left_at_source, "left", format!("{} at the source: {LEFT}", files(left_at_source))),
+        (removed, "deleted", counted(removed, "extraneous entry", "extraneous entries")),
+        (backed_up, "backed up", format!("{}, replaced or deleted", entries(backed_up))),
+        (linked, "linked", format!("{} to an earlier copy (--link-dest)", files(linked))),
+        (adjusted, "adjusted", format!("{}, metadata only", entries(adjusted))),
+        (removed_at_source, "moved", format!("{}, deleted at the source", files(removed_at_source))),
+        (left_at_source, "kept", format!("{} at the source: {KEPT}", files(left_at_source))),
     ];
     all.into_iter().filter(|(number, ..)| *number > 0).map(|(_, label, text)| (label, text)).collect()
 }
@@ -131,8 +140,8 @@ pub fn path(summary: &Summary) -> String {
     }
     let part = |time_us: u64| time_us.saturating_mul(100) / path.busy_us.max(1);
     format!(
-        "{:<12}{:.1} ms there and back; {} segments, {} sent again; held back {} % of the time by the target's window, \
-         {} % by the source's buffers\n",
+        "{:<12}RTT {:.1} ms; {} segments, {} retransmitted; limited {} % of the time by the receive window, {} % by the \
+         send buffers\n",
         "path",
         path.round_trip_us as f64 / 1000.0,
         count(path.segments),
@@ -165,17 +174,17 @@ fn is_unconfined(summary: &Summary) -> bool {
 pub fn headline(summary: &Summary) -> String {
     let elapsed = duration(summary.elapsed);
     if summary.is_dry {
-        return format!("dry run: nothing was changed; looked through in {elapsed}");
+        return format!("dry run: nothing was changed; checked in {elapsed}");
     }
     if let Some(comparison) = &summary.comparison {
         return comparison_headline(summary, comparison);
     }
     if summary.files_copied == 0 && summary.files_skipped > 0 && summary.failed == 0 {
         let there = format!("{}, {}", files(summary.files_skipped), size(summary.bytes_skipped));
-        return format!("nothing left to copy: {there} there already; looked through in {elapsed}");
+        return format!("up to date: {there}, checked in {elapsed}");
     }
     if summary.files_copied == 0 {
-        return format!("no file copied in {elapsed}");
+        return format!("no files copied in {elapsed}");
     }
     format!(
         "{}, {} in {elapsed}: {}, {}",
@@ -192,14 +201,14 @@ fn comparison_headline(
 ) -> String {
     let found = match (differences, summary.failed) {
         (0, 0) => "identical".to_owned(),
-        (0, _) => "no differences in what could be read".to_owned(),
+        (0, _) => "no differences in readable files".to_owned(),
         (_, _) => counted(*differences, "difference", "differences"),
     };
     let rate = rate(bytes_per_s(*bytes, summary.elapsed));
     format!("{}, {} compared in {}: {rate}, {found}", files(*count), size(*bytes), duration(summary.elapsed))
 }
 
-/// What was not copied was not verified either: there was nothing that could have gone wrong on its way.
+/// What was verified, and how. Shared blocks are not copied, so they need no verification.
 fn proof(summary: &Summary) -> String {
     let check = if summary.blake3 { "blake3" } else { "xxh3" };
     let proof = match summary.cipher {
@@ -209,7 +218,7 @@ fn proof(summary: &Summary) -> String {
     };
     let proof = match summary.cloned_bytes {
         0 => format!("every byte verified ({proof})"),
-        cloned if cloned >= summary.bytes => "all of it shared and nothing copied".to_owned(),
+        cloned if cloned >= summary.bytes => "all blocks shared".to_owned(),
         _ => format!("every copied byte verified ({proof})"),
     };
     if summary.durable { format!("{proof}, durable") } else { proof }
@@ -219,12 +228,12 @@ fn proof(summary: &Summary) -> String {
 fn read_back(read: &ReadBackBytes) -> String {
     let parts = [
         (read.disk_bytes, "from the disk"),
-        (read.cache_bytes, "perhaps from a cache, since the file system there has no way past it"),
-        (read.memory_bytes, "from memory, since there is no disk"),
+        (read.cache_bytes, "possibly from a cache: the file system has no direct I/O"),
+        (read.memory_bytes, "from memory: there is no disk"),
     ];
     let said: Vec<_> =
         parts.iter().filter(|(bytes, _)| *bytes > 0).map(|(bytes, what)| format!("{} {what}", size(*bytes))).collect();
-    if said.is_empty() { "nothing: there was nothing to read".to_owned() } else { said.join("; ") }
+    if said.is_empty() { "nothing to read".to_owned() } else { said.join("; ") }
 }
 
 /// Where most bytes went past the page cache.
@@ -239,11 +248,16 @@ fn storage(summary: &Summary) -> Option<String> {
     }
 }
 
+/// Whether another path was wanted, and could not be used.
+fn is_fallback(path: &TransportPath) -> bool {
+    matches!(path, TransportPath::Ssh { .. } | TransportPath::Tcp { instead_of: Some(_), .. })
+}
+
 /// Addresses and reasons are what a worker said: they are shown without what could disturb a terminal.
 fn way(summary: &Summary) -> String {
     let streams = counted(summary.streams.into(), "stream", "streams");
     match &summary.way {
-        TransportPath::None => "nothing had to be moved".to_owned(),
+        TransportPath::None => "none needed".to_owned(),
         TransportPath::Local { host } => format!("{}, {streams}", within(host.as_deref())),
         TransportPath::Tcp { path, others, instead_of } => {
             let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
@@ -257,7 +271,6 @@ fn way(summary: &Summary) -> String {
 #[cfg(test)]
 pub mod tests {
     use haul_proto::wire::counters::Counters;
-    use std::time::Duration;
 
     use haul_engine::job::event::{CompressionResult, NetworkPath, SlowFile};
     use haul_engine::job::spec::CompressionMethod;

@@ -12,19 +12,20 @@ use crate::units::{rate, size};
 /// Facts in the summary: the others are for `--json` and documentation.
 const FACTS_SHOWN: usize = 2;
 
-/// A line of the summary.
-pub fn line(verdict: &Verdict) -> String {
+/// A line of the summary; `None` where too little was measured.
+pub fn line(verdict: &Verdict) -> Option<String> {
     let next = verdict.next.filter(|_| verdict.limit != Bottleneck::None);
     let next = next.map(|next| format!("; next: {} at {}", words(next.limit), percent(next.share))).unwrap_or_default();
     match (verdict.limit, verdict.detail) {
-        (Bottleneck::None, Some(BottleneckDetail::Short)) => "nothing can be said: it took too little time".to_owned(),
+        (Bottleneck::None, Some(BottleneckDetail::Short)) => None,
         (Bottleneck::None, _) => {
-            let most = verdict.next.map(|most| format!("; most had {}, {}", words(most.limit), percent(most.share)));
-            format!("nothing in particular{}", most.unwrap_or_default())
+            let busiest =
+                verdict.next.map(|most| format!(" (busiest: {}, {})", words(most.limit), percent(most.share)));
+            Some(format!("nothing in particular{}", busiest.unwrap_or_default()))
         }
         _ => {
             let facts: Vec<_> = verdict.facts.iter().take(FACTS_SHOWN).map(said).collect();
-            format!("{} ({}){next}", named(verdict), facts.join("; "))
+            Some(format!("{} ({}){next}", named(verdict), facts.join("; ")))
         }
     }
 }
@@ -52,29 +53,29 @@ pub fn words(limit: Bottleneck) -> &'static str {
     match limit {
         Bottleneck::SourceDisk => "source disk",
         Bottleneck::SourceCpu => "source CPU",
-        Bottleneck::SenderBuffer => "sender's buffers",
+        Bottleneck::SenderBuffer => "send buffers",
         Bottleneck::Congestion => "network",
-        Bottleneck::ReceiverWindow => "receiver's window",
+        Bottleneck::ReceiverWindow => "receive window",
         Bottleneck::Link => "the link",
         Bottleneck::RateLimit => "rate limit",
         Bottleneck::TargetDisk => "target disk",
         Bottleneck::TargetCpu => "target CPU",
-        Bottleneck::Interrupts => "interrupts on one processor",
+        Bottleneck::Interrupts => "interrupts on one CPU",
         Bottleneck::SmallFiles => "many small files",
-        Bottleneck::SourceProgram => "the program that is read",
-        Bottleneck::TargetProgram => "the program that is written to",
+        Bottleneck::SourceProgram => "the source program",
+        Bottleneck::TargetProgram => "the target program",
         Bottleneck::None => "nothing in particular",
     }
 }
 
 fn kind(limit: Bottleneck, detail: BottleneckDetail) -> &'static str {
     match (limit, detail) {
-        (_, BottleneckDetail::Thread) => ", one thread a stream",
-        (_, BottleneckDetail::Machine) => ", all processors",
-        (_, BottleneckDetail::Quota) => ", its quota",
-        (_, BottleneckDetail::Loss) => ", losses",
-        (_, BottleneckDetail::RoundTrip) => ", its distance",
-        (_, BottleneckDetail::Interface) => ", at its speed",
+        (_, BottleneckDetail::Thread) => ", one thread per stream",
+        (_, BottleneckDetail::Machine) => ", all CPUs",
+        (_, BottleneckDetail::Quota) => ", CPU quota",
+        (_, BottleneckDetail::Loss) => ", packet loss",
+        (_, BottleneckDetail::RoundTrip) => ", round-trip time",
+        (_, BottleneckDetail::Interface) => ", at line rate",
         (_, BottleneckDetail::Own) => " (-x)",
         (_, BottleneckDetail::Policer) => " on the path",
         (_, BottleneckDetail::Source) => ", at the source",
@@ -182,16 +183,15 @@ pub mod tests {
             two(Bottleneck::None, Some(BottleneckDetail::Even), false),
             two(Bottleneck::None, Some(BottleneckDetail::Short), false),
         ]
-        .map(|verdict| line(&verdict));
+        .map(|verdict| line(&verdict).unwrap_or_default());
         insta::assert_snapshot!(lines.join("\n"), @r"
         target disk (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
         target disk (writing waited 96 % of the time; 41.2 MB/s)
         CPU (both ends on this machine) (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
-        source CPU, all processors (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
-        network, losses (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
+        source CPU, all CPUs (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
+        network, packet loss (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
         rate limit (-x) (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
-        nothing in particular; most had network, 12 %
-        nothing can be said: it took too little time
+        nothing in particular (busiest: network, 12 %)
         ");
     }
 
@@ -216,7 +216,7 @@ pub mod tests {
     fn every_figure_is_said_in_its_unit() {
         let of = |figure, value| said(&Fact { figure, value });
         assert_eq!(of(Figure::Retransmitted, 0.0004), "0.04 % of all segments sent again");
-        assert_eq!(of(Figure::RoundTrip, 50_300.0), "50.3 ms there and back");
+        assert_eq!(of(Figure::RoundTrip, 50_300.0), "RTT 50.3 ms");
         assert_eq!(of(Figure::Window, 1_048_576.0), "1.05 MB may be under way");
         assert_eq!(of(Figure::QuotaCores, 0.25), "the quota is 0.25 processors");
         assert_eq!(of(Figure::FilesPerS, 12_345.6), "12,345 files a second");

@@ -66,32 +66,31 @@ impl AdviceEvents<'_> {
         let plain = |text: String| Recommendation { text, command: None };
         match advice {
             Advice::Window(window) => self.window(window),
-            Advice::OwnWindows => plain("the kernel's own windows can be larger: leave out -w".to_owned()),
-            Advice::Streams { streams } => option("more streams at once", format!("-s {streams}")),
+            Advice::OwnWindows => plain("the kernel's autotuned windows can be larger: omit -w".to_owned()),
+            Advice::Streams { streams } => option("more streams", format!("-s {streams}")),
             Advice::Incompressible => option("this data is incompressible", "-c off".to_owned()),
-            Advice::LighterCompression => option("a compression that takes less time", "-c lz4".to_owned()),
-            Advice::Compress => option("compression, which is off", "-c auto".to_owned()),
-            Advice::Cipher => option("a cipher that both processors have instructions for", "--cipher auto".to_owned()),
+            Advice::LighterCompression => option("faster compression", "-c lz4".to_owned()),
+            Advice::Compress => option("compression (it is off)", "-c auto".to_owned()),
+            Advice::Cipher => option("a cipher with hardware support on both hosts", "--cipher auto".to_owned()),
             Advice::Congestion => option(
-                "a congestion control that does not take every loss for congestion (modprobe tcp_bbr, where the source's kernel has it not loaded)",
+                "a congestion control that tolerates losses (first, if needed: modprobe tcp_bbr at the source)",
                 "--congestion bbr".to_owned(),
             ),
-            Advice::RaiseRate => plain("the limit is the one that was set: raise it, or leave out -x".to_owned()),
             Advice::KeepBelow { bytes_per_s } => {
-                option("what is sent faster than this is dropped on the way", format!("-x {bytes_per_s}"))
+                option("a policer on the path drops packets above this rate", format!("-x {bytes_per_s}"))
             }
             Advice::NoSync => option(
-                "not to wait until files are on the disk; a power cut may cost some then",
+                "no fsync (a power cut may then lose files)",
                 "--fsync none".to_owned(),
             ),
-            Advice::HashOnce => plain("the target need not hash what it writes: leave out --verify=memory".to_owned()),
+            Advice::HashOnce => plain("no second hash at the target: omit --verify=memory".to_owned()),
             Advice::Interface { mbit_per_s } => {
-                option(&format!("there is a faster link, of {mbit_per_s} Mbit/s"), "--paths best".to_owned())
+                option(&format!("a faster link exists ({mbit_per_s} Mbit/s)"), "--paths best".to_owned())
             }
             Advice::Quota { end } => {
-                plain(format!("{}: the quota of haul's control group is what limits (cpu.max)", host(end)))
+                plain(format!("{}: raise the CPU quota of haul's control group (cpu.max)", host(end)))
             }
-            Advice::Others { end } => plain(format!("{}: other programs have most of the processors", host(end))),
+            Advice::Others { end } => plain(format!("{}: other programs use most of the CPU", host(end))),
             Advice::SpreadInterrupts => {
                 let interface = match self.way {
                     TransportPath::Tcp { path: NetworkPath { interface: Some(interface), .. }, .. } => {
@@ -100,7 +99,7 @@ impl AdviceEvents<'_> {
                     _ => "INTERFACE",
                 };
                 let command = format!("ethtool -L {interface} combined N");
-                option("one processor is full of interrupts: spread them over several", command)
+                option("one CPU handles all interrupts: spread them over several", command)
             }
         }
     }
@@ -113,7 +112,7 @@ impl AdviceEvents<'_> {
         };
         Recommendation {
             text: format!(
-                "{}: TCP's {window} window, at most {now_bytes} bytes, held the streams back {percent} % of the time",
+                "{}: TCP's {window} window (at most {now_bytes} bytes) limited the streams {percent} % of the time",
                 self.workers.label(role)
             ),
             command: Some(format!("sysctl -w net.ipv4.{setting} {wanted_bytes}'")),

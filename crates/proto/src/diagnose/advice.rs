@@ -71,8 +71,6 @@ pub enum Advice {
     Cipher,
     /// Use a congestion control that does not treat every loss as congestion.
     Congestion,
-    /// Raise the rate limit.
-    RaiseRate,
     /// Set a rate limit below that of the policer.
     KeepBelow {
         /// Bytes per second.
@@ -118,7 +116,6 @@ pub fn advise(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) ->
             [Advice::Congestion].into_iter().chain(more).collect()
         }
         (Bottleneck::Congestion, _) => more_streams(case, terms, u16::MAX),
-        (Bottleneck::RateLimit, Some(BottleneckDetail::Own)) => vec![Advice::RaiseRate],
         (Bottleneck::RateLimit, _) => vec![Advice::KeepBelow { bytes_per_s: whole(case.rate() * POLICED_PART) }],
         (Bottleneck::Link, _) => {
             let faster = Advice::Interface { mbit_per_s: terms.faster_mbit_per_s };

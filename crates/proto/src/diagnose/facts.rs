@@ -75,7 +75,7 @@ figures! {
     SendWait "send_wait" Share "sending waited {} of the time",
     ReceiverLimited "receiver_limited" Share "the receiver's window was full {} of that",
     BufferLimited "buffer_limited" Share "the send buffer was too small {} of that",
-    RoundTrip "round_trip_us" Us "{} there and back",
+    RoundTrip "round_trip_us" Us "RTT {}",
     RoundTripMin "round_trip_min_us" Us "at least {}",
     Retransmitted "retransmitted" Share "{} of all segments sent again",
     RateVariation "rate_variation" Share "the rate varied by {}",
