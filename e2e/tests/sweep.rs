@@ -162,7 +162,7 @@ fn what_cannot_be_swept_is_refused_and_what_fails_is_told() {
     let sandbox = Sandbox::new();
     sandbox.haul(["sweep", "null:1m"]).run().ends(2).says(["null:1g db1:null:"]);
     sandbox.haul(["sweep", "-s", "1,999", "null:1m", "null:"]).run().ends(2).says(["--streams 999"]);
-    sandbox.haul(["sweep", "-T", "ssh %H haul", "null:1m", "db1:there"]).run().ends(2).says(["-T", "remove"]);
+    sandbox.haul(["sweep", "-T", "ssh %H haul", "null:1m", "db1:there"]).run().ends(2).says(["-T", "delete"]);
     let words = ["sweep", "--no-pause", "-s", "1,2,3,4", "--repeat", "2", "missing", "null:"];
     let run = sandbox.haul(words).run().ends(1);
     run.says(["1/8", "missing", "given up"]);

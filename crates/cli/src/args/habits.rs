@@ -1,4 +1,5 @@
-//! What people type who know scp, rsync and other programs, where haul's words mean something else: refused, with a hint.
+//! What people type who know scp, rsync and other programs, where haul's words mean something else: refused, with a
+//! hint.
 //!
 //! Only what would go wrong is refused here. Each has the line of haul that was meant.
 
@@ -124,7 +125,7 @@ pub fn refuse_letter(row: &OptionRow) -> Result<(), UsageError> {
     }
 }
 
-/// What to type instead of a word that is a command elsewhere, and no file here; `path` on `host` is among its arguments.
+/// What to type instead of a word that is a command elsewhere, and no file here. Its arguments name `path` on `host`.
 pub fn foreign_command(word: &str, host: &str, path: &Path) -> Option<String> {
     let path = escape(path.as_os_str().as_bytes());
     match word {

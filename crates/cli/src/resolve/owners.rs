@@ -82,7 +82,7 @@ fn number(text: &str) -> Option<u32> {
 fn account(id: &str, value: &OsStr, text: &[u8]) -> Result<OwnerAccount, UsageError> {
     match std::str::from_utf8(text).ok().and_then(number) {
         // To the system, the greatest one is none.
-        Some(u32::MAX) => Err(bad(id, value, "4294967295 is no valid ID")),
+        Some(u32::MAX) => Err(bad(id, value, "4294967295 is not a valid ID")),
         Some(number) => Ok(OwnerAccount::Id(number)),
         None => name(id, value, text).map(OwnerAccount::Name),
     }

@@ -126,20 +126,20 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     }
     if values.flag("detect-renames") && values.choice("delete", &DELETE)? == Some(When::Before) {
         return Err(UsageError::new(
-            "--detect-renames cannot be used with --delete=before, which deletes moved files before they are found",
+            "--detect-renames cannot be used with --delete=before, which deletes moved files first",
         )
         .remedy("use --delete, which deletes after the copy"));
     }
     if values.flag("remove-source-files") && values.flag("delete") {
         return Err(UsageError::new(
-            "--remove-source-files cannot be used with --delete, which would delete the moved files from the target",
+            "--remove-source-files cannot be used with --delete, which would delete the moved files",
         )
         .remedy("run haul sync --delete first, then haul sync --remove-source-files --compare digest"));
     }
     let follows = values.last("symlinks").is_some_and(|what| what == "follow");
     if values.flag("remove-source-files") && follows {
         return Err(UsageError::new(
-            "--remove-source-files cannot be used with --symlinks follow: followed links and their files are not removed",
+            "--remove-source-files cannot be used with --symlinks follow: followed links are not removed",
         )
         .remedy("omit one of them"));
     }

@@ -246,7 +246,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         --existing cannot be used with --detect-renames
 
         $ haul sync --delete=before --detect-renames a b
-        --detect-renames cannot be used with --delete=before, which deletes moved files before they are found
+        --detect-renames cannot be used with --delete=before, which deletes moved files first
         hint: use --delete, which deletes after the copy
 
         $ haul sync --update --compare exists a b
@@ -338,7 +338,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         --items cannot be used with null:
 
         $ haul sync --delete --remove-source-files a b
-        --remove-source-files cannot be used with --delete, which would delete the moved files from the target
+        --remove-source-files cannot be used with --delete, which would delete the moved files
         hint: run haul sync --delete first, then haul sync --remove-source-files --compare digest
 
         $ haul sync -i a b c
