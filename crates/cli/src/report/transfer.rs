@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(page.matches("<svg class=\"chart\"").count(), 7);
         for said in [
             "<h2>Result</h2>",
-            "<td>way</td>",
+            "<td>connection</td>",
             "half of the time from 10.0 MB/s to 10.0 MB/s",
             "source_cpu_s",
             "<td>run7/big.db</td><td>4.29 GB</td><td>3.70 s</td><td>1.16 GB/s</td>",

@@ -271,21 +271,21 @@ pub mod tests {
 
     #[test]
     fn normal_says_what_one_would_miss() {
-        insta::assert_snapshot!(said(Verbosity::Normal, &Ok(example())), @r#"
-            haul: db1 had no haul: put it there as /home/me/.cache/haul/0.1.0-ab/haul
-            haul: run7/pipe: left out: is a FIFO
-            removed    run7/\xfe/
-            haul: db1: run7/b: no space left
-                  free some
-            haul: rate limit: 52.4 MB/s from now on
-            haul: paused
-            haul: 12 streams from now on
-            haul: the connection to db1 was lost: nothing was heard from it for 15 s; trying again in 2 s (2 of 10)
-            haul: a word
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
-            way         10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
-            cpu         source 12.3 s, target 14.1 s
-            "#);
+        insta::assert_snapshot!(said(Verbosity::Normal, &Ok(example())), @r"
+        haul: db1 had no haul: put it there as /home/me/.cache/haul/0.1.0-ab/haul
+        haul: run7/pipe: left out: is a FIFO
+        removed    run7/\xfe/
+        haul: db1: run7/b: no space left
+              free some
+        haul: rate limit: 52.4 MB/s from now on
+        haul: paused
+        haul: 12 streams from now on
+        haul: the connection to db1 was lost: nothing was heard from it for 15 s; trying again in 2 s (2 of 10)
+        haul: a word
+        12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
+        connection  10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
+        cpu         source 12.3 s, target 14.1 s
+        ");
     }
 
     #[test]

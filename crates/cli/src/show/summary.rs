@@ -336,11 +336,11 @@ pub mod tests {
 
     #[test]
     fn a_good_run() {
-        insta::assert_snapshot!(summary(&example(), false), @r#"
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
-            way         10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
-            cpu         source 12.3 s, target 14.1 s
-            "#);
+        insta::assert_snapshot!(summary(&example(), false), @"
+        12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
+        connection  10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
+        cpu         source 12.3 s, target 14.1 s
+        ");
     }
 
     #[test]
@@ -361,23 +361,23 @@ pub mod tests {
             streams: 1,
             ..example()
         };
-        insta::assert_snapshot!(summary(&run, true), @r#"
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
-            failed      2 entries, each named above
-            skipped     1 file, 999 bytes: there already
-            left out    1 entry, on purpose
-            begun again 1 time after a lost connection
-            sent again  3 damaged frames
-            compressed  3.1 to 1 (zstd 3)
-            also        341 directories, 1 symbolic link
-            way         through ssh, 1 stream; no TCP connection to db1: timed out
-            rate limit  1.25 GB/s
-            limited by  target disk (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
-            try         db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time: sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864'
-            cpu         source 12.3 s, target 14.1 s
-            memory      source 41.0 MB, target 57.5 MB
-            sandbox     full at both ends
-            "#);
+        insta::assert_snapshot!(summary(&run, true), @"
+        12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
+        failed      2 entries
+        up to date  1 file, 999 bytes
+        skipped     1 special file (see --specials, --devices)
+        reconnected 1 time
+        resent      3 damaged frames
+        compressed  3.1 to 1 (zstd 3)
+        also        341 directories, 1 symbolic link
+        connection  through ssh, 1 stream; no TCP connection to db1: timed out
+        rate limit  1.25 GB/s
+        limited by  target disk (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
+        try         db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time: sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864'
+        cpu         source 12.3 s, target 14.1 s
+        memory      source 41.0 MB, target 57.5 MB
+        sandbox     full at both ends
+        ");
     }
 
     #[test]
@@ -388,21 +388,21 @@ pub mod tests {
                 Summary { comparison, failed, files_copied: 0, bytes: 0, streams: 0, durable: false, ..example() };
             summary(&run, false)
         });
-        insta::assert_snapshot!(lines.join("\n"), @r#"
+        insta::assert_snapshot!(lines.join("\n"), @"
         12,408 files, 333.1 GB compared in 4 min 44 s: 1.17 GB/s, identical
         cpu         source 12.3 s, target 14.1 s
 
-        12,408 files, 333.1 GB compared in 4 min 44 s: 1.17 GB/s, no differences in what could be read
-        failed      1 entry, named above
+        12,408 files, 333.1 GB compared in 4 min 44 s: 1.17 GB/s, no differences in readable files
+        failed      1 entry
         cpu         source 12.3 s, target 14.1 s
 
         12,408 files, 333.1 GB compared in 4 min 44 s: 1.17 GB/s, 1 difference
         cpu         source 12.3 s, target 14.1 s
 
         12,408 files, 333.1 GB compared in 4 min 44 s: 1.17 GB/s, 3 differences
-        failed      2 entries, each named above
+        failed      2 entries
         cpu         source 12.3 s, target 14.1 s
-        "#);
+        ");
     }
 
     #[test]
@@ -410,25 +410,25 @@ pub mod tests {
         let sync =
             SyncCounters { removed: 12, backed_up: 1, linked: 3, adjusted: 2, removed_at_source: 1, left_at_source: 5 };
         let said = summary(&Summary { sync, ..example() }, false);
-        insta::assert_snapshot!(said, @r#"
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
-            removed     12 entries that the target alone had
-            backed up   1 entry, replaced or removed
-            linked      3 files with those of an earlier copy
-            adjusted    2 entries: metadata alone
-            moved       1 file, removed at the source
-            left        5 files at the source: there before, and not proven the same (--compare digest does that)
-            way         10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
-            cpu         source 12.3 s, target 14.1 s
-            "#);
+        insta::assert_snapshot!(said, @"
+        12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
+        deleted     12 extraneous entries
+        backed up   1 entry, replaced or deleted
+        linked      3 files to an earlier copy (--link-dest)
+        adjusted    2 entries, metadata only
+        moved       1 file, deleted at the source
+        kept        5 files at the source: not sent in this run, so not verified (--compare digest verifies them)
+        connection  10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
+        cpu         source 12.3 s, target 14.1 s
+        ");
         let one =
             summary(&Summary { sync: SyncCounters { removed: 1, ..SyncCounters::default() }, ..example() }, false);
         assert_eq!(one.lines().count(), 4, "{one}");
         let dry = Summary { sync, is_dry: true, files_copied: 0, bytes: 0, ..example() };
-        insta::assert_snapshot!(summary(&dry, false), @r#"
-            dry run: nothing was changed; looked through in 4 min 44 s
-            cpu         source 12.3 s, target 14.1 s
-            "#);
+        insta::assert_snapshot!(summary(&dry, false), @"
+        dry run: nothing was changed; checked in 4 min 44 s
+        cpu         source 12.3 s, target 14.1 s
+        ");
     }
 
     #[test]
@@ -447,12 +447,12 @@ pub mod tests {
             Summary { files_copied: 0, bytes: 0, files_skipped: 12_408, bytes_skipped: 333_149_000_000, ..example() };
         let failed = Summary { files_copied: 0, bytes: 0, failed: 1, files_skipped: 3, ..example() };
         let lines = [local, clear, again, failed].map(|run| summary(&run, false).lines().next().unwrap().to_owned());
-        insta::assert_snapshot!(lines.join("\n"), @r#"
-            1 file, 1 byte in 0.00 s: 250 B/s, every byte verified (blake3)
-            12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (not encrypted; aes-256-gmac, blake3), durable
-            nothing left to copy: 12,408 files, 333.1 GB there already; looked through in 4 min 44 s
-            no file copied in 4 min 44 s
-            "#);
+        insta::assert_snapshot!(lines.join("\n"), @"
+        1 file, 1 byte in 0.00 s: 250 B/s, every byte verified (blake3)
+        12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (not encrypted; aes-256-gmac, blake3), durable
+        up to date: 12,408 files, 333.1 GB, checked in 4 min 44 s
+        no files copied in 4 min 44 s
+        ");
     }
 
     #[test]
@@ -486,11 +486,11 @@ pub mod tests {
             let said = summary(&Summary { read_back, ..example() }, false);
             said.lines().find(|line| line.starts_with("read back")).map(str::to_owned).unwrap_or_default()
         };
-        insta::assert_snapshot!([said(333_149_000_000, 0, 0), said(1, 2_000_000, 0), said(0, 0, 3), said(0, 0, 0)].join("\n"), @r"
+        insta::assert_snapshot!([said(333_149_000_000, 0, 0), said(1, 2_000_000, 0), said(0, 0, 3), said(0, 0, 0)].join("\n"), @"
         read back   333.1 GB from the disk
-        read back   1 byte from the disk; 2.00 MB perhaps from a cache, since the file system there has no way past it
-        read back   3 bytes from memory, since there is no disk
-        read back   nothing: there was nothing to read
+        read back   1 byte from the disk; 2.00 MB possibly from a cache: the file system has no direct I/O
+        read back   3 bytes from memory: there is no disk
+        read back   nothing to read
         ");
         assert!(!summary(&example(), false).contains("read back"), "it was not asked for");
         let none = Summary { files_copied: 0, read_back: Some(ReadBackBytes::default()), ..example() };
@@ -510,19 +510,19 @@ pub mod tests {
             };
             summary(&shared, false).lines().take(3).collect::<Vec<_>>().join("\n")
         };
-        insta::assert_snapshot!([0, 1_500_000, 2_000_000].map(first_lines).join("\n\n"), @r#"
+        insta::assert_snapshot!([0, 1_500_000, 2_000_000].map(first_lines).join("\n\n"), @"
         12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every byte verified (xxh3), durable
-        way         within this machine, 8 streams
+        connection  within this machine, 8 streams
         cpu         source 12.3 s, target 14.1 s
 
         12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, every copied byte verified (xxh3), durable
-        way         within this machine, 8 streams
-        shared      1.50 MB with the source, not copied (reflink)
+        connection  within this machine, 8 streams
+        shared      1.50 MB with the source (reflink)
 
-        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, all of it shared and nothing copied, durable
-        way         within this machine, 8 streams
-        shared      2.00 MB with the source, not copied (reflink)
-        "#);
+        12,408 files, 2.00 MB in 4 min 44 s: 7.04 kB/s, all blocks shared, durable
+        connection  within this machine, 8 streams
+        shared      2.00 MB with the source (reflink)
+        ");
     }
 
     #[test]

@@ -79,10 +79,7 @@ impl AdviceEvents<'_> {
             Advice::KeepBelow { bytes_per_s } => {
                 option("a policer on the path drops packets above this rate", format!("-x {bytes_per_s}"))
             }
-            Advice::NoSync => option(
-                "no fsync (a power cut may then lose files)",
-                "--fsync none".to_owned(),
-            ),
+            Advice::NoSync => option("no fsync (a power cut may then lose files)", "--fsync none".to_owned()),
             Advice::HashOnce => plain("no second hash at the target: omit --verify=memory".to_owned()),
             Advice::Interface { mbit_per_s } => {
                 option(&format!("a faster link exists ({mbit_per_s} Mbit/s)"), "--paths best".to_owned())

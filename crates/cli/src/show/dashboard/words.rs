@@ -111,9 +111,10 @@ pub fn verdict(board: &Board) -> Vec<String> {
     if board.is_paused {
         return vec!["paused: nothing is sent until space is pressed".to_owned()];
     }
-    let Some(found) = &board.progress.verdict else { return vec!["it is too early to tell".to_owned()] };
+    let too_early = || "too early to tell".to_owned();
+    let Some(found) = &board.progress.verdict else { return vec![too_early()] };
     if found.limit == Bottleneck::None {
-        return vec![verdict::line(found)];
+        return vec![verdict::line(found).unwrap_or_else(too_early)];
     }
     let next =
         found.next.map(|next| format!("; next: {} at {}", verdict::words(next.limit), verdict::percent(next.share)));
