@@ -132,15 +132,15 @@ fn split(path: &Path) -> io::Result<(Dir, Name)> {
 
 /// Removes a directory tree, one component at a time; links are removed and never followed.
 fn remove_tree(parent: &Dir, name: &Name) -> io::Result<()> {
-    let mut open = vec![TreeLevel::enter(parent, name)?];
+    let mut open = vec![MadeTreeLevel::enter(parent, name)?];
     while let Some(level) = open.last_mut() {
         match level.below.pop() {
             Some(below) => {
-                let level = TreeLevel::enter(&level.dir, &below)?;
+                let level = MadeTreeLevel::enter(&level.dir, &below)?;
                 open.push(level);
             }
             None => {
-                let TreeLevel { above, name, .. } = open.pop().ok_or(io::ErrorKind::Other)?;
+                let MadeTreeLevel { above, name, .. } = open.pop().ok_or(io::ErrorKind::Other)?;
                 unlinkat(&*above.fd()?, name.as_bytes(), AtFlags::REMOVEDIR)?;
             }
         }
@@ -148,14 +148,14 @@ fn remove_tree(parent: &Dir, name: &Name) -> io::Result<()> {
     Ok(())
 }
 
-struct TreeLevel {
+struct MadeTreeLevel {
     above: Dir,
     name: Name,
     dir: Dir,
     below: Vec<Name>,
 }
 
-impl TreeLevel {
+impl MadeTreeLevel {
     /// Removes the entries of a directory except its subdirectories, which it collects. The directory has to be on the
     /// file system of the one above.
     fn enter(above: &Dir, name: &Name) -> io::Result<Self> {
