@@ -1,6 +1,7 @@
 //! Copies within one machine: where things land, and what is refused.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 
 use haul_e2e::{Sandbox, TestTree, chain, chain_file, compare, contents, haul_binary, is_root_or_skip, listing, shell};
@@ -245,4 +246,43 @@ fn a_copy_needs_no_proc() {
         shell(&sandbox, &format!("PATH=/bin exec /usr/sbin/chroot root {name} -r source /{target}")).run().succeeds();
         compare(&sandbox.path("root/source"), &sandbox.path("root").join(target)).unwrap();
     }
+}
+
+#[test]
+fn each_cause_has_one_exit_status() {
+    let sandbox = Sandbox::new();
+    sandbox.file("tree/a", "1");
+    sandbox.file("file", "2");
+    sandbox.file("other", "3");
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let (taken, closed) = (listener.local_addr().unwrap().port().to_string(), unused_port().to_string());
+    let table: [(i32, &[&str]); 18] = [
+        (0, &["file", "copy"]),
+        (1, &["file", "absent", "tree"]),
+        (1, &["serve", "-Z", &taken, "tree"]),
+        (2, &["--no-such-option", "file", "copy"]),
+        (2, &["-r", "tree", "file"]),
+        (2, &["sync", "tree/", "file"]),
+        (2, &["verify", "-r", "tree", "file"]),
+        (2, &["file", "other", "file"]),
+        (2, &["-d", ".", "other", "file"]),
+        (2, &["file", "absent/"]),
+        (2, &["file", "absent/copy"]),
+        (2, &["file", "other", "absent"]),
+        (2, &["-I", "absent", "tree"]),
+        (2, &["-C", "absent", "file", "copy"]),
+        (2, &["--expect", "absent", "file", "copy"]),
+        (2, &["serve", "absent"]),
+        (2, &["serve", "file"]),
+        (3, &["--ssh-port", &closed, "file", "127.0.0.1:/x"]),
+    ];
+    for (status, words) in table {
+        let run = sandbox.haul(words).run();
+        assert_eq!(run.status, Some(status), "{words:?}: {}", run.account());
+    }
+}
+
+/// A port on which nothing listens.
+fn unused_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

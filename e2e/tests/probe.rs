@@ -214,3 +214,11 @@ fn between_two_other_hosts() {
     assert!(run.stdout.contains("\nexpect "), "{}", run.account());
     assert_eq!(names(&target), Vec::<String>::new());
 }
+
+#[test]
+fn a_part_that_fails_counts_in_the_exit_status() {
+    let sandbox = Sandbox::new();
+    sandbox.dir("target");
+    let run = sandbox.haul(QUICK).args(["/proc/self/mem", "target"]).run().ends(1);
+    assert!(run.stdout.contains("not measured"), "{}", run.account());
+}

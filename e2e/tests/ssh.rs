@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, TcpListener};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use haul_e2e::{Attributes, Options, ProgramRun, Remote, Sandbox, compare, compare_with, contents, listing};
 
@@ -269,4 +270,16 @@ fn what_looks_like_an_option_is_no_host() {
     sandbox.haul(["--", "source", "-oProxyCommand=touch injected:x"]).run().ends(2);
     sandbox.haul(["source", "-l@host:x"]).run().ends(2);
     assert!(!sandbox.path("injected").exists());
+}
+
+#[test]
+fn a_port_that_accepts_and_says_nothing_ends_the_login() {
+    let sandbox = Sandbox::new();
+    sandbox.file("source", "content");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let began = Instant::now();
+    let run = sandbox.haul(["--ssh-port", &port, "--silence", "3s", "source", "127.0.0.1:/x"]).run();
+    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+    run.ends(3).says(["connecting to 127.0.0.1: no answer within 3 s"]);
 }

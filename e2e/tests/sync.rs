@@ -61,7 +61,7 @@ fn stamps(root: &Path) -> BTreeSet<String> {
 fn a_slash_says_what_goes_where_whether_the_target_is_there_or_not() {
     let sandbox = Sandbox::new();
     file(&sandbox, "s/a", "a", NEW);
-    sandbox.haul(["sync", "s", "neither/is there"]).run().ends(1).says(["neither", "--mkdir"]);
+    sandbox.haul(["sync", "s", "neither/is there"]).run().ends(2).says(["neither", "--mkdir"]);
     for (target, options) in [("missing", &[][..]), ("neither/is there", &["--mkdir"]), ("there", &[])] {
         sandbox.dir("there");
         sandbox.haul(["sync"]).args(options).args(["s", target]).run().succeeds();

@@ -374,6 +374,7 @@ fn verify(values: &Values) -> Result<Verify, UsageError> {
 
 fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
     let Login { identity, port, ssh_options, deploy } = login(values)?;
+    let default = RemoteAccess::default();
     Ok(RemoteAccess {
         identity,
         port,
@@ -384,8 +385,9 @@ fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
         deploy,
         target_login: values.at_target().map(login).transpose()?,
         in_turn,
-        silence: silence(values)?,
-        connect_timeout: None,
+        silence: silence(values)?.unwrap_or(default.silence),
+        connect_timeout: silence(values)?.unwrap_or(default.connect_timeout),
+        greeting_timeout: None,
         retries: retries(values)?,
     })
 }
@@ -409,9 +411,8 @@ fn login(values: &Values) -> Result<Login, UsageError> {
     })
 }
 
-fn silence(values: &Values) -> Result<Duration, UsageError> {
-    let silence = values.time("silence", SILENCE_MIN..=MAX_SILENCE, "from 3s to 1h")?;
-    Ok(silence.unwrap_or(RemoteAccess::default().silence))
+fn silence(values: &Values) -> Result<Option<Duration>, UsageError> {
+    values.time("silence", SILENCE_MIN..=MAX_SILENCE, "from 3s to 1h")
 }
 
 /// One limit alone replaces the default; with any limit, the first attempt has it, too.

@@ -38,9 +38,17 @@ of their own: haul://HOST/NAME/PATH. haul serve --help shows an example of FILE.
 
 const STATUS: [(&str, &str); 5] = [
     ("0", "success: everything is copied and verified"),
-    ("1", "some files failed, each named on standard error; or a command could not do its work"),
-    ("2", "usage error"),
-    ("3", "host unreachable"),
+    (
+        "1",
+        "some files failed, each named on standard error; or a command could not do its work: a part of haul probe
+failed, or the port of haul serve is in use",
+    ),
+    (
+        "2",
+        "usage error: also a target that is no directory or whose directory is missing, a missing file of -I, -C or
+--expect, and a missing directory of haul serve",
+    ),
+    ("3", "host unreachable, without an answer in time, or refusing the login"),
     ("4", "interrupted, or the connection was lost for good; rerun to resume"),
 ];
 

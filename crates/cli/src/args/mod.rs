@@ -72,6 +72,13 @@ pub struct UsageError {
 }
 
 impl UsageError {
+    /// An error of one line, and a remedy from each further line.
+    pub fn of_lines(text: &str) -> Self {
+        let mut lines = text.lines();
+        let error = Self::new(lines.next().unwrap_or_default());
+        lines.fold(error, Self::remedy)
+    }
+
     /// An error that names the word that is wrong.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), remedies: Vec::new() }

@@ -78,14 +78,17 @@ fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
 }
 
 /// Reads expected digests, and passes them to the job.
-fn expect(file: &Path, algorithm: Option<ChecksumAlgorithm>, options: &mut JobOptions) -> anyhow::Result<Manifest> {
-    let manifest = Manifest::read(file, algorithm).map_err(|error| anyhow::anyhow!("--expect {error}"))?;
+fn expect(file: &Path, algorithm: Option<ChecksumAlgorithm>, options: &mut JobOptions) -> Result<Manifest, UsageError> {
+    let manifest =
+        Manifest::read(file, algorithm).map_err(|error| UsageError::of_lines(&format!("--expect {error}")))?;
     let algorithm = manifest.lines.algorithm();
     let against = ChecksumReference::Lines(Arc::clone(&manifest.lines));
     let other = options.checksum.as_ref().map(|checksum| checksum.algorithm).filter(|asked| *asked != algorithm);
     if let Some(other) = other {
         let (has, wants) = (algorithm.name(), other.name());
-        anyhow::bail!("--expect has {has}, and another option wants {wants}: one digest is computed at a time");
+        return Err(UsageError::new(format!(
+            "--expect has {has}, and another option wants {wants}: one digest is computed at a time"
+        )));
     }
     options.checksum = Some(ChecksumOptions { algorithm, at_source: false, against });
     Ok(manifest)

@@ -34,8 +34,13 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
     let cancel = Cancel::new();
     let rate = RateHandle::new();
     let watch = Watch::start(cancel.clone(), rate, time_limit).context("signals cannot be caught")?;
-    let mut told =
-        ProbeMessages { text: show::stderr(), mode: display.mode, is_one: probe.is_one_worker(), knows_way: false };
+    let mut told = ProbeMessages {
+        text: show::stderr(),
+        mode: display.mode,
+        is_one: probe.is_one_worker(),
+        knows_way: false,
+        has_failed_part: false,
+    };
     let found = watch.during(|| haul_engine::probe::run(&probe, &super::program(), &cancel, &mut told));
     match found {
         Ok(found) => told.end(found, copy, saves),
@@ -85,6 +90,7 @@ struct ProbeMessages {
     mode: Mode,
     is_one: bool,
     knows_way: bool,
+    has_failed_part: bool,
 }
 
 impl ProbeMessages {
@@ -108,7 +114,8 @@ impl ProbeMessages {
         let options = found.as_ref().map(|found| recommended(&found.settings, copy)).unwrap_or_default();
         let saved = found.as_ref().zip(saves).map(|(found, place)| saved(found, &options, &place));
         let saved = saved.transpose();
-        let exit = if found.is_some() && saved.is_ok() { Exit::Done } else { Exit::Failed };
+        let is_done = found.is_some() && saved.is_ok() && !self.has_failed_part;
+        let exit = if is_done { Exit::Done } else { Exit::Failed };
         let place = saved.as_ref().ok().cloned().flatten();
         match (&found, self.mode) {
             (_, Mode::Json) => super::print(&json::forecast(found.as_ref(), &options, place.as_deref(), exit.number())),
@@ -176,6 +183,7 @@ impl ProbeObserver for ProbeMessages {
     }
 
     fn failed(&mut self, part: ProbePart, why: &str) {
+        self.has_failed_part = true;
         self.say(|| shown::failed(part, why), || json::failed(part, why));
     }
 }

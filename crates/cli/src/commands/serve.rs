@@ -137,7 +137,7 @@ fn one(values: &Values, directory: &OsStr) -> anyhow::Result<ServedDirectory> {
         },
         None => Secret::new().context("no secret can be made")?,
     };
-    let path = absolute(Path::new(directory)).map_err(anyhow::Error::msg)?;
+    let path = absolute(Path::new(directory)).map_err(|why| UsageError::of_lines(&why))?;
     Ok(ServedDirectory {
         name: String::new(),
         path,

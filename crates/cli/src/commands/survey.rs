@@ -57,7 +57,7 @@ pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
             show::stderr().error("interrupted: what was found so far is not shown");
             Ok(Exit::Interrupted)
         }
-        Err(Error::Usage(text)) => Err(of_lines(&text).into()),
+        Err(Error::Usage(text)) => Err(UsageError::of_lines(&text).into()),
         Err(error) => {
             show::stderr().error(&error.to_string());
             Ok(Exit::of(&Err(error)))
@@ -126,13 +126,6 @@ fn tell(
         false => words::text(&contents::document(&shown, String::new(), ROWS)),
     });
     Ok(exit)
-}
-
-/// The first line is the error, the others are the remedy.
-fn of_lines(text: &str) -> UsageError {
-    let mut lines = text.lines();
-    let error = UsageError::new(lines.next().unwrap_or_default());
-    lines.fold(error, UsageError::remedy)
 }
 
 #[cfg(test)]

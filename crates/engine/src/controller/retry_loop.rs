@@ -16,6 +16,10 @@ use crate::job::runtime_control::RuntimeControl;
 use crate::job::spec::{DeleteMode, Job, JobOptions, PipeEnd, SyncOptions, WorkerProgram};
 use crate::sys::cancel::Cancel;
 
+/// Time limit for a login and start after a lost connection, as a multiple of ssh's connection timeout: the user may be
+/// typing.
+const GREETING_PART: u32 = 5;
+
 /// Runs a job to its end, in as many attempts as needed. Blocks; `cancel` ends it within a second. `steering` changes
 /// its rate and stream count, and pauses it.
 ///
@@ -90,7 +94,8 @@ fn run_all(
         *removed_before = removed_before.saturating_add(sync.removed);
         told.event(&again(&error, &next, &job));
         pause(next.pause, cancel)?;
-        job.access.connect_timeout = Some(next.connect_timeout);
+        job.access.connect_timeout = next.connect_timeout;
+        job.access.greeting_timeout = Some(GREETING_PART * next.connect_timeout);
         wishes.begin_again();
         told.begin_again();
     }

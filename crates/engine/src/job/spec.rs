@@ -74,8 +74,11 @@ pub struct RemoteAccess {
     pub in_turn: bool,
     /// `--silence`: an end from which nothing is heard for so long is gone. At least [`SILENCE_MIN`].
     pub silence: Duration,
-    /// ssh's connection timeout; `None` leaves it to ssh's configuration and to users who type passwords.
-    pub connect_timeout: Option<Duration>,
+    /// ssh's connection timeout, which covers the server's banner and no authentication. An `ssh_options` entry goes
+    /// first.
+    pub connect_timeout: Duration,
+    /// Time limit for the whole login and start; `None` for users who may be typing a password.
+    pub greeting_timeout: Option<Duration>,
     /// When a job whose connection was lost is begun again.
     pub retries: Retries,
 }
@@ -115,6 +118,9 @@ impl RemoteAccess {
     }
 }
 
+/// ssh's connection timeout, unless the user sets one.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// An end beats three times in this time.
 pub const SILENCE_MIN: Duration = Duration::from_secs(3);
 
@@ -131,7 +137,8 @@ impl Default for RemoteAccess {
             target_login: None,
             in_turn: false,
             silence: Duration::from_millis(SILENCE_MS),
-            connect_timeout: None,
+            connect_timeout: CONNECT_TIMEOUT,
+            greeting_timeout: None,
             retries: Retries::default(),
         }
     }

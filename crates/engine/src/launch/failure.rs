@@ -24,6 +24,8 @@ pub(super) struct LaunchScene {
     pub example: String,
     /// Whether the user gave the command.
     pub own_command: bool,
+    /// ssh's connection timeout in seconds, if haul set it.
+    pub connect_limit_s: Option<u64>,
 }
 
 /// Output and status of a child that ended before its greeting.
@@ -40,6 +42,9 @@ pub(super) struct FailedChild {
 /// A known text of ssh or a login shell, its meaning, and the remedy. `{}` stands for the host, `{ssh}` for the test
 /// command.
 type KnownMessage = (&'static str, &'static str, &'static str);
+
+/// ssh's words for a passed time limit.
+const TIMED_OUT: &str = "timed out";
 
 /// Searched in this order: a specific text precedes a general one.
 const KNOWN: &[KnownMessage] = &[
@@ -69,7 +74,7 @@ const KNOWN: &[KnownMessage] = &[
         "nothing on {} accepts ssh connections at that port",
         "start its ssh server, or name the port: --ssh-port N",
     ),
-    ("timed out", "{} did not answer", "check that it is up and that no firewall is in the way: {ssh}"),
+    (TIMED_OUT, "{} did not answer", "check that it is up and that no firewall is in the way: {ssh}"),
     ("No route to host", "there is no way to {}", "check that it is up and that no firewall is in the way: {ssh}"),
     ("Network is unreachable", "there is no way to {}", "check this host's network: {ssh}"),
     (
@@ -104,7 +109,13 @@ impl LaunchScene {
         let known = KNOWN.iter().find(|known| said.clone().any(|line| line.contains(known.0)));
         let (what, remedy) = match (self.missing_program(remains), known) {
             (Some(found), _) => found,
-            (None, Some((_, what, remedy))) => (what.replace("{}", &self.host), remedy.replace("{ssh}", &self.attempt)),
+            (None, Some((text, what, remedy))) => {
+                let what = match self.connect_limit_s {
+                    Some(limit_s) if *text == TIMED_OUT => format!("connecting to {{}}: no answer within {limit_s} s"),
+                    _ => (*what).to_owned(),
+                };
+                (what.replace("{}", &self.host), remedy.replace("{ssh}", &self.attempt))
+            }
             (None, None) => (
                 format!("haul could not be started at {}: {}", self.host, status_words(remains.status)),
                 format!("try the connection alone: {}", self.attempt),
@@ -256,6 +267,7 @@ mod tests {
             attempt: "ssh -p 2222 ann@db1 true".into(),
             example: "'ssh -p 2222 %U@%H /opt/bin/haul'".into(),
             own_command: false,
+            connect_limit_s: None,
         }
     }
 
@@ -292,6 +304,15 @@ mod tests {
             assert!(error.contains(&format!("ssh said: {text}")), "{error}");
             assert!(lines.last().unwrap().contains(remedy), "{error}");
         }
+    }
+
+    #[test]
+    fn a_passed_limit_of_haul_is_named() {
+        let scene = LaunchScene { connect_limit_s: Some(15), ..scene() };
+        let stderr = vec!["Connection timed out during banner exchange".into()];
+        let remains = FailedChild { status: Some(ExitStatus::from_raw(255 << 8)), stderr, noise: Vec::new() };
+        let error = scene.ended(&remains).to_string();
+        assert!(error.starts_with("connecting to ann@db1: no answer within 15 s\n"), "{error}");
     }
 
     #[test]

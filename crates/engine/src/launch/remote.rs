@@ -24,9 +24,6 @@ use crate::launch::greeting::{GreetResult, GreetingListener};
 use crate::launch::greeting_scanner::ScannedLine;
 use crate::sys::child::{CancellableStdin, SpawnedChild, spawn};
 
-/// Greeting timeout as a multiple of ssh's connect timeout, if set: the user may be typing.
-const GREETING_PART: u32 = 5;
-
 /// Starts a worker on `host`. Blocks until it has greeted, until ssh ends, or until `cancel` is set. Password prompts
 /// may take any time, unless `access` bounds it. On an error ssh is gone.
 ///
@@ -145,7 +142,7 @@ impl LaunchConversation {
         access: &RemoteAccess,
         cancel: &Cancel,
     ) -> Self {
-        let patience = access.connect_timeout.map(|timeout| GREETING_PART * timeout);
+        let patience = access.greeting_timeout;
         let deadline = patience.map(|patience| Instant::now() + patience);
         Self {
             listener: GreetingListener::new(spawned.stdout, deadline, cancel.clone()),

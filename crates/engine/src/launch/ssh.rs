@@ -57,8 +57,8 @@ pub(super) fn own_command(access: &RemoteAccess, end: End) -> Option<&str> {
 
 /// Returns ssh's arguments up to and including the host; the remote command follows.
 ///
-/// Disables X11, the terminal and the escape character, and detects a silent host. All else follows ssh's
-/// configuration. ssh uses the first of repeated options, so the user's come first.
+/// Disables X11, the terminal and the escape character, limits the time to connect, and detects a silent host. All
+/// else follows ssh's configuration. ssh uses the first of repeated options, so the user's come first.
 pub(super) fn arguments(remote: SshRemote<'_>, access: &RemoteAccess) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = ["-x", "-T", "-e", "none"].iter().map(Into::into).collect();
     arguments.extend(choices(access));
@@ -80,8 +80,23 @@ pub(crate) fn words(user: Option<&str>, name: &str, access: &RemoteAccess) -> Re
 fn notice_loss(access: &RemoteAccess) -> Vec<String> {
     let every_s = (access.silence / UNANSWERED).as_secs().max(1);
     let mut options = vec![format!("ServerAliveInterval={every_s}"), format!("ServerAliveCountMax={UNANSWERED}")];
-    options.extend(access.connect_timeout.map(|timeout| format!("ConnectTimeout={}", timeout.as_secs().max(1))));
+    options.extend(connect_limit_s(access).map(|limit_s| format!("ConnectTimeout={limit_s}")));
     options
+}
+
+/// Returns ssh's connection timeout, unless the user's ssh options set one. A first attempt through a proxy has none:
+/// ssh's would cover a password prompt of the jump host.
+fn connect_limit_s(access: &RemoteAccess) -> Option<u64> {
+    let is_set =
+        |keyword: &str| access.ssh_options.iter().any(|option| keyword_of(option).eq_ignore_ascii_case(keyword));
+    let is_attended = access.greeting_timeout.is_none();
+    let is_left_to_user = is_set("ConnectTimeout") || is_attended && (is_set("ProxyJump") || is_set("ProxyCommand"));
+    (!is_left_to_user).then(|| access.connect_timeout.as_secs().max(1))
+}
+
+/// Returns the keyword of an ssh option: `Keyword=value` or `Keyword value`.
+fn keyword_of(option: &str) -> &str {
+    option.trim_start().split(|c: char| c == '=' || c.is_whitespace()).next().unwrap_or_default()
 }
 
 /// Returns the words of the user's own command that starts a worker.
@@ -119,6 +134,7 @@ pub(super) fn scene(remote: SshRemote<'_>, access: &RemoteAccess, end: End) -> L
         attempt: quoted(&attempt),
         example: example(access),
         own_command: own_command(access, end).is_some(),
+        connect_limit_s: own_command(access, end).is_none().then(|| connect_limit_s(access)).flatten(),
     }
 }
 
@@ -210,13 +226,28 @@ mod tests {
         assert_eq!(text(&arguments(remote, &access())), expected);
         let plain = SshRemote { user: None, name: "db1" };
         let alive = ["-o", "ServerAliveInterval=4", "-o", "ServerAliveCountMax=3"];
-        let expected = [&["-x", "-T", "-e", "none"], &alive[..], &["--", "db1"]].concat();
+        let limit = ["-o", "ConnectTimeout=15"];
+        let expected = [&["-x", "-T", "-e", "none"], &alive[..], &limit, &["--", "db1"]].concat();
         assert_eq!(text(&arguments(plain, &RemoteAccess::default())), expected);
         let only = RemoteAccess { family: Some(AddressFamily::V6), ..RemoteAccess::default() };
         assert_eq!(text(&arguments(plain, &only))[4], "-6");
-        let again = RemoteAccess { connect_timeout: Some(Duration::from_secs(4)), ..RemoteAccess::default() };
+        let again = RemoteAccess { connect_timeout: Duration::from_secs(4), ..RemoteAccess::default() };
         let expected = [&["-x", "-T", "-e", "none"], &alive[..], &["-o", "ConnectTimeout=4"], &["--", "db1"]].concat();
         assert_eq!(text(&arguments(plain, &again)), expected);
+    }
+
+    #[test]
+    fn a_connection_has_a_limit_unless_the_user_sets_one() {
+        let limit = |options: &[&str], greeting_timeout| {
+            let ssh_options = options.iter().map(|&option| option.to_owned()).collect();
+            connect_limit_s(&RemoteAccess { ssh_options, greeting_timeout, ..RemoteAccess::default() })
+        };
+        assert_eq!(limit(&["Compression=yes", "User=ConnectTimeout"], None), Some(15));
+        for option in ["ConnectTimeout=60", "connecttimeout 60", " ConnectTimeout = none"] {
+            assert_eq!(limit(&[option], None), None, "{option}");
+        }
+        assert_eq!(limit(&["ProxyJump=gate"], None), None);
+        assert_eq!(limit(&["ProxyJump=gate"], Some(Duration::from_secs(75))), Some(15));
     }
 
     #[test]

@@ -294,12 +294,10 @@ fn onto_existing(
         return Err(RefusedRequest::usage(format!("{shown} is not a directory\n-d needs a directory as the target")));
     }
     if operand.directory && request.compare.is_some() {
-        return Err(RefusedRequest::failed(format!("{shown} is not a directory, and the source is one")));
+        return Err(RefusedRequest::usage(format!("{shown} is not a directory, and the source is one")));
     }
     if operand.directory {
-        return Err(RefusedRequest::failed(format!(
-            "{shown} is not a directory, and a directory can only go into one"
-        )));
+        return Err(RefusedRequest::usage(format!("{shown} is not a directory, and a directory can only go into one")));
     }
     if look.kind != FileType::RegularFile && request.compare.is_some() {
         return Err(RefusedRequest::failed(format!(
@@ -372,7 +370,7 @@ fn onto_nothing(
         )));
     }
     if bytes.ends_with(b"/") && !operand.directory {
-        return Err(RefusedRequest::failed(format!("the directory {shown} does not exist\n--mkdir makes it")));
+        return Err(RefusedRequest::usage(format!("the directory {shown} does not exist\n--mkdir makes it")));
     }
     let mut landing = under_new_name(path)?;
     if operand.directory {
@@ -415,7 +413,7 @@ fn under_new_name(path: &Path) -> Result<Destination, RefusedRequest> {
 }
 
 fn no_directory(path: &Path) -> RefusedRequest {
-    RefusedRequest::failed(format!(
+    RefusedRequest::usage(format!(
         "the directory {} does not exist\n--mkdir makes it",
         escape(path.as_os_str().as_bytes())
     ))
