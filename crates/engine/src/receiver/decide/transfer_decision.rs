@@ -16,6 +16,7 @@ use crate::receiver::metadata::rights::{OTHERS_RIGHTS, has_capability, is_truste
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::place::temp_files::empty_left;
 
 impl EntryDecider {
     /// Answers a file after its decision.
@@ -59,6 +60,7 @@ impl EntryDecider {
             Arc::new(ReceiverEntry::File(incoming.with(entry.more.clone()).of(basis).decided(decided)))
         };
         if basis.as_ref().is_some_and(|basis| basis.in_place.is_some()) {
+            empty_left(&spot);
             return Ok(answer(item(ReceivingFile::new(spot, size, meta), basis)));
         }
         let Some((leaf, version)) = self.tree.journals.place(&spot, size).zip(entry.version) else {

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use crate::fs::{Dir, FileStat, FollowLinks, each_name};
 use crate::receiver::place::job_locks::{JobLocks, OtherRun};
@@ -272,6 +273,19 @@ impl TempFile {
     }
 }
 
+/// Empties the temporary file of a final name that an earlier run left, where this one does not resume it. Its room may be
+/// needed for files that come before.
+pub fn empty_left(spot: &TargetPath) {
+    let name = temporary_name(&spot.name, b"file");
+    let impatient = || JobLocks::with_patience(Duration::ZERO);
+    if is_own_name(&spot.dir, &name)
+        && let Ok(Some(file)) = lock_file(&spot.dir, &name, OFlags::RDWR, &impatient())
+    {
+        // Only tidies up.
+        let _ = ftruncate(&file, 0);
+    }
+}
+
 /// Removes a journal, whatever is in it, but nothing that haul did not make. Only tidies up.
 pub fn remove_journal(leaf: &FileName) {
     if is_own_name(&leaf.dir, &leaf.name) {
@@ -500,7 +514,6 @@ fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Resul
 mod tests {
     use super::*;
     use std::fs;
-    use std::time::Duration;
 
     fn hasty() -> JobLocks {
         JobLocks::with_patience(Duration::ZERO)
