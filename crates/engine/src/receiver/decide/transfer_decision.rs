@@ -33,7 +33,8 @@ impl EntryDecider {
         if decided.decision == OverwriteDecision::Keep {
             let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
             self.file_stays(position, size)?;
-            self.tree.journals.tidy(&spot, size);
+            let foreign = self.tree.journals.tidy(&spot, size);
+            foreign.iter().for_each(|name| self.tree.temp_files.report_foreign(&spot, name));
             if let Some(text) = refused {
                 // It is there, and is not known to be what the source has.
                 let _ = self.job.refuse(position, text);
