@@ -1,12 +1,13 @@
 //! Files that are replaced or changed by what their old selves lack.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haul_e2e::{
-    ProgramRun, Remote, Rng, Sandbox, compare, contents, hidden_or_partial, listing, mtime, set_mtime, within,
+    ProgramRun, Remote, Rng, Sandbox, compare, contents, hidden_or_partial, is_root_or_skip, listing, mtime, set_mtime,
+    within,
 };
 use haul_lab::descendants;
 use haul_proto::delta::patch::{PatchHeader, append};
@@ -228,7 +229,7 @@ fn leave_patch(change: &Change, inode: u64) -> PathBuf {
             append(&mut pieces, (at * PAGE) as u64, new);
         }
     }
-    let header = PatchHeader { inode, size: new.len() as u64, modified, end: 96 + pieces.len() as u64 };
+    let header = PatchHeader { inode, size: new.len() as u64, modified, end: 96 + pieces.len() as u64, applied: 0 };
     let patch = patch_of(&change.old);
     fs::write(&patch, [header.encode(), pieces].concat()).unwrap();
     patch
@@ -348,4 +349,61 @@ fn what_was_begun_as_a_delta_is_gone_on_with_as_one() {
     let rest = number(&run.summary(), "bytes");
     let old = run.summary()["delta"]["old_bytes"].as_u64().unwrap_or(0);
     assert!(old > 0 && number(&run.summary(), "bytes_on_wire") < rest - old / 2, "{}", run.account());
+}
+
+/// A file of 4 MB on a disk of 24 MB; it is to grow by `more` bytes.
+fn grow_in_place(more: u64, look: impl Fn(&Path, &dyn Fn() -> ProgramRun)) {
+    if !is_root_or_skip("mounting") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let small = sandbox.tmpfs("small", "size=24m");
+    let source = sandbox.big_file("source/file", 4_000_000);
+    fs::copy(&source, small.path().join("file")).unwrap();
+    let bytes = Rng::new(more).bytes(usize::try_from(more).unwrap());
+    fs::write(&source, [contents(&source), bytes].concat()).unwrap();
+    look(small.path(), &|| {
+        let haul = sandbox.haul(["-f", "--inplace", "--nofschk"]).limit(LIMIT);
+        haul.arg(&source).arg(small.path().join("file")).run()
+    });
+}
+
+#[test]
+fn a_patch_makes_room_for_its_file() {
+    // The patch and what it adds to the file do not fit together.
+    grow_in_place(14_000_000, |place, push| {
+        push().succeeds();
+        assert_eq!(listing(place), ["file"]);
+        assert_eq!(fs::metadata(place.join("file")).unwrap().len(), 18_000_000);
+        push().succeeds();
+    });
+}
+
+#[test]
+fn a_patch_without_room_for_its_file_leaves_the_old_one() {
+    grow_in_place(20_900_000, |place, push| {
+        let old = contents(&place.join("file"));
+        push().ends(1).says(["No space left"]);
+        assert!(contents(&place.join("file")) == old);
+        assert_eq!(listing(place), ["file"], "nothing holds the room that a rerun needs");
+    });
+}
+
+/// A patch of which the first piece is in its file, and has gone.
+#[test]
+fn a_patch_that_was_freed_in_part_is_carried_out_to_its_end() {
+    let change = Change::new(|bytes| pages(bytes, 60));
+    let patch = leave_patch(&change, fs::metadata(&change.old).unwrap().ino());
+    let bytes = contents(&patch);
+    let header = PatchHeader::decode(bytes[..96].try_into().unwrap()).unwrap();
+    let piece = 12 + PAGE;
+    let at = usize::try_from(u64::from_le_bytes(bytes[96..104].try_into().unwrap())).unwrap();
+    let file = fs::File::options().write(true).open(&change.old).unwrap();
+    file.write_all_at(&contents(&change.new)[at..at + PAGE], at as u64).unwrap();
+    let header = PatchHeader { applied: piece as u64, ..header };
+    fs::write(&patch, [&header.encode()[..], &vec![0; piece], &bytes[96 + piece..]].concat()).unwrap();
+    let run = change.push(&[]).succeeds();
+    change.is_done();
+    let (delta, _) = travelled(&run);
+    assert_eq!(number(&delta, "old_bytes"), BIG, "it was the new file then: {delta}");
 }

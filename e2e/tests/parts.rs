@@ -431,7 +431,76 @@ fn a_journal_beside_a_finished_file_is_removed() {
             let expected =
                 if is_own { vec!["a", "b"] } else { vec![journal.file_name().unwrap().to_str().unwrap(), "a", "b"] };
             assert_eq!(listing(&place), expected, "{way:?} {}\n{}", recipe.name, run.account());
+            let notices = notices_of(&run, &journal);
+            assert_eq!(notices, usize::from(!is_own), "{way:?} {}\n{}", recipe.name, run.account());
         }
+    }
+}
+
+/// Notices of a run that name this temporary name.
+fn notices_of(run: &ProgramRun, temporary: &Path) -> usize {
+    let name = temporary.file_name().unwrap().to_str().unwrap().to_owned();
+    let is_notice = |text: &str| text.contains(&name) && text.contains("was not made by haul");
+    run.events().iter().filter(|event| is_notice(&event.to_string())).count()
+}
+
+/// A link, a directory and a file with two names: none is touched, and each is named once.
+#[test]
+fn what_has_a_temporary_name_and_is_not_hauls_is_named() {
+    let sandbox = Sandbox::new();
+    let ground = Ground::new(&sandbox);
+    for (number, recipe) in [&RECIPES[0], &RECIPES[1], &RECIPES[5], &RECIPES[7]].into_iter().enumerate() {
+        let place = sandbox.dir(format!("place-{number}"));
+        if recipe.replaces {
+            FILES.iter().for_each(|(name, ..)| clone(&ground.old.join(name), &place.join(name)));
+        }
+        let (part, journal, patch) =
+            (temporary(&place, "a", "part"), temporary(&place, "b", "journal"), temporary(&place, "b", "patch"));
+        fs::create_dir(&part).unwrap();
+        symlink(&ground.precious, &journal).unwrap();
+        fs::hard_link(&ground.precious, &patch).unwrap();
+        let run = ground.copy_both(WAYS[number % 3], recipe, &place).run().succeeds();
+        FILES.iter().for_each(|(name, ..)| compare(&ground.source.join(name), &place.join(name)).unwrap());
+        let in_place = recipe.name == "in-place";
+        for (path, is_met) in [(&part, true), (&journal, !in_place), (&patch, in_place)] {
+            assert!(look(path).is_some());
+            assert_eq!(
+                notices_of(&run, path),
+                usize::from(is_met),
+                "{}: {}\n{}",
+                recipe.name,
+                path.display(),
+                run.account()
+            );
+            remove(path);
+        }
+        assert_eq!(listing(&place), ["a", "b"]);
+    }
+}
+
+/// A run that is killed, and goes on with another directory for journals.
+#[test]
+fn a_journal_goes_with_its_file_when_journals_lie_elsewhere() {
+    let sandbox = Sandbox::new();
+    let ground = Ground::new(&sandbox);
+    let journals = sandbox.dir("journals").display().to_string();
+    for way in [Way::Push, Way::Local] {
+        let place = sandbox.path(format!("place-{way:?}"));
+        ground.kill(way, &RECIPES[0], &place);
+        let (journal, aside) = (temporary(&place, "b", "journal"), sandbox.path("aside"));
+        clone(&journal, &aside);
+        let copy = || ground.copy_both(way, &RECIPES[0], &place).args(["--append", &journals]).run().succeeds();
+        let run = copy();
+        let is_left_clean = |what: &str| {
+            assert_eq!(listing(&place), ["a", "b"], "{way:?}, {what}: {}", run.account());
+            assert_eq!(listing(Path::new(&journals)), [""; 0], "{way:?}, {what}");
+        };
+        is_left_clean("after the rerun");
+        // What a run of an earlier version left.
+        clone(&aside, &journal);
+        copy();
+        is_left_clean("beside a finished file");
+        fs::remove_file(&aside).unwrap();
     }
 }
 

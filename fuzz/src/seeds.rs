@@ -88,7 +88,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         ],
         "instructions" => vec![vec![1, 5, 0, 6, b'a', b'b', b'c', 25, 80], vec![0, 3, 1], vec![0, 2, b'x']],
         "patch" => {
-            let header = PatchHeader { inode: 7, size: 1 << 30, modified: Timestamp::default(), end: 200 };
+            let header = PatchHeader { inode: 7, size: 1 << 30, modified: Timestamp::default(), end: 200, applied: 0 };
             let (mut patch, mut hole) = (header.encode(), header.encode());
             append(&mut patch, 4096, &[7; 92]);
             append_hole(&mut hole, 4096, 4096);

@@ -48,7 +48,8 @@ impl Place {
     fn patch(&self, name: &str, inode: u64, modified: Timestamp) -> PathBuf {
         let path = self.path(name);
         let patch = patch_name(&Name::new(path.file_name().unwrap().as_bytes()).unwrap());
-        let mut bytes = patch::PatchHeader { inode, size: 3, modified, end: patch::HEADER_LEN as u64 + 14 }.encode();
+        let mut bytes =
+            patch::PatchHeader { inode, size: 3, modified, end: patch::HEADER_LEN as u64 + 14, applied: 0 }.encode();
         patch::append(&mut bytes, 1, b"yz");
         let patch = path.parent().unwrap().join(patch.to_string());
         fs::write(&patch, bytes).unwrap();

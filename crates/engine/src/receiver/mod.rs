@@ -87,7 +87,7 @@ use crate::receiver::metadata::widened_directories::WidenedDirectories;
 use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::journal::JournalLocation;
-use crate::receiver::place::temp_files::TempFiles;
+use crate::receiver::place::temp_files::{ForeignReport, TempFiles};
 use crate::receiver::receive::frame_writer::WriteBuffers;
 use crate::receiver::receive::partial_verification::VerificationQueue;
 use crate::receiver::receive::reflink::ReflinkSupport;
@@ -196,6 +196,15 @@ fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> 
     })
 }
 
+fn foreign_report(job: &Arc<ReceiverJob>) -> ForeignReport {
+    let job = Arc::clone(job);
+    Box::new(move |spot, name| {
+        let path = escape(&job.destination.path(&spot.dir.path_of(spot.name.as_bytes())));
+        let text = format!("{path}: {name} was not made by haul: it is left alone");
+        job.reporter.send(&WorkerMessage::Warning { text });
+    })
+}
+
 impl TargetReceiver {
     /// Finds the destination. `standard_output` is the caller's, where this worker received it.
     pub fn prepare(
@@ -277,7 +286,7 @@ impl TargetReceiver {
             parents: Below::default(),
             list_batches: ListedBatches::default(),
             merged_sources: merged,
-            temp_files: TempFiles::default(),
+            temp_files: TempFiles::new(foreign_report(&job)),
             job_locks: rivals,
             journals,
             case_folding: CaseFolding::default(),

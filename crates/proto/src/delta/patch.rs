@@ -38,6 +38,8 @@ pub struct PatchHeader {
     pub modified: Timestamp,
     /// Offset in the patch after the last chunk.
     pub end: u64,
+    /// Bytes of the first chunks that are in the file for good: they may be gone from the patch.
+    pub applied: u64,
 }
 
 impl PatchHeader {
@@ -46,7 +48,7 @@ impl PatchHeader {
         let mut out = Writer::new();
         out.raw(MAGIC).u64(self.inode).u64(self.size);
         encode_stamp(&mut out, self.modified);
-        out.u64(self.end);
+        out.u64(self.end).u64(self.applied);
         let mut bytes = out.into_bytes();
         bytes.resize(HEADER_LEN - 32, 0);
         let digest = blake3::hash(&bytes);
@@ -64,7 +66,12 @@ impl PatchHeader {
         }
         let (inode, size) = (reader.u64()?, reader.u64()?);
         let modified = decode_stamp(&mut reader)?;
-        Ok(Self { inode, size, modified, end: reader.u64()? })
+        Ok(Self { inode, size, modified, end: reader.u64()?, applied: reader.u64()? })
+    }
+
+    /// The offset in the patch of the first chunk that is to be applied.
+    pub fn start(&self) -> u64 {
+        (HEADER_LEN as u64).saturating_add(self.applied)
     }
 
     /// Decodes a chunk's header.
@@ -102,8 +109,13 @@ mod tests {
 
     #[test]
     fn headers_come_back_and_damage_is_noticed() {
-        let header =
-            PatchHeader { inode: 7, size: 1000, modified: Timestamp { seconds: -1, nanoseconds: 5 }, end: 1 << 40 };
+        let header = PatchHeader {
+            inode: 7,
+            size: 1000,
+            modified: Timestamp { seconds: -1, nanoseconds: 5 },
+            end: 1 << 40,
+            applied: 3,
+        };
         let bytes: [u8; HEADER_LEN] = header.encode().try_into().unwrap();
         assert_eq!(PatchHeader::decode(&bytes), Ok(header));
         for at in 0..HEADER_LEN {
@@ -116,7 +128,7 @@ mod tests {
 
     #[test]
     fn pieces_stay_within_the_file() {
-        let header = PatchHeader { inode: 7, size: 1000, modified: Timestamp::default(), end: 0 };
+        let header = PatchHeader { inode: 7, size: 1000, modified: Timestamp::default(), end: 0, applied: 0 };
         let mut out = Vec::new();
         append(&mut out, 990, &[1; 10]);
         append_hole(&mut out, 990, 10);

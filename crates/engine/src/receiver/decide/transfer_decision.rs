@@ -16,6 +16,7 @@ use crate::receiver::metadata::rights::{OTHERS_RIGHTS, has_capability, is_truste
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::place::temp_files::empty_left;
 
 impl EntryDecider {
     /// Answers a file after its decision.
@@ -32,7 +33,8 @@ impl EntryDecider {
         if decided.decision == OverwriteDecision::Keep {
             let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
             self.file_stays(position, size)?;
-            self.tree.journals.tidy(&spot, size);
+            let foreign = self.tree.journals.tidy(&spot, size);
+            foreign.iter().for_each(|name| self.tree.temp_files.report_foreign(&spot, name));
             if let Some(text) = refused {
                 // It is there, and is not known to be what the source has.
                 let _ = self.job.refuse(position, text);
@@ -59,6 +61,7 @@ impl EntryDecider {
             Arc::new(ReceiverEntry::File(incoming.with(entry.more.clone()).of(basis).decided(decided)))
         };
         if basis.as_ref().is_some_and(|basis| basis.in_place.is_some()) {
+            empty_left(&spot);
             return Ok(answer(item(ReceivingFile::new(spot, size, meta), basis)));
         }
         let Some((leaf, version)) = self.tree.journals.place(&spot, size).zip(entry.version) else {

@@ -17,7 +17,9 @@ use haul_proto::overwrite_policy::{ExistingEntry, OverwritePolicy};
 use haul_proto::session::target::Rebuilt;
 use haul_proto::sync::EqualityTest;
 use haul_proto::wire::frame::{DataFrame, DeltaFrame};
-use rustix::fs::{OFlags, fdatasync, fsync, ftruncate};
+use haul_proto::wire::sparse::BLOCK;
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fsync, ftruncate};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -38,7 +40,9 @@ use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
 /// Bytes of a patch that are read at a time: the longest piece fits.
-const READ_BYTES: usize = 4 << 20;
+const READ_BYTES: usize = 2 << 20;
+/// Least room of a reserve: a file system needs some for its own blocks.
+const RESERVE_BYTES_MIN: u64 = 64 << 10;
 
 impl TargetReceiver {
     /// Takes a frame as instructions.
@@ -106,8 +110,9 @@ impl DeltaStage {
         let Some(spot) = incoming.spot() else { return Err("it is no file".into()) };
         let file = basis.open_to_change()?;
         let end = in_place.end.load(Ordering::Relaxed);
-        let header = PatchHeader { inode: basis.identity.inode, size: incoming.size(), modified, end };
+        let header = PatchHeader { inode: basis.identity.inode, size: incoming.size(), modified, end, applied: 0 };
         let written = || -> io::Result<()> {
+            reserve(patch, &file, &header)?;
             write_at(patch, &header.encode(), 0)?;
             if to_disk { Ok(fdatasync(patch)?) } else { Ok(()) }
         };
@@ -117,7 +122,7 @@ impl DeltaStage {
             if to_disk {
                 fsync(&*spot.dir.fd()?)?;
             }
-            put_into(patch, &file, &header)?;
+            put_into(patch, &file, header, to_disk)?;
             let meta = EntryMetadata { modified, ..*incoming.meta() };
             incoming.note_refused_attribute(self.metadata.put_on_file(&file, &meta, false, incoming.attributes())?);
             check_length(&file, header.size).map_err(io::Error::other)?;
@@ -180,12 +185,13 @@ impl DeltaStage {
         let look = FileStat::at_name(&*spot.dir.fd()?, &spot.name, FollowLinks::Itself)?;
         if let Some(header) = read_header(&patch).filter(|header| header.inode == look.identity.inode) {
             let file = open_to_write(&spot.dir, &spot.name)?;
-            match put_into(&patch, &file, &header) {
+            let to_disk = self.metadata.commit_queue.is_wanted();
+            match put_into(&patch, &file, header, to_disk) {
                 // What is left of it can never be put in.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
                 put => put?,
             }
-            if self.metadata.commit_queue.is_wanted() {
+            if to_disk {
                 fsync(&file)?;
             }
         }
@@ -201,31 +207,80 @@ pub(crate) fn read_header(patch: &OwnedFd) -> Option<PatchHeader> {
     PatchHeader::decode(&bytes).ok().filter(|_| read == HEADER_LEN)
 }
 
-/// Puts all pieces into the file. To do so twice is the same as once.
-fn put_into(patch: &OwnedFd, file: &OwnedFd, header: &PatchHeader) -> io::Result<()> {
-    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "what was to be put into it is damaged");
+/// Allocates room behind the pieces of a patch, for a file that finds none for the first of them. So a patch that has its
+/// name can be put in, whatever takes the room meanwhile. An error means that the file cannot grow.
+fn reserve(patch: &OwnedFd, file: &OwnedFd, header: &PatchHeader) -> io::Result<()> {
+    let len = header.end.min(READ_BYTES as u64) + RESERVE_BYTES_MIN;
+    let grows = FileStat::at_fd(file)?.room < header.size;
+    match fallocate(patch, FallocateFlags::empty(), header.end, len) {
+        Err(error) if grows && is_full(error) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Puts all pieces into the file. To do so twice is the same as once. Where the file finds no room, pieces that it has go
+/// from the patch.
+fn put_into(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_disk: bool) -> io::Result<()> {
     let mut buffer = vec![0; READ_BYTES];
-    let mut at = HEADER_LEN as u64;
+    let mut at = header.start();
     while at < header.end {
         let read = read_at(patch, &mut buffer, at)?;
-        let mut rest = &buffer[..read.min(usize::try_from(header.end - at).unwrap_or(read))];
-        let before = rest.len();
-        while let Some((head, behind)) = rest.split_first_chunk::<PIECE_HEAD>() {
-            let PatchChunk { offset, len, is_hole } = header.piece(*head).map_err(|_| damaged())?;
-            let Some((piece, behind)) = behind.split_at_checked(if is_hole { 0 } else { len }) else { break };
-            if is_hole {
-                punch(file, offset, len as u64)?
-            } else {
-                write_at(file, piece, offset)?
+        let pieces = &buffer[..read.min(usize::try_from(header.end - at).unwrap_or(read))];
+        at += match put_pieces(pieces, file, &header) {
+            Err(error) if Errno::from_io_error(&error).is_some_and(is_full) => {
+                header = free_applied(patch, file, header, at, to_disk)?;
+                put_pieces(pieces, file, &header)?
             }
-            rest = behind;
-        }
-        if rest.len() == before {
-            return Err(damaged());
-        }
-        at += (before - rest.len()) as u64;
+            put => put?,
+        };
     }
     Ok(ftruncate(file, header.size)?)
+}
+
+/// Puts pieces into the file. Returns how many bytes of the patch they are; the last piece may be cut off.
+fn put_pieces(pieces: &[u8], file: &OwnedFd, header: &PatchHeader) -> io::Result<u64> {
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "what was to be put into it is damaged");
+    let mut rest = pieces;
+    while let Some((head, behind)) = rest.split_first_chunk::<PIECE_HEAD>() {
+        let PatchChunk { offset, len, is_hole } = header.piece(*head).map_err(|_| damaged())?;
+        let Some((piece, behind)) = behind.split_at_checked(if is_hole { 0 } else { len }) else { break };
+        if is_hole {
+            punch(file, offset, len as u64)?
+        } else {
+            write_at(file, piece, offset)?
+        }
+        rest = behind;
+    }
+    if rest.len() == pieces.len() { Err(damaged()) } else { Ok((pieces.len() - rest.len()) as u64) }
+}
+
+/// Frees the room of the pieces before `at`, which are in the file, and the reserve. The header says so before they go.
+fn free_applied(
+    patch: &OwnedFd,
+    file: &OwnedFd,
+    header: PatchHeader,
+    at: u64,
+    to_disk: bool,
+) -> io::Result<PatchHeader> {
+    ftruncate(patch, header.end)?;
+    if to_disk {
+        fdatasync(file)?;
+    }
+    let header = PatchHeader { applied: at - HEADER_LEN as u64, ..header };
+    write_at(patch, &header.encode(), 0)?;
+    if to_disk {
+        fdatasync(patch)?;
+    }
+    let first = BLOCK as u64;
+    if at > first {
+        // Where there are no holes, only the reserve is free.
+        let _ = fallocate(patch, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, first, at - first);
+    }
+    Ok(header)
+}
+
+fn is_full(error: Errno) -> bool {
+    matches!(error, Errno::NOSPC | Errno::DQUOT)
 }
 
 #[cfg(test)]

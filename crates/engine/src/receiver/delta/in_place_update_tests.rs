@@ -70,7 +70,7 @@ fn a_patch_can_be_put_in_again_and_damage_is_not() {
     place.write(&patch, &[(0, &second)], false).unwrap();
     place.write(&patch, &[(8192, &[0; 500])], true).unwrap();
     let end = place.end.load(Ordering::Relaxed);
-    let header = PatchHeader { inode: 1, size: 9100, modified: Timestamp::default(), end };
+    let header = PatchHeader { inode: 1, size: 9100, modified: Timestamp::default(), end, applied: 0 };
     write_at(&patch, &header.encode(), 0).unwrap();
     assert_eq!(read_header(&patch), Some(header));
     let mut wanted = bytes(10_000, 0);
@@ -80,12 +80,12 @@ fn a_patch_can_be_put_in_again_and_damage_is_not() {
     wanted[..100].copy_from_slice(&second);
     wanted.truncate(9100);
     for _ in 0..2 {
-        put_into(&patch, &file, &header).unwrap();
+        put_into(&patch, &file, header, false).unwrap();
         assert!(std::fs::read(dir.path().join("file")).unwrap() == wanted);
     }
     let cut = PatchHeader { end: end - 1, ..header };
-    assert!(put_into(&patch, &file, &cut).is_err());
-    assert!(put_into(&patch, &file, &PatchHeader { size: 9099, ..header }).is_err());
+    assert!(put_into(&patch, &file, cut, false).is_err());
+    assert!(put_into(&patch, &file, PatchHeader { size: 9099, ..header }, false).is_err());
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_half_changed_file_does_not_stay_as_somebody_elses_newer_one_or_for_its_size
             let mut pieces = Vec::new();
             append(&mut pieces, 0, b"new!");
             let end = HEADER_LEN as u64 + pieces.len() as u64;
-            let header = PatchHeader { inode, size: 4, modified: Timestamp::default(), end };
+            let header = PatchHeader { inode, size: 4, modified: Timestamp::default(), end, applied: 0 };
             std::fs::write(&patch, [&header.encode()[..], &pieces].concat()).unwrap();
             let wanted = if is_half_changed { TransferNeed::All } else { TransferNeed::Nothing };
             assert_eq!(site.file(0, "file"), wanted, "{sync:?}");

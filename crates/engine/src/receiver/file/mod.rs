@@ -49,7 +49,7 @@ use crate::receiver::place::entry_position::TreeReplacement;
 use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::receiver::place::journal::OpenJournal;
 use crate::receiver::place::target_path::FileName;
-use crate::receiver::place::temp_files::TempFiles;
+use crate::receiver::place::temp_files::{TempFiles, is_taken};
 use crate::sys::clone_range::clone_range;
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
@@ -473,7 +473,10 @@ impl ReceivingFile {
                 let file = unfinished.open(spot, leaf, rivals)?;
                 if let Some(FrameRecording { leaf, header, journal, .. }) = self.recording.as_deref() {
                     // Without a journal, a broken run starts over; the copy works all the same.
-                    journal.get_or_init(|| OpenJournal::create(leaf, header).ok());
+                    let made = journal.get_or_init(|| OpenJournal::create(leaf, header).ok());
+                    if made.is_none() && is_taken(&leaf.dir, &leaf.name) {
+                        unfinished.report_foreign(spot, &leaf.name);
+                    }
                 }
                 Ok(file)
             }

@@ -65,20 +65,24 @@ impl JournalLocation {
         self.wanted.then_some(leaf)
     }
 
-    /// Removes the journal of a complete file of `size` bytes. A new run for the file creates its partial file before
-    /// its journal: then the journal belongs to that run.
-    pub fn tidy(&self, spot: &TargetPath, size: u64) {
+    /// Removes the journals of a complete file of `size` bytes: the one beside it, too, which a run without a directory
+    /// for journals left. A new run for the file creates its partial file before its journal: then the journal belongs to
+    /// that run. Returns names that entries have which haul did not make.
+    pub fn tidy(&self, spot: &TargetPath, size: u64) -> Vec<Name> {
         let part = temporary_name(&spot.name, b"file");
         let has_part = || spot.dir.fd().is_ok_and(|dir| FileStat::at_name(&*dir, &part, FollowLinks::Itself).is_ok());
-        if size >= JOURNAL_FILE_MIN && !has_part() {
-            remove_journal(&self.leaf(spot));
+        if size < JOURNAL_FILE_MIN || has_part() {
+            return Vec::new();
         }
+        let beside = self.directory.is_some().then(|| leaf_beside(spot));
+        let leaves = [self.leaf(spot)].into_iter().chain(beside);
+        leaves.filter(remove_journal).map(|leaf| leaf.name).collect()
     }
 
     /// Where the journal of this file lies, if it has one.
     pub fn leaf(&self, spot: &TargetPath) -> FileName {
         match &self.directory {
-            None => FileName { dir: spot.dir.clone(), name: journal_name(&[b"file\0", spot.name.as_bytes()]) },
+            None => leaf_beside(spot),
             Some(directory) => {
                 let identity = spot.dir.identity();
                 let (device, inode) = (identity.device.to_le_bytes(), identity.inode.to_le_bytes());
@@ -86,6 +90,10 @@ impl JournalLocation {
             }
         }
     }
+}
+
+fn leaf_beside(spot: &TargetPath) -> FileName {
+    FileName { dir: spot.dir.clone(), name: journal_name(&[b"file\0", spot.name.as_bytes()]) }
 }
 
 /// See [`Name::is_reserved`].

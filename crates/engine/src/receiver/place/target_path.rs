@@ -38,3 +38,10 @@ pub struct FileName {
     /// The name.
     pub name: Name,
 }
+
+impl FileName {
+    /// Whether both are one name in one directory.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.name == other.name && self.dir.identity() == other.dir.identity()
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! A final name has one temporary name, the same in every run. So the next run finds and takes over what a killed run
 //! left, and two runs that write one file notice each other by the lock. If another user's file, or any foreign entry,
-//! has this name, a random name with the same first digits replaces it.
+//! has this name, a random name with the same first digits replaces it, and a notice says so.
 
 use haul_proto::path::Name;
 use rustix::fs::{
@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use crate::fs::{Dir, FileStat, FollowLinks, each_name};
 use crate::receiver::place::job_locks::{JobLocks, LockedEntry, OtherRun};
@@ -102,8 +103,13 @@ pub fn make_temporary(
 }
 
 /// Temporary files that exist now, so that they can be removed when the job is stopped.
-#[derive(Default)]
-pub struct TempFiles(Mutex<TempFileTable>);
+pub struct TempFiles {
+    table: Mutex<TempFileTable>,
+    report_foreign: ForeignReport,
+}
+
+/// Reports an entry that haul did not make, under a temporary name of this file.
+pub type ForeignReport = Box<dyn Fn(&TargetPath, &Name) + Send + Sync>;
 
 #[derive(Default)]
 struct TempFileTable {
@@ -120,6 +126,16 @@ struct TempFile {
 }
 
 impl TempFiles {
+    /// None exists yet.
+    pub fn new(report_foreign: ForeignReport) -> Self {
+        Self { table: Mutex::default(), report_foreign }
+    }
+
+    /// Reports what haul did not make under this temporary name of a file, and leaves it alone.
+    pub fn report_foreign(&self, spot: &TargetPath, name: &Name) {
+        (self.report_foreign)(spot, name);
+    }
+
     /// Opens the temporary file of a final name, empty: new, or what an earlier run left. It can be read, too: it may be
     /// read back. With a `journal`, it outlives a job that is stopped.
     pub fn open(&self, spot: &TargetPath, journal: Option<&FileName>, rivals: &JobLocks) -> Result<OwnedFd, String> {
@@ -160,9 +176,14 @@ impl TempFiles {
             // Where that cannot be changed, there are no modes.
             let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
         }
-        if journal.is_none() && !is_new {
-            // An earlier run may have recorded a part of a larger file here.
-            remove_journal(&FileName { dir: spot.dir.clone(), name: sibling(&expected, "journal") });
+        if name != expected && is_taken(&spot.dir, &expected) {
+            self.report_foreign(spot, &expected);
+        }
+        // An earlier run may have recorded a part of a larger file here, or have had no directory for journals.
+        let beside = FileName { dir: spot.dir.clone(), name: sibling(&expected, "journal") };
+        let is_used = journal.is_some_and(|journal| journal.is_same(&beside));
+        if !is_used && (journal.is_some() || !is_new) && remove_journal(&beside) {
+            self.report_foreign(spot, &beside.name);
         }
         if !self.add(&spot.dir, &expected, name, journal) {
             return Err(STOPPED.into());
@@ -191,7 +212,7 @@ impl TempFiles {
             Err(error) => Err(error),
         };
         match (&finished, &claimed.journal) {
-            (Ok(()), Some(journal)) => remove_journal(journal),
+            (Ok(()), Some(journal)) => drop(remove_journal(journal)),
             (Ok(()), None) => {}
             (Err(_), _) => claimed.remove(),
         }
@@ -212,6 +233,7 @@ impl TempFiles {
                 Err(Errno::EXIST) => {
                     let random = random_name(name)?;
                     rename_new(&dir, &claimed.name, &random)?;
+                    self.report_foreign(spot, name);
                     Ok(random)
                 }
                 renamed => Ok(renamed.map(|()| name.clone())?),
@@ -235,7 +257,7 @@ impl TempFiles {
     /// Stops the creation of temporary files, and removes existing ones; with `keep`, except for resumable ones. What
     /// cannot be removed is left to the next run.
     pub fn close(&self, keep: bool) {
-        let mut temporaries = lock(&self.0);
+        let mut temporaries = lock(&self.table);
         temporaries.closed = true;
         for temporary in std::mem::take(&mut temporaries.files).into_values() {
             if !keep || temporary.journal.is_none() {
@@ -246,7 +268,7 @@ impl TempFiles {
 
     /// `false` when the job has been stopped: then nothing is left of the file that the next run could not use.
     fn add(&self, dir: &Dir, expected: &Name, name: Name, journal: Option<&FileName>) -> bool {
-        let mut temporaries = lock(&self.0);
+        let mut temporaries = lock(&self.table);
         if temporaries.closed {
             if journal.is_none() {
                 unlink(dir, &name);
@@ -260,23 +282,38 @@ impl TempFiles {
 
     /// `None` when the file is not there, or not this job's any more.
     fn claim(&self, dir: &Dir, name: &Name) -> Option<TempFile> {
-        lock(&self.0).files.remove(&key(dir, name))
+        lock(&self.table).files.remove(&key(dir, name))
     }
 }
 
 impl TempFile {
     /// The journal first: as long as the part has its name, it is locked, and no other run begins a journal.
     fn remove(&self) {
-        self.journal.iter().for_each(remove_journal);
+        self.journal.iter().for_each(|journal| drop(remove_journal(journal)));
         unlink(&self.dir, &self.name);
     }
 }
 
-/// Removes a journal, whatever is in it, but nothing that haul did not make. Only tidies up.
-pub fn remove_journal(leaf: &FileName) {
-    if is_own_name(&leaf.dir, &leaf.name) {
-        unlink(&leaf.dir, &leaf.name);
+/// Empties the temporary file of a final name that an earlier run left, where this one does not resume it. Its room may be
+/// needed for files that come before.
+pub fn empty_left(spot: &TargetPath) {
+    let name = temporary_name(&spot.name, b"file");
+    let impatient = || JobLocks::with_patience(Duration::ZERO);
+    if is_own_name(&spot.dir, &name)
+        && let Ok(Some(file)) = lock_file(&spot.dir, &name, OFlags::RDWR, &impatient())
+    {
+        // Only tidies up.
+        let _ = ftruncate(&file, 0);
     }
+}
+
+/// Removes a journal, whatever is in it, but nothing that haul did not make: whether such an entry stays. Only tidies up.
+pub fn remove_journal(leaf: &FileName) -> bool {
+    match look_at(&leaf.dir, &leaf.name) {
+        Ok(look) if is_own(&look) => unlink(&leaf.dir, &leaf.name),
+        found => return found.is_ok(),
+    }
+    false
 }
 
 /// The name of what belongs to the same file: `part`, `journal` or `patch`.
@@ -446,13 +483,16 @@ fn is_own(look: &FileStat) -> bool {
 
 /// Whether haul may have made what has this name.
 pub fn is_own_name(dir: &Dir, name: &Name) -> bool {
-    dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself)).is_ok_and(|look| is_own(&look))
+    look_at(dir, name).is_ok_and(|look| is_own(&look))
 }
 
 /// Whether something has this name that haul did not make.
-fn is_taken(dir: &Dir, name: &Name) -> bool {
-    let look = dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
-    look.is_ok_and(|look| !is_own(&look))
+pub fn is_taken(dir: &Dir, name: &Name) -> bool {
+    look_at(dir, name).is_ok_and(|look| !is_own(&look))
+}
+
+fn look_at(dir: &Dir, name: &Name) -> io::Result<FileStat> {
+    FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)
 }
 
 /// Whether this open file is the one that has this name.
@@ -500,7 +540,12 @@ fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Resul
 mod tests {
     use super::*;
     use std::fs;
-    use std::time::Duration;
+
+    impl Default for TempFiles {
+        fn default() -> Self {
+            Self::new(Box::new(|_, _| {}))
+        }
+    }
 
     fn hasty() -> JobLocks {
         JobLocks::with_patience(Duration::ZERO)
