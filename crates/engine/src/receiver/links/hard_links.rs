@@ -2,6 +2,7 @@
 //! complete. The place of each such file is remembered until all its names have been offered.
 
 use crate::receiver::links::LinkTracker;
+use crate::receiver::place::entry_position::TreeReplacement;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::error::ProtocolError;
 use haul_proto::hard_links::LinkedBytes;
@@ -64,6 +65,8 @@ pub struct OtherLinkName {
     /// Nothing can be there.
     pub(crate) fresh: bool,
     pub(crate) offered: Entry,
+    /// With `--max-delete`: how a directory in its place goes, or why it stays. Decided when the name is offered.
+    pub(crate) removal: Option<Result<TreeReplacement, String>>,
 }
 
 /// The next step for a further name.
@@ -151,6 +154,12 @@ impl LinkTable {
         Some((dir.clone(), first.name))
     }
 
+    /// Whether a further name of this file is to be made, as far as it is known by now.
+    pub(crate) fn is_linkable(&self, to: EntryId) -> bool {
+        let state = self.files.get(to).map(|first| LinkOutcome::of(first.state));
+        matches!(state, Some(None | Some(LinkOutcome::There | LinkOutcome::WouldBeNew)))
+    }
+
     /// Another name of the file that was offered as `to`.
     pub(crate) fn add(&mut self, to: EntryId, other: OtherLinkName) -> LinkStep {
         let Some(first) = self.files.get(to) else { return LinkStep::Fail(other) };
@@ -236,7 +245,14 @@ mod tests {
     }
 
     fn other(entry: u64, dir: &Dir) -> OtherLinkName {
-        OtherLinkName { entry: EntryId(entry), dir: dir.clone(), name: name("b"), fresh: true, offered: link(1) }
+        OtherLinkName {
+            entry: EntryId(entry),
+            dir: dir.clone(),
+            name: name("b"),
+            fresh: true,
+            offered: link(1),
+            removal: None,
+        }
     }
 
     /// A table, and a session that offered directory 0 and file 1 with this many names.
