@@ -284,6 +284,26 @@ fn more_than_was_allowed_is_not_removed() {
 }
 
 #[test]
+fn what_max_delete_allows_does_not_depend_on_when_a_linked_file_arrives() {
+    // The file has a second name in whose place a directory of two entries is, and two more are in another directory:
+    // together more than may go. Whichever comes first in the source's order has them.
+    for [first, second, beside] in [["a", "b", "c"], ["a", "c", "b"], ["b", "c", "a"], ["c", "a", "b"]] {
+        let sandbox = Sandbox::new();
+        let big = sandbox.big_file(format!("s/{first}/1"), 2_000_000);
+        sandbox.dir(format!("s/{second}"));
+        fs::hard_link(&big, sandbox.path(format!("s/{second}/1"))).unwrap();
+        sandbox.file(format!("s/{beside}/kept"), "kept");
+        ["x", "y"].iter().for_each(|name| drop(sandbox.file(format!("t/{second}/1/{name}"), "old")));
+        ["p", "q"].iter().for_each(|name| drop(sandbox.file(format!("t/{beside}/{name}"), "old")));
+        // It arrives after everything else.
+        let options = ["--json", "--hard-links", "--delete=during", "--max-delete", "3", "--xfrrate", "1m"];
+        let planned = sync(&sandbox, &[&options[..], &["--dry-run"]].concat()).ends(1);
+        let done = sync(&sandbox, &[&options[..], &["--items"]].concat()).ends(1);
+        assert_eq!(items(&planned), items(&done), "{}\n{}", planned.account(), done.account());
+    }
+}
+
+#[test]
 fn what_is_replaced_or_removed_is_kept_where_that_was_asked_for() {
     let sandbox = Sandbox::new();
     let target = with_more_at_the_target(&sandbox);

@@ -6,7 +6,7 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::links::hard_links::ANOTHER;
 use crate::receiver::links::hard_links::{FirstLink, LinkOutcome, NOT_ALLOWED, OTHER_OWNER, OtherLinkName, REPLACED};
-use crate::receiver::place::entry_position::EntryPosition;
+use crate::receiver::place::entry_position::{EntryPosition, TreeReplacement};
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::temp_files::make_temporary;
 use crate::receiver::tree::case_folding::OTHER_SPELLING;
@@ -91,11 +91,35 @@ impl EntryDecider {
         match self.place_of_child(&offered.place) {
             Some((_, name, _)) if name.is_reserved() => (EntryAnswer::Refused, None),
             Some((dir, name, fresh)) => {
-                let other = OtherLinkName { entry, dir, name, fresh, offered: offered.clone() };
+                let mut other = OtherLinkName { entry, dir, name, fresh, offered: offered.clone(), removal: None };
+                other.removal = self.plan_replacement(&other);
                 (EntryAnswer::Needed(Arc::new(ReceiverEntry::HardLink)), Some(other))
             }
             None => (EntryAnswer::Refused, None),
         }
+    }
+
+    /// With `--max-delete`, decides about a directory in the place of a further name when that is offered. Its file may
+    /// arrive much later, and by then other removals would count first, which in a dry run count later. `None` where no
+    /// directory goes.
+    fn plan_replacement(&self, other: &OtherLinkName) -> Option<Result<TreeReplacement, String>> {
+        let EntryContent::HardLink { to, .. } = other.offered.kind else { return None };
+        let is_limited = self.job.request.sync.delete_max.is_some();
+        if other.fresh || !is_limited || !lock(&self.links.hard_links.0).is_linkable(to) {
+            return None;
+        }
+        // What cannot be looked at is reported when the link is made.
+        let there = self.tree.standing(&other.dir, &other.name, &other.offered).ok()?.existing;
+        let (kind, modified) = (&other.offered.kind, other.offered.meta.modified);
+        let is_replaced = decide(kind, modified, &there, self.job.overwrite_rules()) == OverwriteDecision::ReplaceTree;
+        is_replaced.then(|| {
+            self.metadata.widen(&other.dir).map_err(|error| describe(&error)).and_then(|()| self.replacement(other))
+        })
+    }
+
+    fn replacement(&self, other: &OtherLinkName) -> Result<TreeReplacement, String> {
+        let may = || self.removals.may_make_way(&other.dir, &other.name, &other.offered.place);
+        other.removal.clone().unwrap_or_else(|| may().map_err(|error| describe(&error)))
     }
 
     /// Whether an entry that stays has the name of an offered file: no link to it is created.
@@ -157,7 +181,7 @@ impl EntryDecider {
         };
         if self.job.is_dry() {
             if decided.decision == OverwriteDecision::ReplaceTree {
-                self.removals.make_way(&other.dir, &other.name, &other.offered.place).map_err(io)?;
+                self.removals.make_way_as(&other.dir, &other.name, &self.replacement(other)?).map_err(io)?;
             }
             self.job.report_decision(&position, &other.offered, &decided);
             return Ok(true);
@@ -171,7 +195,7 @@ impl EntryDecider {
                 replace(&file, &into, &other.name).map_err(io)?;
             }
             OverwriteDecision::ReplaceTree => {
-                let removal = self.removals.may_make_way(&other.dir, &other.name, &other.offered.place).map_err(io)?;
+                let removal = self.replacement(other)?;
                 let temporary = link_temporary(&hold()?, &into, &other.name).map_err(io)?;
                 self.removals.replace_directory(&other.dir, &temporary, &other.name, &removal).map_err(io)?;
             }

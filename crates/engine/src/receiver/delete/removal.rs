@@ -215,14 +215,8 @@ impl Removals {
         }
     }
 
-    /// Removes an existing entry for its replacement. A directory goes with its contents on request; otherwise it has
-    /// to be empty. The entry itself is not reported.
-    pub(crate) fn make_way(&self, dir: &Dir, name: &Name, place: &EntryLocation) -> io::Result<()> {
-        let removal = self.may_make_way(dir, name, place)?;
-        self.make_way_as(dir, name, &removal)
-    }
-
-    /// The same as it was decided.
+    /// Removes an existing entry for its replacement, as it was decided. A directory goes with its contents on request;
+    /// otherwise it has to be empty. The entry itself is not reported.
     pub(crate) fn make_way_as(&self, dir: &Dir, name: &Name, removal: &TreeReplacement) -> io::Result<()> {
         let Some(kind) = kind_of(dir, name)? else { return Ok(()) };
         match self.clearing(removal).clear_within(dir, name, kind, self.protecting(removal)) {

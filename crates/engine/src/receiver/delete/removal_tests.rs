@@ -180,6 +180,13 @@ fn with_backups() -> SyncOptions {
     SyncOptions { backup_dir: b"../old".to_vec(), ..replacing() }
 }
 
+impl Removals {
+    /// Decides that an existing entry may be replaced, and removes it.
+    fn make_way(&self, dir: &Dir, name: &Name, place: &EntryLocation) -> io::Result<()> {
+        self.make_way_as(dir, name, &self.may_make_way(dir, name, place)?)
+    }
+}
+
 #[test]
 fn a_tree_in_the_way_goes_with_all_that_is_in_it_where_that_is_asked_for() {
     let paths = ["a/b/c", "a/d/", "a/e", "f"];

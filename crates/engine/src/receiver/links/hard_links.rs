@@ -2,6 +2,7 @@
 //! complete. The place of each such file is remembered until all its names have been offered.
 
 use crate::receiver::links::LinkTracker;
+use crate::receiver::place::entry_position::TreeReplacement;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::error::ProtocolError;
 use haul_proto::hard_links::LinkedBytes;
@@ -69,6 +70,8 @@ pub struct OtherLinkName {
     /// Nothing can be there.
     pub(crate) fresh: bool,
     pub(crate) offered: Entry,
+    /// With `--max-delete`: how a directory in its place goes, or why it stays. Decided when the name is offered.
+    pub(crate) removal: Option<Result<TreeReplacement, String>>,
 }
 
 /// The first name of a file, and the file that has it.
@@ -166,6 +169,12 @@ impl LinkTable {
         let device = dir.identity().device;
         let identity = (first.inode != 0).then_some(FileIdentity { device, inode: first.inode });
         Some(FirstLink { dir, name: first.name, identity })
+    }
+
+    /// Whether a further name of this file is to be made, as far as it is known by now.
+    pub(crate) fn is_linkable(&self, to: EntryId) -> bool {
+        let state = self.files.get(to).map(|first| LinkOutcome::of(first.state));
+        matches!(state, Some(None | Some(LinkOutcome::There | LinkOutcome::WouldBeNew)))
     }
 
     /// Another name of the file that was offered as `to`.
@@ -267,7 +276,14 @@ mod tests {
     }
 
     fn other(entry: u64, dir: &Dir) -> OtherLinkName {
-        OtherLinkName { entry: EntryId(entry), dir: dir.clone(), name: name("b"), fresh: true, offered: link(1) }
+        OtherLinkName {
+            entry: EntryId(entry),
+            dir: dir.clone(),
+            name: name("b"),
+            fresh: true,
+            offered: link(1),
+            removal: None,
+        }
     }
 
     /// A table, and a session that offered directory 0 and file 1 with this many names.
