@@ -207,7 +207,7 @@ fn a_host_that_is_not_there_is_named() {
     refused(sandbox.haul(["source", "no-such-host.invalid:target"]).run(), &["no-such-host.invalid", "resolve"]);
     let remote = Remote::new(&sandbox);
     let target = remote.at(sandbox.path("target"));
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     refused(sandbox.haul(["--ssh-port", &closed, "source"]).arg(&target).run(), &["127.0.0.1", "refused", &closed]);
 }
 
