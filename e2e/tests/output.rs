@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_e2e::{HostPair, ProgramRun, Remote, Sandbox, compare, is_root_or_skip, shell};
+use haul_e2e::{HostPair, ProgramRun, Remote, Sandbox, Terminal, compare, is_root_or_skip, shell};
 
 #[test]
 fn without_a_terminal_there_is_nothing_but_the_summary() {
@@ -62,35 +62,42 @@ fn json_is_one_event_a_line_and_adds_up() {
 }
 
 #[test]
-fn progress_lines_have_bbcps_form() {
-    if !is_root_or_skip("a slow cable") {
-        return;
-    }
+fn progress_lines_are_hauls_and_the_last_has_the_average() {
     let sandbox = Sandbox::new();
-    let pair = HostPair::slow(&sandbox, 100);
-    sandbox.big_file("source", 32_000_000);
-    let run = pair.haul(&sandbox).args(["-P", "1", "source"]).arg(pair.at(sandbox.path("target"))).run().succeeds();
-    let said = run.stdout.clone() + &run.stderr;
-    let lines: Vec<_> = said.lines().filter(|line| line.contains("% done; ")).collect();
-    assert!((1..=4).contains(&lines.len()), "one line a second\n{}", run.account());
-    lines.iter().for_each(|line| assert!(is_bbcps(line), "{line:?}\n{}", run.account()));
+    sandbox.big_file("source", 12_000_000);
+    let run = sandbox.haul(["-P", "1", "-x", "4m", "source", "target"]).run().succeeds();
+    let lines: Vec<_> = run.stderr.lines().filter(|line| line.starts_with("source  ")).collect();
+    assert!(lines.len() >= 2 && lines.len() as u64 <= run.elapsed.as_secs() + 1, "one line a second\n{}", run.account());
+    let fields = |line: &str| line.split("  ").map(str::to_owned).collect::<Vec<_>>();
+    let first = fields(lines[0].trim_end());
+    assert!(first[1].ends_with(" %") && first[2].ends_with(" of 12.0 MB"), "{first:?}");
+    assert!(first[3].ends_with("B/s") && !lines[0].contains("files"), "{first:?}");
+    let last = fields(lines[lines.len() - 1]);
+    assert_eq!(last[1..3], ["100 %", "12.0 of 12.0 MB"], "{}", run.account());
+    let rate = last[3].strip_suffix(" MB/s").and_then(|rate| rate.parse::<f64>().ok());
+    assert!(rate.is_some_and(|rate| (1.0..6.0).contains(&rate)), "at 4 MB/s\n{}", run.account());
+    assert!(!run.stderr.contains("bbcp") && !run.stderr.contains("effectively"), "{}", run.account());
 }
 
-/// `bbcp: 140304 06:46:12  1% done; 6.9 MB/s`, under haul's name or bbcp's.
-fn is_bbcps(line: &str) -> bool {
-    let words: Vec<_> = line.split_whitespace().collect();
-    let [name, date, time, percent, "done;", rate, unit] = words[..] else { return false };
-    let digits = |text: &str, separator: char, parts: usize| {
-        let pieces: Vec<_> = text.split(separator).collect();
-        pieces.len() == parts && pieces.iter().all(|piece| piece.chars().all(|c| c.is_ascii_digit()))
+#[test]
+fn a_pipe_is_shown_as_stdin_and_has_no_file_counter() {
+    let sandbox = Sandbox::new();
+    let script = r#"(head -c 1000000 /dev/zero; sleep 3) | "$0" -P 1 - target"#;
+    let run = shell(&sandbox, script).run().succeeds();
+    assert!(run.stderr.lines().any(|line| line.starts_with("stdin  ")), "{}", run.account());
+    assert!(!run.stderr.contains("files"), "{}", run.account());
+}
+
+#[test]
+fn a_narrow_terminal_has_whole_fields() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("big100.bin", 40_000_000);
+    let haul = sandbox.haul(["-x", "2m", "big100.bin", "target"]).env("TERM", "xterm");
+    let terminal = Terminal::start(haul, 40, 24);
+    let is_whole = |line: &str| {
+        line.starts_with("big100.bin  ") && line.contains(" %  ") && line.contains("B/s  ") && line.ends_with(" s left")
     };
-    matches!(name, "bbcp:" | "haul:")
-        && date.len() == 6
-        && digits(date, '-', 1)
-        && digits(time, ':', 3)
-        && percent.strip_suffix('%').is_some_and(|number| number.parse::<u8>().is_ok_and(|number| number <= 100))
-        && rate.parse::<f64>().is_ok()
-        && unit.trim_end_matches(',').ends_with("B/s")
+    terminal.comes_to("name, percent, rate and time left", |screen| screen.lines().map(str::trim_end).any(is_whole));
 }
 
 #[test]

@@ -468,7 +468,7 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
         (true, _, _) => Mode::Json,
         (_, true, _) => Mode::Quiet,
         _ if dialect == Dialect::Bbcp => Mode::BbcpLines,
-        (_, _, true) => Mode::BbcpLines,
+        (_, _, true) => Mode::ProgressLines,
         _ if stderr_is_terminal && log.is_none() => Mode::Bar,
         _ => Mode::Plain,
     };
@@ -485,7 +485,7 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
 fn tells_of_files(display: &Display) -> bool {
     match display.mode {
         Mode::Json => true,
-        Mode::BbcpLines => display.dialect == Dialect::Haul || display.verbosity > 0,
+        Mode::BbcpLines => display.verbosity > 0,
         _ => display.verbosity > 2,
     }
 }

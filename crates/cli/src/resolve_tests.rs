@@ -196,7 +196,7 @@ fn the_display_follows_the_options_and_the_terminal() {
     let mode = |line, terminal| plan_of(line, terminal).unwrap().display.mode;
     assert_eq!(mode("a b", true), Mode::Bar);
     assert_eq!(mode("a b", false), Mode::Plain);
-    assert_eq!(mode("-P 2 a b", true), Mode::BbcpLines);
+    assert_eq!(mode("-P 2 a b", true), Mode::ProgressLines);
     assert_eq!(mode("--json -P 2 a b", true), Mode::Json);
     assert_eq!(mode("--quiet a b", true), Mode::Quiet);
     assert_eq!(good("-P 2 a b").job.options.progress_every, Duration::from_secs(2));

@@ -132,6 +132,9 @@ fn title(job: &Job) -> String {
     if let Some(list) = &job.list {
         return list.name.clone();
     }
+    if let Some(PipeEnd::Standard(_)) = job.options.source_pipe {
+        return "stdin".to_owned();
+    }
     let Some(first) = job.sources.first() else { return String::new() };
     let name = first.path.file_name().unwrap_or(first.path.as_os_str());
     let name = escape(name.as_bytes());

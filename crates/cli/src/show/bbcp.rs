@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use haul_engine::job::error::Outcome;
 use haul_engine::job::event::{Event, Observer, Progress};
@@ -12,6 +12,7 @@ use haul_proto::path::escape;
 
 use super::Show;
 use super::human::Human;
+use super::meter::IntervalMeter;
 use crate::text::TextOutput;
 use crate::units::{bytes_per_s, percent};
 
@@ -20,12 +21,10 @@ use crate::units::{bytes_per_s, percent};
 pub struct Style {
     /// How far it is.
     pub progress: bool,
-    /// There, also the average since the start.
+    /// Beside the rate, also the average since the start.
     pub average: bool,
     /// Each complete file, and in the end all of them.
     pub ends: bool,
-    /// In the end haul's own summary, too.
-    pub summary: bool,
 }
 
 /// bbcp's lines, and haul's own words between them.
@@ -35,21 +34,29 @@ pub struct Lines {
     style: Style,
     target: PathBuf,
     started: Instant,
-    last: (Duration, u64),
+    meter: IntervalMeter,
+    moved: u64,
 }
 
 impl Lines {
     /// Lines on `text`, about what goes to `target`.
     pub fn new(human: Human, text: TextOutput, style: Style, target: &Path) -> Self {
-        Self { human, text, style, target: target.to_owned(), started: Instant::now(), last: (Duration::ZERO, 0) }
+        Self {
+            human,
+            text,
+            style,
+            target: target.to_owned(),
+            started: Instant::now(),
+            meter: IntervalMeter::default(),
+            moved: 0,
+        }
     }
 
     fn progress(&mut self, progress: &Progress) {
         let now = self.started.elapsed();
-        let moved = progress.moved();
-        let (then, before) = std::mem::replace(&mut self.last, (now, moved));
-        let current = bytes_per_s(moved.saturating_sub(before), now.saturating_sub(then));
-        let average = self.style.average.then(|| bytes_per_s(moved, now));
+        let current = self.meter.update(now, progress).bytes_per_s.unwrap_or_default();
+        self.moved = progress.moved();
+        let average = self.style.average.then(|| bytes_per_s(self.moved, now));
         let done = progress.done();
         let stamp = jiff::Zoned::now().strftime("%y%m%d %H:%M:%S").to_string();
         self.text.plain(&progress_line(&stamp, percent(done, progress.bytes_found), current, average));
@@ -60,12 +67,12 @@ impl Observer for Lines {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Connected { .. } => {
-                self.started = Instant::now();
+                (self.started, self.meter) = (Instant::now(), IntervalMeter::default());
                 self.human.event(event);
             }
             Event::Progress(progress) if self.style.progress => self.progress(progress),
             Event::FileDone { path, size, copied: true, .. } if self.style.ends => {
-                let rate = bytes_per_s(self.last.1.max(*size), self.started.elapsed());
+                let rate = bytes_per_s(self.moved.max(*size), self.started.elapsed());
                 let path = escape(whole_path(&self.target, path).as_os_str().as_bytes());
                 self.text.plain(&format!("File {path} created; {size} bytes at {}", binary_rate(rate)));
             }
@@ -89,7 +96,7 @@ impl Show for Lines {
             let rate = binary_rate(bytes_per_s(summary.bytes, summary.elapsed));
             self.text.plain(&format!("{} {files} copied at effectively {rate}", summary.files_copied));
         }
-        if self.style.summary || outcome.is_err() { self.human.finish(outcome) } else { Ok(()) }
+        if outcome.is_err() { self.human.finish(outcome) } else { Ok(()) }
     }
 }
 
@@ -155,7 +162,7 @@ mod tests {
     fn a_whole_run() {
         let paper = Paper::default();
         let text = || TextOutput::new(Box::new(paper.clone()), false);
-        let style = Style { progress: true, average: false, ends: true, summary: true };
+        let style = Style { progress: true, average: false, ends: true };
         let mut lines = Lines::new(Human::new(text(), Verbosity::Normal), text(), style, Path::new("/archive"));
         every_event().iter().for_each(|event| lines.event(event));
         lines.finish(&Ok(example())).unwrap();
@@ -166,7 +173,7 @@ mod tests {
         assert!(shown.contains("\nFile /archive/run7/a created; 5 bytes at "), "{shown}");
         assert!(!shown.contains("\\xff"), "what was there already is not created: {shown}");
         assert!(shown.contains("\n12408 files copied at effectively 1.1 GB/s\n"), "{shown}");
-        assert!(shown.contains("every byte verified"), "{shown}");
+        assert!(!shown.contains("every byte verified"), "one summary: {shown}");
     }
 
     #[test]
@@ -179,7 +186,7 @@ mod tests {
             lines.finish(outcome).unwrap();
             paper.text()
         };
-        let silent = Style { progress: false, average: false, ends: false, summary: false };
+        let silent = Style { progress: false, average: false, ends: false };
         assert_eq!(shown(silent, &Ok(example())), "bbcp: db1: run7/b: no space left\n      free some\n");
         let wordy = shown(Style { ends: true, ..silent }, &Ok(example()));
         assert!(wordy.ends_with("\n12408 files copied at effectively 1.1 GB/s\n"), "{wordy}");

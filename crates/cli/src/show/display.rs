@@ -11,7 +11,7 @@ pub struct Display {
     pub mode: Mode,
     /// The number of `-v` options.
     pub verbosity: u8,
-    /// Whether bbcp's lines say how far it is: `-P`.
+    /// Whether bbcp's lines include progress: `-P`.
     pub progress_lines: bool,
     /// The program name in front of lines, and its wording.
     pub dialect: Dialect,
@@ -28,6 +28,8 @@ pub enum Mode {
     Plain,
     /// The whole terminal, and keys.
     Tui,
+    /// haul's progress line, printed at intervals.
+    ProgressLines,
     /// bbcp's lines.
     BbcpLines,
     /// Events on standard output.

@@ -2,27 +2,81 @@
 
 use std::time::Duration;
 
+use haul_engine::job::event::Progress;
+
+use super::progress_line::Pace;
+use crate::units::bytes_per_s;
+
 /// After this long, two thirds of the shown rate are newer.
 const MEMORY_S: f64 = 3.0;
+/// A step that is longer, and more than [`GAP_STEPS`] times the step before it, is a pause: haul was stopped.
+const GAP_S: f64 = 2.0;
+/// See [`GAP_S`].
+const GAP_STEPS: f64 = 3.0;
+/// Lines come at least a second apart, apart from the last one.
+const LAST_STEP: Duration = Duration::from_millis(900);
 
 /// Bytes and seconds, the older the lighter: their quotient is a rate that no short step can upset.
 #[derive(Debug, Default)]
 pub struct Meter {
     last: (Duration, u64),
+    step_s: f64,
     bytes: f64,
     seconds: f64,
+    /// When the measurement began.
+    since: Duration,
 }
 
 impl Meter {
-    /// Takes note that `bytes` were through at `now` (both since the start), and returns bytes per second.
+    /// Records that `bytes` were through at `now` (both since the start), and returns the rate.
+    /// After a pause it is measured afresh.
     #[allow(clippy::cast_precision_loss, reason = "a rate is shown with three digits")]
-    pub fn update(&mut self, now: Duration, bytes: u64) -> f64 {
+    pub fn update(&mut self, now: Duration, bytes: u64) -> Pace {
         let (then, before) = std::mem::replace(&mut self.last, (now, bytes));
         let step_s = now.saturating_sub(then).as_secs_f64();
-        let kept = (-step_s / MEMORY_S).exp();
-        self.bytes = self.bytes * kept + bytes.saturating_sub(before) as f64;
-        self.seconds = self.seconds * kept + step_s;
-        if self.seconds > 0.0 { self.bytes / self.seconds } else { 0.0 }
+        if is_gap(step_s, self.step_s) {
+            self.forget();
+        } else {
+            let kept = (-step_s / MEMORY_S).exp();
+            self.bytes = self.bytes * kept + bytes.saturating_sub(before) as f64;
+            self.seconds = self.seconds * kept + step_s;
+            self.step_s = step_s;
+        }
+        let bytes_per_s = (self.seconds > 0.0).then(|| self.bytes / self.seconds);
+        Pace { bytes_per_s, measured: now.saturating_sub(self.since) }
+    }
+
+    /// Measures from the last figures on.
+    pub fn forget(&mut self) {
+        *self = Self { last: self.last, since: self.last.0, ..Self::default() };
+    }
+}
+
+fn is_gap(step_s: f64, step_before_s: f64) -> bool {
+    step_before_s > 0.0 && step_s > GAP_S.max(GAP_STEPS * step_before_s)
+}
+
+/// The rate from one line to the next, and the average with the last line.
+#[derive(Debug, Default)]
+pub struct IntervalMeter {
+    last: (Duration, u64),
+    step: Duration,
+}
+
+impl IntervalMeter {
+    /// The rate since the last line. The last line has the average: its own interval may be next to nothing.
+    pub fn update(&mut self, now: Duration, progress: &Progress) -> Pace {
+        let moved = progress.moved();
+        let (then, before) = std::mem::replace(&mut self.last, (now, moved));
+        let step = now.saturating_sub(then);
+        let step_before = std::mem::replace(&mut self.step, step);
+        let is_complete = progress.walk_complete && progress.done() >= progress.bytes_found;
+        let bytes_per_s = match step {
+            _ if is_complete || step < LAST_STEP => Some(bytes_per_s(moved, now)),
+            _ if is_gap(step.as_secs_f64(), step_before.as_secs_f64()) => None,
+            _ => Some(bytes_per_s(moved.saturating_sub(before), step)),
+        };
+        Pace { bytes_per_s, measured: step }
     }
 }
 
@@ -34,14 +88,23 @@ mod tests {
         assert!((rate - expected).abs() < 0.05 * expected, "{rate} is not about {expected}");
     }
 
+    /// The rate at `ms` milliseconds with `bytes` through.
+    fn rate_at(meter: &mut Meter, ms: u64, bytes: u64) -> f64 {
+        meter.update(Duration::from_millis(ms), bytes).bytes_per_s.unwrap()
+    }
+
+    fn progress(done: u64) -> Progress {
+        Progress { bytes_found: 1000, walk_complete: true, bytes_written: done, ..Progress::default() }
+    }
+
     #[test]
     fn follows_a_change_within_seconds_and_not_at_once() {
         let mut meter = Meter::default();
-        assert_near(meter.update(Duration::from_secs(1), 100), 100.0);
-        assert_near(meter.update(Duration::from_secs(2), 200), 100.0);
-        let first = meter.update(Duration::from_secs(3), 200);
+        assert_near(rate_at(&mut meter, 1000, 100), 100.0);
+        assert_near(rate_at(&mut meter, 2000, 200), 100.0);
+        let first = rate_at(&mut meter, 3000, 200);
         assert!((50.0..80.0).contains(&first), "{first}");
-        let last = (4..30).map(|second| meter.update(Duration::from_secs(second), 200)).last();
+        let last = (4..30).map(|second| rate_at(&mut meter, second * 1000, 200)).last();
         assert!(last.is_some_and(|rate| rate < 1.0), "{last:?}");
     }
 
@@ -49,11 +112,39 @@ mod tests {
     fn a_burst_in_no_time_does_not_stay() {
         let mut meter = Meter::default();
         meter.update(Duration::from_nanos(150), 8_000_000);
-        assert_near(meter.update(Duration::from_millis(200), 16_000_000), 80_000_000.0);
+        assert_near(rate_at(&mut meter, 200, 16_000_000), 80_000_000.0);
     }
 
     #[test]
     fn no_time_is_no_rate() {
-        assert!(Meter::default().update(Duration::ZERO, 5) < f64::MIN_POSITIVE);
+        assert_eq!(Meter::default().update(Duration::ZERO, 5).bytes_per_s, None);
+    }
+
+    #[test]
+    fn after_a_pause_the_rate_is_measured_afresh() {
+        let mut meter = Meter::default();
+        (1..=50).for_each(|step| _ = rate_at(&mut meter, step * 200, step * 200));
+        let stopped = meter.update(Duration::from_secs(40), 10_100);
+        assert_eq!((stopped.bytes_per_s, stopped.measured), (None, Duration::ZERO));
+        let next = meter.update(Duration::from_millis(40_200), 10_200);
+        assert_near(next.bytes_per_s.unwrap(), 500.0);
+        assert_eq!(next.measured, Duration::from_millis(200));
+    }
+
+    #[test]
+    fn long_regular_steps_are_no_pause() {
+        let mut meter = Meter::default();
+        (1..9).for_each(|step| assert_near(rate_at(&mut meter, step * 60_000, step * 600), 10.0));
+    }
+
+    #[test]
+    fn the_last_interval_is_replaced_by_the_average() {
+        let mut meter = IntervalMeter::default();
+        let mut rate = |ms, done| meter.update(Duration::from_millis(ms), &progress(done)).bytes_per_s;
+        assert_eq!([rate(1000, 100), rate(2000, 300)], [Some(100.0), Some(200.0)]);
+        assert_eq!(rate(30_000, 400), None, "after a pause");
+        assert_eq!([rate(31_000, 500), rate(32_000, 512)], [Some(100.0), Some(12.0)]);
+        assert_eq!(rate(32_001, 900).map(f64::round), Some(28.0), "a job that ends with failures");
+        assert_eq!(rate(40_000, 1000), Some(25.0));
     }
 }

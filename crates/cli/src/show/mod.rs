@@ -9,11 +9,13 @@ pub mod display;
 mod human;
 mod items;
 pub mod json;
+mod lines;
 mod load;
 mod meter;
 mod names;
 pub mod partials;
 pub mod paths;
+mod progress_line;
 pub mod served;
 mod streams;
 pub mod summary;
@@ -72,7 +74,7 @@ pub fn new(display: &Display, title: &str, target: &Path, steering: &RuntimeCont
         (_, 2) => human::Verbosity::Path,
         _ => human::Verbosity::Files,
     };
-    let human = human::Human::new(lines(display)?, level);
+    let human = human::Human::new(output(display)?, level);
     let human = match display.mode {
         // A dashboard has the terminal for itself.
         Mode::Tui => human,
@@ -88,16 +90,22 @@ pub fn new(display: &Display, title: &str, target: &Path, steering: &RuntimeCont
         Mode::Tui => Box::new(human),
         Mode::BbcpLines => {
             let wordy = display.verbosity > 0;
-            let style =
-                bbcp::Style { progress: display.progress_lines, average: wordy, ends: !bbcp || wordy, summary: !bbcp };
-            Box::new(bbcp::Lines::new(human, lines(display)?, style, target))
+            let style = bbcp::Style { progress: display.progress_lines, average: wordy, ends: wordy };
+            Box::new(bbcp::Lines::new(human, output(display)?, style, target))
+        }
+        Mode::ProgressLines => {
+            let columns = match display.log {
+                None if terminal::stderr_is_terminal() => || Some(terminal::stderr_columns()),
+                _ => || None,
+            };
+            Box::new(lines::ProgressLines::new(human, output(display)?, title, columns))
         }
         Mode::Json => Box::new(json::Json::new(Box::new(BufWriter::with_capacity(EVENT_BUFFER, io::stdout())), human)),
     })
 }
 
 /// Where lines go: to standard error, or behind what a file has already.
-fn lines(display: &Display) -> anyhow::Result<TextOutput> {
+fn output(display: &Display) -> anyhow::Result<TextOutput> {
     let text = match &display.log {
         #[cfg(feature = "tui")]
         None if display.mode == Mode::Tui => {

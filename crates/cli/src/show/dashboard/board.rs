@@ -134,7 +134,10 @@ impl Board {
             }
             Event::Progress(progress) => self.take(now, progress),
             Event::RateLimit { bytes_per_s } => (self.limit, self.knows_limit) = (*bytes_per_s, true),
-            Event::Pause { is_paused } => self.is_paused = *is_paused,
+            Event::Pause { is_paused } => {
+                self.is_paused = *is_paused;
+                self.meter.forget();
+            }
             Event::Streams { wanted } => self.streams = Some(*wanted),
             _ => {}
         }
@@ -160,7 +163,7 @@ impl Board {
         }
         let moved = progress.moved();
         self.elapsed = now.saturating_sub(self.connected_at);
-        let rate = self.meter.update(self.elapsed, moved);
+        let rate = self.meter.update(self.elapsed, moved).bytes_per_s.unwrap_or_default();
         self.rate = if progress.is_paused { 0.0 } else { rate };
         self.lanes.take(now, progress);
         self.progress = progress.clone();

@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::board::{Board, Phase};
 use super::lanes::StreamRow;
 use super::layout::Panel;
-use crate::show::{bar, paths, verdict};
+use crate::show::progress_line::{self, Pace};
+use crate::show::{paths, verdict};
 use crate::text::{harmless, within};
 use crate::units::{count, counted, duration, limit, rate, size};
 
@@ -51,7 +52,8 @@ pub fn progress(board: &Board, columns: usize) -> String {
     if board.phase == Phase::Connecting && board.progress.files_found == 0 {
         return String::new();
     }
-    bar::whole_line(&board.progress, board.rate, board.elapsed, columns)
+    let pace = Pace { bytes_per_s: Some(board.rate), measured: board.elapsed };
+    progress_line::with_bar("", &board.progress, pace, columns)
 }
 
 /// A setting, and its origin.

@@ -1,0 +1,85 @@
+//! haul's progress line, printed again and again (`-P`): for logs, and for terminals that are not drawn on.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use haul_engine::job::error::Outcome;
+use haul_engine::job::event::{Event, Observer, Progress};
+
+use super::Show;
+use super::human::Human;
+use super::meter::IntervalMeter;
+use super::progress_line;
+use crate::text::TextOutput;
+
+/// Progress lines, and messages between them.
+pub struct ProgressLines {
+    human: Human,
+    text: TextOutput,
+    name: String,
+    /// Columns to fit; `None`: any number.
+    columns: fn() -> Option<usize>,
+    started: Instant,
+    meter: IntervalMeter,
+}
+
+impl ProgressLines {
+    /// Lines on `text`, each with `name` in front.
+    pub fn new(human: Human, text: TextOutput, name: &str, columns: fn() -> Option<usize>) -> Self {
+        let (started, meter) = (Instant::now(), IntervalMeter::default());
+        Self { human, text, name: name.to_owned(), columns, started, meter }
+    }
+
+    fn progress(&mut self, now: Duration, progress: &Progress) {
+        let pace = self.meter.update(now, progress);
+        let columns = (self.columns)().unwrap_or(usize::from(u16::MAX));
+        self.text.plain(&progress_line::without_bar(&self.name, progress, pace, columns));
+    }
+}
+
+impl Observer for ProgressLines {
+    fn event(&mut self, event: &Event) {
+        if matches!(event, Event::Connected { .. }) {
+            (self.started, self.meter) = (Instant::now(), IntervalMeter::default());
+        }
+        self.human.event(event);
+        if let Event::Progress(progress) = event {
+            self.progress(self.started.elapsed(), progress);
+        }
+    }
+}
+
+impl Show for ProgressLines {
+    fn complain(&mut self, message: &str) {
+        self.human.complain(message);
+    }
+
+    fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
+        self.human.finish(outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::human::Verbosity;
+    use super::*;
+    use crate::text::tests::Paper;
+
+    #[test]
+    fn the_last_line_has_the_average() {
+        let paper = Paper::default();
+        let text = || TextOutput::new(Box::new(paper.clone()), false);
+        let mut lines = ProgressLines::new(Human::new(text(), Verbosity::Normal), text(), "big100.bin", || None);
+        for (ms, bytes) in [(1000, 20_000_000), (2000, 39_800_000), (2001, 104_900_000)] {
+            let progress = Progress {
+                files_found: 1,
+                bytes_found: 104_900_000,
+                walk_complete: true,
+                bytes_written: bytes,
+                ..Progress::default()
+            };
+            lines.progress(Duration::from_millis(ms), &progress);
+        }
+        insta::assert_snapshot!(paper.text(), @"");
+    }
+}
