@@ -63,7 +63,7 @@ fn a_full_disk_stops_new_files_unless_space_is_not_checked() {
         assert!(run.stdout.contains(r#""files_skipped":1,"#), "{}", run.account());
         assert_eq!(run.stderr.matches("make room there").count(), 1, "{}", run.account());
         // Failures that JSON lists, and no trace of those files.
-        let failures = run.stdout.matches(r#""event":"file_failed""#).count();
+        let failures = run.stdout.matches(r#""event":"failed""#).count();
         let copied = listing(&full.path().join("many")).len();
         let refused = usize::from(!gets_last);
         assert_eq!(failures, 200 - copied + refused, "{}", run.account());
