@@ -46,6 +46,31 @@ fn a_file_that_never_fits_does_not_take_forever() {
 }
 
 #[test]
+fn a_full_disk_stops_new_files_unless_space_is_not_checked() {
+    if !is_root_or_skip("mounting a small file system") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.big_file("source/there", 10_000);
+    (0..200).for_each(|number| drop(sandbox.big_file(format!("source/many/{number:03}"), 30_000)));
+    sandbox.file("source/last", "fits");
+    for (target, option, gets_last) in [("stopped", "-r", false), ("tried", "-rF", true)] {
+        let full = sandbox.tmpfs(target, "size=160k");
+        sandbox.haul(["source/there", target]).run().succeeds();
+        let sources = ["source/there", "source/many", "source/last"];
+        let run = sandbox.haul(["-s", "1", "--json", option]).args(sources).arg(full.path()).run().ends(1);
+        assert_eq!(full.path().join("last").exists(), gets_last, "{}", run.account());
+        assert!(run.stdout.contains(r#""files_skipped":1,"#), "{}", run.account());
+        assert_eq!(run.stderr.matches("make room there").count(), 1, "{}", run.account());
+        // Failures that JSON lists, and no trace of those files.
+        let failures = run.stdout.matches(r#""event":"failed""#).count();
+        let copied = listing(&full.path().join("many")).len();
+        let refused = usize::from(!gets_last);
+        assert_eq!(failures, 200 - copied + refused, "{}", run.account());
+    }
+}
+
+#[test]
 fn a_read_only_disk_is_said() {
     if !is_root_or_skip("mounting a file system") {
         return;

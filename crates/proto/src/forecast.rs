@@ -16,7 +16,8 @@ pub struct PartRates {
     pub read: Option<f64>,
     /// Computation at the source, on all cores.
     pub source_cpu: Option<f64>,
-    /// Memory to memory over the network, with its bottleneck if there is a clear one.
+    /// Memory to memory over the network, with its bottleneck if there is a clear one; [`Bottleneck::None`] within one
+    /// host, where there is no link.
     pub network: Option<(f64, Option<Bottleneck>)>,
     /// Computation at the target, on all cores.
     pub target_cpu: Option<f64>,
@@ -97,7 +98,7 @@ pub fn forecast(parts: &PartRates, whole: Option<&CopyRates>, ways: &MethodRates
         (None, Some((limit, rate))) => (rate * TOGETHER, limit),
         (None, None) => return None,
     };
-    let next = bounds.into_iter().find(|(other, _)| *other != limit);
+    let next = bounds.into_iter().find(|(other, _)| ![limit, Bottleneck::None].contains(other));
     Some(Forecast { rate, limit, next, settings: settings(rate, ways) })
 }
 
@@ -177,6 +178,11 @@ mod tests {
         ] {
             assert_eq!(expected(&parts(), Some(&whole)), result, "{whole:?}");
         }
+        let within_host = PartRates { network: Some((117.0 * MB, Some(Bottleneck::None))), ..parts() };
+        let limits = (110.0, Bottleneck::None, Some(Bottleneck::TargetDisk));
+        assert_eq!(expected(&within_host, Some(&whole(110.0, None))), limits);
+        let limits = (90.0, Bottleneck::SourceCpu, Some(Bottleneck::TargetDisk));
+        assert_eq!(expected(&within_host, Some(&whole(90.0, Some(Bottleneck::SourceCpu)))), limits);
     }
 
     #[test]

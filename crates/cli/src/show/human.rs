@@ -1,5 +1,6 @@
 //! Events and the result in words, without progress: the output when standard error is no terminal.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -9,6 +10,11 @@ use haul_engine::job::event::{Event, Observer, TransportPath};
 use super::items::{self, Tally};
 use super::{Show, names, paths, streams, summary};
 use crate::text::{TextOutput, harmless};
+
+/// Failures listed on a terminal; the others are counted.
+const FAILURES_SHOWN: u64 = 10;
+/// Hints that are remembered, and so not repeated.
+const HINTS_REMEMBERED: usize = 64;
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,17 +40,59 @@ pub struct Human {
     failed: Option<io::Error>,
     level: Verbosity,
     tally: Tally,
+    failures: FailureList,
+}
+
+/// Failures of single files so far.
+#[derive(Default)]
+struct FailureList {
+    count: u64,
+    /// Failures to list at most; `None`: all.
+    limit: Option<u64>,
+    /// Hints printed already.
+    hints: HashSet<String>,
+}
+
+impl FailureList {
+    /// The text to print for a failure: without a hint that was printed before, or nothing beyond the limit.
+    fn next<'a>(&mut self, message: &'a str) -> Option<&'a str> {
+        self.count = self.count.saturating_add(1);
+        if self.limit.is_some_and(|limit| self.count > limit) {
+            return None;
+        }
+        let Some((cause, hint)) = message.split_once('\n') else { return Some(message) };
+        if self.hints.contains(hint) {
+            return Some(cause);
+        }
+        if self.hints.len() < HINTS_REMEMBERED {
+            self.hints.insert(hint.to_owned());
+        }
+        Some(message)
+    }
+
+    /// One line for all failures beyond the limit.
+    fn remainder(&self) -> Option<String> {
+        let more = self.limit.map_or(0, |limit| self.count.saturating_sub(limit));
+        let counted = crate::units::counted(more, "more failure", "more failures");
+        (more > 0).then(|| format!("{counted}: --json or -l FILE lists all"))
+    }
 }
 
 impl Human {
     /// Says as much as `level` on `text`.
     pub fn new(text: TextOutput, level: Verbosity) -> Self {
-        Self { text, list: None, failed: None, level, tally: Tally::default() }
+        Self { text, list: None, failed: None, level, tally: Tally::default(), failures: FailureList::default() }
     }
 
     /// The same, with lists on `list`.
     pub fn with_list(self, list: Box<dyn Write>) -> Self {
         Self { list: Some(list), ..self }
+    }
+
+    /// The same, with few failures listed: for a terminal.
+    pub fn with_few_failures(mut self) -> Self {
+        self.failures.limit = Some(FAILURES_SHOWN);
+        self
     }
 
     fn list(&mut self, line: &str) {
@@ -89,7 +137,11 @@ impl Observer for Human {
             return;
         }
         match event {
-            Event::FileFailed { path, host, message } => self.text.failure(host, path, message),
+            Event::FileFailed { path, host, message } => {
+                if let Some(message) = self.failures.next(message) {
+                    self.text.failure(host, path, message);
+                }
+            }
             Event::Differs { path, host, differences } => {
                 self.text.failure(host, path, &super::differences::words(differences));
             }
@@ -156,6 +208,9 @@ impl Show for Human {
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
         self.flush();
+        if let Some(remainder) = self.failures.remainder() {
+            self.text.error(&remainder);
+        }
         match outcome {
             Ok(result) if self.level >= Verbosity::Normal => {
                 let headline = match result.is_dry {
@@ -286,6 +341,38 @@ pub mod tests {
         connection  10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
         cpu         source 12.3 s, target 14.1 s
         ");
+    }
+
+    /// What is printed of failures with these messages, before the summary.
+    fn failures(human: impl FnOnce(Human) -> Human, messages: impl IntoIterator<Item = String>) -> String {
+        let paper = Paper::default();
+        let mut human = human(Human::new(TextOutput::new(Box::new(paper.clone()), false), Verbosity::Errors));
+        for (number, message) in messages.into_iter().enumerate() {
+            human.event(&Event::FileFailed { path: number.to_string().into(), host: String::new(), message });
+        }
+        human.finish(&Ok(example())).unwrap();
+        paper.text()
+    }
+
+    #[test]
+    fn a_hint_is_printed_once_for_each_cause() {
+        let messages = ["full\nfree some", "full\nfree some", "locked\nask", "full\nfree some"].map(str::to_owned);
+        let lines = "haul: 0: full\n      free some\nhaul: 1: full\nhaul: 2: locked\n      ask\nhaul: 3: full\n";
+        assert_eq!(failures(|human| human, messages), lines);
+        // Peers word the hints: no more are kept than a limit.
+        let all = failures(|human| human, (0..200).chain(0..200).map(|number| format!("full\n{number}")));
+        assert_eq!(all.lines().count(), 800 - HINTS_REMEMBERED, "{all}");
+    }
+
+    #[test]
+    fn a_terminal_lists_ten_failures_and_counts_the_others() {
+        let many = |count| (0..count).map(|_| "full".to_owned());
+        let last = |count: usize| failures(Human::with_few_failures, many(count)).lines().last().unwrap().to_owned();
+        assert_eq!(last(10), "haul: 9: full");
+        assert_eq!(last(11), "haul: 1 more failure: --json or -l FILE lists all");
+        assert_eq!(last(1010), "haul: 1,000 more failures: --json or -l FILE lists all");
+        assert_eq!(failures(Human::with_few_failures, many(1010)).lines().count(), 11);
+        assert_eq!(failures(|human| human, many(1010)).lines().count(), 1010, "a log lists all");
     }
 
     #[test]

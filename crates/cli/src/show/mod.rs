@@ -74,7 +74,11 @@ pub fn new(display: &Display, title: &str, target: &Path, steering: &RuntimeCont
         (_, 2) => human::Verbosity::Path,
         _ => human::Verbosity::Files,
     };
-    let human = human::Human::new(output(display)?, level);
+    let mut human = human::Human::new(output(display)?, level);
+    // Under the name bbcp, there is no last line to count the others.
+    if display.log.is_none() && !bbcp && terminal::stderr_is_terminal() {
+        human = human.with_few_failures();
+    }
     let human = match display.mode {
         // A dashboard has the terminal for itself.
         Mode::Tui => human,

@@ -716,7 +716,8 @@ impl TransferController<'_> {
         let all = source.counters.plus(&target.counters);
         let [source_sandbox, target_sandbox] = self.sandboxes.clone();
         let is_copy = !self.job.options.compare && !matches!(way, TransportPath::None);
-        let verdict = is_copy.then(|| diagnose(&self.case()));
+        let is_up_to_date = all.files_copied == 0 && all.files_skipped > 0 && all.bytes_written == 0;
+        let verdict = (is_copy && !is_up_to_date).then(|| diagnose(&self.case()));
         let advice = verdict.iter().flat_map(|verdict| self.advice(verdict, &source, &way)).collect();
         Summary {
             files_copied: all.files_copied,
@@ -778,7 +779,7 @@ impl TransferController<'_> {
             target: self.loads.latest[1],
             is_one_worker: self.workers.is_one(),
             is_one_machine: self.workers.hello(WorkerRole::Source).boot == self.workers.hello(WorkerRole::Target).boot,
-            is_within_host: matches!(&self.way, TransportPath::Tcp { path, .. } if path.is_within_host()),
+            is_within_host: self.way.is_within_host(),
             bytes: target.bytes_written,
             files: target.files_copied,
             rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),

@@ -270,6 +270,13 @@ pub struct NetworkPath {
     pub mbit_per_s: Option<u32>,
 }
 
+impl TransportPath {
+    /// Whether data travels over TCP without leaving its host.
+    pub fn is_within_host(&self) -> bool {
+        matches!(self, Self::Tcp { path, .. } if path.is_within_host())
+    }
+}
+
 impl NetworkPath {
     /// Whether both ends have one address.
     pub fn is_within_host(&self) -> bool {

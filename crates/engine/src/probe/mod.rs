@@ -161,7 +161,7 @@ impl Round<'_> {
         }
         let chosen = self.take(ProbePart::Network { streams: None }, RATE_GUESS)?;
         ways.streams_chosen = chosen.as_ref().map(|sample| sample.rate);
-        parts.network = chosen.map(|sample| (sample.rate, sample.limit));
+        parts.network = chosen.map(|sample| (sample.rate, sample.limit_of_network()));
         self.take(ProbePart::Back, RATE_GUESS).map(|_| ())
     }
 

@@ -45,6 +45,13 @@ pub struct ProbeSample {
     pub way: TransportPath,
 }
 
+impl ProbeSample {
+    /// The bottleneck of a network part. Within one host, there is no link to blame.
+    pub fn limit_of_network(&self) -> Option<Bottleneck> {
+        self.limit.or(self.way.is_within_host().then_some(Bottleneck::None))
+    }
+}
+
 /// Measures a part.
 pub fn take(job: Job, program: &WorkerProgram, cancel: &Cancel, bounds: SampleBounds) -> Result<ProbeSample, Error> {
     let own = cancel.of_part();
@@ -214,6 +221,20 @@ mod tests {
         }
         let walking = Progress { walk_complete: false, ..progress(500, 600) };
         assert!(is_enough(SECOND, &walking, bounds));
+    }
+
+    #[test]
+    fn a_network_within_one_host_blames_no_link() {
+        use crate::job::event::NetworkPath;
+        let sample = |to: &str, limit| {
+            let path = NetworkPath { from: "127.0.0.1:1".into(), to: to.into(), ..NetworkPath::default() };
+            let way = TransportPath::Tcp { path, others: Vec::new(), instead_of: None };
+            ProbeSample { way, limit, ..ProbeSample::default() }
+        };
+        assert_eq!(sample("127.0.0.1:2", None).limit_of_network(), Some(Bottleneck::None));
+        assert_eq!(sample("10.0.0.1:2", None).limit_of_network(), None);
+        let cpu = Some(Bottleneck::SourceCpu);
+        assert_eq!(sample("127.0.0.1:2", cpu).limit_of_network(), cpu);
     }
 
     #[test]

@@ -4,8 +4,10 @@ use crate::fs::FileIdentity;
 use crate::receiver::Dir;
 use crate::receiver::Reporter;
 use crate::receiver::StoragePolicy;
+use crate::receiver::file::ReceivingFile;
 use crate::receiver::place::destination::Destination;
 use crate::receiver::place::destination::DestinationKind;
+use crate::receiver::place::full_disk::FullDisk;
 use crate::receiver::place::job_locks::LockEvent;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
@@ -27,6 +29,8 @@ pub struct ReceiverJob {
     pub(super) allows_deltas: bool,
     /// An entry failed: a part of the source is not at the target.
     pub(super) has_failed_entries: AtomicBool,
+    /// Whether writing still makes sense.
+    pub(super) full_disk: FullDisk,
     /// The source is in this process.
     pub(super) is_both_ends: AtomicBool,
     /// How files are written.
@@ -45,6 +49,22 @@ impl ReceiverJob {
     /// The same for an entry that is reported elsewhere.
     pub(super) fn note_failed_entry(&self) {
         self.has_failed_entries.store(true, Ordering::Relaxed);
+    }
+
+    /// Reports a file that could not be written.
+    pub(super) fn fail_file(&self, incoming: &ReceivingFile, text: impl Into<String>) {
+        let text = text.into();
+        if let Some(dir) = incoming.dir() {
+            self.full_disk.record_failure(dir.identity().device, &text);
+        }
+        self.fail_entry(incoming.path(&self.destination), text);
+    }
+
+    /// The reason to refuse a new file in a directory without a try: its file system is full.
+    pub(super) fn refusal_of_full_disk(&self, dir: &Dir, size: u64) -> Option<String> {
+        // An empty file takes no block.
+        let is_checked = self.request.rules.check_space && size > 0;
+        is_checked.then(|| self.full_disk.refusal(dir.identity().device)).flatten()
     }
 
     /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.

@@ -84,6 +84,7 @@ use crate::receiver::durability::commit_queue::CommitQueue;
 use crate::receiver::metadata::owners::TargetOwners;
 use crate::receiver::metadata::timestamps::TargetTimestamps;
 use crate::receiver::metadata::widened_directories::WidenedDirectories;
+use crate::receiver::place::full_disk::FullDisk;
 use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::journal::JournalLocation;
@@ -253,6 +254,7 @@ impl TargetReceiver {
             creates_only: surroundings.creates_only,
             allows_deltas,
             has_failed_entries: AtomicBool::new(false),
+            full_disk: FullDisk::default(),
             is_both_ends: AtomicBool::new(false),
             policy: StoragePolicy::new(storage),
             reporter,

@@ -139,6 +139,9 @@ impl Committer {
         self.digests.report_checksum(named.incoming(), &named.digest);
         let digest = self.job.request.settings.blake3.then_some(named.digest);
         self.job.reporter.file_done(|| named.incoming().relative(), named.size, digest);
+        if named.size > 0 {
+            self.job.full_disk.record_success();
+        }
         if named.incoming().basis().is_some() {
             self.job.reporter.delta.file(named.size);
         }
@@ -167,7 +170,7 @@ impl Committer {
     ) {
         if let ReceiverEntry::File(incoming) = item {
             incoming.discard(&self.tree.temp_files);
-            self.job.fail_entry(incoming.path(&self.job.destination), text);
+            self.job.fail_file(incoming, text);
         }
         ends.settled.push((entry, false));
     }

@@ -183,11 +183,12 @@ impl EntryComparer {
     }
 
     /// By cp's rules, a directory is looked up inside an existing target. That may not be the intention.
+    /// The source's path as typed is unknown here.
     fn hint_at_contents(&self, name: &Name) {
         let (inside, landing) =
             (escape(&self.job.destination.path(name.as_bytes())), escape(&self.job.destination.path(b"")));
         let text = format!(
-            "{inside} was compared, since {landing} is a directory; what is in {landing} itself is compared with {name}/."
+            "{inside} was compared, since {landing} is a directory; to compare the contents of {landing}, add /. to the source"
         );
         self.job.reporter.send(&WorkerMessage::Warning { text });
     }

@@ -9,7 +9,7 @@ use haul_proto::sync::EqualityTest;
 use std::io;
 use std::sync::Arc;
 
-use crate::fs::{Dir, FileStat, MetadataParts};
+use crate::fs::{FileStat, MetadataParts};
 use crate::receiver::ReceiverEntry;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
 use crate::receiver::metadata::rights::{OTHERS_RIGHTS, has_capability, is_trusted, may_have_rights};
@@ -65,7 +65,7 @@ impl EntryDecider {
             return Ok(answer(item(ReceivingFile::new(spot, size, meta), basis)));
         }
         let Some((leaf, version)) = self.tree.journals.place(&spot, size).zip(entry.version) else {
-            if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
+            if let Some(text) = self.no_space(&spot, size, data_bytes, basis.is_some())? {
                 return Ok(self.job.refuse(position, text));
             }
             return Ok(answer(item(ReceivingFile::new(spot, size, meta), basis)));
@@ -82,7 +82,7 @@ impl EntryDecider {
                 self.try_answer(position, entry)
             }
             Ok(None) => {
-                if let Some(text) = self.too_large(&spot.dir, size, data_bytes)? {
+                if let Some(text) = self.no_space(&spot, size, data_bytes, basis.is_some())? {
                     return Ok(self.job.refuse(position, text));
                 }
                 Ok(answer(item(ReceivingFile::recorded(spot, meta, leaf, header), basis)))
@@ -128,12 +128,25 @@ impl EntryDecider {
         self.metadata.apply_all(&file, meta, keep, attributes(entry))
     }
 
-    /// Says so at once when a large file cannot fit, instead of after hours.
-    fn too_large(&self, dir: &Dir, size: u64, data_bytes: Option<u64>) -> io::Result<Option<String>> {
+    /// Says so at once when a large file cannot fit, instead of after hours; and for each new file on a full file
+    /// system. With a base file, less space may do.
+    fn no_space(
+        &self,
+        spot: &TargetPath,
+        size: u64,
+        data_bytes: Option<u64>,
+        has_base: bool,
+    ) -> io::Result<Option<String>> {
+        if !spot.replaces
+            && !has_base
+            && let Some(text) = self.job.refusal_of_full_disk(&spot.dir, size)
+        {
+            return Ok(Some(text));
+        }
         if size <= self.job.request.settings.frame.pack_file_max() || !self.job.request.rules.check_space {
             return Ok(None);
         }
-        let space = rustix::fs::fstatvfs(&*dir.fd()?)?;
+        let space = rustix::fs::fstatvfs(&*spot.dir.fd()?)?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         // A file system without blocks (ramfs) reports none.
         let needed = data_bytes.map_or(size, |data_bytes| data_bytes.min(size));

@@ -62,7 +62,7 @@ impl EntryFinisher {
             let next = state.machine.settle(entry, false);
             drop(state);
             if known {
-                self.job.fail(incoming.path(&self.job.destination), text);
+                self.job.fail_file(incoming, text);
             }
             self.finish(next);
             self.session.outbox.notify_all();

@@ -4,6 +4,7 @@ pub mod case_sensitivity;
 pub mod destination;
 pub mod entry_position;
 pub mod existing_entry;
+pub mod full_disk;
 pub mod in_order_sink;
 pub mod job_locks;
 pub mod job_quota;

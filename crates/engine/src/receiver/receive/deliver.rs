@@ -171,6 +171,10 @@ impl TargetReceiver {
     fn write_packed(&self, file: &PackedFile, item: &Arc<ReceiverEntry>, bytes: &[u8]) -> Result<CompleteFile, String> {
         let ReceiverEntry::File(incoming) = &**item else { return Err("it is a directory".into()) };
         self.digests.check_small(incoming, bytes, &file.digest)?;
+        let new_in = incoming.spot().filter(|spot| !spot.replaces).map(|spot| &spot.dir);
+        if let Some(text) = new_in.and_then(|dir| self.job.refusal_of_full_disk(dir, bytes.len() as u64)) {
+            return Err(text);
+        }
         let disk = self.committer.commit_queue.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
         let written = incoming.write_whole(&self.committer, disk.as_deref(), bytes, file.modified)?;
         let size = bytes.len() as u64;

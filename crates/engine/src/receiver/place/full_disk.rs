@@ -1,0 +1,68 @@
+//! Detects a full file system, so that new files are refused without a try: each would fail in the same way.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::sys::describe::is_no_space;
+
+/// Failures without a success in between that show that a file system is full.
+const FAILURES_MIN: u32 = 16;
+
+/// Consecutive failures for lack of space on one file system.
+#[derive(Default)]
+pub struct FullDisk(Mutex<ConsecutiveFailures>);
+
+#[derive(Default)]
+struct ConsecutiveFailures {
+    /// `st_dev` of the file system of the last failure.
+    device: u64,
+    count: u32,
+    /// The last failure, in words.
+    text: String,
+}
+
+impl FullDisk {
+    /// Counts a file that could not be written to this device, if space or quota is what it lacked.
+    pub fn record_failure(&self, device: u64, text: &str) {
+        if !is_no_space(text) {
+            return;
+        }
+        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = if failures.device == device { failures.count } else { 0 };
+        *failures = ConsecutiveFailures { device, count: before.saturating_add(1), text: text.to_owned() };
+    }
+
+    /// A file with data was written.
+    pub fn record_success(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).count = 0;
+    }
+
+    /// The reason to refuse a new file on this device without a try, if there is one.
+    pub fn refusal(&self, device: u64) -> Option<String> {
+        let failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (failures.count >= FAILURES_MIN && failures.device == device).then(|| failures.text.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::describe::describe;
+    use rustix::io::Errno;
+
+    #[test]
+    fn a_device_is_full_after_failures_without_a_success() {
+        let full = describe(&Errno::NOSPC.into());
+        let disk = FullDisk::default();
+        let fail = |count: u32| (0..count).for_each(|_| disk.record_failure(1, &full));
+        fail(FAILURES_MIN - 1);
+        disk.record_success();
+        fail(FAILURES_MIN - 1);
+        disk.record_failure(1, &describe(&Errno::ACCESS.into()));
+        assert_eq!(disk.refusal(1), None);
+        fail(1);
+        assert_eq!(disk.refusal(1), Some(full.clone()));
+        assert_eq!(disk.refusal(2), None, "another file system has space");
+        disk.record_failure(2, &full);
+        assert_eq!(disk.refusal(1), None);
+    }
+}
