@@ -220,6 +220,31 @@ fn a_rule_is_explained_by_option_or_file_and_line() {
 }
 
 #[test]
+fn rules_of_rsyncs_are_refused_where_they_are_typed_and_patterns_in_files_of_directories() {
+    let sandbox = Sandbox::new();
+    for name in ["source/P x", "source/+ a", "source/hide me", "source/x", "source/a"] {
+        sandbox.file(name, "content");
+    }
+    sandbox.file("source/.gitignore", "P x\n+ a\nhide me\n");
+    let copy = |options: &[&str], to: &str| sandbox.haul(["-r"]).args(options).args(["source/.", to]).run();
+    for rule in ["P x", "protect x", "+ a", "hide,s me", "merge more", "dir-merge .rules", "clear"] {
+        sandbox.file("rules", format!("# rules\n{rule}\n"));
+        for option in ["--exclude-from", "--include-from"] {
+            let run = copy(&[option, "rules"], "to").ends(2);
+            run.says(["line 2: an rsync filter rule", &*format!("write \\{rule}")]);
+        }
+        copy(&["--exclude", rule], "to").ends(2).says(["an rsync filter rule", &*format!("'\\{rule}'")]);
+    }
+    assert!(!sandbox.path("to").exists());
+    // Both ways to write such a name.
+    sandbox.file("rules", "\\P x\n\\hide me\n");
+    let left = |to: &str| files(&sandbox.path(to)).into_iter().collect::<Vec<_>>();
+    copy(&["--exclude-from", "rules", "--exclude", "\\+ a", "--exclude", ".gitignore"], "named").succeeds();
+    copy(&["--filter-files", ".gitignore", "--exclude", ".gitignore"], "found").succeeds();
+    assert_eq!((left("named"), left("found")), (vec!["a".into(), "x".into()], vec!["a".into(), "x".into()]));
+}
+
+#[test]
 fn sources_that_are_named_are_taken_and_pipes_are_not_filtered() {
     let sandbox = Sandbox::new();
     let tree = tree(&sandbox);
