@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const DATA: &str = "data";
 /// Creates and marks a directory. Directory and token come from standard input, so that no login shell parses them. Another
 /// directory in its place is not marked, since it is not empty.
-const CREATE: &str = r#"exec sh -c 'unset CDPATH; umask 077; IFS= read -r d && IFS= read -r t && mkdir -- "$d" && cd -P -- "$d" && [ -z "$(ls -A)" ] && echo "$t" >@MARKER@'"#;
+const CREATE: &str = r#"exec sh -c 'unset CDPATH; IFS= read -r d && IFS= read -r t && case "$d" in ?*/*) mkdir -p -- "${d%/*}";; esac && umask 077 && mkdir -- "$d" && cd -P -- "$d" && [ -z "$(ls -A)" ] && echo "$t" >@MARKER@'"#;
 /// Removes the contents of a directory with this token, and then the directory, if it is there.
 const REMOVE: &str = r#"exec sh -c 'unset CDPATH; IFS= read -r d && IFS= read -r t && if [ -d "$d" ] || [ -h "$d" ]; then (cd -P -- "$d" && { [ -f @MARKER@ ] && IFS= read -r m <@MARKER@ && [ "$m" = "$t" ] || { echo "@FOREIGN@" >&2; exit 1; }; } && rm -rf -- @DATA@ @MARKER@) && rmdir -- "$d"; fi'"#;
 /// Said of another directory.
@@ -92,9 +92,7 @@ impl ScratchSpace {
     /// Creates the directory. On another host this takes a separate ssh connection.
     pub fn create(&self, access: &RemoteAccess) -> Result<(), ScratchError> {
         let created = match &self.directory.host {
-            Host::Local => MadeDirectory::create_at(&self.directory.path)
-                .and_then(|made| made.mark(self.token.as_bytes()))
-                .map_err(ScratchFailureError::Local),
+            Host::Local => self.create_local().map_err(ScratchFailureError::Local),
             Host::Remote { user, name } => self.run_remote(CREATE, user.as_deref(), name, access),
             Host::Served { .. } => Err(ScratchFailureError::Served),
         };
@@ -113,6 +111,14 @@ impl ScratchSpace {
 
     fn error(&self, act: &'static str, cause: ScratchFailureError) -> ScratchError {
         ScratchError { path: self.directory.path.clone(), act, cause }
+    }
+
+    fn create_local(&self) -> io::Result<()> {
+        let path = &self.directory.path;
+        if let Some(target) = path.parent() {
+            std::fs::create_dir_all(target)?;
+        }
+        MadeDirectory::create_at(path)?.mark(self.token.as_bytes())
     }
 
     fn remove_local(&self) -> io::Result<()> {
@@ -175,6 +181,12 @@ mod tests {
         fs::write(data.join("a/file"), "x").unwrap();
         scratch.remove(&access).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        // A missing target is created with its parents, and stays.
+        let target = dir.path().join("new/target");
+        let scratch = ScratchSpace::below(&here(&target), 8).unwrap();
+        scratch.create(&access).unwrap();
+        scratch.remove(&access).unwrap();
+        assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
         fs::create_dir_all(data.join("tree")).unwrap();
         let error = scratch.remove(&access).unwrap_err().to_string();
         assert!(error.ends_with("could not be removed: it was not made by this sweep"), "{error}");
@@ -196,7 +208,6 @@ mod tests {
     fn another_host_removes_only_what_it_made() {
         let dir = tempfile::tempdir().unwrap();
         let parent = dir.path().join("a 'b' $(c)");
-        fs::create_dir(&parent).unwrap();
         let scratch = ScratchSpace::below(&here(&parent), 7).unwrap();
         assert_eq!(run(REMOVE, &scratch), (true, String::new()));
         assert_eq!(run(CREATE, &scratch), (true, String::new()));
