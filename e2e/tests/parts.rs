@@ -489,7 +489,7 @@ fn a_journal_goes_with_its_file_when_journals_lie_elsewhere() {
         ground.kill(way, &RECIPES[0], &place);
         let (journal, aside) = (temporary(&place, "b", "journal"), sandbox.path("aside"));
         clone(&journal, &aside);
-        let copy = || ground.copy_both(way, &RECIPES[0], &place).args(["--append", &journals]).run().succeeds();
+        let copy = || ground.copy_both(way, &RECIPES[0], &place).arg(format!("--append={journals}")).run().succeeds();
         let run = copy();
         let is_left_clean = |what: &str| {
             assert_eq!(listing(&place), ["a", "b"], "{way:?}, {what}: {}", run.account());

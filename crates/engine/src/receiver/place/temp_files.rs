@@ -212,7 +212,9 @@ impl TempFiles {
             Err(error) => Err(error),
         };
         match (&finished, &claimed.journal) {
-            (Ok(()), Some(journal)) => _ = remove_journal(journal),
+            (Ok(()), Some(journal)) => {
+                remove_journal(journal);
+            }
             (Ok(()), None) => {}
             (Err(_), _) => claimed.remove(),
         }
@@ -289,7 +291,9 @@ impl TempFiles {
 impl TempFile {
     /// The journal first: as long as the part has its name, it is locked, and no other run begins a journal.
     fn remove(&self) {
-        self.journal.iter().for_each(|journal| _ = remove_journal(journal));
+        if let Some(journal) = &self.journal {
+            remove_journal(journal);
+        }
         unlink(&self.dir, &self.name);
     }
 }
