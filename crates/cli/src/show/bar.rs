@@ -62,9 +62,10 @@ impl BarView {
 }
 
 /// A line redrawn with each message, so that numbers and bar belong to one moment.
+/// The message fits already: indicatif would count characters, not columns.
 fn new_bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+    if let Ok(style) = ProgressStyle::with_template("{msg}") {
         bar.set_style(style);
     }
     bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));

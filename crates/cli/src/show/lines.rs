@@ -80,6 +80,10 @@ mod tests {
             };
             lines.progress(Duration::from_millis(ms), &progress);
         }
-        insta::assert_snapshot!(paper.text(), @"");
+        insta::assert_snapshot!(paper.text(), @r"
+            big100.bin  19 %  20.0 of 104.9 MB  20.0 MB/s  5 s left
+            big100.bin  37 %  39.8 of 104.9 MB  19.8 MB/s  4 s left
+            big100.bin  100 %  104.9 of 104.9 MB  52.4 MB/s
+            ");
     }
 }

@@ -98,7 +98,7 @@ pub fn new(display: &Display, title: &str, target: &Path, steering: &RuntimeCont
             Box::new(bbcp::Lines::new(human, output(display)?, style, target))
         }
         Mode::ProgressLines => {
-            let columns = match display.log {
+            let columns: fn() -> Option<usize> = match display.log {
                 None if terminal::stderr_is_terminal() => || Some(terminal::stderr_columns()),
                 _ => || None,
             };

@@ -68,21 +68,36 @@ fn a_pipe_has_no_file_counter() {
 fn neither_rate_nor_time_left_before_they_are_measured() {
     let line =
         |bytes_per_s, ms| without_bar("big", &big(), Pace { bytes_per_s, measured: Duration::from_millis(ms) }, 40);
-    assert_eq!(line(None, 0), "big  38 %  limited by: rate limit");
+    assert_eq!(line(None, 0), "big  37 %  limited by: rate limit");
     assert!(!line(Some(19.2e6), 900).contains("left"));
     assert!(line(Some(19.2e6), 1000).contains("4 s left"));
 }
 
 #[test]
 fn whole_fields_are_dropped_until_a_line_fits() {
-    insta::assert_snapshot!(at_widths("big100.bin", &big(), pace(19.2e6)), @"");
+    insta::assert_snapshot!(at_widths("big100.bin", &big(), pace(19.2e6)), @r"
+        big100.bin  [===========>                  ]  37 %  39.8 of 104.9 MB  19.2 MB/s  4 s left  2 streams  limited by: rate limit
+        big100.bin  37 %  39.8 of 104.9 MB  19.2 MB/s  4 s left  limited by: rate limit
+        big100.bin  37 %  39.8 of 104.9 MB  19.2 MB/s  4 s left
+        big100.bin  37 %  19.2 MB/s  4 s left
+        ");
     let many = at(15_100_000_000, 45_000_000_000, true);
-    insta::assert_snapshot!(at_widths("a-directory-with-a-long-name", &many, pace(102e6)), @"");
+    insta::assert_snapshot!(at_widths("a-directory-with-a-long-name", &many, pace(102e6)), @r"
+        a-directory-with-a-lo...  [=========>                    ]  33 %  15.1 of 45.0 GB  102 MB/s  4 min 54 s left  7,001 of 12,408 files  8 streams
+        a-directory-with-a-lo...  33 %  15.1 of 45.0 GB  102 MB/s  4 min 54 s left
+        a-directory-with-a-lo...  33 %  102 MB/s  4 min 54 s left
+        a-di...  33 %  102 MB/s  4 min 54 s left
+        ");
 }
 
 #[test]
 fn wide_names_are_measured_in_columns() {
-    insta::assert_snapshot!(at_widths("測定データ二〇二六年十一月.bin", &big(), pace(19.2e6)), @"");
+    insta::assert_snapshot!(at_widths("測定データ二〇二六年十一月.bin", &big(), pace(19.2e6)), @r"
+        測定データ二〇二六年...  [===========>                  ]  37 %  39.8 of 104.9 MB  19.2 MB/s  4 s left  2 streams  limited by: rate limit
+        測定データ二〇二六年...  37 %  19.2 MB/s  4 s left  limited by: rate limit
+        測定データ二〇二六年...  37 %  19.2 MB/s  4 s left
+        測定データ...  37 %  19.2 MB/s  4 s left
+        ");
 }
 
 #[test]

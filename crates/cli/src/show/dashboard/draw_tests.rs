@@ -26,7 +26,7 @@ fn text(board: &Board, columns: u16, rows: u16) -> String {
 fn a_usual_terminal_shows_it_all() {
     insta::assert_snapshot!(text(&busy(), 80, 24), @r#"
         run7
-        40 %   0.80 of 2.00 GB   40.0 MB/s   30 s left   7,001 of 12,408 files   2 strea
+        40 %  0.80 of 2.00 GB  40.0 MB/s  30 s left  7,001 of 12,408 files  2 streams
         no rate limit   2 streams (at most 128)   10.10.1.155 -> 10.10.1.202 (tcp)
         rate, now 40.0 MB/s ------------------------------------------------------------
         ########################################
@@ -56,7 +56,7 @@ fn a_usual_terminal_shows_it_all() {
 fn a_wide_one_has_two_columns() {
     insta::assert_snapshot!(text(&busy(), 120, 30), @r#"
         run7
-        [============>                 ]  40 %   0.80 of 2.00 GB   40.0 MB/s   30 s left   7,001 of 12,408 files   2 streams
+        [============>                 ]  40 %  0.80 of 2.00 GB  40.0 MB/s  30 s left  7,001 of 12,408 files  2 streams
         no rate limit   2 streams (at most 128)   10.10.1.155 -> 10.10.1.202 (tcp)
         rate, now 40.0 MB/s ---------------------------------------------- limited by ------------------------------------------
         ########################################                           target disk, 96 % of the time; next: network at 12 %
@@ -92,7 +92,7 @@ fn a_wide_one_has_two_columns() {
 fn a_small_one_shows_what_counts() {
     insta::assert_snapshot!(text(&busy(), 50, 12), @r#"
         run7
-        40 %   0.80 of 2.00 GB   40.0 MB/s   30 s left   7
+        40 %  0.80 of 2.00 GB  40.0 MB/s  30 s left
         no rate limit   2 streams (at most 128)   10.10.1.
         limited by ---------------------------------------
         target disk, 96 % of the time; next: network at 12
