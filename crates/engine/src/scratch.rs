@@ -183,9 +183,9 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         // A missing target is created with its parents, and stays.
         let target = dir.path().join("new/target");
-        let scratch = ScratchSpace::below(&here(&target), 8).unwrap();
-        scratch.create(&access).unwrap();
-        scratch.remove(&access).unwrap();
+        let in_missing = ScratchSpace::below(&here(&target), 8).unwrap();
+        in_missing.create(&access).unwrap();
+        in_missing.remove(&access).unwrap();
         assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
         fs::create_dir_all(data.join("tree")).unwrap();
         let error = scratch.remove(&access).unwrap_err().to_string();

@@ -1,5 +1,5 @@
 //! A directory that haul makes for its own use and removes again. It is held by descriptor, so that nothing else which
-//! gets its name is removed. A marker file lets a later run recognize it.
+//! gets its name is removed. A marker file lets a later run recognise it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
