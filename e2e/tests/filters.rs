@@ -97,7 +97,7 @@ fn each_option_leaves_out_what_it_says() {
 fn the_summary_counts_what_filters_leave_out() {
     let sandbox = Sandbox::new();
     let run = copy(&sandbox, &["--exclude", "*.o", "--exclude", "docs"], sandbox.path("to")).run().succeeds();
-    run.says(["filtered", "4 entries left out by filters"]);
+    run.says(["excluded", "4 entries by filters"]);
 }
 
 #[test]

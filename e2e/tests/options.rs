@@ -188,7 +188,7 @@ fn order_writes_from_the_beginning_to_the_end() {
     let from = remote.at(&source);
     let options = options.join(" ").replace("'source' 'there'", &format!("'{}' there", from.to_string_lossy()));
     let strace = "exec strace -f -qq -e trace=pwrite64 -s 0 -o trace";
-    shell(&sandbox, &format!(r#"{strace} "$0" {options}"#)).run().succeeds().says(["1 stream"]);
+    shell(&sandbox, &format!(r#"{strace} "$0" -v {options}"#)).run().succeeds().says(["1 stream"]);
     compare(&source, &sandbox.path("there")).unwrap();
     let offsets = offsets_written(&sandbox.path("trace"), 100_000);
     assert!(offsets.len() > 50, "{offsets:?}");

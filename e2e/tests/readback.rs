@@ -176,7 +176,7 @@ fn where_there_is_no_disk_that_is_said() {
     sandbox.big_file("source/big", BIG);
     sandbox.big_file("source/small", 5000);
     let run = sandbox.haul(["-r", "--verify=disk", "source"]).arg(memory.path()).run().succeeds();
-    run.says(["read back   20.0 MB from memory, since there is no disk"]).does_not_say("durable");
+    run.says(["read back   20.0 MB from memory: there is no disk"]).does_not_say("durable");
     compare(&sandbox.path("source"), &memory.path().join("source")).unwrap();
     let run = sandbox.haul(["--verify=disk", "source/big", "/dev/null"]).run().succeeds();
     run.says(["read back   nothing"]);

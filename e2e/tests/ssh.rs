@@ -13,9 +13,9 @@ fn a_file_is_pushed_and_pulled() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let source = sandbox.big_file("source", 40_000_007);
-    let pushed = remote.haul(&sandbox).arg("source").arg(remote.at(sandbox.path("there"))).run().succeeds();
+    let pushed = remote.haul(&sandbox).args(["-v", "source"]).arg(remote.at(sandbox.path("there"))).run().succeeds();
     compare(&source, &sandbox.path("there")).unwrap();
-    pushed.says(["1 file", "verified", "way", "aes-128-gcm"]);
+    pushed.says(["1 file", "verified", "connection", "aes-128-gcm"]);
     remote.haul(&sandbox).arg(remote.at(sandbox.path("there"))).arg("back").run().succeeds().says(["verified"]);
     compare(&source, &sandbox.path("back")).unwrap();
     remote.is_left_clean();

@@ -83,7 +83,7 @@ fn several_sources_of_one_host_go_together_and_of_two_hosts_not() {
     trio.haul(&sandbox).arg(&one).arg(trio.a.at(&files[1])).arg(&into).run().succeeds();
     assert_eq!(listing(&target), ["one", "two"]);
     let both = trio.haul(&sandbox).arg(one).arg(trio.b.at(&files[1])).arg(into).run().ends(2);
-    both.says([Trio::A, Trio::B, "two hosts", "command of its own"]);
+    both.says([Trio::A, Trio::B, "different hosts", "run one copy for each host"]);
 }
 
 #[test]

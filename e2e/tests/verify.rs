@@ -401,7 +401,11 @@ fn operands_are_where_a_copy_would_have_put_them() {
     sandbox.haul(["verify", "-r", "source", "copy"]).run().ends(1).says(["copy/added: is missing"]);
     // A directory that haul did not make is one that the source would go into.
     sandbox.dir("other");
-    sandbox.haul(["verify", "-r", "source", "other"]).run().ends(1).says(["other/source: is missing", "source/."]);
+    sandbox
+        .haul(["verify", "-r", "source", "other"])
+        .run()
+        .ends(1)
+        .says(["other/source: is missing", "add /. to the source"]);
     sandbox.haul(["verify", "note", "source", "nowhere"]).run().ends(1).says(["nowhere does not exist"]);
     sandbox.haul(["verify", "source", "copy"]).run().ends(1).says(["-r"]);
     sandbox.haul(["verify", "note", "/dev/null"]).run().ends(1).says(["nothing to compare with"]);

@@ -212,7 +212,8 @@ impl Scene {
 
 fn settings() -> SessionSettings {
     SessionSettings {
-        job: JobId([1; 16]),
+        // Each scene is a job of its own: a worker ends the earlier one of its job.
+        job: JobId(aws_lc_rs::rand::generate(&aws_lc_rs::rand::SystemRandom::new()).expect("random bytes").expose()),
         number: JobNumber(raw::JOB),
         session: JobId([2; 16]),
         secret: [3; 32],

@@ -116,6 +116,7 @@ pub fn advise(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) ->
             [Advice::Congestion].into_iter().chain(more).collect()
         }
         (Bottleneck::Congestion, _) => more_streams(case, terms, u16::MAX),
+        (Bottleneck::RateLimit, Some(BottleneckDetail::Own)) => Vec::new(),
         (Bottleneck::RateLimit, _) => vec![Advice::KeepBelow { bytes_per_s: whole(case.rate() * POLICED_PART) }],
         (Bottleneck::Link, _) => {
             let faster = Advice::Interface { mbit_per_s: terms.faster_mbit_per_s };
