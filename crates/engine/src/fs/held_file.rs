@@ -7,7 +7,7 @@ use haul_proto::path::Name;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, linkat, openat};
 use rustix::io::Errno;
 
-use super::{Dir, FileStat};
+use super::{Dir, FileIdentity, FileStat};
 
 /// A regular file, neither readable nor writable through its descriptor (`O_PATH`).
 #[derive(Debug)]
@@ -25,6 +25,14 @@ impl HeldFile {
         match stat.kind {
             FileType::RegularFile => Ok(Self { fd, stat }),
             _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    /// Holds the file of this name, if it is `expected`; `None` where another entry has the name by now.
+    pub fn open_expected(dir: &Dir, name: &Name, expected: FileIdentity) -> io::Result<Option<Self>> {
+        match Self::open(dir, name) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
+            opened => Ok(Some(opened?).filter(|file| file.stat.identity == expected)),
         }
     }
 

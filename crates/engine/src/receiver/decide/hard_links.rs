@@ -214,13 +214,10 @@ impl EntryDecider {
     /// whoever can write to the target could put another file under that name, and so into a directory that is closed
     /// to them.
     fn hold_first_file(&self, first: &FirstLink, into: &OwnedFd, offered: &Entry) -> Result<HeldFile, String> {
-        let file = match HeldFile::open(&first.dir, &first.name) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(REPLACED.to_owned()),
-            opened => opened.map_err(|error| describe(&error))?,
-        };
-        if first.identity != Some(file.stat().identity) {
-            return Err(REPLACED.to_owned());
-        }
+        let replaced = || REPLACED.to_owned();
+        let expected = first.identity.ok_or_else(replaced)?;
+        let held = HeldFile::open_expected(&first.dir, &first.name, expected).map_err(|error| describe(&error))?;
+        let file = held.ok_or_else(replaced)?;
         match self.may_be_named_in(&file, into, offered) {
             Ok(true) => Ok(file),
             Ok(false) => Err(OTHER_OWNER.to_owned()),

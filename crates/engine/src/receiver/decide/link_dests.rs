@@ -143,13 +143,7 @@ impl EntryDecider {
 
     /// Links the file `found` to the position. `false`: `from` has another file of that name by now.
     fn link(&self, from: &Dir, found: FileIdentity, position: &EntryPosition, entry: &Entry) -> io::Result<bool> {
-        let file = match HeldFile::open(from, &position.name) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(false),
-            opened => opened?,
-        };
-        if file.stat().identity != found {
-            return Ok(false);
-        }
+        let Some(file) = HeldFile::open_expected(from, &position.name, found)? else { return Ok(false) };
         let into = position.dir.fd()?;
         if !self.may_be_named_in(&file, &into, entry)? {
             return Err(io::Error::other("they belong to another user"));

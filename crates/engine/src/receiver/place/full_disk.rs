@@ -1,8 +1,9 @@
 //! Detects a full file system, so that new files are refused without a try: each would fail in the same way.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::sys::describe::is_no_space;
+use crate::sys::sync::lock;
 
 /// Failures without a success in between that show that a file system is full.
 const FAILURES_MIN: u32 = 16;
@@ -26,19 +27,19 @@ impl FullDisk {
         if !is_no_space(text) {
             return;
         }
-        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = lock(&self.0);
         let before = if failures.device == device { failures.count } else { 0 };
         *failures = ConsecutiveFailures { device, count: before.saturating_add(1), text: text.to_owned() };
     }
 
     /// A file with data was written.
     pub fn record_success(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).count = 0;
+        lock(&self.0).count = 0;
     }
 
     /// The reason to refuse a new file on this device without a try, if there is one.
     pub fn refusal(&self, device: u64) -> Option<String> {
-        let failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let failures = lock(&self.0);
         (failures.count >= FAILURES_MIN && failures.device == device).then(|| failures.text.clone())
     }
 }
