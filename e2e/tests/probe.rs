@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use haul_e2e::{Haul, ProgramRun, Remote, Running, Sandbox, contents, eventually, is_root_or_skip, pid};
+use haul_e2e::{Haul, ProgramRun, Remote, Running, Sandbox, ServedShare, contents, eventually, is_root_or_skip, pid};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
@@ -112,6 +112,44 @@ fn what_it_recommends_is_saved_and_taken_by_the_next_copy() {
 
     let local = sandbox.haul(QUICK).args(["--save", "target"]).run().ends(2);
     local.says(["there is no other host"]);
+}
+
+#[test]
+fn a_directory_is_read_as_a_file_is() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.big_file("tree/big", 20_000_000);
+    sandbox.file("tree/sub/small", "content");
+    let run = probe(&sandbox, &remote).args(["--json", "--try-streams", "1", "tree"]);
+    let events = run.arg(remote.at(sandbox.dir("target"))).run().succeeds().events();
+    let read: Vec<_> = of(&events, "part").into_iter().filter(|part| part["part"] == "read").collect();
+    assert!(read.len() == 2 && read.iter().all(|part| part["bytes"] == 20_000_007), "{read:?}");
+    assert_eq!(names(&sandbox.path("target")), Vec::<String>::new());
+}
+
+#[test]
+fn the_network_is_measured_alone_also_through_a_server() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let parts = |run: ProgramRun| {
+        let events = run.succeeds().events();
+        let parts: Vec<_> = of(&events, "part").iter().map(|part| part["part"].as_str().unwrap().to_owned()).collect();
+        assert!(events.last().unwrap()["bytes_per_s"].as_f64() > Some(0.0), "{events:?}");
+        parts
+    };
+    let words = ["--json", "--network", "--try-streams", "1"];
+    let over_ssh = probe(&sandbox, &remote).args(words).arg(remote.at(sandbox.dir("target"))).run();
+    assert_eq!(parts(over_ssh), ["network"; 3]);
+    for options in [&[][..], &["--read-only"], &["--write-only"]] {
+        let server = ServedShare::start(&sandbox, options);
+        let served = sandbox.haul(QUICK).args(["--json", "--try-streams", "1", &server.line]).run();
+        assert_eq!(parts(served), ["network"; 3], "{options:?}");
+        assert_eq!(names(&sandbox.path("shared")), Vec::<String>::new(), "{options:?}");
+        sandbox.haul(["-f", "null:1m", &server.at("null:")]).run().succeeds();
+        // Only the path of this name is meant.
+        assert!(sandbox.haul(["-f", "null:1m", &server.at("/dev/zero")]).run().status != Some(0), "{options:?}");
+        server.end();
+    }
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use haul_e2e::{
-    HostPair, MEGABIT_PER_S, ProgramRun, Running, RunningCopy, Sandbox, commands, compare, contents, eventually,
-    goes_on, group_or_skip, pid, shell,
+    HostPair, MEGABIT_PER_S, ProgramRun, Remote, Running, RunningCopy, Sandbox, Terminal, commands, compare, contents,
+    eventually, goes_on, group_or_skip, pid, shell,
 };
 use haul_lab::descendants;
 use rustix::process::{Signal, kill_process, kill_process_group};
@@ -30,6 +30,45 @@ fn control_c_ends_both_ends_at_once() {
             goes_on(&sandbox, &pair);
         }
     }
+}
+
+#[test]
+fn control_c_at_a_terminal_says_one_line() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.big_file("big", 40_000_000);
+    sandbox.dir("place");
+    for _ in 0..3 {
+        let haul = remote.haul(&sandbox).args(["-x", "2m", "big"]).arg(remote.at(sandbox.path("place")));
+        let terminal = Terminal::start(haul, 100, 24);
+        terminal.shows("MB/s");
+        // The terminal signals ssh, too.
+        terminal.types("\x03");
+        terminal.end().ends(4).says(["interrupted"]).does_not_say("lost").does_not_say("ssh");
+    }
+}
+
+#[test]
+fn a_login_that_takes_long_is_named_at_a_terminal() {
+    let sandbox = Sandbox::new();
+    sandbox.file("source", "content");
+    let silent = sandbox.script("silent", "#!/bin/sh\nexec sleep 60\n");
+    let terminal = Terminal::start(sandbox.haul(["-T"]).arg(&silent).args(["source", "host:target"]), 80, 24);
+    terminal.shows("connecting to host...");
+    terminal.types("\x03");
+    terminal.end().ends(4);
+}
+
+#[test]
+fn a_copy_that_was_stopped_for_long_says_so_and_resumes() {
+    let Some(cgroup) = group_or_skip() else { return };
+    let sandbox = Sandbox::new();
+    let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
+    let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &["--silence", "3s"]);
+    copy.signal_group(Signal::STOP);
+    std::thread::sleep(Duration::from_secs(8));
+    copy.signal_group(Signal::CONT);
+    copy.completes().says(["haul was stopped for "]).does_not_say("lost");
 }
 
 #[test]

@@ -129,3 +129,24 @@ fn zeros_come_from_nowhere_and_go_nowhere() {
     assert_eq!(listing(&sandbox.path("")).iter().filter(|name| name.contains("null:")).count(), 0);
     remote.is_left_clean();
 }
+
+#[test]
+fn whole_trees_are_read_and_discarded() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.big_file("tree/big", 20_000_000);
+    (0..200).for_each(|number| drop(sandbox.file(&format!("tree/sub/{number}"), "content")));
+    sandbox.dir("tree/empty");
+    std::os::unix::fs::symlink("big", sandbox.path("tree/link")).unwrap();
+    std::fs::hard_link(sandbox.path("tree/big"), sandbox.path("tree/other")).unwrap();
+    sandbox.file("one", "content");
+    for options in [&["-r"][..], &["--archive"], &["-r", "-u", "st"], &["-r", "-E", "md5"]] {
+        let json = sandbox.haul(["--json"]).args(options).args(["tree", "one", "null:"]).run().succeeds();
+        let summary = json.summary();
+        assert_eq!((&summary["files_copied"], &summary["bytes"]), (&203.into(), &40_001_407.into()), "{options:?}");
+    }
+    let pushed = remote.haul(&sandbox).args(["--json", "-r", "tree"]).arg(remote.at("null:")).run().succeeds();
+    assert_eq!(pushed.summary()["files_copied"], 202);
+    assert_eq!(listing(&sandbox.path("")), ["one", "tree"]);
+    remote.is_left_clean();
+}

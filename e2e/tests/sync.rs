@@ -249,6 +249,34 @@ fn moved_files_are_never_extraneous() {
 }
 
 #[test]
+fn an_empty_source_empties_the_target_only_on_request() {
+    for when in ["--delete", "--delete=before", "--delete=during"] {
+        for (sources, target) in [(["s/"], "t"), (["s"], "t/s")] {
+            let sandbox = Sandbox::new();
+            sandbox.dir("s");
+            sandbox.file(&format!("{target}/sub/file"), "the only copy");
+            let run = |options: &[&str]| sandbox.haul(["sync", when]).args(options).args(sources).arg("t").run();
+            for options in [&[][..], &["--dry-run"], &["--ignore-errors"]] {
+                run(options).ends(1).says(["the source is empty", "--allow-empty-source"]);
+                assert_eq!(text(sandbox.path(&format!("{target}/sub/file"))), "the only copy", "{when} {options:?}");
+            }
+            run(&["--max-delete", "1"]).ends(1).says(["--max-delete"]);
+            run(&["--allow-empty-source"]).succeeds();
+            assert_eq!(listing(&sandbox.path(target)), Vec::<PathBuf>::new(), "{when}");
+            // There is nothing left to lose.
+            run(&[]).succeeds();
+        }
+    }
+    // An empty directory below the source's is no sign of anything.
+    let sandbox = Sandbox::new();
+    sandbox.file("s/file", "x");
+    sandbox.dir("s/sub");
+    sandbox.file("t/sub/extraneous", "x");
+    sync(&sandbox, &["--delete"]).succeeds();
+    assert!(!sandbox.path("t/sub/extraneous").exists());
+}
+
+#[test]
 fn before_during_and_after_are_when_they_say() {
     // Over an end that is slow by order, the first file of the source is at the target before the last one is begun.
     for (when, is_there_before, is_there_during) in [("before", false, false), ("after", true, true)] {

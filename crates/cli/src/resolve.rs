@@ -131,6 +131,8 @@ fn planned(
     sync::refuse_places(values, is_sync, &pipes, &sources.iter().chain([&target]).collect::<Vec<_>>())?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
+        // A name that is discarded has nothing to be linked to.
+        settings.options.kept.hard_links = false;
     }
     settings.options.filters = filters(values)?;
     if pipes.source.is_some() && !settings.options.filters.is_empty() {

@@ -190,6 +190,8 @@ fn full_help() {
                                     (default), during or before the copy
               --delete-excluded     with --delete, delete excluded files as well
               --max-delete N        with --delete, delete at most N entries
+              --allow-empty-source  with --delete, empty the target if the source is
+                                    empty
               --ignore-errors       with --delete, delete even after errors
               --detect-renames      rename files on the target instead of sending them
                                     again
@@ -506,6 +508,8 @@ fn sync_help() {
                                     (default), during or before the copy
               --delete-excluded     with --delete, delete excluded files as well
               --max-delete N        with --delete, delete at most N entries
+              --allow-empty-source  with --delete, empty the target if the source is
+                                    empty
               --ignore-errors       with --delete, delete even after errors
               --detect-renames      rename files on the target instead of sending them
                                     again
@@ -553,10 +557,10 @@ fn config_help() {
 
           force omit dirbase infiles null include exclude include-from exclude-from
           filter-files min-size max-size newer older explain pipe realtime config
-          compare update existing ignore-existing delete delete-excluded ignore-errors
-          detect-renames backup-dir link-dest remove-source-files dry-run rsh
-          checksums checksum-alg expect checksum vverbose debug tui report version
-          license help
+          compare update existing ignore-existing delete delete-excluded
+          allow-empty-source ignore-errors detect-renames backup-dir link-dest
+          remove-source-files dry-run rsh checksums checksum-alg expect checksum
+          vverbose debug tui report version license help
         "#);
 }
 

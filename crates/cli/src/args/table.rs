@@ -96,6 +96,7 @@ pub const COPY: &[OptionRow] = &[
     row("delete", None, DELETE, HelpSection::Syncing, "delete extraneous files from the target: after (default), during or before the copy").of_one_job().essential(),
     row("delete-excluded", None, Takes::Nothing, HelpSection::Syncing, "with --delete, delete excluded files as well").of_one_job(),
     row("max-delete", None, Takes::One("N"), HelpSection::Syncing, "with --delete, delete at most N entries"),
+    row("allow-empty-source", None, Takes::Nothing, HelpSection::Syncing, "with --delete, empty the target if the source is empty").of_one_job(),
     row("ignore-errors", None, Takes::Nothing, HelpSection::Syncing, "with --delete, delete even after errors").of_one_job(),
     row("detect-renames", None, Takes::Nothing, HelpSection::Syncing, "rename files on the target instead of sending them again").of_one_job(),
     row("backup-dir", None, Takes::One("DIR"), HelpSection::Syncing, "move replaced and deleted files to DIR (relative to the target)").of_one_job(),
@@ -350,6 +351,13 @@ pub const PARTIALS: &[OptionRow] = &[
 
 /// Options of `haul probe` besides those of a copy ([`super::probe`]).
 pub const PROBE: &[OptionRow] = &[
+    row(
+        "network",
+        None,
+        Takes::Nothing,
+        HelpSection::Output,
+        "measure only the network: from memory to memory, back and forth",
+    ),
     row("time", None, Takes::One("TIME"), HelpSection::Output, "measure each part for TIME (default: 3s)"),
     row(
         "size",

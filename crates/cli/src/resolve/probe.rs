@@ -40,6 +40,8 @@ pub fn probe(
         (None, _) => return Err(UsageError::new("no target given")),
     };
     source.iter().chain([&target]).try_for_each(refuse_what_is_no_place)?;
+    let is_served = |place: &Location| matches!(place.host, Host::Served { .. });
+    let network_only = own.flag("network") || is_served(&target) || source.as_ref().is_some_and(is_served);
     let ResolvedSettings { options, access, display, time_limit, .. } = settings(copy, stderr_is_terminal)?;
     let asked = own.numbers("try-streams", u16::try_from(STREAMS_MAX + 1).unwrap_or(u16::MAX))?;
     let streams = match (own.flag("try-streams"), options.streams) {
@@ -56,17 +58,17 @@ pub fn probe(
         time: own.time("time", TIMES, "from 1s to 10m")?.unwrap_or(TIME),
         bytes_max: own.size("size", 1 << 20..=1 << 50, "from 1m")?.unwrap_or(SIZE),
         streams,
+        network_only,
     };
+    if probe.network_only && probe.is_one_worker() {
+        return Err(UsageError::new("--network: both ends are on this host, without a network")
+            .remedy("haul probe --network host:"));
+    }
     Ok((probe, display, time_limit))
 }
 
-/// A probe measures memory to memory anyway, and a server permits no measurement.
+/// A probe measures memory to memory anyway.
 fn refuse_what_is_no_place(place: &Location) -> Result<(), UsageError> {
-    if let Host::Served { name, .. } = &place.host {
-        let shown = escape(name.as_bytes());
-        return Err(UsageError::new(format!("{shown}: haul serve does not support haul probe"))
-            .remedy("probe it over ssh: haul probe [SOURCE] host:/path"));
-    }
     match names_null(place.path.as_os_str()) {
         true => Err(UsageError::new(format!(
             "{}: haul probe needs an existing path",
@@ -100,6 +102,17 @@ mod tests {
         assert_eq!(two.source.map(|source| source.host), Some(Host::Local));
         assert_eq!((two.time, two.streams, two.bytes_max), (Duration::from_secs(2), vec![2, 8], 64 << 20));
         assert_eq!(planned("-s 3 db1:").unwrap().streams, Vec::<u16>::new());
+    }
+
+    #[test]
+    fn the_network_alone_needs_another_host() {
+        assert!(planned("--network db1:").unwrap().network_only);
+        assert!(
+            planned("haul://db1:2222/#0123456789abcdef0123456789abcdef").unwrap().network_only,
+            "a server is measured from memory to memory"
+        );
+        assert!(!planned("db1:").unwrap().network_only);
+        assert!(planned("--network here").unwrap_err().to_string().contains("both ends are on this host"));
     }
 
     #[test]

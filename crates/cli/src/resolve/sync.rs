@@ -56,7 +56,7 @@ pub fn options(values: &Values, defaults: JobOptions) -> Result<JobOptions, Usag
             Some(When::During) => DeleteMode::During,
             Some(When::Before | When::After) => DeleteMode::After,
         },
-        delete_max: values.number("max-delete", 0..=u32::MAX)?.map(u64::from).filter(|_| when.is_some()),
+        delete_max: delete_max(values)?.filter(|_| when.is_some()),
         delete_filtered: values.flag("delete-excluded"),
         replaces_trees: when.is_some(),
         delete_despite_errors: values.flag("ignore-errors"),
@@ -77,6 +77,12 @@ pub fn options(values: &Values, defaults: JobOptions) -> Result<JobOptions, Usag
     }
     let remove_source_files = values.flag("remove-source-files");
     Ok(JobOptions { sync, delete_first: when == Some(When::Before), remove_source_files, ..defaults })
+}
+
+/// The limit of deletions. Without one, an empty source deletes nothing at the target.
+fn delete_max(values: &Values) -> Result<Option<u64>, UsageError> {
+    let limit = values.number("max-delete", 0..=u32::MAX)?.map(u64::from);
+    Ok(limit.or_else(|| values.flag("allow-empty-source").then_some(u64::MAX)))
 }
 
 /// Whether existing entries stay, whatever they are.
@@ -158,7 +164,7 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
 /// Options that mean nothing without another, or not in a copy.
 pub fn refuse_what_lacks(values: &Values, is_sync: bool) -> Result<(), UsageError> {
     let deletes = values.flag("delete");
-    let of_delete = ["delete-excluded", "ignore-errors", "max-delete"];
+    let of_delete = ["delete-excluded", "ignore-errors", "max-delete", "allow-empty-source"];
     // A limit in a file waits for a job that removes something.
     if let Some(id) = of_delete.into_iter().find(|id| values.is_typed(id) && !deletes) {
         return Err(UsageError::new(format!("{} needs --delete", typed(id))));

@@ -9,6 +9,7 @@ use haul_engine::job::event::{Event, Observer, TransportPath};
 
 use super::items::{self, Tally};
 use super::{Show, names, paths, streams, summary};
+use crate::terminal;
 use crate::text::{TextOutput, harmless};
 
 /// Failures listed on a terminal; the others are counted.
@@ -39,6 +40,7 @@ pub struct Human {
     /// A line of a list could not be written.
     failed: Option<io::Error>,
     level: Verbosity,
+    is_terminal: bool,
     tally: Tally,
     failures: FailureList,
 }
@@ -81,7 +83,8 @@ impl FailureList {
 impl Human {
     /// Says as much as `level` on `text`.
     pub fn new(text: TextOutput, level: Verbosity) -> Self {
-        Self { text, list: None, failed: None, level, tally: Tally::default(), failures: FailureList::default() }
+        let (tally, failures) = (Tally::default(), FailureList::default());
+        Self { text, list: None, failed: None, level, is_terminal: false, tally, failures }
     }
 
     /// The same, with lists on `list`.
@@ -89,8 +92,9 @@ impl Human {
         Self { list: Some(list), ..self }
     }
 
-    /// The same, with few failures listed: for a terminal.
-    pub fn with_few_failures(mut self) -> Self {
+    /// The same for a terminal: few failures listed, slow logins named.
+    pub fn on_terminal(mut self) -> Self {
+        self.is_terminal = true;
         self.failures.limit = Some(FAILURES_SHOWN);
         self
     }
@@ -121,6 +125,7 @@ impl Human {
             | Event::Pause { .. }
             | Event::Streams { .. }
             | Event::Restarted { .. } => self.level >= Verbosity::Normal,
+            Event::Connecting { .. } => self.is_terminal && self.level >= Verbosity::Normal,
             Event::Connected { .. } | Event::PathChanged { .. } => self.level >= Verbosity::Verbose,
             Event::FileDone { .. } => self.level >= Verbosity::Files,
             Event::Progress(_) | Event::Stopped(_) | Event::Checksum { .. } => false,
@@ -149,6 +154,9 @@ impl Observer for Human {
                 self.tally.add(item);
                 self.list(&items::words(path, item));
             }
+            // ssh's prompt would end in the middle of this line.
+            Event::Connecting { .. } if terminal::hides_typing() => {}
+            Event::Connecting { host } => self.text.notice(&format!("connecting to {host}...")),
             Event::Deployed { host, path } => self.text.notice(&format!("{host} had no haul: put it there as {path}")),
             Event::Skipped { path, reason } => {
                 self.text.notice(&format!("{}: left out: {reason}", haul_proto::path::escape(path)));
@@ -367,11 +375,11 @@ pub mod tests {
     #[test]
     fn a_terminal_lists_ten_failures_and_counts_the_others() {
         let many = |count| (0..count).map(|_| "full".to_owned());
-        let last = |count: usize| failures(Human::with_few_failures, many(count)).lines().last().unwrap().to_owned();
+        let last = |count: usize| failures(Human::on_terminal, many(count)).lines().last().unwrap().to_owned();
         assert_eq!(last(10), "haul: 9: full");
         assert_eq!(last(11), "haul: 1 more failure: --json or -l FILE lists all");
         assert_eq!(last(1010), "haul: 1,000 more failures: --json or -l FILE lists all");
-        assert_eq!(failures(Human::with_few_failures, many(1010)).lines().count(), 11);
+        assert_eq!(failures(Human::on_terminal, many(1010)).lines().count(), 11);
         assert_eq!(failures(|human| human, many(1010)).lines().count(), 1010, "a log lists all");
     }
 

@@ -91,6 +91,7 @@ fn last_line(outcome: &Outcome) -> JsonLine {
 
 fn line(event: &Event) -> JsonLine {
     match event {
+        Event::Connecting { host } => JsonLine::new("connecting").with("host", host.as_str()),
         Event::Deployed { host, path } => {
             JsonLine::new("deployed").with("host", host.as_str()).with("path", path.as_str())
         }

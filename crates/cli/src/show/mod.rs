@@ -77,7 +77,7 @@ pub fn new(display: &Display, title: &str, target: &Path, steering: &RuntimeCont
     let mut human = human::Human::new(output(display)?, level);
     // Under the name bbcp, there is no last line to count the others.
     if display.log.is_none() && !bbcp && terminal::stderr_is_terminal() {
-        human = human.with_few_failures();
+        human = human.on_terminal();
     }
     let human = match display.mode {
         // A dashboard has the terminal for itself.

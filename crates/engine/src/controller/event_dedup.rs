@@ -50,7 +50,8 @@ impl<'a> EventDedup<'a> {
             Event::Item { path, .. } => self.remember(("item", path)),
             Event::Skipped { path, reason } => self.remember(("skipped", path, reason)),
             Event::Warning(text) => self.remember(("notice", text)),
-            Event::Deployed { .. }
+            Event::Connecting { .. }
+            | Event::Deployed { .. }
             | Event::Connected { .. }
             | Event::PathChanged { .. }
             | Event::Restarted { .. }

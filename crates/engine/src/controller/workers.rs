@@ -3,6 +3,7 @@
 
 use haul_proto::error::ProtocolError;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
+use haul_proto::path::escape;
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::counters::FinalReport;
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
@@ -23,7 +24,7 @@ use crate::job::error::{Error, GO_ON};
 use crate::job::event::{Event, Observer};
 use crate::job::location::Host;
 use crate::job::spec::{Job, WorkerProgram};
-use crate::launch::{InheritedStdio, StartedWorker, start_local, start_remote, start_served};
+use crate::launch::{InheritedStdio, StartedWorker, served_label, start_local, start_remote, start_served};
 use crate::metrics::control_channel::{LinkError, LinkReader, LinkWriter};
 use crate::net::idle_timeout::IdleTimeout;
 use crate::sys::cancel::Cancel;
@@ -35,12 +36,18 @@ use crate::worker::runtime::panicked;
 const START_THREAD: &str = "haul-start";
 /// How often cancellation is checked.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
+/// A login that takes longer is reported.
+const SLOW_LOGIN: Duration = Duration::from_secs(1);
 /// Time limit of workers' cleanup after a cancelled job.
 const CANCEL_GRACE: Duration = Duration::from_millis(600);
 /// How long to wait for the cause of a broken stream.
 const EXPLAIN_WAIT: Duration = Duration::from_millis(400);
 /// How long a worker may continue after the other one has finished and exited.
 const FINISH_GRACE: Duration = Duration::from_secs(10);
+/// A wait of [`CANCEL_POLL`] that takes longer means that this process was stopped.
+const STOP_MIN: Duration = Duration::from_secs(5);
+/// A connection that is lost so soon after a stop was lost because of it.
+const STOP_MEMORY: Duration = Duration::from_secs(5);
 /// How long workers may take to exit after a finished job.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
@@ -83,6 +90,8 @@ pub struct Workers {
     outlet: inbox::InboxSender<(WorkerRole, WorkerInput)>,
     /// A worker that finished and exited early: its role, the reason, and the time.
     gone: Option<(WorkerRole, Option<String>, Instant)>,
+    /// The last time that this process was stopped (Ctrl-Z): for how long, and when it continued.
+    stopped: Option<(Duration, Instant)>,
 }
 
 /// Injects messages into the inbox of an end.
@@ -123,7 +132,7 @@ impl Workers {
             true => vec![(WorkerRole::Source, source_host)],
             false => vec![(WorkerRole::Source, source_host), (WorkerRole::Target, job.target.host.clone())],
         };
-        let started = start_all(&hosts, job, program, cancel)?;
+        let started = start_all(&hosts, job, program, cancel, observer)?;
         let (sender, inbox) = queue();
         let mut links = Vec::new();
         let mut readers = Vec::new();
@@ -151,7 +160,7 @@ impl Workers {
         });
         let first = workers.next().ok_or_else(|| Error::Failed("no worker was started".into()))?;
         let second = workers.next();
-        Ok(Self { first, second, inbox, outlet: sender, gone: None })
+        Ok(Self { first, second, inbox, outlet: sender, gone: None, stopped: None })
     }
 
     /// Whether one worker is both ends.
@@ -206,7 +215,7 @@ impl Workers {
         loop {
             // After one worker has finished and exited, the other one has all its data and gets a grace period.
             let until = self.gone.as_ref().map(|(_, _, since)| *since + FINISH_GRACE);
-            let Some(next) = next(&self.inbox, until, cancel)? else {
+            let Some(next) = next(&self.inbox, until, cancel, &mut self.stopped)? else {
                 let gone = self.gone.take();
                 let (role, reason) = gone.map_or((WorkerRole::Source, None), |(role, reason, _)| (role, reason));
                 return Err(self.lost(role, reason, begun));
@@ -251,6 +260,9 @@ impl Workers {
     }
 
     fn lost_text(&mut self, role: WorkerRole, reason: Option<String>) -> String {
+        if let Some((length, _)) = self.stopped.filter(|(_, end)| end.elapsed() < STOP_MEMORY) {
+            return format!("haul was stopped for {} s", length.as_secs());
+        }
         let worker = self.worker_mut(role);
         let status = worker.child.wait(Duration::from_millis(500)).ok().flatten();
         let mut text = format!("the connection to {} was lost", worker.label);
@@ -364,8 +376,10 @@ fn start_all(
     job: &Job,
     program: &WorkerProgram,
     cancel: &Cancel,
+    observer: &mut dyn Observer,
 ) -> Result<Vec<GreetedWorker>, Error> {
-    let stop = Cancel::new();
+    let (stop, begun) = (Cancel::new(), Instant::now());
+    let mut is_quiet = true;
     let (sender, ended) = channel();
     let turn = Arc::new(Mutex::new(()));
     let in_turn = job.access.in_turn && hosts.iter().all(|(_, host)| *host != Host::Local);
@@ -393,12 +407,27 @@ fn start_all(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
+        if is_quiet && failure.is_none() && begun.elapsed() > SLOW_LOGIN {
+            is_quiet = false;
+            let missing = hosts.iter().zip(&all).find(|((_, host), started)| *host != Host::Local && started.is_none());
+            if let Some(((_, host), _)) = missing {
+                observer.event(&Event::Connecting { host: label_of(host) });
+            }
+        }
     }
     let panics: Vec<_> = threads.into_iter().filter_map(|thread| thread.join().err()).collect();
     match (failure, panics.first()) {
         (Some(error), _) => Err(error),
         (None, Some(panic)) => Err(Error::Failed(panicked(START_THREAD, &**panic))),
         (None, None) => Ok(all.into_iter().flatten().collect()),
+    }
+}
+
+fn label_of(host: &Host) -> String {
+    match host {
+        Host::Local => "this host".to_owned(),
+        Host::Remote { name, .. } => escape(name.as_bytes()),
+        Host::Served { name, port, directory, .. } => served_label(name, *port, directory),
     }
 }
 
@@ -438,7 +467,7 @@ fn greet(
 ) -> Result<HashMap<WorkerRole, WorkerHello>, Error> {
     let mut hellos = HashMap::new();
     while hellos.len() < links.len() {
-        let Some((role, incoming)) = next(inbox, None, cancel)? else { continue };
+        let Some((role, incoming)) = next(inbox, None, cancel, &mut None)? else { continue };
         let label = &links[role.index().min(links.len() - 1)].2;
         let WorkerInput::Message(WorkerMessage::Hello(hello)) = incoming else {
             return Err(match incoming {
@@ -472,12 +501,18 @@ fn next(
     inbox: &Inbox<(WorkerRole, WorkerInput)>,
     until: Option<Instant>,
     cancel: &Cancel,
+    stopped: &mut Option<(Duration, Instant)>,
 ) -> Result<Option<(WorkerRole, WorkerInput)>, Error> {
     loop {
         if cancel.is_cancelled() {
             return Err(Error::Interrupted);
         }
-        match inbox.recv_timeout(CANCEL_POLL) {
+        let before = Instant::now();
+        let received = inbox.recv_timeout(CANCEL_POLL);
+        if before.elapsed() > STOP_MIN {
+            *stopped = Some((before.elapsed(), Instant::now()));
+        }
+        match received {
             Ok(incoming) => return Ok(Some(incoming)),
             Err(RecvTimeoutError::Timeout) if until.is_some_and(|until| Instant::now() > until) => return Ok(None),
             Err(RecvTimeoutError::Timeout) => {}

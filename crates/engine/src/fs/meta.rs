@@ -103,6 +103,11 @@ impl FileStat {
         })
     }
 
+    /// Whether it is the null device (null(4)).
+    pub fn is_null_device(&self) -> bool {
+        self.kind == FileType::CharacterDevice && (major(self.device), minor(self.device)) == (1, 3)
+    }
+
     /// Whether it is a device, FIFO or socket.
     pub fn is_special(&self) -> bool {
         !matches!(self.kind, FileType::RegularFile | FileType::Directory | FileType::Symlink)

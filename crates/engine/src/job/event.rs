@@ -28,7 +28,8 @@ impl Event {
             Self::Skipped { path, reason } => path.len() + reason.len(),
             Self::Differs { path, host, differences } => path.len() + host.len() + DIFFERENCE_BYTES * differences.len(),
             Self::Warning(text) => text.len(),
-            Self::Deployed { .. }
+            Self::Connecting { .. }
+            | Self::Deployed { .. }
             | Self::Connected { .. }
             | Self::PathChanged { .. }
             | Self::Restarted { .. }
@@ -53,6 +54,11 @@ pub trait Observer {
 /// Something that a person, a log or a script may want to know.
 #[derive(Debug, Clone)]
 pub enum Event {
+    /// A login takes longer than a second.
+    Connecting {
+        /// The host, as the user named it.
+        host: String,
+    },
     /// haul was put on a host: shown as one line.
     Deployed {
         /// The host, as the user named it.

@@ -22,6 +22,11 @@ pub fn open_zeros() -> io::Result<OwnedFd> {
     Ok(openat(CWD, ZEROS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
+/// Opens what takes bytes without end.
+pub fn open_nothing() -> io::Result<OwnedFd> {
+    Ok(openat(CWD, NOTHING, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
 /// The size of `null:SIZE`: digits with k, m, g or t for powers of 1024. `None` for every other path; a file of such a
 /// name is `./null:1g`.
 pub fn null_size(path: &Path) -> Option<u64> {

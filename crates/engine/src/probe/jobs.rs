@@ -149,6 +149,7 @@ mod tests {
             time: Duration::from_secs(3),
             bytes_max: 1 << 30,
             streams: vec![1],
+            network_only: false,
         }
     }
 

@@ -50,6 +50,8 @@ pub struct Probe {
     pub bytes_max: u64,
     /// Stream counts to try besides haul's own choice.
     pub streams: Vec<u16>,
+    /// Measure the network alone: no disk, nothing written.
+    pub network_only: bool,
 }
 
 /// A part of a probe.
@@ -100,18 +102,35 @@ pub fn run(
     cancel: &Cancel,
     listener: &mut dyn ProbeObserver,
 ) -> Result<Option<Forecast>, Error> {
+    if probe.network_only {
+        return measure_network(probe, program, cancel, listener);
+    }
     let whole = probe.whole();
     let mut benches = Benches::start(&whole, program, cancel, &mut Notices(listener))?;
     let ends = benches.measure(COMPUTE);
     let found = ends.and_then(|ends| {
         listener.ends(&ends);
         let scratch = ends[1].measured.place.as_ref().map(|place| jobs::path(&place.scratch)).unwrap_or_default();
-        let mut round = Round { probe, program, cancel, listener, ends: &ends, scratch };
-        round.measure()
+        let free_bytes = ends[1].measured.place.as_ref().map_or(0, |place| place.free_bytes);
+        let mut round = Round { probe, program, cancel, listener, free_bytes, scratch };
+        round.measure(computing(&ends, probe.is_one_worker()))
     });
     // The workers remove the scratch files when they end.
     benches.close();
     found
+}
+
+/// Measures the network alone. A served host measures nothing else.
+fn measure_network(
+    probe: &Probe,
+    program: &WorkerProgram,
+    cancel: &Cancel,
+    listener: &mut dyn ProbeObserver,
+) -> Result<Option<Forecast>, Error> {
+    let mut round = Round { probe, program, cancel, listener, free_bytes: 0, scratch: PathBuf::new() };
+    let (mut parts, mut ways) = (PartRates::default(), MethodRates::default());
+    round.network(&mut parts, &mut ways)?;
+    Ok(forecast(&parts, None, &ways))
 }
 
 struct Round<'a> {
@@ -119,13 +138,13 @@ struct Round<'a> {
     program: &'a WorkerProgram,
     cancel: &'a Cancel,
     listener: &'a mut dyn ProbeObserver,
-    ends: &'a [EndMeasurement; 2],
+    /// Free space at the target, in bytes.
+    free_bytes: u64,
     scratch: PathBuf,
 }
 
 impl Round<'_> {
-    fn measure(&mut self) -> Result<Option<Forecast>, Error> {
-        let mut parts = computing(self.ends, self.probe.is_one_worker());
+    fn measure(&mut self, mut parts: PartRates) -> Result<Option<Forecast>, Error> {
         let mut ways = MethodRates::default();
         if self.probe.source.is_some() {
             let both = self.both_ways(|direct| ProbePart::Read { direct })?;
@@ -190,8 +209,7 @@ impl Round<'_> {
 
     /// Returns the largest size of one file.
     fn most_bytes(&self) -> u64 {
-        let free = self.ends[1].measured.place.as_ref().map_or(0, |place| place.free_bytes);
-        (free / FREE_PART / FILES_AT_A_TIME).min(self.probe.bytes_max)
+        (self.free_bytes / FREE_PART / FILES_AT_A_TIME).min(self.probe.bytes_max)
     }
 }
 

@@ -134,7 +134,8 @@ impl DigestChecks {
     pub(crate) fn report_checksum(&self, incoming: &ReceivingFile, digest: &Digest) {
         if self.checksum().is_some() {
             let digest = incoming.sum.value.get().cloned().unwrap_or_else(|| digest.to_vec());
-            let path = if incoming.is_special() { incoming.path(&self.job.destination) } else { incoming.relative() };
+            let relative = incoming.relative();
+            let path = if relative.is_empty() { incoming.path(&self.job.destination) } else { relative };
             self.job.reporter.send(&WorkerMessage::Checksum { path, digest });
         }
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::fs::lookup;
 use crate::job::allowance::Allowance;
+use crate::job::null;
 use crate::policy::audit::AuditDestination;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
 
@@ -167,6 +168,9 @@ impl ClientLimits {
         for system in ["/proc", "/sys"].iter().filter_map(|system| File::open(system).ok()) {
             bounds.allow(system, ConfineRights::ReadTree);
         }
+        // For `null:`. A chroot may lack both.
+        null::open_zeros().iter().for_each(|zeros| bounds.allow(zeros, ConfineRights::ReadFile));
+        null::open_nothing().iter().for_each(|nothing| bounds.allow(nothing, ConfineRights::WriteSpecial));
         if let Some(trees) =
             state_dir.map(|state| state.join("trees")).filter(|_| self.access != ServedAccess::ReadOnly)
         {

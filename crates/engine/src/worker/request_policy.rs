@@ -19,6 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::fs::lookup;
+use crate::job::null;
 use crate::worker::client_limits::{ClientLimits, ServedAccess};
 
 /// Most bytes in one frame of each stream of a client: 128 streams with the default frame size.
@@ -81,12 +82,14 @@ impl ClientLimits {
             remove_files,
             tell_owners,
         } = request;
-        if !self.access.reads() {
+        let is_from_memory =
+            !operands.is_empty() && operands.iter().all(|path| null::null_size(path_of(path)).is_some());
+        if !self.access.reads() && !is_from_memory {
             return Err(format!("this server's directory is {}: nothing in it can be read", self.write_only()));
         }
         self.hold_settings(settings)?;
         storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
-        operands.iter_mut().try_for_each(inside)?;
+        operands.iter_mut().filter(|path| null::null_size(path_of(path)).is_none()).try_for_each(inside)?;
         base.iter_mut().try_for_each(inside)?;
         if *listed {
             return Err("a server sends no lists of files\nname them, or a directory with -r".into());
@@ -137,8 +140,9 @@ impl ClientLimits {
             pipe,
             compare,
         } = request;
+        let is_discarded = path == null::NOTHING.as_bytes() && compare.is_none();
         match (self.access, &compare) {
-            (ServedAccess::ReadOnly, None) => {
+            (ServedAccess::ReadOnly, None) if !is_discarded => {
                 return Err("this server's directory is read-only: nothing can be sent to it".into());
             }
             (ServedAccess::WriteOnly | ServedAccess::Create, Some(_)) => {
@@ -173,7 +177,9 @@ impl ClientLimits {
         }
         self.hold_settings(settings)?;
         storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
-        inside(path)?;
+        if !is_discarded {
+            inside(path)?;
+        }
         hold_modes(modes)?;
         compare.map_or(Ok(()), refuse_following)?;
         if *preserve && compare.is_none() {
@@ -340,6 +346,10 @@ fn hold_to_new_names(in_the_way: OverwritePolicy, sync: &SyncOptions, kept: &Pre
     refused.map_or(Ok(()), |(why, option)| {
         Err(format!("this server's directory is for new names only: {why}\nleave out {option}"))
     })
+}
+
+fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
 }
 
 /// Applies the server's umask, and refuses set-id and sticky bits.

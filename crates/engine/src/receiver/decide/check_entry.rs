@@ -116,6 +116,11 @@ impl EntryDecider {
             (ParentDirectory::Refused, _) => EntryAnswer::Refused,
             (ParentDirectory::Operand(number), _) => self.answer_operand(number, entry),
             (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
+                ReceiverEntry::Directory { dir, .. }
+                    if matches!(self.job.destination.kind, DestinationKind::Special(_)) =>
+                {
+                    self.answer_discarded(dir, name, entry)
+                }
                 ReceiverEntry::Directory { dir, fresh, names, .. } => {
                     let (fresh, alone) = (*fresh, names.is_some());
                     let (dir, name) = (dir.clone(), name.clone());
@@ -138,7 +143,7 @@ impl EntryDecider {
         let directory = |dir: Dir| {
             let attributes = attributes(entry).map(Into::into);
             let fresh = dir.is_absent();
-            let names = self.removals.names_for(&dir, alone && !fresh);
+            let names = self.removals.names_for_argument(&dir, alone && !fresh);
             EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta: entry.meta, attributes }))
         };
         let absent = DestinationKind::Into(Dir::absent_root());
@@ -171,7 +176,16 @@ impl EntryDecider {
                 let position = EntryPosition::in_directory(dir.clone(), name.clone());
                 self.answer_at(EntryPosition { renamed: true, alone, ..position }, entry)
             }
-            DestinationKind::Special(path) => self.answer_special(path, entry),
+            DestinationKind::Special(_) if is_directory => directory(match &operand.name {
+                Some(name) => Dir::absent_root().absent_child(name),
+                None => Dir::absent_root(),
+            }),
+            DestinationKind::Special(path) => match &operand.name {
+                Some(name) if self.job.request.operands.len() > 1 => {
+                    self.answer_discarded(&Dir::absent_root(), name, entry)
+                }
+                _ => self.answer_special(path, entry),
+            },
             DestinationKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
             DestinationKind::Contents(_) | DestinationKind::Nothing => {
                 self.job.refuse_operand(OverwriteRefusal::IsDirectory)
@@ -212,6 +226,21 @@ impl EntryDecider {
                 EntryAnswer::Refused
             }
         }
+    }
+
+    /// An entry of a tree that the null device takes.
+    fn answer_discarded(&self, dir: &Dir, name: &Name, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        let DestinationKind::Special(path) = &self.job.destination.kind else { return EntryAnswer::Refused };
+        if entry.kind == EntryContent::Directory {
+            let (dir, meta) = (dir.absent_child(name), entry.meta);
+            let item = ReceiverEntry::Directory { dir, fresh: true, names: None, meta, attributes: None };
+            return EntryAnswer::Needed(Arc::new(item));
+        }
+        let Some(size) = size_of(&entry.kind) else { return EntryAnswer::Settled };
+        let in_order = self.digests.is_asked_for_sums();
+        let file = ReceivingFile::discarded(path, dir.path_of(name.as_bytes()), size, in_order);
+        let item = Arc::new(ReceiverEntry::File(file));
+        if in_order { EntryAnswer::NeededInOrder(item) } else { EntryAnswer::Needed(item) }
     }
 
     /// What is open already and takes bytes in order.

@@ -2,6 +2,7 @@
 //! removed when everything is. It is kept where an entry failed.
 
 use crate::receiver::delete::Removals;
+use crate::receiver::delete::removal::EMPTY_SOURCE;
 use haul_proto::filter::FilterScope;
 use haul_proto::ids::EntryId;
 use haul_proto::path::Name;
@@ -98,9 +99,11 @@ impl Removals {
         }
         let scope = scope.filter(|_| !self.job.request.sync.delete_filtered);
         let extras = self.extras(dir, names, scope);
+        let is_source_empty = names.is_empty_argument();
         names.clear();
         match extras {
             Ok(extras) if extras.is_empty() => {}
+            Ok(_) if is_source_empty => self.job.fail(self.job.destination.path(&dir.path_bytes()), EMPTY_SOURCE),
             Ok(extras) if self.keeps_after_failure() => {
                 let mut counting = TreeClearing::counting(self);
                 let _ = extras.iter().try_for_each(|(name, kind)| counting.clear(dir, name, *kind, scope).map(|_| ()));

@@ -32,6 +32,9 @@ use crate::sys::sync::lock;
 
 /// Said of a source that would be removed.
 const IS_SOURCE: &str = "the source lies in the target: it stays\nmove it away, or leave it out with --exclude";
+/// Reported where an empty source would empty the target.
+pub(crate) const EMPTY_SOURCE: &str =
+    "the source is empty (not mounted?): nothing was deleted at the target\nto empty it, add --allow-empty-source";
 /// Said where a source could not be listed.
 const HINDERED: &str = "the source could not be listed to its end: nothing more is removed at the target; --ignore-errors removes it all the same";
 /// Reported where an existing directory cannot be removed as a whole.
@@ -135,6 +138,13 @@ impl Removals {
     pub(crate) fn names_for(&self, dir: &Dir, above: bool) -> Option<SourceNames> {
         let is_swept = above && self.job.request.sync.deletes() && self.extraneous.is_kept(dir.identity()).is_none();
         is_swept.then(|| SourceNames::new(&self.name_budget))
+    }
+
+    /// As [`Self::names_for`], for the directory of a source argument: without `--max-delete`, an empty one deletes
+    /// nothing.
+    pub(crate) fn names_for_argument(&self, dir: &Dir, above: bool) -> Option<SourceNames> {
+        let names = self.names_for(dir, above)?;
+        Some(if self.job.request.sync.delete_max.is_none() { names.of_argument() } else { names })
     }
 
     /// Whether a directory of the target is one source's alone, so that what that does not have is there alone.

@@ -25,6 +25,8 @@ pub struct SourceNames {
     kept: NameBudget,
     /// So many of the entries that are there besides count as removed, once that was decided.
     reserved: OnceLock<u64>,
+    /// It is a source argument's own directory, and has to have some name before anything is deleted.
+    is_argument: bool,
 }
 
 #[derive(Default)]
@@ -48,7 +50,19 @@ impl SourceNames {
             hashes: Mutex::new(Some(NameHashes::default())),
             kept: Arc::clone(kept),
             reserved: OnceLock::new(),
+            is_argument: false,
         }
+    }
+
+    /// The names of a source argument's own directory.
+    pub fn of_argument(mut self) -> Self {
+        self.is_argument = true;
+        self
+    }
+
+    /// Whether a source argument's own directory has no names.
+    pub fn is_empty_argument(&self) -> bool {
+        self.is_argument && lock(&self.hashes).as_ref().is_some_and(|hashes| hashes.names.is_empty())
     }
 
     /// The source has this one.

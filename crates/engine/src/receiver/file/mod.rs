@@ -147,14 +147,21 @@ impl ReceivingFile {
             seekable = !in_order && seek(&device, SeekFrom::Current(0)).is_ok();
             let _ = opened.set(Ok(Arc::new(OpenedFile::new(device, FileAccess::Write)?)));
         }
-        let place = FileDestination::Special { path: path.into(), seekable };
+        let place = FileDestination::Special { path: path.into(), seekable, relative: Vec::new() };
         let order = (!seekable).then(Box::default);
         Ok((Self { order, ..Self::at(place, size, EntryMetadata::default(), opened) }, seekable))
     }
 
+    /// A file of a tree that the null device takes; `relative` is its name in that tree.
+    pub fn discarded(path: &Path, relative: Vec<u8>, size: u64, in_order: bool) -> Self {
+        let place = FileDestination::Special { path: path.into(), seekable: !in_order, relative };
+        let order = in_order.then(Box::default);
+        Self { order, ..Self::at(place, size, EntryMetadata::default(), OnceLock::new()) }
+    }
+
     /// What is open already and takes bytes in order.
     pub fn pipe(sink: Arc<InOrderSink>, size: u64) -> Self {
-        let place = FileDestination::Special { path: PathBuf::new(), seekable: false };
+        let place = FileDestination::Special { path: PathBuf::new(), seekable: false, relative: Vec::new() };
         let incoming = Self::at(place, size, EntryMetadata::default(), OnceLock::new());
         Self { order: Some(Box::default()), sink: Some(sink), ..incoming }
     }
@@ -307,7 +314,7 @@ impl ReceivingFile {
     pub fn relative(&self) -> Vec<u8> {
         match &self.place {
             FileDestination::Spot(spot) => spot.dir.path_of(spot.name.as_bytes()),
-            FileDestination::Special { .. } => Vec::new(),
+            FileDestination::Special { relative, .. } => relative.clone(),
         }
     }
 

@@ -29,7 +29,7 @@ impl MetadataWriter {
         meta: &EntryMetadata,
         attributes: Option<&[ExtendedAttribute]>,
     ) -> bool {
-        if self.job.is_dry() {
+        if self.job.is_dry() || dir.is_absent() {
             return true;
         }
         let settled = self.complete_directory(dir, fresh, meta, attributes);

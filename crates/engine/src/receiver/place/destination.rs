@@ -26,6 +26,7 @@ use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, lookup};
 use crate::io::program::PipeProgram;
 use crate::job::End;
 use crate::job::display_path::below;
+use crate::job::spec::NULL_TARGET;
 use crate::metrics::reporter::Reporter;
 use crate::policy::{HostPolicy, PolicyRule};
 use crate::receiver::place::in_order_sink::InOrderSink;
@@ -168,6 +169,9 @@ pub fn find(
 ) -> Result<Destination, RefusedRequest> {
     let typed = if request.path.is_empty() { &b"."[..] } else { &request.path[..] };
     let path = Path::new(OsStr::from_bytes(typed));
+    if is_null_of_server(request, path) {
+        return Ok(special(path));
+    }
     let is_new = request.make_directory || is_made_by_sync(request);
     if is_new && matches!(lookup::stat(path), Err(rustix::io::Errno::NOENT)) {
         refuse_nesting_in_nothing(request, path)?;
@@ -285,6 +289,9 @@ fn onto_existing(
         refuse_itself(request, &dir, path)?;
         return Ok(into_directory(request, dir, path, look.identity, state_dir));
     }
+    if look.is_null_device() && request.compare.is_none() && !lookup::is_confined() {
+        return Ok(special(path));
+    }
     let [operand] = &request.operands[..] else {
         return Err(RefusedRequest::usage(format!(
             "{shown} is not a directory\nseveral sources need a directory as their target"
@@ -308,12 +315,7 @@ fn onto_existing(
         return Err(RefusedRequest::usage(format!("{shown} is a device, FIFO or socket: a server writes to none")));
     }
     if look.kind != FileType::RegularFile {
-        return Ok(Destination {
-            kind: DestinationKind::Special(path.into()),
-            label: path.as_os_str().as_bytes().into(),
-            memory: None,
-            is_new: false,
-        });
+        return Ok(special(path));
     }
     if is_source(request, operand, look.identity) {
         return Err(itself(path.as_os_str().as_bytes()));
@@ -324,6 +326,16 @@ fn onto_existing(
     // A link to a file is followed: its destination is meant.
     let real = std::fs::canonicalize(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
     under_new_name(&real)
+}
+
+/// Whether a served client's data is discarded: no lookup leads out of its directory.
+fn is_null_of_server(request: &TargetRequest, path: &Path) -> bool {
+    lookup::is_confined() && request.compare.is_none() && path == Path::new(NULL_TARGET)
+}
+
+fn special(path: &Path) -> Destination {
+    let (kind, label) = (DestinationKind::Special(path.into()), path.as_os_str().as_bytes().into());
+    Destination { kind, label, memory: None, is_new: false }
 }
 
 fn into_directory(

@@ -16,6 +16,8 @@ pub enum FileDestination {
         path: PathBuf,
         /// Whether that is so.
         seekable: bool,
+        /// For messages: its name in the tree that the null device takes; empty otherwise.
+        relative: Vec<u8>,
     },
 }
 

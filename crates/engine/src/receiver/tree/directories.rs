@@ -54,7 +54,11 @@ impl TargetTree {
             child
         };
         let attributes = attributes(entry).map(Into::into);
-        let names = self.removals.names_for(&dir, position.alone && !fresh);
+        let is_deleting = position.alone && !fresh;
+        let names = match position.inside {
+            true => self.removals.names_for(&dir, is_deleting),
+            false => self.removals.names_for_argument(&dir, is_deleting),
+        };
         Ok(EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes })))
     }
 

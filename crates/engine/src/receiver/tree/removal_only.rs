@@ -46,7 +46,10 @@ impl TargetTree {
         };
         match dir {
             Ok(dir) => {
-                let names = self.removals.names_for(&dir, above);
+                let names = match entry.place {
+                    EntryLocation::Operand(_) => self.removals.names_for_argument(&dir, above),
+                    _ => self.removals.names_for(&dir, above),
+                };
                 let (fresh, meta) = (false, entry.meta);
                 let item = Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes: None });
                 match entry.place {
