@@ -123,8 +123,22 @@ fn no_ssh_connection_leads_to_a_service_of_either_machine() {
     let far: IpAddr = "192.0.2.7".parse().expect("an address");
     let long = "9".repeat(4096);
     let words = [
-        "127.0.0.1", "::1", "::ffff:127.0.0.1", "127.9.9.9", "0.0.0.0", "::", "192.0.2.7", "::ffff:192.0.2.7", "localhost",
-        "224.0.0.1", "fe80::1", "fe80::1%lo", "169.254.1.1", "255.255.255.255", "\u{1b}[2J", &long,
+        "127.0.0.1",
+        "::1",
+        "::ffff:127.0.0.1",
+        "127.9.9.9",
+        "0.0.0.0",
+        "::",
+        "192.0.2.7",
+        "::ffff:192.0.2.7",
+        "localhost",
+        "224.0.0.1",
+        "fe80::1",
+        "fe80::1%lo",
+        "169.254.1.1",
+        "255.255.255.255",
+        "\u{1b}[2J",
+        &long,
     ];
     for word in words {
         let said = format!("{word} 40000 {word} 22");

@@ -92,7 +92,16 @@ pub struct Mutator {
 impl Mutator {
     /// Mutates the item with this number in its lane.
     pub fn new(lane: Lane, before: u64, mutation: Mutation, rng: Rng) -> Self {
-        Self { rng, lane, before, mutation, seen: [0; Lane::ALL.len()], earlier: Vec::new(), held: None, has_mutated: false }
+        Self {
+            rng,
+            lane,
+            before,
+            mutation,
+            seen: [0; Lane::ALL.len()],
+            earlier: Vec::new(),
+            held: None,
+            has_mutated: false,
+        }
     }
 
     /// What goes on in the place of an item.

@@ -147,7 +147,9 @@ impl<'a> Session<'a> {
         let fake = FakeWorker::new(&place);
         let running = self.controller(&fake);
         let memory = PeakMemory::of_descendants(running.id());
-        let Some(link) = fake.accept(TIME_MAX) else { panic!("no worker was started\n{}", ProgramRun::of(running).account()) };
+        let Some(link) = fake.accept(TIME_MAX) else {
+            panic!("no worker was started\n{}", ProgramRun::of(running).account())
+        };
         let mut relay = Relay::new(&state, link, &mut worker);
         // How it ends is for the ends to tell.
         let _ = relay.run();

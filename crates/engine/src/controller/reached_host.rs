@@ -98,15 +98,30 @@ mod tests {
     fn a_host_reports_no_address_of_its_own_for_this_machine() {
         let client = |name: &str, peer: Option<&str>, said: &str| {
             let host = Host::Remote { user: None, name: name.into() };
-            let reached =
-                ReachedHost { host: &host, peer: peer.map(|peer| peer.parse().unwrap()), reported: None };
+            let reached = ReachedHost { host: &host, peer: peer.map(|peer| peer.parse().unwrap()), reported: None };
             reached.client(said, &["192.0.2.7".parse().unwrap()]).map(|found| found.to_string())
         };
         let long = "9".repeat(100_000);
         for said in [
-            "", " ", "\n", "no address", "127.0.0.1 1 192.0.2.7 22", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "224.0.0.1",
-            "255.255.255.255", "fe80::1", "fe80::1%eth0", "169.254.1.1", "192.0.2.7 1 192.0.2.7 22", "::ffff:192.0.2.7",
-            "192.0.2.1:22", "evil.example", &long,
+            "",
+            " ",
+            "\n",
+            "no address",
+            "127.0.0.1 1 192.0.2.7 22",
+            "::1",
+            "::ffff:127.0.0.1",
+            "0.0.0.0",
+            "::",
+            "224.0.0.1",
+            "255.255.255.255",
+            "fe80::1",
+            "fe80::1%eth0",
+            "169.254.1.1",
+            "192.0.2.7 1 192.0.2.7 22",
+            "::ffff:192.0.2.7",
+            "192.0.2.1:22",
+            "evil.example",
+            &long,
         ] {
             assert_eq!(client("far", Some("192.0.2.8"), said), None, "{said}");
         }
