@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use haul_e2e::{PeakMemory, Rng, Sandbox, ServedShare, cases, count};
+use haul_e2e::{PeakMemory, Rng, Sandbox, ServedShare, WORKER_MEMORY_MAX, cases, count};
 
 use mutation::{Lane, Mutation, Mutator};
 use session::{Outcome, Session, Work};
@@ -27,7 +27,8 @@ fn nothing() -> Mutator {
 fn lengths(sandbox: &Sandbox, work: Work, server: Option<&ServedShare>) -> Lengths {
     let session = Session::new(sandbox, format!("plain-{work:?}"), work, server);
     let before = session.inside();
-    let Outcome { run, worker, said, state } = session.run(nothing());
+    let Outcome { run, worker, memory, said, state } = session.run(nothing());
+    assert!(memory > 1 << 20, "memory is not seen: {memory}");
     let status = if work == Work::Verify { 1 } else { 0 };
     assert!(run.status == Some(status) && worker == Some(0), "{work:?} {worker:?}: {said}\n{}", run.account());
     assert_eq!(session.wrong(&before, work != Work::Verify), None, "{work:?}\n{}", run.account());
@@ -45,7 +46,7 @@ fn hold(sandbox: &Sandbox, seed: u64, lengths: &[(Work, Lengths)], server: Optio
     let at = rng.below(items);
     let session = Session::new(sandbox, format!("s{seed}"), work, server);
     let (outside, before) = (session.outside(), session.inside());
-    let Outcome { run, worker, said, state } = session.run(Mutator::new(lane, at, mutation, rng));
+    let Outcome { run, worker, memory, said, state } = session.run(Mutator::new(lane, at, mutation, rng));
     let what = format!("seed {seed}: {mutation:?} of item {at} of {items}, {lane:?}, {work:?}");
     let account = || format!("{what}\nworker {worker:?}: {said}\n{}", run.account());
     if std::env::var_os("HAUL_MUTATIONS_SHOWN").is_some() {
@@ -54,6 +55,7 @@ fn hold(sandbox: &Sandbox, seed: u64, lengths: &[(Work, Lengths)], server: Optio
     assert!(!run.timed_out && run.status.is_some_and(|status| (0..=4).contains(&status)), "{}", account());
     assert!(worker.is_some_and(|status| (0..=4).contains(&status)), "{}", account());
     assert!(!run.stderr.contains("panicked") && !said.contains("panicked"), "{}", account());
+    assert!(memory <= WORKER_MEMORY_MAX, "{memory} bytes of memory\n{}", account());
     assert!(run.status == Some(0) || !run.stderr.is_empty(), "{}", account());
     let is_clean = |text: &str| text.chars().all(|c| c == '\n' || !haul_proto::path::disturbs(c));
     assert!(is_clean(&run.stdout) && is_clean(&run.stderr), "{}", account());
@@ -72,7 +74,8 @@ fn hold(sandbox: &Sandbox, seed: u64, lengths: &[(Work, Lengths)], server: Optio
 
 /// So many seeds, by two threads. Those that were lost are named.
 fn hold_all(sandbox: &Sandbox, number: u64, server: Option<&ServedShare>) {
-    let lengths: Vec<_> = Work::ALL.iter().map(|work| (*work, lengths(sandbox, *work, server))).collect();
+    let works = if server.is_some() { &Work::SERVED[..] } else { &Work::ALL };
+    let lengths: Vec<_> = works.iter().map(|work| (*work, lengths(sandbox, *work, server))).collect();
     let first = cases("HAUL_MUTATION_SEED", 0);
     let (next, mutated) = (AtomicU64::new(first), AtomicU64::new(0));
     let lost = Mutex::new(Vec::new());
