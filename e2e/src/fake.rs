@@ -4,6 +4,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -69,6 +70,11 @@ impl FakeLink {
         Self { input: BufReader::new(stream), output, deadline: Instant::now() + LIMIT }
     }
 
+    /// Greets as a worker does, and says nothing else.
+    pub fn greet_only(&mut self) -> io::Result<()> {
+        self.send_raw(format!("\nHAUL-WORKER {PROTOCOL_VERSION} 0.1.0\n").as_bytes())
+    }
+
     /// Greets, and says Hello as a worker without addresses.
     pub fn greet(&mut self) -> io::Result<()> {
         self.greet_with(&hello())
@@ -76,7 +82,7 @@ impl FakeLink {
 
     /// The same with another Hello.
     pub fn greet_with(&mut self, hello: &WorkerHello) -> io::Result<()> {
-        self.send_raw(format!("\nHAUL-WORKER {PROTOCOL_VERSION} 0.1.0\n").as_bytes())?;
+        self.greet_only()?;
         self.report(&WorkerMessage::Hello(hello.clone()))
     }
 
@@ -112,6 +118,14 @@ impl FakeLink {
         let mut content = vec![0; length];
         self.input.read_exact(&mut content)?;
         Ok((channel, content))
+    }
+
+    /// All frames from now on, as a thread reads them. They end where the controller is gone, or the link is old.
+    pub fn frames(&self) -> io::Result<Receiver<(LinkChannel, Vec<u8>)>> {
+        let mut reader = Self::new(self.output.try_clone()?);
+        let (sender, frames) = channel();
+        thread::spawn(move || while reader.next_frame().is_ok_and(|frame| sender.send(frame).is_ok()) {});
+        Ok(frames)
     }
 
     /// Waits for what `wanted` takes of what the controller says.

@@ -8,12 +8,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haul_lab::peak_memory_bytes;
+use haul_lab::{descendants, peak_memory_bytes};
 use haul_proto::wire::control_channel::{BEAT, LinkChannel, decode_header, encode_header};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 
-use crate::{Sandbox, within};
+use crate::{Haul, Sandbox, within};
 
 /// No answer takes nearly as long.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -23,6 +23,8 @@ pub const WORKER_MEMORY_MAX: u64 = 200 << 20;
 
 /// How often a process's peak memory is read: it cannot be read any more once the process has ended.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(2);
+/// The same of all processes that a process has started.
+const TREE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The worker. Dropping it kills it.
 #[derive(Debug)]
@@ -43,14 +45,24 @@ pub struct PeakMemory {
 impl PeakMemory {
     /// Samples the process of this id.
     pub fn of(pid: u32) -> Self {
+        Self::sample(MEMORY_INTERVAL, move || peak_memory_bytes(pid))
+    }
+
+    /// Samples all processes that this one has started: the peak of the largest.
+    pub fn of_descendants(pid: u32) -> Self {
+        let largest = move || descendants(pid).into_iter().map(peak_memory_bytes).max().unwrap_or(0);
+        Self::sample(TREE_INTERVAL, largest)
+    }
+
+    fn sample(interval: Duration, peak: impl Fn() -> u64 + Send + 'static) -> Self {
         // The process may end before the thread runs.
-        let peak_bytes = Arc::new(AtomicU64::new(peak_memory_bytes(pid)));
+        let peak_bytes = Arc::new(AtomicU64::new(peak()));
         let sampler = Self { peak_bytes, is_over: Arc::default() };
         let (peak_bytes, is_over) = (Arc::clone(&sampler.peak_bytes), Arc::clone(&sampler.is_over));
         thread::spawn(move || {
             while !is_over.load(Ordering::Relaxed) {
-                peak_bytes.fetch_max(peak_memory_bytes(pid), Ordering::Relaxed);
-                thread::sleep(MEMORY_INTERVAL);
+                peak_bytes.fetch_max(peak(), Ordering::Relaxed);
+                thread::sleep(interval);
             }
         });
         sampler
@@ -80,10 +92,18 @@ impl WorkerProgramProcess {
     /// Starts one, in the sandbox's environment.
     #[track_caller]
     pub fn start(sandbox: &Sandbox) -> Self {
-        let mut command = sandbox.haul(["worker"]).into_command();
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        Self::of(sandbox.haul(["worker"]), "", Stdio::null())
+    }
+
+    /// The worker that this command starts or leads to, once it has read `first`. Its standard error goes to `errors`.
+    #[track_caller]
+    pub fn of(haul: Haul<'_>, first: &str, errors: impl Into<Stdio>) -> Self {
+        let mut command = haul.into_command();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().expect("haul can be started");
-        let input = child.stdin.take();
+        let mut input = child.stdin.take();
+        // What it does without is for the test to see.
+        let _ = input.as_mut().map(|input| input.write_all(first.as_bytes()));
         let mut output = BufReader::new(child.stdout.take().expect("it was piped"));
         let (sender, frames) = channel();
         thread::spawn(move || {
@@ -124,6 +144,15 @@ impl WorkerProgramProcess {
             Ok(frame) => Some(frame),
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => panic!("the worker says nothing"),
+        }
+    }
+
+    /// The frame that comes within this time, if one does; an error when the worker is gone.
+    pub fn frame_within(&self, limit: Duration) -> Result<Option<(LinkChannel, Vec<u8>)>, RecvTimeoutError> {
+        match self.frames.recv_timeout(limit) {
+            Ok(frame) => Ok(Some(frame)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(gone) => Err(gone),
         }
     }
 

@@ -116,3 +116,40 @@ fn whoever_types_loopback_means_this_machine() {
         assert!(is_reached, "{host}\n{}", run.account());
     }
 }
+
+/// What a worker says of ssh's connection is the account's to choose.
+#[test]
+fn no_ssh_connection_leads_to_a_service_of_either_machine() {
+    let far: IpAddr = "192.0.2.7".parse().expect("an address");
+    let long = "9".repeat(4096);
+    let words = [
+        "127.0.0.1",
+        "::1",
+        "::ffff:127.0.0.1",
+        "127.9.9.9",
+        "0.0.0.0",
+        "::",
+        "192.0.2.7",
+        "::ffff:192.0.2.7",
+        "localhost",
+        "224.0.0.1",
+        "fe80::1",
+        "fe80::1%lo",
+        "169.254.1.1",
+        "255.255.255.255",
+        "\u{1b}[2J",
+        &long,
+    ];
+    for word in words {
+        let said = format!("{word} 40000 {word} 22");
+        let hello = WorkerHello { ssh_connection: Some(said.clone()), ..with("", &[far]) };
+        let Outcome { run, is_reached, routes } = push_to("far", &hello);
+        assert!(!is_reached, "{said}: a service of this machine was connected to\n{}", run.account());
+        for route in &routes {
+            let to = route.parse::<std::net::SocketAddr>().expect("an address").ip().to_canonical();
+            let leads_elsewhere = haul_proto::path_candidates::may_lead_elsewhere(&to) && to != far;
+            assert!(leads_elsewhere, "{said}: {to} was offered");
+        }
+        run.succeeds();
+    }
+}

@@ -162,6 +162,90 @@ fn a_served_worker_says_who_and_what_was_refused() {
     assert!(reason.contains("\\u{202e}out") && !reason.contains('\u{202e}'), "{reason}");
 }
 
+/// A path that would be lines of either log, with a tab, escapes and quotes; and one as long as a path may be.
+fn hostile_paths() -> [String; 3] {
+    let line = "2026-01-01T00:00:00Z 192.0.2.1:9 x sent forged: 1 files";
+    let object = r#"{"event":"ended","action":"received","path":"forged"}"#;
+    let long = vec!["\n\u{1b}[2J\u{202e}".repeat(20); 14].join("/");
+    [
+        format!("a\n{line}\n\t\u{1b}]0;x\u{7}\u{2028}b"),
+        format!("a\n{object}\r\n\",\"action\":\"received\",\"x\":\""),
+        long,
+    ]
+}
+
+#[test]
+fn no_client_forges_a_line_of_an_audit_log_or_of_a_servers_log() {
+    for is_json in [true, false] {
+        let sandbox = Sandbox::new();
+        sandbox.file("file", "content");
+        sandbox.dir("shared");
+        let (log, json) = (sandbox.path("files.log"), if is_json { &["--json"][..] } else { &[] });
+        let words = ["serve", "--bind", "127.0.0.1", "--audit", log.to_str().unwrap()];
+        let server = ServedShare::of(sandbox.haul(words).args(json).arg("shared"));
+        let paths = hostile_paths();
+        for (number, path) in paths.iter().enumerate() {
+            let push = sandbox.haul(["file", &server.at(path)]).run();
+            // The directories of the long path are not there: it is refused, like those that lead out.
+            assert_eq!(push.status == Some(0), number < 2, "{}", push.account());
+            assert_ne!(sandbox.haul(["file", &server.at(&format!("../{path}"))]).run().status, Some(0));
+            assert_ne!(sandbox.haul([&server.at(&format!("missing{path}")), "back"]).run().status, Some(0));
+        }
+        let said = server.end().stderr;
+        assert!(said.chars().all(|c| c == '\n' || !haul_proto::path::disturbs(c)), "{said:?}");
+        let sessions = 3 * paths.len();
+        assert_eq!(said.lines().count(), 2 * sessions, "{said}");
+        for line in said.lines() {
+            match is_json {
+                true => {
+                    let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+                    assert!(["connected", "ended"].iter().any(|event| line["event"] == *event), "{line}");
+                    assert!(line["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
+                }
+                false => assert_eq!(line.split(' ').nth(1).unwrap().split(':').next(), Some("127.0.0.1"), "{line}"),
+            }
+        }
+        let audited = lines(&log);
+        assert!(audited.iter().all(|line| line["client"].as_str().unwrap().starts_with("127.0.0.1:")), "{audited:#?}");
+        let of = |action: &str| audited.iter().filter(|line| line["action"] == action).collect::<Vec<_>>();
+        let (received, refused) = (of("received"), of("refused"));
+        assert_eq!((received.len(), refused.len()), (2, 1 + paths.len()), "{audited:#?}");
+        let shared = sandbox.path("shared");
+        let is_inside = |line: &&Value| line["path"].as_str().unwrap().starts_with(shared.to_str().unwrap());
+        assert!(received.iter().all(is_inside) && audited.iter().all(|line| line["path"] != "forged"), "{audited:#?}");
+    }
+}
+
+/// The account can set it before it starts a worker.
+#[test]
+fn no_ssh_connection_forges_a_line() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.file("file", "content");
+    let program = haul_e2e::haul_binary();
+    let script = "#!/bin/bash\nexport SSH_CONNECTION=\"$(cat connection)\"\nexec \"$HAUL\" \"$@\"\n";
+    let far = sandbox.script("far", script);
+    let odd = b"\xff\xfe 1 2 3".to_vec();
+    let said = [
+        &b"9\",\"action\":\"received\",\"path\":\"forged"[..],
+        b"a\n{}\nb",
+        b"\x1b[2J\t\xe2\x80\xae",
+        &[b'9'; 100_000],
+        &odd,
+    ];
+    for (number, said) in said.into_iter().enumerate() {
+        let log = audit_to(&sandbox, &sandbox.home(), &format!("log{number}"));
+        sandbox.file("connection", said);
+        let target = format!("127.0.0.1:{}", sandbox.path(format!("there{number}")).display());
+        let run = sandbox.haul(["-T", far.to_str().unwrap(), "file", &target]).env("HAUL", &program).run();
+        let run = run.succeeds();
+        let audited = lines(&log);
+        let received: Vec<_> = audited.iter().filter(|line| line["action"] == "received").collect();
+        assert!(received.len() == 1 && is_of(received[0], &file), "{audited:#?}\n{}", run.account());
+        let is_short = |line: &Value| line["ssh_from"].as_str().is_none_or(|from| from.len() < 1000);
+        assert!(audited.iter().all(is_short), "{number}: a line is long");
+    }
+}
+
 #[test]
 fn without_a_log_there_is_no_job() {
     let sandbox = Sandbox::new();

@@ -4,12 +4,15 @@
 use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use haul_e2e::{ProgramRun, RUN_LIMIT, Sandbox, ServedShare, cases, contents, count, eventually, listing, shell};
+use haul_e2e::{
+    ProgramRun, RUN_LIMIT, Sandbox, ServedShare, cases, contents, count, eventually, fifo, is_root_or_skip, listing,
+    shell,
+};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::Signal;
 
@@ -181,6 +184,48 @@ fn links_that_lead_out_are_refused_unless_allowed() {
     sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
     assert_eq!(fs::read_link(sandbox.path("shared/tree/absolute")).expect("a link"), Path::new("/etc/passwd"));
     server.end().succeeds();
+}
+
+#[test]
+fn devices_fifos_and_sockets_are_neither_written_nor_read_nor_made() {
+    if !is_root_or_skip("a device") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.file("file", "content");
+    for directory in ["shared", "tree"] {
+        let directory = sandbox.dir(directory);
+        fifo(&directory.join("pipe"));
+        let (kind, mode) = (rustix::fs::FileType::CharacterDevice, rustix::fs::Mode::from_raw_mode(0o666));
+        rustix::fs::mknodat(CWD, directory.join("null"), kind, mode, rustix::fs::makedev(1, 3)).expect("root may");
+    }
+    let socket = std::os::unix::net::UnixListener::bind(sandbox.path("shared/socket")).expect("a socket");
+    socket.set_nonblocking(true).expect("it can be set");
+    // Whoever writes to the FIFO is heard; who opens it to read does not wait.
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).expect("a flag");
+    let mut pipe = fs::File::options().read(true).custom_flags(nonblocking).open(sandbox.path("shared/pipe")).unwrap();
+    for access in [&[][..], &["--write-only"], &["--allow-unsafe-links"]] {
+        let server = ServedShare::start(&sandbox, access);
+        for name in ["pipe", "null", "socket"] {
+            for options in [&[][..], &["-f"]] {
+                let run = sandbox.haul(options).args(["file", &server.at(name)]).run();
+                assert!(matches!(run.status, Some(1 | 2)), "{name}, {access:?}\n{}", run.account());
+                run.says(["device, FIFO or socket"]);
+            }
+            assert_ne!(sandbox.haul([&server.at(name), "back"]).run().status, Some(0), "{name}");
+        }
+        for option in ["--devices", "--specials"] {
+            let run = sandbox.haul(["-r", option, "tree", &server.at("made")]).run();
+            run.ends(2).says(["a server makes no devices, FIFOs and sockets"]);
+        }
+        sandbox.haul(["-r", "tree", &server.at("made")]).run();
+        assert_eq!(listing(&sandbox.path("shared/made")), [""; 0]);
+        fs::remove_dir(sandbox.path("shared/made")).expect("it is ours");
+        server.end();
+        assert_eq!(listing(&sandbox.path("shared")), ["null", "pipe", "socket"]);
+        assert_eq!(pipe.read(&mut [0; 9]).unwrap_or(0), 0, "something was written to the FIFO");
+        assert!(socket.accept().is_err(), "somebody connected to the socket");
+    }
 }
 
 #[test]

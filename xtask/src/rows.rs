@@ -201,6 +201,17 @@ pub const ROWS: &[CaseRow] = &[
         tests: &[e2e("hostile_target", "a_hostile_worker")],
     },
     CaseRow {
+        name: "mutations",
+        about: "peers that mutate what was opened",
+        counted: &["mutated-sessions", "mutated-served-sessions"],
+        everyday: 120,
+        soak: 10_000,
+        least: 60,
+        variables: &[("HAUL_MUTATIONS", ALL), ("HAUL_MUTATIONS_SERVED", ALL)],
+        always: &[],
+        tests: &[e2e("mutations", "mutate")],
+    },
+    CaseRow {
         name: "strangers",
         about: "strangers at the port with wrong keys",
         counted: &["strangers-with-wrong-keys"],

@@ -51,6 +51,15 @@ impl ReachedHost<'_> {
         }
     }
 
+    /// Returns the address of this machine that the host reports (the client's of its SSH_CONNECTION), for its
+    /// connections to here. None of the host's `own` addresses, and no loopback, unless it was reached at that.
+    pub fn client(&self, ssh_connection: &str, own: &[IpAddr]) -> Option<IpAddr> {
+        let client = literal(ssh_connection.split_ascii_whitespace().next()?)?;
+        let is_here = client.is_loopback() && self.is_here();
+        let is_other = may_lead_elsewhere(&client) && (!own.contains(&client) || self.is_seen(&client));
+        (is_here || is_other).then_some(client)
+    }
+
     /// Whether this machine itself knows that address of the host.
     pub fn is_seen(&self, address: &IpAddr) -> bool {
         let typed = match self.host {
@@ -83,6 +92,45 @@ mod tests {
         assert_eq!(addresses("far", Some("::ffff:192.0.2.7"), None, true, &[]), ["192.0.2.7"]);
         assert_eq!(addresses("far", None, Some("198.51.100.1"), true, &["192.0.2.7"]), ["198.51.100.1"]);
         assert_eq!(addresses("far", None, None, true, &["192.0.2.7", "2001:db8::7"]), ["192.0.2.7", "2001:db8::7"]);
+    }
+
+    #[test]
+    fn a_host_reports_no_address_of_its_own_for_this_machine() {
+        let client = |name: &str, peer: Option<&str>, said: &str| {
+            let host = Host::Remote { user: None, name: name.into() };
+            let reached = ReachedHost { host: &host, peer: peer.map(|peer| peer.parse().unwrap()), reported: None };
+            reached.client(said, &["192.0.2.7".parse().unwrap()]).map(|found| found.to_string())
+        };
+        let long = "9".repeat(100_000);
+        for said in [
+            "",
+            " ",
+            "\n",
+            "no address",
+            "127.0.0.1 1 192.0.2.7 22",
+            "::1",
+            "::ffff:127.0.0.1",
+            "0.0.0.0",
+            "::",
+            "224.0.0.1",
+            "255.255.255.255",
+            "fe80::1",
+            "fe80::1%eth0",
+            "169.254.1.1",
+            "192.0.2.7 1 192.0.2.7 22",
+            "::ffff:192.0.2.7",
+            "192.0.2.1:22",
+            "evil.example",
+            &long,
+        ] {
+            assert_eq!(client("far", Some("192.0.2.8"), said), None, "{said}");
+        }
+        let here = "198.51.100.1 40000 192.0.2.7 22";
+        assert_eq!(client("far", None, here).as_deref(), Some("198.51.100.1"));
+        assert_eq!(client("far", None, "::ffff:198.51.100.1").as_deref(), Some("198.51.100.1"));
+        assert_eq!(client("localhost", None, "::1 1 ::1 22").as_deref(), Some("::1"));
+        assert_eq!(client("far", Some("127.0.0.1"), "127.0.0.1 1 127.0.0.1 22").as_deref(), Some("127.0.0.1"));
+        assert_eq!(client("far", Some("192.0.2.7"), "192.0.2.7").as_deref(), Some("192.0.2.7"), "it is this machine");
     }
 
     #[test]

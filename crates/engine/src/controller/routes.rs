@@ -189,9 +189,9 @@ fn reached(job: &Job, workers: &Workers, connector: WorkerRole) -> Vec<IpAddr> {
         (Host::Local, Host::Local) => vec![Ipv4Addr::LOCALHOST.into()],
         (Host::Local, Host::Remote { .. } | Host::Served { .. }) => {
             // The ssh client's address as the connecting host reports it: only that host connects to it.
-            let said = workers.hello(connector).ssh_connection.as_deref().unwrap_or_default();
-            let said = said.split_ascii_whitespace().next().and_then(|word| word.parse::<IpAddr>().ok());
-            said.map(|said| said.to_canonical()).into_iter().collect()
+            let hello = workers.hello(connector);
+            let own = hello.addresses.iter().map(|local| local.address).collect::<Vec<_>>();
+            from.client(hello.ssh_connection.as_deref().unwrap_or_default(), &own).into_iter().collect()
         }
         (Host::Remote { .. } | Host::Served { .. }, _) => {
             let look_up = |name: &str| match (name, 0).to_socket_addrs() {

@@ -124,6 +124,9 @@ impl AuditAction {
     }
 }
 
+/// Most characters of an address in a line: one of IPv6 with its scope. The account can set any variable.
+const ADDRESS_MAX: usize = 64;
+
 /// A line of the log.
 #[derive(Debug, Clone, Copy)]
 pub struct AuditRecord<'a> {
@@ -332,6 +335,7 @@ fn origin(client: &AuditClient) -> String {
     if let Some(served) = &client.served {
         member(&mut origin, "client", &escape(served.as_bytes()));
     } else if let Some(address) = client.ssh_connection.as_deref().and_then(|words| words.split(' ').next()) {
+        let address: String = address.chars().take(ADDRESS_MAX).collect();
         member(&mut origin, "ssh_from", &escape(address.as_bytes()));
     }
     origin
@@ -409,6 +413,19 @@ mod tests {
         let line = audit.line(&received(b"a \"b\"\\\n"), UNIX_EPOCH);
         assert!(line.contains("\"path\":\"/served/a \\\"b\\\"\\\\\\\\\\\\n\",\"bytes\":3,\"blake3\":\"abab"), "{line}");
         assert!(audit.line(&received(b"/x"), UNIX_EPOCH).contains("\"path\":\"/x\""));
+    }
+
+    #[test]
+    fn no_ssh_connection_makes_a_second_line_or_a_long_one() {
+        let long = "9".repeat(100_000);
+        for said in
+            ["10.0.0.1\",\"action\":\"received", "a\nb", "\u{1b}[2J\u{202e}\t", "fe80::1%eth0 1 fe80::2 22", &long]
+        {
+            let client = AuditClient { served: None, ssh_connection: Some(said.into()) };
+            let origin = origin(&client);
+            assert!(!origin.chars().any(haul_proto::path::disturbs) && origin.len() < 1000, "{origin}");
+            assert!(!origin.contains("\"action\":"), "{origin}");
+        }
     }
 
     #[test]

@@ -3,18 +3,37 @@
 //!
 //! One small file for each tree, in the state directory, named by the tree's path.
 
+use rustix::fs::{FlockOperation, flock};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use crate::fs::{FileIdentity, lookup};
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
+/// How long a run waits for its turn. Others need some milliseconds, unless they are stopped.
+const TURN_MAX: Duration = Duration::from_secs(2);
+/// Interval between attempts.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
 /// Where trees are remembered.
 pub struct TreeMemory {
+    /// The directory of all records, opened before the kernel confines this process.
+    trees: fs::File,
     file: PathBuf,
     origin: [u8; 32],
+}
+
+/// A run's turn to remember a tree and to give it its name, until this is dropped.
+pub struct MemoryTurn<'a>(&'a TreeMemory);
+
+impl Drop for MemoryTurn<'_> {
+    fn drop(&mut self) {
+        // The kernel frees it at the latest when this process ends.
+        let _ = flock(&self.0.trees, FlockOperation::Unlock);
+    }
 }
 
 impl TreeMemory {
@@ -24,20 +43,38 @@ impl TreeMemory {
         let absolute = lookup::real_path(parent).ok()?.join(path.file_name()?);
         let trees = state_dir?.join("trees");
         fs::create_dir_all(&trees).ok()?;
-        Some(Self { file: file_for(&trees, &absolute), origin })
+        let file = file_for(&trees, &absolute);
+        Some(Self { trees: fs::File::open(trees).ok()?, file, origin })
     }
 
     /// Lets it be kept.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
-        let trees = self.file.parent().and_then(|trees| fs::File::open(trees).ok());
-        trees.iter().for_each(|trees| bounds.allow(trees, ConfineRights::OwnFiles));
+        bounds.allow(&self.trees, ConfineRights::OwnFiles);
+    }
+
+    /// Waits until no other run is between remembering a tree and naming it. Otherwise one that comes too late would
+    /// for a moment replace the record of the directory that has the name, and a third run would nest its copy there.
+    /// `None` where the other one does not go on, or the file system has no locks.
+    pub fn turn(&self) -> Option<MemoryTurn<'_>> {
+        let began = Instant::now();
+        while flock(&self.trees, FlockOperation::NonBlockingLockExclusive).is_err() {
+            if began.elapsed() > TURN_MAX {
+                return None;
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        Some(MemoryTurn(self))
     }
 
     /// Remembers that the tree now exists as this directory.
     pub fn keep(&self, made: FileIdentity) -> io::Result<()> {
+        let content = content(&self.origin, made);
+        if fs::read(&self.file).is_ok_and(|remembered| remembered == content) {
+            return Ok(());
+        }
         let beside = self.file.with_extension("new");
         let mut file = fs::File::create(&beside)?;
-        file.write_all(&content(&self.origin, made))?;
+        file.write_all(&content)?;
         // After a loss of power it is there or not, but not half of it.
         file.sync_all()?;
         fs::rename(&beside, &self.file)
@@ -82,5 +119,16 @@ mod tests {
             "another directory"
         );
         assert!(!made_by(None, &tree, identity, &[1; 32]));
+    }
+
+    #[test]
+    fn one_run_at_a_time_has_its_turn() {
+        let (state, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let memory = |name: &str| TreeMemory::of(Some(state.path()), &place.path().join(name), [1; 32]).unwrap();
+        let (first, second) = (memory("copy"), memory("copy"));
+        let turn = first.turn().unwrap();
+        assert!(second.turn().is_none(), "it waits in vain");
+        drop(turn);
+        assert!(second.turn().is_some() && first.turn().is_some());
     }
 }

@@ -66,6 +66,7 @@ impl TargetTree {
     fn create_directory(&self, position: &EntryPosition, meta: EntryMetadata) -> io::Result<bool> {
         let mode = self.metadata.first_mode(&meta);
         let memory = self.job.destination.memory.as_ref().filter(|_| position.renamed);
+        let _turn = memory.and_then(TreeMemory::turn);
         let made = match memory {
             None => make_directory(&position.dir, &position.name, mode),
             Some(memory) => self.make_remembered(position, memory, mode),
@@ -84,6 +85,10 @@ impl TargetTree {
     /// run takes for a foreign one, and copies into instead of resuming.
     fn make_remembered(&self, position: &EntryPosition, memory: &TreeMemory, mode: u32) -> io::Result<()> {
         let is_own = |look: &FileStat| look.meta.uid == rustix::process::geteuid().as_raw();
+        // Whoever had the turn before may have given it this name.
+        if FileStat::at_name(&*position.dir.fd()?, &position.name, FollowLinks::Itself).is_ok() {
+            return Err(Errno::EXIST.into());
+        }
         let mut temporary = temporary_name(&position.name, b"directory");
         let mut found = match make_directory(&position.dir, &temporary, mode) {
             // A run that was killed here has left it, or another one is about to give it its name.

@@ -1,0 +1,127 @@
+//! Peers that hold the keys and change one thing: real sessions between real ends, with one record or one message mutated
+//! after it was opened, in each direction and behind `haul serve`. Whatever comes of it, nothing outside changes, no wrong
+//! file gets its name where an end can know it, and both ends stop in time, with words and without a panic.
+
+mod mutation;
+mod relay;
+mod session;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use haul_e2e::{PeakMemory, Rng, Sandbox, ServedShare, WORKER_MEMORY_MAX, cases, count};
+
+use mutation::{Lane, Mutation, Mutator};
+use session::{Outcome, Session, Work};
+
+/// How many items each lane of a session has that nobody mutates.
+type Lengths = [u64; Lane::ALL.len()];
+
+/// A mutator that mutates nothing, and counts.
+fn nothing() -> Mutator {
+    Mutator::new(Lane::Record, u64::MAX - 1, Mutation::Repeat, Rng::new(0))
+}
+
+/// Runs this work without a mutation: it succeeds, and its result is right.
+fn lengths(sandbox: &Sandbox, work: Work, server: Option<&ServedShare>) -> Lengths {
+    let session = Session::new(sandbox, format!("plain-{work:?}"), work, server);
+    let before = session.inside();
+    let Outcome { run, worker, memory, said, state } = session.run(nothing());
+    assert!(memory > 1 << 20, "memory is not seen: {memory}");
+    let status = if work == Work::Verify { 1 } else { 0 };
+    assert!(run.status == Some(status) && worker == Some(0), "{work:?} {worker:?}: {said}\n{}", run.account());
+    assert_eq!(session.wrong(&before, work != Work::Verify), None, "{work:?}\n{}", run.account());
+    state.with(|mutator| mutator.seen())
+}
+
+/// Mutates one item of one session and holds both ends to all that they promise. Whether the item came at all.
+fn hold(sandbox: &Sandbox, seed: u64, lengths: &[(Work, Lengths)], server: Option<&ServedShare>) -> bool {
+    let mut rng = Rng::new(seed);
+    let (work, lengths) = lengths[usize::try_from(seed).unwrap_or(0) % lengths.len()];
+    let lanes: Vec<_> = Lane::ALL.into_iter().filter(|lane| lengths[*lane as usize] > 0).collect();
+    let lane = rng.pick(&lanes);
+    let items = lengths[lane as usize];
+    let mutation = rng.pick(&Mutation::ALL);
+    let at = rng.below(items);
+    let session = Session::new(sandbox, format!("s{seed}"), work, server);
+    let (outside, before) = (session.outside(), session.inside());
+    let Outcome { run, worker, memory, said, state } = session.run(Mutator::new(lane, at, mutation, rng));
+    let what = format!("seed {seed}: {mutation:?} of item {at} of {items}, {lane:?}, {work:?}");
+    let account = || format!("{what}\nworker {worker:?}: {said}\n{}", run.account());
+    if std::env::var_os("HAUL_MUTATIONS_SHOWN").is_some() {
+        println!("{what}: {:?} {worker:?} {:?}: {}", run.status, run.elapsed, run.stderr.trim());
+    }
+    assert!(!run.timed_out && run.status.is_some_and(|status| (0..=4).contains(&status)), "{}", account());
+    assert!(worker.is_some_and(|status| (0..=4).contains(&status)), "{}", account());
+    assert!(!run.stderr.contains("panicked") && !said.contains("panicked"), "{}", account());
+    assert!(memory <= WORKER_MEMORY_MAX, "{memory} bytes of memory\n{}", account());
+    assert!(run.status == Some(0) || !run.stderr.is_empty(), "{}", account());
+    let is_clean = |text: &str| text.chars().all(|c| c == '\n' || !haul_proto::path::disturbs(c));
+    assert!(is_clean(&run.stdout) && is_clean(&run.stderr), "{}", account());
+    assert!(session.outside() == outside, "something outside has changed\n{}", account());
+    let inside = session.inside();
+    assert_eq!(session::odd(&inside), None, "{}", account());
+    if work == Work::Verify {
+        assert!(inside == before, "a comparison has changed something\n{}", account());
+    }
+    if mutation.keeps_contents(lane) && work != Work::Verify {
+        assert_eq!(session.wrong(&before, run.status == Some(0)), None, "{}", account());
+    }
+    let _ = std::fs::remove_dir_all(session.landing());
+    state.with(|mutator| mutator.has_mutated())
+}
+
+/// So many seeds, by two threads. Those that were lost are named.
+fn hold_all(sandbox: &Sandbox, number: u64, server: Option<&ServedShare>) {
+    let works = if server.is_some() { &Work::SERVED[..] } else { &Work::ALL };
+    let lengths: Vec<_> = works.iter().map(|work| (*work, lengths(sandbox, *work, server))).collect();
+    let first = cases("HAUL_MUTATION_SEED", 0);
+    let (next, mutated) = (AtomicU64::new(first), AtomicU64::new(0));
+    let lost = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::SeqCst);
+                    if seed >= first + number {
+                        return;
+                    }
+                    match catch_unwind(AssertUnwindSafe(|| hold(sandbox, seed, &lengths, server))) {
+                        Ok(came) => drop(mutated.fetch_add(u64::from(came), Ordering::SeqCst)),
+                        Err(_) => lost.lock().expect("no thread panics with it").push(seed),
+                    }
+                }
+            });
+        }
+    });
+    let lost = lost.into_inner().expect("no thread panics with it");
+    assert!(lost.is_empty(), "{} of {number} seeds: {lost:?}", lost.len());
+    let mutated = mutated.into_inner();
+    assert!(mutated * 10 >= number * 8, "only {mutated} of {number} items came");
+}
+
+fn place() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.file("outside/canary", "as it was");
+    sandbox
+}
+
+#[test]
+fn whatever_is_mutated_both_ends_stop_with_words_and_no_wrong_file_gets_a_name() {
+    let number = cases("HAUL_MUTATIONS", 120);
+    hold_all(&place(), number, None);
+    count("mutated-sessions", number);
+}
+
+#[test]
+fn a_served_worker_is_not_led_astray_by_what_a_client_mutates() {
+    let sandbox = place();
+    let number = cases("HAUL_MUTATIONS_SERVED", 40);
+    let server = ServedShare::start(&sandbox, &["--clients", "64"]);
+    let memory = PeakMemory::of_descendants(server.running.id());
+    hold_all(&sandbox, number, Some(&server));
+    memory.assert_bounded("a served worker");
+    server.end().succeeds();
+    count("mutated-served-sessions", number);
+}
