@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use haul_engine::sys::describe::without_numbers;
 use haul_engine::job::error::Outcome;
 use haul_engine::job::event::{
     ComparisonResult, CompressionResult, Event, NetworkPath, Observer, Progress, ReadBackBytes, SandboxReport,
@@ -340,7 +341,11 @@ impl JsonLine {
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
         self.0.push_str(&format!("{comma}{}:", Value::from(key)));
-        push_harmless(&mut self.0, &value.into().to_string());
+        let value = match value.into() {
+            Value::String(text) if key == "message" => without_numbers(&text).into(),
+            value => value,
+        };
+        push_harmless(&mut self.0, &value.to_string());
         self
     }
 

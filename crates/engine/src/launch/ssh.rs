@@ -41,7 +41,7 @@ impl SshRemote<'_> {
     pub(super) fn check(&self) -> Result<(), Error> {
         let odd = |text: &str| text.is_empty() || text.starts_with('-') || text.contains('\0');
         if odd(self.name) || self.user.is_some_and(odd) {
-            return Err(Error::Usage(format!("{} cannot be a host\nwrite it as host or user@host", self.label())));
+            return Err(Error::Usage(format!("{}: not a host\nwrite it as host or user@host", self.label())));
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ pub(super) fn own_words(
     };
     let mut words = fill_in(template, values, local_user).map_err(|why| {
         let option = if end == End::Source { "-S" } else { "-T" };
-        Error::Usage(format!("{option} {}: {why}\nwrite it as in {option} {}", quote(template), example(access)))
+        Error::Usage(format!("{option} {}: {why}\nfor example {option} {}", quote(template), example(access)))
     })?;
     words.extend(program.worker_arguments.iter().cloned());
     Ok(words)

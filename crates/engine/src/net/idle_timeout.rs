@@ -26,7 +26,7 @@ pub fn wait_to_hear(fds: &mut [PollFd<'_>], limit: Duration) -> io::Result<()> {
         }
         silent += TICK;
     }
-    let text = format!("nothing was heard from it for {} s", limit.as_secs_f64().round());
+    let text = format!("no message for {} s", limit.as_secs_f64().round());
     Err(io::Error::new(io::ErrorKind::TimedOut, text))
 }
 

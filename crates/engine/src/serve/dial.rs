@@ -50,7 +50,7 @@ pub fn dial(
 }
 
 /// Error for a server that closes connections before the proof.
-const BUSY: &str = "the server is busy, or what answers there is no haul serve: it closed the connection before it heard a proof\ntry later";
+const BUSY: &str = "connection closed before authentication: the server is busy, or it is not a haul serve\ntry later";
 
 /// Reason of a failed connection.
 enum DialRefusal {
@@ -67,7 +67,7 @@ fn enter(
     pass: &ClientCredentials,
 ) -> Result<(Connection, TcpStream), DialRefusal> {
     let socket = reach(host, port)
-        .map_err(|error| DialRefusal::Final(format!("no connection to port {port} of {host}: {error}")))?;
+        .map_err(|error| DialRefusal::Final(format!("cannot connect to port {port} of {host}: {error}")))?;
     // The control channel needs low latency.
     let _ = socket.set_nodelay(true);
     let mut connection = tls::connect().map_err(|error| DialRefusal::Final(error.to_string()))?;
@@ -104,10 +104,10 @@ fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
 fn unproven(error: &io::Error, pass: &ClientCredentials) -> String {
     match (error.kind(), pass) {
         (_, ClientCredentials::Keys { .. }) if is_hang_up(error) => {
-            "the server hung up: it does not know this key, or the key has expired or was revoked".into()
+            "the server refused the key: it is unknown, expired or revoked".into()
         }
-        (_, _) if is_hang_up(error) => "the server hung up: the secret is not the right one".into(),
-        (io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock, _) => "no haul serve answers there".into(),
+        (_, _) if is_hang_up(error) => "the server refused the secret".into(),
+        (io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock, _) => "no answer from a haul serve".into(),
         _ => error.to_string(),
     }
 }

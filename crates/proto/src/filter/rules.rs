@@ -40,7 +40,7 @@ pub struct PatternList {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PatternListError {
     /// A pattern exceeds [`PATTERN_MAX`] bytes.
-    #[error("line {line}: a pattern has at most {PATTERN_MAX} bytes")]
+    #[error("line {line}: pattern longer than {PATTERN_MAX} bytes")]
     TooLong {
         /// Line of the pattern.
         line: u32,

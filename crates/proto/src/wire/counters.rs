@@ -31,7 +31,7 @@ macro_rules! with_counters {
             /// Entries that failed at this end.
             failed: BOTH, "failed entries", saturating_add;
             /// Entries skipped on purpose.
-            left_out: BOTH, "entries left out", saturating_add;
+            left_out: BOTH, "skipped entries", saturating_add;
             /// Entries excluded by filters; a directory with its contents counts as one.
             filtered: SOURCE, "entries filtered", saturating_add;
             /// Bytes written.
@@ -175,7 +175,7 @@ impl FinalReport {
         let compression = match CompressionPolicy::decode(reader)? {
             CompressionPolicy::Off => None,
             CompressionPolicy::Always(method) => Some(method),
-            CompressionPolicy::Auto => return Err(ProtocolError::Invalid("a compression that was not chosen")),
+            CompressionPolicy::Auto => return Err(ProtocolError::Invalid("a compression that was not negotiated")),
         };
         Ok(Self {
             counters,

@@ -22,7 +22,7 @@ use crate::sys::describe::describe;
 
 /// Said of a directory in which another file system begins.
 const MOUNTED: &str =
-    "it is there alone, and another file system begins there: it stays\nunmount that, or leave it out with --exclude";
+    "extraneous mount point, so it is kept\nunmount it, or skip it with --exclude";
 
 /// End of removals: the limit is reached, or the job is over.
 #[derive(Debug)]

@@ -78,7 +78,7 @@ impl OwnerTable {
                 OwnerAccount::Id(id) => *id,
                 OwnerAccount::Name(name) => here.id(name).ok_or_else(|| {
                     let text = format!(
-                        "there is no {what} {} at the target\nname one that is there, or its number",
+                        "no {what} {} at the target\nuse one that exists there, or a number",
                         escape(name)
                     );
                     RefusedRequest { usage: true, text }

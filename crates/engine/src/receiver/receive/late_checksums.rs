@@ -36,7 +36,7 @@ impl TargetReceiver {
             // A stopped job reports nothing more.
             Err(_) if self.session.lock().stopped => {}
             Err(error) => {
-                self.finisher.fail_file(entry, item, &format!("it cannot be read again: {}", describe(&error)))
+                self.finisher.fail_file(entry, item, &format!("cannot be read again: {}", describe(&error)))
             }
         }
     }
