@@ -41,9 +41,6 @@ const ASSERTIONS: &[&str] = &[
     "unimplemented",
 ];
 const LINE_CHARS_MAX: usize = 100;
-/// Messages that still break a rule. The number only shrinks.
-#[cfg(test)]
-const FAULTS_MAX: usize = 113;
 /// Words that only this project knew, each with the one that replaced it.
 const OLD_WORDS: &[(&str, &str)] = &[
     ("goes on", "resumes"),
@@ -63,7 +60,6 @@ const OLD_WORDS: &[(&str, &str)] = &[
     ("proven", "verified"),
     ("operand", "source argument"),
     ("way", "path, or how"),
-    ("(os error", "describe(&error)"),
 ];
 
 const INTRODUCTION: &str = "\
@@ -227,7 +223,9 @@ fn render(rooms: &BTreeMap<String, Vec<(String, Messages)>>) -> String {
 
 /// What is wrong with a message.
 fn fault(message: &str) -> Option<String> {
-    let lower = message.to_lowercase();
+    // The names of values between braces are not shown.
+    let lower: String =
+        message.to_lowercase().split('{').map(|part| part.split_once('}').map_or(part, |ends| ends.1)).collect();
     let is_word = |start: usize, word: &str| {
         let before = lower[..start].chars().next_back();
         let after = lower[start + word.len()..].chars().next();
@@ -284,7 +282,7 @@ mod tests {
                 faults.extend(found.map(|(message, fault)| format!("{room}/{file}: {fault}\n    {message:?}")));
             }
         }
-        assert!(faults.len() <= FAULTS_MAX, "{} messages:\n{}", faults.len(), faults.join("\n"));
+        assert!(faults.is_empty(), "{} messages:\n{}", faults.len(), faults.join("\n"));
     }
 
     #[test]
@@ -315,11 +313,13 @@ mod tests {
 
     #[test]
     fn faults_of_messages_are_found() {
-        for good in ["cannot read {path}: {cause}\ncheck it", "a way-point away", "First. Second.", "and so on ..."] {
+        for good in
+            ["cannot read {path}: {cause}\ncheck it", "a way-point away: {way}", "First. Second.", "and so on ..."]
+        {
             assert_eq!(fault(good), None, "{good}");
         }
         let long = format!("{}\nshort", "x ".repeat(51));
-        for bad in ["it Goes on", "the way", "no such file (os error 2)", "one sentence.", &long] {
+        for bad in ["it Goes on", "the way", "one sentence.", &long] {
             assert!(fault(bad).is_some(), "{bad}");
         }
     }

@@ -26,7 +26,7 @@ impl TextOutput {
     }
 
     /// `haul: WHAT` (or `bbcp: WHAT`), and the further lines of `message` below it: hints, unless they begin with
-    /// `note:`.
+    /// `note: ` or are indented.
     pub fn error(&mut self, message: &str) {
         self.message(message, true);
     }
@@ -52,10 +52,10 @@ impl TextOutput {
         let mut shown = String::new();
         for (number, line) in without_numbers(message).lines().enumerate() {
             let line = harmless(line);
-            let has_label = ["hint: ", "note: "].iter().any(|label| line.starts_with(label));
+            let is_plain = ["hint: ", "note: ", "  "].iter().any(|label| line.starts_with(label));
             match number {
                 0 => shown.push_str(&format!("{red}{}:{normal} {line}\n", self.program)),
-                _ if has_label => shown.push_str(&format!("      {line}\n")),
+                _ if is_plain => shown.push_str(&format!("      {line}\n")),
                 _ => shown.push_str(&format!("      hint: {line}\n")),
             }
         }

@@ -73,7 +73,7 @@ impl Series {
             Event::Restarted { reason, .. } => {
                 // An attempt counts from zero, and its streams are others.
                 self.before = Progress::default();
-                self.happens(now, format!("begun again: {}", reason.lines().next().unwrap_or_default()));
+                self.happens(now, format!("reconnected: {}", reason.lines().next().unwrap_or_default()));
             }
             Event::PathChanged { because, .. } => {
                 let because = because.as_deref().map(|because| format!(": {because}")).unwrap_or_default();
@@ -84,7 +84,7 @@ impl Series {
                 self.happens(now, format!("rate limit {limit}"));
             }
             Event::Pause { is_paused } => {
-                self.happens(now, if *is_paused { "paused" } else { "goes on" }.to_owned());
+                self.happens(now, if *is_paused { "paused" } else { "resumed" }.to_owned());
             }
             Event::Streams { wanted } => {
                 self.happens(now, crate::units::counted((*wanted).into(), "stream", "streams"));

@@ -22,7 +22,7 @@ pub fn table([source, target]: &[Vec<StreamFigures>; 2]) -> String {
         "idle",
         "disk",
         "sending",
-        "cpu there",
+        "target cpu",
         "idle",
         "disk",
         "bytes",
@@ -30,7 +30,7 @@ pub fn table([source, target]: &[Vec<StreamFigures>; 2]) -> String {
         "window",
         "receiver's",
         "buffer",
-        "sent again",
+        "resent",
         "reordered",
     ];
     let mut rows = vec![head.map(str::to_owned)];

@@ -45,19 +45,18 @@ impl Outlook {
     pub fn words(&self) -> String {
         match self {
             Self::NoHost => {
-                "not known: haul probe --save HOST:PATH measures the way to a host, and then --to HOST:PATH says it"
-                    .to_owned()
+                "unknown: measure the path with haul probe --save HOST:PATH, then add --to HOST:PATH".to_owned()
             }
             Self::Unmeasured(host) => {
                 let host = escape(host.as_bytes());
-                format!("not known: {host} was not measured yet; haul probe --save {host}:PATH does that")
+                format!("unknown: measure the path with haul probe --save {host}:PATH")
             }
             Self::Measured { host, figures, bytes, time } => {
                 let host = escape(host.as_bytes());
                 let ProbeFigures { bytes_per_s, limit, when } = figures;
                 let [limit, when] = [limit, when].map(|text| escape(text.as_bytes()));
                 format!(
-                    "{} for {} to {host}, at the {} that haul probe expected there ({when}; limited by {limit}); small files take longer",
+                    "{} for {} to {host}, at the probed {} ({when}; limited by {limit}); small files take longer",
                     duration(*time),
                     size(*bytes),
                     rate(*bytes_per_s)

@@ -106,7 +106,7 @@ pub fn warnings(groups: &[Group<'_>], flattery: &[String]) -> Vec<String> {
     }
     let failed: usize = groups.iter().map(|group| group.failed).sum();
     if failed > 0 {
-        warnings.push(format!("{failed} runs failed, and are in no median"));
+        warnings.push(format!("{failed} failed runs are in no median"));
     }
     warnings.extend(flattery.iter().cloned());
     warnings

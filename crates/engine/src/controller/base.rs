@@ -38,9 +38,7 @@ pub fn way_below(source: &Location) -> Result<Vec<Name>, Error> {
     }
     let no_way = || {
         let shown = escape(path);
-        Error::Usage(format!(
-            "{shown} leads out of the base (-d)\nwrite the path without .."
-        ))
+        Error::Usage(format!("{shown} leads out of the base (-d)\nwrite the path without .."))
     };
     let own_name = crate::job::display_path::own_name(&source.path).is_some();
     let components = Path::new(&source.path).components();

@@ -170,9 +170,7 @@ impl ListFeeder {
         let below = match &self.base {
             None => Vec::new(),
             Some(_) if source.path.is_absolute() => {
-                return Err(
-                    "absolute path in a list with a base (-d)\nwrite the path relative to the base".into()
-                );
+                return Err("absolute path in a list with a base (-d)\nwrite the path relative to the base".into());
             }
             Some(_) => way_below(source).map_err(|error| error.to_string())?,
         };

@@ -201,12 +201,7 @@ impl ReportChecker {
     ) -> Result<bool, Error> {
         let checked = self.check(role, message);
         let name = message.rule().name;
-        checked.map_err(|why| {
-            Error::Failed(format!(
-                "{}: protocol error: sent {name}{why}",
-                host()
-            ))
-        })
+        checked.map_err(|why| Error::Failed(format!("{}: protocol error: sent {name}{why}", host())))
     }
 
     /// Checks a report. The error follows the message's name in the text.

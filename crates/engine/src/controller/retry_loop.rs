@@ -293,7 +293,10 @@ mod tests {
     fn a_job_that_was_under_way_can_be_gone_on_with() {
         let error = given_up(Error::Connect("far is down\nask there".into()), true, 3);
         assert!(matches!(error, Error::Broken(_)));
-        assert_eq!(error.to_string(), format!("far is down\nask there\nnote: reconnected 3 times without success\n{GO_ON}"));
+        assert_eq!(
+            error.to_string(),
+            format!("far is down\nask there\nnote: reconnected 3 times without success\n{GO_ON}")
+        );
         let broken = given_up(Error::Broken(format!("far was lost\n{GO_ON}")), true, 0);
         assert_eq!(broken.to_string(), format!("far was lost\n{GO_ON}"));
     }

@@ -109,7 +109,8 @@ fn callback_direction(
     let has = |role: &WorkerRole| addresses.iter().any(|address| local(workers, *role, address).is_some());
     let acceptor = [wanted, wanted.other()].into_iter().find(has).unwrap_or(wanted);
     if network.reverse && acceptor != WorkerRole::Source {
-        let text = format!("with -z the target connects to the source, but -H {} is the target's own address", callback.host);
+        let text =
+            format!("with -z the target connects to the source, but -H {} is the target's own address", callback.host);
         return Err(Error::Usage(format!("{text}\nomit one of them")));
     }
     let connector = acceptor.other();
@@ -119,16 +120,15 @@ fn callback_direction(
 }
 
 fn looked_up(host: &str, family: Option<AddressFamily>) -> Result<Vec<IpAddr>, Error> {
-    let found = (host, 0).to_socket_addrs().map_err(|error| {
-        Error::Usage(format!("-H {host}: cannot resolve the name: {error}\nuse an address"))
-    })?;
+    let found = (host, 0)
+        .to_socket_addrs()
+        .map_err(|error| Error::Usage(format!("-H {host}: cannot resolve the name: {error}\nuse an address")))?;
     let of_family = |address: &IpAddr| family.is_none_or(|family| family.has(address));
     let found: Vec<_> = found.map(|address| address.ip()).filter(of_family).collect();
     match (found.is_empty(), family) {
-        (true, Some(family)) => Err(Error::Usage(format!(
-            "-H {host}: no address that {} permits\nomit one of them",
-            family.option()
-        ))),
+        (true, Some(family)) => {
+            Err(Error::Usage(format!("-H {host}: no address that {} permits\nomit one of them", family.option())))
+        }
         _ => Ok(found),
     }
 }

@@ -30,7 +30,8 @@ const COUNTERS_EVERY_MAX: Duration = Duration::from_millis(500);
 pub fn session_settings(job: &Job, id: JobId, workers: &Workers) -> Result<SessionSettings, Error> {
     let options = &job.options;
     let frame = options.frame_bytes.map_or(Ok(FrameLen::DEFAULT), FrameLen::new);
-    let frame = frame.map_err(|_| Error::Usage("invalid frame size: must be a power of two from 256 KiB to 1 MiB".into()))?;
+    let frame =
+        frame.map_err(|_| Error::Usage("invalid frame size: must be a power of two from 256 KiB to 1 MiB".into()))?;
     let streams = options.streams.unwrap_or_else(|| streams_by_default(workers));
     // Within one machine the path needs no tuning.
     let may_grow = options.streams.is_none() && !workers.is_one();

@@ -68,8 +68,7 @@ impl WalkFilter {
             _ => FilterScope::operand(files),
         };
         if scope.own_rules() + open_rules > OPEN_RULES_MAX {
-            let text =
-                format!("cannot use its filter file: more than {OPEN_RULES_MAX} rules with those above");
+            let text = format!("cannot use its filter file: more than {OPEN_RULES_MAX} rules with those above");
             return Err(io::Error::other(text));
         }
         Ok(Arc::new(scope))

@@ -51,13 +51,9 @@ const KNOWN: &[KnownMessage] = &[
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
         "the host key of {} has changed: a new installation, or a man-in-the-middle attack",
-        "ask its administrator; if the new key is right, remove the old one (ssh-keygen -R) and connect once: {ssh}",
+        "ask its administrator; if the key is right, remove the old one (ssh-keygen -R), then connect: {ssh}",
     ),
-    (
-        "Host key verification failed",
-        "the host key of {} is unknown",
-        "connect once and check the key: {ssh}",
-    ),
+    ("Host key verification failed", "the host key of {} is unknown", "connect once and check the key: {ssh}"),
     (
         "Too many authentication failures",
         "{} refused the login after too many keys",
@@ -143,10 +139,7 @@ impl LaunchScene {
         } else {
             "use the same version at both ends".to_owned()
         };
-        Error::Connect(format!(
-            "haul {version} on {} speaks protocol {protocol}, this one {own}\n{remedy}",
-            self.host
-        ))
+        Error::Connect(format!("haul {version} on {} speaks protocol {protocol}, this one {own}\n{remedy}", self.host))
     }
 
     /// Returns the error of a script that gave up. `found` describes the program found instead of haul.
@@ -198,17 +191,15 @@ impl LaunchScene {
                 with_detail("the disk is full"),
                 "free space in the home directory there, or use another account".into(),
             ),
-            "noexec" => (
-                with_detail("the home directory is mounted noexec"),
-                self.place_by_hand(" that allows execution"),
-            ),
+            "noexec" => {
+                (with_detail("the home directory is mounted noexec"), self.place_by_hand(" that allows execution"))
+            }
             "unsafe" => (with_detail("the cache directory is not safe"), self.place_by_hand("")),
             "policy" => (format!("{detail} forbids it"), self.place_by_hand("")),
             "no-tools" => (format!("the program {detail} is missing"), self.place_by_hand("")),
-            "verify" => (
-                with_detail("the copy does not run there"),
-                format!("try again, or {}", self.place_by_hand("")),
-            ),
+            "verify" => {
+                (with_detail("the copy does not run there"), format!("try again, or {}", self.place_by_hand("")))
+            }
             other => (with_detail(other), self.place_by_hand("")),
         }
     }
@@ -359,7 +350,10 @@ mod tests {
         }
         let error =
             scene().cannot("noexec", "/home/ann/.cache", "other /usr/bin/haul haul 0.0.1 protocol 0").to_string();
-        assert!(error.starts_with("haul on ann@db1 has another version (/usr/bin/haul haul 0.0.1 protocol 0) and"), "{error}");
+        assert!(
+            error.starts_with("haul on ann@db1 has another version (/usr/bin/haul haul 0.0.1 protocol 0) and"),
+            "{error}"
+        );
         assert!(error.contains("-T 'ssh -p 2222 %U@%H /opt/bin/haul'"), "{error}");
     }
 }

@@ -166,10 +166,7 @@ mod tests {
         )
         .unwrap_err()
         .to_string();
-        assert!(
-            error.starts_with("the target's worker on this host did not start: ended with status 7\n"),
-            "{error}"
-        );
+        assert!(error.starts_with("the target's worker on this host did not start: ended with status 7\n"), "{error}");
         assert!(error.contains("it said: no such option\n"), "{error}");
         let error = start_local(
             &program("printf '\\nHAUL-WORKER 9 5.0\\n'; cat"),

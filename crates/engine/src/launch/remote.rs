@@ -240,9 +240,7 @@ impl LaunchConversation {
 fn open_executable(program: &WorkerProgram) -> Result<Executable, Error> {
     Executable::open(&program.executable).map_err(|error| {
         let path = escape(program.executable.as_os_str().as_encoded_bytes());
-        Error::Failed(format!(
-            "cannot read haul's executable {path}: {error}\ntry again: it may have been replaced"
-        ))
+        Error::Failed(format!("cannot read haul's executable {path}: {error}\ntry again: it may have been replaced"))
     })
 }
 

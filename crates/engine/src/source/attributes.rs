@@ -38,8 +38,7 @@ impl Source {
     pub(super) fn tell_flagged(&self) {
         let flagged = self.flagged.0.load(Ordering::Relaxed);
         if flagged > 1 {
-            let text =
-                format!("{flagged} files and directories are append-only or immutable; their copies are not");
+            let text = format!("{flagged} files and directories are append-only or immutable; their copies are not");
             self.reporter.send(&WorkerMessage::Warning { text });
         }
     }

@@ -222,7 +222,8 @@ impl Source {
     pub fn allow(&self, bounds: &mut ConfineBounds) {
         self.allow_removal(bounds);
         if self.request.links == SymlinkMode::Follow {
-            return bounds.allow_reading_anything("symbolic links are followed (--symlinks follow), so all can be read");
+            return bounds
+                .allow_reading_anything("symbolic links are followed (--symlinks follow), so all can be read");
         }
         match &self.request.base {
             _ if !self.request.listed => {}

@@ -218,8 +218,7 @@ impl OfferBuilder<'_> {
         }
         match found {
             WalkEntry::EnterDir { dir, .. } if self.open.len() + self.empty.len() + 1 >= OPEN_DIRECTORIES_MAX => {
-                reporter
-                    .failed(below(typed(), &dir.path_bytes()), "too many nested directories\ncopy it separately");
+                reporter.failed(below(typed(), &dir.path_bytes()), "too many nested directories\ncopy it separately");
                 self.skipping = 1;
             }
             WalkEntry::EnterDir { dir, meta, patterns } => {

@@ -245,9 +245,7 @@ impl<'a> OperandOpener<'a> {
         let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
         let kind = match look.kind {
             FileType::Directory if !self.recursive => {
-                return Err(OperandRefusal::new(
-                    "is a directory\nuse -r to copy directories",
-                ));
+                return Err(OperandRefusal::new("is a directory\nuse -r to copy directories"));
             }
             FileType::Directory => {
                 self.check_base(path)?;

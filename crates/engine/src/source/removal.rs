@@ -30,8 +30,7 @@ use crate::sys::describe::describe;
 /// Most files that the thread takes at once.
 const BATCH_MAX: usize = 64;
 /// Reported for a file that differs from the sent one.
-const NOT_THE_SAME: &str =
-    "copied, but not deleted: it has changed since\nrerun the command to copy the new version";
+const NOT_THE_SAME: &str = "copied, but not deleted: it has changed since\nrerun the command to copy the new version";
 /// What to do about a file that cannot be removed.
 const REMEDY: &str = "check the permissions of its directory, and delete it: its copy is verified";
 

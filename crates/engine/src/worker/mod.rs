@@ -325,15 +325,20 @@ impl WorkerProcess {
                 target.ok_or("protocol error: digests before a request to the target")?.digests.expect_lines(&lines)?;
             }
             ControllerMessage::SourceBatch(batch) => {
-                let source = self.source.as_ref().ok_or("protocol error: source arguments before a request to the source")?;
+                let source =
+                    self.source.as_ref().ok_or("protocol error: source arguments before a request to the source")?;
                 source.add_listed(batch).map_err(|fault| fault.to_string())?;
             }
             ControllerMessage::DestinationBatch(batch) => {
-                let target = self.target.as_ref().ok_or("protocol error: source arguments before a request to the target")?;
+                let target =
+                    self.target.as_ref().ok_or("protocol error: source arguments before a request to the target")?;
                 target.tree.add_listed(batch).map_err(|fault| fault.to_string())?;
             }
             ControllerMessage::Rate(bytes_per_s) => {
-                self.source.as_ref().ok_or("protocol error: rate limit before a request to the source")?.set_rate(bytes_per_s);
+                self.source
+                    .as_ref()
+                    .ok_or("protocol error: rate limit before a request to the source")?
+                    .set_rate(bytes_per_s);
             }
             ControllerMessage::Pause(is_paused) => {
                 self.source.as_ref().ok_or("protocol error: pause before a request to the source")?.pause(is_paused);
@@ -497,7 +502,10 @@ impl WorkerProcess {
 
     /// Returns the intake for streams of the running job.
     fn streams(&self) -> Result<StreamIntake, String> {
-        self.running.as_ref().map(JobRuntime::streams).ok_or_else(|| "protocol error: connection before the start".to_owned())
+        self.running
+            .as_ref()
+            .map(JobRuntime::streams)
+            .ok_or_else(|| "protocol error: connection before the start".to_owned())
     }
 
     fn ids(&self) -> Result<StreamIds, String> {
@@ -606,9 +614,7 @@ fn sockets(settings: &SessionSettings) -> SocketSettings {
 fn no_such_congestion(name: &str) -> String {
     let name = escape(name.as_bytes());
     let there = tcp_info::congestion_controls();
-    format!(
-        "congestion control '{name}' is not available here\navailable: {there}; others need modprobe tcp_NAME"
-    )
+    format!("congestion control '{name}' is not available here\navailable: {there}; others need modprobe tcp_NAME")
 }
 
 fn pin_threads(cpus: &Cpus, reporter: &Reporter) {

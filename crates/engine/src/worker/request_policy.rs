@@ -51,9 +51,7 @@ impl ClientLimits {
             ControllerMessage::SourceBatch(_) | ControllerMessage::DestinationBatch(_) => Ok(()),
             ControllerMessage::Tunnel { connector: _ } | ControllerMessage::Start { skip: _ } => Ok(()),
             ControllerMessage::Cancel => Ok(()),
-            ControllerMessage::Measure(_) => {
-                Err("a server permits no measurements\nprobe its host over ssh".into())
-            }
+            ControllerMessage::Measure(_) => Err("a server permits no measurements\nprobe its host over ssh".into()),
         }
     }
 
@@ -93,8 +91,7 @@ impl ClientLimits {
         }
         if *remove_files && self.access != ServedAccess::Both {
             return Err(
-                "this server's directory is read-only: deleting is forbidden\nomit --remove-source-files"
-                    .into(),
+                "this server's directory is read-only: deleting is forbidden\nomit --remove-source-files".into()
             );
         }
         // The accounts of this host are private.
@@ -161,9 +158,7 @@ impl ClientLimits {
         if !self.deltas {
             hold_delta(delta, "this server makes no deltas")?;
             if sync.detect_renames {
-                return Err(
-                    "this server makes no deltas, so it finds no moved files\nomit --detect-renames".into()
-                );
+                return Err("this server makes no deltas, so it finds no moved files\nomit --detect-renames".into());
             }
         }
         if self.access == ServedAccess::Create {
@@ -236,9 +231,7 @@ impl ClientLimits {
             ));
         }
         match (self.policy.encryption, suite) {
-            (true, CipherSuite::AuthenticateOnly) => {
-                Err("this server requires encryption\nomit --no-encrypt".into())
-            }
+            (true, CipherSuite::AuthenticateOnly) => Err("this server requires encryption\nomit --no-encrypt".into()),
             (true, CipherSuite::Aes256Gcm | CipherSuite::Aes128Gcm | CipherSuite::ChaCha20Poly1305) | (false, _) => {
                 Ok(())
             }
@@ -355,9 +348,7 @@ fn hold_modes(ModeOptions { file, directory, less_umask }: &mut ModeOptions) -> 
 fn hold_kept(kept: &PreserveOptions) -> Result<(), String> {
     let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials } = *kept;
     if attributes || acls {
-        return Err(
-            "a server sets no extended attributes or access control lists\nomit --xattrs and --acls".into()
-        );
+        return Err("a server sets no extended attributes or access control lists\nomit --xattrs and --acls".into());
     }
     if devices || specials {
         return Err("a server creates no devices, FIFOs or sockets\nomit -D, --devices and --specials".into());

@@ -46,10 +46,7 @@ pub enum PatternListError {
         line: u32,
     },
     /// A line has the form of an rsync filter rule (rsync(1), "FILTER RULES").
-    #[error(
-        "line {line}: a filter rule of rsync's; here a line is a pattern, as in a .gitignore, and \\ before its first \
-         character takes it as it is"
-    )]
+    #[error("line {line}: an rsync filter rule, not a pattern (\\ before its first character makes it one)")]
     RsyncRule {
         /// Line of the rule.
         line: u32,

@@ -642,10 +642,7 @@ fn decode_entry(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Entry> {
     } else {
         let parent = EntryId(reader.varint()?);
         let name = reader.bytes(MAX_NAME, "a name")?;
-        EntryLocation::Child {
-            parent,
-            name: Name::new(name).map_err(|_| ProtocolError::Invalid("an invalid name"))?,
-        }
+        EntryLocation::Child { parent, name: Name::new(name).map_err(|_| ProtocolError::Invalid("an invalid name"))? }
     };
     let number = tag & !(kind::OPERAND | kind::AGAIN | kind::MORE);
     let kind = match number {

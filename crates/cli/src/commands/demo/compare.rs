@@ -21,7 +21,7 @@ pub fn compare(source: &Path, target: &Path, cancel: &Cancel) -> anyhow::Result<
         let theirs = scope.spawn(|| tree(target, cancel));
         (tree(source, cancel), theirs.join())
     });
-    let (ours, theirs) = (ours?, theirs.map_err(|_| anyhow!("{}: could not be read", target.display()))??);
+    let (ours, theirs) = (ours?, theirs.map_err(|_| anyhow!("{}: cannot be read", target.display()))??);
     for (path, digest) in &ours {
         match theirs.get(path) {
             None => bail!("{}: missing at the target", path.display()),
@@ -30,7 +30,7 @@ pub fn compare(source: &Path, target: &Path, cancel: &Cancel) -> anyhow::Result<
         }
     }
     match theirs.keys().find(|path| !ours.contains_key(*path)) {
-        Some(path) => bail!("{}: only at the target", path.display()),
+        Some(path) => bail!("{}: extraneous at the target", path.display()),
         None => Ok(()),
     }
 }

@@ -33,7 +33,7 @@ const FILES_AHEAD: usize = 8;
 /// To the kernel, all that follows.
 const TO_THE_END: u64 = 0;
 /// What to do when the disk has returned something else twice.
-const REMEDY: &str = "the disk or its connection is failing: see `dmesg` and the disk's health (`smartctl -a`), and use another";
+const REMEDY: &str = "the disk or its connection is failing: see `dmesg` and `smartctl -a`, and use another disk";
 
 /// A file that is being read.
 struct ReadBackFile {

@@ -187,9 +187,7 @@ impl EntryComparer {
     fn hint_at_contents(&self, name: &Name) {
         let (inside, landing) =
             (escape(&self.job.destination.path(name.as_bytes())), escape(&self.job.destination.path(b"")));
-        let text = format!(
-            "compared {inside}; to compare the contents of {landing}, add /. to the source"
-        );
+        let text = format!("compared {inside}; to compare the contents of {landing}, add /. to the source");
         self.job.reporter.send(&WorkerMessage::Warning { text });
     }
 

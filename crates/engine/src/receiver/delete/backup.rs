@@ -35,11 +35,9 @@ const ELSEWHERE: &str = "is not on the target's file system\nuse a directory on 
 /// Said where it is no other directory.
 const ITSELF: &str = "is the target itself\nuse another directory for --backup-dir";
 /// Said where an earlier backup is something else.
-const IN_THE_WAY: &str =
-    "the backup directory has another entry of this name\nuse another directory for --backup-dir";
+const IN_THE_WAY: &str = "the backup directory has another entry of this name\nuse another directory for --backup-dir";
 /// Said of what lies on another file system below the target.
-const OTHER_DISK: &str =
-    "is not on the file system of the backup directory\ncopy that file system separately";
+const OTHER_DISK: &str = "is not on the file system of the backup directory\ncopy that file system separately";
 /// Most directories that are remembered.
 const KNOWN_MAX: usize = 4096;
 

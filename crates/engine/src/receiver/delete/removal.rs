@@ -33,7 +33,8 @@ use crate::sys::sync::lock;
 /// Said of a source that would be removed.
 const IS_SOURCE: &str = "the source is inside the target, so it is kept\nmove it, or skip it with --exclude";
 /// Said where a source could not be listed.
-const HINDERED: &str = "the source was not listed completely, so nothing more is deleted (--ignore-errors deletes anyway)";
+const HINDERED: &str =
+    "the source was not listed completely, so nothing more is deleted (--ignore-errors deletes anyway)";
 /// Reported where an existing directory cannot be removed as a whole.
 const NOT_ALL: &str = "cannot replace a directory: not all of its entries can be deleted\nmove it";
 /// Reported where filters protect parts of an existing directory.
@@ -323,9 +324,7 @@ impl Removals {
 }
 
 fn over_most(most: u64) -> String {
-    format!(
-        "more extraneous entries than --max-delete permits ({most}): the others are kept\nraise --max-delete"
-    )
+    format!("more extraneous entries than --max-delete permits ({most}): the others are kept\nraise --max-delete")
 }
 
 fn kind_of(dir: &Dir, name: &Name) -> io::Result<Option<FileType>> {

@@ -22,9 +22,11 @@ pub(crate) const NOT_THERE: &str = "not linked: the file with its contents was n
 /// Said of another name of a file at whose first name something else stays.
 pub const ANOTHER: &str = "not linked: the place of its file is taken by another entry, which is kept\nrerun the command without --hard-links";
 /// Said where the first name of a file belongs to another file by now.
-pub(crate) const REPLACED: &str = "not linked: its file was replaced during the copy\nrerun the command when nobody else writes to the target";
+pub(crate) const REPLACED: &str =
+    "not linked: its file was replaced during the copy\nrerun the command when nobody else writes to the target";
 /// Said of another name of somebody else's file.
-pub(crate) const OTHER_OWNER: &str = "not linked: its file belongs to another user, who could change it\nrerun the command without --hard-links";
+pub(crate) const OTHER_OWNER: &str =
+    "not linked: its file belongs to another user, who could change it\nrerun the command without --hard-links";
 /// Said where a kernel confines this process without knowing of links.
 pub(crate) const NOT_ALLOWED: &str = "not linked: this host forbids hard links between directories\nrerun the command without --hard-links, or use Linux 5.19 or later";
 

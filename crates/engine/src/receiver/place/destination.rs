@@ -208,7 +208,9 @@ pub fn pipe(
     policy: &HostPolicy,
 ) -> Result<Destination, RefusedRequest> {
     let [TargetOperand { directory: false, .. }] = &request.operands[..] else {
-        return Err(RefusedRequest::usage("a pipe takes one file\nfor more, copy tar's output: tar -cf - tree | haul - ...".into()));
+        return Err(RefusedRequest::usage(
+            "a pipe takes one file\nfor more, copy tar's output: tar -cf - tree | haul - ...".into(),
+        ));
     };
     let path = Path::new(OsStr::from_bytes(&request.path));
     let is_special = || lookup::stat(path).is_ok_and(|found| FileStat::from(&found).is_special());
@@ -300,12 +302,12 @@ fn onto_existing(
         return Err(RefusedRequest::usage(format!("{shown} is a file: a directory cannot be copied onto it")));
     }
     if look.kind != FileType::RegularFile && request.compare.is_some() {
-        return Err(RefusedRequest::failed(format!(
-            "{shown} is a device, FIFO or socket: nothing to compare with"
-        )));
+        return Err(RefusedRequest::failed(format!("{shown} is a device, FIFO or socket: nothing to compare with")));
     }
     if look.kind != FileType::RegularFile && lookup::is_confined() {
-        return Err(RefusedRequest::usage(format!("{shown} is a device, FIFO or socket, which a server does not write")));
+        return Err(RefusedRequest::usage(format!(
+            "{shown} is a device, FIFO or socket, which a server does not write"
+        )));
     }
     if look.kind != FileType::RegularFile {
         return Ok(Destination {
@@ -389,8 +391,7 @@ fn onto_nothing(
 /// Said where a tree cannot be remembered.
 pub fn cannot_remember(landing: &Destination) -> WorkerMessage {
     let shown = escape(&landing.label);
-    let text =
-        format!("cannot record the source of {shown}: a rerun will copy into it instead of resuming");
+    let text = format!("cannot record the source of {shown}: a rerun will copy into it instead of resuming");
     WorkerMessage::Warning { text }
 }
 
@@ -398,10 +399,7 @@ pub fn cannot_remember(landing: &Destination) -> WorkerMessage {
 fn under_new_name(path: &Path) -> Result<Destination, RefusedRequest> {
     let name = path.file_name().and_then(|name| Name::new(name.as_bytes()).ok());
     let name = name.ok_or_else(|| {
-        RefusedRequest::failed(format!(
-            "{} does not end in a valid file name",
-            escape(path.as_os_str().as_bytes())
-        ))
+        RefusedRequest::failed(format!("{} does not end in a valid file name", escape(path.as_os_str().as_bytes())))
     })?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = Dir::open_root(parent).map_err(|error| match error.kind() {

@@ -365,8 +365,7 @@ impl TempFileError {
         match self {
             Self::Held(rival) => rival.writes(),
             Self::Taken => {
-                "its temporary name is taken by an entry that is not haul's\ndelete foreign `.haul-*.part` there"
-                    .into()
+                "its temporary name is taken by an entry that is not haul's\ndelete foreign `.haul-*.part` there".into()
             }
             Self::Failed(error) => describe(&error),
         }

@@ -20,7 +20,8 @@ const PATHS_MAX: usize = 1 << 22;
 /// Reported for a skipped entry.
 pub(crate) const TAKEN: &str = "an earlier source has this name";
 /// Said once, where more would be remembered than may be.
-pub(crate) const TOO_MANY: &str = "too many entries in these sources to remember: of equal names, the last one may win\ncopy the sources separately";
+pub(crate) const TOO_MANY: &str =
+    "too many entries in these sources to remember: of equal names, the last one may win\ncopy the sources separately";
 
 /// What the sources have offered so far, where that can be the same paths.
 pub struct MergedSources {

@@ -17,7 +17,8 @@ use crate::wire::message::TransferNeed;
 impl<H> SourceSession<H> {
     pub(super) fn handle_need(&mut self, entry: EntryId, need: TransferNeed) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
-        let tracked = self.entries.get_mut(&entry).ok_or(ProtocolError::Unasked("an entry without a pending answer"))?;
+        let tracked =
+            self.entries.get_mut(&entry).ok_or(ProtocolError::Unasked("an entry without a pending answer"))?;
         match &mut tracked.state {
             OfferState::Directory { refused, ended } => match need {
                 TransferNeed::All => {}
