@@ -160,15 +160,15 @@ mod tests {
             hint: for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
 
             $ haul -Z 0 a b
-            --port 0: needs a port from 1 to 65535, or a first and a last one
+            --port 0: must be a port from 1 to 65535, or a range
             hint: for example -Z 5031 or -Z 5031:5039
 
             $ haul -Z 9:8 a b
-            --port 9:8: needs a port from 1 to 65535, or a first and a last one
+            --port 9:8: must be a port from 1 to 65535, or a range
             hint: for example -Z 5031 or -Z 5031:5039
 
             $ haul -Z 5031:x a b
-            --port 5031:x: needs a port from 1 to 65535, or a first and a last one
+            --port 5031:x: must be a port from 1 to 65535, or a range
             hint: for example -Z 5031 or -Z 5031:5039
 
             $ haul --bind= a b

@@ -352,10 +352,10 @@ mod tests {
         for (text, said) in [
             ("[in]\npaht = \"x\"", "did you mean path?"),
             ("[in]\nsecrets = [\"a\"]", "no path"),
-            ("[in]\npath = \"x\"", "nobody could open it"),
+            ("[in]\npath = \"x\"", "no secrets and no keys"),
             ("[in]\npath = \"x\"\nsecrets = \"a\"", "secrets needs a list"),
-            ("[in]\npath = \"x\"\nkeys = [\"a\"]", "no public key"),
-            ("[in]\npath = \"x\"\nkeys = [{ key = \"a\" }]", "no public key"),
+            ("[in]\npath = \"x\"\nkeys = [\"a\"]", "not a public key"),
+            ("[in]\npath = \"x\"\nkeys = [{ key = \"a\" }]", "not a public key"),
             (&dated("tomorrow"), "expires needs a date"),
             (&dated("2027-02-30"), "expires needs a date"),
             ("[in]\npath = \"x\"\nkeys = [{ expires = 2027-01-31 }]", "needs key ="),
@@ -366,7 +366,7 @@ mod tests {
             ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nfiles = 0", "files needs a number"),
             ("[in]\npath = \"x\"\naccess = \"w\"\nsecrets = [\"a\"]", "read-only, write-only, create or both"),
             ("[\"../x\"]\npath = \"x\"", "a name has letters"),
-            ("in = 3", "no table"),
+            ("in = 3", "not a table"),
             ("[in\n", "line 1"),
         ] {
             let error = parse(text).unwrap_err();

@@ -159,10 +159,10 @@ mod tests {
     fn what_cannot_be_looked_at_is_refused_with_what_to_type() {
         for (words, says) in [
             ("ann@db1:/data", "ssh ann@db1 haul survey /data"),
-            ("haul://db1/data", "looks at this machine"),
+            ("haul://db1/data", "works on local paths"),
             ("", "haul survey . surveys"),
             ("--time 0 a", "--time 0"),
-            ("--to haul://db1/x a", "a server is not measured"),
+            ("--to haul://db1/x a", "not a server"),
             ("--symlinks some a", "--symlinks some"),
         ] {
             let error = planned(words).unwrap_err().to_string();

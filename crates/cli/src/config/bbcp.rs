@@ -146,26 +146,26 @@ mod tests {
             /options:1: --progress 2 -V: must be a whole number from 1 to 86400
             hint: a line has one option and its argument
         -r x
-            /options:1: x: is not an argument of -r
+            /options:1: x: not an argument of -r
             hint: a line has one option and its argument
         streams = 4
-            /options:1: streams = 4: is not an option
+            /options:1: streams = 4: not an option
         --json
             /options:1: unknown option --json
             hint: bbcp -h lists bbcp's options, and haul --help all those of haul
         -h
-            /options:1: --help: can only stand on the command line
+            /options:1: --help: only valid on the command line
         -L x
             /options:1: -L: haul does not write NetLogger's events
             hint: --json gives the events of a copy, one object a line
         -C HERE/options
-            /options: files of options name each other
+            /options: option files include each other
             hint: omit one -C
         -s
             /options:1: --streams needs an argument
             hint: -s, --streams N: use 1 to 256 parallel streams (default: automatic)
         -C /absent/file
-            /absent/file: there is no such file
+            /absent/file: no such file
         "#);
     }
 }

@@ -32,7 +32,7 @@ fn which_digest_it_is_comes_from_the_line_the_user_or_the_length() {
     let wrong = |text: &str, said| manifest(text, said).err().unwrap();
     assert_eq!(
         wrong(&format!("{sha256}  a\n"), None),
-        ":1: 64 digits are sha256 or blake3\n--checksum-alg ALG says which"
+        ":1: 64 digits are sha256 or blake3\nchoose one with --checksum-alg ALG"
     );
     assert_eq!(
         wrong(&format!("{}  a\n", md5("00")), Some(ChecksumAlgorithm::Sha1)),
@@ -62,8 +62,8 @@ fn files_without_lines_and_lines_without_files_are_named() {
     assert!(!some.event(&done(b"d/b")) && some.event(&done(b"new\n")));
     let halves = some.halves();
     assert_eq!((halves.count, &halves.unmet), (3, &vec![b"a".to_vec(), b"d/c".to_vec()]));
-    assert!(halves.messages[0].ends_with("sums: 1 file has no line there, and so was compared with none\nnew\\n"));
-    assert!(halves.messages[1].ends_with("sums: 2 lines have no file\na\nd/c"), "{:?}", halves.messages);
+    assert!(halves.messages[0].ends_with("sums: 1 file has no line, so was not verified\n  new\\n"));
+    assert!(halves.messages[1].ends_with("sums: 2 lines have no file\n  a\n  d/c"), "{:?}", halves.messages);
 }
 
 #[test]
@@ -72,5 +72,5 @@ fn of_many_some_are_named() {
     let (manifest, _dir) = manifest(&text, None).unwrap();
     let halves = manifest.halves();
     assert_eq!((halves.count, halves.unmet.len()), (100, NAMED_MAX));
-    assert!(halves.messages[0].ends_with("\nf19\nand 80 more"), "{:?}", halves.messages);
+    assert!(halves.messages[0].ends_with("\n  f19\n  and 80 more"), "{:?}", halves.messages);
 }

@@ -194,21 +194,21 @@ pub mod tests {
             ..place
         });
         insta::assert_snapshot!(lines(&of_ends(&[end("this machine", false), bad], false)), @r#"
-            ! versions both: haul 0.1.0 and 0.0.9: put the same there
+            ! versions both: haul 0.1.0 and 0.0.9: install the same version
               windows this machine: TCP's windows grow to 6.29 MB receiving, 4.19 MB sending
               buffers this machine: -w can be up to 213.0 kB receiving, 213.0 kB sending (rmem_max, wmem_max)
               congestion this machine: congestion control: cubic bbr
               clock this machine: its clock agrees with ours
-            ! windows db1: TCP's windows grow to 213.0 kB receiving, 4.19 MB sending; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' and tcp_wmem likewise for long paths
+            ! windows db1: TCP's windows grow to 213.0 kB receiving, 4.19 MB sending; for long paths: sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864', tcp_wmem likewise
               buffers db1: -w can be up to 213.0 kB receiving, 213.0 kB sending (rmem_max, wmem_max)
               congestion db1: congestion control: cubic bbr
-            ! clock db1: its clock is 86400.0 s behind: files that change meanwhile are told by their times
+            ! clock db1: its clock is 86400.0 s behind: haul compares file times
               max_startups db1: sshd's MaxStartups is unknown: its configuration is not readable
-            ! space db1: 1.20 TB free, room for 3 files; the file system may compress zeros; removed what 2 earlier probes had left
+            ! space db1: 1.20 TB free, space for 3 files; the file system may compress zeros; deleted the files of 2 earlier probes
             "#);
         let way = of_way(&TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() });
         insta::assert_snapshot!(lines(&[way]), @r#"
-            ! firewall both: data goes through ssh, which is slow: no TCP connection to db1: timed out; open a port and name it with -Z
+            ! firewall both: data goes through ssh, which is slow: no TCP connection to db1: timed out; open a port and choose it with -Z
             "#);
     }
 }

@@ -148,8 +148,8 @@ mod tests {
             cpu         db\u{1b}1                 8 cores, each: hashing 3.10 GB/s, checksums 21.0 GB/s, sealing 5.20 GB/s
             read        O_DIRECT                  2.10 GB/s
             network     1 stream                  90.0 MB/s
-            network     haul's choice, 8 streams  117 MB/s; RTT 0.3 ms, 4.2 ms under load, 0.12 % sent again; limited by the link
-            network     reverse direction       117 MB/s; RTT 0.3 ms, 4.2 ms under load, 0.12 % sent again; limited by the link
+            network     haul's choice, 8 streams  117 MB/s; RTT 0.3 ms, 4.2 ms under load, 0.12 % retransmitted; limited by the link
+            network     reverse direction         117 MB/s; RTT 0.3 ms, 4.2 ms under load, 0.12 % retransmitted; limited by the link
             write       page cache, then synced   200 MB/s, durable
             write       O_DIRECT                  not measured: db1: write: no space left on the device
             expect      112 MB/s: 100.0 GB in 14 min 53 s

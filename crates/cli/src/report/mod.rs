@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(ReportFormat::of(Path::new("b.md")), Ok(ReportFormat::Markdown));
         for name in ["report", "report.pdf", ".html", "x.json"] {
             let error = ReportFormat::of(Path::new(name)).unwrap_err().to_string();
-            assert!(error.contains(name) && error.contains("neither .html nor .md"), "{error}");
+            assert!(error.contains(name) && error.contains("must end in .html or .md"), "{error}");
         }
     }
 

@@ -246,7 +246,7 @@ pub mod tests {
         series.event(ms(2100), &written(7_000_001));
         series.end();
         assert_eq!(total(&series), 12_000_001);
-        assert_eq!(series.happened(), [(ms(1500), "begun again: db1: gone".to_owned())]);
+        assert_eq!(series.happened(), [(ms(1500), "reconnected: db1: gone".to_owned())]);
         (0..1000).for_each(|_| series.event(ms(3000), &again));
         assert_eq!(series.happened().len(), HAPPENED_MAX);
     }

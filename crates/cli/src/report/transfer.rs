@@ -264,8 +264,8 @@ mod tests {
 
     #[test]
     fn a_job_that_failed_has_a_report_of_what_there_was() {
-        let page = html::page(&made(&Err(Error::Broken("db1: the connection was lost\nrun it again".into()))));
-        assert!(page.contains("It did not run to its end") && page.contains("<li>run it again</li>"), "{page}");
+        let page = html::page(&made(&Err(Error::Broken("lost the connection to db1\nrerun it".into()))));
+        assert!(page.contains("Incomplete:") && page.contains("<li>rerun it</li>"), "{page}");
         assert!(page.contains("Rate over time") && page.contains("<td>error</td>"));
     }
 }

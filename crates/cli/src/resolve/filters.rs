@@ -305,7 +305,7 @@ mod tests {
             ("--include-from", "+ a.c", "write a.c; the last matching"),
             ("--include-from", "- *.o", "write !*.o; the last matching"),
             ("--exclude-from", ". more", "write --exclude-from more, or"),
-            ("--exclude-from", ". more", "for a name that begins like this, write \\. more"),
+            ("--exclude-from", ". more", "for a name that begins so, write \\. more"),
             ("--exclude-from", "P *.o", "write *.o; the last matching"),
             ("--exclude-from", "protect *.o", "protects it at the target"),
             ("--exclude-from", "hide,s *.o", "its modifiers (s) have no counterpart"),
@@ -332,7 +332,7 @@ mod tests {
             ("--exclude", "+ a.c", "write --include 'a.c'"),
             ("--exclude", "- a.c", "write --exclude 'a.c'"),
             ("--include", "- a.c", "write --exclude 'a.c'"),
-            ("--exclude", "P x", "for a name that begins like this, write '\\P x'"),
+            ("--exclude", "P x", "for a name that begins so, write '\\P x'"),
             ("--include", "merge f", "write --exclude-from f, or --include-from f"),
         ] {
             let error = resolved(&[&format!("{option}={rule}")]).unwrap_err();

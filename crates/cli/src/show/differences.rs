@@ -195,17 +195,17 @@ pub mod tests {
         let lines: Vec<_> = every_difference().iter().map(phrase).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
         is missing (a directory with its entries)
-        is at the target alone (a symbolic link)
-        is a file, and at the source a directory
-        has 6 bytes, and at the source 5
-        leads to \xff, and at the source to a\n
-        has mode 4755, and at the source 0644
-        belongs to 0:0, and at the source to 1000:100
+        is extraneous (a symbolic link)
+        is a file, but at the source a directory
+        has 6 bytes, but at the source 5
+        links to \xff, but at the source to a\n
+        has mode 4755, but at the source 0644
+        belongs to 0:0, but at the source to 1000:100
         differs in bytes 524288-1048575, 5242880-7340031
-        lacks attribute user.a, has attribute user.b\n alone, has another attribute user.c, and differs in 37 more
-        is a file of its own, and at the source another name of t/first
-        is another name of t/first, and at the source a file of its own
-        is the block device 8:1, and at the source a FIFO
+        lacks attribute user.a, has an extraneous attribute user.b\n, has another value of attribute user.c, and differs in 37 more
+        is a separate file, but at the source a hard link to t/first
+        is a hard link to t/first, but at the source a separate file
+        is the block device 8:1, but at the source a FIFO
         "#);
     }
 

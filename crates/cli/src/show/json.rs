@@ -389,7 +389,7 @@ mod tests {
         assert!(
             out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok_and(|value| value["event"].is_string()))
         );
-        assert_eq!(err, "haul: db1: run7/b: no space left\n      free some\n");
+        assert_eq!(err, "haul: db1: run7/b: no space left\n      hint: free some\n");
         insta::assert_snapshot!(out, @r#"
             {"event":"deployed","host":"db1","path":"/home/me/.cache/haul/0.1.0-ab/haul"}
             {"event":"connected","way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm"}
@@ -469,7 +469,7 @@ mod tests {
     fn an_error_is_the_last_line() {
         let (out, err) = run(&Err(Error::Connect("db1: no\ntry this".into())));
         insta::assert_snapshot!(out.lines().last().unwrap(), @r#"{"event":"error","message":"db1: no\ntry this","status":3}"#);
-        assert!(err.ends_with("haul: db1: no\n      try this\n"), "{err}");
+        assert!(err.ends_with("haul: db1: no\n      hint: try this\n"), "{err}");
     }
 
     #[test]

@@ -188,24 +188,24 @@ mod tests {
             /archive/big\ndb: 4.10 MB of pending changes, last written 2 h ago; rerun the command to apply all
             /archive/big\ndb: obsolete changes: applied, or their file is gone or replaced
             /archive/big\ndb: damaged changes: rerun the command to complete their file
-            /archive/big\ndb: belongs to the user with the number 1000, who can look at it
-            10 unfinished, 2.31 TB on the disk
+            /archive/big\ndb: belongs to user 1000, who can inspect it
+            10 unfinished, 2.31 TB on disk
             "#);
         let removed = [0, 3, 4]
             .map(|which: usize| PartialsFormat::Words.line(&examples()[which], PartialOutcome::Removed))
             .concat();
         insta::assert_snapshot!(removed, @r#"
-            removed /archive/big\ndb: 231.4 of 333.1 GB
-            removed /archive/big\ndb: 231.4 GB
-            removed /archive/big\ndb: journal without a partial file
+            deleted /archive/big\ndb: 231.4 of 333.1 GB
+            deleted /archive/big\ndb: 231.4 GB
+            deleted /archive/big\ndb: journal without a partial file
             "#);
         assert_eq!(
             PartialsFormat::Words.line(&examples()[6], PartialOutcome::Kept),
             "kept /archive/big\\ndb: 4.10 MB of pending changes, last written 2 h ago; rerun the command to apply all\n"
         );
         let sum = Sum { count: 3, disk_bytes: 1 << 30 };
-        assert_eq!(PartialsFormat::Words.sum(sum, Some(sum), ""), "3 removed, 1.07 GB freed\n");
-        assert_eq!(PartialsFormat::Words.sum(Sum::default(), None, "a and b"), "nothing unfinished below a and b\n");
+        assert_eq!(PartialsFormat::Words.sum(sum, Some(sum), ""), "3 deleted, 1.07 GB freed\n");
+        assert_eq!(PartialsFormat::Words.sum(Sum::default(), None, "a and b"), "no partial files below a and b\n");
     }
 
     #[test]

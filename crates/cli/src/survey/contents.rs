@@ -72,7 +72,7 @@ fn totals(totals: &SurveyTotals, unreadable: &UnreadableEntry) -> Vec<DocumentBl
         rows.push(("filtered", format!("{} excluded, with their entries", counted(*filtered, "name", "names"))));
     }
     if *left_out > 0 {
-        rows.push(("excluded", format!("{} that no copy includes", counted(*left_out, "name", "names"))));
+        rows.push(("skipped", format!("{} that no copy includes", counted(*left_out, "name", "names"))));
     }
     if unreadable.count > 0 {
         rows.push(("unreadable", format!("{}: a copy fails there", count(unreadable.count))));
@@ -328,9 +328,9 @@ pub mod tests {
     fn what_would_not_shrink_is_sent_as_it_is() {
         let methods = |left| vec![MethodResult { method: CompressionMethod::Lz4, left, bytes_per_s: Some(2e8) }];
         let said = |stubborn, left| choice(&CompressionSample { files: 1, bytes: 1, stubborn, methods: methods(left) });
-        assert!(said(1.0, 1.0).starts_with("sent as it is"));
-        assert!(said(0.0, 0.97).starts_with("sent as it is"));
-        assert_eq!(said(0.0, 0.5), "compressed over streams slower than 200 MB/s, sent as it is over faster ones");
+        assert!(said(1.0, 1.0).starts_with("sent uncompressed"));
+        assert!(said(0.0, 0.97).starts_with("sent uncompressed"));
+        assert_eq!(said(0.0, 0.5), "compressed over streams slower than 200 MB/s, uncompressed over faster ones");
     }
 
     #[test]

@@ -81,7 +81,7 @@ mod tests {
         survey.totals.data_bytes = 30_000_000_000;
         let figures = ProbeFigures { bytes_per_s: 1.5e9, limit: "target disk".into(), when: "2026-11-22 10:00".into() };
         let outlook = Outlook::new(&survey, Some("db1".into()), Some(figures));
-        insta::assert_snapshot!(outlook.words(), @"20.0 s for 30.0 GB to db1, at the 1.50 GB/s that haul probe expected there (2026-11-22 10:00; limited by target disk); small files take longer");
+        insta::assert_snapshot!(outlook.words(), @"20.0 s for 30.0 GB to db1, at the probed 1.50 GB/s (2026-11-22 10:00; limited by target disk); small files take longer");
         let none = Outlook::new(&survey, Some("db1".into()), None).words();
         assert!(none.contains("haul probe --save db1:PATH"), "{none}");
         assert_eq!(Outlook::new(&survey, None, None), Outlook::NoHost);

@@ -231,13 +231,13 @@ mod tests {
         let before = fs::read(&path).unwrap();
         let refused = |header: &Header| Journal::open(&path, header).err().unwrap();
         let said = refused(&Header { target: "db2:null:".into(), ..header() });
-        assert!(said.contains("another sweep's: its target is db1:null:, and not db2:null:"), "{said}");
+        assert!(said.contains("record of another sweep: its target is db1:null:, not db2:null:"), "{said}");
         let said = refused(&Header { options: String::new(), ..header() });
-        assert!(said.contains("its options is -i key, and not nothing") && said.contains("--out"), "{said}");
+        assert!(said.contains("its options is -i key, not nothing") && said.contains("--out"), "{said}");
         assert_eq!(fs::read(&path).unwrap(), before);
         for other in ["name,size\n1,2\n", "# haul sweep 2\n", "one line"] {
             fs::write(&path, other).unwrap();
-            assert!(refused(&header()).contains("no record of a sweep"));
+            assert!(refused(&header()).contains("not a record of a sweep"));
             assert_eq!(fs::read_to_string(&path).unwrap(), other);
         }
     }

@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(difference(), Err("d/f: differs at the target".into()));
         fs::write(b.join("d/f"), "same").unwrap();
         fs::write(b.join("g"), "").unwrap();
-        assert_eq!(difference(), Err("g: only at the target".into()));
+        assert_eq!(difference(), Err("g: extraneous at the target".into()));
         fs::remove_file(b.join("g")).unwrap();
         fs::remove_dir(b.join("d/e")).unwrap();
         assert_eq!(difference(), Err("d/e: missing at the target".into()));
