@@ -24,7 +24,7 @@ pub enum ProtocolError {
     #[error("a frame at an invalid offset")]
     Misplaced,
     /// A message names an entry never offered, or is unrequested.
-    #[error("an invalid message about {0}")]
+    #[error("an unexpected message about {0}")]
     Unasked(&'static str),
     /// A message is not allowed in the present state.
     #[error("{0} out of order")]

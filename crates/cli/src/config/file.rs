@@ -110,7 +110,9 @@ mod tests {
         assert_eq!([said(0o664), said(0o646)], [Err(remedy.into()), Err(remedy.into())]);
         let other = rustix::process::geteuid().as_raw() + 1;
         let refused = |owner, mode| refuse_writable_by_others(&file, owner, mode, STARTS_COMMANDS, NAME_ANOTHER);
-        assert!(refused(other, 0o600).unwrap_err().to_string().contains("another user, who could make haul start commands"));
+        assert!(
+            refused(other, 0o600).unwrap_err().to_string().contains("another user, who could make haul start commands")
+        );
         assert!(refused(0, 0o644).is_ok());
     }
 

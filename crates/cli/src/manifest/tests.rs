@@ -36,15 +36,15 @@ fn which_digest_it_is_comes_from_the_line_the_user_or_the_length() {
     );
     assert_eq!(
         wrong(&format!("{}  a\n", md5("00")), Some(ChecksumAlgorithm::Sha1)),
-        ":1: this is no sha1, which --checksum-alg or -E names"
+        ":1: not sha1, the digest of --checksum-alg or -E"
     );
-    assert_eq!(wrong("0000  a\n", None), ":1: no digest that haul knows has 4 digits");
-    assert!(wrong(&format!("{}  a\n{sha512}  b\n", md5("00")), None).starts_with(":2: this is no md5, as the lines"));
-    assert!(wrong("\n\nhello\n", None).starts_with(":3: this is no line"));
-    assert_eq!(wrong("# nothing\n", None), ": it has no lines");
+    assert_eq!(wrong("0000  a\n", None), ":1: unknown digest of 4 digits");
+    assert!(wrong(&format!("{}  a\n{sha512}  b\n", md5("00")), None).starts_with(":2: not md5, unlike the lines"));
+    assert!(wrong("\n\nhello\n", None).starts_with(":3: not a line"));
+    assert_eq!(wrong("# nothing\n", None), ": empty");
     assert_eq!(
         wrong(&format!("{}  x\n{}  b\n{}  ./b\n", md5("02"), md5("00"), md5("01")), None),
-        ": b: it has two lines, with different digests"
+        ": b: two lines with different digests"
     );
 }
 

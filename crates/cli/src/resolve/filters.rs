@@ -307,14 +307,14 @@ mod tests {
             ("--exclude-from", ". more", "write --exclude-from more, or"),
             ("--exclude-from", ". more", "for a name that begins so, write \\. more"),
             ("--exclude-from", "P *.o", "write *.o; the last matching"),
-            ("--exclude-from", "protect *.o", "protects it at the target"),
-            ("--exclude-from", "hide,s *.o", "its modifiers (s) have no counterpart"),
+            ("--exclude-from", "protect *.o", "protected at the target"),
+            ("--exclude-from", "hide,s *.o", "its modifiers (s) are not supported"),
             ("--exclude-from", "hide *.o", "--delete-excluded"),
             ("--exclude-from", "S *.c", "write !*.c; the last matching"),
             ("--exclude-from", "risk *.o", "omit it"),
             ("--exclude-from", "merge more", "write --exclude-from more"),
             ("--exclude-from", "dir-merge .r", "write --filter-files .r"),
-            ("--exclude-from", ":C", "CVS's patterns"),
+            ("--exclude-from", ":C", "CVS patterns"),
             ("--include-from", "clear", "with the rules above it\nhint: for a name that begins so, write \\clear"),
         ] {
             std::fs::write(&path, format!("b\n{rule}\n")).unwrap();

@@ -329,7 +329,7 @@ pub mod tests {
         insta::assert_snapshot!(said(Verbosity::Normal, &Ok(example())), @r"
         haul: installed haul on db1: /home/me/.cache/haul/0.1.0-ab/haul
         haul: run7/pipe: skipped: is a FIFO
-        removed    run7/\xfe/
+        deleted    run7/\xfe/
         haul: db1: run7/b: no space left
               hint: free some
         haul: rate limit: 52.4 MB/s from now on
@@ -383,8 +383,8 @@ pub mod tests {
         human = human.with_list(Box::new(list.clone()));
         every_event().iter().for_each(|event| human.event(event));
         human.finish(&Ok(example())).unwrap();
-        assert_eq!(list.text(), "removed    run7/\\xfe/\n");
-        assert!(!words.text().contains("removed") && words.text().contains("skipped"), "{}", words.text());
+        assert_eq!(list.text(), "deleted    run7/\\xfe/\n");
+        assert!(!words.text().contains("deleted") && words.text().contains("skipped"), "{}", words.text());
     }
 
     #[test]
@@ -455,7 +455,7 @@ pub mod tests {
     fn a_dry_run_ends_with_what_would_be_done() {
         let dry = haul_engine::job::event::Summary { is_dry: true, ..example() };
         let shown = said(Verbosity::Normal, &Ok(dry));
-        let first = "\ndry run: 1 would be removed; nothing was changed, checked in 4 min 44 s\n";
+        let first = "\ndry run: 1 would be deleted; nothing was changed, checked in 4 min 44 s\n";
         assert!(shown.contains(first), "{shown}");
         assert!(!said(Verbosity::Normal, &Ok(example())).contains("dry run"));
     }

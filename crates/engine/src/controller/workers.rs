@@ -637,7 +637,7 @@ mod tests {
         let (hosts, job) = job(silent(&file), failing);
         let begun = Instant::now();
         let error = start_all(&hosts, &job, &program(), &Cancel::new()).err().unwrap().to_string();
-        assert!(error.contains("at b: it ended with status 7"), "{error}");
+        assert!(error.contains("on b: ended with status 7"), "{error}");
         assert!(begun.elapsed() < Duration::from_secs(5) && !runs(&file), "{:?}", begun.elapsed());
     }
 }

@@ -169,7 +169,7 @@ mod tests {
         let first = Allowance::new(Some(10), Some(3)).unwrap();
         let second = other(&first);
         assert_eq!([first.take(6, 1), second.take(4, 1)], [Ok(()), Ok(())]);
-        assert!(first.take(1, 0).unwrap_err().contains("10 bytes in all, and 0"));
+        assert!(first.take(1, 0).unwrap_err().contains("10 bytes in all, of which 0"));
         first.give_back(5);
         assert_eq!(second.take(5, 1), Ok(()));
         assert!(second.take(0, 1).unwrap_err().contains("3 files and directories"));

@@ -319,7 +319,7 @@ mod tests {
         assert!(error.contains("cannot run commands") && error.contains("it said: This account"), "{error}");
         let error = ended(9, &[], &["a", "b", "c", "d"]);
         assert!(error.contains("ended with status 9") && !error.contains("it said: a"), "{error}");
-        assert!(error.contains("it said: b\nit said: c\nit said: d"), "{error}");
+        assert!(error.contains("it said: b\nnote: it said: c\nnote: it said: d"), "{error}");
     }
 
     #[test]
@@ -333,7 +333,7 @@ mod tests {
             noise: Vec::new(),
         };
         let error = scene.ended(&remains).to_string();
-        assert!(error.starts_with("the program that -S names was not found at ann@db1"), "{error}");
+        assert!(error.starts_with("the program of -S was not found on ann@db1"), "{error}");
         assert!(
             error.contains("the command said: bash") && error.ends_with("-S 'ssh -p 2222 %U@%H /opt/bin/haul'"),
             "{error}"

@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(text(&words), ["ssh", "-i", "k/id", "-4", "ann@db1", "/opt/bin/haul", "worker"]);
         assert_eq!(own_command(&access, End::Source), None);
         let error = own_words("ssh 'x", remote, &access, End::Source, &program).unwrap_err().to_string();
-        assert!(error.starts_with("-S 'ssh '\\''x': a single quote is not closed\n"), "{error}");
+        assert!(error.starts_with("-S 'ssh '\\''x': unclosed single quote\n"), "{error}");
     }
 
     #[test]

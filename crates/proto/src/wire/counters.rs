@@ -244,7 +244,7 @@ mod tests {
         let mut out = Writer::new();
         out.bool(true).varint(FIGURE_MAX + 1).raw(&[0; 17]);
         let bytes = out.into_bytes();
-        let fault = Err(ProtocolError::OverLimit("figures of a report"));
+        let fault = Err(ProtocolError::OverLimit("values of a report"));
         assert_eq!(Counters::decode(&mut Reader::new(&bytes)), fault);
     }
 }

@@ -259,6 +259,6 @@ mod tests {
         let absent = ScratchDirectory::make(Path::new("/nonexistent/below/file"), None).err().unwrap();
         assert!(absent.starts_with("/nonexistent/below/file: "), "{absent}");
         let proc = ScratchDirectory::make(Path::new("/proc"), None).err().unwrap();
-        assert!(proc.starts_with("/proc: no directory can be made there: "), "{proc}");
+        assert!(proc.starts_with("/proc: cannot create a directory there: "), "{proc}");
     }
 }
