@@ -54,7 +54,7 @@ impl Messages {
 
     fn push(&mut self, literal: &syn::LitStr) {
         let text = literal.value();
-        let is_words = text.trim().contains(' ') && text.chars().any(char::is_alphabetic);
+        let is_words = text.trim().contains(' ') && shown(&text).split(|c: char| !c.is_alphabetic()).any(|word| word.len() > 1);
         let is_document = text.lines().count() > MESSAGE_LINES_MAX || text.starts_with(['<', '#']);
         if is_words && !is_document && !text.starts_with("exec ") && !self.0.contains(&text) {
             self.0.push(text);
@@ -196,11 +196,14 @@ fn render(rooms: &BTreeMap<String, Vec<(String, Messages)>>) -> String {
     page
 }
 
+/// A message without the names of values, which are not shown.
+fn shown(message: &str) -> String {
+    message.split('{').map(|part| part.split_once('}').map_or(part, |(_, text)| text)).collect()
+}
+
 /// What is wrong with a message.
 fn fault(message: &str) -> Option<String> {
-    // The names of values between braces are not shown.
-    let lower: String =
-        message.to_lowercase().split('{').map(|part| part.split_once('}').map_or(part, |ends| ends.1)).collect();
+    let lower = shown(message).to_lowercase();
     let is_word = |start: usize, word: &str| {
         let before = lower[..start].chars().next_back();
         let after = lower[start + word.len()..].chars().next();

@@ -120,7 +120,7 @@ fn work(input: Option<i32>, output: Option<i32>, served: Option<ClientLimits>, h
         show::stderr().error("the worker was terminated (SIGTERM)");
         account.why = Some("terminated".into());
     } else if ended == WorkerEnd::Unheard {
-        show::stderr().error("the worker had no message from its controller and ended");
+        show::stderr().error("no message from the controller (was haul stopped?)");
         account.why = Some("no message from the client".into());
     }
     if is_served {

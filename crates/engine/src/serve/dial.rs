@@ -13,6 +13,7 @@ use super::tls;
 use crate::job::credentials::ClientCredentials;
 use crate::serve::auth::as_client;
 use crate::serve::preauth_socket::PreauthSocket;
+use crate::sys::describe::without_numbers;
 use crate::sys::random::jitter;
 
 /// Connect timeout of one address.
@@ -66,8 +67,7 @@ fn enter(
     directory: &str,
     pass: &ClientCredentials,
 ) -> Result<(Connection, TcpStream), DialRefusal> {
-    let socket = reach(host, port)
-        .map_err(|error| DialRefusal::Final(format!("cannot connect to port {port} of {host}: {error}")))?;
+    let socket = reach(host, port).map_err(|error| DialRefusal::Final(unreached(host, port, &error)))?;
     // The control channel needs low latency.
     let _ = socket.set_nodelay(true);
     let mut connection = tls::connect().map_err(|error| DialRefusal::Final(error.to_string()))?;
@@ -98,6 +98,15 @@ fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
         }
     }
     Err(failed)
+}
+
+/// Returns the error for a server that cannot be reached.
+fn unreached(host: &str, port: u16, error: &io::Error) -> String {
+    let hint = match error.kind() {
+        io::ErrorKind::ConnectionRefused => "\nhas haul serve ended (--once, --for)?",
+        _ => "",
+    };
+    format!("cannot connect to port {port} of {host}: {}{hint}", without_numbers(&error.to_string()))
 }
 
 /// Returns the error for a server that ends the connection after the proof.

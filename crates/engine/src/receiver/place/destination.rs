@@ -209,7 +209,7 @@ pub fn pipe(
 ) -> Result<Destination, RefusedRequest> {
     let [TargetOperand { directory: false, .. }] = &request.operands[..] else {
         return Err(RefusedRequest::usage(
-            "a pipe takes one file\nfor more, copy tar's output: tar -cf - tree | haul - ...".into(),
+            "a pipe takes one file\nfor a directory, copy tar's output: haul -N i 'tar -cf - tree' TARGET".into(),
         ));
     };
     let path = Path::new(OsStr::from_bytes(&request.path));
