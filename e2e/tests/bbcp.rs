@@ -98,7 +98,7 @@ fn what_exists_is_an_error_without_f() {
     let bbcp = Bbcp::new(&sandbox);
     sandbox.file("source", "same");
     bbcp.line("bbcp source target").run().succeeds();
-    let run = bbcp.line("bbcp source target").run().ends(1).says(["target", "exists already", "-f", "-O"]);
+    let run = bbcp.line("bbcp source target").run().ends(1).says(["target", "already exists", "-f", "-O"]);
     assert!(run.stderr.starts_with("bbcp: "), "{}", run.account());
     for letter in ["-f", "-O", "-a"] {
         bbcp.line(&format!("bbcp {letter} -- source target")).run().succeeds();
@@ -185,7 +185,7 @@ fn seed_lines_run_as_they_stand() {
     let run: ProgramRun = bbcp.line(&format!("bbcp -k {resumable}")).run().succeeds();
     let created = format!("File {place}/there/file.256m created; 64000001 bytes at ").replace("//", "/");
     let said = run.stderr.replace("//", "/");
-    assert!(said.contains("file.256m: goes on, ") && said.contains(&created), "{}", run.account());
+    assert!(said.contains("file.256m: resuming, ") && said.contains(&created), "{}", run.account());
     compare(&big, &there.join("file.256m")).unwrap();
     assert_eq!(listing(&there), ["file.256m"], "nothing is left beside it");
 

@@ -74,7 +74,7 @@ fn one_that_grew_or_shrank_is_begun_anew() {
         }
         let (source, place) = (copying.source.clone(), copying.place.clone());
         let run = copying.ended().succeeds();
-        assert!(run.stdout.contains("it is begun anew"), "{}", run.account());
+        assert!(run.stdout.contains("starting it over"), "{}", run.account());
         compare(source.parent().unwrap(), &place).unwrap();
         assert_eq!(listing(&place), ["big", "little"]);
     }
@@ -104,7 +104,7 @@ fn one_that_is_overwritten_and_given_back_its_time_is_begun_anew() {
         overwrite(&copying.source);
         let (source, place) = (copying.source.clone(), copying.place.clone());
         let run = copying.ended().succeeds();
-        assert!(run.stdout.contains("it is begun anew"), "{direction:?}: {}", run.account());
+        assert!(run.stdout.contains("starting it over"), "{direction:?}: {}", run.account());
         compare(source.parent().unwrap(), &place).unwrap();
     }
 }
@@ -134,7 +134,7 @@ fn one_that_goes_on_changing_is_named_and_has_no_final_name() {
     }
     let place = copying.place.clone();
     let run = ProgramRun::of(copying.running).ends(1);
-    assert!(run.stdout.contains("it changed while it was being read\\nrun"), "{}", run.account());
+    assert!(run.stdout.contains("changed while being read\\ncopy"), "{}", run.account());
     assert_eq!(listing(&place), ["little"]);
 }
 
@@ -164,7 +164,7 @@ fn names_of_one_file_are_removed_at_the_source_without_counting_as_changed() {
         let to = remote.at(sandbox.path("place"));
         let run = haul.args(["--remove-source-files", "source/"]).arg(to).run().succeeds();
         assert_eq!(run.summary()["removed_at_source"], 82, "{}", run.account());
-        assert!(!run.stdout.contains("it is begun anew"), "{}", run.account());
+        assert!(!run.stdout.contains("starting it over"), "{}", run.account());
         assert!(listing(&sandbox.path("source")).is_empty());
         assert_eq!(listing(&sandbox.path("place")).len(), 82);
     }

@@ -69,7 +69,7 @@ fn the_part_goes_to_the_disk_then_its_journal_and_an_error_voids_both() {
     // The kernel tells of it once: who does not listen calls the file durable in the end.
     fs::remove_file(mount.path().join("big")).unwrap();
     let run = copy("-e inject=fdatasync:error=EIO:when=1", "");
-    run.says(["a part of it did not reach the disk", "will be sent again", "it is sent again", "durable"]);
+    run.says(["not written to the disk", "sending it again", "it is sent again", "durable"]);
     let text = trace(&sandbox);
     assert!(text.lines().any(|line| line.contains("ftruncate(") && line.contains(".journal")), "{text}");
     compare(&sandbox.path("source/big"), &mount.path().join("big")).unwrap();

@@ -36,24 +36,24 @@ $ haul config -C options.toml -vv -4 --json db1
 
 /// What is said of files that are wrong.
 const WRONG: &str = "\
-haul: SANDBOX/home/.config/haul/config.toml:3: there is no option streems
+haul: SANDBOX/home/.config/haul/config.toml:3: unknown option streems
       hint: did you mean streams?
 haul: SANDBOX/home/.config/haul/config.toml:1: --streams 999: must be a whole number from 1 to 256
-haul: SANDBOX/home/.config/haul/config.toml:1: force: can only stand on the command line
-      hint: haul help config says what can stand here
-haul: SANDBOX/home/.config/haul/config.toml: others can write it, and could have commands started
+haul: SANDBOX/home/.config/haul/config.toml:1: force: only valid on the command line
+      hint: haul help config lists these options
+haul: SANDBOX/home/.config/haul/config.toml: others can write it and could make haul start commands
       hint: chmod go-w SANDBOX/home/.config/haul/config.toml
-haul: -C absent: there is no such file
+haul: -C absent: no such file
       hint: scp's -C is automatic where it pays: omit it
 haul: -C source: -C takes a configuration file, and source or target is missing
       hint: scp's -C is automatic where it pays: omit it
 haul: source:1: key with no value, expected `=`
-      hint: a line is an option and its value, text in quotes: haul help config
+      hint: write OPTION = VALUE, with text in quotes: haul help config
       hint: scp's -C is automatic where it pays: omit it
 haul: SANDBOX/home/.config/haul/config.toml:1: invalid boolean, expected `false`
-      hint: a line is an option and its value, text in quotes: haul help config
+      hint: write OPTION = VALUE, with text in quotes: haul help config
 haul: SANDBOX/home/.config/haul/config.toml:1: invalid boolean, expected `false`
-      hint: a line is an option and its value, text in quotes: haul help config
+      hint: write OPTION = VALUE, with text in quotes: haul help config
 ";
 
 /// What is needed to log in at a host, as lines of a file; no option of it is on the command line then.

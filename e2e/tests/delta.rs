@@ -165,8 +165,7 @@ fn a_policy_without_deltas_tells_nothing_of_old_files() {
         let delta = &run.summary()["delta"];
         assert!(delta.is_null() || number(delta, "told_bytes") == 0, "{options:?}: {delta}");
         assert!(number(&run.summary(), "bytes_on_wire") > BIG / 2, "{options:?}");
-        let says_so =
-            run.stdout.contains("deltas are not allowed here") || run.stderr.contains("deltas are not allowed");
+        let says_so = run.stdout.contains("deltas are forbidden here") || run.stderr.contains("deltas are forbidden");
         assert_eq!(says_so, !options.is_empty(), "{options:?}: {} {}", run.stdout, run.stderr);
     }
 }
@@ -303,19 +302,19 @@ fn changes_that_a_killed_run_left_are_shown_and_outlive_a_cleaning() {
     for path in [&place, &change.old] {
         let run = change.sandbox.haul(["status"]).arg(path).run().succeeds();
         let says =
-            ["there/file: 24.0 MB of changes lie beside it, left ", "the same command puts in all", "1 unfinished"];
+            ["there/file: 24.0 MB of pending changes, last written ", "rerun the command to apply all", "1 unfinished"];
         says.iter().for_each(|phrase| assert!(run.stdout.contains(phrase), "{phrase}\n{}", run.account()));
     }
     let events = change.sandbox.haul(["status", "--json"]).arg(&place).run().succeeds().events();
     assert_eq!((&events[0]["state"], &events[0]["bytes"]), (&"patch".into(), &BIG.into()));
     let run = change.sandbox.haul(["clean"]).arg(&place).run().succeeds();
-    assert!(run.stdout.contains("kept ") && run.stdout.contains("0 removed"), "{}", run.account());
+    assert!(run.stdout.contains("kept ") && run.stdout.contains("0 deleted"), "{}", run.account());
     change.sandbox.haul(["-f", "--inplace"]).limit(LIMIT).arg(&change.new).arg(&change.old).run().succeeds();
     change.is_done();
     // Once its file has it, or there is another one, it can go.
     leave_patch(&change, 1);
     let run = change.sandbox.haul(["clean"]).arg(&place).run().succeeds();
-    assert!(run.stdout.contains("removed ") && run.stdout.contains("1 removed"), "{}", run.account());
+    assert!(run.stdout.contains("deleted ") && run.stdout.contains("1 deleted"), "{}", run.account());
     change.is_done();
 }
 

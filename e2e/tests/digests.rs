@@ -105,7 +105,7 @@ fn a_value_that_differs_keeps_a_file_from_its_name_wherever_it_is_computed() {
                     let option = format!("{end}{algorithm}={value}");
                     remote.haul(&sandbox).limit(LIMIT).args(["-E", &option]).arg(&file).arg(remote.at(&to))
                 };
-                let what = format!("its {algorithm} is {right}, and was to be {wrong}");
+                let what = format!("{algorithm} mismatch: {right} instead of {wrong}");
                 haul(&wrong).run().ends(1).says([&*what]);
                 assert_eq!(listing(&to), [""; 0], "{end}{algorithm}: something is left");
                 let run = haul(&right.to_uppercase()).run().succeeds();
@@ -123,7 +123,7 @@ fn digests_are_added_to_a_file_also_to_one_whose_name_looks_like_one() {
     three(&sandbox);
     let from = sandbox.path("from");
     sandbox.file("sums", "a line of somebody's\n");
-    sandbox.haul(["-r", "-E", "sha1=sums", "from", "one"]).run().ends(1).says(["sums", "no list of checksums"]);
+    sandbox.haul(["-r", "-E", "sha1=sums", "from", "one"]).run().ends(1).says(["sums", "not a list of checksums"]);
     assert_eq!(fs::read_to_string(sandbox.path("sums")).unwrap(), "a line of somebody's\n");
     let first = "a32: 00000001 first\n";
     sandbox.file("sums", first);

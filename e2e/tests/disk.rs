@@ -61,7 +61,7 @@ fn a_full_disk_stops_new_files_unless_space_is_not_checked() {
         let run = sandbox.haul(["-s", "1", "--json", option]).args(sources).arg(full.path()).run().ends(1);
         assert_eq!(full.path().join("last").exists(), gets_last, "{}", run.account());
         assert!(run.stdout.contains(r#""files_skipped":1,"#), "{}", run.account());
-        assert_eq!(run.stderr.matches("make room there").count(), 1, "{}", run.account());
+        assert_eq!(run.stderr.matches("free space there").count(), 1, "{}", run.account());
         // Failures that JSON lists, and no trace of those files.
         let failures = run.stdout.matches(r#""event":"failed""#).count();
         let copied = listing(&full.path().join("many")).len();
@@ -120,7 +120,7 @@ fn a_source_that_shrinks_is_begun_anew() {
     let pair = HostPair::slow(&sandbox, 100);
     let running = half_way(&sandbox, &pair);
     OpenOptions::new().write(true).open(sandbox.path("source/changing")).unwrap().set_len(1000).unwrap();
-    ProgramRun::of(running).succeeds().says(["source/changing", "begun anew"]);
+    ProgramRun::of(running).succeeds().says(["source/changing", "starting it over"]);
     assert!(contents(&sandbox.path("there/copy/changing")) == contents(&sandbox.path("source/changing")));
     assert_eq!(contents(&sandbox.path("there/copy/steady")), b"steady");
 }
@@ -136,7 +136,7 @@ fn a_source_that_is_written_to_is_never_half_old_and_half_new() {
     let mut file = OpenOptions::new().write(true).open(sandbox.path("source/changing")).unwrap();
     file.write_all(&[b'n'; 4_000_000]).unwrap();
     drop(file);
-    ProgramRun::of(running).succeeds().says(["source/changing", "begun anew"]);
+    ProgramRun::of(running).succeeds().says(["source/changing", "starting it over"]);
     assert!(contents(&sandbox.path("there/copy/changing")) == contents(&sandbox.path("source/changing")));
     assert_eq!(contents(&sandbox.path("there/copy/steady")), b"steady");
     assert!(listing(&sandbox.path("there/copy")).contains(&"steady".to_owned()));

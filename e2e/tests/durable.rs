@@ -188,7 +188,7 @@ fn a_large_file_that_does_not_reach_the_disk_is_sent_once_more() {
     fs::remove_dir_all(mount.path().join("source")).unwrap();
     sandbox.dir("ext4/source");
     let run = traced(&sandbox, &failing("fsync", "1+"), "").ends(1);
-    run.says(["source/big", "it is sent again", "did not reach the disk", "smartctl"]).does_not_say("durable");
+    run.says(["source/big", "it is sent again", "not written to the disk", "smartctl"]).does_not_say("durable");
     assert_eq!(listing(&mount.path().join("source")), [""; 0]);
     goes_on(&sandbox);
 }
@@ -202,13 +202,13 @@ fn small_files_that_do_not_reach_the_disk_are_sent_once_more() {
     }
     sandbox.dir("ext4/source");
     let run = traced(&sandbox, &failing("fsync", "1"), "").succeeds();
-    run.says(["source/", "did not reach the disk", "sent again", "durable"]);
+    run.says(["source/", "not written to the disk", "sent again", "durable"]);
     compare(&sandbox.path("source"), &mount.path().join("source")).unwrap();
 
     fs::remove_dir_all(mount.path().join("source")).unwrap();
     sandbox.dir("ext4/source");
     let run = traced(&sandbox, &failing("fsync", "1+"), "").ends(1);
-    run.says(["source/one", "source/two", "did not reach the disk"]).does_not_say("durable");
+    run.says(["source/one", "source/two", "not written to the disk"]).does_not_say("durable");
     assert_eq!(listing(&mount.path().join("source")), [""; 0]);
     goes_on(&sandbox);
 }
@@ -225,7 +225,7 @@ fn one_bad_file_of_a_group_is_found() {
         compare(&sandbox.path("source"), &mount.path().join("source")).unwrap();
         fs::remove_dir_all(mount.path().join("source")).unwrap();
     }
-    let run = traced(&sandbox, &failing("sync_file_range", "1+"), "").ends(1).says(["did not reach the disk"]);
+    let run = traced(&sandbox, &failing("sync_file_range", "1+"), "").ends(1).says(["not written to the disk"]);
     // Where few were left over, they were put there one by one.
     for directory in listing(&mount.path().join("source")) {
         for name in listing(&mount.path().join("source").join(&directory)) {
@@ -244,7 +244,7 @@ fn a_name_that_does_not_reach_the_disk_is_told() {
     sandbox.file("source", "content");
     // The file's own, then its directory's.
     let run = traced(&sandbox, &failing("fsync", "2"), "").ends(1);
-    run.says(["ext4/source", "its name did not reach the disk"]).does_not_say("durable");
+    run.says(["ext4/source", "its name was not written to the disk"]).does_not_say("durable");
     assert_eq!(contents(&mount.path().join("source")), b"content", "it is right all the same");
     sandbox.haul(["source", "ext4/"]).run().succeeds();
 }

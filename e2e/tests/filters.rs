@@ -180,7 +180,7 @@ fn a_file_of_rules_that_cannot_be_used_leaves_its_directory_out_and_says_so() {
     let tree = tree(&sandbox);
     fs::write(tree.join("src/.rules"), "x\n".repeat(40_000)).unwrap();
     let run = sandbox.haul(["-r", "--filter-files", ".rules"]).arg(&tree).arg(sandbox.path("to")).run().ends(1);
-    run.says(["src: its filters cannot be read: .rules", "more than 64 KiB"]);
+    run.says(["src: cannot read its filter file: .rules", "larger than 64 KiB"]);
     assert!(!sandbox.path("to/src").exists() && sandbox.path("to/a.c").exists());
 }
 
@@ -193,7 +193,7 @@ fn filters_that_leave_nothing_are_told_of() {
         .says(["excludes everything", "--include before it"]);
     assert!(!sandbox.path("to").exists());
     let options = ["--include", "*/", "--include", "*.h", "--exclude", "*"];
-    copy(&sandbox, &options, sandbox.path("to")).run().succeeds().says(["leave out every file", "--explain"]);
+    copy(&sandbox, &options, sandbox.path("to")).run().succeeds().says(["exclude every file", "--explain"]);
 }
 
 #[test]
@@ -201,12 +201,12 @@ fn a_rule_is_explained_by_option_or_file_and_line() {
     let sandbox = Sandbox::new();
     sandbox.file("rules", "# objects\n*.o\n!keep.o\n");
     for (path, said) in [
-        ("tree/src/b.o", "tree/src/b.o is left out\n  rules, line 2: *.o\n"),
-        ("tree/keep.o", "tree/keep.o is taken\n  rules, line 3: !keep.o\n"),
-        ("src/deep/c.tmp", "tree/src/deep/c.tmp is left out\n  tree/src/.rules, line 1: *.tmp\n"),
-        ("tree/docs/large.pdf", "tree/docs/large.pdf is left out\n  --max-size 4k\n"),
-        ("tree/build/x.c", "tree/build/x.c is left out, with tree/build\n  --exclude: /build/\n"),
-        ("tree/a.c", "tree/a.c is taken\n  no rule speaks of it\n"),
+        ("tree/src/b.o", "tree/src/b.o is excluded\n  rules, line 2: *.o\n"),
+        ("tree/keep.o", "tree/keep.o is included\n  rules, line 3: !keep.o\n"),
+        ("src/deep/c.tmp", "tree/src/deep/c.tmp is excluded\n  tree/src/.rules, line 1: *.tmp\n"),
+        ("tree/docs/large.pdf", "tree/docs/large.pdf is excluded\n  --max-size 4k\n"),
+        ("tree/build/x.c", "tree/build/x.c is excluded, with tree/build\n  --exclude: /build/\n"),
+        ("tree/a.c", "tree/a.c is included\n  no rule matches\n"),
     ] {
         tree(&sandbox);
         let options =

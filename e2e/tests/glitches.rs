@@ -117,7 +117,7 @@ fn a_stream_that_is_reset_is_replaced() {
         let (host, end) = if at_near { (&pair.near, "sport") } else { (&pair.far, "dport") };
         host.run("ss", ["-K", end, "=", &format!(":{}", lost.0)]).unwrap();
         copy.is_replaced(lost, 4);
-        copy.arrives().says(["data stream", "the others go on with its work"]);
+        copy.arrives().says(["data stream", "the other streams take over its work"]);
     }
 }
 
@@ -133,7 +133,7 @@ fn a_stream_that_stops_is_given_up_and_replaced() {
         let lost = copy.streams()[3];
         copy.filter(&format!("tcp sport {} drop;", lost.0), &format!("tcp dport {} drop;", lost.0));
         copy.is_replaced(lost, 8);
-        copy.arrives().says(["was not answered any more"]);
+        copy.arrives().says(["had no answer"]);
     }
     count("streams-stopped", 2);
 }
@@ -196,7 +196,7 @@ fn a_link_that_is_down_for_long_is_used_again_when_it_is_back() {
         let run = copy.arrives();
         // After a shorter time, the kernel may be at its next attempt before a new stream is made.
         if seconds >= 30 {
-            run.says(["was not answered any more"]);
+            run.says(["had no answer"]);
         }
         count(&format!("glitches-of-{seconds}-s"), 1);
     };

@@ -72,7 +72,7 @@ fn what_stands_in_the_way_of_a_name_is_treated_as_in_that_of_a_file() {
     let other = sandbox.file("target/b/small", "something else");
     fs::create_dir_all(sandbox.path("target/b/c/large")).unwrap();
     let run = || sandbox.haul(["-r", "--hard-links", "source/.", "target"]);
-    run().run().ends(1).says(["b/small", "exists already and differs", "b/c/large", "a directory of that name"]);
+    run().run().ends(1).says(["b/small", "already exists and differs", "b/c/large", "a directory of this name"]);
     assert_eq!(fs::read(&other).unwrap(), b"something else");
     fs::remove_dir(sandbox.path("target/b/c/large")).unwrap();
     run().arg("-f").run().succeeds();
@@ -96,7 +96,7 @@ fn names_of_a_file_that_is_not_copied_say_so() {
     fs::hard_link(&file, sandbox.path("source/below/too")).unwrap();
     fs::create_dir_all(sandbox.path("target/large")).unwrap();
     let run = sandbox.haul(["-r", "--hard-links", "source/.", "target"]).run().ends(1);
-    run.says(["below/too", "the file that it is another name of was not copied"]);
+    run.says(["below/too", "the file with its contents was not copied"]);
     assert_eq!(listing(&sandbox.path("target/below")), [""; 0]);
 }
 

@@ -109,7 +109,7 @@ fn the_best_link_is_left_for_another_one_when_it_is_cut() {
     compare(&source, &target).unwrap();
     let moved: Vec<_> = run.events().into_iter().filter(|event| event["event"] == "moved").collect();
     let why = moved.last().and_then(|event| event["message"].as_str()).unwrap_or_default();
-    assert!(moved.len() == 2 && why.contains("nothing was answered"), "{}", run.account());
+    assert!(moved.len() == 2 && why.contains("no answers"), "{}", run.account());
     let summary = run.summary();
     assert_eq!(summary["restarts"], 0, "{}", run.account());
     assert!(summary["way"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[0])), "{summary}");
@@ -141,7 +141,7 @@ fn an_address_or_an_interface_of_this_machine_binds() {
         assert!(from.starts_with(TwoLinks::FAR[1]) && to.starts_with(TwoLinks::NEAR[1]), "{from} {to}");
     }
     let unknown = push(&sandbox, &links, &["--bind", "eth99"]).ends(2);
-    unknown.says(["eth99", "no such address and no such interface", TwoLinks::NEAR[0], &links.near_interfaces[1]]);
+    unknown.says(["eth99", "no such address or interface", TwoLinks::NEAR[0], &links.near_interfaces[1]]);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn one_kind_of_addresses_alone() {
     for interface in &links.far_interfaces {
         links.far.run("ip", ["-6", "address", "flush", "dev", interface]).expect("it has some");
     }
-    push(&sandbox, &links, &["-6", "t"]).ends(3).says(["no address of it is known", "-6 allows no other way"]);
+    push(&sandbox, &links, &["-6", "t"]).ends(3).says(["no usable address is known", "-6 permits no other path"]);
 }
 
 #[test]

@@ -110,11 +110,11 @@ fn what_cannot_be_copied_is_named_by_its_line_and_the_others_are_copied() {
     let run = sandbox.haul(["--json", "-A", "-I", "list", "target"]).run().ends(1);
     assert_eq!((run.summary()["files_copied"].as_u64(), run.summary()["failed"].as_u64()), (Some(3), Some(5)));
     let run = run.says([
-        "h:there: line 3 of list: it is on h, and what is copied on this machine",
-        "other/three: line 5 of list: an earlier line leads to the same name",
-        "line 7 of list: a path contains no NUL",
+        "h:there: line 3 of list: it is on h, but the source is on this machine",
+        "other/three: line 5 of list: an earlier line has the same name",
+        "line 7 of list: a path cannot contain NUL",
         "s/gone: No such file or directory",
-        "s/a: it is a directory",
+        "s/a: is a directory",
     ]);
     assert_eq!(contents(&sandbox.path("target/three")), b"s/three", "{}", run.account());
     // Nor does one of them replace the other where that is what is asked for.
@@ -145,7 +145,7 @@ fn with_a_base_paths_are_made_anew_and_nothing_else_can_be_read() {
         "s/out: a link leads out of the base",
         "s/outdir/file: a link leads out of the base",
         "../outside/file: line 7 of list: ../outside/file leads out of the base",
-        "line 8 of list: with a base (-d), a list names what is below it alone",
+        "line 8 of list: absolute path in a list with a base (-d)",
     ]);
     let summary = run.summary();
     let full = |summary: &serde_json::Value| summary["source_sandbox"]["confinement"] == "full";
@@ -176,7 +176,7 @@ fn directories_are_copied_with_r_and_never_into_themselves() {
     sandbox.dir("s/target");
     sandbox.file("list", "tree\ninner/.\n./target\n");
     let run = sandbox.haul(["--json", "-r", "-I", "../list", "target"]).current_dir(sandbox.path("s")).run().ends(1);
-    run.says(["./target: it is the target of this copy"]);
+    run.says(["./target: is the target of this copy"]);
     compare(&tree, &sandbox.path("s/target/tree")).unwrap();
     assert_eq!(listing(&sandbox.path("s/target")), ["file", "tree"]);
     let again = sandbox.haul(["--json", "-r", "-I", "../list", "target"]).current_dir(sandbox.path("s")).run().ends(1);

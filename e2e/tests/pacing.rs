@@ -135,6 +135,6 @@ fn an_end_without_these_cpus_says_so_and_goes_on() {
     sandbox.file("file", "content");
     let run =
         remote.haul(&sandbox).args(["--cpus", "1023", "file"]).arg(remote.at(sandbox.path("copy"))).run().succeeds();
-    let said = run.stderr.lines().filter(|line| line.contains("--cpus names no CPU of this machine")).count();
+    let said = run.stderr.lines().filter(|line| line.contains("--cpus: no such CPU on this machine")).count();
     assert_eq!(said, 2, "{}", run.account());
 }

@@ -440,7 +440,7 @@ fn a_journal_beside_a_finished_file_is_removed() {
 /// Notices of a run that name this temporary name.
 fn notices_of(run: &ProgramRun, temporary: &Path) -> usize {
     let name = temporary.file_name().unwrap().to_str().unwrap().to_owned();
-    let is_notice = |text: &str| text.contains(&name) && text.contains("was not made by haul");
+    let is_notice = |text: &str| text.contains(&name) && text.contains("which is not haul's");
     run.events().iter().filter(|event| is_notice(&event.to_string())).count()
 }
 

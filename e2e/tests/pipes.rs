@@ -170,7 +170,7 @@ fn streams_that_break_lose_nothing_of_a_pipe() {
         let status = running.wait().unwrap();
         let mut said = String::new();
         running.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        assert!(status.success() && said.contains("the others go on with its work"), "{said}");
+        assert!(status.success() && said.contains("the other streams take over its work"), "{said}");
         compare(&source, &target).unwrap();
     }
 }
@@ -183,14 +183,14 @@ fn what_cannot_be_meant_is_refused() {
     sandbox.file("b", "b");
     sandbox.dir("dir");
     let run = |words: &[&str]| -> ProgramRun { sandbox.haul(words).run() };
-    run(&["--json", "a", "-"]).ends(2).says(["the target - and --json both want standard output"]);
-    run(&["--checksums", "-", "a", "-"]).ends(2).says(["both want standard output"]);
+    run(&["--json", "a", "-"]).ends(2).says(["the target - and --json both use standard output"]);
+    run(&["--checksums", "-", "a", "-"]).ends(2).says(["both use standard output"]);
     run(&["a", "b", "-"]).ends(2).says(["there are several sources", "tar -cf -"]);
-    run(&["-", "dir"]).ends(2).says(["is a directory, and what comes out of a pipe has no name"]);
-    run(&["-r", "dir", "-"]).ends(2).says(["only one file"]);
+    run(&["-", "dir"]).ends(2).says(["is a directory, but piped data has no name"]);
+    run(&["-r", "dir", "-"]).ends(2).says(["a pipe takes one file"]);
     run(&["./-", "x"]).ends(1).says(["No such file"]);
     remote.haul(&sandbox).arg(remote.at("-")).arg("x").run().ends(1).says(["No such file"]);
-    shell(&sandbox, "echo new | \"$0\" - a").run().ends(1).says(["it exists already"]);
+    shell(&sandbox, "echo new | \"$0\" - a").run().ends(1).says(["already exists"]);
     shell(&sandbox, "echo new | \"$0\" -f - a").run().succeeds();
     assert_eq!(fs::read_to_string(sandbox.path("a")).unwrap(), "new\n");
 }

@@ -111,7 +111,7 @@ fn what_it_recommends_is_saved_and_taken_by_the_next_copy() {
     assert_eq!((copy["cipher"].as_str(), copy["streams"].as_u64()), (Some("aes-128-gcm"), Some(3)), "{copy}");
 
     let local = sandbox.haul(QUICK).args(["--save", "target"]).run().ends(2);
-    local.says(["there is no other host"]);
+    local.says(["no remote host"]);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn where_nothing_can_be_written_or_reached_it_says_so() {
     let absent = probe(&sandbox, &remote).arg(remote.at("/nonexistent/below/x")).run().ends(1);
     absent.says(["127.0.0.1: /nonexistent/below/x: "]);
     let run = probe(&sandbox, &remote).arg(remote.at("/proc")).run().ends(1);
-    run.says(["127.0.0.1: /proc: no directory can be made there"]);
+    run.says(["127.0.0.1: /proc: cannot create a directory there"]);
     let nobody = sandbox.haul(QUICK).args(["--ssh-port", "1", "127.0.0.1:x"]).run().ends(3);
     nobody.says(["127.0.0.1"]);
     sandbox.haul(["probe"]).run().ends(2).says(["haul probe"]);
@@ -236,7 +236,7 @@ fn what_a_killed_worker_left_is_removed_by_the_next_probe_and_nothing_that_is_ca
     // A tree that somebody renamed.
     let renamed = sandbox.file("shared/.haul-probe-0123456789abcdef/whole/file", "of the user's");
     let run = sandbox.haul(QUICK).arg("shared").run().succeeds();
-    assert!(run.stdout.contains("removed what 1 earlier"), "{}", run.account());
+    assert!(run.stdout.contains("deleted the files of 1 earlier"), "{}", run.account());
     assert_eq!(names(&target), [".haul-probe-0123456789abcdef", "kept"]);
     assert_eq!(contents(&renamed), b"of the user's");
 }

@@ -163,8 +163,8 @@ fn a_policy_at_the_far_end_forbids_programs() {
     let program = at(&remote, &format!("touch {}; cat", touched.display()));
     let run = |words: &[&str]| -> ProgramRun { remote.haul(&sandbox).args(words).run() };
     let cases = [
-        ("# for all\nprograms = no\n", "programs are not allowed here"),
-        ("progams = yes\n", "'progams = yes' is not understood"),
+        ("# for all\nprograms = no\n", "programs are forbidden here"),
+        ("progams = yes\n", "invalid setting 'progams = yes'"),
     ];
     for (text, refusal) in cases {
         fs::write(&policy, text).unwrap();

@@ -113,7 +113,11 @@ fn what_the_disk_returns_wrong_once_is_sent_again_and_without_the_option_nobody_
         compare(&sandbox.path("source"), &mount.path().join("source")).unwrap();
         let (summary, notices) =
             (run.summary(), run.events().iter().filter(|event| event["event"] == "notice").count());
-        assert!(notices >= 1 && run.stdout.contains("what the disk returns is not what was sent"), "{}", run.account());
+        assert!(
+            notices >= 1 && run.stdout.contains("the disk returned other data than was written"),
+            "{}",
+            run.account()
+        );
         assert_eq!(summary["frames_resent"], 2, "a frame of each large file, and no others\n{}", run.account());
         let read = &summary["read_back"];
         let bytes = |name: &str| read[name].as_u64().unwrap();
@@ -139,8 +143,8 @@ fn what_the_disk_returns_wrong_twice_fails_by_name_and_place_and_nothing_else_do
         let needle = needle(&sandbox, name, at);
         let run = copy(&sandbox, "--verify=disk", || damage_all(&sandbox, std::slice::from_ref(&needle))).ends(1);
         let path = format!("source/{name}");
-        let phrases = [path.as_str(), "what the disk returns is not what was sent", place, "sent again", "smartctl"];
-        run.says(phrases).does_not_say("did not reach");
+        let phrases = [path.as_str(), "the disk returned other data than was written", place, "sent again", "smartctl"];
+        run.says(phrases).does_not_say("not written to the disk");
         let others = ["big", "empty", "middle", "small"].into_iter().filter(|other| *other != name);
         assert_eq!(listing(&mount.path().join("source")), others.collect::<Vec<_>>());
         sandbox.haul(["-r", "--verify", "disk", "source", "ext4/"]).run().succeeds().says(["read back"]);

@@ -64,7 +64,7 @@ fn a_job_that_fails_has_a_report_and_one_that_makes_no_sense_has_none() {
         sandbox.haul(["--no-resume", "-x", "5m", "-t", "2", "--report", "copy.md", "source", "target"]).run().ends(4);
     run.says(["time limit"]);
     let text = String::from_utf8(contents(&sandbox.path("copy.md"))).unwrap();
-    assert!(text.contains("It did not run to its end") && text.contains("### Rate over time"), "{text}");
+    assert!(text.contains("Incomplete:") && text.contains("### Rate over time"), "{text}");
     sandbox.haul(["--report", "copy.pdf", "source", "target"]).run().ends(2).says(["copy.pdf", ".html", ".md"]);
     sandbox.haul(["--report", "none/copy.md", "source", "target"]).run().ends(1).says(["none/copy.md"]);
     assert!(!sandbox.path("target").exists(), "it is known before the copy");
@@ -77,7 +77,7 @@ fn an_old_report_stays_until_the_new_one_is_whole() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
     sandbox.file("copy.md", "somebody's notes");
-    sandbox.haul(["--report", "copy.md", "source", "target"]).run().ends(1).says(["copy.md", "no page of haul's"]);
+    sandbox.haul(["--report", "copy.md", "source", "target"]).run().ends(1).says(["copy.md", "not a page of haul"]);
     assert_eq!(contents(&sandbox.path("copy.md")), b"somebody's notes");
     sandbox.file("copy.md", "# haul: old\n");
     sandbox.haul(["--report", "copy.md", "missing", "target"]).run().ends(1);

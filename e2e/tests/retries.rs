@@ -63,7 +63,7 @@ fn so_are_a_near_one_and_an_ssh() {
         let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
         let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &[]);
         kill_process(copy.process(executable, is_worker), Signal::KILL).expect("it was there");
-        copy.completes().says(["was lost", "trying again in 1 s", "reconnected 1 time"]);
+        copy.completes().says(["lost the connection to", "reconnecting in 1 s", "reconnected 1 time"]);
     }
 }
 
@@ -77,7 +77,7 @@ fn a_host_that_refuses_for_a_while_is_tried_until_it_does_not() {
     copy.signal_far_worker(Signal::KILL);
     copy.says("(2 of 9)");
     pair.heal();
-    copy.completes().says(["accepts ssh connections"]);
+    copy.completes().says(["refused the connection: no ssh server"]);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_host_that_stays_away_is_given_up() {
     pair.refuse_ssh();
     copy.signal_far_worker(Signal::KILL);
     let run = copy.over_within(NOTICE_LIMIT).ends(4);
-    run.says(["(2 of 2)", "begun again 2 times, in vain", "run the same command again"]);
+    run.says(["(2 of 2)", "reconnected 2 times without success", "rerun the command"]);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn control_c_ends_a_pause() {
     let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &[]);
     pair.refuse_ssh();
     copy.signal_far_worker(Signal::KILL);
-    copy.says("trying again");
+    copy.says("reconnecting in");
     copy.signal_group(Signal::INT);
     copy.over_within(STOP_LIMIT).ends(4).says(["interrupted"]);
 }
@@ -149,7 +149,7 @@ fn a_far_worker_that_is_stopped_is_lost_and_ends_when_it_goes_on() {
     let noticed = copy.running.wait_up_to(NOTICE_LIMIT);
     assert!(noticed, "still running: {}", copy.running.stderr_so_far());
     copy.signal_far_worker(Signal::CONT);
-    copy.over_within(NOTICE_LIMIT).ends(4).says(["nothing was heard from it for 13 s", HostPair::FAR]);
+    copy.over_within(NOTICE_LIMIT).ends(4).says(["no message for 13 s", HostPair::FAR]);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_far_worker_that_nothing_can_end_is_waited_for() {
         before == arrived()
     });
     copy.signal_far_worker(Signal::STOP);
-    let waits = format!("(process {}) was killed, and still waits for its disk", stopped[0]);
+    let waits = format!("(process {}) is killed, but still waits for its disk", stopped[0]);
     eventually("attempts end early", || copy.running.stdout_so_far().matches(&waits).count() > 1);
     place.set(Slowness::default());
     is_one_copy(&copy.completes());

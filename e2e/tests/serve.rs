@@ -77,7 +77,7 @@ fn a_wrong_secret_learns_nothing() {
     let wrong = format!("{}{last}", &server.line[..server.line.len() - 1]);
     for path in ["file", "missing"] {
         let run = sandbox.haul([&format!("{wrong}:{path}"), "back"]).run().ends(3);
-        assert!(run.stderr.contains("the secret is not the right one"), "{}", run.account());
+        assert!(run.stderr.contains("the server refused the secret"), "{}", run.account());
     }
     assert_eq!(server.logged("connected"), 0);
     let none = server.line.split('#').next().unwrap();
@@ -126,10 +126,10 @@ fn what_it_does_not_offer_is_refused_by_name() {
     sandbox.haul(["outside", &server.line]).run().ends(2).says(["read-only"]);
     sandbox.haul([&server.at("file"), "back"]).run().succeeds();
     for path in ["../outside", "/etc/passwd", "shared/../../outside"] {
-        sandbox.haul([&server.at(path), "stolen"]).run().ends(2).says(["outside of the served directory"]);
+        sandbox.haul([&server.at(path), "stolen"]).run().ends(2).says(["outside the served directory"]);
     }
     for path in ["link", "up/outside"] {
-        sandbox.haul([&server.at(path), "stolen"]).run().ends(2).says(["through no symbolic link"]);
+        sandbox.haul([&server.at(path), "stolen"]).run().ends(2).says(["follows no symbolic links"]);
     }
     let follow = ["-r", "--symlinks", "follow", &server.at("."), "stolen"];
     sandbox.haul(follow).run().ends(2).says(["follows no symbolic links"]);
@@ -140,8 +140,8 @@ fn what_it_does_not_offer_is_refused_by_name() {
 
     let server = ServedShare::start(&sandbox, &["--write-only"]);
     sandbox.haul([&server.at("file"), "stolen"]).run().ends(2).says(["write-only"]);
-    sandbox.haul(["outside", &server.at("up/new")]).run().ends(2).says(["through no symbolic link"]);
-    sandbox.haul(["outside", &server.at("../new")]).run().ends(2).says(["outside of the served directory"]);
+    sandbox.haul(["outside", &server.at("up/new")]).run().ends(2).says(["follows no symbolic links"]);
+    sandbox.haul(["outside", &server.at("../new")]).run().ends(2).says(["outside the served directory"]);
     sandbox.haul(["outside", &server.line]).run().succeeds();
     assert!(!sandbox.path("new").exists() && !sandbox.path("stolen").exists());
     server.end().succeeds();
@@ -154,7 +154,7 @@ fn two_come_at_once_and_no_more_than_it_takes() {
     let server = ServedShare::start(&sandbox, &["--clients", "2"]);
     let copies = ["a", "b"].map(|name| sandbox.haul(["-x", "2m", name, &server.line]).start());
     eventually("both run", || server.logged("connected") == 2);
-    sandbox.haul(["a", &server.at("c")]).run().ends(3).says(["takes no more", "try later"]);
+    sandbox.haul(["a", &server.at("c")]).run().ends(3).says(["its limit", "try later"]);
     for (copy, file) in copies.into_iter().zip(files) {
         ProgramRun::of(copy).succeeds();
         compare(&file, &sandbox.path("shared").join(file.file_name().unwrap())).unwrap();
@@ -250,10 +250,10 @@ fn a_standing_server_has_several_directories_each_with_its_secrets() {
     assert_eq!(fs::read(sandbox.path("data/in/sent")).unwrap().len(), 32);
     as_who("ann", "ann", &at("public/")).ends(2).says(["read-only"]);
     as_who("ann", &at("in/sent"), "stolen").ends(2).says(["write-only"]);
-    as_who("bob", "bob", &at("in/")).ends(3).says(["this secret opens no directory in"]);
-    as_who("bob", &at("none/file"), "stolen").ends(3).says(["it opens public"]);
-    as_who("bob", &at(""), "stolen").ends(3).says(["this secret opens public"]);
-    as_who("ann", &at("public/../in/sent"), "stolen").ends(2).says(["outside of the served directory"]);
+    as_who("bob", "bob", &at("in/")).ends(3).says(["this secret gives no access to a directory in"]);
+    as_who("bob", &at("none/file"), "stolen").ends(3).says(["available: public"]);
+    as_who("bob", &at(""), "stolen").ends(3).says(["this secret gives access to public"]);
+    as_who("ann", &at("public/../in/sent"), "stolen").ends(2).says(["outside the served directory"]);
     server.end().succeeds();
 }
 
@@ -267,7 +267,11 @@ fn a_config_file_that_others_can_write_is_refused() {
     let serve = || sandbox.haul(["serve", "--bind", "127.0.0.1", "--for", "1s", "--config", "serve.toml"]);
     for mode in [0o664, 0o646] {
         set_mode("serve.toml", mode);
-        serve().run().ends(2).says(["serve.toml: others can write it", "into any directory", "chmod go-w serve.toml"]);
+        serve().run().ends(2).says([
+            "serve.toml: others can write it",
+            "access to any directory",
+            "chmod go-w serve.toml",
+        ]);
     }
     set_mode("serve.toml", 0o644);
     set_mode("ann", 0o644);
@@ -292,7 +296,7 @@ fn a_port_that_is_in_use_is_named_with_what_to_do() {
     let run = sandbox.haul(["serve", "--bind", "127.0.0.1", "-Z", &port.to_string(), "shared"]).run().ends(1);
     run.says([&*format!("port {port} is in use: choose another with -Z")]);
     let run = sandbox.haul(["serve", "--bind", "192.0.2.77", "shared"]).run().ends(1);
-    run.says(["no port to listen on at 192.0.2.77: "]);
+    run.says(["cannot listen at 192.0.2.77: "]);
 }
 
 /// In a chroot without /proc and /sys.

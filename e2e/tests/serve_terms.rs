@@ -41,7 +41,7 @@ fn clients_may_have_keys_and_know_the_server_by_its_own() {
     let directory = format!("[in]\npath = \"data\"\nsecrets = [\"secret\"]\nkeys = [\"{ann}\"]\n");
     sandbox.file("serve.toml", &directory);
     let without = sandbox.haul(["serve", "--config", "serve.toml"]).run().ends(2);
-    without.says(["[in]", "clients with keys know a server by its own", "--new-key"]);
+    without.says(["[in]", "clients with keys need the server's public key", "--new-key"]);
     let server = standing(&sandbox, &format!("key = \"serve.key\"\n{directory}"));
     assert!(server.line.contains("/#haul-public-"), "{}", server.line);
 
@@ -52,7 +52,7 @@ fn clients_may_have_keys_and_know_the_server_by_its_own() {
     assert_eq!(contents(&sandbox.path("back")), b"content");
     let connected = server.log("connected");
     assert_eq!(connected[0]["key"], ann.as_str(), "{connected:?}");
-    as_who("bob.key", &file).ends(3).says(["does not know this key"]);
+    as_who("bob.key", &file).ends(3).says(["the server refused the key"]);
     let plain = file.split('#').next().unwrap();
     as_who("secret", plain).succeeds();
     as_who("ann.key", plain).ends(2).says(["the server's public key is missing"]);
@@ -60,7 +60,7 @@ fn clients_may_have_keys_and_know_the_server_by_its_own() {
     sandbox.haul([&file, "back"]).run().ends(2).says(["your key is missing"]);
     // Another server's key: the client says nothing more.
     let other = format!("{plain}#{ann}");
-    as_who("ann.key", &other).ends(3).says(["not the server that it should be"]);
+    as_who("ann.key", &other).ends(3).says(["the server failed to authenticate itself"]);
     assert_eq!(server.logged("connected"), 2);
     let key = String::from_utf8(private).unwrap();
     server.end().succeeds().does_not_say(key.trim_end());
@@ -84,14 +84,14 @@ fn no_more_is_taken_than_its_limit() {
         sandbox.big_file(name, bytes);
     }
     let server = ServedShare::start(&sandbox, &["--max-size", "1000k"]);
-    sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["takes 1024000 bytes in all"]);
+    sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["limit is 1024000 bytes in all"]);
     let there = listing(&sandbox.path("shared/tree"));
     assert!(there.len() == 2 && there.contains(&"c".to_owned()), "{there:?}");
     // What does not say how much it is: counted as it comes.
     let line = |bytes: &str| format!("head -c {bytes} /dev/zero | \"$0\" - '{}'", server.at(bytes));
     shell(&sandbox, &line("300000")).run().succeeds();
-    sandbox.haul(["tree/c", &server.at("again")]).run().ends(1).says(["and 24000 of them are left"]);
-    shell(&sandbox, &line("1100000")).run().ends(1).says(["takes 1024000 bytes in all"]);
+    sandbox.haul(["tree/c", &server.at("again")]).run().ends(1).says(["of which 24000 are left"]);
+    shell(&sandbox, &line("1100000")).run().ends(1).says(["limit is 1024000 bytes in all"]);
     let mut there = listing(&sandbox.path("shared"));
     there.retain(|name| !name.starts_with('.'));
     assert_eq!(there, ["300000", "tree"]);
@@ -170,7 +170,11 @@ fn what_is_there_can_be_compared_where_it_can_be_read() {
     sandbox.haul(["verify", "-r", "tree", &server.at("tree")]).run().ends(2).says(["write-only"]);
     sandbox.haul(["verify", "-r", &server.at("tree"), "tree"]).run().ends(2).says(["write-only"]);
     // Files that are there are left alone, and their digests would be told.
-    sandbox.haul(["-r", "-O", "-E", "md5", "tree", &server.line]).run().ends(2).says(["write-only", "no digests"]);
+    sandbox
+        .haul(["-r", "-O", "-E", "md5", "tree", &server.line])
+        .run()
+        .ends(2)
+        .says(["write-only", "digests of its files are secret"]);
     sandbox.haul(["-r", "-E", "%md5", "tree", &server.line]).run().succeeds();
     server.end().succeeds();
     let server = ServedShare::start(&sandbox, &["--read-only"]);
@@ -200,8 +204,8 @@ fn pipes_are_the_clients_and_programs_nobodys() {
     sandbox.file("list", "tree\n");
     sandbox.haul(["-I", "list", &server.at(".")]).run().succeeds();
     sandbox.file("list", format!("{}\n", server.at("tree")));
-    sandbox.haul(["-I", "list", "back"]).run().ends(2).says(["sends no lists"]);
-    sandbox.haul(["-p", "tree", &server.line]).run().ends(2).says(["leave out -p"]);
+    sandbox.haul(["-I", "list", "back"]).run().ends(2).says(["reads no lists"]);
+    sandbox.haul(["-p", "tree", &server.line]).run().ends(2).says(["omit -p"]);
     sandbox.haul(["-m", "4755", "tree", &server.line]).run().ends(2).says(["no set-id"]);
     sandbox.haul(["-m", "666", "tree", &server.at("open")]).run().succeeds();
     assert_eq!(mode(&sandbox.path("shared/open")) & 0o022, 0, "the umask holds");
@@ -255,7 +259,7 @@ fn wrong_secrets_disturb_no_copy_and_are_logged() {
     let strangers = server.log("stranger");
     let all: u64 = strangers.iter().map(|event| 1 + event["others"].as_u64().unwrap()).sum();
     assert!(!strangers.is_empty() && all <= tries as u64, "{strangers:?}");
-    assert!(strangers[0]["reason"].as_str().unwrap().contains("opens nothing here"), "{strangers:?}");
+    assert!(strangers[0]["reason"].as_str().unwrap().contains("wrong secret or key"), "{strangers:?}");
     server.end().succeeds();
     count("wrong-secrets-at-a-server", tries);
 }
@@ -269,7 +273,7 @@ fn a_kernel_without_landlock_is_refused_unless_that_is_allowed() {
         serve.injecting("landlock_create_ruleset", "error=ENOSYS")
     };
     for options in [&[][..], &["--require-sandbox"]] {
-        without(options).run().ends(1).says(["cannot hold this server", "--allow-unsandboxed"]);
+        without(options).run().ends(1).says(["cannot confine this server", "--allow-unsandboxed"]);
     }
     let both = ["serve", "--require-sandbox", "--allow-unsandboxed", "shared"];
     sandbox.haul(both).run().ends(2).says(["--require-sandbox", "--allow-unsandboxed"]);

@@ -37,7 +37,7 @@ fn of_two_names_that_are_one_at_the_target_one_fails_and_nothing_is_overwritten(
         );
     }
     let again = sandbox.haul(["-rf"]).arg("source/.").arg(&target).run().ends(1);
-    again.says(["a name that is spelled in another way is there"]);
+    again.says(["this file system takes an existing name"]);
     // What is alone is replaced as anywhere.
     sandbox.file("source/other", "changed");
     sandbox.haul(["-f", "source/other"]).arg(&target).run().succeeds();
@@ -62,7 +62,7 @@ fn a_sync_removes_what_is_alone_and_never_what_is_only_spelled_otherwise() {
             sandbox.file(format!("source/{name}"), "new");
         }
         let run = sandbox.haul(["sync", when, "--ignore-errors", "source/"]).arg(&target).run().ends(1);
-        run.says(["README", "inner", "FOLDER", "a name that is spelled in another way is there"]);
+        run.says(["README", "inner", "FOLDER", "this file system takes an existing name"]);
         assert_eq!(listing(&target), ["Folder", "Readme", "dir", "new"], "{when}");
         let kept = ["Readme", "dir/Inner", "Folder/x"].map(|name| fs::read(target.join(name)).unwrap());
         assert_eq!(kept, [&b"Readme"[..], b"dir/Inner", b"Folder/x"], "{when}");

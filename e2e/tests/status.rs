@@ -82,11 +82,14 @@ fn prints(run: &ProgramRun, phrases: &[&str]) {
 fn what_a_broken_run_left_is_shown_and_removed() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox);
-    prints(&copying.look(&["status", "place"]).succeeds(), &["nothing unfinished below place"]);
+    prints(&copying.look(&["status", "place"]).succeeds(), &["no partial files below place"]);
     copying.broken(&[], Signal::KILL);
     for path in ["place", "place/big"] {
         let run = copying.look(&["status", path]).succeeds();
-        prints(&run, &["place/big: ", " of 32.0 MB, left ", " ago; the same command goes on", "1 unfinished, "]);
+        prints(
+            &run,
+            &["place/big: ", " of 32.0 MB, last written ", " ago; rerun the command to resume", "1 unfinished, "],
+        );
     }
     let events = copying.look(&["status", "--json", "place"]).succeeds().events();
     let (part, sum) = (&events[0], &events[1]);
@@ -99,9 +102,9 @@ fn what_a_broken_run_left_is_shown_and_removed() {
 
     copying.broken(&[], Signal::KILL);
     let run = copying.look(&["clean", "place"]).succeeds();
-    prints(&run, &["removed place/big: ", " of 32.0 MB", "1 removed, ", " freed"]);
+    prints(&run, &["deleted place/big: ", " of 32.0 MB", "1 deleted, ", " freed"]);
     assert_eq!(listing(&copying.place), [""; 0]);
-    prints(&copying.look(&["clean", "place"]).succeeds(), &["nothing unfinished below place"]);
+    prints(&copying.look(&["clean", "place"]).succeeds(), &["no partial files below place"]);
 }
 
 #[test]
@@ -113,7 +116,7 @@ fn what_a_running_copy_writes_is_named_and_never_removed() {
     assert_eq!(worker.len(), 1);
     let busy = format!(" of 32.0 MB, being written by process {}", worker[0]);
     prints(&copying.look(&["status", "place"]).succeeds(), &["place/big: ", &busy]);
-    prints(&copying.look(&["clean", "place"]).succeeds(), &["kept place/big: ", &busy, "0 removed"]);
+    prints(&copying.look(&["clean", "place"]).succeeds(), &["kept place/big: ", &busy, "0 deleted"]);
     faster(running).succeeds();
     compare(&copying.source, &copying.place.join("big")).unwrap();
     assert_eq!(listing(&copying.place), ["big"]);
@@ -140,9 +143,9 @@ fn journals_may_lie_in_a_directory_of_their_own() {
     let option = ["-a", &journals];
     copying.broken(&option, Signal::KILL);
     assert_eq!((listing(&copying.place).len(), listing(Path::new(&journals)).len()), (1, 1));
-    prints(&copying.look(&["status", "place"]).succeeds(), &["nothing is recorded of it"]);
+    prints(&copying.look(&["status", "place"]).succeeds(), &["no journal, so a rerun starts over"]);
     prints(&copying.look(&["status", "--append", &journals, "place"]).succeeds(), &["place/big: ", " of 32.0 MB"]);
-    prints(&copying.look(&["clean", &journals]).succeeds(), &["kept ", "lies in another directory"]);
+    prints(&copying.look(&["clean", &journals]).succeeds(), &["kept ", "in another directory (-a)"]);
     assert!(copying.goes_on(&option) > 0);
     assert_eq!(listing(Path::new(&journals)), [""; 0]);
     // Without the option, what is recorded is not found.

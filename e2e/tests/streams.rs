@@ -110,5 +110,5 @@ fn a_congestion_control_that_no_kernel_has_is_refused_with_those_that_are_there(
     sandbox.big_file("source", 1000);
     let run = remote.haul(&sandbox).args(["--congestion", "abacus", "source"]).arg(remote.at(sandbox.path("there")));
     let run = run.run().ends(2);
-    run.says(["the congestion control 'abacus' cannot be used here", "reno"]);
+    run.says(["congestion control 'abacus' is not available here", "reno"]);
 }

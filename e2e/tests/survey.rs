@@ -238,7 +238,7 @@ fn another_host_is_not_looked_at_and_what_was_measured_there_is_remembered() {
     let place = remote.at(&target);
     let place = place.to_str().unwrap();
     let unknown = sandbox.haul(["survey", "--to", place, "file"]).run().succeeds();
-    assert!(unknown.stdout.contains("was not measured yet"), "{}", unknown.account());
+    assert!(unknown.stdout.contains("unknown: measure the path"), "{}", unknown.account());
     let probe = sandbox.haul(["probe", "--save", "--time", "1", "--size", "16m"]).args(remote.sshd().haul_args());
     probe.arg(place).run().succeeds();
     let known = survey(&sandbox, &["--to", place, "file"]).succeeds().summary();

@@ -27,7 +27,11 @@ fn every_combination_is_measured_and_told_in_csv_json_and_html() {
     let words = ["sweep", "--no-pause", "-s", "1,3", "--ciphers", "aes-128-gcm,none", "--repeat", "2", "--report"];
     let run = sandbox.haul(words).args(remote.sshd().haul_args()).arg("null:20m").arg(remote.at("null:")).run();
     let run = run.succeeds();
-    run.says(["1/8  streams 1, cipher aes-128-gcm: ", "8/8  streams 3, cipher none: ", "the target is null"]);
+    run.says([
+        "1/8  streams 1, cipher aes-128-gcm: ",
+        "8/8  streams 3, cipher none: ",
+        "the target null: writes nothing",
+    ]);
     assert_eq!(rows(&sandbox).len(), 8);
     let told = json(&sandbox);
     let settings = told["settings"].as_array().unwrap();
@@ -76,7 +80,7 @@ fn one_that_is_interrupted_is_gone_on_with() {
     eventually("two runs are over", || rows(&sandbox).len() >= 2);
     eventually("a third writes", || listing(&there).len() > 1);
     kill_process(pid(running.id()), Signal::INT).unwrap();
-    ProgramRun::of(running).ends(4).says(["interrupted", "run the same command again"]);
+    ProgramRun::of(running).ends(4).says(["interrupted", "rerun the command"]);
     let before = rows(&sandbox);
     assert_eq!(before.len(), 2, "{before:?}");
     assert_eq!(listing(&there), ["theirs"], "what it made is gone");
@@ -84,7 +88,7 @@ fn one_that_is_interrupted_is_gone_on_with() {
 
     let other = sandbox.haul(["sweep", "-s", "1,2,3"]).args(pair.remote.sshd().haul_args());
     let run = other.arg("source").arg(pair.at(sandbox.path("elsewhere"))).netns(&pair.near).run().ends(1);
-    run.says(["another sweep's", "its target is", "--out"]);
+    run.says(["record of another sweep", "its target is", "--out"]);
     assert_eq!(rows(&sandbox), before);
 
     sweep().limit(Duration::from_secs(120)).run().succeeds().says(["3/6", "6/6"]).does_not_say("2/6");
@@ -150,7 +154,7 @@ fn a_tree_that_was_renamed_to_the_name_of_a_sweeps_directory_stays() {
         assert_eq!(listing(&target), Vec::<String>::new(), "{place}");
         let renamed = scratch(&sandbox);
         fs::create_dir_all(renamed.join("data/theirs")).unwrap();
-        sweep("2").ends(1).says(["could not be removed: it was not made by this sweep"]);
+        sweep("2").ends(1).says(["could not be removed: not created by this sweep"]);
         assert!(renamed.join("data/theirs").exists(), "{place}");
         fs::remove_dir_all(renamed).unwrap();
         fs::remove_file(sandbox.path("sweep.csv")).unwrap();
@@ -165,7 +169,7 @@ fn what_cannot_be_swept_is_refused_and_what_fails_is_told() {
     sandbox.haul(["sweep", "-T", "ssh %H haul", "null:1m", "db1:there"]).run().ends(2).says(["-T", "delete"]);
     let words = ["sweep", "--no-pause", "-s", "1,2,3,4", "--repeat", "2", "missing", "null:"];
     let run = sandbox.haul(words).run().ends(1);
-    run.says(["1/8", "missing", "given up"]);
+    run.says(["1/8", "missing", "gave up"]);
     assert_eq!(rows(&sandbox).len(), 3);
     assert!(json(&sandbox)["runs"][0]["failure"].as_str().unwrap().contains("missing"));
 }
@@ -176,6 +180,6 @@ fn a_host_that_is_not_there_is_no_measurement() {
     let remote = Remote::without_haul(&sandbox, Options::default());
     let words = ["sweep", "--no-pause", "--no-deploy", "-s", "1,2,3,4"];
     let run = sandbox.haul(words).args(remote.sshd().haul_args()).arg("null:1m").arg(remote.at("null:")).run();
-    run.ends(1).says(["given up"]);
+    run.ends(1).says(["gave up"]);
     assert_eq!(json(&sandbox)["settings"][0]["bytes_per_s"], Value::Null);
 }

@@ -1003,7 +1003,7 @@ fn no_name_of_a_file_becomes_one_of_another_file_that_stays() {
             run.succeeds();
         } else {
             assert_eq!(left, ["a", "b"], "{rule} {stays}");
-            run.ends(1).says(["another name of a file in whose place something else is"]);
+            run.ends(1).says(["the place of its file is taken by another entry"]);
         }
         // Where each name has something that stays, there is nothing to be said.
         file(&sandbox, &format!("t/{other}"), "another, too", NEW);
@@ -1212,8 +1212,12 @@ fn lists_of_entries_go_to_standard_output() {
     file(&sandbox, "s/a", "a", NEW);
     for option in ["--dry-run", "--items"] {
         let run = sync(&sandbox, &[option]).succeeds();
-        assert!(run.stdout.lines().any(|line| line.starts_with("made ") && line.ends_with("t/a")), "{}", run.account());
-        assert!(!run.stderr.contains("made       "), "{}", run.account());
+        assert!(
+            run.stdout.lines().any(|line| line.starts_with("created ") && line.ends_with("t/a")),
+            "{}",
+            run.account()
+        );
+        assert!(!run.stderr.contains("created    "), "{}", run.account());
     }
     assert_eq!(sync(&sandbox, &["--items"]).succeeds().stdout, "");
 }

@@ -207,7 +207,7 @@ fn all_differences_together_are_named_in_every_direction() {
         let run = twins.verify(way, &[]).run().ends(1);
         assert_eq!(twins.named(&run), expected, "{way:?}: {}", run.account());
         assert_eq!(run.summary()["differences"], PLANTED.len());
-        let run = run.says(["is missing", "is at the target alone", "leads to"]);
+        let run = run.says(["is missing", "is extraneous", "links to"]);
         let differs = run.events().into_iter().find(|event| event["path"] == *twins.there("large").to_str().unwrap());
         let content = &differs.unwrap()["differences"][0];
         let range = serde_json::json!([[DAMAGED * FRAME, (DAMAGED + 1) * FRAME]]);
@@ -253,7 +253,7 @@ fn modes_and_owners_count_with_p_and_times_never() {
     let expected = expected.into_iter().map(|(path, what)| (path.into(), what.to_owned())).collect();
     let run = twins.verify(Way::Local, &["-p"]).run().ends(1);
     assert_eq!(twins.named(&run), expected, "{}", run.account());
-    run.says(["has mode 4700, and at the source"]);
+    run.says(["has mode 4700, but at the source"]);
 }
 
 fn set_attribute(path: &Path, name: &str, value: &str) {
@@ -332,7 +332,11 @@ fn what_is_kept_besides_counts_with_the_option_that_keeps_it() {
         "what": "attributes", "missing": [], "extra": [], "changed": ["user.color"], "count": 1
     }]);
     assert_eq!(byte["differences"], expected);
-    run.says(["has another attribute user.color", "lacks attribute user.color", "has attribute user.more alone"]);
+    run.says([
+        "has another value of attribute user.color",
+        "lacks attribute user.color",
+        "has an extraneous attribute user.more",
+    ]);
 }
 
 #[test]

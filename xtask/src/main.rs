@@ -16,6 +16,7 @@ mod fuzz;
 mod imports;
 mod install;
 mod lab;
+mod messages;
 #[cfg(test)]
 mod names;
 mod package;
@@ -63,6 +64,8 @@ enum Chore {
     },
     /// Modules that import each other in a circle
     Imports(imports::ImportsArguments),
+    /// Writes docs/reference/messages.md: every message of haul
+    Messages,
     /// Tries what the everyday tests try, for hours
     Soak(soak::SoakArguments),
 }
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(arguments) => fuzz::main(arguments),
         Chore::Lab { experiment, options } => lab::main(experiment, options),
         Chore::Imports(arguments) => imports::main(&arguments),
+        Chore::Messages => messages::main(),
         Chore::Soak(arguments) => soak::main(&arguments),
     }
 }

@@ -98,10 +98,7 @@ impl Checksums {
         };
         let Some(line) = self.form.line(path, digest) else {
             self.incomplete = true;
-            return Some(format!(
-                "{}: not among the checksums: b3sum cannot read back a name that is not UTF-8",
-                escape(path)
-            ));
+            return Some(format!("{}: no checksum line: b3sum cannot read a name that is not UTF-8", escape(path)));
         };
         if self.broken.is_none() {
             self.broken = self.write(&line).err();
@@ -127,11 +124,11 @@ impl Checksums {
             report.incomplete = true;
             report
                 .messages
-                .push(format!("{}: could not be written: {error}\nthe files themselves are not affected", self.shown));
+                .push(format!("{}: cannot write the checksums (the files are not affected): {error}", self.shown));
         }
         if self.without_digest > 0 {
             let files = crate::units::files(self.without_digest);
-            let message = format!("{} lacks {files}, there already and not read again", self.shown);
+            let message = format!("{} lacks {files}, which were up to date and not read", self.shown);
             report.messages.push(message);
         }
         report

@@ -12,8 +12,9 @@ pub fn network(values: &Values) -> Result<NetworkOptions, UsageError> {
     let callback = callback(values)?;
     let ports = ports(values)?;
     if ports.is_some() && callback.as_ref().is_some_and(|callback| callback.port.is_some()) {
-        return Err(UsageError::new("--callback with a port and --port contradict each other")
-            .remedy("leave one of the ports out"));
+        return Err(
+            UsageError::new("--callback with a port cannot be used with --port").remedy("omit one of the ports")
+        );
     }
     Ok(NetworkOptions {
         callback,
@@ -81,7 +82,7 @@ pub fn ports(values: &Values) -> Result<Option<(u16, u16)>, UsageError> {
     match (port(first), port(last)) {
         (Some(first), Some(last)) if first <= last => Ok(Some((first, last))),
         _ => Err(UsageError::new(format!(
-            "--port {}: needs a port from 1 to 65535, or a first and a last one",
+            "--port {}: must be a port from 1 to 65535, or a range",
             escape(text.as_bytes())
         ))
         .remedy("for example -Z 5031 or -Z 5031:5039")),
@@ -159,15 +160,15 @@ mod tests {
             hint: for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
 
             $ haul -Z 0 a b
-            --port 0: needs a port from 1 to 65535, or a first and a last one
+            --port 0: must be a port from 1 to 65535, or a range
             hint: for example -Z 5031 or -Z 5031:5039
 
             $ haul -Z 9:8 a b
-            --port 9:8: needs a port from 1 to 65535, or a first and a last one
+            --port 9:8: must be a port from 1 to 65535, or a range
             hint: for example -Z 5031 or -Z 5031:5039
 
             $ haul -Z 5031:x a b
-            --port 5031:x: needs a port from 1 to 65535, or a first and a last one
+            --port 5031:x: must be a port from 1 to 65535, or a range
             hint: for example -Z 5031 or -Z 5031:5039
 
             $ haul --bind= a b
@@ -175,8 +176,8 @@ mod tests {
             hint: for example --bind 10.10.1.155 or --bind eth1
 
             $ haul -H 10.0.0.1:9 -Z 9 a b
-            --callback with a port and --port contradict each other
-            hint: leave one of the ports out
+            --callback with a port cannot be used with --port
+            hint: omit one of the ports
 
             $ haul -4 -6 a b
             --ipv4 cannot be used with --ipv6

@@ -57,11 +57,11 @@ impl ReplaceableFile {
             return Ok(());
         }
         let what = match self {
-            Self::Page => "no page of haul's",
-            Self::Log => "not a log of haul's",
-            Self::Checksums | Self::Anything => "no list of checksums",
+            Self::Page => "not a page of haul",
+            Self::Log => "not a log of haul",
+            Self::Checksums | Self::Anything => "not a list of checksums",
         };
-        Err(io::Error::other(format!("it exists, and is {what}\nname a new file, or remove this one")))
+        Err(io::Error::other(format!("already exists and is {what}\nuse a new file, or delete this one")))
     }
 
     fn has_made(self, beginning: &[u8]) -> bool {
@@ -130,7 +130,7 @@ impl Pending {
         self.file.sync_all()?;
         let mut unfinished = UNFINISHED.lock();
         if !is_there(&self.file, temporary) {
-            return Err(io::Error::other("its temporary file was taken away"));
+            return Err(io::Error::other("its temporary file was deleted"));
         }
         fs::rename(temporary, target)?;
         unfinished.remove(temporary);
@@ -190,7 +190,7 @@ fn remove_stale(temporary: &Path) -> io::Result<()> {
 }
 
 fn taken() -> io::Error {
-    io::Error::other("another haul is writing it at this moment\nwait for that, or name another file")
+    io::Error::other("another haul is writing it\nwait for that, or use another file")
 }
 
 #[cfg(test)]

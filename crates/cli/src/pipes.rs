@@ -65,8 +65,8 @@ pub fn pipes(values: &Values, operands: &[OsString], sources: &[Location]) -> Re
     let growing = growing(values)?;
     let is_input = typed_sources.iter().any(is_standard);
     if growing.is_some() && (is_input || source_named) {
-        return Err(UsageError::new("-R follows a file, and the source is a pipe")
-            .remedy("leave -R out: a pipe is read until it ends"));
+        return Err(UsageError::new("-R follows a file, but the source is a pipe")
+            .remedy("omit -R: a pipe is read until it ends"));
     }
     let source = match is_input {
         true => Some(standard(io::stdin())?),
@@ -78,7 +78,7 @@ pub fn pipes(values: &Values, operands: &[OsString], sources: &[Location]) -> Re
     };
     let are_several = sources.len() > 1 || values.flag("infiles");
     if (source.is_some() || target.is_some()) && are_several {
-        return Err(UsageError::new("a pipe takes or brings one file's bytes, and there are several sources")
+        return Err(UsageError::new("a pipe is one file, but there are several sources")
             .remedy("pipe tar's output into haul: tar -cf - FILES | haul - TARGET"));
     }
     Ok(Pipes { source, target })
@@ -92,8 +92,8 @@ fn growing(values: &Values) -> Result<Option<PipeEnd>, UsageError> {
 
 fn refuse_standard_output(values: &Values) -> Result<(), UsageError> {
     let both = |option: &str| {
-        Err(UsageError::new(format!("the target - and {option} both want standard output"))
-            .remedy("name a file as the target, or leave the option out"))
+        Err(UsageError::new(format!("the target - and {option} both use standard output"))
+            .remedy("use a file as the target, or omit the option"))
     };
     match values.last("checksums") {
         _ if values.flag("json") => both("--json"),
@@ -104,6 +104,6 @@ fn refuse_standard_output(values: &Values) -> Result<(), UsageError> {
 
 fn standard(stream: impl AsFd) -> Result<PipeEnd, UsageError> {
     let owned = stream.as_fd().try_clone_to_owned();
-    let fd: OwnedFd = owned.map_err(|error| UsageError::new(format!("-: it is not open: {error}")))?;
+    let fd: OwnedFd = owned.map_err(|error| UsageError::new(format!("-: not open: {error}")))?;
     Ok(PipeEnd::Standard(Arc::new(fd)))
 }

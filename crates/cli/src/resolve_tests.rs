@@ -380,11 +380,11 @@ fn bad_values_name_the_option_and_the_remedy() {
         --infiles /nonexistent/list: No such file or directory
 
         $ haul -0 a b
-        --null says how a list is written, and there is none
-        hint: --infiles FILE names the list
+        --null needs a list
+        hint: add --infiles FILE
 
         $ haul -N i -I list a b
-        a pipe takes or brings one file's bytes, and there are several sources
+        a pipe is one file, but there are several sources
         hint: pipe tar's output into haul: tar -cf - FILES | haul - TARGET
 
         $ haul -fO a b

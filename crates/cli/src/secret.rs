@@ -41,7 +41,7 @@ pub fn read(file: &OsStr) -> Result<SecretFileState, UsageError> {
     let own =
         Secret::parse(line).map(SecretFileState::Secret).or_else(|| PrivateKey::parse(line).map(SecretFileState::Key));
     own.ok_or_else(|| {
-        UsageError::new(format!("{shown}: its first line is no secret (32 hexadecimal digits) and no private key"))
+        UsageError::new(format!("{shown}: the first line is neither a secret (32 hexadecimal digits) nor a private key"))
             .remedy("make a key with haul serve --new-key FILE, or a secret with\n(umask 077; head -c16 /dev/urandom | od -An -tx1 | tr -d ' \\n' >FILE)")
     })
 }
@@ -57,10 +57,10 @@ fn check_private(path: &Path, file: &File) -> Result<(), UsageError> {
     }
     if let Some(why) = exposes_file(user, found.uid(), found.mode()) {
         return Err(match why {
-            Exposed::Owner(owner) => UsageError::new(format!("{shown}: it belongs to another user ({owner})"))
-                .remedy("copy it into a file of your own"),
+            Exposed::Owner(owner) => UsageError::new(format!("{shown}: belongs to another user ({owner})"))
+                .remedy("copy it to a file of your own"),
             Exposed::Mode => {
-                UsageError::new(format!("{shown}: others may read or write it (mode {:03o})", found.mode() & 0o777))
+                UsageError::new(format!("{shown}: others can read or write it (mode {:03o})", found.mode() & 0o777))
                     .remedy(format!("chmod 600 {}", quoted(path)))
             }
         });
@@ -79,7 +79,7 @@ fn check_private(path: &Path, file: &File) -> Result<(), UsageError> {
                 .remedy("move it into a directory of your own"));
             }
             Some(Exposed::Mode) => {
-                return Err(UsageError::new(format!("{shown}: others may write to its directory, {of_directory}"))
+                return Err(UsageError::new(format!("{shown}: others can write to its directory, {of_directory}"))
                     .remedy(format!("chmod go-w {}", quoted(directory))));
             }
         }
@@ -149,7 +149,7 @@ pub fn complete<'l>(values: &Values, locations: impl Iterator<Item = &'l mut Loc
     }
     if wanting.is_empty() && values.is_typed("secret-file") {
         return Err(
-            UsageError::new("--secret-file is for operands haul://HOST without a secret").remedy("leave it out")
+            UsageError::new("--secret-file needs a source or target haul://HOST without a secret").remedy("omit it")
         );
     }
     let file = values.last("secret-file").filter(|_| !wanting.is_empty());
@@ -173,15 +173,15 @@ fn completed(
             Ok(ClientCredentials::Keys { own: own.clone(), server })
         }
         (ClientCredentials::Missing, None) => {
-            Err(("its secret is missing", "give the whole line that haul serve printed, or --secret-file FILE"))
+            Err(("its secret is missing", "use the whole address that haul serve printed, or --secret-file FILE"))
         }
         (ClientCredentials::Server(_), None) => Err(("your key is missing", "give it with --secret-file FILE")),
         (ClientCredentials::Missing, Some(SecretFileState::Key(_))) => {
-            Err(("the server's public key is missing", "give the whole line that haul serve printed"))
+            Err(("the server's public key is missing", "use the whole address that haul serve printed"))
         }
         (ClientCredentials::Server(_), Some(SecretFileState::Secret(_))) => Err((
-            "--secret-file has a secret, and the server's key is for those who have a key",
-            "leave out #haul-public-...",
+            "--secret-file has a secret, but the server's public key needs a private key",
+            "omit #haul-public-...",
         )),
         (pass, _) => Ok(pass),
     }

@@ -190,7 +190,7 @@ impl Watcher {
                 crate::pending::remove_unfinished();
                 let text = match time_is_up {
                     true => time_was_up(self.limit),
-                    false => "interrupted; run the same command again to go on".to_owned(),
+                    false => "interrupted; rerun the command to resume".to_owned(),
                 };
                 crate::show::stderr().error(&text);
                 std::process::exit(Exit::Interrupted.number().into());

@@ -65,9 +65,9 @@ const CLIENT_KEY: [&str; 3] = ["key", "expires", "revoked"];
 const OWN_KEY: &str = "key";
 
 /// Harm by the writer of such a file.
-const LETS_CLIENTS_IN: &str = "could let clients into any directory";
+const LETS_CLIENTS_IN: &str = "could give clients access to any directory";
 /// What to do about another user's file.
-const COPY_IT: &str = "copy it into a file of your own, or of root's";
+const COPY_IT: &str = "copy it to a file of your own, or of root";
 
 /// Contents of such a file.
 #[derive(Debug)]
@@ -86,9 +86,7 @@ pub fn read(file: &OsStr) -> Result<StandingDirectory, UsageError> {
         read_trusted(Path::new(file), LETS_CLIENTS_IN, COPY_IT)?.ok_or_else(|| in_file("no such file".into()))?;
     let (key, directories) = parse(&text).map_err(in_file)?;
     if directories.is_empty() {
-        return Err(
-            in_file("it has no directories".into()).remedy("write, for each, [NAME], path = \"...\", secrets = [...]")
-        );
+        return Err(in_file("no directories".into()).remedy("write, for each, [NAME], path = \"...\", secrets = [...]"));
     }
     let key = key.map(|file| own_key(&file)).transpose().map_err(in_file)?;
     let directories = directories.into_iter().map(|directory| complete(directory).map_err(in_file));
@@ -97,9 +95,9 @@ pub fn read(file: &OsStr) -> Result<StandingDirectory, UsageError> {
         |directory: &ServedDirectory| directory.credentials.iter().any(|one| matches!(one.known, KnownClient::Key(_)));
     match directories.iter().find(|directory| has_keys(directory)) {
         Some(directory) if key.is_none() => {
-            let what = format!("[{}]: clients with keys know a server by its own, and it has none", directory.name);
+            let what = format!("[{}]: clients with keys need the server's public key, but it has none", directory.name);
             Err(in_file(what)
-                .remedy("make one with haul serve --new-key FILE, and write key = \"FILE\" above all tables"))
+                .remedy("create one with haul serve --new-key FILE, and write key = \"FILE\" above all tables"))
         }
         _ => Ok(StandingDirectory { directories, key }),
     }
@@ -109,7 +107,7 @@ fn own_key(file: &str) -> Result<PrivateKey, String> {
     match secret::read(OsStr::new(file)).map_err(|error| error.to_string())? {
         SecretFileState::Key(key) => Ok(key),
         SecretFileState::Secret(_) => {
-            Err(format!("key = \"{file}\": this is a secret\nmake a key with haul serve --new-key FILE"))
+            Err(format!("key = \"{file}\": a secret, not a key\ncreate a key with haul serve --new-key FILE"))
         }
     }
 }
@@ -141,7 +139,7 @@ struct ClientKey {
 
 /// A key alone, or a table with the key, when it expires and whether it was revoked.
 fn client_key(value: &DeValue<'_>) -> Result<ClientKey, String> {
-    let parse = |text: &str| PublicKey::parse(text).ok_or_else(|| format!("{text}: no public key"));
+    let parse = |text: &str| PublicKey::parse(text).ok_or_else(|| format!("{text}: not a public key"));
     if let Some(text) = value.as_str() {
         return Ok(ClientKey { key: parse(text)?, expires: None, is_revoked: false });
     }
@@ -186,10 +184,10 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> 
     if name.is_empty() || !is_directory_name(name) {
         return Err("a name has letters, digits, '.', '_' and '-', at most 64, and does not begin with '.'".into());
     }
-    let table = value.as_table().ok_or("this is no table")?;
+    let table = value.as_table().ok_or("not a table")?;
     if let Some(unknown) = table.keys().map(|key| &**key.get_ref()).find(|key| !KEYS.contains(key)) {
         let meant = nearest(unknown, &KEYS).map(|key| format!("\ndid you mean {key}?"));
-        return Err(format!("there is no key {unknown}{}", meant.unwrap_or_default()));
+        return Err(format!("unknown key {unknown}{}", meant.unwrap_or_default()));
     }
     let text = |key: &str| match table.get(key) {
         None => Ok(None),
@@ -197,9 +195,9 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> 
     };
     let access = match text("access")? {
         None => ServedAccess::Both,
-        Some(word) => ServedAccess::from_word(word).ok_or("access is read-only, write-only, create or both")?,
+        Some(word) => ServedAccess::from_word(word).ok_or("access must be read-only, write-only, create or both")?,
     };
-    let path = PathBuf::from(text("path")?.ok_or("its path is missing")?);
+    let path = PathBuf::from(text("path")?.ok_or("no path")?);
     let list = |key: &str| match table.get(key) {
         None => Ok(Vec::new()),
         Some(value) => {
@@ -216,7 +214,7 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> 
     };
     if secrets.is_empty() && keys.is_empty() {
         return Err(
-            "nobody could open it\nwrite secrets = [\"/etc/haul/partner.secret\"], or keys = [\"haul-public-...\"]"
+            "no secrets and no keys\nwrite secrets = [\"/etc/haul/partner.secret\"], or keys = [\"haul-public-...\"]"
                 .into(),
         );
     }
@@ -265,7 +263,7 @@ fn complete(written: WrittenDirectory) -> Result<ServedDirectory, String> {
     let secrets = secrets.iter().map(|file| match secret::read(OsStr::new(file)) {
         Ok(SecretFileState::Secret(secret)) => Ok(ServedCredential::lasting(KnownClient::Secret(secret))),
         Ok(SecretFileState::Key(_)) => {
-            Err(in_table(format!("{file}: a private key is its owner's alone\nwrite the public one into keys")))
+            Err(in_table(format!("{file}: a private key, not a public one\nlist the public key in keys")))
         }
         Err(error) => Err(in_table(error.to_string())),
     });
@@ -281,7 +279,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf, String> {
     let shown = escape(path.as_os_str().as_bytes());
     match fs::canonicalize(path) {
         Ok(path) if path.is_dir() => Ok(path),
-        Ok(_) => Err(format!("{shown}: not a directory\nhaul serve serves a directory with all that is in it")),
+        Ok(_) => Err(format!("{shown}: not a directory\nname a directory to serve")),
         Err(error) => Err(format!("{shown}: {error}")),
     }
 }
@@ -353,11 +351,11 @@ mod tests {
         };
         for (text, said) in [
             ("[in]\npaht = \"x\"", "did you mean path?"),
-            ("[in]\nsecrets = [\"a\"]", "its path is missing"),
-            ("[in]\npath = \"x\"", "nobody could open it"),
+            ("[in]\nsecrets = [\"a\"]", "no path"),
+            ("[in]\npath = \"x\"", "no secrets and no keys"),
             ("[in]\npath = \"x\"\nsecrets = \"a\"", "secrets needs a list"),
-            ("[in]\npath = \"x\"\nkeys = [\"a\"]", "no public key"),
-            ("[in]\npath = \"x\"\nkeys = [{ key = \"a\" }]", "no public key"),
+            ("[in]\npath = \"x\"\nkeys = [\"a\"]", "not a public key"),
+            ("[in]\npath = \"x\"\nkeys = [{ key = \"a\" }]", "not a public key"),
             (&dated("tomorrow"), "expires needs a date"),
             (&dated("2027-02-30"), "expires needs a date"),
             ("[in]\npath = \"x\"\nkeys = [{ expires = 2027-01-31 }]", "needs key ="),
@@ -368,7 +366,7 @@ mod tests {
             ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nfiles = 0", "files needs a number"),
             ("[in]\npath = \"x\"\naccess = \"w\"\nsecrets = [\"a\"]", "read-only, write-only, create or both"),
             ("[\"../x\"]\npath = \"x\"", "a name has letters"),
-            ("in = 3", "no table"),
+            ("in = 3", "not a table"),
             ("[in\n", "line 1"),
         ] {
             let error = parse(text).unwrap_err();

@@ -4,6 +4,7 @@
 
 use std::io::Write;
 
+use haul_engine::sys::describe::without_numbers;
 use haul_proto::path::escape;
 
 /// Where lines go, and whether they may be coloured.
@@ -24,7 +25,8 @@ impl TextOutput {
         Self { program, ..self }
     }
 
-    /// `haul: WHAT` (or `bbcp: WHAT`), and the further lines of `message` below it.
+    /// `haul: WHAT` (or `bbcp: WHAT`), and the further lines of `message` below it: hints, unless they begin with
+    /// `note: ` or are indented.
     pub fn error(&mut self, message: &str) {
         self.message(message, true);
     }
@@ -34,7 +36,7 @@ impl TextOutput {
         self.message(message, false);
     }
 
-    /// `haul: HOST: PATH: WHAT`, and what to do below it.
+    /// `haul: HOST: PATH: WHAT`, and hints below it.
     pub fn failure(&mut self, host: &str, path: &[u8], message: &str) {
         let host = if host.is_empty() { String::new() } else { format!("{host}: ") };
         self.error(&format!("{host}{}: {message}", escape(path)));
@@ -48,10 +50,13 @@ impl TextOutput {
     fn message(&mut self, message: &str, is_error: bool) {
         let (red, normal) = if self.colour && is_error { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
         let mut shown = String::new();
-        for (number, line) in message.lines().enumerate() {
+        for (number, line) in without_numbers(message).lines().enumerate() {
+            let line = harmless(line);
+            let is_plain = ["hint: ", "note: ", "  "].iter().any(|label| line.starts_with(label));
             match number {
-                0 => shown.push_str(&format!("{red}{}:{normal} {}\n", self.program, harmless(line))),
-                _ => shown.push_str(&format!("      {}\n", harmless(line))),
+                0 => shown.push_str(&format!("{red}{}:{normal} {line}\n", self.program)),
+                _ if is_plain => shown.push_str(&format!("      {line}\n")),
+                _ => shown.push_str(&format!("      hint: {line}\n")),
             }
         }
         self.write(&shown);
@@ -107,13 +112,15 @@ pub mod tests {
     fn remedies_stand_below_and_names_are_escaped() {
         let paper = Paper::default();
         let mut text = TextOutput::new(Box::new(paper.clone()), false);
-        text.failure("db1", b"run7/a\nb", "no space left on the device\nfree some, then run the same command again");
-        text.failure("", b"\xff", "it is a directory");
+        text.failure("db1", b"run7/a\nb", "no space left on the device\nfree some, then rerun the command");
+        text.failure("", b"\xff", "cannot be read: Input/output error (os error 5)\nnote: odd\nhint: ask");
         text.notice("haul was put on db1: \x1b[2J.cache/a\\nb");
         insta::assert_snapshot!(paper.text(), @r#"
             haul: db1: run7/a\nb: no space left on the device
-                  free some, then run the same command again
-            haul: \xff: it is a directory
+                  hint: free some, then rerun the command
+            haul: \xff: cannot be read: Input/output error
+                  note: odd
+                  hint: ask
             haul: haul was put on db1: \u{1b}[2J.cache/a\nb
             "#);
     }

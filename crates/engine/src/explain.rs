@@ -87,7 +87,7 @@ pub fn explain(filters: &FilterOptions, operand: &Path, below: &Path) -> io::Res
 fn names(below: &Path) -> io::Result<Vec<Name>> {
     let name = |component| match component {
         Component::Normal(name) => Name::new(name.as_bytes()).map_err(io::Error::other),
-        _ => Err(io::Error::other("it is not below the source")),
+        _ => Err(io::Error::other("not below the source")),
     };
     below.components().map(name).collect()
 }

@@ -28,7 +28,7 @@ const CREATE: &str = r#"exec sh -c 'unset CDPATH; IFS= read -r d && IFS= read -r
 /// Removes the contents of a directory with this token, and then the directory, if it is there.
 const REMOVE: &str = r#"exec sh -c 'unset CDPATH; IFS= read -r d && IFS= read -r t && if [ -d "$d" ] || [ -h "$d" ]; then (cd -P -- "$d" && { [ -f @MARKER@ ] && IFS= read -r m <@MARKER@ && [ "$m" = "$t" ] || { echo "@FOREIGN@" >&2; exit 1; }; } && rm -rf -- @DATA@ @MARKER@) && rmdir -- "$d"; fi'"#;
 /// Said of another directory.
-const FOREIGN: &str = "it was not made by this sweep";
+const FOREIGN: &str = "not created by this sweep";
 
 /// A scratch directory that could not be created or removed.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ enum ScratchFailureError {
     #[error("{0}")]
     Local(#[source] io::Error),
     /// A server lets no client remove its directories.
-    #[error("a server lets nobody remove anything")]
+    #[error("a server forbids deleting")]
     Served,
     /// ssh's arguments are invalid.
     #[error("{0}")]
@@ -62,7 +62,7 @@ enum ScratchFailureError {
     #[error("ssh failed")]
     SshStatus,
     /// The remote command exceeded the time limit.
-    #[error("it took longer than {} s", PATIENCE.as_secs())]
+    #[error("timed out after {} s", PATIENCE.as_secs())]
     Timeout,
 }
 
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
         fs::create_dir_all(data.join("tree")).unwrap();
         let error = scratch.remove(&access).unwrap_err().to_string();
-        assert!(error.ends_with("could not be removed: it was not made by this sweep"), "{error}");
+        assert!(error.ends_with("could not be removed: not created by this sweep"), "{error}");
         assert!(data.join("tree").exists());
     }
 

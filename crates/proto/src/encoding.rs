@@ -216,7 +216,7 @@ pub(crate) fn decode_figure(reader: &mut Reader<'_>) -> Decoded<u64> {
 }
 
 pub(crate) fn bounded_figure(figure: u64) -> Decoded<u64> {
-    if figure <= FIGURE_MAX { Ok(figure) } else { Err(ProtocolError::OverLimit("figures of a report")) }
+    if figure <= FIGURE_MAX { Ok(figure) } else { Err(ProtocolError::OverLimit("values of a report")) }
 }
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ impl EntryKind {
             2 => Ok(Self::File),
             3 => Ok(Self::Symlink),
             4 => Ok(Self::Special),
-            value => Err(ProtocolError::Unknown { what: "kind of thing", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "kind of entry content", value: value.into() }),
         }
     }
 }

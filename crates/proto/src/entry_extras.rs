@@ -79,7 +79,7 @@ impl EntryExtras {
 
     /// Reads the extras and drops those that `keep` excludes; `None` where nothing remains.
     pub fn decode(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Option<Self>> {
-        let mut block = Reader::new(reader.bytes(MORE_BYTES_MAX, "what else there is of an entry")?);
+        let mut block = Reader::new(reader.bytes(MORE_BYTES_MAX, "extras of an entry")?);
         let flags = block.u8()?;
         if flags & !ALL != 0 || flags == 0 {
             return Err(ProtocolError::Unknown { what: "metadata", value: flags.into() });
@@ -131,7 +131,7 @@ pub fn is_acl(name: &[u8]) -> bool {
 }
 
 fn decode_modes(reader: &mut Reader<'_>) -> Decoded<Vec<u16>> {
-    let count = reader.count(NAMES_MAX, "directories above an operand")?;
+    let count = reader.count(NAMES_MAX, "parent directories of a source argument")?;
     (0..count).map(|_| reader.u16()).collect()
 }
 

@@ -93,14 +93,14 @@ impl JournalHeader {
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Decoded<Self> {
         let (fields, check) = bytes.split_at(HEADER_BYTES - CHECK_BYTES);
         if frame_check(fields).to_le_bytes() != check {
-            return Err(ProtocolError::Invalid("a journal that is damaged"));
+            return Err(ProtocolError::Invalid("a damaged journal"));
         }
         let mut reader = Reader::new(fields);
         if reader.array()? != MAGIC {
-            return Err(ProtocolError::Invalid("no journal, or one of another version"));
+            return Err(ProtocolError::Invalid("no journal, or another version"));
         }
         let name = reader.bytes(MAX_NAME, "a name")?;
-        let name = Name::new(name).map_err(|_| ProtocolError::Invalid("a name that cannot be one"))?;
+        let name = Name::new(name).map_err(|_| ProtocolError::Invalid("an invalid name"))?;
         let (size, modified) = (reader.u64()?, decode_stamp(&mut reader)?);
         let version = FileVersion { device: reader.u64()?, inode: reader.u64()?, changed: decode_stamp(&mut reader)? };
         let frame = FrameLen::new(reader.u32()?)?;

@@ -121,21 +121,19 @@ impl OverwriteRefusal {
     /// Returns the error and, on the second line, the remedy.
     pub fn text(self) -> &'static str {
         match self {
-            OverwriteRefusal::Exists => "it exists already and differs\nuse -f to replace it",
-            OverwriteRefusal::ExistsAtAll => {
-                "it exists already\nuse -f to replace it, or -O to leave what exists as it is"
-            }
-            OverwriteRefusal::IsDirectory => "a directory of that name is there\nmove it away, or copy to another name",
+            OverwriteRefusal::Exists => "already exists and differs\nuse -f to replace it",
+            OverwriteRefusal::ExistsAtAll => "already exists\nuse -f to replace it, or -O to keep existing files",
+            OverwriteRefusal::IsDirectory => "a directory of this name exists\nmove it, or copy to another name",
             OverwriteRefusal::NotDirectory => {
-                "something that is not a directory is there\nmove it away, or copy to another name"
+                "an entry of this name exists and is not a directory\nmove it, or copy to another name"
             }
             OverwriteRefusal::LinkForDirectory => {
-                "a symbolic link stands where the directory must go, and is not followed\nremove the link, or copy to where it points"
+                "a symbolic link has the directory's name and is not followed\ndelete the link, or copy to its target"
             }
-            OverwriteRefusal::Reserved => "haul gives such names to files that are not whole yet\ngive it another name",
-            OverwriteRefusal::NotAsked => "the source offers something other than what was asked for",
+            OverwriteRefusal::Reserved => "the name is reserved for haul's partial files\nrename it",
+            OverwriteRefusal::NotAsked => "the source offers another kind of entry than requested",
             OverwriteRefusal::IsSpecial => {
-                "a device, FIFO or socket is there, and is never replaced\nmove it away, or copy to another name"
+                "a device, FIFO or socket of this name exists and is never replaced\nmove it, or copy to another name"
             }
         }
     }

@@ -218,7 +218,7 @@ impl SyncOptions {
             1 => DeleteMode::During,
             2 => DeleteMode::After,
             3 => DeleteMode::Only,
-            value => return Err(ProtocolError::Unknown { what: "time of removal", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "time of deletion", value: value.into() }),
         };
         let delete_max = if reader.bool()? { Some(reader.varint()?) } else { None };
         let removed_before = reader.varint()?;

@@ -228,7 +228,7 @@ fn bytes_of_an_old_file_that_are_no_block_it_was_told_of_are_a_fault() {
             let id = offer(&mut scene, tree, &[b"secret"]);
             send(&mut scene, id, 0, &steps, [0; 32]);
             let fault = scene.fault().unwrap_or_else(|| panic!("{name}: ended without a word"));
-            assert!(fault.contains("old file"), "{delta:?} {name}: {fault}");
+            assert!(fault.contains("base file"), "{delta:?} {name}: {fault}");
             assert_eq!(
                 scene.end("bytes of an old file that are no block it was told of are a fault"),
                 Some(1),

@@ -110,6 +110,6 @@ fn hard_links_that_never_come_take_bounded_memory_and_end_with_a_fault() {
     scene.goes_on().expect("it keeps to the limit");
     scene.offer(&[linked_file(refused, &name)]);
     let fault = scene.fault().expect("a fault");
-    assert!(fault.contains("files of which more names may come"), "{fault}");
+    assert!(fault.contains("files with further hard links"), "{fault}");
     assert_eq!(scene.end("hard links that never come"), Some(1));
 }

@@ -133,7 +133,7 @@ pub fn foreign_command(word: &str, host: &str, path: &Path) -> Option<String> {
         _ if COPY_COMMANDS.contains(&word) => Some(format!("did you mean haul SOURCE... TARGET, without {word}?")),
         _ if COMPARE_COMMANDS.contains(&word) => Some("did you mean haul verify SOURCE... TARGET?".to_owned()),
         "mirror" => Some("did you mean haul sync SOURCE... TARGET?".to_owned()),
-        "continue" | "resume" => Some("rerun the command that was interrupted: it resumes".to_owned()),
+        "continue" | "resume" => Some("rerun the interrupted command: it resumes".to_owned()),
         _ => None,
     }
 }
@@ -208,7 +208,7 @@ pub fn notes(values: &Values, is_remote: bool) -> Vec<String> {
     let seconds = seconds.filter(|_| values.is_typed("progress"));
     if let Some(seconds) = seconds.filter(|seconds| is_remote && (*seconds == 22 || *seconds >= 1024)) {
         notes.push(format!(
-            "-P {seconds} prints progress every {seconds} seconds; scp's -P, the ssh port, is --ssh-port {seconds}"
+            "-P {seconds} prints progress every {seconds} s; scp's -P, the ssh port, is --ssh-port {seconds}"
         ));
     }
     if values.is_typed("reverse") {

@@ -116,10 +116,10 @@ fn every_line_works_or_names_what_to_type_instead() {
         works
 
         $ haul -P 2222 file db1:
-        works, and says: -P 2222 prints progress every 2222 seconds; scp's -P, the ssh port, is --ssh-port 2222
+        works, and says: -P 2222 prints progress every 2222 s; scp's -P, the ssh port, is --ssh-port 2222
 
         $ haul -P 22 file db1:
-        works, and says: -P 22 prints progress every 22 seconds; scp's -P, the ssh port, is --ssh-port 22
+        works, and says: -P 22 prints progress every 22 s; scp's -P, the ssh port, is --ssh-port 22
 
         $ haul -i key db1:file .
         works

@@ -225,7 +225,7 @@ fn commands_of_other_programs_copy_nothing_where_a_host_is_named() {
         (&["du", "peer:"], "did you mean ssh peer du .?"),
         (&["get", "peer:/x", "."], "did you mean haul SOURCE... TARGET, without get?"),
         (&["diff", "there", "peer:/x"], "did you mean haul verify SOURCE... TARGET?"),
-        (&["resume", "there", "peer:/x"], "rerun the command that was interrupted: it resumes"),
+        (&["resume", "there", "peer:/x"], "rerun the interrupted command: it resumes"),
     ] {
         assert_eq!(error(words), format!("{}: no such command or file\nhint: {hint}", words[0]));
     }

@@ -66,7 +66,7 @@ fn lines<'a>(row: &'static OptionRow, values: &Values, chosen: &'a [ProfileSetti
 fn words(files: &[Loaded], lines: &[ConfigLine<'_>], left_out: &[(ProfileSetting, crate::args::UsageError)]) -> String {
     let mut text = String::new();
     for file in files {
-        text.push_str(&format!("{}{}\n", file.shown, if file.is_there() { "" } else { " (not there)" }));
+        text.push_str(&format!("{}{}\n", file.shown, if file.is_there() { "" } else { " (missing)" }));
     }
     text.push('\n');
     for line in lines {
@@ -75,7 +75,7 @@ fn words(files: &[Loaded], lines: &[ConfigLine<'_>], left_out: &[(ProfileSetting
     for (setting, why) in left_out {
         let why = why.to_string();
         let why = why.lines().next().unwrap_or_default();
-        text.push_str(&format!("\nleft out: {}: {why}\n", Origin::File(&setting.place).words()));
+        text.push_str(&format!("\nignored: {}: {why}\n", Origin::File(&setting.place).words()));
     }
     text
 }

@@ -69,10 +69,8 @@ fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
     let digests = matches!(plan.digests.told, Some((_, DigestSink::Shown)));
     let contents = matches!(plan.job.options.target_pipe, Some(PipeEnd::Standard(_)));
     if plan.display.mode == Mode::Tui && (lines || digests || contents) && io::stdout().is_terminal() {
-        return Err(UsageError::new(
-            "--tui: standard output is to have lines or contents, and it is the same terminal",
-        )
-        .remedy("send it to a file, or leave out --tui"));
+        return Err(UsageError::new("--tui: standard output of this copy is on the same terminal")
+            .remedy("redirect it to a file, or omit --tui"));
     }
     Ok(())
 }
@@ -87,7 +85,7 @@ fn expect(file: &Path, algorithm: Option<ChecksumAlgorithm>, options: &mut JobOp
     if let Some(other) = other {
         let (has, wants) = (algorithm.name(), other.name());
         return Err(UsageError::new(format!(
-            "--expect has {has}, and another option wants {wants}: one digest is computed at a time"
+            "--expect has {has}, but another option needs {wants}: only one digest can be computed"
         )));
     }
     options.checksum = Some(ChecksumOptions { algorithm, at_source: false, against });
@@ -179,7 +177,7 @@ impl Audience {
         }
         let mut incomplete = false;
         if let Err(error) = self.show.finish(&outcome) {
-            self.show.complain(&format!("standard output: some events could not be written: {error}"));
+            self.show.complain(&format!("standard output: cannot write all events: {error}"));
             incomplete = true;
         }
         for report in self.writers.into_iter().filter(|_| outcome.is_ok()).map(Checksums::finish) {

@@ -30,11 +30,8 @@ pub fn asked(values: &Values, plan: &Plan) -> Option<anyhow::Result<Exit>> {
 /// The source that a path is below, and the path from there.
 fn found(job: &Job, path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     if *job.source_host() != Host::Local {
-        let what =
-            format!("--explain looks at files of this machine, and the source is on {}", host_label(job.source_host()));
-        return Err(UsageError::new(what)
-            .remedy("log in there, and say --explain with a copy to any other place")
-            .into());
+        let what = format!("--explain needs a local source, but this one is on {}", host_label(job.source_host()));
+        return Err(UsageError::new(what).remedy("run it there, with a copy to any other place").into());
     }
     let whole = |path: &Path| job.options.base.as_ref().map_or_else(|| path.to_owned(), |base| base.join(path));
     // Users know the contents of `SOURCE/.` as those of SOURCE.
@@ -48,8 +45,8 @@ fn found(job: &Job, path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let inside = || sources.first().filter(|source| path.is_relative() && source.join(path).symlink_metadata().is_ok());
     let known = sources.iter().find_map(below).or_else(|| inside().map(|source| (source.clone(), path.to_owned())));
     known.filter(|(_, below)| !below.as_os_str().is_empty()).ok_or_else(|| {
-        UsageError::new(format!("--explain {}: this is below no source", escape(path.as_os_str().as_bytes())))
-            .remedy("sources that are named are always taken; name what is in one")
+        UsageError::new(format!("--explain {}: below no source", escape(path.as_os_str().as_bytes())))
+            .remedy("sources on the command line are always copied; name an entry below one")
             .into()
     })
 }
@@ -64,16 +61,16 @@ fn rule(filters: &FilterOptions, list: usize, line: u32) -> &[u8] {
 fn said(values: &Values, filters: &FilterOptions, operand: &Path, below: &Path, explained: &Explained) -> String {
     let at = |path: &Path| escape(operand.join(path).as_os_str().as_bytes());
     let mut text = at(below);
-    text += if explained.is_left_out { " is left out" } else { " is taken" };
+    text += if explained.is_left_out { " is excluded" } else { " is included" };
     if explained.path != below {
         text += &format!(", with {}", at(&explained.path));
     }
     if explained.is_missing {
-        text += " (it is not there: as a file)";
+        text += " (missing: matched as a file)";
     }
     text += "\n  ";
     text += &match &explained.reason {
-        Reason::Unspoken => "no rule speaks of it".to_owned(),
+        Reason::Unspoken => "no rule matches".to_owned(),
         Reason::List(number, line) => typed_lists(values).nth(*number).map_or_else(String::new, |list| {
             format!("{}: {}", list.shown(*line), escape(rule(filters, *number, *line)))
         }),

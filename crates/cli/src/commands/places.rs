@@ -97,7 +97,7 @@ pub(super) fn refuse_remote(command: &str, path: &OsStr) -> Result<(), UsageErro
     let Host::Remote { user, name } = host else {
         return match host {
             Host::Served { .. } => {
-                Err(UsageError::new(format!("haul {command} looks at this machine, and at no server")))
+                Err(UsageError::new(format!("haul {command} works on local paths, not on a server")))
             }
             _ => Ok(()),
         };
@@ -105,7 +105,7 @@ pub(super) fn refuse_remote(command: &str, path: &OsStr) -> Result<(), UsageErro
     let host = user.map(|user| format!("{user}@")).unwrap_or_default() + &name;
     let shown = escape(path.as_bytes());
     let there = escape(there.as_os_str().as_bytes());
-    Err(UsageError::new(format!("{shown} is on another host, and haul {command} looks at this one"))
+    Err(UsageError::new(format!("{shown} is on another host, but haul {command} works on local paths"))
         .remedy(format!("ssh {host} haul {command} {there}"))
-        .remedy(format!("a path here with a colon in it is written ./{shown}")))
+        .remedy(format!("for a local path with a colon, write ./{shown}")))
 }

@@ -45,7 +45,7 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
     match found {
         Ok(found) => told.end(found, copy, saves),
         Err(Error::Interrupted) => {
-            told.error(&watch.time_is_up().unwrap_or_else(|| "interrupted\nnothing is left of it".to_owned()));
+            told.error(&watch.time_is_up().unwrap_or_else(|| "interrupted".to_owned()));
             Ok(Exit::Interrupted)
         }
         Err(error) => {
@@ -64,13 +64,12 @@ fn place_to_save(probe: &Probe, copy: &Values) -> Result<Saved, UsageError> {
         Host::Local | Host::Served { .. } => None,
     });
     let (host, direction) = host.ok_or_else(|| {
-        UsageError::new("--save: there is no other host that a profile could be for")
-            .remedy("haul probe --save [SOURCE] host:/path")
+        UsageError::new("--save: no remote host to save a profile for").remedy("haul probe --save [SOURCE] host:/path")
     })?;
     let named = copy.last("config").map(PathBuf::from);
-    let path = named.or_else(config::users_file).ok_or_else(|| {
-        UsageError::new("--save: neither HOME nor XDG_CONFIG_HOME is set").remedy("-C FILE names a file")
-    })?;
+    let path = named
+        .or_else(config::users_file)
+        .ok_or_else(|| UsageError::new("--save: neither HOME nor XDG_CONFIG_HOME is set").remedy("use -C FILE"))?;
     Ok(Saved { path, host, direction })
 }
 
@@ -126,7 +125,7 @@ impl ProbeMessages {
                 let lines: Vec<_> = lines.chain(saved).collect();
                 super::print(&format!("\n{}\n", lines.join("\n")));
             }
-            (None, _) => self.text.error("nothing could be measured"),
+            (None, _) => self.text.error("no part could be measured"),
         }
         saved?;
         Ok(exit)

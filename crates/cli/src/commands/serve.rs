@@ -55,7 +55,7 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
     let sandboxed = is_sandbox_required(values)?;
     if sandbox.confinement != Confinement::Full {
         if sandboxed && sandbox.confinement == Confinement::None {
-            let text = format!("the kernel cannot hold this server to its directories: {}", sandbox.reason);
+            let text = format!("the kernel cannot confine this server to its directories: {}", sandbox.reason);
             return Err(anyhow::anyhow!(
                 "{text}\nuse a kernel with Landlock (Linux 5.13 or later), or --allow-unsandboxed"
             ));
@@ -133,9 +133,9 @@ fn one(values: &Values, directory: &OsStr) -> anyhow::Result<ServedDirectory> {
     let secret = match values.last("secret-file") {
         Some(file) => match secret::read(file)? {
             SecretFileState::Secret(secret) => secret,
-            SecretFileState::Key(_) => return Err(UsageError::new("keys are for haul serve --config FILE").into()),
+            SecretFileState::Key(_) => return Err(UsageError::new("keys need haul serve --config FILE").into()),
         },
-        None => Secret::new().context("no secret can be made")?,
+        None => Secret::new().context("cannot generate a secret")?,
     };
     let path = absolute(Path::new(directory)).map_err(|why| UsageError::of_lines(&why))?;
     Ok(ServedDirectory {
@@ -155,7 +155,7 @@ fn one(values: &Values, directory: &OsStr) -> anyhow::Result<ServedDirectory> {
 fn audit(values: &Values) -> Result<Option<AuditDestination>, UsageError> {
     let Some(to) = values.last("audit") else { return Ok(None) };
     let destination = to.to_str().and_then(AuditDestination::parse);
-    let why = "neither journal nor the absolute path of a file";
+    let why = "must be journal or the absolute path of a file";
     destination
         .map(Some)
         .ok_or_else(|| bad("audit", to, why).remedy("write --audit journal, or --audit /var/log/haul.log"))
@@ -184,7 +184,7 @@ fn several(values: &Values) -> Result<StandingDirectory, UsageError> {
     let in_file = in_file.or(["secret-file", "max-size", "max-files"].into_iter().find(|id| values.last(id).is_some()));
     match in_file {
         Some(option) => {
-            Err(UsageError::contradiction("config", option).remedy("the file says that for each directory"))
+            Err(UsageError::contradiction("config", option).remedy("set it for each directory in the file"))
         }
         None => {
             let mut standing = standing::read(values.last("config").unwrap_or_default())?;
@@ -221,7 +221,7 @@ fn pass(
         (Some(ServedCredential { known: KnownClient::Secret(secret), .. }), _) => {
             ClientCredentials::Secret(secret.clone())
         }
-        (_, Some(key)) => ClientCredentials::Server(key.public().context("the server's key cannot be used")?),
+        (_, Some(key)) => ClientCredentials::Server(key.public().context("invalid server key")?),
         _ => ClientCredentials::Missing,
     })
 }

@@ -54,7 +54,7 @@ pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
     match found {
         Ok(found) => tell(values, paths, &found, host, page),
         Err(Error::Interrupted) => {
-            show::stderr().error("interrupted: what was found so far is not shown");
+            show::stderr().error("interrupted");
             Ok(Exit::Interrupted)
         }
         Err(Error::Usage(text)) => Err(UsageError::of_lines(&text).into()),
@@ -89,8 +89,8 @@ fn target(to: &OsStr) -> Result<(Option<PathBuf>, Option<String>), UsageError> {
     match place.host {
         Host::Local => Ok((Some(place.path), None)),
         Host::Remote { name, .. } => Ok((None, Some(name))),
-        Host::Served { .. } => Err(bad("to", to, "a server is not measured, and tells nobody what it has")
-            .remedy("name a directory here, or host:path where ssh reaches the host")),
+        Host::Served { .. } => Err(bad("to", to, "haul survey needs a local directory, not a server")
+            .remedy("use a local directory, or host:path where ssh reaches the host")),
     }
 }
 
@@ -159,10 +159,10 @@ mod tests {
     fn what_cannot_be_looked_at_is_refused_with_what_to_type() {
         for (words, says) in [
             ("ann@db1:/data", "ssh ann@db1 haul survey /data"),
-            ("haul://db1/data", "looks at this machine"),
+            ("haul://db1/data", "works on local paths"),
             ("", "haul survey . surveys"),
             ("--time 0 a", "--time 0"),
-            ("--to haul://db1/x a", "a server is not measured"),
+            ("--to haul://db1/x a", "not a server"),
             ("--symlinks some a", "--symlinks some"),
         ] {
             let error = planned(words).unwrap_err().to_string();

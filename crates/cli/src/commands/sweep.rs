@@ -53,7 +53,7 @@ impl SweepMessages {
             self.text.plain(&format!("results are in {}", names.join(", ")));
         }
         if ended == SweepEnd::Stopped {
-            self.text.error("interrupted\nrun the same command again to go on");
+            self.text.error("interrupted\nrerun the command to resume");
         }
         exit
     }

@@ -52,14 +52,14 @@ fn keep(word: &str, command: &OsStr) -> u8 {
         Ok(Some(status)) => status,
         Ok(None) => Exit::Usage.number(),
         Err(error) => {
-            show::stderr().error(&format!("the program could not be started: {error}"));
+            show::stderr().error(&format!("cannot start the program: {error}"));
             Exit::Failed.number()
         }
     }
 }
 
 fn could_not_start(error: io::Error) -> u8 {
-    show::stderr().error(&format!("the worker could not start: {error}"));
+    show::stderr().error(&format!("cannot start the worker: {error}"));
     Exit::Failed.number()
 }
 
@@ -69,7 +69,7 @@ fn dial((host, port): (&str, u16), directory: &str) -> u8 {
         signals::leave_all_but_termination().map_err(|error| error.to_string())?;
         let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
         let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
-        let pass = read_pass(&stdin).ok_or("nothing was given to prove itself with")?;
+        let pass = read_pass(&stdin).ok_or("no secret or key was given")?;
         haul_engine::serve::dial((host, port), directory, &pass, stdin, stdout)
     };
     carry().map_or_else(
@@ -117,11 +117,11 @@ fn work(input: Option<i32>, output: Option<i32>, served: Option<ClientLimits>, h
     let (ended, mut account) = haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment);
     // The controller shows it, if it can.
     if termination.came.load(Ordering::Acquire) {
-        show::stderr().error("the worker was told to end (SIGTERM)");
-        account.why = Some("it was told to end".into());
+        show::stderr().error("the worker was terminated (SIGTERM)");
+        account.why = Some("terminated".into());
     } else if ended == WorkerEnd::Unheard {
-        show::stderr().error("the worker heard nothing from its controller any more, and ended");
-        account.why = Some("nothing was heard from the client any more".into());
+        show::stderr().error("no message from the controller (was haul stopped?)");
+        account.why = Some("no message from the client".into());
     }
     if is_served {
         tell(&account);

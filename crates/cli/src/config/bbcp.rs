@@ -42,9 +42,9 @@ fn everybodys() -> Option<PathBuf> {
 /// Adds what a file says.
 fn add(given: &mut Vec<Given>, path: &Path, depth: usize) -> Result<(), UsageError> {
     let shown = file::shown(path);
-    let text = file::read(path)?.ok_or_else(|| UsageError::new(format!("{shown}: there is no such file")))?;
+    let text = file::read(path)?.ok_or_else(|| UsageError::new(format!("{shown}: no such file")))?;
     if depth == DEPTH_MAX {
-        return Err(UsageError::new(format!("{shown}: files of options name each other")).remedy("leave out one -C"));
+        return Err(UsageError::new(format!("{shown}: option files include each other")).remedy("omit one -C"));
     }
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -69,19 +69,19 @@ fn options(line: &str) -> Result<Vec<Given>, UsageError> {
     let grammar = Grammar { dialect: Dialect::Bbcp, operands: 0, has_rest: false };
     let Scanned { values, operands, .. } = scan(COPY, words.map(OsString::from).collect(), grammar)?;
     if !option.starts_with('-') {
-        return Err(UsageError::new(format!("{}: is not an option", file::shown(Path::new(line)))));
+        return Err(UsageError::new(format!("{}: not an option", file::shown(Path::new(line)))));
     }
-    let one_a_line = |error: UsageError| error.remedy("a line has one option, and the rest of it is its argument");
+    let one_a_line = |error: UsageError| error.remedy("a line has one option and its argument");
     if let Some(word) = operands.first() {
         let word = file::shown(Path::new(OsStr::new(word)));
-        return Err(one_a_line(UsageError::new(format!("{word}: is not an argument of {option}"))));
+        return Err(one_a_line(UsageError::new(format!("{word}: not an argument of {option}"))));
     }
     for (row, argument) in values.given() {
         if let Some(why) = row.refusal {
             return Err(refused(row, why));
         }
         if ["help", "version", "license"].contains(&row.id) {
-            return Err(UsageError::new(format!("{}: can only stand on the command line", row.typed())));
+            return Err(UsageError::new(format!("{}: only valid on the command line", row.typed())));
         }
         settings(&Values::new(COPY, Dialect::Bbcp, vec![(row, argument.clone())]), false)
             .map_err(|error| if argument.is_some() { one_a_line(error) } else { error })?;
@@ -141,31 +141,31 @@ mod tests {
         -r
         -s 999
             /options:2: --streams 999: must be a whole number from 1 to 256
-            hint: a line has one option, and the rest of it is its argument
+            hint: a line has one option and its argument
         -P 2 -V
             /options:1: --progress 2 -V: must be a whole number from 1 to 86400
-            hint: a line has one option, and the rest of it is its argument
+            hint: a line has one option and its argument
         -r x
-            /options:1: x: is not an argument of -r
-            hint: a line has one option, and the rest of it is its argument
+            /options:1: x: not an argument of -r
+            hint: a line has one option and its argument
         streams = 4
-            /options:1: streams = 4: is not an option
+            /options:1: streams = 4: not an option
         --json
             /options:1: unknown option --json
             hint: bbcp -h lists bbcp's options, and haul --help all those of haul
         -h
-            /options:1: --help: can only stand on the command line
+            /options:1: --help: only valid on the command line
         -L x
             /options:1: -L: haul does not write NetLogger's events
             hint: --json gives the events of a copy, one object a line
         -C HERE/options
-            /options: files of options name each other
-            hint: leave out one -C
+            /options: option files include each other
+            hint: omit one -C
         -s
             /options:1: --streams needs an argument
             hint: -s, --streams N: use 1 to 256 parallel streams (default: automatic)
         -C /absent/file
-            /absent/file: there is no such file
+            /absent/file: no such file
         "#);
     }
 }

@@ -37,9 +37,9 @@ pub fn shown(path: &Path) -> String {
 }
 
 /// Harm by the writer of a file of options.
-const STARTS_COMMANDS: &str = "could have commands started";
+const STARTS_COMMANDS: &str = "could make haul start commands";
 /// What to do about another user's file of options.
-const NAME_ANOTHER: &str = "haul reads what belongs to you or to root; -C FILE names another file, -C /dev/null none";
+const NAME_ANOTHER: &str = "haul reads only your and root's files; -C FILE reads another one, -C /dev/null none";
 
 /// Returns the contents of a file of options; `None` if it is absent.
 pub fn read(path: &Path) -> Result<Option<String>, UsageError> {
@@ -67,11 +67,11 @@ pub fn read_trusted(path: &Path, harm: &str, remedy: &str) -> Result<Option<Stri
     let mut bytes = Vec::new();
     file.take(CONFIG_MAX as u64 + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
     if bytes.len() > CONFIG_MAX {
-        return Err(UsageError::new(format!("{}: is no configuration: it is larger than 256 KiB", shown(path))));
+        return Err(UsageError::new(format!("{}: not a configuration: larger than 256 KiB", shown(path))));
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Some(text)),
-        Err(_) => Err(UsageError::new(format!("{}: is no configuration: it is not UTF-8 text", shown(path)))),
+        Err(_) => Err(UsageError::new(format!("{}: not a configuration: not UTF-8", shown(path)))),
     }
 }
 
@@ -83,7 +83,7 @@ fn refuse_writable_by_others(path: &Path, owner: u32, mode: u32, harm: &str, rem
     }
     if mode & WRITABLE_BY_OTHERS != 0 {
         return Err(
-            UsageError::new(format!("{shown}: others can write it, and {harm}")).remedy(format!("chmod go-w {shown}"))
+            UsageError::new(format!("{shown}: others can write it and {harm}")).remedy(format!("chmod go-w {shown}"))
         );
     }
     Ok(())
@@ -106,11 +106,13 @@ mod tests {
         };
         assert_eq!(said(0o644), Ok(Some("streams = 2\n".into())));
         let remedy =
-            "/config.toml: others can write it, and could have commands started\nhint: chmod go-w /config.toml";
+            "/config.toml: others can write it and could make haul start commands\nhint: chmod go-w /config.toml";
         assert_eq!([said(0o664), said(0o646)], [Err(remedy.into()), Err(remedy.into())]);
         let other = rustix::process::geteuid().as_raw() + 1;
         let refused = |owner, mode| refuse_writable_by_others(&file, owner, mode, STARTS_COMMANDS, NAME_ANOTHER);
-        assert!(refused(other, 0o600).unwrap_err().to_string().contains("another user, who could have commands"));
+        assert!(
+            refused(other, 0o600).unwrap_err().to_string().contains("another user, who could make haul start commands")
+        );
         assert!(refused(0, 0o644).is_ok());
     }
 

@@ -104,7 +104,7 @@ pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
     let is_ours = named.as_bytes().ends_with(b".toml");
     let perhaps = |error: UsageError| if is_ours { error } else { error.remedy(habits::SCPS_COMPRESSION) };
     match load(Path::new(named)).map_err(perhaps)? {
-        Loaded { shown, sections: None } => Err(perhaps(UsageError::new(format!("-C {shown}: there is no such file")))),
+        Loaded { shown, sections: None } => Err(perhaps(UsageError::new(format!("-C {shown}: no such file")))),
         loaded => Ok(vec![loaded]),
     }
 }

@@ -69,8 +69,8 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<ProfileSection>, UsageError> 
     let document = DeTable::parse(text).map_err(|error| {
         let wrong = reader.wrong(error.span().unwrap_or_default(), error.message());
         wrong.remedy(match text.lines().any(|line| line.starts_with('-')) {
-            true => "haul's own files have lines such as streams = 8; bbcp's are read under the name bbcp",
-            false => "a line is an option and its value, text in quotes: haul help config",
+            true => "haul's files have lines such as streams = 8; bbcp's are read under the name bbcp",
+            false => "write OPTION = VALUE, with text in quotes: haul help config",
         })
     })?;
     let mut general = ProfileSection { host: None, settings: Vec::new() };
@@ -155,7 +155,7 @@ impl ProfileReader<'_> {
             let what = format!("[host.\"{host}\"]: the name of a host contains no {odd:?}");
             return Err(self
                 .wrong(pattern.span(), &what)
-                .remedy("a pattern is a name, or one with * and ?, without user"));
+                .remedy("a pattern is a host name with * and ?, without a user"));
         }
         let settings = in_order(table).into_iter().map(|(key, value)| self.setting(Some(&host), key, value));
         Ok(ProfileSection { settings: settings.collect::<Result<_, _>>()?, host: Some(host) })
@@ -207,8 +207,8 @@ impl ProfileReader<'_> {
 fn row(key: &str) -> Result<&'static OptionRow, UsageError> {
     let shown = escape(key.as_bytes());
     match COPY.iter().find(|row| row.has_key(key)) {
-        Some(row) if row.of_one_job => Err(UsageError::new(format!("{shown}: can only stand on the command line"))
-            .remedy("haul help config says what can stand here")),
+        Some(row) if row.of_one_job => Err(UsageError::new(format!("{shown}: only valid on the command line"))
+            .remedy("haul help config lists these options")),
         Some(row) => Ok(row),
         None => {
             let names: Vec<_> = COPY
@@ -218,11 +218,11 @@ fn row(key: &str) -> Result<&'static OptionRow, UsageError> {
                 .flatten()
                 .chain([HOST])
                 .collect();
-            let unknown = UsageError::new(format!("there is no option {shown}"));
+            let unknown = UsageError::new(format!("unknown option {shown}"));
             Err(match nearest(key, &names) {
                 Some(HOST) => unknown.remedy("did you mean [host.\"NAME\"]?"),
                 Some(near) => unknown.remedy(format!("did you mean {near}?")),
-                None => unknown.remedy("options have their long names here, without dashes: haul help config"),
+                None => unknown.remedy("use long names without dashes: haul help config"),
             })
         }
     }
@@ -236,7 +236,7 @@ fn wrong_kind(row: &OptionRow, key: &str) -> UsageError {
         Takes::Each(_) => "text in quotes, or several: [\"...\", \"...\"]",
         _ => "text in quotes, true or false",
     };
-    UsageError::new(format!("{key}: needs {kind}"))
+    UsageError::new(format!("{key}: must be {kind}"))
 }
 
 #[cfg(test)]

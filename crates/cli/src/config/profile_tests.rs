@@ -98,70 +98,70 @@ fn what_is_wrong_is_named_with_its_line() {
     });
     insta::assert_snapshot!(said.join("\n"), @r#"
     \nstreems = 4
-        FILE:2: there is no option streems
+        FILE:2: unknown option streems
         hint: did you mean streams?
     hots = 4
-        FILE:1: there is no option hots
+        FILE:1: unknown option hots
         hint: did you mean [host."NAME"]?
     x = 4
-        FILE:1: there is no option x
-        hint: options have their long names here, without dashes: haul help config
+        FILE:1: unknown option x
+        hint: use long names without dashes: haul help config
     force = true
-        FILE:1: force: can only stand on the command line
-        hint: haul help config says what can stand here
+        FILE:1: force: only valid on the command line
+        hint: haul help config lists these options
     "no\u001bsuch" = 1
-        FILE:1: there is no option no\u{1b}such
+        FILE:1: unknown option no\u{1b}such
         hint: did you mean nofschk?
     streams = 999
         FILE:1: --streams 999: must be a whole number from 1 to 256
     streams = 1_0
         FILE:1: --streams 1_0: must be a whole number from 1 to 256
     streams = 8.5
-        FILE:1: streams: needs text in quotes or a number
+        FILE:1: streams: must be text in quotes or a number
     streams = [8]
-        FILE:1: streams: needs text in quotes or a number
+        FILE:1: streams: must be text in quotes or a number
     preserve = "yes"
-        FILE:1: preserve: needs true or false
+        FILE:1: preserve: must be true or false
     preserve = 1
-        FILE:1: preserve: needs true or false
+        FILE:1: preserve: must be true or false
     verbose = 4
-        FILE:1: verbose: needs true, false, or a number up to 3
+        FILE:1: verbose: must be true, false, or a number up to 3
     cipher = "aes256-gcm"
         FILE:1: --cipher aes256-gcm: must be auto, aes-256-gcm, aes-128-gcm or chacha20-poly1305
         hint: did you mean --cipher aes-256-gcm?
     xfrrate = "fast"
         FILE:1: --xfrrate fast: must be a size, for example 65536, 512k, 4m or 2g
     ssh-option = [true]
-        FILE:1: ssh-option: needs text in quotes, or several: ["...", "..."]
+        FILE:1: ssh-option: must be text in quotes, or several: ["...", "..."]
     callback = "x:y"
         FILE:1: --callback x:y: not an address or a name
         hint: for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
     streams = 4\nstreams = 5
         FILE:2: duplicate key
-        hint: a line is an option and its value, text in quotes: haul help config
+        hint: write OPTION = VALUE, with text in quotes: haul help config
     streams =
         FILE:1: string values must be quoted, expected literal string
-        hint: a line is an option and its value, text in quotes: haul help config
+        hint: write OPTION = VALUE, with text in quotes: haul help config
     -s 4\n-w 8m
         FILE:1: key with no value, expected `=`
-        hint: haul's own files have lines such as streams = 8; bbcp's are read under the name bbcp
+        hint: haul's files have lines such as streams = 8; bbcp's are read under the name bbcp
     host = 3
         FILE:1: host is not an option
         hint: write [host."db*"]
     [hosts.db1]\nstreams = 4
-        FILE:1: there is no option hosts
+        FILE:1: unknown option hosts
         hint: did you mean [host."NAME"]?
     [host]\ndb1 = 4
         FILE:2: host.db1 is not an option
         hint: write [host."db*"], and its options on lines of their own
     [host."ann@db1"]\nstreams = 4
         FILE:1: [host."ann@db1"]: the name of a host contains no '@'
-        hint: a pattern is a name, or one with * and ?, without user
+        hint: a pattern is a host name with * and ?, without a user
     [host.db1]\nstreams = 4\n[host.db1]\nstreams = 5
         FILE:3: duplicate key
-        hint: a line is an option and its value, text in quotes: haul help config
+        hint: write OPTION = VALUE, with text in quotes: haul help config
     [host.db1]\nstreems = 4
-        FILE:2: there is no option streems
+        FILE:2: unknown option streems
         hint: did you mean streams?
     xfrrate = "1m"\n\nbwlimit = "1m"
         FILE:3: --xfrrate cannot be used with --bwlimit

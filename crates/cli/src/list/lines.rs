@@ -120,7 +120,9 @@ impl ListFileReader {
 
     fn parsed(&self, line: &[u8]) -> Result<Location, UsageError> {
         if line.contains(&0) {
-            return Err(UsageError::new("a path contains no NUL").remedy("-0 is for lists in which NUL ends a path"));
+            return Err(
+                UsageError::new("a path cannot contain NUL").remedy("-0 needs a list in which NUL ends each path")
+            );
         }
         let mut source = parse_operand(OsStr::from_bytes(line))?;
         if let Some(base) = &self.written.base {
@@ -128,22 +130,22 @@ impl ListFileReader {
         }
         match &self.host {
             Some(host) if *host != source.host => Err(UsageError::new(format!(
-                "it is on {}, and what is copied on {}",
+                "it is on {}, but the source is on {}",
                 host_label(&source.host),
                 host_label(host)
             ))
-            .remedy("copy from each host with a command of its own")),
+            .remedy("run one copy for each host")),
             _ => Ok(source),
         }
     }
 
     fn too_long_text(&self) -> String {
         let hint = if self.written.end == 0 {
-            "is NUL what ends a path in it?"
+            "if NUL ends each path, add -0"
         } else {
-            "-0 is for lists in which NUL ends a path"
+            "-0 needs a list in which NUL ends each path"
         };
-        format!("this is longer than any path\n{hint}")
+        format!("path too long\n{hint}")
     }
 }
 

@@ -33,8 +33,8 @@ pub fn list(
     let is_null = values.flag("null");
     let Some(file) = values.last("infiles") else {
         return match is_null {
-            true => Err(UsageError::new(format!("{} says how a list is written, and there is none", typed("null")))
-                .remedy(format!("{} FILE names the list", typed("infiles")))),
+            true => Err(UsageError::new(format!("{} needs a list", typed("null")))
+                .remedy(format!("add {} FILE", typed("infiles")))),
             false => Ok(None),
         };
     };
@@ -49,8 +49,8 @@ pub fn list(
     let written = Arc::new(ListFormat { name: name.clone(), text, end, typed: std::mem::take(sources), base });
     let host = first_host(ListFileReader::new(Arc::clone(&written), None)).unwrap_or(default_host);
     if let Host::Served { .. } = host {
-        return Err(UsageError::new(format!("{} {shown}: a server sends no lists of files", typed("infiles")))
-            .remedy("name them, or a directory with -r"));
+        return Err(UsageError::new(format!("{} {shown}: a server reads no lists of files", typed("infiles")))
+            .remedy("name the files, or a directory with -r"));
     }
     let all_on = Some(host.clone());
     let open =

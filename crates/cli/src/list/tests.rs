@@ -64,11 +64,11 @@ fn what_cannot_be_copied_is_named_with_its_line_and_the_others_are_there() {
     let read = read(&mut reader(b"h:a\n\nb\nme@h:c\nh:d\nh:~x/y\nh:e\0f\nh:g", b'\n', remote("h")));
     insta::assert_snapshot!(read.join("\n"), @r"
     h a
-    line 3 of the list: it is on this machine, and what is copied on h: b
-    line 4 of the list: it is on me@h, and what is copied on h: me@h:c
+    line 3 of the list: it is on this machine, but the source is on h: b
+    line 4 of the list: it is on me@h, but the source is on h: me@h:c
     h d
     line 6 of the list: h:~x/y: ~USER is not supported: h:~x/y
-    line 7 of the list: a path contains no NUL: h:e\u{0}f
+    line 7 of the list: a path cannot contain NUL: h:e\u{0}f
     h g
     end None
     ");
@@ -81,7 +81,7 @@ fn a_line_that_is_longer_than_any_path_takes_no_memory() {
     let mut reader = reader(&bytes, b'\n', Host::Local);
     let read = read(&mut reader);
     assert_eq!(read.len(), 3, "{read:?}");
-    assert!(read[0].starts_with("line 1 of the list: this is longer than any path: xxx") && read[0].len() < 200);
+    assert!(read[0].starts_with("line 1 of the list: path too long: xxx") && read[0].len() < 200);
     assert_eq!(read[1], "this machine a");
     assert!(reader.buffer.capacity() < 4 * PIECE, "{}", reader.buffer.capacity());
 }

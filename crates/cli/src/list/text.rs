@@ -52,7 +52,7 @@ impl ListText {
         let file = File::open(path)?;
         match file.metadata()?.file_type() {
             kind if kind.is_file() => Ok(Self { file, spooling: None }),
-            kind if kind.is_dir() => Err(io::Error::other("it is a directory")),
+            kind if kind.is_dir() => Err(io::Error::other("is a directory")),
             _ => Self::spooled(file),
         }
     }
@@ -87,7 +87,7 @@ impl ListText {
                 Ok(0) => return Ok(Got::End),
                 Ok(length) => return Ok(Got::Bytes(length)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(format!("the list cannot be read any further: {}", describe(&error))),
+                Err(error) => return Err(format!("cannot read the rest of the list: {}", describe(&error))),
             }
         }
     }
@@ -103,13 +103,13 @@ impl Spooling {
                     Ok(()) => self.lock().written += length as u64,
                     Err(error) => {
                         break Err(format!(
-                            "the list cannot be kept for a second attempt: {}\nname another directory for that in TMPDIR, or give the list as a file",
+                            "cannot keep the list for a second attempt: {}\nset TMPDIR to another directory, or use a file as the list",
                             describe(&error)
                         ));
                     }
                 },
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break Err(format!("the list cannot be read any further: {}", describe(&error))),
+                Err(error) => break Err(format!("cannot read the rest of the list: {}", describe(&error))),
             }
             self.changed.notify_all();
         };

@@ -60,10 +60,10 @@ impl Manifest {
         if let Some(problem) = problem {
             return Err(problem);
         }
-        let mut lines = lines.ok_or_else(|| format!("{shown}: it has no lines"))?;
+        let mut lines = lines.ok_or_else(|| format!("{shown}: empty"))?;
         if let Some(second) = lines.sort() {
             let line = nth(file, second).unwrap_or_default();
-            return Err(format!("{shown}: {}: it has two lines, with different digests", escape(&line)));
+            return Err(format!("{shown}: {}: two lines with different digests", escape(&line)));
         }
         let met = vec![0; lines.len().div_ceil(64)];
         Ok(Self { file: file.to_owned(), lines: Arc::new(lines), met, unlisted: Vec::new(), unlisted_count: 0 })
@@ -114,7 +114,7 @@ impl Manifest {
         if self.unlisted_count > 0 {
             let files = counted(self.unlisted_count, "file has", "files have");
             halves.messages.push(said(
-                &format!("{shown}: {files} no line there, and so {} compared with none", were(self.unlisted_count)),
+                &format!("{shown}: {files} no line, so {} not verified", were(self.unlisted_count)),
                 &self.unlisted,
                 self.unlisted_count,
             ));
@@ -148,17 +148,17 @@ fn were(count: u64) -> &'static str {
 
 fn said(what: &str, names: &[Vec<u8>], count: u64) -> String {
     let mut text = what.to_owned();
-    names.iter().for_each(|name| text.push_str(&format!("\n{}", escape(name))));
+    names.iter().for_each(|name| text.push_str(&format!("\n  {}", escape(name))));
     let others = count.saturating_sub(names.len() as u64);
     if others > 0 && !names.is_empty() {
-        text.push_str(&format!("\nand {} more", crate::units::count(others)));
+        text.push_str(&format!("\n  and {} more", crate::units::count(others)));
     }
     text
 }
 
 /// Adds a line, and finds out with the first one which digests there are.
 fn add(lines: &mut Option<ExpectedDigests>, algorithm: Option<ChecksumAlgorithm>, text: &[u8]) -> Result<(), String> {
-    let no_line = || "this is no line of sha256sum, md5sum, b3sum or their like".to_owned();
+    let no_line = || "not a line of sha256sum, md5sum, b3sum or the like".to_owned();
     let line = ManifestLine::parse(text).ok_or_else(no_line)?;
     let lines = match lines {
         Some(lines) => lines,
@@ -166,14 +166,11 @@ fn add(lines: &mut Option<ExpectedDigests>, algorithm: Option<ChecksumAlgorithm>
     };
     let (is, expected) = (line.algorithm.unwrap_or(lines.algorithm()), lines.algorithm());
     if is != expected || line.digest.len() != expected.bytes() {
-        return Err(format!(
-            "this is no {}, as the lines before it\none digest at a time: have a file for each",
-            expected.name()
-        ));
+        return Err(format!("not {}, unlike the lines before\nuse one file for each kind of digest", expected.name()));
     }
     lines
         .add(&line.path, &line.digest)
-        .map_err(|_| format!("there are more than {EXPECTED_LINES_MAX} lines\nsplit them, and the copy"))
+        .map_err(|_| format!("more than {EXPECTED_LINES_MAX} lines\nsplit the list and the copy"))
 }
 
 /// Which digest a first line has: what it says, what the user says, or the only one of that length.
@@ -182,16 +179,16 @@ fn algorithm_of(line: &ManifestLine, said: Option<ChecksumAlgorithm>) -> Result<
     if let Some(algorithm) = line.algorithm.or(said) {
         let fits = algorithm.bytes() == line.digest.len() && said.is_none_or(|said| said == algorithm);
         let name = said.unwrap_or(algorithm).name();
-        return if fits { Ok(algorithm) } else { Err(format!("this is no {name}, which --checksum-alg or -E names")) };
+        return if fits { Ok(algorithm) } else { Err(format!("not {name}, the digest of --checksum-alg or -E")) };
     }
     let those: Vec<_> = ChecksumAlgorithm::all().filter(|algorithm| algorithm.bytes() == line.digest.len()).collect();
     let names: Vec<_> = those.iter().map(|algorithm| algorithm.name()).collect();
     match those[..] {
         [algorithm] => Ok(algorithm),
-        [] => Err(format!("no digest that haul knows has {digits} digits")),
+        [] => Err(format!("unknown digest of {digits} digits")),
         _ => {
             let names = names.join(" or ");
-            Err(format!("{digits} digits are {names}\n--checksum-alg ALG says which"))
+            Err(format!("{digits} digits are {names}\nchoose one with --checksum-alg ALG"))
         }
     }
 }

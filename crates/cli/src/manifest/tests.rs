@@ -32,19 +32,19 @@ fn which_digest_it_is_comes_from_the_line_the_user_or_the_length() {
     let wrong = |text: &str, said| manifest(text, said).err().unwrap();
     assert_eq!(
         wrong(&format!("{sha256}  a\n"), None),
-        ":1: 64 digits are sha256 or blake3\n--checksum-alg ALG says which"
+        ":1: 64 digits are sha256 or blake3\nchoose one with --checksum-alg ALG"
     );
     assert_eq!(
         wrong(&format!("{}  a\n", md5("00")), Some(ChecksumAlgorithm::Sha1)),
-        ":1: this is no sha1, which --checksum-alg or -E names"
+        ":1: not sha1, the digest of --checksum-alg or -E"
     );
-    assert_eq!(wrong("0000  a\n", None), ":1: no digest that haul knows has 4 digits");
-    assert!(wrong(&format!("{}  a\n{sha512}  b\n", md5("00")), None).starts_with(":2: this is no md5, as the lines"));
-    assert!(wrong("\n\nhello\n", None).starts_with(":3: this is no line"));
-    assert_eq!(wrong("# nothing\n", None), ": it has no lines");
+    assert_eq!(wrong("0000  a\n", None), ":1: unknown digest of 4 digits");
+    assert!(wrong(&format!("{}  a\n{sha512}  b\n", md5("00")), None).starts_with(":2: not md5, unlike the lines"));
+    assert!(wrong("\n\nhello\n", None).starts_with(":3: not a line"));
+    assert_eq!(wrong("# nothing\n", None), ": empty");
     assert_eq!(
         wrong(&format!("{}  x\n{}  b\n{}  ./b\n", md5("02"), md5("00"), md5("01")), None),
-        ": b: it has two lines, with different digests"
+        ": b: two lines with different digests"
     );
 }
 
@@ -62,8 +62,8 @@ fn files_without_lines_and_lines_without_files_are_named() {
     assert!(!some.event(&done(b"d/b")) && some.event(&done(b"new\n")));
     let halves = some.halves();
     assert_eq!((halves.count, &halves.unmet), (3, &vec![b"a".to_vec(), b"d/c".to_vec()]));
-    assert!(halves.messages[0].ends_with("sums: 1 file has no line there, and so was compared with none\nnew\\n"));
-    assert!(halves.messages[1].ends_with("sums: 2 lines have no file\na\nd/c"), "{:?}", halves.messages);
+    assert!(halves.messages[0].ends_with("sums: 1 file has no line, so was not verified\n  new\\n"));
+    assert!(halves.messages[1].ends_with("sums: 2 lines have no file\n  a\n  d/c"), "{:?}", halves.messages);
 }
 
 #[test]
@@ -72,5 +72,5 @@ fn of_many_some_are_named() {
     let (manifest, _dir) = manifest(&text, None).unwrap();
     let halves = manifest.halves();
     assert_eq!((halves.count, halves.unmet.len()), (100, NAMED_MAX));
-    assert!(halves.messages[0].ends_with("\nf19\nand 80 more"), "{:?}", halves.messages);
+    assert!(halves.messages[0].ends_with("\n  f19\n  and 80 more"), "{:?}", halves.messages);
 }

@@ -49,7 +49,7 @@ impl Direction {
 pub fn keep(state: &Path, direction: Direction, host: &str, figures: &ProbeFigures) -> anyhow::Result<()> {
     let path = state.join(FILE);
     let new = with_figures(&text(&path)?, direction, host, figures);
-    replace(&path, &new, MODE).with_context(|| format!("{} cannot be written", crate::config::shown(&path)))
+    replace(&path, &new, MODE).with_context(|| format!("cannot write {}", crate::config::shown(&path)))
 }
 
 /// What was expected last; `None` where nothing was kept, or it cannot be read.

@@ -35,7 +35,7 @@ pub fn of_ends(ends: &[EndMeasurement; 2], is_one: bool) -> Vec<Check> {
     let same = source == target;
     let text = match same {
         true => format!("haul {}", harmless(source)),
-        false => format!("haul {} and {}: put the same there", harmless(source), harmless(target)),
+        false => format!("haul {} and {}: install the same version", harmless(source), harmless(target)),
     };
     checks.insert(0, Check { id: "versions", host: None, is_fine: same, text });
     checks.extend(place(&ends[1]));
@@ -51,7 +51,7 @@ fn of_end(end: &EndMeasurement) -> Vec<Check> {
     let text = match receive.min(send) >= WINDOW_MIN {
         true => text,
         false => {
-            format!("{text}; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' and tcp_wmem likewise for long paths")
+            format!("{text}; for long paths: sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864', tcp_wmem likewise")
         }
     };
     let buffers = [measured.receive_buffer_max_bytes, measured.send_buffer_max_bytes].map(size);
@@ -74,12 +74,12 @@ fn clock(end: &EndMeasurement) -> Check {
     let is_fine = ahead.unsigned_abs() <= CLOCK_MAX_US;
     let seconds = ahead.unsigned_abs() as f64 / 1e6;
     let text = match (is_fine, ahead >= 0) {
-        (true, _) => "its clock agrees with this one".to_owned(),
+        (true, _) => "its clock agrees with ours".to_owned(),
         (false, true) => {
-            format!("its clock is {seconds:.1} s ahead: files that change meanwhile are told by their times")
+            format!("its clock is {seconds:.1} s ahead: haul compares file times")
         }
         (false, false) => {
-            format!("its clock is {seconds:.1} s behind: files that change meanwhile are told by their times")
+            format!("its clock is {seconds:.1} s behind: haul compares file times")
         }
     };
     Check { id: "clock", host: Some(end.label.clone()), is_fine, text }
@@ -89,7 +89,7 @@ fn clock(end: &EndMeasurement) -> Check {
 fn startups(end: &EndMeasurement) -> Option<Check> {
     end.hello.ssh_connection.as_ref()?;
     let text = match end.measured.max_startups.as_str() {
-        "" => "sshd's MaxStartups is not known: its configuration cannot be read".to_owned(),
+        "" => "sshd's MaxStartups is unknown: its configuration is not readable".to_owned(),
         value => format!("sshd's MaxStartups {}", harmless(value)),
     };
     Some(Check { id: "max_startups", host: Some(end.label.clone()), is_fine: true, text })
@@ -98,14 +98,14 @@ fn startups(end: &EndMeasurement) -> Option<Check> {
 fn place(end: &EndMeasurement) -> Option<Check> {
     let place = end.measured.place.as_ref()?;
     let files = match place.counts_files {
-        true => format!(", room for {} files", count(place.free_files)),
+        true => format!(", space for {} files", count(place.free_files)),
         false => String::new(),
     };
     let is_fine = place.free_bytes >= FREE_MIN_BYTES && (!place.counts_files || place.free_files >= FREE_MIN_FILES);
-    let compresses = if place.may_compress { "; the file system may compress: zeros say little of it" } else { "" };
+    let compresses = if place.may_compress { "; the file system may compress zeros" } else { "" };
     let removed = match place.removed {
         0 => String::new(),
-        removed => format!("; removed what {removed} earlier probes had left"),
+        removed => format!("; deleted the files of {removed} earlier probes"),
     };
     let text = format!("{} free{files}{compresses}{removed}", size(place.free_bytes));
     Some(Check { id: "space", host: Some(end.label.clone()), is_fine, text })
@@ -116,12 +116,10 @@ pub fn of_way(way: &TransportPath) -> Check {
     let (is_fine, text) = match way {
         TransportPath::Ssh { because } => (
             false,
-            format!("data goes through ssh, which is slow: {}; open a port and name it with -Z", harmless(because)),
+            format!("data goes through ssh, which is slow: {}; open a port and choose it with -Z", harmless(because)),
         ),
-        TransportPath::Tcp { instead_of: Some(why), .. } => {
-            (true, format!("data connections can be made; {}", harmless(why)))
-        }
-        _ => (true, "data connections can be made".to_owned()),
+        TransportPath::Tcp { instead_of: Some(why), .. } => (true, format!("data connections work; {}", harmless(why))),
+        _ => (true, "data connections work".to_owned()),
     };
     Check { id: "firewall", host: None, is_fine, text }
 }
@@ -196,21 +194,21 @@ pub mod tests {
             ..place
         });
         insta::assert_snapshot!(lines(&of_ends(&[end("this machine", false), bad], false)), @r#"
-            ! versions both: haul 0.1.0 and 0.0.9: put the same there
+            ! versions both: haul 0.1.0 and 0.0.9: install the same version
               windows this machine: TCP's windows grow to 6.29 MB receiving, 4.19 MB sending
               buffers this machine: -w can be up to 213.0 kB receiving, 213.0 kB sending (rmem_max, wmem_max)
               congestion this machine: congestion control: cubic bbr
-              clock this machine: its clock agrees with this one
-            ! windows db1: TCP's windows grow to 213.0 kB receiving, 4.19 MB sending; sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' and tcp_wmem likewise for long paths
+              clock this machine: its clock agrees with ours
+            ! windows db1: TCP's windows grow to 213.0 kB receiving, 4.19 MB sending; for long paths: sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864', tcp_wmem likewise
               buffers db1: -w can be up to 213.0 kB receiving, 213.0 kB sending (rmem_max, wmem_max)
               congestion db1: congestion control: cubic bbr
-            ! clock db1: its clock is 86400.0 s behind: files that change meanwhile are told by their times
-              max_startups db1: sshd's MaxStartups is not known: its configuration cannot be read
-            ! space db1: 1.20 TB free, room for 3 files; the file system may compress: zeros say little of it; removed what 2 earlier probes had left
+            ! clock db1: its clock is 86400.0 s behind: haul compares file times
+              max_startups db1: sshd's MaxStartups is unknown: its configuration is not readable
+            ! space db1: 1.20 TB free, space for 3 files; the file system may compress zeros; deleted the files of 2 earlier probes
             "#);
         let way = of_way(&TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() });
         insta::assert_snapshot!(lines(&[way]), @r#"
-            ! firewall both: data goes through ssh, which is slow: no TCP connection to db1: timed out; open a port and name it with -Z
+            ! firewall both: data goes through ssh, which is slow: no TCP connection to db1: timed out; open a port and choose it with -Z
             "#);
     }
 }

@@ -30,7 +30,7 @@ pub fn save(path: &Path, host: &str, options: &[Option_], remark: &str) -> anyho
     let mode = fs::metadata(&path).map_or(MODE, |found| found.permissions().mode() & 0o777);
     let new = with_options(old.as_deref().unwrap_or_default(), host, options, remark).context(shown.clone())?;
     config::check_text(&shown, &new)?;
-    replace(&path, &new, mode).with_context(|| format!("{shown} cannot be written"))
+    replace(&path, &new, mode).with_context(|| format!("cannot write {shown}"))
 }
 
 fn with_options(old: &str, host: &str, options: &[Option_], remark: &str) -> anyhow::Result<String> {
@@ -40,10 +40,10 @@ fn with_options(old: &str, host: &str, options: &[Option_], remark: &str) -> any
         table.set_implicit(true);
         Item::Table(table)
     });
-    let Some(hosts) = hosts.as_table_mut() else { bail!("{HOST} is no table there: write [host.\"{host}\"]") };
+    let Some(hosts) = hosts.as_table_mut() else { bail!("{HOST} is not a table: write [host.\"{host}\"]") };
     let is_new = !hosts.contains_key(host);
     let section = hosts.entry(host).or_insert_with(|| Item::Table(Table::new()));
-    let Some(section) = section.as_table_like_mut() else { bail!("host.{host} is no table there") };
+    let Some(section) = section.as_table_like_mut() else { bail!("host.{host} is not a table") };
     for (row, argument) in options {
         section.insert(row.id, written(row.takes, argument.as_deref()));
     }
@@ -66,7 +66,7 @@ fn written(takes: Takes, argument: Option<&str>) -> Item {
 
 /// Whole or not at all.
 pub(super) fn replace(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
-    let directory = path.parent().context("it has no directory")?;
+    let directory = path.parent().context("no directory")?;
     fs::create_dir_all(directory)?;
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".new-{}", std::process::id()));

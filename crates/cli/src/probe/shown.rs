@@ -45,7 +45,7 @@ pub fn sample(part: ProbePart, sample: &ProbeSample) -> String {
         text.push_str(&format!("; RTT {}, {} under load", ms(shortest), ms(usual)));
     }
     if sample.resent >= 0.0001 {
-        text.push_str(&format!(", {:.2} % sent again", sample.resent * 100.0));
+        text.push_str(&format!(", {:.2} % retransmitted", sample.resent * 100.0));
     }
     if sample.is_durable && matches!(part, ProbePart::Write { .. } | ProbePart::Whole) {
         text.push_str(", durable");
@@ -71,7 +71,7 @@ fn name(part: ProbePart, chosen: u16) -> (&'static str, String) {
         ProbePart::Network { streams: Some(fixed) } => ("network", streams(fixed)),
         ProbePart::Network { streams: None } if chosen == 0 => ("network", "haul's choice".to_owned()),
         ProbePart::Network { streams: None } => ("network", format!("haul's choice, {}", streams(chosen))),
-        ProbePart::Back => ("network", "the other way round".to_owned()),
+        ProbePart::Back => ("network", "reverse direction".to_owned()),
         ProbePart::Write { direct: true } => ("write", "O_DIRECT".to_owned()),
         ProbePart::Write { direct: false } => ("write", "page cache, then synced".to_owned()),
         ProbePart::Whole => ("whole", "the copy itself".to_owned()),
@@ -91,7 +91,7 @@ pub fn forecast(forecast: &Forecast, options: &[Option_]) -> Vec<String> {
     let takes = Duration::try_from_secs_f64(EXAMPLE_BYTES as f64 / forecast.rate.max(1.0)).unwrap_or(Duration::MAX);
     let next = forecast.next.map(|(limit, at)| format!("; next: {} at {}", verdict::words(limit), rate(at)));
     let settings = match options {
-        [] => "haul's own choices were the best".to_owned(),
+        [] => "haul's defaults were the best".to_owned(),
         options => typed(options),
     };
     let limit = match forecast.limit {
@@ -148,8 +148,8 @@ mod tests {
             cpu         db\u{1b}1                 8 cores, each: hashing 3.10 GB/s, checksums 21.0 GB/s, sealing 5.20 GB/s
             read        O_DIRECT                  2.10 GB/s
             network     1 stream                  90.0 MB/s
-            network     haul's choice, 8 streams  117 MB/s; RTT 0.3 ms, 4.2 ms under load, 0.12 % sent again; limited by the link
-            network     the other way round       117 MB/s; RTT 0.3 ms, 4.2 ms under load, 0.12 % sent again; limited by the link
+            network     haul's choice, 8 streams  117 MB/s; RTT 0.3 ms, 4.2 ms under load, 0.12 % retransmitted; limited by the link
+            network     reverse direction         117 MB/s; RTT 0.3 ms, 4.2 ms under load, 0.12 % retransmitted; limited by the link
             write       page cache, then synced   200 MB/s, durable
             write       O_DIRECT                  not measured: db1: write: no space left on the device
             expect      112 MB/s: 100.0 GB in 14 min 53 s
@@ -157,7 +157,7 @@ mod tests {
             settings    --streams 16 --unbuffered st
             expect      112 MB/s: 100.0 GB in 14 min 53 s
             limited by  nothing in particular
-            settings    haul's own choices were the best
+            settings    haul's defaults were the best
             "#);
     }
 }

@@ -55,7 +55,7 @@ impl ReportFormat {
             Some(b"html" | b"htm") => Ok(Self::Html),
             Some(b"md") => Ok(Self::Markdown),
             _ => Err(UsageError::new(format!(
-                "--report {}: the name's ending says what a report is written in, and this is neither .html nor .md",
+                "--report {}: the file name must end in .html or .md",
                 escape(file.as_os_str().as_bytes())
             ))
             .remedy("for example --report copy.html")),
@@ -114,7 +114,7 @@ impl JobReport {
         let Self { what, when, series, failures, .. } = &self;
         let document = document(&Transfer { what, when, series, outcome, failures });
         write_to(self.pending, &self.form.write(&document))
-            .map_err(|error| format!("--report {}: could not be written: {error}", self.to))
+            .map_err(|error| format!("--report {}: cannot write it: {error}", self.to))
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(ReportFormat::of(Path::new("b.md")), Ok(ReportFormat::Markdown));
         for name in ["report", "report.pdf", ".html", "x.json"] {
             let error = ReportFormat::of(Path::new(name)).unwrap_err().to_string();
-            assert!(error.contains(name) && error.contains("neither .html nor .md"), "{error}");
+            assert!(error.contains(name) && error.contains("must end in .html or .md"), "{error}");
         }
     }
 

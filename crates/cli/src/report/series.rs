@@ -73,7 +73,7 @@ impl Series {
             Event::Restarted { reason, .. } => {
                 // An attempt counts from zero, and its streams are others.
                 self.before = Progress::default();
-                self.happens(now, format!("begun again: {}", reason.lines().next().unwrap_or_default()));
+                self.happens(now, format!("reconnected: {}", reason.lines().next().unwrap_or_default()));
             }
             Event::PathChanged { because, .. } => {
                 let because = because.as_deref().map(|because| format!(": {because}")).unwrap_or_default();
@@ -84,7 +84,7 @@ impl Series {
                 self.happens(now, format!("rate limit {limit}"));
             }
             Event::Pause { is_paused } => {
-                self.happens(now, if *is_paused { "paused" } else { "goes on" }.to_owned());
+                self.happens(now, if *is_paused { "paused" } else { "resumed" }.to_owned());
             }
             Event::Streams { wanted } => {
                 self.happens(now, crate::units::counted((*wanted).into(), "stream", "streams"));
@@ -246,7 +246,7 @@ pub mod tests {
         series.event(ms(2100), &written(7_000_001));
         series.end();
         assert_eq!(total(&series), 12_000_001);
-        assert_eq!(series.happened(), [(ms(1500), "begun again: db1: gone".to_owned())]);
+        assert_eq!(series.happened(), [(ms(1500), "reconnected: db1: gone".to_owned())]);
         (0..1000).for_each(|_| series.event(ms(3000), &again));
         assert_eq!(series.happened().len(), HAPPENED_MAX);
     }

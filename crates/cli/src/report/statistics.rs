@@ -46,7 +46,7 @@ impl Quartiles {
     pub fn sentence(&self, quantity: Quantity, of: &str) -> String {
         let [least, first, median, third, most] =
             [self.least, self.first, self.median, self.third, self.most].map(|figure| quantity.shown(figure));
-        format!("Median {median}; half of the {of} from {first} to {third}; at least {least}, at most {most}.")
+        format!("Median {median}; half of the {of} from {first} to {third}; at least {least}, at most {most}")
     }
 }
 

@@ -38,7 +38,7 @@ pub fn document(transfer: &Transfer<'_>) -> Document {
     document.part("Result", result(transfer.outcome));
     document.part("Failed", failed(transfer.failures));
     document.part("Rate", rate(transfer.series));
-    document.part("What limited it", limits(transfer.series));
+    document.part("Bottleneck", limits(transfer.series));
     document.part("Connections", connections(transfer.series));
     document.part("Slowest files", slowest(transfer.outcome));
     document.part("All figures", figures(transfer.outcome));
@@ -58,7 +58,7 @@ fn result(outcome: &Outcome) -> Vec<DocumentBlock> {
         Err(error) => {
             let text = error.to_string();
             let lines = text.lines().map(str::to_owned).collect();
-            vec![DocumentBlock::Text("It did not run to its end:".to_owned()), DocumentBlock::List(lines)]
+            vec![DocumentBlock::Text("Incomplete: ".to_owned()), DocumentBlock::List(lines)]
         }
     }
 }
@@ -85,8 +85,8 @@ fn rate(series: &Series) -> Vec<DocumentBlock> {
         DocumentBlock::Chart(Chart {
             x: (Quantity::Rate, "rate"),
             ..over_time(
-                "Which part of the time did not exceed a rate",
-                (Quantity::Share, "part of the time"),
+                "Rates by share of the time",
+                (Quantity::Share, "share of the time"),
                 vec![ChartLine::new("all streams", distribution(&rates))],
             )
         }),
@@ -118,15 +118,12 @@ fn connections(series: &Series) -> Vec<DocumentBlock> {
         DocumentBlock::Chart(over_time(
             "Round trips",
             (Quantity::RoundTrip, "round trip"),
-            vec![
-                ChartLine::new("while it carries data", trips),
-                ChartLine::new("the shortest that the kernel remembers", shortest),
-            ],
+            vec![ChartLine::new("while carrying data", trips), ChartLine::new("the kernel's minimum", shortest)],
         )),
         DocumentBlock::Chart(over_time(
-            "Segments that were sent again",
+            "Retransmitted segments",
             (Quantity::Count, "segments a second"),
-            vec![ChartLine::new("sent again", resent)],
+            vec![ChartLine::new("retransmitted", resent)],
         )),
     ]
 }
@@ -156,7 +153,7 @@ fn by_stream(series: &Series) -> Vec<ChartLine> {
     };
     vec![
         ChartLine::new("the slowest stream", part(|rates| rates.least)),
-        ChartLine::new("the one in the middle", part(|rates| rates.median)),
+        ChartLine::new("the median", part(|rates| rates.median)),
         ChartLine::new("the fastest", part(|rates| rates.most)),
     ]
 }
@@ -175,7 +172,7 @@ fn limits(series: &Series) -> Vec<DocumentBlock> {
     if spans.is_empty() {
         return Vec::new();
     }
-    let title = "What limited it, over the last seconds of each moment";
+    let title = "Bottleneck over the last seconds of each moment";
     let chart = over_time(title, (Quantity::Count, "limited by"), Vec::new());
     vec![DocumentBlock::Chart(Chart { marks: Marks::Spans(spans), happened: happened(series), ..chart })]
 }
@@ -200,17 +197,14 @@ fn slowest(outcome: &Outcome) -> Vec<DocumentBlock> {
         let took = Duration::from_micros(*took_us);
         vec![escape(path), units::size(*size), units::duration(took), units::rate(units::bytes_per_s(*size, took))]
     }));
-    vec![
-        DocumentBlock::Text("From the moment when the first byte was to be written to the final name.".into()),
-        DocumentBlock::Table(table),
-    ]
+    vec![DocumentBlock::Text("From the first byte written to the final name".into()), DocumentBlock::Table(table)]
 }
 
 /// All that `--json` says in its last line.
 fn figures(outcome: &Outcome) -> Vec<DocumentBlock> {
     let mut table = Table::new(&["field", "value"]);
     flatten("", &json::last(outcome), &mut table.rows);
-    vec![DocumentBlock::Folded("as --json has them; docs/JSON.md says what they mean".into(), table)]
+    vec![DocumentBlock::Folded("as in --json; see docs/JSON.md".into(), table)]
 }
 
 fn flatten(name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
@@ -270,8 +264,8 @@ mod tests {
 
     #[test]
     fn a_job_that_failed_has_a_report_of_what_there_was() {
-        let page = html::page(&made(&Err(Error::Broken("db1: the connection was lost\nrun it again".into()))));
-        assert!(page.contains("It did not run to its end") && page.contains("<li>run it again</li>"), "{page}");
+        let page = html::page(&made(&Err(Error::Broken("lost the connection to db1\nrerun it".into()))));
+        assert!(page.contains("Incomplete:") && page.contains("<li>rerun it</li>"), "{page}");
         assert!(page.contains("Rate over time") && page.contains("<td>error</td>"));
     }
 }

@@ -69,7 +69,7 @@ impl TypedList<'_> {
         let why = "an rsync filter rule, not a pattern";
         let why = if self.is_file { format!("line {line}: {why}") } else { why.to_owned() };
         let modifiers = (!rule.modifiers.is_empty())
-            .then(|| format!("its modifiers ({}) have no counterpart here", escape(rule.modifiers)));
+            .then(|| format!("its modifiers ({}) are not supported", escape(rule.modifiers)));
         let remedies = [Some(self.instead_of(&rule)), modifiers, Some(self.name_hint(text))];
         Some(remedies.into_iter().flatten().fold(bad(self.id, self.argument, &why), UsageError::remedy))
     }
@@ -79,14 +79,14 @@ impl TypedList<'_> {
         let pattern = escape(rule.argument);
         let excludes = match rule.action {
             _ if rule.argument.is_empty() && rule.action != RsyncAction::Clear => {
-                return "haul has no list of CVS's patterns: write them into a file for --exclude-from".into();
+                return "haul has no list of CVS patterns: write them into a file for --exclude-from".into();
             }
             RsyncAction::Exclude | RsyncAction::Hide | RsyncAction::Protect => true,
             RsyncAction::Include | RsyncAction::Show => false,
-            RsyncAction::Risk => return "leave it out: what no pattern excludes may be deleted".into(),
+            RsyncAction::Risk => return "omit it: what no pattern excludes may be deleted".into(),
             RsyncAction::Merge => return format!("write --exclude-from {pattern}, or --include-from {pattern}"),
             RsyncAction::DirMerge => return format!("write --filter-files {pattern}"),
-            RsyncAction::Clear => return "leave it out, with the rules above it".into(),
+            RsyncAction::Clear => return "omit it, with the rules above it".into(),
         };
         let instead = match (self.is_file, excludes == self.includes) {
             (true, true) => format!("write !{pattern}; the last matching line decides"),
@@ -94,8 +94,8 @@ impl TypedList<'_> {
             (false, _) => format!("write --{} '{pattern}'", if excludes { "exclude" } else { "include" }),
         };
         match rule.action {
-            RsyncAction::Hide => format!("{instead}\n--delete removes it at the target only with --delete-excluded"),
-            RsyncAction::Protect => format!("{instead}\nthat protects it at the target, and does not send it either"),
+            RsyncAction::Hide => format!("{instead}\n--delete deletes it at the target only with --delete-excluded"),
+            RsyncAction::Protect => format!("{instead}\nit is then protected at the target, but not copied either"),
             _ => instead,
         }
     }
@@ -103,7 +103,7 @@ impl TypedList<'_> {
     /// Returns how to write a name that has the form of a rule.
     fn name_hint(&self, text: &[u8]) -> String {
         let quote = if self.is_file { "" } else { "'" };
-        format!("for a name that begins like this, write {quote}\\{}{quote}", escape(text))
+        format!("for a name that begins so, write {quote}\\{}{quote}", escape(text))
     }
 
     fn read(&self) -> Result<FilterList, UsageError> {
@@ -305,21 +305,17 @@ mod tests {
             ("--include-from", "+ a.c", "write a.c; the last matching"),
             ("--include-from", "- *.o", "write !*.o; the last matching"),
             ("--exclude-from", ". more", "write --exclude-from more, or"),
-            ("--exclude-from", ". more", "for a name that begins like this, write \\. more"),
+            ("--exclude-from", ". more", "for a name that begins so, write \\. more"),
             ("--exclude-from", "P *.o", "write *.o; the last matching"),
-            ("--exclude-from", "protect *.o", "protects it at the target"),
-            ("--exclude-from", "hide,s *.o", "its modifiers (s) have no counterpart"),
+            ("--exclude-from", "protect *.o", "protected at the target"),
+            ("--exclude-from", "hide,s *.o", "its modifiers (s) are not supported"),
             ("--exclude-from", "hide *.o", "--delete-excluded"),
             ("--exclude-from", "S *.c", "write !*.c; the last matching"),
-            ("--exclude-from", "risk *.o", "leave it out"),
+            ("--exclude-from", "risk *.o", "omit it"),
             ("--exclude-from", "merge more", "write --exclude-from more"),
             ("--exclude-from", "dir-merge .r", "write --filter-files .r"),
-            ("--exclude-from", ":C", "CVS's patterns"),
-            (
-                "--include-from",
-                "clear",
-                "with the rules above it\nhint: for a name that begins like this, write \\clear",
-            ),
+            ("--exclude-from", ":C", "CVS patterns"),
+            ("--include-from", "clear", "with the rules above it\nhint: for a name that begins so, write \\clear"),
         ] {
             std::fs::write(&path, format!("b\n{rule}\n")).unwrap();
             let error = resolved(&[option, path.to_str().unwrap()]).unwrap_err();
@@ -336,7 +332,7 @@ mod tests {
             ("--exclude", "+ a.c", "write --include 'a.c'"),
             ("--exclude", "- a.c", "write --exclude 'a.c'"),
             ("--include", "- a.c", "write --exclude 'a.c'"),
-            ("--exclude", "P x", "for a name that begins like this, write '\\P x'"),
+            ("--exclude", "P x", "for a name that begins so, write '\\P x'"),
             ("--include", "merge f", "write --exclude-from f, or --include-from f"),
         ] {
             let error = resolved(&[&format!("{option}={rule}")]).unwrap_err();

@@ -187,7 +187,7 @@ mod tests {
             paper.text()
         };
         let silent = Style { progress: false, average: false, ends: false };
-        assert_eq!(shown(silent, &Ok(example())), "bbcp: db1: run7/b: no space left\n      free some\n");
+        assert_eq!(shown(silent, &Ok(example())), "bbcp: db1: run7/b: no space left\n      hint: free some\n");
         let wordy = shown(Style { ends: true, ..silent }, &Ok(example()));
         assert!(wordy.ends_with("\n12408 files copied at effectively 1.1 GB/s\n"), "{wordy}");
         let error = haul_engine::job::error::Error::Connect("db1: no".into());

@@ -19,25 +19,25 @@ pub fn words(differences: &[Difference]) -> String {
 fn phrase(difference: &Difference) -> String {
     match difference {
         Difference::Missing(what) => format!("is missing{}", if_no_file(*what)),
-        Difference::Extra(what) => format!("is at the target alone{}", if_no_file(*what)),
-        Difference::Kind { source, target } => format!("is {}, and at the source {}", a(*target), a(*source)),
-        Difference::Size { source, target } => format!("has {target} bytes, and at the source {source}"),
+        Difference::Extra(what) => format!("is extraneous{}", if_no_file(*what)),
+        Difference::Kind { source, target } => format!("is {}, but at the source {}", a(*target), a(*source)),
+        Difference::Size { source, target } => format!("has {target} bytes, but at the source {source}"),
         Difference::Link { source, target } => {
-            format!("leads to {}, and at the source to {}", escape(target), escape(source))
+            format!("links to {}, but at the source to {}", escape(target), escape(source))
         }
-        Difference::Mode { source, target } => format!("has mode {target:04o}, and at the source {source:04o}"),
+        Difference::Mode { source, target } => format!("has mode {target:04o}, but at the source {source:04o}"),
         Difference::Owner { source: (uid, gid), target: (other_uid, other_gid) } => {
-            format!("belongs to {other_uid}:{other_gid}, and at the source to {uid}:{gid}")
+            format!("belongs to {other_uid}:{other_gid}, but at the source to {uid}:{gid}")
         }
         Difference::Content { ranges, bytes } => format!("differs in bytes {}", in_bytes(ranges, *bytes)),
         Difference::Attributes { names, count } => in_attributes(names, *count),
         Difference::Name { at_source: true, of } => {
-            format!("is a file of its own, and at the source another name of {}", escape(of))
+            format!("is a separate file, but at the source a hard link to {}", escape(of))
         }
         Difference::Name { at_source: false, of } => {
-            format!("is another name of {}, and at the source a file of its own", escape(of))
+            format!("is a hard link to {}, but at the source a separate file", escape(of))
         }
-        Difference::Node { source, target } => format!("is {}, and at the source {}", a_node(*target), a_node(*source)),
+        Difference::Node { source, target } => format!("is {}, but at the source {}", a_node(*target), a_node(*source)),
     }
 }
 
@@ -45,8 +45,8 @@ fn phrase(difference: &Difference) -> String {
 fn in_attributes(names: &[(AttributeEnd, Box<[u8]>)], count: u64) -> String {
     let phrase = |(end, name): &(AttributeEnd, Box<[u8]>)| match end {
         AttributeEnd::Source => format!("lacks attribute {}", escape(name)),
-        AttributeEnd::Target => format!("has attribute {} alone", escape(name)),
-        AttributeEnd::Both => format!("has another attribute {}", escape(name)),
+        AttributeEnd::Target => format!("has an extraneous attribute {}", escape(name)),
+        AttributeEnd::Both => format!("has another value of attribute {}", escape(name)),
     };
     let mut words: Vec<_> = names[..names.len().min(ATTRIBUTES_SHOWN)].iter().map(phrase).collect();
     let said = words.len() as u64;
@@ -88,7 +88,7 @@ fn in_bytes(ranges: &[Range<u64>], bytes: u64) -> String {
 fn if_no_file(what: EntryKind) -> &'static str {
     match what {
         EntryKind::File => "",
-        EntryKind::Directory => " (a directory, with all that is in it)",
+        EntryKind::Directory => " (a directory with its entries)",
         EntryKind::Symlink => " (a symbolic link)",
         EntryKind::Special => " (a device, FIFO or socket)",
     }
@@ -194,18 +194,18 @@ pub mod tests {
     fn each_in_words() {
         let lines: Vec<_> = every_difference().iter().map(phrase).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
-        is missing (a directory, with all that is in it)
-        is at the target alone (a symbolic link)
-        is a file, and at the source a directory
-        has 6 bytes, and at the source 5
-        leads to \xff, and at the source to a\n
-        has mode 4755, and at the source 0644
-        belongs to 0:0, and at the source to 1000:100
+        is missing (a directory with its entries)
+        is extraneous (a symbolic link)
+        is a file, but at the source a directory
+        has 6 bytes, but at the source 5
+        links to \xff, but at the source to a\n
+        has mode 4755, but at the source 0644
+        belongs to 0:0, but at the source to 1000:100
         differs in bytes 524288-1048575, 5242880-7340031
-        lacks attribute user.a, has attribute user.b\n alone, has another attribute user.c, and differs in 37 more
-        is a file of its own, and at the source another name of t/first
-        is another name of t/first, and at the source a file of its own
-        is the block device 8:1, and at the source a FIFO
+        lacks attribute user.a, has an extraneous attribute user.b\n, has another value of attribute user.c, and differs in 37 more
+        is a separate file, but at the source a hard link to t/first
+        is a hard link to t/first, but at the source a separate file
+        is the block device 8:1, but at the source a FIFO
         "#);
     }
 

@@ -157,21 +157,21 @@ impl Observer for Human {
             // ssh's prompt would end in the middle of this line.
             Event::Connecting { .. } if terminal::hides_typing() => {}
             Event::Connecting { host } => self.text.notice(&format!("connecting to {host}...")),
-            Event::Deployed { host, path } => self.text.notice(&format!("{host} had no haul: put it there as {path}")),
+            Event::Deployed { host, path } => self.text.notice(&format!("installed haul on {host}: {path}")),
             Event::Skipped { path, reason } => {
-                self.text.notice(&format!("{}: left out: {reason}", haul_proto::path::escape(path)));
+                self.text.notice(&format!("{}: skipped: {reason}", haul_proto::path::escape(path)));
             }
             Event::Resumed { path, size, held, damaged, compared } => {
                 let part = crate::units::part_of(*held, *size);
-                let compared = if *compared { ", and the source compares it" } else { "" };
+                let compared = if *compared { ", and the source compares them" } else { "" };
                 let damaged = match damaged {
                     0 => String::new(),
                     frames => {
-                        format!("; {} damaged and sent again", crate::units::counted(*frames, "frame is", "frames are"))
+                        format!("; {} damaged and resent", crate::units::counted(*frames, "frame is", "frames are"))
                     }
                 };
                 let path = haul_proto::path::escape(path);
-                self.text.notice(&format!("{path}: goes on, {part} are there and proven{compared}{damaged}"));
+                self.text.notice(&format!("{path}: resuming, {part} verified{compared}{damaged}"));
             }
             Event::Stopped(_) => {}
             Event::Warning(line) => self.text.notice(line),
@@ -180,7 +180,7 @@ impl Observer for Human {
                 self.text.notice(&format!("rate limit: {limit} from now on"));
             }
             Event::Pause { is_paused: true } => self.text.notice("paused"),
-            Event::Pause { is_paused: false } => self.text.notice("it goes on"),
+            Event::Pause { is_paused: false } => self.text.notice("resumed"),
             Event::Streams { wanted } => {
                 let wanted = crate::units::counted((*wanted).into(), "stream", "streams");
                 self.text.notice(&format!("{wanted} from now on"));
@@ -188,7 +188,7 @@ impl Observer for Human {
             Event::Restarted { reason, pause, attempt, attempts, left } => {
                 let pause = crate::units::time_ahead(*pause);
                 let until = until(*attempt, *attempts, *left);
-                self.text.notice(&format!("{}; trying again in {pause}{until}", harmless(reason)));
+                self.text.notice(&format!("{}; reconnecting in {pause}{until}", harmless(reason)));
             }
             Event::Connected { way, streams, cipher } => {
                 let streams = crate::units::counted((*streams).into(), "stream", "streams");
@@ -201,7 +201,7 @@ impl Observer for Human {
             }
             Event::FileDone { path, size, copied, .. } => {
                 let path = haul_proto::path::escape(path);
-                let end = if *copied { "done" } else { "there already" };
+                let end = if *copied { "done" } else { "up to date" };
                 self.text.notice(&format!("{path}: {end}, {}", crate::units::size(*size)));
             }
             Event::Progress(_) | Event::Checksum { .. } => {}
@@ -243,7 +243,7 @@ impl Show for Human {
 fn until(attempt: u32, attempts: Option<u32>, left: Option<Duration>) -> String {
     match (attempts, left) {
         (Some(attempts), _) => format!(" ({attempt} of {attempts})"),
-        (None, Some(left)) => format!(" (for {} at most)", crate::units::time_ahead(left)),
+        (None, Some(left)) => format!(", for up to {}", crate::units::time_ahead(left)),
         (None, None) => format!(" ({attempt})"),
     }
 }
@@ -251,7 +251,7 @@ fn until(attempt: u32, attempts: Option<u32>, left: Option<Duration>) -> String 
 /// Addresses and reasons are what a worker said: each stays on its line.
 fn connection(way: &TransportPath) -> String {
     match way {
-        TransportPath::None => "nothing had to be moved".to_owned(),
+        TransportPath::None => "no data to move".to_owned(),
         TransportPath::Local { host } => crate::text::within(host.as_deref()),
         TransportPath::Tcp { path, others, instead_of } => {
             let why = instead_of.as_ref().map(|why| format!("; {}", harmless(why))).unwrap_or_default();
@@ -275,7 +275,7 @@ pub mod tests {
     fn moved() -> Event {
         let (path, other) = (bare("10.2.0.1:1", "10.2.0.2:2"), bare("10.1.0.1:3", "10.1.0.2:4"));
         let way = TransportPath::Tcp { path, others: vec![other], instead_of: None };
-        Event::PathChanged { way, because: Some("it carries 944 Mbit/s, and the one before it 95".into()) }
+        Event::PathChanged { way, because: Some("it carries 944 Mbit/s, the previous one 95".into()) }
     }
 
     /// One event of each kind.
@@ -314,7 +314,7 @@ pub mod tests {
             Event::Pause { is_paused: true },
             Event::Streams { wanted: 12 },
             Event::Restarted {
-                reason: "the connection to db1 was lost: nothing was heard from it for 15 s".into(),
+                reason: "lost the connection to db1: no message for 15 s".into(),
                 pause: Duration::from_secs(2),
                 attempt: 2,
                 attempts: Some(10),
@@ -335,15 +335,15 @@ pub mod tests {
     #[test]
     fn normal_says_what_one_would_miss() {
         insta::assert_snapshot!(said(Verbosity::Normal, &Ok(example())), @r"
-        haul: db1 had no haul: put it there as /home/me/.cache/haul/0.1.0-ab/haul
-        haul: run7/pipe: left out: is a FIFO
-        removed    run7/\xfe/
+        haul: installed haul on db1: /home/me/.cache/haul/0.1.0-ab/haul
+        haul: run7/pipe: skipped: is a FIFO
+        deleted    run7/\xfe/
         haul: db1: run7/b: no space left
-              free some
+              hint: free some
         haul: rate limit: 52.4 MB/s from now on
         haul: paused
         haul: 12 streams from now on
-        haul: the connection to db1 was lost: nothing was heard from it for 15 s; trying again in 2 s (2 of 10)
+        haul: lost the connection to db1: no message for 15 s; reconnecting in 2 s (2 of 10)
         haul: a word
         12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
         connection  10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
@@ -365,7 +365,8 @@ pub mod tests {
     #[test]
     fn a_hint_is_printed_once_for_each_cause() {
         let messages = ["full\nfree some", "full\nfree some", "locked\nask", "full\nfree some"].map(str::to_owned);
-        let lines = "haul: 0: full\n      free some\nhaul: 1: full\nhaul: 2: locked\n      ask\nhaul: 3: full\n";
+        let lines =
+            "haul: 0: full\n      hint: free some\nhaul: 1: full\nhaul: 2: locked\n      hint: ask\nhaul: 3: full\n";
         assert_eq!(failures(|human| human, messages), lines);
         // Peers word the hints: no more are kept than a limit.
         let all = failures(|human| human, (0..200).chain(0..200).map(|number| format!("full\n{number}")));
@@ -390,8 +391,8 @@ pub mod tests {
         human = human.with_list(Box::new(list.clone()));
         every_event().iter().for_each(|event| human.event(event));
         human.finish(&Ok(example())).unwrap();
-        assert_eq!(list.text(), "removed    run7/\\xfe/\n");
-        assert!(!words.text().contains("removed") && words.text().contains("left out"), "{}", words.text());
+        assert_eq!(list.text(), "deleted    run7/\\xfe/\n");
+        assert!(!words.text().contains("deleted") && words.text().contains("skipped"), "{}", words.text());
     }
 
     #[test]
@@ -440,12 +441,12 @@ pub mod tests {
         };
         let outcome = Ok(haul_engine::job::event::Summary { path, ..example() });
         let said = |level| said(level, &outcome);
-        let line = "path        RTT 50.4 ms; 123,456 segments, 12 retransmitted; limited 43 % of the time by the receive \
-                    window, 0 % by the send buffers\n";
+        let line = "path        RTT 50.4 ms; 123,456 segments, 12 resent; limited 43 % by the receive window, 0 % by \
+                    send buffers\n";
         assert!(said(Verbosity::Path).ends_with(line), "{}", said(Verbosity::Path));
         assert!(!said(Verbosity::Verbose).contains("RTT") && !said(Verbosity::Path).contains("run7/a: "));
         assert!(said(Verbosity::Files).contains("haul: run7/a: done, 5 bytes\n"), "{}", said(Verbosity::Files));
-        assert!(said(Verbosity::Files).contains("haul: run7/\\xff: there already, 0 bytes\n"));
+        assert!(said(Verbosity::Files).contains("haul: run7/\\xff: up to date, 0 bytes\n"));
     }
 
     #[test]
@@ -462,7 +463,7 @@ pub mod tests {
     fn a_dry_run_ends_with_what_would_be_done() {
         let dry = haul_engine::job::event::Summary { is_dry: true, ..example() };
         let shown = said(Verbosity::Normal, &Ok(dry));
-        let first = "\ndry run: 1 would be removed; nothing was changed, checked in 4 min 44 s\n";
+        let first = "\ndry run: 1 would be deleted; nothing was changed, checked in 4 min 44 s\n";
         assert!(shown.contains(first), "{shown}");
         assert!(!said(Verbosity::Normal, &Ok(example())).contains("dry run"));
     }
@@ -471,15 +472,18 @@ pub mod tests {
     fn it_is_said_when_it_is_given_up() {
         let (seconds, any) = (Duration::from_millis(598_100), None);
         assert_eq!(until(2, Some(10), Some(seconds)), " (2 of 10)");
-        assert_eq!(until(2, any, Some(seconds)), " (for 9 min 59 s at most)");
+        assert_eq!(until(2, any, Some(seconds)), ", for up to 9 min 59 s");
         assert_eq!(until(2, any, None), " (2)");
     }
 
     #[test]
     fn quiet_says_what_failed_and_nothing_else() {
-        assert_eq!(said(Verbosity::Errors, &Ok(example())), "haul: db1: run7/b: no space left\n      free some\n");
+        assert_eq!(
+            said(Verbosity::Errors, &Ok(example())),
+            "haul: db1: run7/b: no space left\n      hint: free some\n"
+        );
         let error =
             said(Verbosity::Errors, &Err(Error::Connect("db1: connection refused\nis sshd running there?".into())));
-        assert!(error.ends_with("haul: db1: connection refused\n      is sshd running there?\n"), "{error}");
+        assert!(error.ends_with("haul: db1: connection refused\n      hint: is sshd running there?\n"), "{error}");
     }
 }

@@ -28,7 +28,7 @@ pub fn words(path: &[u8], item: &ItemChange) -> String {
         none if none.is_empty() => none,
         some => format!(" ({some})"),
     };
-    format!("{:<11}{}{slash}{because}", change(item), escape(path))
+    format!("{:<11}{}{slash}{because}", verb(item), escape(path))
 }
 
 /// The fields of its event, besides its name.
@@ -43,6 +43,15 @@ fn change(item: &ItemChange) -> &'static str {
         ChangeKind::Adjusted(_) => "adjusted",
         ChangeKind::Linked => "linked",
         ChangeKind::Removed => "removed",
+    }
+}
+
+/// The same for people.
+fn verb(item: &ItemChange) -> &'static str {
+    match item.change {
+        ChangeKind::Made => "created",
+        ChangeKind::Removed => "deleted",
+        ChangeKind::Replaced(_) | ChangeKind::Adjusted(_) | ChangeKind::Linked => change(item),
     }
 }
 
@@ -80,11 +89,11 @@ impl Tally {
     /// The first line of the summary of a dry run.
     pub fn headline(&self, elapsed: Duration) -> String {
         let all = [
-            (self.made, "made"),
+            (self.made, "created"),
             (self.replaced, "replaced"),
             (self.adjusted, "adjusted"),
             (self.linked, "linked"),
-            (self.removed, "removed"),
+            (self.removed, "deleted"),
         ];
         let some: Vec<_> = all.iter().filter(|(number, _)| *number > 0).collect();
         let words: Vec<_> = some
@@ -134,14 +143,14 @@ pub mod tests {
     fn each_is_a_line() {
         let lines: Vec<_> = every_item().iter().map(|(path, item)| words(path, item)).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
-            made       run7/
-            made       run7/a.dat
+            created    run7/
+            created    run7/a.dat
             replaced   run7/b (size, time)
             replaced   run7/c (kind, content)
             adjusted   run7/d/ (mode, owner, attributes, link)
             linked     run7/e
-            removed    run7/z\n\u{1b}
-            removed    run7/z/
+            deleted    run7/z\n\u{1b}
+            deleted    run7/z/
             "#);
     }
 
@@ -154,7 +163,7 @@ pub mod tests {
         };
         let all = every_item();
         insta::assert_snapshot!([headline(&all), headline(&all[2..3]), headline(&[])].join("\n"), @r#"
-            dry run: 2 would be made, 2 replaced, 1 adjusted, 1 linked, 2 removed; nothing was changed, checked in 0.12 s
+            dry run: 2 would be created, 2 replaced, 1 adjusted, 1 linked, 2 deleted; nothing was changed, checked in 0.12 s
             dry run: 1 would be replaced; nothing was changed, checked in 0.12 s
             dry run: nothing would be changed; checked in 0.12 s
             "#);

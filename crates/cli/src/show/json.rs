@@ -9,6 +9,7 @@ use haul_engine::job::event::{
     SlowFile, Summary, TransportPath,
 };
 use haul_engine::job::spec::DeltaCounters;
+use haul_engine::sys::describe::without_numbers;
 use haul_proto::checksum::hex;
 use haul_proto::path::disturbs;
 use haul_proto::wire::counters::PathFigures;
@@ -341,7 +342,11 @@ impl JsonLine {
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         let comma = if self.0.len() > 1 { "," } else { "" };
         self.0.push_str(&format!("{comma}{}:", Value::from(key)));
-        push_harmless(&mut self.0, &value.into().to_string());
+        let value = match value.into() {
+            Value::String(text) if key == "message" => without_numbers(&text).into(),
+            value => value,
+        };
+        push_harmless(&mut self.0, &value.to_string());
         self
     }
 
@@ -385,11 +390,11 @@ mod tests {
         assert!(
             out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok_and(|value| value["event"].is_string()))
         );
-        assert_eq!(err, "haul: db1: run7/b: no space left\n      free some\n");
+        assert_eq!(err, "haul: db1: run7/b: no space left\n      hint: free some\n");
         insta::assert_snapshot!(out, @r#"
             {"event":"deployed","host":"db1","path":"/home/me/.cache/haul/0.1.0-ab/haul"}
             {"event":"connected","way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm"}
-            {"event":"moved","way":{"from":"10.2.0.1:1","instead_of":null,"interface":null,"kind":"tcp","mbit_per_s":null,"others":[{"from":"10.1.0.1:3","interface":null,"mbit_per_s":null,"to":"10.1.0.2:4"}],"to":"10.2.0.2:2"},"message":"it carries 944 Mbit/s, and the one before it 95"}
+            {"event":"moved","way":{"from":"10.2.0.1:1","instead_of":null,"interface":null,"kind":"tcp","mbit_per_s":null,"others":[{"from":"10.1.0.1:3","interface":null,"mbit_per_s":null,"to":"10.1.0.2:4"}],"to":"10.2.0.2:2"},"message":"it carries 944 Mbit/s, the previous one 95"}
             {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"bytes_compared":0,"streams":8,"limited_by":null}
             {"event":"file","path":"run7/a","bytes":5,"copied":true,"blake3":"abababababababababababababababababababababababababababababababab"}
             {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"copied":false,"blake3":null}
@@ -399,7 +404,7 @@ mod tests {
             {"event":"rate_limit","bytes_per_s":52428800}
             {"event":"pause","paused":true}
             {"event":"streams","wanted":12}
-            {"event":"again","message":"the connection to db1 was lost: nothing was heard from it for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
+            {"event":"again","message":"lost the connection to db1: no message for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
             {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"filtered":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"paused_s":0.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"cloned_bytes":0,"durable":true,"delta":null,"removed":0,"backed_up":0,"linked":0,"adjusted":0,"removed_at_source":0,"left_at_source":0,"dry_run":false,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
             "#);
@@ -465,7 +470,7 @@ mod tests {
     fn an_error_is_the_last_line() {
         let (out, err) = run(&Err(Error::Connect("db1: no\ntry this".into())));
         insta::assert_snapshot!(out.lines().last().unwrap(), @r#"{"event":"error","message":"db1: no\ntry this","status":3}"#);
-        assert!(err.ends_with("haul: db1: no\n      try this\n"), "{err}");
+        assert!(err.ends_with("haul: db1: no\n      hint: try this\n"), "{err}");
     }
 
     #[test]

@@ -59,12 +59,12 @@ impl PartialsFormat {
             (Self::Json, Some(removed)) => {
                 sum_of(found).with("removed", removed.count).with("bytes_freed", removed.disk_bytes).ended()
             }
-            (Self::Words, _) if found.count == 0 => format!("nothing unfinished below {below}\n"),
+            (Self::Words, _) if found.count == 0 => format!("no partial files below {below}\n"),
             (Self::Words, None) => {
-                format!("{} unfinished, {} on the disk\n", units::count(found.count), units::size(found.disk_bytes))
+                format!("{} unfinished, {} on disk\n", units::count(found.count), units::size(found.disk_bytes))
             }
             (Self::Words, Some(removed)) => {
-                format!("{} removed, {} freed\n", units::count(removed.count), units::size(removed.disk_bytes))
+                format!("{} deleted, {} freed\n", units::count(removed.count), units::size(removed.disk_bytes))
             }
         }
     }
@@ -78,12 +78,12 @@ fn words(about: &PartialDetails, fate: PartialOutcome) -> String {
     let (path, left) = (escape(&about.path), units::ago(about.idle));
     let done = match fate {
         PartialOutcome::Shown => "",
-        PartialOutcome::Removed => "removed ",
+        PartialOutcome::Removed => "deleted ",
         PartialOutcome::Kept => "kept ",
     };
     let what = match about.state {
         PartialState::Part(extent) if fate == PartialOutcome::Removed => part_of(extent),
-        PartialState::Part(extent) => format!("{}, left {left}; the same command goes on with it", part_of(extent)),
+        PartialState::Part(extent) => format!("{}, last written {left}; rerun the command to resume", part_of(extent)),
         PartialState::Busy { extent, process } => {
             let extent = extent.map(|extent| part_of(extent) + ", ").unwrap_or_default();
             let by = process.map_or_else(|| "another haul".to_owned(), |process| format!("process {process}"));
@@ -92,23 +92,17 @@ fn words(about: &PartialDetails, fate: PartialOutcome) -> String {
         PartialState::Unrecorded if fate == PartialOutcome::Removed => units::size(about.disk_bytes),
         PartialState::Unrecorded => {
             let size = units::size(about.disk_bytes);
-            format!("{size}, left {left}; nothing is recorded of it, so that the same command begins anew")
+            format!("{size}, last written {left}; no journal, so a rerun starts over")
         }
-        PartialState::Journal => "the record of a part that is gone".to_owned(),
-        PartialState::Elsewhere => "the record of a part that lies in another directory (-a)".to_owned(),
+        PartialState::Journal => "journal without a partial file".to_owned(),
+        PartialState::Elsewhere => "journal of a partial file in another directory (-a)".to_owned(),
         PartialState::Patch { bytes, .. } => {
             let changes = units::size(bytes);
-            format!(
-                "{changes} of changes lie beside it, left {left}; some may be in it by now, and the same command puts in all"
-            )
+            format!("{changes} of pending changes, last written {left}; rerun the command to apply all")
         }
-        PartialState::Spent => {
-            "changes that are of no use any more: their file has them, is gone or is another one".to_owned()
-        }
-        PartialState::Damaged => {
-            "changes that are damaged; if their file has some of them, the same command makes it whole".to_owned()
-        }
-        PartialState::Foreign { uid } => format!("belongs to the user with the number {uid}, who can look at it"),
+        PartialState::Spent => "obsolete changes: applied, or their file is gone or replaced".to_owned(),
+        PartialState::Damaged => "damaged changes: rerun the command to complete their file".to_owned(),
+        PartialState::Foreign { uid } => format!("belongs to user {uid}, who can inspect it"),
     };
     format!("{done}{path}: {what}\n")
 }
@@ -185,33 +179,33 @@ mod tests {
     #[test]
     fn words_say_what_it_is_and_what_becomes_of_it() {
         insta::assert_snapshot!(shown(PartialsFormat::Words), @r#"
-            /archive/big\ndb: 231.4 of 333.1 GB, left 2 h ago; the same command goes on with it
+            /archive/big\ndb: 231.4 of 333.1 GB, last written 2 h ago; rerun the command to resume
             /archive/big\ndb: 231.4 of 333.1 GB, being written by process 1234
             /archive/big\ndb: being written by another haul
-            /archive/big\ndb: 231.4 GB, left 2 h ago; nothing is recorded of it, so that the same command begins anew
-            /archive/big\ndb: the record of a part that is gone
-            /archive/big\ndb: the record of a part that lies in another directory (-a)
-            /archive/big\ndb: 4.10 MB of changes lie beside it, left 2 h ago; some may be in it by now, and the same command puts in all
-            /archive/big\ndb: changes that are of no use any more: their file has them, is gone or is another one
-            /archive/big\ndb: changes that are damaged; if their file has some of them, the same command makes it whole
-            /archive/big\ndb: belongs to the user with the number 1000, who can look at it
-            10 unfinished, 2.31 TB on the disk
+            /archive/big\ndb: 231.4 GB, last written 2 h ago; no journal, so a rerun starts over
+            /archive/big\ndb: journal without a partial file
+            /archive/big\ndb: journal of a partial file in another directory (-a)
+            /archive/big\ndb: 4.10 MB of pending changes, last written 2 h ago; rerun the command to apply all
+            /archive/big\ndb: obsolete changes: applied, or their file is gone or replaced
+            /archive/big\ndb: damaged changes: rerun the command to complete their file
+            /archive/big\ndb: belongs to user 1000, who can inspect it
+            10 unfinished, 2.31 TB on disk
             "#);
         let removed = [0, 3, 4]
             .map(|which: usize| PartialsFormat::Words.line(&examples()[which], PartialOutcome::Removed))
             .concat();
         insta::assert_snapshot!(removed, @r#"
-            removed /archive/big\ndb: 231.4 of 333.1 GB
-            removed /archive/big\ndb: 231.4 GB
-            removed /archive/big\ndb: the record of a part that is gone
+            deleted /archive/big\ndb: 231.4 of 333.1 GB
+            deleted /archive/big\ndb: 231.4 GB
+            deleted /archive/big\ndb: journal without a partial file
             "#);
         assert_eq!(
             PartialsFormat::Words.line(&examples()[6], PartialOutcome::Kept),
-            "kept /archive/big\\ndb: 4.10 MB of changes lie beside it, left 2 h ago; some may be in it by now, and the same command puts in all\n"
+            "kept /archive/big\\ndb: 4.10 MB of pending changes, last written 2 h ago; rerun the command to apply all\n"
         );
         let sum = Sum { count: 3, disk_bytes: 1 << 30 };
-        assert_eq!(PartialsFormat::Words.sum(sum, Some(sum), ""), "3 removed, 1.07 GB freed\n");
-        assert_eq!(PartialsFormat::Words.sum(Sum::default(), None, "a and b"), "nothing unfinished below a and b\n");
+        assert_eq!(PartialsFormat::Words.sum(sum, Some(sum), ""), "3 deleted, 1.07 GB freed\n");
+        assert_eq!(PartialsFormat::Words.sum(Sum::default(), None, "a and b"), "no partial files below a and b\n");
     }
 
     #[test]

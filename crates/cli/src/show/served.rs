@@ -23,14 +23,14 @@ fn words(served: &ServeEvent) -> String {
             format!("{now} {peer} {} connected{key}", name(directory))
         }
         ServeEvent::Stranger { peer, why, others } => {
-            let others = if *others == 0 { String::new() } else { format!(", and {others} before it") };
-            format!("{now} {peer} not let in: {why}{others}")
+            let others = if *others == 0 { String::new() } else { format!(", and {others} before") };
+            format!("{now} {peer} refused: {why}{others}")
         }
         ServeEvent::Refused { peer, directory, why } => {
             format!("{now} {peer} {} refused: {}", name(directory), why.lines().next().unwrap_or_default())
         }
         ServeEvent::Ended { peer, directory, account: WorkAccount { did, why }, whole, took } => {
-            let how = if *whole { "done" } else { "not finished" };
+            let how = if *whole { "done" } else { "incomplete" };
             let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             let seconds = took.as_secs_f64();
             let what = match did {
@@ -92,7 +92,7 @@ pub fn reloaded(error: Option<&UsageError>, is_json: bool) -> String {
     let now = now.strftime("%Y-%m-%dT%H:%M:%SZ");
     match why {
         None => format!("{now} configuration reloaded"),
-        Some(why) => format!("{now} configuration not reloaded, the old one stays in force: {why}"),
+        Some(why) => format!("{now} configuration not reloaded, the old one remains in use: {why}"),
     }
 }
 
@@ -103,7 +103,7 @@ pub fn unconfined(reason: &str, is_json: bool) -> String {
         true => json!({ "event": "unconfined", "time": now.to_string(), "reason": reason }).to_string(),
         false => {
             let now = now.strftime("%Y-%m-%dT%H:%M:%SZ");
-            format!("{now} the kernel does not hold this server to its directories, or not in all: {reason}")
+            format!("{now} the kernel does not confine this server completely: {reason}")
         }
     }
 }

@@ -22,7 +22,7 @@ pub fn table([source, target]: &[Vec<StreamFigures>; 2]) -> String {
         "idle",
         "disk",
         "sending",
-        "cpu there",
+        "target cpu",
         "idle",
         "disk",
         "bytes",
@@ -30,7 +30,7 @@ pub fn table([source, target]: &[Vec<StreamFigures>; 2]) -> String {
         "window",
         "receiver's",
         "buffer",
-        "sent again",
+        "resent",
         "reordered",
     ];
     let mut rows = vec![head.map(str::to_owned)];
@@ -100,9 +100,9 @@ mod tests {
         };
         let both = [vec![of(0, 1 << 30), of(11, 1 << 20)], vec![of(0, 0)]];
         insta::assert_snapshot!(table(&both), @r"
-        stream     cpu    idle    disk  sending  cpu there    idle    disk    bytes      rtt   window  receiver's   buffer     sent again  reordered
-             0  1.23 s  0.40 s  2.10 s   6.20 s     1.23 s  0.40 s  2.10 s  1.07 GB  50.4 ms  6.29 MB     3.15 MB  4.19 MB  12 of 123,456          0
-            11  1.23 s  0.40 s  2.10 s   6.20 s          -       -       -  1.05 MB  50.4 ms  6.29 MB     3.15 MB  4.19 MB  12 of 123,456          0
+        stream     cpu    idle    disk  sending  target cpu    idle    disk    bytes      rtt   window  receiver's   buffer         resent  reordered
+             0  1.23 s  0.40 s  2.10 s   6.20 s      1.23 s  0.40 s  2.10 s  1.07 GB  50.4 ms  6.29 MB     3.15 MB  4.19 MB  12 of 123,456          0
+            11  1.23 s  0.40 s  2.10 s   6.20 s           -       -       -  1.05 MB  50.4 ms  6.29 MB     3.15 MB  4.19 MB  12 of 123,456          0
         ");
         assert_eq!(table(&[vec![], vec![]]), "");
         assert!(table(&[vec![of(1, 0); SHOWN_MAX + 3], vec![]]).ends_with("3 more: see --json\n"));

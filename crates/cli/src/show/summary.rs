@@ -140,8 +140,7 @@ pub fn path(summary: &Summary) -> String {
     }
     let part = |time_us: u64| time_us.saturating_mul(100) / path.busy_us.max(1);
     format!(
-        "{:<12}RTT {:.1} ms; {} segments, {} retransmitted; limited {} % of the time by the receive window, {} % by the \
-         send buffers\n",
+        "{:<12}RTT {:.1} ms; {} segments, {} resent; limited {} % by the receive window, {} % by send buffers\n",
         "path",
         path.round_trip_us as f64 / 1000.0,
         count(path.segments),

@@ -217,7 +217,7 @@ pub mod tests {
         let of = |figure, value| said(&Fact { figure, value });
         assert_eq!(of(Figure::Retransmitted, 0.0004), "0.04 % of all segments sent again");
         assert_eq!(of(Figure::RoundTrip, 50_300.0), "RTT 50.3 ms");
-        assert_eq!(of(Figure::Window, 1_048_576.0), "1.05 MB may be under way");
+        assert_eq!(of(Figure::Window, 1_048_576.0), "at most 1.05 MB in flight");
         assert_eq!(of(Figure::QuotaCores, 0.25), "the quota is 0.25 processors");
         assert_eq!(of(Figure::FilesPerS, 12_345.6), "12,345 files a second");
         assert_eq!(of(Figure::Streams, f64::INFINITY), format!("streams: {}", crate::units::count(u64::MAX)));

@@ -22,10 +22,10 @@ const LEFT_MAX: f64 = 0.95;
 pub fn document(shown: &SurveyView<'_>, about: String, rows: usize) -> Document {
     let SurveyView { what, survey, outlook } = shown;
     let mut document = Document { title: format!("haul survey: {what}"), about, ..Document::default() };
-    document.part("What there is", totals(&survey.totals, &survey.unreadable));
-    document.part("Cannot be read", unreadable(&survey.unreadable));
+    document.part("Contents", totals(&survey.totals, &survey.unreadable));
+    document.part("Unreadable", unreadable(&survey.unreadable));
     document.part("At the target", survey.there.iter().map(there).collect());
-    document.part("How long a copy takes", vec![DocumentBlock::Text(outlook.words())]);
+    document.part("Duration of a copy", vec![DocumentBlock::Text(outlook.words())]);
     document.part("Compression", survey.sample.iter().flat_map(sample).collect());
     document.part("Duplicates", survey.duplicates.iter().flat_map(|found| duplicates(found, rows)).collect());
     document.part("Sizes of files", sizes(&survey.sizes, &survey.totals.files));
@@ -54,28 +54,28 @@ fn totals(totals: &SurveyTotals, unreadable: &UnreadableEntry) -> Vec<DocumentBl
     let mut rows = Vec::new();
     let SurveyTotals { files: all, links, others, data_bytes, linked, filtered, left_out, .. } = totals;
     if *data_bytes != all.bytes {
-        rows.push(("data", format!("{}; the rest is holes, which do not travel", size(*data_bytes))));
+        rows.push(("data", format!("{}; the rest is holes, which are not sent", size(*data_bytes))));
     }
     if *links > 0 {
         rows.push(("links", counted(*links, "symbolic link", "symbolic links")));
     }
     if *others > 0 {
         let what = counted(*others, "device, FIFO or socket", "devices, FIFOs and sockets");
-        rows.push(("others", format!("{what}: left out without --devices and --specials")));
+        rows.push(("others", format!("{what}: skipped without --devices and --specials")));
     }
     if linked.files > 0 {
-        let names = counted(linked.files, "further name", "further names");
-        let linked = format!("{names} of the same files, {}: with --hard-links they are sent once", size(linked.bytes));
+        let names = counted(linked.files, "hard link", "hard links");
+        let linked = format!("{names} to the same files, {}: sent once with --hard-links", size(linked.bytes));
         rows.push(("hard links", linked));
     }
     if *filtered > 0 {
-        rows.push(("filtered", format!("{} left out, with all that is below", counted(*filtered, "name", "names"))));
+        rows.push(("filtered", format!("{} excluded, with their entries", counted(*filtered, "name", "names"))));
     }
     if *left_out > 0 {
-        rows.push(("left out", format!("{} that no copy takes", counted(*left_out, "name", "names"))));
+        rows.push(("skipped", format!("{} that no copy includes", counted(*left_out, "name", "names"))));
     }
     if unreadable.count > 0 {
-        rows.push(("unreadable", format!("{}: a copy would fail there", count(unreadable.count))));
+        rows.push(("unreadable", format!("{}: a copy fails there", count(unreadable.count))));
     }
     let facts = (!rows.is_empty()).then(|| facts(rows));
     std::iter::once(DocumentBlock::Text(headline(totals))).chain(facts).collect()
@@ -102,9 +102,9 @@ fn sum(sum: &FileTotals) -> String {
 
 fn there(there: &TargetSurvey) -> DocumentBlock {
     let TargetSurvey { same, differs, missing, send_bytes } = there;
-    let mut rows = vec![("there", format!("{}: same size and time, they stay", sum(same)))];
+    let mut rows = vec![("there", format!("{}: same size and time, so up to date", sum(same)))];
     if differs.files > 0 {
-        rows.push(("differ", format!("{}: something else has their names; -f replaces it", sum(differs))));
+        rows.push(("differ", format!("{}: names taken by other entries; -f replaces them", sum(differs))));
     }
     rows.push(("missing", sum(missing)));
     rows.push(("to send", format!("{} of data", size(*send_bytes))));
@@ -112,10 +112,11 @@ fn there(there: &TargetSurvey) -> DocumentBlock {
 }
 
 fn sample(sample: &CompressionSample) -> Vec<DocumentBlock> {
-    let read = format!("{} of {} were tried", size(sample.bytes), files(sample.files));
+    let read = format!("{} of {} were compressed", size(sample.bytes), files(sample.files));
     let mut rows = vec![("sample", read)];
     for packed in &sample.methods {
-        let speed = packed.bytes_per_s.map_or_else(|| "nothing to try".to_owned(), |speed| rate(speed) + " a core");
+        let speed =
+            packed.bytes_per_s.map_or_else(|| "no data to compress".to_owned(), |speed| rate(speed) + " a core");
         let level = packed.method.level().map_or_else(String::new, |level| format!("level {level}, "));
         let ratio = format!("{:.2} to 1 ({level}{speed})", 1.0 / packed.left.max(1e-6));
         rows.push((packed.method.codec().name(), ratio));
@@ -129,14 +130,14 @@ fn choice(sample: &CompressionSample) -> String {
     let quickest = sample.methods.iter().find_map(|packed| packed.bytes_per_s);
     let best = sample.methods.iter().map(|packed| packed.left).fold(1.0, f64::min);
     let Some(quickest) = quickest.filter(|_| sample.stubborn < STUBBORN_MIN && best < LEFT_MAX) else {
-        return "sent as it is: compression would bring nothing".to_owned();
+        return "sent uncompressed: compression saves nothing".to_owned();
     };
     let below = rate(quickest.min(1e9 / PIPE_MIN_NS_PER_BYTE));
     let rest = match (sample.stubborn * 100.0).round() {
-        percent if percent >= 1.0 => format!("; {percent:.0} % of it is sent as it is"),
+        percent if percent >= 1.0 => format!("; {percent:.0} % of it is sent uncompressed"),
         _ => String::new(),
     };
-    format!("compressed over streams slower than {below}, sent as it is over faster ones{rest}")
+    format!("compressed over streams slower than {below}, uncompressed over faster ones{rest}")
 }
 
 fn duplicates(found: &DuplicateFiles, rows: usize) -> Vec<DocumentBlock> {
@@ -145,7 +146,7 @@ fn duplicates(found: &DuplicateFiles, rows: usize) -> Vec<DocumentBlock> {
     lines.push((
         "to save",
         match sets {
-            0 => "nothing: no two files that were compared are the same".to_owned(),
+            0 => "nothing: no two compared files are the same".to_owned(),
             _ => format!(
                 "{} in {}",
                 sum(spare),
@@ -155,17 +156,14 @@ fn duplicates(found: &DuplicateFiles, rows: usize) -> Vec<DocumentBlock> {
     ));
     lines.push(("read", format!("{} of files of equal size", size(*read))));
     if late.files > 0 {
-        lines.push(("not compared", format!("{}: the time was up; --time TIME gives more", sum(late))));
+        lines.push(("not compared", format!("{}: out of time; --time TIME extends it", sum(late))));
     }
     if left_out.files > 0 {
         let below = size(*held_from);
-        lines.push((
-            "not compared",
-            format!("{}: too many to remember, most of them smaller than {below}", sum(left_out)),
-        ));
+        lines.push(("not compared", format!("{}: too many to remember, most smaller than {below}", sum(left_out))));
     }
     if *failed > 0 {
-        lines.push(("not compared", format!("{}: not readable, or changed meanwhile", files(*failed))));
+        lines.push(("not compared", format!("{}: not readable, or changed during the survey", files(*failed))));
     }
     let shown = |set: &DuplicateSet| {
         let names: Vec<_> = set.paths.iter().map(|path| escape(path)).collect();
@@ -330,9 +328,9 @@ pub mod tests {
     fn what_would_not_shrink_is_sent_as_it_is() {
         let methods = |left| vec![MethodResult { method: CompressionMethod::Lz4, left, bytes_per_s: Some(2e8) }];
         let said = |stubborn, left| choice(&CompressionSample { files: 1, bytes: 1, stubborn, methods: methods(left) });
-        assert!(said(1.0, 1.0).starts_with("sent as it is"));
-        assert!(said(0.0, 0.97).starts_with("sent as it is"));
-        assert_eq!(said(0.0, 0.5), "compressed over streams slower than 200 MB/s, sent as it is over faster ones");
+        assert!(said(1.0, 1.0).starts_with("sent uncompressed"));
+        assert!(said(0.0, 0.97).starts_with("sent uncompressed"));
+        assert_eq!(said(0.0, 0.5), "compressed over streams slower than 200 MB/s, uncompressed over faster ones");
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn root(tree: &SurveyDirectory) -> &SurveyDirectory {
 }
 
 fn node(at: &SurveyDirectory) -> Value {
-    let name = if at.name.is_empty() { "all that was named".to_owned() } else { escape(&at.name) };
+    let name = if at.name.is_empty() { "all paths".to_owned() } else { escape(&at.name) };
     let children: Vec<_> = at.children.iter().map(node).collect();
     json!([name, at.all.bytes, at.all.files, at.own.bytes, at.own.files, at.rest.bytes, at.rest.files, children])
 }
@@ -62,9 +62,6 @@ mod tests {
         let again = survey.tree.children[0].clone();
         survey.tree.children.push(again);
         let read: Value = serde_json::from_str(&data(&survey)).unwrap();
-        assert_eq!(
-            (read["dirs"][0].as_str(), read["dirs"][7].as_array().unwrap().len()),
-            (Some("all that was named"), 2)
-        );
+        assert_eq!((read["dirs"][0].as_str(), read["dirs"][7].as_array().unwrap().len()), (Some("all paths"), 2));
     }
 }

@@ -45,19 +45,18 @@ impl Outlook {
     pub fn words(&self) -> String {
         match self {
             Self::NoHost => {
-                "not known: haul probe --save HOST:PATH measures the way to a host, and then --to HOST:PATH says it"
-                    .to_owned()
+                "unknown: measure the path with haul probe --save HOST:PATH, then add --to HOST:PATH".to_owned()
             }
             Self::Unmeasured(host) => {
                 let host = escape(host.as_bytes());
-                format!("not known: {host} was not measured yet; haul probe --save {host}:PATH does that")
+                format!("unknown: measure the path with haul probe --save {host}:PATH")
             }
             Self::Measured { host, figures, bytes, time } => {
                 let host = escape(host.as_bytes());
                 let ProbeFigures { bytes_per_s, limit, when } = figures;
                 let [limit, when] = [limit, when].map(|text| escape(text.as_bytes()));
                 format!(
-                    "{} for {} to {host}, at the {} that haul probe expected there ({when}; limited by {limit}); small files take longer",
+                    "{} for {} to {host}, at the probed {} ({when}; limited by {limit}); small files take longer",
                     duration(*time),
                     size(*bytes),
                     rate(*bytes_per_s)
@@ -82,7 +81,7 @@ mod tests {
         survey.totals.data_bytes = 30_000_000_000;
         let figures = ProbeFigures { bytes_per_s: 1.5e9, limit: "target disk".into(), when: "2026-11-22 10:00".into() };
         let outlook = Outlook::new(&survey, Some("db1".into()), Some(figures));
-        insta::assert_snapshot!(outlook.words(), @"20.0 s for 30.0 GB to db1, at the 1.50 GB/s that haul probe expected there (2026-11-22 10:00; limited by target disk); small files take longer");
+        insta::assert_snapshot!(outlook.words(), @"20.0 s for 30.0 GB to db1, at the probed 1.50 GB/s (2026-11-22 10:00; limited by target disk); small files take longer");
         let none = Outlook::new(&survey, Some("db1".into()), None).words();
         assert!(none.contains("haul probe --save db1:PATH"), "{none}");
         assert_eq!(Outlook::new(&survey, None, None), Outlook::NoHost);

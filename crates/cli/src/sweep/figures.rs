@@ -213,25 +213,25 @@ pub fn flattery(job: &Job, way: Option<&TransportPath>, runs: &[SweepRun]) -> Ve
     let writes = !is_null(&job.target.path) && job.target.path.as_os_str() != haul_engine::job::spec::NULL_TARGET;
     let mut said = Vec::new();
     if reads && any(&|run| run.source_direct_bytes < run.bytes / 2.0) {
-        said.push("the source was read through its page cache: after the first run it may have come from memory; -u s reads the disk");
+        said.push("the source was read through the page cache, so after the first run possibly from memory (see -u s)");
     }
     if writes && any(&|run| run.durable < 0.5) {
-        said.push("not all that was copied was on the target's disk at the end (--fsync, or a file system in memory): these rates are memory's");
+        said.push("not all data reached the target's disk (--fsync, or a file system in memory): rates of memory");
     }
     if !writes {
-        said.push("nothing was written: the target is null");
+        said.push("the target null: writes nothing");
     }
     if any(&|run| run.cloned_bytes > 0.0) {
         said.push("blocks were shared and not copied (reflink)");
     }
     if any(&|run| run.bytes_on_wire > 0.0 && run.bytes_on_wire < run.bytes * 0.9) {
-        said.push("the data was compressed on its way: with other data, or -c off, rates are others");
+        said.push("the data was compressed: rates depend on it (see -c off)");
     }
     if matches!(way, Some(TransportPath::Tcp { .. }))
         && job.target.host == Host::Local
         && job.sources.iter().all(|source| source.host == Host::Local)
     {
-        said.push("both ends are on this machine: there is no network between them, and they share its processors");
+        said.push("both ends are on this machine: no network, and shared CPUs");
     }
     said.into_iter().map(str::to_owned).collect()
 }
@@ -313,6 +313,6 @@ pub mod tests {
         assert_eq!(said("/data", "/archive", 1e9, 1.0), "");
         assert!(said("/data", "/archive", 0.0, 1.0).contains("page cache"));
         assert!(said("/data", "/archive", 1e9, 0.0).contains("--fsync"));
-        assert_eq!(said("null:1g", "null:", 0.0, 0.0), "nothing was written: the target is null");
+        assert_eq!(said("null:1g", "null:", 0.0, 0.0), "the target null: writes nothing");
     }
 }

@@ -42,11 +42,11 @@ impl Journal {
         let cannot = |error: io::Error| format!("{shown}: {error}");
         let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(cannot)?;
         if let Err(Errno::AGAIN) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            return Err(format!("{shown}: another haul sweep is writing it at this moment"));
+            return Err(format!("{shown}: another haul sweep is writing it"));
         }
         let size = file.metadata().map_err(cannot)?.len();
         if size > BYTES_MAX {
-            return Err(format!("{shown}: this is no record of a sweep\nname another one with --out"));
+            return Err(format!("{shown}: not a record of a sweep\nuse another one with --out"));
         }
         let text = fs::read_to_string(path).map_err(cannot)?;
         let mut journal = Self { file, runs: Vec::new(), number: 0, is_resumed: false };
@@ -76,27 +76,27 @@ impl Journal {
     }
 
     fn read(&mut self, text: &str, header: &Header) -> Result<(), String> {
-        const OTHER: &str = "name another record with --out, or move this one away";
+        const OTHER: &str = "use another record with --out, or move this one";
         let mut lines = text.lines();
         if lines.next() != Some(FIRST) {
-            return Err(format!("this is no record of a sweep\n{OTHER}"));
+            return Err(format!("not a record of a sweep\n{OTHER}"));
         }
         let expected = [("source", &header.source), ("target", &header.target), ("options", &header.options)];
         for (what, wanted) in expected {
             let there = lines.next().and_then(|line| line.strip_prefix(&format!("# {what} "))).unwrap_or_default();
             if there != wanted {
                 let [there, wanted] = [there, wanted].map(|text| if text.is_empty() { "nothing" } else { text });
-                return Err(format!("this is another sweep's: its {what} is {there}, and not {wanted}\n{OTHER}"));
+                return Err(format!("record of another sweep: its {what} is {there}, not {wanted}\n{OTHER}"));
             }
         }
         let number = lines.next().and_then(|line| u64::from_str_radix(line.strip_prefix("# number ")?, 16).ok());
-        self.number = number.ok_or_else(|| format!("its number cannot be read\n{OTHER}"))?;
+        self.number = number.ok_or_else(|| format!("unreadable number\n{OTHER}"))?;
         if lines.next() != Some(&columns().join(",")) {
-            return Err(format!("another version of haul wrote it\n{OTHER}"));
+            return Err(format!("written by another version of haul\n{OTHER}"));
         }
         for (at, line) in lines.enumerate() {
             let run = cells(line).and_then(|cells| SweepRun::of_cells(&cells));
-            self.runs.push(run.ok_or_else(|| format!("line {} cannot be read\n{OTHER}", at + 7))?);
+            self.runs.push(run.ok_or_else(|| format!("unreadable line {}\n{OTHER}", at + 7))?);
         }
         Ok(())
     }
@@ -231,13 +231,13 @@ mod tests {
         let before = fs::read(&path).unwrap();
         let refused = |header: &Header| Journal::open(&path, header).err().unwrap();
         let said = refused(&Header { target: "db2:null:".into(), ..header() });
-        assert!(said.contains("another sweep's: its target is db1:null:, and not db2:null:"), "{said}");
+        assert!(said.contains("record of another sweep: its target is db1:null:, not db2:null:"), "{said}");
         let said = refused(&Header { options: String::new(), ..header() });
-        assert!(said.contains("its options is -i key, and not nothing") && said.contains("--out"), "{said}");
+        assert!(said.contains("its options is -i key, not nothing") && said.contains("--out"), "{said}");
         assert_eq!(fs::read(&path).unwrap(), before);
         for other in ["name,size\n1,2\n", "# haul sweep 2\n", "one line"] {
             fs::write(&path, other).unwrap();
-            assert!(refused(&header()).contains("no record of a sweep"));
+            assert!(refused(&header()).contains("not a record of a sweep"));
             assert_eq!(fs::read_to_string(&path).unwrap(), other);
         }
     }

@@ -52,7 +52,7 @@ impl SweepBench<'_> {
         };
         let Some((job, scratch)) = placed(job, number) else {
             let target = escape(job.target.path.as_os_str().as_encoded_bytes());
-            return not_run(format!("{target}: a sweep cannot use such a path"));
+            return not_run(format!("{target}: not a path for a sweep"));
         };
         if let Some(Err(error)) = scratch.as_ref().map(|scratch| scratch.create(&job.access)) {
             return not_run(error.to_string());

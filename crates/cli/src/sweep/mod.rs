@@ -128,7 +128,7 @@ impl RunningSweep<'_> {
                 return Ok(SweepEnd::WithFailures);
             }
             if failures_in_a_row == FAILURES_MAX {
-                listener.notice(&format!("{FAILURES_MAX} runs failed one after the other: given up"));
+                listener.notice(&format!("gave up after {FAILURES_MAX} failed runs in a row"));
                 return Ok(SweepEnd::WithFailures);
             }
         }

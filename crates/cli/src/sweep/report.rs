@@ -45,7 +45,7 @@ pub fn document(header: &Header, runs: &[SweepRun], warnings: &[String]) -> Docu
 fn result(header: &Header, groups: &[Group<'_>]) -> Vec<DocumentBlock> {
     let mut blocks = Vec::new();
     if let Some((group, quartiles)) = fastest(groups) {
-        blocks.push(DocumentBlock::Text(format!("Fastest: {}.", group.setting.label())));
+        blocks.push(DocumentBlock::Text(format!("Fastest: {}", group.setting.label())));
         blocks.push(DocumentBlock::Text(quartiles.sentence(Quantity::Rate, "runs")));
     }
     if !header.options.is_empty() {
@@ -130,7 +130,7 @@ fn curves(
 ) -> Chart {
     let x = match DIMENSIONS[at].id {
         "streams" => (Quantity::Count, "streams"),
-        _ => (Quantity::Rate, "limit on the rate"),
+        _ => (Quantity::Rate, "rate limit"),
     };
     let point = |group: &Group<'_>| {
         let quartiles = figure(group)?;
@@ -144,7 +144,7 @@ fn curves(
     };
     let lines: Vec<_> =
         SweepRow::all(groups, Some(at)).into_iter().map(line).filter(|line| !line.points.is_empty()).collect();
-    let title = format!("{} against {} (medians; strokes: the middle half of the runs)", capital(y.1), x.1);
+    let title = format!("{} against {} (medians; bars: the middle half of the runs)", capital(y.1), x.1);
     Chart { title, x, y, marks: Marks::Lines(shown(lines)), happened: Vec::new() }
 }
 
@@ -174,7 +174,7 @@ fn bars(groups: &[Group<'_>], varied: &[bool; COUNT]) -> Chart {
     };
     let what = DIMENSIONS.iter().zip(varied).find(|(_, varied)| **varied).map_or("setting", |(it, _)| it.name);
     Chart {
-        title: "Median rate of each setting (strokes: the middle half of the runs)".into(),
+        title: "Median rate of each setting (bars: the middle half of the runs)".into(),
         x: (Quantity::Count, what),
         y: (Quantity::Rate, "rate"),
         marks: Marks::Bars(groups.iter().filter_map(bar).collect()),
@@ -196,8 +196,8 @@ fn against_time(runs: &[SweepRun]) -> Vec<DocumentBlock> {
     let Some(first) = points.first().map(|point| point.x) else { return Vec::new() };
     points.iter_mut().for_each(|point| point.x -= first);
     vec![DocumentBlock::Chart(Chart {
-        title: "Rate of each run, by when it began".into(),
-        x: (Quantity::Time, "time since the first run began"),
+        title: "Rate of each run, by its start".into(),
+        x: (Quantity::Time, "time since the first run"),
         y: (Quantity::Rate, "rate"),
         marks: Marks::Lines(vec![ChartLine::new("runs", points)]),
         happened: Vec::new(),
@@ -215,9 +215,9 @@ fn distributions(groups: &[Group<'_>]) -> Vec<DocumentBlock> {
         ChartLine::new(row.name, distribution(&rates))
     };
     vec![DocumentBlock::Chart(Chart {
-        title: "Which part of the runs did not exceed a rate".into(),
+        title: "Rates by share of the runs".into(),
         x: (Quantity::Rate, "rate"),
-        y: (Quantity::Share, "part of the runs"),
+        y: (Quantity::Share, "share of the runs"),
         marks: Marks::Lines(shown(SweepRow::all(groups, at).into_iter().map(line).collect())),
         happened: Vec::new(),
     })]
@@ -236,7 +236,7 @@ fn settings(groups: &[Group<'_>]) -> Table {
         "system",
         "round trip unloaded",
         "loaded",
-        "sent again",
+        "retransmitted",
         "limited by",
     ]);
     for group in groups {

@@ -90,8 +90,8 @@ pub fn settings(values: &Values) -> Result<Vec<SweepSetting>, UsageError> {
         };
         settings = settings.iter().flat_map(with).collect();
         if settings.len() > SETTINGS_MAX {
-            return Err(UsageError::new(format!("these are more than {SETTINGS_MAX} combinations"))
-                .remedy("vary fewer things at a time"));
+            return Err(UsageError::new(format!("more than {SETTINGS_MAX} combinations"))
+                .remedy("vary fewer options at a time"));
         }
     }
     Ok(settings.into_iter().filter_map(|words| words.try_into().ok().map(SweepSetting)).collect())
@@ -102,18 +102,15 @@ const SETTINGS_MAX: usize = 10_000;
 
 /// The words of a list, each once.
 fn words(dimension: &Dimension, list: &OsStr) -> Result<Vec<String>, UsageError> {
-    let text = list.to_str().ok_or_else(|| bad(dimension.id, list, "needs UTF-8 text"))?;
+    let text = list.to_str().ok_or_else(|| bad(dimension.id, list, "must be UTF-8"))?;
     let mut words: Vec<String> = Vec::new();
     for word in text.split(',') {
         let meant = match word {
-            "" => return Err(bad(dimension.id, list, "a list has commas between its words, and nowhere else")),
+            "" => return Err(bad(dimension.id, list, "must be a list with commas between its words")),
             SLAC if dimension.slac.is_empty() => {
                 let option = typed(dimension.id);
-                return Err(UsageError::new(format!(
-                    "{option} {}: there is no such series for it",
-                    escape(text.as_bytes())
-                ))
-                .remedy("slac stands for windows, streams and rates"));
+                return Err(UsageError::new(format!("{option} {}: no such series", escape(text.as_bytes())))
+                    .remedy("slac is a series of windows, streams and rates"));
             }
             SLAC => owned(dimension.slac),
             word => vec![word.to_owned()],

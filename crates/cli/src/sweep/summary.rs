@@ -6,7 +6,7 @@ use super::figures::{Figures, SweepRun};
 use super::journal::Header;
 use super::setting::{DIMENSIONS, SweepSetting};
 use crate::report::statistics::Quartiles;
-use crate::units::rate;
+use crate::units::{counted, rate};
 
 /// What the runs with one setting say.
 #[derive(Debug, Clone)]
@@ -106,7 +106,7 @@ pub fn warnings(groups: &[Group<'_>], flattery: &[String]) -> Vec<String> {
     }
     let failed: usize = groups.iter().map(|group| group.failed).sum();
     if failed > 0 {
-        warnings.push(format!("{failed} runs failed, and are in no median"));
+        warnings.push(format!("{} not in the medians", counted(failed as u64, "failed run is", "failed runs are")));
     }
     warnings.extend(flattery.iter().cloned());
     warnings
@@ -156,7 +156,7 @@ mod tests {
             warnings,
             [
                 "window 64k, streams 8, round 5: 40.0 MB/s is far from the median, 100 MB/s",
-                "1 runs failed, and are in no median",
+                "1 failed run is not in the medians",
                 "a cache"
             ]
         );

@@ -38,9 +38,7 @@ pub fn way_below(source: &Location) -> Result<Vec<Name>, Error> {
     }
     let no_way = || {
         let shown = escape(path);
-        Error::Usage(format!(
-            "{shown} leads out of the base (-d), and cannot be made anew below the target\nname it without .."
-        ))
+        Error::Usage(format!("{shown} leads out of the base (-d)\nwrite the path without .."))
     };
     let own_name = crate::job::display_path::own_name(&source.path).is_some();
     let components = Path::new(&source.path).components();
@@ -64,7 +62,7 @@ pub fn refuse_twins(operands: &[TargetOperand], below: &[Vec<Name>]) -> Result<(
     match named.find(|place| !seen.insert(*place)) {
         None => Ok(()),
         Some((_, name)) => Err(Error::Usage(format!(
-            "two sources are called '{name}', and would become one at the target\ncopy them one after the other, to different directories"
+            "two sources have the same name at the target: '{name}'\ncopy them separately, to different directories"
         ))),
     }
 }

@@ -64,7 +64,7 @@ impl ListFeed {
         let spawned = thread::Builder::new().name("haul-list".into()).spawn(move || {
             let _ = feeder.feed();
         });
-        spawned.map_err(|error| Error::Failed(format!("no thread could be started: {error}")))?;
+        spawned.map_err(|error| Error::Failed(format!("cannot start a thread: {error}")))?;
         Ok(Self(window))
     }
 
@@ -170,9 +170,7 @@ impl ListFeeder {
         let below = match &self.base {
             None => Vec::new(),
             Some(_) if source.path.is_absolute() => {
-                return Err(
-                    "with a base (-d), a list names what is below it alone\nwrite the path from the base on".into()
-                );
+                return Err("absolute path in a list with a base (-d)\nwrite the path relative to the base".into());
             }
             Some(_) => way_below(source).map_err(|error| error.to_string())?,
         };
@@ -180,12 +178,12 @@ impl ListFeeder {
         let name = name.map_err(|error| error.to_string())?;
         let path = whole_path(self.base.as_deref(), source);
         if path.len() > PATH_MAX {
-            return Err("this is longer than any path".into());
+            return Err("path too long".into());
         }
         let place = OperandDestination { below, name };
         match self.twins.is_new(&place) {
             true => Ok((path, place)),
-            false => Err("an earlier line leads to the same name at the target\nwith a base (-d), paths are made anew there; or copy it by itself, to another directory".into()),
+            false => Err("an earlier line has the same name at the target\nuse a base (-d) to recreate paths there, or copy it separately to another directory".into()),
         }
     }
 

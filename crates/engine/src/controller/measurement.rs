@@ -96,7 +96,7 @@ impl<'a> Benches<'a> {
             (from, WorkerMessage::Refused { text, .. } | WorkerMessage::Fatal { text, .. }) => {
                 Err(Error::Failed(self.workers.with_host(from, &text)))
             }
-            (from, _) => Err(Error::Failed(self.workers.with_host(from, "haul there answered out of turn"))),
+            (from, _) => Err(Error::Failed(self.workers.with_host(from, "protocol error: answer out of order"))),
         }
     }
 

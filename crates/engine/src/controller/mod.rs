@@ -193,14 +193,14 @@ fn interrupted_first(error: Error, cancel: &Cancel) -> Error {
 
 fn check(job: &Job) -> Result<(), Error> {
     if job.sources.is_empty() == job.list.is_none() {
-        return Err(Error::Usage("sources are named, or listed: one of the two".into()));
+        return Err(Error::Usage("sources are either arguments or a list (-I), not both".into()));
     }
     let sync = &job.options.sync;
     if job.options.remove_source_files && (sync.deletes() || sync.replaces_trees) {
-        return Err(Error::Usage("a job that removes source files cannot remove extraneous files".into()));
+        return Err(Error::Usage("--remove-source-files cannot be used with --delete".into()));
     }
     if job.sources.iter().any(|source| source.host != *job.source_host()) {
-        return Err(Error::Usage("the sources are on several hosts\nname sources of one host at a time".into()));
+        return Err(Error::Usage("the sources are on different hosts\nrun one copy for each host".into()));
     }
     Ok(())
 }
@@ -276,7 +276,7 @@ struct TransferController<'a> {
 
 /// Warning for an incomplete source walk: extraneous files are unknown.
 const NOTHING_REMOVED: &str =
-    "a source cannot be read, so nothing is removed at the target; --ignore-errors removes it all the same";
+    "a source cannot be read, so nothing is deleted at the target (--ignore-errors deletes anyway)";
 
 /// Most warnings shown of a worker over all attempts. A change of the path counts as one.
 const NOTICES_MAX: u64 = 1000;
@@ -451,13 +451,13 @@ impl TransferController<'_> {
         let is_pipe = matches!(self.job.options.source_pipe, Some(PipeEnd::Standard(_) | PipeEnd::Named));
         let missing = operands.iter().filter(|operand| operand.is_none()).count() as u64;
         if missing > self.failed + self.left_out {
-            let text = "haul there does not say what is wrong with what it cannot copy";
+            let text = "protocol error: a source was refused without a reason";
             return Err(Error::Failed(self.workers.with_host(WorkerRole::Source, text)));
         }
         if are_as_asked(operands, &self.job.sources, self.job.options.recursive, is_pipe) {
             return Ok(());
         }
-        let text = "it answered with something other than what was asked for";
+        let text = "protocol error: the offered sources are not those requested";
         Err(Error::Failed(self.workers.with_host(WorkerRole::Source, text)))
     }
 
@@ -510,7 +510,7 @@ impl TransferController<'_> {
         let again = self.finals.contains_key(&role);
         let role = if again { WorkerRole::Target } else { role };
         if again && (!self.workers.is_one() || self.finals.contains_key(&role)) {
-            return Err(Error::Failed(self.workers.with_host(role, "it finished twice")));
+            return Err(Error::Failed(self.workers.with_host(role, "protocol error: finished twice")));
         }
         self.ends[role.index()] = last.counters;
         self.finals.insert(role, last);
@@ -538,7 +538,7 @@ impl TransferController<'_> {
             let earlier = self.earlier.notices[role.index()].max(NOTICES_MAX);
             let hidden = self.notices[role.index()].saturating_sub(earlier);
             if hidden > 0 {
-                let text = format!("{}: {hidden} more notices, which are not shown", self.workers.label(role));
+                let text = format!("{}: {hidden} more notices not shown", self.workers.label(role));
                 self.tell(Event::Warning(text));
             }
         }
@@ -667,7 +667,7 @@ impl TransferController<'_> {
                 return Err(if begun { Error::Broken(format!("{text}\n{GO_ON}")) } else { Error::Connect(text) });
             }
             other => {
-                let text = format!("haul there sent {} out of turn", other.rule().name);
+                let text = format!("protocol error: {} out of order", other.rule().name);
                 return Err(Error::Failed(self.workers.with_host(role, &text)));
             }
         }

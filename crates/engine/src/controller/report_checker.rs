@@ -22,37 +22,37 @@ use crate::job::spec::{Job, JobOptions};
 #[derive(Debug, thiserror::Error)]
 enum ReportRuleError {
     /// A message that only the other end may send.
-    #[error(", which is the {0}'s to say")]
+    #[error(", which only the {0} may send")]
     WrongSender(&'static str),
     /// A message that was not requested, or in the wrong phase.
-    #[error(" unasked, or out of turn")]
+    #[error(" unrequested or out of order")]
     OutOfTurn,
     /// A field that belongs to the other end.
     #[error(": {0}")]
     WrongOwner(#[source] ProtocolError),
     /// A new target directory without a request for one.
-    #[error(" for a new directory, and none was asked for")]
+    #[error(" for a new directory that was not requested")]
     UnexpectedNewTree,
     /// A message that may occur only once.
     #[error(" twice")]
     Repeated,
     /// A digest with the length of another algorithm.
-    #[error(" of another length than the digest that was asked for")]
+    #[error(" with a digest of the wrong length")]
     DigestLength,
     /// More resumed bytes than the size of the file.
-    #[error(" of more bytes than the file has")]
+    #[error(" with more bytes than the file has")]
     ResumedBytes,
     /// A port outside the permitted range.
-    #[error(" for port {0}, where data is not accepted")]
+    #[error(" for port {0}, which is outside the permitted range")]
     Port(u16),
     /// More streams than the limit.
-    #[error(" with more streams than there may be")]
+    #[error(" with too many streams")]
     StreamCount,
     /// A path outside the scope of the job.
-    #[error(" of a path that it was not asked for")]
+    #[error(" for a path outside the job")]
     Path,
     /// An invalid socket address.
-    #[error(" with what is no address")]
+    #[error(" with an invalid address")]
     Address,
 }
 
@@ -201,12 +201,7 @@ impl ReportChecker {
     ) -> Result<bool, Error> {
         let checked = self.check(role, message);
         let name = message.rule().name;
-        checked.map_err(|why| {
-            Error::Failed(format!(
-                "{}: haul there sent {name}{why}\nthe job is ended: that haul breaks the protocol",
-                host()
-            ))
-        })
+        checked.map_err(|why| Error::Failed(format!("{}: protocol error: sent {name}{why}", host())))
     }
 
     /// Checks a report. The error follows the message's name in the text.
@@ -303,7 +298,7 @@ impl ReportChecker {
         let settled = settled.into_iter().fold(0, u64::saturating_add);
         let [source_host, target_host] = hosts;
         if settled > found {
-            let what = format!("counts {settled} files, and the source offered {found}");
+            let what = format!("counts {settled} files, but the source offered {found}");
             return Err(unbelievable(&target_host, &what));
         }
         // A single worker has counters for each end and mixed reports. A source that changed is offered twice.
@@ -323,7 +318,7 @@ impl ReportChecker {
         match checks.iter().find(|(_, _, reported, counted)| !self.is_one && reported > counted) {
             None => Ok(()),
             Some((host, what, reported, counted)) => {
-                Err(unbelievable(host, &format!("reported {reported} {what}, and there are {counted} at most")))
+                Err(unbelievable(host, &format!("reported {reported} {what}, but there are at most {counted}")))
             }
         }
     }

@@ -42,7 +42,7 @@ fn reporting() -> JobOptions {
 fn a_source_does_not_speak_for_the_target() {
     let mut reports = working(reporting());
     let fault = take(&mut reports, WorkerRole::Source, file_done("tree/x")).unwrap_err();
-    assert!(fault.starts_with("far: haul there sent FileDone, which is the target's to say\n"), "{fault}");
+    assert!(fault.starts_with("far: protocol error: sent FileDone, which only the target may send"), "{fault}");
     assert_eq!(take(&mut reports, WorkerRole::Target, file_done("tree/x")), Ok(true));
     let counters = Counters { files_copied: 1, ..Counters::default() };
     let fault = take(&mut reports, WorkerRole::Source, WorkerMessage::Counters(Box::new(counters))).unwrap_err();
@@ -159,7 +159,7 @@ fn no_more_is_reported_than_is_counted() {
     let skipped = |path: &str| WorkerMessage::Skipped { path: path.into(), text: String::new() };
     let resumed = || WorkerMessage::Resumed { path: "/t/x".into(), size: 2, held: 1, damaged: 0, compared: false };
     for (role, message, most, said) in [
-        (WorkerRole::Target, file_done("tree/x"), 2, "far: haul there reported 3 files, and there are 2 at most"),
+        (WorkerRole::Target, file_done("tree/x"), 2, "far: haul there reported 3 files, but there are at most 2"),
         (WorkerRole::Target, failed(), 1, "far: haul there reported 2 failures"),
         (WorkerRole::Target, skipped("/t/x"), 1, "far: haul there reported 2 skipped entries"),
         (WorkerRole::Source, skipped("tree/x"), 1, "near: haul there reported 2 skipped entries"),

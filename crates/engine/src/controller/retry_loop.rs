@@ -113,7 +113,7 @@ fn of_pipe(error: Error) -> Error {
     match error {
         Error::Broken(text) => {
             let text = text.strip_suffix(GO_ON).unwrap_or(&text).trim_end();
-            Error::Failed(format!("{text}\na pipe cannot be gone on with: begin again from its beginning"))
+            Error::Failed(format!("{text}\na pipe cannot be resumed: restart the copy from its beginning"))
         }
         error => error,
     }
@@ -143,8 +143,8 @@ fn given_up(error: Error, was_under_way: bool, attempts: u32) -> Error {
     }
     let text = error.to_string();
     let text = text.strip_suffix(GO_ON).unwrap_or(&text).trim_end();
-    let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
-    let text = format!("{text}\nit was begun again {times}, in vain");
+    let times = if attempts == 1 { "1 time".to_owned() } else { format!("{attempts} times") };
+    let text = format!("{text}\nnote: reconnected {times} without success");
     if was_under_way { Error::Broken(format!("{text}\n{GO_ON}")) } else { Error::Connect(text) }
 }
 
@@ -194,12 +194,12 @@ mod tests {
     #[test]
     fn a_host_that_was_never_reached_is_tried_again_only_where_that_was_asked_for() {
         let (error, events) = unreachable(Retries::default(), &Cancel::new());
-        assert!(matches!(&error, Error::Connect(_)) && !error.to_string().contains("in vain"), "{error}");
+        assert!(matches!(&error, Error::Connect(_)) && !error.to_string().contains("without success"), "{error}");
         assert!(events.is_empty(), "{events:?}");
         let asked = Retries { times: Some(1), time: None, breaks: None, from_the_start: true };
         let (error, events) = unreachable(asked, &Cancel::new());
         assert!(matches!(error, Error::Connect(_)), "{error:?}");
-        assert!(error.to_string().ends_with("\nit was begun again once, in vain"), "{error}");
+        assert!(error.to_string().ends_with("\nnote: reconnected 1 time without success"), "{error}");
         let [Event::Restarted { reason, attempt: 1, attempts: Some(1), left: None, .. }] = &events[..] else {
             panic!("{events:?}");
         };
@@ -266,9 +266,9 @@ mod tests {
 
     #[test]
     fn who_breaks_the_protocol_gets_no_other_attempt() {
-        let fatal = |fault| WorkerMessage::Fatal { fault, text: "a message about nothing".into() };
+        let fatal = |fault| WorkerMessage::Fatal { fault, text: "an invalid message".into() };
         let (error, again) = with_target(&fatal(true));
-        assert!(matches!(&error, Error::Failed(text) if text.contains("a message about nothing")), "{error:?}");
+        assert!(matches!(&error, Error::Failed(text) if text.contains("an invalid message")), "{error:?}");
         assert_eq!(again, 0);
         let (error, again) = with_target(&fatal(false));
         assert!(matches!(error, Error::Connect(_)), "{error:?}");
@@ -293,7 +293,10 @@ mod tests {
     fn a_job_that_was_under_way_can_be_gone_on_with() {
         let error = given_up(Error::Connect("far is down\nask there".into()), true, 3);
         assert!(matches!(error, Error::Broken(_)));
-        assert_eq!(error.to_string(), format!("far is down\nask there\nit was begun again 3 times, in vain\n{GO_ON}"));
+        assert_eq!(
+            error.to_string(),
+            format!("far is down\nask there\nnote: reconnected 3 times without success\n{GO_ON}")
+        );
         let broken = given_up(Error::Broken(format!("far was lost\n{GO_ON}")), true, 0);
         assert_eq!(broken.to_string(), format!("far was lost\n{GO_ON}"));
     }

@@ -109,8 +109,9 @@ fn callback_direction(
     let has = |role: &WorkerRole| addresses.iter().any(|address| local(workers, *role, address).is_some());
     let acceptor = [wanted, wanted.other()].into_iter().find(has).unwrap_or(wanted);
     if network.reverse && acceptor != WorkerRole::Source {
-        let text = format!("-z has the target connect to the source, and {} of -H is the target's own", callback.host);
-        return Err(Error::Usage(format!("{text}\nleave one of them out")));
+        let text =
+            format!("with -z the target connects to the source, but -H {} is the target's own address", callback.host);
+        return Err(Error::Usage(format!("{text}\nomit one of them")));
     }
     let connector = acceptor.other();
     let routes = addresses.iter().filter_map(|to| route(*to, 1, connector, bound)).collect();
@@ -119,16 +120,15 @@ fn callback_direction(
 }
 
 fn looked_up(host: &str, family: Option<AddressFamily>) -> Result<Vec<IpAddr>, Error> {
-    let found = (host, 0).to_socket_addrs().map_err(|error| {
-        Error::Usage(format!("-H {host}: not an address, and the name is not found: {error}\ngive an address"))
-    })?;
+    let found = (host, 0)
+        .to_socket_addrs()
+        .map_err(|error| Error::Usage(format!("-H {host}: cannot resolve the name: {error}\nuse an address")))?;
     let of_family = |address: &IpAddr| family.is_none_or(|family| family.has(address));
     let found: Vec<_> = found.map(|address| address.ip()).filter(of_family).collect();
     match (found.is_empty(), family) {
-        (true, Some(family)) => Err(Error::Usage(format!(
-            "-H {host} has no address that {} allows\nleave one of them out",
-            family.option()
-        ))),
+        (true, Some(family)) => {
+            Err(Error::Usage(format!("-H {host}: no address that {} permits\nomit one of them", family.option())))
+        }
         _ => Ok(found),
     }
 }
@@ -149,8 +149,8 @@ fn bound(word: &str, role: WorkerRole, workers: &Workers) -> Result<BindAddress,
         None => {
             let there: Vec<_> = all.iter().map(|local| format!("{} ({})", local.address, local.interface)).collect();
             let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
-            let text = format!("--bind {word}: {} has no such address and no such interface", workers.label(role));
-            Err(Error::Usage(format!("{text}\nit has {there}")))
+            let text = format!("--bind {word}: no such address or interface on {}", workers.label(role));
+            Err(Error::Usage(format!("{text}\navailable: {there}")))
         }
     }
 }

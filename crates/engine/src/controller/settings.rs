@@ -30,13 +30,14 @@ const COUNTERS_EVERY_MAX: Duration = Duration::from_millis(500);
 pub fn session_settings(job: &Job, id: JobId, workers: &Workers) -> Result<SessionSettings, Error> {
     let options = &job.options;
     let frame = options.frame_bytes.map_or(Ok(FrameLen::DEFAULT), FrameLen::new);
-    let frame = frame.map_err(|_| Error::Usage("a frame is a power of two from 256 KiB to 1 MiB".into()))?;
+    let frame =
+        frame.map_err(|_| Error::Usage("invalid frame size: must be a power of two from 256 KiB to 1 MiB".into()))?;
     let streams = options.streams.unwrap_or_else(|| streams_by_default(workers));
     // Within one machine the path needs no tuning.
     let may_grow = options.streams.is_none() && !workers.is_one();
     let streams_max = if may_grow { STREAMS_AUTO_MAX.max(streams) } else { streams };
     if !(1..=STREAMS_MAX).contains(&streams) {
-        return Err(Error::Usage(format!("there are 1 to {STREAMS_MAX} streams, not {streams}")));
+        return Err(Error::Usage(format!("invalid number of streams {streams}: must be from 1 to {STREAMS_MAX}")));
     }
     Ok(SessionSettings {
         job: id,
@@ -69,7 +70,7 @@ pub fn new_job_id() -> Result<JobId, Error> {
 }
 
 fn no_random(error: io::Error) -> Error {
-    Error::Failed(format!("the kernel gives no random bytes: {error}"))
+    Error::Failed(format!("no random bytes from the kernel: {error}"))
 }
 
 /// Whether BLAKE3 hashes of files or of frames are used.
@@ -127,7 +128,7 @@ fn cpus(numbers: &[u16]) -> Result<Cpus, Error> {
     let mut cpus = Cpus::default();
     match numbers.iter().find(|cpu| !cpus.insert(**cpu)) {
         None => Ok(cpus),
-        Some(cpu) => Err(Error::Usage(format!("there is no CPU {cpu}: numbers are below {CPUS_MAX}"))),
+        Some(cpu) => Err(Error::Usage(format!("invalid CPU {cpu}: numbers are below {CPUS_MAX}"))),
     }
 }
 

@@ -113,7 +113,7 @@ fn find_between(copy: &mut TransferController<'_>) -> Result<(TransportPath, u16
     }
     let because = failed.unwrap_or_default();
     if let Some(option) = wanted(&copy.job.options.network) {
-        let text = format!("{because}\n{option} allows no other way: change it or leave it out");
+        let text = format!("{because}\n{option} permits no other path: change or omit it");
         return Err(Error::Connect(text).into());
     }
     tunnel(copy)?;
@@ -134,7 +134,7 @@ fn attempt(
 ) -> Result<Result<(NetworkPath, u16), String>, PathSearchEnd> {
     let ConnectDirection { connector, acceptor, at, .. } = *direction;
     if direction.is_empty() {
-        return Ok(Err("no address of it is known that could be used".into()));
+        return Ok(Err("no usable address is known".into()));
     }
     let port = match port_of(copy, acceptor, at)? {
         Ok(port) => port,

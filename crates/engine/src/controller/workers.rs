@@ -236,7 +236,7 @@ impl Workers {
     pub fn explain(&mut self, role: WorkerRole, text: &str, begun: bool) -> String {
         let own = match self.is_one() {
             true => self.with_host(role, text),
-            false => format!("{}, with {} at the other end: {text}", self.label(role), self.label(role.other())),
+            false => format!("{} (other end: {}): {text}", self.label(role), self.label(role.other())),
         };
         if !begun || self.is_one() {
             return own;
@@ -265,16 +265,15 @@ impl Workers {
         }
         let worker = self.worker_mut(role);
         let status = worker.child.wait(Duration::from_millis(500)).ok().flatten();
-        let mut text = format!("the connection to {} was lost", worker.label);
+        let text = format!("lost the connection to {}", worker.label);
         let mut details = worker.child.stderr_tail();
+        details.retain(|line| !line.trim_start().starts_with("hint: "));
         details.extend(reason);
-        if let (Some(status), true) = (status, details.is_empty()) {
-            details.push(format!("it ended with {status}"));
+        match (details.last(), status) {
+            (Some(last), _) => format!("{text}: {}", last.strip_prefix("haul: ").unwrap_or(last)),
+            (None, Some(status)) => format!("{text} ({status})"),
+            (None, None) => text,
         }
-        if let Some(last) = details.last() {
-            text = format!("{text}: {last}");
-        }
-        text
     }
 
     /// Ends the workers of a finished job.
@@ -366,7 +365,7 @@ impl GreetedWorker {
 }
 
 fn no_thread(error: std::io::Error) -> Error {
-    Error::Failed(format!("no thread could be started: {error}"))
+    Error::Failed(format!("cannot start a thread: {error}"))
 }
 
 /// Starts all workers concurrently, since ssh is slow; or in turn, if the user may have to type two passwords. On
@@ -473,14 +472,14 @@ fn greet(
             return Err(match incoming {
                 WorkerInput::Fault(text) => broken_protocol(label, &text),
                 WorkerInput::Message(message) => {
-                    broken_protocol(label, &format!("{} before both ends have said Hello", message.rule().name))
+                    broken_protocol(label, &format!("{} before the Hello of both ends", message.rule().name))
                 }
-                WorkerInput::Ended(_) => Error::Connect(format!("{label}: haul there ended, or did not say Hello")),
+                WorkerInput::Ended(_) => Error::Connect(format!("{label}: haul there ended before its Hello")),
             });
         };
         if hello.protocol != PROTOCOL_VERSION {
             let text = format!(
-                "{label}: haul there speaks protocol {}, this one {PROTOCOL_VERSION}\nput the same version there, or let haul do it",
+                "{label}: haul there speaks protocol {}, this one {PROTOCOL_VERSION}\nuse the same version at both ends, or let haul install itself there",
                 hello.protocol
             );
             return Err(Error::Connect(text));
@@ -493,7 +492,7 @@ fn greet(
 
 /// Returns the error of a worker that breaks the protocol; the job is not retried.
 fn broken_protocol(label: &str, text: &str) -> Error {
-    Error::Failed(format!("{label}: haul there broke the protocol: {text}"))
+    Error::Failed(format!("{label}: protocol error: {text}"))
 }
 
 /// Returns the next message; `None` if none arrives before `until`.
@@ -516,7 +515,7 @@ fn next(
             Ok(incoming) => return Ok(Some(incoming)),
             Err(RecvTimeoutError::Timeout) if until.is_some_and(|until| Instant::now() > until) => return Ok(None),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(Error::Failed("both workers are gone".into())),
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::Failed("both workers have ended".into())),
         }
     }
 }
@@ -673,7 +672,7 @@ mod tests {
         let (hosts, job) = job(silent(&file), failing);
         let begun = Instant::now();
         let error = start_all(&hosts, &job, &program(), &Cancel::new()).err().unwrap().to_string();
-        assert!(error.contains("at b: it ended with status 7"), "{error}");
+        assert!(error.contains("on b: ended with status 7"), "{error}");
         assert!(begun.elapsed() < Duration::from_secs(5) && !runs(&file), "{:?}", begun.elapsed());
     }
 }

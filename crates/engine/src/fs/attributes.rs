@@ -18,7 +18,7 @@ use super::meta::FileStat;
 const OWNER_WRITES: u16 = 0o200;
 
 /// Said where there are more than can be sent.
-const TOO_MANY: &str = "its extended attributes take more than 64 KiB";
+const TOO_MANY: &str = "more than 64 KiB of extended attributes";
 
 /// One that could not be put.
 #[derive(Debug)]

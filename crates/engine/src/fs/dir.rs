@@ -22,7 +22,7 @@ use super::meta::{FileIdentity, FileStat, FollowLinks};
 /// The identity of a directory that does not exist: no file system has an inode 0.
 const ABSENT: FileIdentity = FileIdentity { device: 0, inode: 0 };
 /// What a reopened directory's error says when it is not the one that was there before.
-const REPLACED: &str = "directory was replaced while it was being copied";
+const REPLACED: &str = "directory was replaced during the copy";
 
 /// A directory that is open, or can be opened again. Cheap to clone.
 ///

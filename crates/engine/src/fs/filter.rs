@@ -45,7 +45,7 @@ impl WalkFilter {
             let text = read(dir, name).map_err(|error| {
                 io::Error::new(
                     error.kind(),
-                    format!("its filters cannot be read: {name}: {}", crate::sys::describe::describe(&error)),
+                    format!("cannot read its filter file: {name}: {}", crate::sys::describe::describe(&error)),
                 )
             })?;
             found.extend(text.map(|text| (number, text)));
@@ -62,14 +62,13 @@ impl WalkFilter {
         open_rules: usize,
     ) -> io::Result<Arc<FilterScope>> {
         let files =
-            rules_of(patterns).map_err(|error| io::Error::other(format!("its filters cannot be used: {error}")))?;
+            rules_of(patterns).map_err(|error| io::Error::other(format!("cannot use its filter file: {error}")))?;
         let scope = match (above, dir.name()) {
             (Some(above), Some(name)) => FilterScope::below(Arc::clone(above), name.clone(), files),
             _ => FilterScope::operand(files),
         };
         if scope.own_rules() + open_rules > OPEN_RULES_MAX {
-            let text =
-                format!("its filters cannot be used: with those above they are more than {OPEN_RULES_MAX} rules");
+            let text = format!("cannot use its filter file: more than {OPEN_RULES_MAX} rules with those above");
             return Err(io::Error::other(text));
         }
         Ok(Arc::new(scope))
@@ -120,7 +119,7 @@ fn read(dir: &Dir, name: &Name) -> io::Result<Option<Vec<u8>>> {
     let mut text = Vec::new();
     file.take(DIRECTORY_FILTER_MAX as u64 + 1).read_to_end(&mut text)?;
     if text.len() > DIRECTORY_FILTER_MAX {
-        return Err(io::Error::other(format!("it has more than {} KiB", DIRECTORY_FILTER_MAX >> 10)));
+        return Err(io::Error::other(format!("larger than {} KiB", DIRECTORY_FILTER_MAX >> 10)));
     }
     Ok(Some(text))
 }

@@ -36,7 +36,7 @@ impl MadeDirectory {
         each_name(&made.dir, |_, _| is_empty = false)?;
         match is_empty {
             true => Ok(made),
-            false => Err(io::Error::other("another directory has taken its name")),
+            false => Err(io::Error::other("another directory has its name")),
         }
     }
 
@@ -105,7 +105,7 @@ impl MadeDirectory {
             }
         }
         if has_others {
-            return Err(io::Error::other("something in it is not haul's"));
+            return Err(io::Error::other("it contains entries that are not haul's"));
         }
         match unlinkat(&*self.fd, marker.as_bytes(), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
@@ -113,7 +113,7 @@ impl MadeDirectory {
         }
         let now = FileStat::at_name(&*self.parent.fd()?, &self.name, FollowLinks::Itself)?;
         if now.identity != self.dir.identity() {
-            return Err(io::Error::other("another directory has taken its name"));
+            return Err(io::Error::other("another directory has its name"));
         }
         Ok(unlinkat(&*self.parent.fd()?, self.name.as_bytes(), AtFlags::REMOVEDIR)?)
     }

@@ -242,7 +242,7 @@ pub fn apply_to_node(
     let node = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let look = FileStat::at_fd(&node)?;
     if !look.is_special() {
-        return Err(io::Error::other("something else has taken its place"));
+        return Err(io::Error::other("replaced by another entry"));
     }
     let there = look.meta;
     let applied = set_owner(meta, &there, keep, |uid, gid| chownat(&node, c"", uid, gid, AtFlags::EMPTY_PATH))?;
@@ -304,7 +304,7 @@ fn allowed_mode(mode: u16, applied: OwnershipResult) -> u16 {
 fn timestamps(meta: &EntryMetadata) -> io::Result<Timestamps> {
     let Timestamp { seconds, nanoseconds } = meta.modified;
     if nanoseconds > 999_999_999 {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "its time has more nanoseconds than a second"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "invalid nanoseconds in its time"));
     }
     Ok(Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },

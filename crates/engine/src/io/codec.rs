@@ -75,7 +75,7 @@ impl PayloadDecompressor {
         if unpacked == Some(plain.len()) {
             Ok(())
         } else {
-            Err(ProtocolError::Invalid("a payload that cannot be decompressed to its length"))
+            Err(ProtocolError::Invalid("a payload that does not decompress to its length"))
         }
     }
 

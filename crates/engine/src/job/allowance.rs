@@ -106,17 +106,17 @@ impl Allowance {
             if counters.bytes_max != u64::MAX {
                 counters.bytes_left = counters.bytes_left.checked_sub(bytes).ok_or_else(|| {
                     let AllowanceCounters { bytes_max, bytes_left, .. } = *counters;
-                    format!("the server takes {bytes_max} bytes in all, and {bytes_left} of them are left\nask whoever runs it, or send less")
+                    format!("the server's limit is {bytes_max} bytes in all, of which {bytes_left} are left\nask its administrator, or send less")
                 })?;
             }
             if counters.names_max != u64::MAX {
                 counters.names_left = counters.names_left.checked_sub(names).ok_or_else(|| {
-                    format!("the server takes {} files and directories in all, and no more\nask whoever runs it, or send fewer", counters.names_max)
+                    format!("the server's limit of {} files and directories is reached\nask its administrator, or send fewer", counters.names_max)
                 })?;
             }
             Ok(())
         });
-        taken.map_err(|error| format!("the server cannot count what it takes: {error}"))?
+        taken.map_err(|error| format!("the server cannot count its files: {error}"))?
     }
 
     /// Gives back bytes that did not come.
@@ -169,7 +169,7 @@ mod tests {
         let first = Allowance::new(Some(10), Some(3)).unwrap();
         let second = other(&first);
         assert_eq!([first.take(6, 1), second.take(4, 1)], [Ok(()), Ok(())]);
-        assert!(first.take(1, 0).unwrap_err().contains("10 bytes in all, and 0"));
+        assert!(first.take(1, 0).unwrap_err().contains("10 bytes in all, of which 0"));
         first.give_back(5);
         assert_eq!(second.take(5, 1), Ok(()));
         assert!(second.take(0, 1).unwrap_err().contains("3 files and directories"));

@@ -97,7 +97,7 @@ impl PrivateKey {
 
     /// Any 32 bytes are one.
     fn pair(&self) -> io::Result<Ed25519KeyPair> {
-        Ed25519KeyPair::from_seed_unchecked(&self.0).map_err(|_| io::Error::other("the private key cannot be used"))
+        Ed25519KeyPair::from_seed_unchecked(&self.0).map_err(|_| io::Error::other("invalid private key"))
     }
 }
 

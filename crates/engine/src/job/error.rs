@@ -3,11 +3,11 @@
 use crate::job::event::Summary;
 
 /// Last line of an error after which a rerun resumes.
-pub const GO_ON: &str = "run the same command again to go on";
+pub const GO_ON: &str = "rerun the command to resume";
 
 /// The error of a file that changed while it was read.
 pub const CHANGED_WHILE_READ: &str =
-    "it changed while it was being read\nrun the same command again when nothing writes to it";
+    "changed while being read\ncopy it when nothing writes to it, or follow it with -R";
 
 /// Ends a job. `Display` says what, where, and what to do next, one a line.
 #[derive(Debug, thiserror::Error)]

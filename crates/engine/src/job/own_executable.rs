@@ -19,7 +19,7 @@ pub fn own_executable() -> io::Result<PathBuf> {
     found.or_else(|| started_by().filter(|path| is_this_haul(path))).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,
-            "haul does not find its own executable: there is no /proc here, and no haul at the path it was started by",
+            "haul cannot find its own executable: no /proc here, and no haul at the path it was started by",
         )
     })
 }

@@ -16,16 +16,16 @@ pub(super) enum CommandTemplateError {
     #[error("the command is empty")]
     Empty,
     /// The last character is an unquoted backslash.
-    #[error("it ends with a backslash that quotes nothing")]
+    #[error("ends with a backslash that escapes nothing")]
     TrailingBackslash,
     /// A single quote without its end.
-    #[error("a single quote is not closed")]
+    #[error("unclosed single quote")]
     OpenSingleQuote,
     /// A double quote without its end.
-    #[error("a double quote is not closed")]
+    #[error("unclosed double quote")]
     OpenDoubleQuote,
     /// `%U` without a user, for an account without a name.
-    #[error("%U: no user was named and this account has no name; write user@host")]
+    #[error("%U: no user is given and this account has no name; write user@host")]
     NoUser,
 }
 

@@ -50,56 +50,52 @@ const TIMED_OUT: &str = "timed out";
 const KNOWN: &[KnownMessage] = &[
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
-        "the host key of {} is not the one that is known: it was installed anew, or someone stands in between",
-        "ask its administrator; if the new key is right, remove the old one with ssh-keygen -R and connect once: {ssh}",
+        "the host key of {} has changed: a new installation, or a man-in-the-middle attack",
+        "ask its administrator; if the key is right, remove the old one (ssh-keygen -R), then connect: {ssh}",
     ),
-    (
-        "Host key verification failed",
-        "the host key of {} is not known here",
-        "connect once and compare the key that is shown: {ssh}",
-    ),
+    ("Host key verification failed", "the host key of {} is unknown", "connect once and check the key: {ssh}"),
     (
         "Too many authentication failures",
         "{} refused the login after too many keys",
-        "name the right key: -i KEY --ssh-option IdentitiesOnly=yes",
+        "choose one key: -i KEY --ssh-option IdentitiesOnly=yes",
     ),
     (
         "Permission denied (",
         "{} refused the login",
-        "name a key with -i KEY, load one with ssh-add, or name another account (user@host); try it: {ssh}",
+        "use -i KEY, ssh-add or another account (user@host); to test: {ssh}",
     ),
-    ("Could not resolve hostname", "{} is not a name that can be resolved", "check its spelling, or use an address"),
+    ("Could not resolve hostname", "cannot resolve {}", "check its spelling, or use an address"),
     (
         "Connection refused",
-        "nothing on {} accepts ssh connections at that port",
-        "start its ssh server, or name the port: --ssh-port N",
+        "{} refused the connection: no ssh server at that port",
+        "start its ssh server, or give the port: --ssh-port N",
     ),
-    (TIMED_OUT, "{} did not answer", "check that it is up and that no firewall is in the way: {ssh}"),
-    ("No route to host", "there is no way to {}", "check that it is up and that no firewall is in the way: {ssh}"),
-    ("Network is unreachable", "there is no way to {}", "check this host's network: {ssh}"),
+    (TIMED_OUT, "{} did not answer", "check that it is up and that no firewall blocks it: {ssh}"),
+    ("No route to host", "no route to {}", "check that it is up and that no firewall blocks it: {ssh}"),
+    ("Network is unreachable", "the network of {} is unreachable", "check this host's network: {ssh}"),
     (
         "no matching ",
-        "ssh and the server of {} have no algorithm in common",
-        "allow one that both know with --ssh-option, for example --ssh-option HostKeyAlgorithms=+ssh-rsa",
+        "ssh and the server of {} have no common algorithm",
+        "enable one of the server's, for example --ssh-option HostKeyAlgorithms=+ssh-rsa",
     ),
     (
         "Cannot execute command-line and remote command",
         "ssh's configuration has a RemoteCommand for {}",
-        "turn it off for haul: --ssh-option RemoteCommand=none",
+        "disable it for haul: --ssh-option RemoteCommand=none",
     ),
-    ("onfiguration option", "ssh does not understand its options", "correct ~/.ssh/config or --ssh-option"),
+    ("onfiguration option", "ssh rejects an option", "correct ~/.ssh/config or --ssh-option"),
     (
         "Bad owner or permissions on",
-        "ssh does not trust its own configuration",
-        "make that file writable by its owner only",
+        "ssh rejects its configuration file: wrong owner or permissions",
+        "make the file writable by its owner only",
     ),
     (
         "account is currently not available",
-        "the account at {} allows no commands",
+        "the account on {} cannot run commands",
         "use an account with a login shell: user@host",
     ),
-    ("Connection closed by", "{} closed the connection", "look into its ssh server's log, or try it: {ssh}"),
-    ("Connection reset by", "{} closed the connection", "look into its ssh server's log, or try it: {ssh}"),
+    ("Connection closed by", "{} closed the connection", "see its ssh server's log, or test the connection: {ssh}"),
+    ("Connection reset by", "{} closed the connection", "see its ssh server's log, or test the connection: {ssh}"),
 ];
 
 impl LaunchScene {
@@ -117,8 +113,8 @@ impl LaunchScene {
                 (what.replace("{}", &self.host), remedy.replace("{ssh}", &self.attempt))
             }
             (None, None) => (
-                format!("haul could not be started at {}: {}", self.host, status_words(remains.status)),
-                format!("try the connection alone: {}", self.attempt),
+                format!("cannot start haul on {}: {}", self.host, status_words(remains.status)),
+                format!("test the connection: {}", self.attempt),
             ),
         };
         self.error(&what, remains, &remedy)
@@ -127,32 +123,29 @@ impl LaunchScene {
     /// Returns the error of a retry without any output in time.
     pub(super) fn silent(&self, waited: Duration) -> Error {
         let what = format!("{} did not answer within {} s", self.host, waited.as_secs());
-        Error::Connect(format!("{what}\ncheck that it is up and that no firewall is in the way: {}", self.attempt))
+        Error::Connect(format!("{what}\ncheck that it is up and that no firewall blocks it: {}", self.attempt))
     }
 
     /// Returns the error of a host with more output than any banner.
     pub(super) fn too_much_noise(&self, remains: &FailedChild) -> Error {
-        let what = format!("{} printed too much else before haul could speak", self.host);
-        self.error(&what, remains, "let its login shell print nothing when its input is not a terminal")
+        let what = format!("{} printed too much before haul's greeting", self.host);
+        self.error(&what, remains, "make its login shell silent when standard input is not a terminal")
     }
 
     /// Returns the error of a haul with another protocol version.
     pub(super) fn other_protocol(&self, version: &str, protocol: u32, own: u32) -> Error {
         let remedy = if self.own_command {
-            format!("let {} name a haul of the same version", self.option())
+            format!("make {} run a haul of the same version", self.option())
         } else {
             "use the same version at both ends".to_owned()
         };
-        Error::Connect(format!(
-            "haul {version} at {} speaks protocol {protocol}, and this one speaks {own}\n{remedy}",
-            self.host
-        ))
+        Error::Connect(format!("haul {version} on {} speaks protocol {protocol}, this one {own}\n{remedy}", self.host))
     }
 
     /// Returns the error of a script that gave up. `found` describes the program found instead of haul.
     pub(super) fn cannot(&self, code: &str, detail: &str, found: &str) -> Error {
         let (why, remedy) = self.why_not(code, detail);
-        Error::Connect(format!("{}, and none could be put there: {why}\n{remedy}", self.has_none(found)))
+        Error::Connect(format!("{} and cannot be installed there: {why}\n{remedy}", self.has_none(found)))
     }
 
     /// Returns the error of a forbidden deployment; `why` names the policy and `remedy` the alternative.
@@ -164,7 +157,7 @@ impl LaunchScene {
     /// Returns a hint to use a haul installed by hand; `which` qualifies the directory.
     pub(super) fn place_by_hand(&self, which: &str) -> String {
         format!(
-            "put haul into a directory{which} of {} and name it, for example: {} {}",
+            "install haul in a directory{which} on {} and give its path: {} {}",
             self.host,
             self.option(),
             self.example
@@ -180,8 +173,8 @@ impl LaunchScene {
 
     fn has_none(&self, found: &str) -> String {
         match found.strip_prefix("other ") {
-            Some(other) => format!("{} has another haul ({})", self.host, other.trim()),
-            None => format!("{} has no haul", self.host),
+            Some(other) => format!("haul on {} has another version ({})", self.host, other.trim()),
+            None => format!("haul is missing on {}", self.host),
         }
     }
 
@@ -189,26 +182,24 @@ impl LaunchScene {
         let with_detail = |text: &str| if detail.is_empty() { text.to_owned() } else { format!("{text} ({detail})") };
         match code {
             "arch" => (
-                format!("it is {detail}, and this haul was built for {}", own_system()),
+                format!("the host is {detail}, but this haul is built for {}", own_system()),
                 self.place_by_hand(" (a haul built for it)"),
             ),
             "no-home" => (with_detail("the account has no home directory"), self.place_by_hand("")),
-            "read-only" => (with_detail("its cache directory cannot be written"), self.place_by_hand("")),
+            "read-only" => (with_detail("cannot write to the cache directory"), self.place_by_hand("")),
             "no-space" => (
-                with_detail("its disk is full"),
-                "make room in the account's home directory there, or use another account".into(),
+                with_detail("the disk is full"),
+                "free space in the home directory there, or use another account".into(),
             ),
-            "noexec" => (
-                with_detail("its home directory does not allow execution, noexec"),
-                self.place_by_hand(" that allows execution"),
-            ),
-            "unsafe" => (with_detail("its cache directory is not safe"), self.place_by_hand("")),
+            "noexec" => {
+                (with_detail("the home directory is mounted noexec"), self.place_by_hand(" that allows execution"))
+            }
+            "unsafe" => (with_detail("the cache directory is not safe"), self.place_by_hand("")),
             "policy" => (format!("{detail} forbids it"), self.place_by_hand("")),
-            "no-tools" => (format!("it has no program {detail}"), self.place_by_hand("")),
-            "verify" => (
-                with_detail("what arrived does not work there"),
-                format!("try again; if it stays so, {}", self.place_by_hand("")),
-            ),
+            "no-tools" => (format!("the program {detail} is missing"), self.place_by_hand("")),
+            "verify" => {
+                (with_detail("the copy does not run there"), format!("try again, or {}", self.place_by_hand("")))
+            }
             other => (with_detail(other), self.place_by_hand("")),
         }
     }
@@ -222,10 +213,10 @@ impl LaunchScene {
             _ => return None,
         };
         Some(if self.own_command {
-            let what = format!("the program that {} names {why} at {}", self.option(), self.host);
-            (what, format!("give haul's full path on that host, for example: {} {}", self.option(), self.example))
+            let what = format!("the program of {} {why} on {}", self.option(), self.host);
+            (what, format!("give the full path of haul on that host: {} {}", self.option(), self.example))
         } else {
-            (format!("a shell {why} at {}", self.host), self.place_by_hand(""))
+            (format!("a shell {why} on {}", self.host), self.place_by_hand(""))
         })
     }
 
@@ -234,7 +225,7 @@ impl LaunchScene {
         for (who, said) in [("it said", &remains.noise), ("ssh said", &remains.stderr)] {
             let who = if who == "ssh said" && self.own_command { "the command said" } else { who };
             let shown = &said[said.len().saturating_sub(SHOWN_LINES)..];
-            lines.extend(shown.iter().map(|line| format!("{who}: {line}")));
+            lines.extend(shown.iter().map(|line| format!("note: {who}: {line}")));
         }
         lines.push(remedy.to_owned());
         Error::Connect(lines.join("\n"))
@@ -248,11 +239,11 @@ fn own_system() -> String {
 
 /// Describes how a process ended.
 pub(super) fn status_words(status: Option<ExitStatus>) -> String {
-    let Some(status) = status else { return "it does not end".into() };
+    let Some(status) = status else { return "does not end".into() };
     match (status.code(), status.signal()) {
-        (Some(code), _) => format!("it ended with status {code}"),
-        (None, Some(signal)) => format!("it was ended by signal {signal}"),
-        (None, None) => "it ended".into(),
+        (Some(code), _) => format!("ended with status {code}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, None) => "ended".into(),
     }
 }
 
@@ -282,22 +273,22 @@ mod tests {
         let cases = [
             ("ann@db1: Permission denied (publickey,password).", "ann@db1 refused the login", "-i KEY"),
             ("ssh: Could not resolve hostname db1: Name or service not known", "cannot be resolved", "spelling"),
-            ("ssh: connect to host db1 port 22: Connection refused", "nothing on ann@db1 accepts", "--ssh-port"),
+            ("ssh: connect to host db1 port 22: Connection refused", "ann@db1 refused the connection", "--ssh-port"),
             ("ssh: connect to host db1 port 22: Connection timed out", "did not answer", "firewall"),
             ("Connection timed out during banner exchange", "did not answer", "firewall"),
-            ("ssh: connect to host db1 port 22: No route to host", "no way to ann@db1", "firewall"),
-            ("Host key verification failed.", "is not known here", "ssh -p 2222 ann@db1 true"),
+            ("ssh: connect to host db1 port 22: No route to host", "no route to ann@db1", "firewall"),
+            ("Host key verification failed.", "is unknown", "ssh -p 2222 ann@db1 true"),
             (
                 "Received disconnect from ::1 port 22:2: Too many authentication failures",
                 "too many keys",
                 "IdentitiesOnly",
             ),
             ("Cannot execute command-line and remote command.", "RemoteCommand", "RemoteCommand=none"),
-            ("command-line: line 0: Bad configuration option: foo", "does not understand its options", "--ssh-option"),
+            ("command-line: line 0: Bad configuration option: foo", "rejects an option", "--ssh-option"),
             ("Connection closed by 10.0.0.1 port 22", "closed the connection", "log"),
         ];
         for (text, what, remedy) in cases {
-            let what = what.replace("cannot be resolved", "is not a name that can be resolved");
+            let what = what.replace("cannot be resolved", "cannot resolve ann@db1");
             let error = ended(255, &["Warning: something", text], &[]);
             let lines: Vec<&str> = error.lines().collect();
             assert!(lines[0].contains(&what), "{error}");
@@ -319,16 +310,16 @@ mod tests {
     fn a_changed_host_key_is_not_taken_for_an_unknown_one() {
         let error =
             ended(255, &["@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @", "Host key verification failed."], &[]);
-        assert!(error.starts_with("the host key of ann@db1 is not the one that is known"), "{error}");
+        assert!(error.starts_with("the host key of ann@db1 has changed"), "{error}");
     }
 
     #[test]
     fn what_the_login_shell_said_is_shown() {
         let error = ended(1, &[], &["This account is currently not available."]);
-        assert!(error.contains("allows no commands") && error.contains("it said: This account"), "{error}");
+        assert!(error.contains("cannot run commands") && error.contains("it said: This account"), "{error}");
         let error = ended(9, &[], &["a", "b", "c", "d"]);
-        assert!(error.contains("it ended with status 9") && !error.contains("it said: a"), "{error}");
-        assert!(error.contains("it said: b\nit said: c\nit said: d"), "{error}");
+        assert!(error.contains("ended with status 9") && !error.contains("it said: a"), "{error}");
+        assert!(error.contains("it said: b\nnote: it said: c\nnote: it said: d"), "{error}");
     }
 
     #[test]
@@ -342,7 +333,7 @@ mod tests {
             noise: Vec::new(),
         };
         let error = scene.ended(&remains).to_string();
-        assert!(error.starts_with("the program that -S names was not found at ann@db1"), "{error}");
+        assert!(error.starts_with("the program of -S was not found on ann@db1"), "{error}");
         assert!(
             error.contains("the command said: bash") && error.ends_with("-S 'ssh -p 2222 %U@%H /opt/bin/haul'"),
             "{error}"
@@ -354,12 +345,15 @@ mod tests {
         let codes = ["arch", "no-home", "read-only", "no-space", "noexec", "verify", "no-tools", "unsafe", "policy"];
         for code in codes {
             let error = scene().cannot(code, "some detail", "none").to_string();
-            assert!(error.starts_with("ann@db1 has no haul, and none could be put there: "), "{error}");
+            assert!(error.starts_with("haul is missing on ann@db1 and cannot be installed there: "), "{error}");
             assert!(error.contains("some detail") && error.lines().count() == 2, "{error}");
         }
         let error =
             scene().cannot("noexec", "/home/ann/.cache", "other /usr/bin/haul haul 0.0.1 protocol 0").to_string();
-        assert!(error.starts_with("ann@db1 has another haul (/usr/bin/haul haul 0.0.1 protocol 0), and"), "{error}");
+        assert!(
+            error.starts_with("haul on ann@db1 has another version (/usr/bin/haul haul 0.0.1 protocol 0) and"),
+            "{error}"
+        );
         assert!(error.contains("-T 'ssh -p 2222 %U@%H /opt/bin/haul'"), "{error}");
     }
 }

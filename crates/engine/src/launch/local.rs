@@ -71,11 +71,11 @@ pub fn start_local(
         if program.executable == Path::new(BY_PROC) && error.kind() == io::ErrorKind::NotFound {
             let why = own_executable().map_or_else(|error| error.to_string(), |_| error.to_string());
             return Error::Connect(format!(
-                "no worker can be started on {LABEL}: {why}\nmount /proc, or start haul by its path"
+                "cannot start a worker on {LABEL}: {why}\nmount /proc, or start haul by its path"
             ));
         }
         Error::Connect(format!(
-            "cannot start {path} as a worker on {LABEL}: {error}\ncheck that it still exists and may be executed"
+            "cannot start {path} as a worker on {LABEL}: {error}\ncheck that it exists and is executable"
         ))
     })?;
     let mut child = spawned.guard;
@@ -96,7 +96,7 @@ pub fn start_local(
             return Err(failed(
                 end,
                 program,
-                &format!("it is haul {version} with protocol {protocol}, not {PROTOCOL}"),
+                &format!("haul {version} speaks protocol {protocol}, not {PROTOCOL}"),
                 &[],
             ));
         }
@@ -105,7 +105,7 @@ pub fn start_local(
     match why {
         GreetResult::Cancelled => Err(Error::Interrupted),
         GreetResult::TimedOut => {
-            let why = format!("it said nothing for {} s", GREETING_WAIT.as_secs());
+            let why = format!("no output for {} s", GREETING_WAIT.as_secs());
             child.end();
             Err(failed(end, program, &why, &child.stderr_tail()))
         }
@@ -123,8 +123,8 @@ fn failed(end: End, program: &WorkerProgram, why: &str, said: &[String]) -> Erro
         End::Target => "target",
     };
     let mut lines = vec![format!("the {which}'s worker on {LABEL} did not start: {why}")];
-    lines.extend(said.iter().rev().take(3).rev().map(|line| format!("it said: {line}")));
-    lines.push(format!("check that {} is haul and was not replaced meanwhile", program.executable.display()));
+    lines.extend(said.iter().rev().take(3).rev().map(|line| format!("note: it said: {line}")));
+    lines.push(format!("check that {} is haul and was not replaced", program.executable.display()));
     Error::Connect(lines.join("\n"))
 }
 
@@ -166,10 +166,7 @@ mod tests {
         )
         .unwrap_err()
         .to_string();
-        assert!(
-            error.starts_with("the target's worker on this host did not start: it ended with status 7\n"),
-            "{error}"
-        );
+        assert!(error.starts_with("the target's worker on this host did not start: ended with status 7\n"), "{error}");
         assert!(error.contains("it said: no such option\n"), "{error}");
         let error = start_local(
             &program("printf '\\nHAUL-WORKER 9 5.0\\n'; cat"),
@@ -179,7 +176,7 @@ mod tests {
         )
         .unwrap_err()
         .to_string();
-        assert!(error.contains("haul 5.0 with protocol 9, not 1"), "{error}");
+        assert!(error.contains("haul 5.0 speaks protocol 9, not 1"), "{error}");
         let missing = WorkerProgram { executable: "/nonexistent/haul".into(), worker_arguments: Vec::new() };
         let error =
             start_local(&missing, End::Source, &InheritedStdio::default(), &Cancel::new()).unwrap_err().to_string();

@@ -86,7 +86,7 @@ pub(super) fn start_scripted(
     cancel: &Cancel,
 ) -> Result<StartedWorker, Error> {
     let worker_arguments = plain_arguments(&program.worker_arguments)
-        .ok_or_else(|| Error::Failed("a worker's arguments must be plain words to be used on another host".into()))?;
+        .ok_or_else(|| Error::Failed("a worker's arguments must be plain words".into()))?;
     let token = token()?;
     let placement = executable.system().filter(|_| access.deploy).map(|system| Placement {
         system,
@@ -195,14 +195,14 @@ impl LaunchConversation {
     fn send(&mut self) -> Result<(), Error> {
         let Some(mut payload) = self.payload.take() else {
             return Err(Error::Connect(format!(
-                "{} asked for haul twice, or uninvited\nrun it again",
+                "{} requested the executable twice, or without need\ntry again",
                 self.scene.host
             )));
         };
         match payload.send(&mut CancellableStdin { pipe: &mut self.to_worker, cancel: &self.cancel }) {
             Err(_) if self.cancel.is_cancelled() => Err(Error::Interrupted),
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Failed(format!(
-                "haul's own executable could not be sent to {}: {error}\nrun it again; it may have been replaced meanwhile",
+                "cannot send haul's executable to {}: {error}\ntry again: it may have been replaced",
                 self.scene.host
             ))),
             _ => Ok(()),
@@ -216,10 +216,10 @@ impl LaunchConversation {
         }
         let (why, remedy) = match self.forbidden {
             PlacementRefusal::NotStatic => (
-                "this haul is not a static executable and cannot be put on another host",
+                "this haul is not a static executable, so it cannot be installed there",
                 Some("build it with `cargo xtask dist`"),
             ),
-            _ => ("--no-deploy forbids putting one there", None),
+            _ => ("--no-deploy forbids installing it there", None),
         };
         self.scene.not_allowed(&self.found, why, remedy)
     }
@@ -240,9 +240,7 @@ impl LaunchConversation {
 fn open_executable(program: &WorkerProgram) -> Result<Executable, Error> {
     Executable::open(&program.executable).map_err(|error| {
         let path = escape(program.executable.as_os_str().as_encoded_bytes());
-        Error::Failed(format!(
-            "haul cannot read its own executable {path}: {error}\nrun it again; it may have been replaced meanwhile"
-        ))
+        Error::Failed(format!("cannot read haul's executable {path}: {error}\ntry again: it may have been replaced"))
     })
 }
 
@@ -250,10 +248,10 @@ fn not_started(program: &OsStr, error: &io::Error) -> Error {
     let program = escape(program.as_encoded_bytes());
     let remedy = match (error.kind(), program.as_str()) {
         (io::ErrorKind::NotFound, "ssh") => {
-            "install an ssh client (Debian: apt-get install openssh-client), or name one with -S or -T"
+            "install an ssh client (Debian: apt-get install openssh-client), or give a command with -S or -T"
         }
-        (io::ErrorKind::NotFound, _) => "check the name, or give its full path",
-        _ => "check that it may be executed",
+        (io::ErrorKind::NotFound, _) => "check the name, or give the full path",
+        _ => "check that it is executable",
     };
     Error::Connect(format!("cannot start {program} on this host: {error}\n{remedy}"))
 }
@@ -263,6 +261,6 @@ fn token() -> Result<String, Error> {
     let mut bytes = [0; 8];
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
         Ok(8) => Ok(format!("{:016x}", u64::from_ne_bytes(bytes))),
-        _ => Err(Error::Failed("the kernel gives no random bytes on this host".into())),
+        _ => Err(Error::Failed("no random bytes from the kernel of this host".into())),
     }
 }

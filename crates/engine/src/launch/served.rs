@@ -26,7 +26,7 @@ const GREETING_WAIT: Duration = Duration::from_secs(45);
 /// error no process remains.
 pub fn start_served(host: &Host, end: End, program: &WorkerProgram, cancel: &Cancel) -> Result<StartedWorker, Error> {
     let Host::Served { name, port, directory, pass } = host else {
-        return Err(Error::Usage(format!("the {} is not served", end_word(end))));
+        return Err(Error::Usage(format!("the {} is not a haul serve", end_word(end))));
     };
     let Some(proof) = pass.line() else {
         return Err(Error::Usage(format!(
@@ -38,7 +38,7 @@ pub fn start_served(host: &Host, end: End, program: &WorkerProgram, cancel: &Can
     let mut command = Command::new(&program.executable);
     command.args(&program.worker_arguments).args(["--dial", name, &port.to_string(), directory]);
     let mut spawned =
-        spawn(&mut command).map_err(|error| Error::Failed(format!("{label}: no process could be started: {error}")))?;
+        spawn(&mut command).map_err(|error| Error::Failed(format!("{label}: cannot start a process: {error}")))?;
     // An exited process reports its own error.
     let _ = spawned.stdin.write_all(format!("{}\n", proof).as_bytes());
     let mut child = spawned.guard;
@@ -54,19 +54,20 @@ pub fn start_served(host: &Host, end: End, program: &WorkerProgram, cancel: &Can
             host_label: label,
         }),
         Ok(greeting) => Err(Error::Connect(format!(
-            "{label}: haul {} serves there, with protocol {}, and this one speaks {PROTOCOL}\nuse the same version at both ends",
+            "{label}: haul {} there speaks protocol {}, this one {PROTOCOL}\nuse the same version at both ends",
             greeting.version, greeting.protocol
         ))),
         Err(GreetResult::Cancelled) => Err(Error::Interrupted),
         Err(GreetResult::TimedOut) => {
             child.end();
-            Err(Error::Connect(format!("{label}: nothing was heard for {} s", GREETING_WAIT.as_secs())))
+            Err(Error::Connect(format!("{label}: no answer for {} s", GREETING_WAIT.as_secs())))
         }
         Err(_) => {
             let remains = listener.remains(&mut child);
-            let said = remains.stderr.join("\n");
+            let text = |line: &String| line.trim_start().trim_start_matches("hint: ").to_owned();
+            let said = remains.stderr.iter().map(text).collect::<Vec<_>>().join("\n");
             let said = said.strip_prefix("haul: ").unwrap_or(&said);
-            Err(Error::Connect(format!("{label}: {}", if said.is_empty() { "the connection was lost" } else { said })))
+            Err(Error::Connect(format!("{label}: {}", if said.is_empty() { "lost the connection" } else { said })))
         }
     }
 }

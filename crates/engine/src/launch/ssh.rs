@@ -41,7 +41,7 @@ impl SshRemote<'_> {
     pub(super) fn check(&self) -> Result<(), Error> {
         let odd = |text: &str| text.is_empty() || text.starts_with('-') || text.contains('\0');
         if odd(self.name) || self.user.is_some_and(odd) {
-            return Err(Error::Usage(format!("{} cannot be a host\nwrite it as host or user@host", self.label())));
+            return Err(Error::Usage(format!("{}: not a host\nwrite it as host or user@host", self.label())));
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ pub(super) fn own_words(
     };
     let mut words = fill_in(template, values, local_user).map_err(|why| {
         let option = if end == End::Source { "-S" } else { "-T" };
-        Error::Usage(format!("{option} {}: {why}\nwrite it as in {option} {}", quote(template), example(access)))
+        Error::Usage(format!("{option} {}: {why}\nfor example {option} {}", quote(template), example(access)))
     })?;
     words.extend(program.worker_arguments.iter().cloned());
     Ok(words)
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(text(&words), ["ssh", "-i", "k/id", "-4", "ann@db1", "/opt/bin/haul", "worker"]);
         assert_eq!(own_command(&access, End::Source), None);
         let error = own_words("ssh 'x", remote, &access, End::Source, &program).unwrap_err().to_string();
-        assert!(error.starts_with("-S 'ssh '\\''x': a single quote is not closed\n"), "{error}");
+        assert!(error.starts_with("-S 'ssh '\\''x': unclosed single quote\n"), "{error}");
     }
 
     #[test]

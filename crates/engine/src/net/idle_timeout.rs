@@ -26,7 +26,7 @@ pub fn wait_to_hear(fds: &mut [PollFd<'_>], limit: Duration) -> io::Result<()> {
         }
         silent += TICK;
     }
-    let text = format!("nothing was heard from it for {} s", limit.as_secs_f64().round());
+    let text = format!("no message for {} s", limit.as_secs_f64().round());
     Err(io::Error::new(io::ErrorKind::TimedOut, text))
 }
 
@@ -81,10 +81,7 @@ mod tests {
         assert_eq!(heard.read(&mut buffer).unwrap(), 4);
         let began = Instant::now();
         let error = heard.read(&mut buffer).unwrap_err();
-        assert_eq!(
-            (error.kind(), error.to_string().as_str()),
-            (io::ErrorKind::TimedOut, "nothing was heard from it for 2 s")
-        );
+        assert_eq!((error.kind(), error.to_string().as_str()), (io::ErrorKind::TimedOut, "no message for 2 s"));
         assert!(began.elapsed() >= LIMIT);
         drop(here);
         assert_eq!(heard.read(&mut buffer).unwrap(), 0);

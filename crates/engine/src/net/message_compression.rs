@@ -52,7 +52,7 @@ impl MessageDecompressor {
         self.unpacker.unpack(Codec::Zstd, packed.bytes, &mut self.plain)?;
         match CompressedMessage::decode(&self.plain, job) {
             Ok(None) => Ok(self.plain.as_slice().into()),
-            _ => Err(ProtocolError::Invalid("a compressed message in another one")),
+            _ => Err(ProtocolError::Invalid("a compressed message inside another")),
         }
     }
 }

@@ -229,7 +229,7 @@ impl StreamPool {
         let repair = state.crossing.look(elapsed, &seen);
         let broken: Vec<_> = seen.values().flat_map(|path| path.broken.iter().copied()).collect();
         let silent = repair.give_up.iter().filter(|id| !broken.contains(id));
-        silent.for_each(|id| self.note_loss(format!("data stream {} was not answered any more", id.0)));
+        silent.for_each(|id| self.note_loss(format!("data stream {} had no answer", id.0)));
         broken.iter().for_each(|id| self.note_loss(format!("data stream {} broke", id.0)));
         state.gone += repair.give_up.len() as u64 + u64::from(repair.moved.is_some());
         state.give_up(&repair.give_up);

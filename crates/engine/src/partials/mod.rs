@@ -201,7 +201,7 @@ impl PartialFinder {
             found.extend(self.look(&dir, &sibling(&part, what))?);
         }
         match found.is_empty() && !is_there {
-            true => Err(io::Error::other("there is neither such a file nor a part of one")),
+            true => Err(io::Error::other("no such file, and no partial file of it")),
             false => Ok(found),
         }
     }

@@ -193,14 +193,14 @@ impl AuditLog {
     pub fn on_failure(self: &Arc<Self>, end: impl Fn(&str) + Send + Sync + 'static) {
         let _ = self.on_failure.set(Box::new(end));
         if self.has_failed.load(Ordering::SeqCst) {
-            self.end("the audit log cannot be written");
+            self.end("cannot write the audit log");
         }
     }
 
     /// Writes a line. After the first that cannot be written, all fail.
     pub fn write(self: &Arc<Self>, record: &AuditRecord<'_>) -> Result<(), String> {
         if self.has_failed.load(Ordering::SeqCst) {
-            return Err("the audit log cannot be written".into());
+            return Err("cannot write the audit log".into());
         }
         let line = self.line(record, SystemTime::now());
         self.sinks.iter().try_for_each(|sink| sink.write(&line)).inspect_err(|text| self.fail(text))
@@ -283,7 +283,7 @@ impl AuditSink {
         let file = openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?;
         match FileType::from_raw_mode(fstat(&file)?.st_mode) {
             FileType::RegularFile => Ok(file),
-            _ => Err(io::Error::other("it is no regular file")),
+            _ => Err(io::Error::other("not a regular file")),
         }
     }
 
@@ -318,7 +318,7 @@ fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 fn cannot(which: &str, what: &str, error: &io::Error) -> String {
-    format!("the audit log ({which}) cannot be {what}: {}\nthe host's policy asks for it", describe(error))
+    format!("the audit log ({which}) cannot be {what}: {}\nthe host's policy requires it", describe(error))
 }
 
 fn shown(path: &Path) -> String {

@@ -61,42 +61,42 @@ const SETTINGS: &[PolicySetting] = &[
         permits: "yes",
         restricts: "no",
         rule: PolicyRule::NoPrograms,
-        refusal: "programs are not allowed here",
+        refusal: "programs are forbidden here",
     },
     PolicySetting {
         name: "clear-text",
         permits: "yes",
         restricts: "no",
         rule: PolicyRule::NoClearText,
-        refusal: "--no-encrypt is not allowed here",
+        refusal: "--no-encrypt is forbidden here",
     },
     PolicySetting {
         name: "deploy",
         permits: "yes",
         restricts: "no",
         rule: PolicyRule::NoDeployedWorker,
-        refusal: "a deployed haul is not allowed here",
+        refusal: "a deployed haul is forbidden here",
     },
     PolicySetting {
         name: "own-commands",
         permits: "yes",
         restricts: "no",
         rule: PolicyRule::NoOwnCommands,
-        refusal: "commands in the place of ssh (-S, -T) are not allowed here",
+        refusal: "commands instead of ssh (-S, -T) are forbidden here",
     },
     PolicySetting {
         name: "deltas",
         permits: "yes",
         restricts: "no",
         rule: PolicyRule::NoDeltas,
-        refusal: "deltas are not allowed here",
+        refusal: "deltas are forbidden here",
     },
     PolicySetting {
         name: "sandbox",
         permits: "optional",
         restricts: "required",
         rule: PolicyRule::SandboxRequired,
-        refusal: "a worker without a sandbox is not allowed here",
+        refusal: "a worker without a sandbox is forbidden here",
     },
 ];
 
@@ -145,7 +145,7 @@ impl HostPolicy {
             return Err(format!("{refusal}: {fault}"));
         }
         match self.rules.iter().find(|(stated, _)| *stated == rule) {
-            Some((_, file)) => Err(format!("{refusal}: {} says so", shown(file))),
+            Some((_, file)) => Err(format!("{refusal}: policy {}", shown(file))),
             None => Ok(()),
         }
     }
@@ -169,7 +169,7 @@ impl HostPolicy {
         for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
             self.add_line(path, line).ok_or_else(|| {
                 let (file, line, known) = (shown(path), escape(line.as_bytes()), known_lines());
-                format!("{file}, line {}: '{line}' is not understood\nknown are {known}", number + 1)
+                format!("{file}, line {}: invalid setting '{line}'\nvalid: {known}", number + 1)
             })?;
         }
         Ok(())
@@ -195,13 +195,13 @@ fn read_trusted(path: &Path) -> io::Result<String> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     if ![0, rustix::process::geteuid().as_raw()].contains(&metadata.uid()) {
-        return Err(io::Error::other("it belongs to another user, and is not trusted"));
+        return Err(io::Error::other("belongs to another user, so it is not trusted"));
     }
     if metadata.mode() & OTHERS_WRITE != 0 {
-        return Err(io::Error::other("others can write to it, and it is not trusted"));
+        return Err(io::Error::other("others can write to it, so it is not trusted"));
     }
     if metadata.len() > FILE_MAX {
-        return Err(io::Error::other("it is too long for a policy"));
+        return Err(io::Error::other("too long for a policy"));
     }
     let mut text = String::new();
     file.take(FILE_MAX).read_to_string(&mut text)?;
@@ -240,7 +240,7 @@ mod tests {
     fn a_file_that_says_no_forbids() {
         assert_eq!(refusal(""), Ok(()));
         assert_eq!(refusal("# programs = no\n\n programs=yes \n"), Ok(()));
-        assert_eq!(refusal("programs = no"), Err("programs are not allowed here: /policy says so".into()));
+        assert_eq!(refusal("programs = no"), Err("programs are forbidden here: /policy says so".into()));
         for text in ["programs = yes\nprograms = no\n", "programs = no\nprograms = yes\n"] {
             assert!(refusal(text).is_err(), "a policy only restricts");
         }

@@ -266,7 +266,7 @@ struct Notices<'a>(&'a mut dyn ProbeObserver);
 impl Observer for Notices<'_> {
     fn event(&mut self, event: &Event) {
         if let Event::Deployed { host, path } = event {
-            self.0.notice(&format!("{host}: haul was put there, as {path}"));
+            self.0.notice(&format!("installed haul on {host}: {path}"));
         }
     }
 }

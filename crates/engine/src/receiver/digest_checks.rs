@@ -21,10 +21,10 @@ use crate::io::storage::calls::read_at;
 use crate::receiver::file::ReceivingFile;
 
 /// What to do about a file that is not what it was to be, and has not got its name.
-const REMEDY: &str = "it arrived as it is at the source, and was removed; look for what has changed it there, or for the value that belongs to it";
+const REMEDY: &str = "it matches the source and was deleted here: check the file at the source, or the expected digest";
 /// The same of one that was there already.
 const REMEDY_THERE: &str =
-    "it was there already, and stays; -f does not replace what has the source's size and time: remove it first";
+    "the existing file is kept, since -f replaces no file of the source's size and time: delete it first";
 /// Bytes that are read at a time of a file that is there already.
 const READ_BYTES: usize = 256 << 10;
 
@@ -51,8 +51,8 @@ impl DigestChecks {
     /// Takes lines of expected digests; before the job starts.
     pub fn expect_lines(&self, lines: &[u8]) -> Result<(), &'static str> {
         let mut expected = self.expected.write().unwrap_or_else(PoisonError::into_inner);
-        let expected = expected.as_mut().ok_or("told of lines that nobody has asked for")?;
-        expected.add_records(lines).map_err(|_| "told of too many lines, or of a part of one")
+        let expected = expected.as_mut().ok_or("unrequested lines of digests")?;
+        expected.add_records(lines).map_err(|_| "too many or incomplete lines of digests")
     }
 
     /// Ends the lines.

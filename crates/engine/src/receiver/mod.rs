@@ -132,7 +132,7 @@ pub enum StreamRequest {
 }
 
 /// Said of a file whose frames are not the file that the source says they are.
-const MISMATCH: &str = "what arrived is not what the source read\nrun the same command again";
+const MISMATCH: &str = "the received data differs from what the source read\nrerun the command";
 
 /// Where owners are not preserved, there is nothing to look up.
 const NUMERIC: &OwnerOptions = &OwnerOptions { by_name: false, users: Vec::new(), groups: Vec::new() };
@@ -192,7 +192,7 @@ fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> 
     let directory = Path::new(OsStr::from_bytes(&request.journal_dir));
     let directory = (!request.journal_dir.is_empty()).then_some(directory);
     JournalLocation::new(request.resume, directory).map_err(|error| {
-        let text = format!("{} cannot hold the journals (-a): {}", escape(&request.journal_dir), describe(&error));
+        let text = format!("cannot use {} for the journals (-a): {}", escape(&request.journal_dir), describe(&error));
         RefusedRequest { usage: true, text }
     })
 }
@@ -201,7 +201,7 @@ fn foreign_report(job: &Arc<ReceiverJob>) -> ForeignReport {
     let job = Arc::clone(job);
     Box::new(move |spot, name| {
         let path = escape(&job.destination.path(&spot.dir.path_of(spot.name.as_bytes())));
-        let text = format!("{path}: {name} was not made by haul: it is left alone");
+        let text = format!("{path}: kept {name}, which is not haul's");
         job.reporter.send(&WorkerMessage::Warning { text });
     })
 }
@@ -547,7 +547,7 @@ impl TargetTree {
     /// Takes operands that come while the job runs.
     pub fn add_listed(&self, batch: DestinationBatch) -> Result<(), ProtocolError> {
         match self.job.request.listed {
-            ListedKinds::No => Err(ProtocolError::Unasked("a listed operand")),
+            ListedKinds::No => Err(ProtocolError::Unasked("a listed source argument")),
             ListedKinds::Files | ListedKinds::Trees => self.list_batches.add(batch),
         }
     }

@@ -48,7 +48,7 @@ pub(super) fn as_client(
 }
 
 /// Error of a client whose server failed to authenticate.
-const NOT_THE_SERVER: &str = "what answers there is not the server that it should be: it has proven nothing";
+const NOT_THE_SERVER: &str = "the server failed to authenticate itself";
 
 /// Runs the server's part, up to the name of the directory. Returns the member of `known` that admits the client, and
 /// the requested directory. `own` is the server's key. Returns `None` for a client without a valid proof, which
@@ -125,7 +125,7 @@ fn prove_client(pass: &ClientCredentials, exported: &ExportedKey) -> io::Result<
             Ok(ClientProof::Key { key: own.public()?.0, signature })
         }
         ClientCredentials::Missing | ClientCredentials::Server(_) => {
-            Err(io::Error::other("there is nothing to prove it with"))
+            Err(io::Error::other("no secret or key was given"))
         }
     }
 }

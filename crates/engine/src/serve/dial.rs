@@ -13,6 +13,7 @@ use super::tls;
 use crate::job::credentials::ClientCredentials;
 use crate::serve::auth::as_client;
 use crate::serve::preauth_socket::PreauthSocket;
+use crate::sys::describe::without_numbers;
 use crate::sys::random::jitter;
 
 /// Connect timeout of one address.
@@ -50,7 +51,7 @@ pub fn dial(
 }
 
 /// Error for a server that closes connections before the proof.
-const BUSY: &str = "the server is busy, or what answers there is no haul serve: it closed the connection before it heard a proof\ntry later";
+const BUSY: &str = "connection closed before authentication: the server is busy, or it is not a haul serve\ntry later";
 
 /// Reason of a failed connection.
 enum DialRefusal {
@@ -66,8 +67,7 @@ fn enter(
     directory: &str,
     pass: &ClientCredentials,
 ) -> Result<(Connection, TcpStream), DialRefusal> {
-    let socket = reach(host, port)
-        .map_err(|error| DialRefusal::Final(format!("no connection to port {port} of {host}: {error}")))?;
+    let socket = reach(host, port).map_err(|error| DialRefusal::Final(unreached(host, port, &error)))?;
     // The control channel needs low latency.
     let _ = socket.set_nodelay(true);
     let mut connection = tls::connect().map_err(|error| DialRefusal::Final(error.to_string()))?;
@@ -100,14 +100,23 @@ fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(failed)
 }
 
+/// Returns the error for a server that cannot be reached.
+fn unreached(host: &str, port: u16, error: &io::Error) -> String {
+    let hint = match error.kind() {
+        io::ErrorKind::ConnectionRefused => "\nhas haul serve ended (--once, --for)?",
+        _ => "",
+    };
+    format!("cannot connect to port {port} of {host}: {}{hint}", without_numbers(&error.to_string()))
+}
+
 /// Returns the error for a server that ends the connection after the proof.
 fn unproven(error: &io::Error, pass: &ClientCredentials) -> String {
     match (error.kind(), pass) {
         (_, ClientCredentials::Keys { .. }) if is_hang_up(error) => {
-            "the server hung up: it does not know this key, or the key has expired or was revoked".into()
+            "the server refused the key: it is unknown, expired or revoked".into()
         }
-        (_, _) if is_hang_up(error) => "the server hung up: the secret is not the right one".into(),
-        (io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock, _) => "no haul serve answers there".into(),
+        (_, _) if is_hang_up(error) => "the server refused the secret".into(),
+        (io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock, _) => "no answer from a haul serve".into(),
         _ => error.to_string(),
     }
 }

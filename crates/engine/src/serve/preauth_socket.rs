@@ -31,7 +31,7 @@ impl<'a> PreauthSocket<'a> {
 impl Read for PreauthSocket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
-            return Err(io::Error::other("more came than belongs there"));
+            return Err(io::Error::other("too many bytes before authentication"));
         }
         self.socket.set_read_timeout(self.remaining()?)?;
         let room = buffer.len().min(self.left);

@@ -64,8 +64,8 @@ impl ServeShared {
     fn stranger(&self, peer: SocketAddr, error: &io::Error) {
         if let Some(others) = self.strangers.one_more(Instant::now()) {
             let why = match error.kind() {
-                io::ErrorKind::UnexpectedEof => "it hung up".into(),
-                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "it took too long".into(),
+                io::ErrorKind::UnexpectedEof => "connection closed".into(),
+                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "timed out".into(),
                 _ => escape(error.to_string().as_bytes()),
             };
             self.log(&ServeEvent::Stranger { peer, why, others });

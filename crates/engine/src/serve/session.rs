@@ -75,7 +75,7 @@ impl ClientCounts {
 
     /// Counts one more client in this directory, or returns the reason to refuse it.
     fn enter(&self, offer: &ServeOffer, directory: &ServedDirectory) -> Result<AdmittedClient<'_>, String> {
-        let refuse = |who: &str, most| Err(format!("the {who} has {most} clients, and takes no more\ntry later"));
+        let refuse = |who: &str, most| Err(format!("the {who} already has {most} clients, its limit\ntry later"));
         let mut counts = lock(&self.0);
         let inside = counts.inside.get(&directory.name).copied().unwrap_or(0);
         let inside_max = directory.clients_max.unwrap_or(offer.clients_max);
@@ -135,7 +135,7 @@ impl ServeSessions {
 }
 
 /// Log text of a session ended for its credential.
-const REVOKED: &str = "its key or secret has expired, or was revoked";
+const REVOKED: &str = "key or secret expired or revoked";
 
 /// Serves a connected peer. A peer without a proof receives no data, and is the error. Releases `pending` after
 /// authentication.
@@ -153,7 +153,7 @@ pub(super) fn serve(
     let now = SystemTime::now();
     let all_known = offer.directories.iter().flat_map(|directory| directory.valid(now));
     let proven = as_server(&mut connection, &mut bounded, offer.key.as_ref(), all_known)?;
-    let (known, name) = proven.ok_or_else(|| io::Error::other("its secret or its key opens nothing here"))?;
+    let (known, name) = proven.ok_or_else(|| io::Error::other("wrong secret or key"))?;
     pending.prove()?;
     let entered = find(&offer.directories, known, &name)
         .and_then(|directory| Ok((directory, shared.clients.enter(offer, directory)?)));
@@ -202,9 +202,9 @@ fn find<'d>(
     open().find(|directory| directory.name == name).ok_or_else(|| {
         let names: Vec<_> = open().map(|directory| directory.name.as_str()).collect();
         match names[..] {
-            [""] => format!("the server has one directory, without a name, and no {name}\nwrite the path behind the secret, after a colon"),
-            _ if name.is_empty() => format!("the server's directories have names\nname one after its port; {with} opens {}", names.join(", ")),
-            _ => format!("{with} opens no directory {name}\nit opens {}", names.join(", ")),
+            [""] => format!("the server has one directory, without a name, and no {name}\nappend the path to the secret, after a colon"),
+            _ if name.is_empty() => format!("the server's directories have names\nappend one to its port; {with} gives access to {}", names.join(", ")),
+            _ => format!("{with} gives no access to a directory {name}\navailable: {}", names.join(", ")),
         }
     })
 }

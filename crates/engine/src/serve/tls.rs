@@ -22,9 +22,9 @@ const NOBODY: &str = "haul.invalid";
 /// Returns the server's configuration for all its connections.
 pub(super) fn server() -> io::Result<Arc<ServerConfig>> {
     let key = Ed25519KeyPair::generate().and_then(|key| key.to_pkcs8v1());
-    let key = key.map_err(|_| io::Error::other("no key could be made"))?;
+    let key = key.map_err(|_| io::Error::other("cannot generate a key"))?;
     let key = provider::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(key.as_ref())).map_err(io::Error::other)?;
-    let public = key.public_key().ok_or_else(|| io::Error::other("the key that was made has no public part"))?;
+    let public = key.public_key().ok_or_else(|| io::Error::other("the generated key has no public part"))?;
     let certified = CertifiedKey::new(vec![CertificateDer::from(public.to_vec())], key);
     let mut config = ServerConfig::builder_with_provider(suites())
         .with_protocol_versions(&[&TLS13])

@@ -38,8 +38,7 @@ impl Source {
     pub(super) fn tell_flagged(&self) {
         let flagged = self.flagged.0.load(Ordering::Relaxed);
         if flagged > 1 {
-            let text =
-                format!("{flagged} files and directories are append-only or immutable, and their copies are not");
+            let text = format!("{flagged} files and directories are append-only or immutable; their copies are not");
             self.reporter.send(&WorkerMessage::Warning { text });
         }
     }
@@ -64,7 +63,7 @@ impl Source {
             // This is reported for the file itself, when it is read.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
             Err(error) => {
-                let what = if self.compares() { "they are not compared" } else { "it is copied without them" };
+                let what = if self.compares() { "not compared" } else { "copied without them" };
                 let text = format!("{}: {}: {what}", escape(&path()), describe(&error));
                 self.reporter.send(&WorkerMessage::Warning { text });
                 None
@@ -80,7 +79,7 @@ impl Source {
             (false, false) => return,
         };
         if self.flagged.0.fetch_add(1, Ordering::Relaxed) == 0 {
-            let text = format!("{} is {word} (lsattr), and its copy is not", escape(&path()));
+            let text = format!("{} is {word} (lsattr); its copy is not", escape(&path()));
             self.reporter.send(&WorkerMessage::Warning { text });
         }
     }

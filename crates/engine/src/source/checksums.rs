@@ -15,7 +15,7 @@ use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
 
 /// What to do about a file that is not what it was to be.
-const REMEDY: &str = "it is not copied; look for what has changed it, or for the value that belongs to it";
+const REMEDY: &str = "not copied: check the file, or the expected digest";
 
 impl Source {
     /// What is asked for, if it is computed here.

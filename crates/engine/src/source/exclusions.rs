@@ -72,6 +72,6 @@ pub(super) fn judge(is_all: &mut Option<bool>, found: &WalkEntry) {
 pub(super) fn say_that_nothing_is_left(reporter: &Reporter, operand: &[u8]) {
     let shown = escape(operand);
     let at = shown.trim_end_matches('/');
-    let text = format!("{shown}: the filters leave out every file in it; --explain {at}/NAME says which rule does");
+    let text = format!("{shown}: the filters exclude every file in it; --explain {at}/NAME prints the rule");
     reporter.send(&WorkerMessage::Warning { text });
 }

@@ -67,7 +67,7 @@ impl FlowPipe {
             if more > 0 {
                 since = Instant::now();
             } else if FileStat::at_fd(&self.fd)?.size < tell(&self.fd).map_err(io::Error::from)? {
-                return Err(SourceFileError::Failed("it became shorter while it was followed".into()));
+                return Err(SourceFileError::Failed("truncated while being followed".into()));
             }
         }
         Ok(len)
@@ -199,7 +199,7 @@ impl FlowFeed {
         let kept = lock(&self.kept);
         let Some(&ResendFrame { ref bytes, len, is_only }) = kept.frames.get(&index) else { return Ok(None) };
         let room =
-            room.get_mut(..len).ok_or_else(|| SourceFileError::Failed("a frame is longer than a frame".into()))?;
+            room.get_mut(..len).ok_or_else(|| SourceFileError::Failed("a frame exceeds the frame size".into()))?;
         if self.is_read_once() {
             room.copy_from_slice(bytes);
         } else {

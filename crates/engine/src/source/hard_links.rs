@@ -12,7 +12,7 @@ use crate::metrics::reporter::Reporter;
 use crate::source::removable::RemovableFile;
 
 /// Said once, where there are more such files than can be remembered.
-const TOO_MANY: &str = "there are more files with several names than can be remembered: names of further ones are copied as files of their own";
+const TOO_MANY: &str = "too many hard links to remember: further ones are copied as separate files";
 
 /// Files with further names to come.
 #[derive(Default)]

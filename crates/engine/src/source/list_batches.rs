@@ -32,10 +32,10 @@ impl PendingBatches {
     pub fn add(&self, batch: SourceBatch) -> Result<(), ProtocolError> {
         let mut state = lock(&self.state);
         if state.next != Some(batch.first) || batch.paths.is_empty() && !batch.last {
-            return Err(ProtocolError::OutOfTurn("a listed operand"));
+            return Err(ProtocolError::OutOfTurn("a listed source argument"));
         }
         if state.batches.len() >= LISTED_BATCHES_AHEAD {
-            return Err(ProtocolError::OverLimit("listed operands"));
+            return Err(ProtocolError::OverLimit("listed source arguments"));
         }
         let count = u32::try_from(batch.paths.len()).unwrap_or(u32::MAX);
         state.next = (!batch.last).then(|| batch.first.saturating_add(count));
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn batches_come_in_their_order_until_the_last() {
         let listed = PendingBatches::new();
-        let out_of_turn = Err(ProtocolError::OutOfTurn("a listed operand"));
+        let out_of_turn = Err(ProtocolError::OutOfTurn("a listed source argument"));
         assert_eq!(listed.add(batch(1, 1, false)), out_of_turn, "numbers begin at 0");
         assert_eq!(listed.add(batch(0, 0, false)), out_of_turn, "nothing, and not the last");
         assert_eq!((listed.add(batch(0, 2, false)), listed.add(batch(2, 0, true))), (Ok(()), Ok(())));
@@ -91,7 +91,7 @@ mod tests {
         let listed = PendingBatches::new();
         let most = u32::try_from(LISTED_BATCHES_AHEAD).unwrap();
         (0..most).for_each(|number| listed.add(batch(number, 1, false)).unwrap());
-        assert_eq!(listed.add(batch(most, 1, false)), Err(ProtocolError::OverLimit("listed operands")));
+        assert_eq!(listed.add(batch(most, 1, false)), Err(ProtocolError::OverLimit("listed source arguments")));
         listed.next().unwrap();
         assert_eq!(listed.add(batch(most, 1, false)), Ok(()));
     }

@@ -210,7 +210,7 @@ impl Source {
 
     /// Takes operands that come while the job runs.
     pub fn add_listed(&self, batch: SourceBatch) -> Result<(), ProtocolError> {
-        self.listed.as_ref().ok_or(ProtocolError::Unasked("a listed operand"))?.add(batch)
+        self.listed.as_ref().ok_or(ProtocolError::Unasked("a listed source argument"))?.add(batch)
     }
 
     /// Names these operands on this host, over all runs.
@@ -222,7 +222,8 @@ impl Source {
     pub fn allow(&self, bounds: &mut ConfineBounds) {
         self.allow_removal(bounds);
         if self.request.links == SymlinkMode::Follow {
-            return bounds.allow_reading_anything("symbolic links are followed wherever they lead, so all can be read");
+            return bounds
+                .allow_reading_anything("symbolic links are followed (--symlinks follow), so all can be read");
         }
         match &self.request.base {
             _ if !self.request.listed => {}
@@ -554,7 +555,7 @@ impl Source {
         let mut now = self.file_entry(EntryLocation::Again(entry), look);
         self.add_attributes(&mut now, &item);
         if self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some() {
-            let text = format!("{}: it changed while it was being read: it is begun anew", escape(&path));
+            let text = format!("{} changed while being read; starting it over", escape(&path));
             self.reporter.send(&WorkerMessage::Warning { text });
         }
         self.notify();

@@ -43,7 +43,7 @@ const LONG_READ_MIN: u64 = 1 << 20;
 
 /// Said of a directory whose extended attributes are left behind.
 const TOO_MANY_ATTRIBUTES: &str =
-    "its extended attributes are not copied: it lies in too many directories that have large ones\ncopy it by itself";
+    "extended attributes not copied: too many parent directories have large ones\ncopy it separately";
 
 /// Why something is left out that could not be read.
 const UNREADABLE: &str = "cannot be read";
@@ -167,7 +167,7 @@ impl OfferBuilder<'_> {
     fn is_landing(&self, root: &OperandRoot, path: &[u8]) -> bool {
         let is_landing = self.source.landing.get() == Some(&root.identity());
         if is_landing {
-            self.source.reporter.failed(path.to_vec(), "it is the target of this copy");
+            self.source.reporter.failed(path.to_vec(), "is the target of this copy");
         }
         is_landing
     }
@@ -218,8 +218,7 @@ impl OfferBuilder<'_> {
         }
         match found {
             WalkEntry::EnterDir { dir, .. } if self.open.len() + self.empty.len() + 1 >= OPEN_DIRECTORIES_MAX => {
-                reporter
-                    .failed(below(typed(), &dir.path_bytes()), "it lies deeper than haul can go\ncopy it by itself");
+                reporter.failed(below(typed(), &dir.path_bytes()), "too many nested directories\ncopy it separately");
                 self.skipping = 1;
             }
             WalkEntry::EnterDir { dir, meta, patterns } => {
@@ -248,7 +247,7 @@ impl OfferBuilder<'_> {
             WalkEntry::File { parent, name, .. } | WalkEntry::Symlink { parent, name, .. } if name.is_reserved() => {
                 reporter.left_out(
                     below(typed(), &parent.path_of(name.as_bytes())),
-                    "was left by a haul that was interrupted",
+                    "is a partial file of an interrupted copy",
                 );
                 self.leave_out(name)?;
             }

@@ -121,7 +121,7 @@ pub fn open_pipe(
     reporter: &Reporter,
 ) -> Vec<Option<OperandRoot>> {
     let [operand] = &request.operands[..] else {
-        let refuse = |operand: &Vec<u8>| reporter.failed(operand.clone(), "a pipe brings one file's bytes");
+        let refuse = |operand: &Vec<u8>| reporter.failed(operand.clone(), "a pipe is one file");
         request.operands.iter().for_each(refuse);
         return request.operands.iter().map(|_| None).collect();
     };
@@ -150,7 +150,7 @@ fn growing(operand: &[u8], quiet: Duration) -> Result<FlowPipe, String> {
     let file = opened.map_err(|error| describe(&error.into()))?;
     match FileStat::at_fd(&file).map_err(|error| describe(&error))?.kind {
         FileType::RegularFile => Ok(FlowPipe::following(file, quiet)),
-        _ => Err("only a file can be followed while it grows (-R)".to_owned()),
+        _ => Err("only a file can be followed (-R)".to_owned()),
     }
 }
 
@@ -184,7 +184,7 @@ pub struct OperandOpener<'a> {
 /// Most directories that are remembered.
 const PARENTS_MAX: usize = 1024;
 /// Said of what a list names and a link leads to from below the base.
-const OUT_OF_BASE: &str = "a link leads out of the base (-d), and what is outside of it is not read\nwith --symlinks follow it is; or leave -d out";
+const OUT_OF_BASE: &str = "a symbolic link leads out of the base (-d)\nadd --symlinks follow, or omit -d";
 
 /// Why an operand cannot be copied, and what to do.
 struct OperandRefusal(String);
@@ -245,9 +245,7 @@ impl<'a> OperandOpener<'a> {
         let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
         let kind = match look.kind {
             FileType::Directory if !self.recursive => {
-                return Err(OperandRefusal::new(
-                    "it is a directory\nuse -r to copy directories with all that is in them",
-                ));
+                return Err(OperandRefusal::new("is a directory\nuse -r to copy directories"));
             }
             FileType::Directory => {
                 self.check_base(path)?;
@@ -255,7 +253,7 @@ impl<'a> OperandOpener<'a> {
                 return Ok(OperandRoot { name, identity: dir.identity(), kind: OperandKind::Directory(dir) });
             }
             FileType::RegularFile => {
-                let no_name = || OperandRefusal::new("this path does not end in a file's name");
+                let no_name = || OperandRefusal::new("the path does not end in a file name");
                 let name = name.clone().ok_or_else(no_name)?;
                 if self.base.is_some()
                     && rustix::fs::lstat(path).is_ok_and(|itself| FileStat::from(&itself).kind == FileType::Symlink)
@@ -265,10 +263,10 @@ impl<'a> OperandOpener<'a> {
                 OperandKind::File(self.parent_of(path)?, name, look)
             }
             FileType::Fifo => {
-                return Err(OperandRefusal::new("this is a FIFO\nadd -N i to copy what is written to it"));
+                return Err(OperandRefusal::new("is a FIFO\nadd -N i to copy the data written to it"));
             }
-            FileType::Socket => return Err(OperandRefusal::new("this is a socket, which cannot be copied")),
-            _ => return Err(OperandRefusal::new("this is a device\nname a file, or null:SIZE for zeros")),
+            FileType::Socket => return Err(OperandRefusal::new("is a socket, which cannot be copied")),
+            _ => return Err(OperandRefusal::new("is a device\nname a file, or null:SIZE for zeros")),
         };
         Ok(OperandRoot { name, identity: look.identity, kind })
     }

@@ -30,10 +30,9 @@ use crate::sys::describe::describe;
 /// Most files that the thread takes at once.
 const BATCH_MAX: usize = 64;
 /// Reported for a file that differs from the sent one.
-const NOT_THE_SAME: &str =
-    "it was copied, and has changed since: it is not removed\nrun the same command again: that copies it as it is now";
+const NOT_THE_SAME: &str = "copied, but not deleted: it has changed since\nrerun the command to copy the new version";
 /// What to do about a file that cannot be removed.
-const REMEDY: &str = "see to who may remove files there, and remove it: its copy is proven";
+const REMEDY: &str = "check the permissions of its directory, and delete it: its copy is verified";
 
 /// A verified file: the part of a [`SourceEntry`] needed for its removal. It holds nothing open.
 pub struct SourceRemoval {
@@ -216,7 +215,7 @@ impl Source {
             Err(error) => {
                 let why = describe(&error);
                 let why = why.lines().next().unwrap_or_default();
-                self.reporter.failed(removal.path(), format!("it was copied, and is not removed: {why}\n{REMEDY}"));
+                self.reporter.failed(removal.path(), format!("copied, but not deleted: {why}\n{REMEDY}"));
             }
         }
     }

@@ -37,7 +37,7 @@ pub struct NoSink;
 
 impl FrameSink for NoSink {
     fn put(&mut self, _: FrameBuffer, _: &RecordTrailer, _: &RateLimiter) -> Result<FrameBuffer, StreamError> {
-        Err(ProtocolError::Unasked("a frame where none is sent").into())
+        Err(ProtocolError::Unasked("a frame of an entry without frames").into())
     }
 
     fn settle(&mut self) -> Result<(), StreamError> {
@@ -361,7 +361,7 @@ fn read(
     };
     if way.method == IoMethod::Buffered && !piece.handle.is_null() && source.policy.is_refusal_news() {
         let path = escape(&piece.handle.path());
-        let text = format!("{path} cannot be read with O_DIRECT: it is read through the page cache");
+        let text = format!("{path}: no O_DIRECT reads, so the page cache is used");
         source.reporter.send(&WorkerMessage::Warning { text });
     }
     reader.add(Arc::clone(file), way, start, end);

@@ -404,7 +404,7 @@ fn who_was_promised_no_list_takes_none_and_a_walk_that_waits_for_one_can_be_stop
     in_time(|| {
         let batch = || SourceBatch { first: 0, paths: Vec::new(), last: true };
         let none = source(&[], SymlinkMode::Keep);
-        assert_eq!(none.add_listed(batch()), Err(ProtocolError::Unasked("a listed operand")));
+        assert_eq!(none.add_listed(batch()), Err(ProtocolError::Unasked("a listed source argument")));
         let waiting = Arc::new(source_of(SourceRequest { listed: true, ..request(&[], SymlinkMode::Keep) }));
         let walk = Arc::clone(&waiting);
         let walking = std::thread::spawn(move || walk.walk());

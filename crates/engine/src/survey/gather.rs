@@ -139,7 +139,7 @@ impl SurveyResult {
     ) {
         let typed = path.as_os_str().as_bytes();
         let Some(name) = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok()) else {
-            return self.fail(typed.to_vec(), "this path does not end in a file's name");
+            return self.fail(typed.to_vec(), "the path does not end in a file name");
         };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let dir = match parents.get(parent) {
@@ -282,7 +282,7 @@ impl SurveyResult {
     }
 }
 
-const NULL: &str = "null: is no file: there is nothing to look at";
+const NULL: &str = "null: is not a file";
 
 /// Bytes outside holes. For a file that cannot be opened, its allocated blocks are about that.
 fn data_bytes(parent: &Dir, name: &Name, links: FollowLinks, look: &FileStat) -> u64 {

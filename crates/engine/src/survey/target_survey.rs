@@ -148,7 +148,7 @@ fn landing(ask: &Ask, target: &Path) -> Result<SurveyDestination, Error> {
         }
         (FileType::Directory, _) => Ok(SurveyDestination::Into(Dir::open_root(target).map_err(failed)?)),
         (FileType::RegularFile, [false]) => beside(target).map_err(failed),
-        _ => Err(Error::Usage(format!("--to {shown} is not a directory\nname the directory that a copy would go to"))),
+        _ => Err(Error::Usage(format!("--to {shown} is not a directory\nname the target directory of the copy"))),
     }
 }
 

@@ -16,7 +16,7 @@ pub fn keep_to(cpus: &Cpus) -> Option<String> {
             pin_others();
             None
         }
-        Ok(false) => Some("--cpus names no CPU of this machine: all are used".to_owned()),
+        Ok(false) => Some("--cpus: no such CPU on this machine, so all are used".to_owned()),
         Err(error) => Some(format!("--cpus has no effect: {}", crate::sys::describe::describe(&error.into()))),
     }
 }

@@ -27,7 +27,7 @@ pub fn overwrite(arguments: &[OsString], secret: impl Fn(&[u8]) -> Option<Range<
     }
     let stat = fs::read_to_string("/proc/self/stat")?;
     let start = parse_bounds(&stat).filter(|bounds| bounds.len() == expected.len());
-    let start = start.ok_or_else(|| io::Error::other("the arguments are not where they were expected"))?.start;
+    let start = start.ok_or_else(|| io::Error::other("the arguments are not at the expected address"))?.start;
     // SAFETY: the kernel has put the arguments of this process at this address, has just named it, and the memory stays
     // mapped and writable for the life of the process. It is as long as `expected`. There is no reference to it:
     // the standard library copies arguments whenever it is asked for them, and no other thread runs that could ask.
@@ -35,7 +35,7 @@ pub fn overwrite(arguments: &[OsString], secret: impl Fn(&[u8]) -> Option<Range<
     let there =
         unsafe { std::slice::from_raw_parts_mut(ptr::with_exposed_provenance_mut::<u8>(start), expected.len()) };
     if *there != *expected {
-        return Err(io::Error::other("the arguments are not those that were expected"));
+        return Err(io::Error::other("unexpected arguments in memory"));
     }
     secrets.into_iter().for_each(|range| there[range].fill(FILLER));
     Ok(())

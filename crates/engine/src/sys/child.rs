@@ -80,7 +80,7 @@ pub(crate) fn spawn_with(
 }
 
 fn missing() -> io::Error {
-    io::Error::other("a pipe to the child is missing")
+    io::Error::other("no pipe to the child")
 }
 
 impl ChildGuard {
@@ -186,7 +186,7 @@ impl Write for CancellableStdin<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         while !is_ready(&*self.pipe, PollFlags::OUT, CANCEL_POLL) {
             if self.cancel.is_cancelled() {
-                return Err(io::Error::other("it was cancelled"));
+                return Err(io::Error::other("cancelled"));
             }
         }
         self.pipe.write(&bytes[..bytes.len().min(PIPE_ROOM)])
@@ -287,7 +287,7 @@ mod tests {
         let begun = Instant::now();
         let error =
             CancellableStdin { pipe: &mut spawned.stdin, cancel: &cancel }.write_all(&vec![0; 1 << 20]).unwrap_err();
-        assert!(begun.elapsed() < Duration::from_secs(5) && error.to_string() == "it was cancelled", "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(5) && error.to_string() == "cancelled", "{error}");
         stopping.join().unwrap();
     }
 

@@ -147,9 +147,10 @@ fn nothing_but(network: ConfineNetwork) -> Result<RulesetCreated, RulesetError> 
 fn outcome(enforced: RulesetStatus, kernel: &LandlockStatus, reads_anything: Option<&'static str>) -> SandboxReport {
     let lacking = match (&enforced, kernel) {
         (RulesetStatus::FullyEnforced, _) => None,
-        (RulesetStatus::PartiallyEnforced, LandlockStatus::Available { effective_abi, .. }) => {
-            Some(format!("this kernel's Landlock is version {}, and {} does all", *effective_abi as i32, WANTED as i32))
-        }
+        (RulesetStatus::PartiallyEnforced, LandlockStatus::Available { effective_abi, .. }) => Some(format!(
+            "this kernel's Landlock is version {}, but only {} does everything",
+            *effective_abi as i32, WANTED as i32
+        )),
         (_, LandlockStatus::NotEnabled) => Some("Landlock is not enabled in this kernel".to_owned()),
         _ => Some("this kernel has no Landlock".to_owned()),
     };

@@ -1,6 +1,7 @@
 //! Words for what the system refuses: what happened and, for the common
 //! cases, what to do about it.
 
+use std::borrow::Cow;
 use std::io;
 
 use rustix::io::Errno;
@@ -22,42 +23,45 @@ pub fn is_no_space(text: &str) -> bool {
 
 fn what_happened(error: &io::Error) -> String {
     let text = error.to_string();
-    match text.rfind(" (os error ") {
-        Some(end) if error.raw_os_error().is_some() => text[..end].to_owned(),
-        _ => text,
+    if error.raw_os_error().is_some() { without_numbers(&text).into_owned() } else { text }
+}
+
+/// The text without the numbers that `io::Error` adds, such as " (os error 2)".
+pub fn without_numbers(text: &str) -> Cow<'_, str> {
+    const BEFORE: &str = " (os error ";
+    if !text.contains(BEFORE) {
+        return Cow::Borrowed(text);
     }
+    let mut pieces = text.split(BEFORE);
+    let mut shown = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let rest = piece.trim_start_matches(|c: char| c.is_ascii_digit());
+        match rest.strip_prefix(')') {
+            Some(rest) if rest.len() + 1 < piece.len() => shown.push_str(rest),
+            _ => shown.extend([BEFORE, piece]),
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// One line each, to follow the line that says what happened.
 fn remedy(errno: Errno) -> Option<&'static str> {
     Some(match errno {
-        Errno::NOSPC => "make room there (see `df` and `df -i`), then run the same command again to go on",
-        Errno::DQUOT => {
-            "the user's quota there is used up (see `quota`): free some of it or have it raised, then run the same command again"
-        }
-        Errno::ACCESS => {
-            "check the permissions of the file and of all directories above it, or use an account that may"
-        }
-        Errno::PERM => "only the owner or root may do that, and not where the file is immutable (see `lsattr`)",
-        Errno::ROFS => {
-            "the file system is mounted read-only: remount it read-write (after a look at `dmesg`) or choose another target"
-        }
-        Errno::NAMETOOLONG => {
-            "the file system there takes shorter names only: rename the file or choose another target"
-        }
-        Errno::MFILE => "raise the limit of open files for this account (`ulimit -n`) or use fewer streams (-s)",
-        Errno::NFILE => "the whole machine has run out of open files: raise `fs.file-max` or close some programs",
-        Errno::IO => {
-            "the device reported an error: look at `dmesg` and at the disk's health (`smartctl -a`) before trying again"
-        }
-        Errno::LOOP => "a symbolic link leads back to itself: remove it, or keep links as they are (--symlinks keep)",
-        Errno::NOTDIR => "something on the way is not a directory: check each part of the path",
-        Errno::ISDIR => "there is a directory where a file was wanted: name another target, or copy with -r",
-        Errno::STALE => {
-            "the file server no longer knows it: mount the file system again, then run the same command again"
-        }
-        Errno::FBIG => "the file system or the limit of this account (`ulimit -f`) does not take files that large",
-        Errno::TXTBSY => "the file is a program that is running: stop it first",
+        Errno::NOSPC => "free space there (see `df` and `df -i`), then rerun the command to resume",
+        Errno::DQUOT => "free space or raise the quota there (see `quota`), then rerun the command to resume",
+        Errno::ACCESS => "check the permissions of the file and of its parent directories, or use another account",
+        Errno::PERM => "only the owner or root may do this, and nobody if the file is immutable (see `lsattr`)",
+        Errno::ROFS => "remount the file system read-write (see `dmesg` first), or choose another target",
+        Errno::NAMETOOLONG => "the file system permits only shorter names: rename the file or choose another target",
+        Errno::MFILE => "raise the account's limit of open files (`ulimit -n`) or use fewer streams (-s)",
+        Errno::NFILE => "raise the host's limit of open files (`fs.file-max`) or end other programs",
+        Errno::IO => "a device error: see `dmesg` and the disk's health (`smartctl -a`) before the next try",
+        Errno::LOOP => "remove the loop of symbolic links, or keep links as they are (--symlinks keep)",
+        Errno::NOTDIR => "check each component of the path: one is not a directory",
+        Errno::ISDIR => "name another target, or copy directories with -r",
+        Errno::STALE => "the file server has lost the file: remount the file system, then rerun the command",
+        Errno::FBIG => "the file is too large for the file system or for the account's limit (`ulimit -f`)",
+        Errno::TXTBSY => "stop the running program first",
         _ => return None,
     })
 }
@@ -71,6 +75,18 @@ mod tests {
         let text = describe(&Errno::EXIST.into());
         assert_eq!(text, "File exists");
         assert_eq!(describe(&io::Error::other("odd (os error 3)")), "odd (os error 3)");
+    }
+
+    #[test]
+    fn numbers_are_left_out_anywhere_in_a_text() {
+        let cases = [
+            ("a: No such file (os error 2); b: refused (os error 111)\ntry", "a: No such file; b: refused\ntry"),
+            ("plain", "plain"),
+            ("(os error ) (os error x) (os error 2", "(os error ) (os error x) (os error 2"),
+        ];
+        for (text, shown) in cases {
+            assert_eq!(without_numbers(text), shown);
+        }
     }
 
     #[test]
@@ -95,6 +111,6 @@ mod tests {
         }
         let no_space = |errno: Errno| is_no_space(&describe(&errno.into()));
         assert!(no_space(Errno::NOSPC) && no_space(Errno::DQUOT) && !no_space(Errno::FBIG));
-        assert!(describe(&Errno::NOSPC.into()).starts_with("No space left on device\nmake room"));
+        assert!(describe(&Errno::NOSPC.into()).starts_with("No space left on device\nfree space"));
     }
 }

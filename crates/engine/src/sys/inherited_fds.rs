@@ -29,7 +29,7 @@ pub fn hand_over(command: &mut Command, fd: &Arc<OwnedFd>) -> io::Result<RawFd> 
 /// else is opened.
 pub fn take(number: RawFd) -> io::Result<OwnedFd> {
     if number < STANDARD {
-        return Err(io::Error::other("a standard descriptor cannot be handed over"));
+        return Err(io::Error::other("a standard descriptor cannot be inherited"));
     }
     // SAFETY: the number is not negative, and is only used to ask whether it is a descriptor.
     #[allow(unsafe_code)]

@@ -89,7 +89,7 @@ const FCHMODAT2: libc::c_long = 452;
 /// `local_sockets` leaves those of this machine (AF_UNIX), too. There is no way back.
 pub fn enforce(local_sockets: bool) -> Result<(), String> {
     let program = program(local_sockets).map_err(|error| error.to_string())?;
-    seccompiler::apply_filter(&program).map_err(|error| format!("no seccomp filter could be set: {error}"))
+    seccompiler::apply_filter(&program).map_err(|error| format!("cannot set a seccomp filter: {error}"))
 }
 
 fn program(local_sockets: bool) -> Result<BpfProgram, seccompiler::BackendError> {

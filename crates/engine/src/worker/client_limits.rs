@@ -189,7 +189,10 @@ impl ClientLimits {
 /// Returns how far this kernel can confine a worker to its directory. A temporary thread tries it.
 pub fn sandbox() -> SandboxReport {
     let tried = std::thread::spawn(|| ConfineBounds::new(ConfineNetwork::None).enforce()).join();
-    tried.unwrap_or_else(|_| SandboxReport { confinement: Confinement::None, reason: "it could not be tried".into() })
+    tried.unwrap_or_else(|_| SandboxReport {
+        confinement: Confinement::None,
+        reason: "the sandbox could not be tested".into(),
+    })
 }
 
 fn optional<T>(word: &str, read: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {

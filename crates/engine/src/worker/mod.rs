@@ -167,7 +167,7 @@ pub fn run(
                 Ok(false) => break None,
                 Err(text) => break Some(text),
             },
-            Err(error) => break Some(format!("the connection to the controller failed: {error}")),
+            Err(error) => break Some(format!("lost the connection to the controller: {error}")),
         }
     };
     // After a stop, or without a controller, the worker exits at once: the report may have no reader.
@@ -233,7 +233,7 @@ impl WorkerProcess {
                     self.is_fault = taken.is_err();
                     return taken.map_err(|fault| fault.to_string());
                 }
-                None => return Err("the other end spoke out of turn".into()),
+                None => return Err("protocol error: message of the other end out of order".into()),
             },
             LinkChannel::Stream(stream) => {
                 if let Some(tunnel) = &self.tunnel {
@@ -259,7 +259,7 @@ impl WorkerProcess {
             ControllerMessage::Source(_) | ControllerMessage::Target(_) | ControllerMessage::Measure(_)
                 if self.confined =>
             {
-                return Err("a request came after the work had begun".into());
+                return Err("protocol error: request after the start".into());
             }
             ControllerMessage::Source(_) | ControllerMessage::Target(_) | ControllerMessage::Measure(_)
                 if let Err(text) = self.permit(&message) =>
@@ -311,35 +311,40 @@ impl WorkerProcess {
             }
             ControllerMessage::Listen { address } => self.listen(address)?,
             ControllerMessage::Connect { .. } if self.environment.served.is_some() => {
-                self.tell(&WorkerMessage::CannotConnect { text: "a server makes no connections".into() });
+                self.tell(&WorkerMessage::CannotConnect { text: "a server opens no connections".into() });
             }
             ControllerMessage::Connect { routes, timeout_ms } => self.connect(routes, timeout_ms)?,
             ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
             ControllerMessage::Start { skip } => self.begin(skip)?,
             ControllerMessage::Measure(_) if self.source.is_some() || self.target.is_some() => {
-                return Err("an end of a copy was asked to measure".into());
+                return Err("protocol error: measurement during a copy".into());
             }
             ControllerMessage::Measure(request) => self.measure(&request),
             ControllerMessage::Expected(lines) => {
                 let target = self.target.as_mut().and_then(Arc::get_mut);
-                target.ok_or("told of lines when there was no target to be begun")?.digests.expect_lines(&lines)?;
+                target.ok_or("protocol error: digests before a request to the target")?.digests.expect_lines(&lines)?;
             }
             ControllerMessage::SourceBatch(batch) => {
-                let source = self.source.as_ref().ok_or("told operands before there was a source")?;
+                let source =
+                    self.source.as_ref().ok_or("protocol error: source arguments before a request to the source")?;
                 source.add_listed(batch).map_err(|fault| fault.to_string())?;
             }
             ControllerMessage::DestinationBatch(batch) => {
-                let target = self.target.as_ref().ok_or("told operands before there was a target")?;
+                let target =
+                    self.target.as_ref().ok_or("protocol error: source arguments before a request to the target")?;
                 target.tree.add_listed(batch).map_err(|fault| fault.to_string())?;
             }
             ControllerMessage::Rate(bytes_per_s) => {
-                self.source.as_ref().ok_or("told a rate before there was a source")?.set_rate(bytes_per_s);
+                self.source
+                    .as_ref()
+                    .ok_or("protocol error: rate limit before a request to the source")?
+                    .set_rate(bytes_per_s);
             }
             ControllerMessage::Pause(is_paused) => {
-                self.source.as_ref().ok_or("told to pause before there was a source")?.pause(is_paused);
+                self.source.as_ref().ok_or("protocol error: pause before a request to the source")?.pause(is_paused);
             }
             ControllerMessage::Streams(count) => {
-                self.running.as_ref().ok_or("told a number of streams before it began")?.fix_streams(count)?;
+                self.running.as_ref().ok_or("protocol error: stream count before the start")?.fix_streams(count)?;
             }
         }
         Ok(true)
@@ -370,7 +375,7 @@ impl WorkerProcess {
             _ => return Ok(()),
         };
         if audit.is_some() && !settings.blake3 {
-            return Err("the audit log of this host names the BLAKE3 of each file, and the session has none".into());
+            return Err("the audit log of this host needs the BLAKE3 of each file, but the session has none".into());
         }
         if settings.suite == CipherSuite::AuthenticateOnly {
             policy.check(PolicyRule::NoClearText)?;
@@ -483,7 +488,7 @@ impl WorkerProcess {
         let (credentials, count) = (credentials(settings), settings.streams);
         let opened = StreamTunnel::open(count, &self.link);
         let (tunnel, inner) =
-            opened.map_err(|error| format!("no tunnel could be opened: {}", crate::sys::describe::describe(&error)))?;
+            opened.map_err(|error| format!("cannot open a tunnel: {}", crate::sys::describe::describe(&error)))?;
         self.tunnel = Some(Arc::new(tunnel));
         let ids = if connector { Some(self.ids()?) } else { None };
         self.make_streams(move |streams| match prove(inner, &credentials, ids.as_ref()) {
@@ -497,7 +502,10 @@ impl WorkerProcess {
 
     /// Returns the intake for streams of the running job.
     fn streams(&self) -> Result<StreamIntake, String> {
-        self.running.as_ref().map(JobRuntime::streams).ok_or_else(|| "told to connect before it began".to_owned())
+        self.running
+            .as_ref()
+            .map(JobRuntime::streams)
+            .ok_or_else(|| "protocol error: connection before the start".to_owned())
     }
 
     fn ids(&self) -> Result<StreamIds, String> {
@@ -517,7 +525,7 @@ impl WorkerProcess {
                 .unwrap_or_else(|panic| WorkerMessage::Fatal { fault: false, text: panicked("haul-connect", &*panic) });
             let _ = link.send(LinkChannel::Controller, &said.encode());
         });
-        spawned.map(|_| ()).map_err(|error| format!("no thread could be started: {error}"))
+        spawned.map(|_| ()).map_err(|error| format!("cannot start a thread: {error}"))
     }
 
     fn begin(&mut self, skip: Option<(u64, u64)>) -> Result<(), String> {
@@ -531,11 +539,11 @@ impl WorkerProcess {
             (Some(source), None) => JobEnds::Source(Arc::clone(source)),
             (None, Some(target)) => JobEnds::Target(Arc::clone(target)),
             (Some(source), Some(target)) => JobEnds::Both(Arc::clone(source), Arc::clone(target)),
-            (None, None) => return Err("told to begin before a request".into()),
+            (None, None) => return Err("protocol error: start before a request".into()),
         };
         self.confine()?;
         let every = Duration::from_millis(self.settings()?.report_every_ms.max(10).into());
-        let gauges = self.gauges.take().ok_or("told to begin twice")?;
+        let gauges = self.gauges.take().ok_or("protocol error: second start")?;
         let running = JobRuntime::start(ends, self.link.clone(), every, gauges);
         self.arrivals.take().into_iter().for_each(|arrivals| running.streams().take(arrivals));
         self.running = Some(running);
@@ -545,7 +553,7 @@ impl WorkerProcess {
     fn settings(&self) -> Result<&SessionSettings, String> {
         let source = self.source.as_ref().map(|source| source.settings());
         let target = self.target.as_ref().map(|target| target.job.settings());
-        source.or(target).ok_or_else(|| "told to connect before a request".to_owned())
+        source.or(target).ok_or_else(|| "protocol error: connection before a request".to_owned())
     }
 
     fn tell(&self, message: &WorkerMessage) {
@@ -582,7 +590,7 @@ fn target_ready(target: &TargetReceiver) -> WorkerMessage {
 
 fn still_running(RunningPredecessor { process }: RunningPredecessor) -> String {
     let process = process.as_raw_nonzero();
-    format!("the worker of an earlier attempt (process {process}) was killed, and still waits for its disk")
+    format!("the worker of an earlier attempt (process {process}) is killed, but still waits for its disk")
 }
 
 fn credentials(settings: &SessionSettings) -> StreamCredentials {
@@ -606,9 +614,7 @@ fn sockets(settings: &SessionSettings) -> SocketSettings {
 fn no_such_congestion(name: &str) -> String {
     let name = escape(name.as_bytes());
     let there = tcp_info::congestion_controls();
-    format!(
-        "the congestion control '{name}' cannot be used here\nthis kernel has: {there}; others are loaded with modprobe tcp_NAME"
-    )
+    format!("congestion control '{name}' is not available here\navailable: {there}; others need modprobe tcp_NAME")
 }
 
 fn pin_threads(cpus: &Cpus, reporter: &Reporter) {

@@ -52,9 +52,7 @@ impl ClientLimits {
             ControllerMessage::SourceBatch(_) | ControllerMessage::DestinationBatch(_) => Ok(()),
             ControllerMessage::Tunnel { connector: _ } | ControllerMessage::Start { skip: _ } => Ok(()),
             ControllerMessage::Cancel => Ok(()),
-            ControllerMessage::Measure(_) => {
-                Err("a server is not measured: a probe would write, and be told what the server is like\nssh reaches it for that".into())
-            }
+            ControllerMessage::Measure(_) => Err("a server permits no measurements\nprobe its host over ssh".into()),
         }
     }
 
@@ -85,19 +83,18 @@ impl ClientLimits {
         let is_from_memory =
             !operands.is_empty() && operands.iter().all(|path| null::null_size(path_of(path)).is_some());
         if !self.access.reads() && !is_from_memory {
-            return Err(format!("this server's directory is {}: nothing in it can be read", self.write_only()));
+            return Err(format!("this server's directory is {}: reading is forbidden", self.write_only()));
         }
         self.hold_settings(settings)?;
         storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
         operands.iter_mut().filter(|path| null::null_size(path_of(path)).is_none()).try_for_each(inside)?;
         base.iter_mut().try_for_each(inside)?;
         if *listed {
-            return Err("a server sends no lists of files\nname them, or a directory with -r".into());
+            return Err("a server reads no lists of files\nname the files, or a directory with -r".into());
         }
         if *remove_files && self.access != ServedAccess::Both {
             return Err(
-                "this server's directory is read-only: nothing in it is removed\nleave out --remove-source-files"
-                    .into(),
+                "this server's directory is read-only: deleting is forbidden\nomit --remove-source-files".into()
             );
         }
         // The accounts of this host are private.
@@ -143,17 +140,17 @@ impl ClientLimits {
         let is_discarded = path == null::NOTHING.as_bytes() && compare.is_none();
         match (self.access, &compare) {
             (ServedAccess::ReadOnly, None) if !is_discarded => {
-                return Err("this server's directory is read-only: nothing can be sent to it".into());
+                return Err("this server's directory is read-only: writing is forbidden".into());
             }
             (ServedAccess::WriteOnly | ServedAccess::Create, Some(_)) => {
-                return Err(format!("this server's directory is {}: what is there is not compared", self.write_only()));
+                return Err(format!("this server's directory is {}: comparing is forbidden", self.write_only()));
             }
             (ServedAccess::WriteOnly | ServedAccess::Create, None)
                 if *digest_existing || has_digests_of_target(settings) =>
             {
                 let mode = self.write_only();
                 return Err(format!(
-                    "this server's directory is {mode}: no digests are told of what is there\nleave out --checksums, -E and --expect"
+                    "this server's directory is {mode}: digests of its files are secret\nomit --checksums, -E and --expect"
                 ));
             }
             _ => {}
@@ -165,9 +162,7 @@ impl ClientLimits {
         if !self.deltas {
             hold_delta(delta, "this server makes no deltas")?;
             if sync.detect_renames {
-                return Err(
-                    "this server makes no deltas: it looks for no moved files\nleave out --detect-renames".into()
-                );
+                return Err("this server makes no deltas, so it finds no moved files\nomit --detect-renames".into());
             }
         }
         if self.access == ServedAccess::Create {
@@ -183,7 +178,7 @@ impl ClientLimits {
         hold_modes(modes)?;
         compare.map_or(Ok(()), refuse_following)?;
         if *preserve && compare.is_none() {
-            return Err("a server's files have its owner, and no mode that a client says\nleave out -p".into());
+            return Err("haul serve keeps no owners and modes\nomit -p, or use -r instead of --archive".into());
         }
         hold_kept(kept)?;
         sync.link_dests
@@ -192,7 +187,7 @@ impl ClientLimits {
             .filter(|path| !path.is_empty())
             .try_for_each(inside)?;
         if !journal_dir.is_empty() {
-            return Err("a server keeps its records of unfinished files beside them\nleave out -a's directory".into());
+            return Err("a server keeps journals beside partial files\nomit the directory of -a".into());
         }
         match pipe {
             PipeKind::No => Ok(()),
@@ -237,14 +232,12 @@ impl ClientLimits {
         if frame.bytes() * usize::from(*streams_max) > STREAMS_BYTES_MAX {
             let most = STREAMS_BYTES_MAX / frame.bytes();
             return Err(format!(
-                "a server has at most {most} streams with frames of {} KiB\ngive -s {most}, or a smaller --frame",
+                "a server permits at most {most} streams with frames of {} KiB\nuse -s {most}, or a smaller --frame",
                 frame.get() >> 10
             ));
         }
         match (self.policy.encryption, suite) {
-            (true, CipherSuite::AuthenticateOnly) => {
-                Err("this server requires encryption\nleave out --no-encrypt".into())
-            }
+            (true, CipherSuite::AuthenticateOnly) => Err("this server requires encryption\nomit --no-encrypt".into()),
             (true, CipherSuite::Aes256Gcm | CipherSuite::Aes128Gcm | CipherSuite::ChaCha20Poly1305) | (false, _) => {
                 Ok(())
             }
@@ -267,7 +260,7 @@ impl ClientLimits {
 }
 
 /// Only users who can start programs on this host anyway may use them.
-const NO_PIPES: &str = "a server starts no programs, and opens no pipes\nleave out -N";
+const NO_PIPES: &str = "a server starts no programs and opens no pipes\nomit -N";
 
 /// Whether the target computes digests: it does so for existing files too.
 fn has_digests_of_target(settings: &SessionSettings) -> bool {
@@ -277,7 +270,7 @@ fn has_digests_of_target(settings: &SessionSettings) -> bool {
 fn refuse_following(links: SymlinkMode) -> Result<(), String> {
     match links {
         SymlinkMode::Keep | SymlinkMode::Ignore | SymlinkMode::KeepAll => Ok(()),
-        SymlinkMode::Follow => Err("a server follows no symbolic links\nleave out --symlinks follow".into()),
+        SymlinkMode::Follow => Err("a server follows no symbolic links\nomit --symlinks follow".into()),
     }
 }
 
@@ -285,7 +278,7 @@ fn refuse_following(links: SymlinkMode) -> Result<(), String> {
 /// off.
 fn hold_delta(rules: &mut DeltaOptions, why: &str) -> Result<(), String> {
     if rules.in_place || !matches!(rules.delta, DeltaMode::Off | DeltaMode::Auto) {
-        return Err(format!("{why}: nothing is told of the files that are there\nleave out --delta and --inplace"));
+        return Err(format!("{why}: existing files are not base files\nomit --delta and --inplace"));
     }
     rules.delta = DeltaMode::Off;
     Ok(())
@@ -325,7 +318,7 @@ fn hold_sync(rules: &SyncOptions, access: &str) -> Result<(), String> {
         || !link_dests.is_empty()
     {
         return Err(format!(
-            "this server's directory is {access}: nothing is told of what is there, and nothing is removed\nleave out --delete, --dry-run, --items, --compare digest and --link-dest"
+            "this server's directory is {access}: existing entries are secret and are not deleted\nomit --delete, --dry-run, --items, --compare digest and --link-dest"
         ));
     }
     Ok(())
@@ -335,16 +328,16 @@ fn hold_sync(rules: &SyncOptions, access: &str) -> Result<(), String> {
 fn hold_to_new_names(in_the_way: OverwritePolicy, sync: &SyncOptions, kept: &PreserveOptions) -> Result<(), String> {
     let refused = match in_the_way {
         OverwritePolicy::Replace | OverwritePolicy::Follow => {
-            Some(("nothing in it is replaced", "-f, or use haul instead of haul sync"))
+            Some(("replacing is forbidden", "-f, or use haul instead of haul sync"))
         }
         OverwritePolicy::Report | OverwritePolicy::ReportEqual | OverwritePolicy::Omit => None,
     };
     let refused = refused
-        .or((!sync.backup_dir.is_empty()).then_some(("nothing in it is moved", "--backup-dir")))
-        .or((sync.equal != EqualityTest::SizeAndTime).then_some(("times in it stay", "--compare")))
-        .or(kept.hard_links.then_some(("no file in it gets another name", "--hard-links")));
+        .or((!sync.backup_dir.is_empty()).then_some(("moving is forbidden", "--backup-dir")))
+        .or((sync.equal != EqualityTest::SizeAndTime).then_some(("changing times is forbidden", "--compare")))
+        .or(kept.hard_links.then_some(("hard links are forbidden", "--hard-links")));
     refused.map_or(Ok(()), |(why, option)| {
-        Err(format!("this server's directory is for new names only: {why}\nleave out {option}"))
+        Err(format!("this server's directory is for new names only: {why}\nomit {option}"))
     })
 }
 
@@ -356,7 +349,7 @@ fn path_of(bytes: &[u8]) -> &Path {
 fn hold_modes(ModeOptions { file, directory, less_umask }: &mut ModeOptions) -> Result<(), String> {
     *less_umask = true;
     if [file, directory].into_iter().flatten().any(|mode| *mode & !0o777 != 0) {
-        return Err("a server sets no set-id and no sticky bits\ngive -m three digits".into());
+        return Err("a server sets no set-id or sticky bits\nuse three digits for -m".into());
     }
     Ok(())
 }
@@ -365,12 +358,10 @@ fn hold_modes(ModeOptions { file, directory, less_umask }: &mut ModeOptions) -> 
 fn hold_kept(kept: &PreserveOptions) -> Result<(), String> {
     let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials } = *kept;
     if attributes || acls {
-        return Err(
-            "a server sets no extended attributes and no access control lists\nleave out --xattrs and --acls".into()
-        );
+        return Err("a server sets no extended attributes or access control lists\nomit --xattrs and --acls".into());
     }
     if devices || specials {
-        return Err("a server makes no devices, FIFOs and sockets\nleave out -D, --devices and --specials".into());
+        return Err("a server creates no devices, FIFOs or sockets\nomit -D, --devices and --specials".into());
     }
     Ok(())
 }
@@ -385,12 +376,12 @@ fn inside(path: &mut Vec<u8>) -> Result<(), String> {
             Component::CurDir => {}
             Component::Normal(name) => checked.push(name),
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
-                return Err(format!("{shown}: this is outside of the served directory\nname what is in it"));
+                return Err(format!("{shown}: outside the served directory\nuse a path inside it"));
             }
         }
     }
     if lookup::has_link(&checked) {
-        return Err(format!("{shown}: a server goes through no symbolic link\nname what the link leads to"));
+        return Err(format!("{shown}: a server follows no symbolic links\nuse the path of the link's target"));
     }
     // A trailing `/` marks a directory; a trailing `/.` means its contents.
     let ending = [&b"/."[..], b"/"].into_iter().find(|ending| path.ends_with(ending)).unwrap_or_default();

@@ -117,7 +117,7 @@ impl JobRuntime {
         match (&self.shared.source, &self.shared.target) {
             (Some(source), None) if !source.compares() => fix(source, &self.shared.lanes, streams),
             (Some(source), _) => fix_threads(source, streams),
-            (None, _) => return Err("told a number of streams without being the source".into()),
+            (None, _) => return Err("protocol error: stream count for a target".into()),
         }
         Ok(())
     }
@@ -187,7 +187,7 @@ fn put(inbox: &SyncSender<Vec<u8>>, mut message: Vec<u8>, lifeline: &ControllerW
 pub fn panicked(thread: &str, panic: &(dyn Any + Send)) -> String {
     let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
     let said = said.map(|said| format!(": {}", said.lines().next().unwrap_or_default())).unwrap_or_default();
-    format!("the thread {thread} panicked{said}\nthis is a bug in haul, please report it")
+    format!("thread {thread} panicked{said}\nthis is a bug in haul: please report it")
 }
 
 fn start_walk(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
@@ -262,7 +262,7 @@ fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
         shared.spawn(&format!("haul-o{number}"), move |_| target.sign_base_files());
         shared.spawn(&format!("haul-m{number}"), move |shared| {
             let made = making.make_frames();
-            made.unwrap_or_else(|fault| shared.fail_by_fault(&format!("the source broke the protocol: {fault}")));
+            made.unwrap_or_else(|fault| shared.fail_by_fault(&format!("protocol error of the source: {fault}")));
         });
     }
     let proving = Arc::clone(target);
@@ -342,7 +342,7 @@ fn start_both(shared: &Arc<RuntimeShared>, source: &Arc<Source>, target: &Arc<Ta
 
 fn stream_failed(StreamId(id): StreamId, error: &StreamError) -> String {
     let reason = match error {
-        StreamError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => "the other end closed it".into(),
+        StreamError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => "closed by the other end".into(),
         StreamError::Io(error) => crate::sys::describe::describe(error).lines().next().unwrap_or_default().to_owned(),
         StreamError::Protocol(fault) => fault.to_string(),
     };
@@ -354,7 +354,7 @@ fn send_messages(shared: &RuntimeShared, mut next: impl FnMut() -> Option<Vec<Ve
         shared
             .link
             .send_all(LinkChannel::Peer, &messages)
-            .map_err(|error| format!("the connection to the controller failed: {error}"))?;
+            .map_err(|error| format!("lost the connection to the controller: {error}"))?;
     }
     Ok(())
 }
@@ -375,7 +375,7 @@ fn take_messages(shared: &RuntimeShared, target: &TargetReceiver, messages: &Rec
     for message in messages {
         let take = || target.handle_peer(&unpacking.unpack(&message, job)?);
         if let Err(fault) = during(Stage::Examine, take) {
-            shared.fail_by_fault(&format!("the source broke the protocol: {fault}"));
+            shared.fail_by_fault(&format!("protocol error of the source: {fault}"));
             return;
         }
     }
@@ -543,7 +543,7 @@ impl RuntimeShared {
             }
         };
         if let Err(error) = thread::Builder::new().name(name.into()).spawn(body) {
-            self.fail(&format!("no thread could be started: {error}\nuse fewer streams (-s)"));
+            self.fail(&format!("cannot start a thread: {error}\nuse fewer streams (-s)"));
         }
     }
 
@@ -660,7 +660,7 @@ mod tests {
                 shared.spawn("haul-test", |_| panic!("no such luck"));
             }
             let (_, content) = controller.next_frame().unwrap().unwrap();
-            let text = "the thread haul-test panicked: no such luck\nthis is a bug in haul, please report it";
+            let text = "thread haul-test panicked: no such luck\nthis is a bug in haul: please report it";
             let fatal = WorkerMessage::Fatal { fault: false, text: text.into() };
             assert_eq!(WorkerMessage::decode(content).unwrap(), fatal);
             let deadline = Instant::now() + Duration::from_secs(10);

@@ -28,7 +28,7 @@ pub fn mend(source: &Source, lanes: &StreamPool, mut pause: impl FnMut(Duration)
         keep_fixed(source, lanes);
         share_out(source, lanes);
         if hopeless {
-            return Err("the data connections broke, and no other could be made".into());
+            return Err("lost the data connections, and no new one could be opened".into());
         }
         told.look(source, lanes, moved.as_ref());
         if lanes.has_paths() && !doubles {
@@ -74,15 +74,15 @@ fn why(moved: &PathChange) -> String {
     let mbit_per_s = |bytes_per_s: u64| bytes_per_s / 125_000;
     match moved {
         PathChange::Faster(now, before) => {
-            format!("it carries {} Mbit/s, and the one before it {}", mbit_per_s(*now), mbit_per_s(*before))
+            format!("it carries {} Mbit/s, the previous one {}", mbit_per_s(*now), mbit_per_s(*before))
         }
-        PathChange::Lifeless => "nothing was answered on the one before it".to_owned(),
+        PathChange::Lifeless => "the previous one had no answers".to_owned(),
     }
 }
 
 fn tell_loss(source: &Source, lanes: &StreamPool) {
     if let Some(loss) = lanes.first_loss() {
-        let text = format!("{loss}; the others go on with its work");
+        let text = format!("{loss}; the other streams take over its work");
         source.reporter.send(&WorkerMessage::Warning { text });
     }
 }

@@ -89,8 +89,8 @@ impl BaseFile {
     }
 }
 
-const BEYOND_END: ProtocolError = ProtocolError::Invalid("bytes of an old file beyond its end");
-const UNTOLD: ProtocolError = ProtocolError::Unasked("bytes of an old file that are no block it was told of");
+const BEYOND_END: ProtocolError = ProtocolError::Invalid("bytes beyond the end of a base file");
+const UNTOLD: ProtocolError = ProtocolError::Unasked("bytes of a base file outside its announced blocks");
 
 #[cfg(test)]
 mod tests {

@@ -84,9 +84,9 @@ pub fn decode(bytes: &[u8], offset: u64, plain: usize) -> Decoded<Vec<DeltaInstr
     let (mut steps, mut expected, mut left) = (Vec::new(), offset, plain);
     while reader.remaining() > 0 {
         if steps.len() == DELTA_STEPS_MAX {
-            return Err(ProtocolError::OverLimit("steps of making a frame"));
+            return Err(ProtocolError::OverLimit("instructions of a delta frame"));
         }
-        let word = reader.count(2 * FRAME_MAX as usize + 1, "a step of making a frame")?;
+        let word = reader.count(2 * FRAME_MAX as usize + 1, "an instruction of a delta frame")?;
         let len = word >> 1;
         left = left.checked_sub(len).filter(|_| len > 0).ok_or(NOT_THE_FRAME)?;
         let step = if word & 1 == 0 {
@@ -101,7 +101,7 @@ pub fn decode(bytes: &[u8], offset: u64, plain: usize) -> Decoded<Vec<DeltaInstr
     if left == 0 { Ok(steps) } else { Err(NOT_THE_FRAME) }
 }
 
-const NOT_THE_FRAME: ProtocolError = ProtocolError::Invalid("instructions that do not make the frame");
+const NOT_THE_FRAME: ProtocolError = ProtocolError::Invalid("instructions of another length than the frame");
 
 /// Builds the frame; `read` reads bytes of the base file from an offset.
 ///
@@ -184,7 +184,7 @@ mod tests {
         }
         let many = [3u8, 0].repeat(DELTA_STEPS_MAX + 1);
         let over = decode(&many, 0, DELTA_STEPS_MAX + 1);
-        assert_eq!(over, Err(ProtocolError::OverLimit("steps of making a frame")));
+        assert_eq!(over, Err(ProtocolError::OverLimit("instructions of a delta frame")));
         assert_eq!(
             decode(&[7, 1], 0, 3),
             Ok(vec![DeltaInstruction::Old { offset: u64::MAX, len: 3 }]),

@@ -111,7 +111,7 @@ impl SignatureBuilder {
     pub fn new(size: u64, block: u32) -> Decoded<Self> {
         let blocks = size / u64::from(block.max(1));
         if !(ROLLING_BLOCK_MIN..=ROLLING_BLOCK_MAX).contains(&block) || blocks > ROLLING_BLOCKS_MAX {
-            return Err(ProtocolError::OverLimit("blocks of an old file"));
+            return Err(ProtocolError::OverLimit("blocks of a base file"));
         }
         Ok(Self { block, blocks, sums: Vec::new() })
     }

@@ -79,7 +79,7 @@ figures! {
     RoundTripMin "round_trip_min_us" Us "at least {}",
     Retransmitted "retransmitted" Share "{} of all segments sent again",
     RateVariation "rate_variation" Share "the rate varied by {}",
-    Window "window_bytes" Bytes "{} may be under way",
+    Window "window_bytes" Bytes "at most {} in flight",
     LineShare "line_share" Share "the interface at {} of its speed",
     RateLimit "rate_limit_bytes_per_s" BytesPerS "the limit is {}",
     PaceWait "pace_wait" Share "the limit held streams back {} of the time",

@@ -62,7 +62,7 @@ impl FilterOptions {
             lists.push(list);
         }
         let count = reader.count(FILTER_NAMES_MAX, "names of files with patterns")?;
-        let name = |bytes| Name::new(bytes).map_err(|_| ProtocolError::Invalid("a name that cannot be one"));
+        let name = |bytes| Name::new(bytes).map_err(|_| ProtocolError::Invalid("an invalid name"));
         let files = (0..count).map(|_| name(reader.bytes(MAX_NAME, "a name")?)).collect::<Decoded<_>>()?;
         Ok(Self { lists, files, limits: FileLimits::decode(reader)? })
     }

@@ -40,16 +40,13 @@ pub struct PatternList {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PatternListError {
     /// A pattern exceeds [`PATTERN_MAX`] bytes.
-    #[error("line {line}: a pattern has at most {PATTERN_MAX} bytes")]
+    #[error("line {line}: pattern longer than {PATTERN_MAX} bytes")]
     TooLong {
         /// Line of the pattern.
         line: u32,
     },
     /// A line has the form of an rsync filter rule (rsync(1), "FILTER RULES").
-    #[error(
-        "line {line}: a filter rule of rsync's; here a line is a pattern, as in a .gitignore, and \\ before its first \
-         character takes it as it is"
-    )]
+    #[error("line {line}: an rsync filter rule, not a pattern (\\ before its first character makes it one)")]
     RsyncRule {
         /// Line of the rule.
         line: u32,

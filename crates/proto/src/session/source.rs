@@ -557,7 +557,7 @@ fn check_frames(frame: FrameLen, size: u64, frames: &Range<u64>) -> Result<(), P
 fn count_asked(asked: &mut u64, frames: u64, of_file: u64) -> Result<(), ProtocolError> {
     *asked = asked.saturating_add(frames);
     let most = of_file.saturating_mul(RESENDS_PER_FRAME_MAX).saturating_add(RESENDS_PER_FILE_MAX);
-    if *asked <= most { Ok(()) } else { Err(ProtocolError::OverLimit("frames that are asked for again and again")) }
+    if *asked <= most { Ok(()) } else { Err(ProtocolError::OverLimit("too many repeated requests for a frame")) }
 }
 
 #[cfg(test)]

@@ -158,8 +158,8 @@ fn a_second_answer_is_a_fault() {
     for (first, fault) in [
         (TransferNeed::All, ProtocolError::OutOfTurn("a second answer")),
         (TransferNeed::InOrder, ProtocolError::OutOfTurn("a second answer")),
-        (TransferNeed::Nothing, ProtocolError::Unasked("an entry that awaits no answer")),
-        (TransferNeed::Refused, ProtocolError::Unasked("an entry that awaits no answer")),
+        (TransferNeed::Nothing, ProtocolError::Unasked("an entry without a pending answer")),
+        (TransferNeed::Refused, ProtocolError::Unasked("an entry without a pending answer")),
     ] {
         for size in [0, F] {
             let mut source = source();
@@ -283,7 +283,7 @@ fn of_a_part_that_is_there_only_the_rest_is_sent() {
     assert_eq!(drain(&mut source), []);
     source.handle(holds(0, vec![[1; 32]])).unwrap();
     assert!(matches!(drain(&mut source)[..], [SourceMessage::FileEnd { .. }]), "every frame is accounted for");
-    assert_eq!(source.handle(holds(0, vec![[1; 32]])), Err(ProtocolError::Unasked("a frame that is there twice")));
+    assert_eq!(source.handle(holds(0, vec![[1; 32]])), Err(ProtocolError::Unasked("a frame listed twice as present")));
 }
 
 #[test]

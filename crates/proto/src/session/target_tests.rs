@@ -117,7 +117,7 @@ fn offers_come_in_turn() {
 
 #[test]
 fn children_need_an_open_directory() {
-    let unasked = ProtocolError::Unasked("a child of what is no open directory");
+    let unasked = ProtocolError::Unasked("a child of an entry that is not an open directory");
     for parent in [0, 1, 2, 3, 4, u64::MAX] {
         let mut target = target();
         offered(&mut target, vec![file(0), link(), dir()]);
@@ -661,10 +661,10 @@ fn who_asks_learns_what_is_neither_here_nor_in_hand() {
     ];
     assert_eq!(drain(&mut target), answer);
     for (first, count, fault) in [
-        (3, 2, ProtocolError::Unasked("what was not sent")),
-        (3, 3, ProtocolError::Unasked("what was not sent")),
+        (3, 2, ProtocolError::Unasked("frames that were not sent")),
+        (3, 3, ProtocolError::Unasked("frames that were not sent")),
         (5, 1, ProtocolError::Unasked("an entry that was never offered")),
-        (0, u64::MAX, ProtocolError::OverLimit("entries that are asked about")),
+        (0, u64::MAX, ProtocolError::OverLimit("queried entries")),
     ] {
         assert_eq!(target.handle(ask(first, count)).unwrap_err(), fault);
     }

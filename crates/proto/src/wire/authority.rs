@@ -161,7 +161,7 @@ impl FinalReport {
         let of_path = [round_trip_us, segments, retransmitted, busy_us, receiver_limited_us, buffer_limited_us];
         let ReadBackBytes { disk_bytes, cache_bytes, memory_bytes } = read_back;
         let of_source = [
-            ("figures of the network path", of_path.into_iter().max().unwrap_or(0)),
+            ("values of the network path", of_path.into_iter().max().unwrap_or(0)),
             ("a compression", compression.is_some().into()),
         ];
         let of_target = [

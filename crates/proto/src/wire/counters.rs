@@ -31,7 +31,7 @@ macro_rules! with_counters {
             /// Entries that failed at this end.
             failed: BOTH, "failed entries", saturating_add;
             /// Entries skipped on purpose.
-            left_out: BOTH, "entries left out", saturating_add;
+            left_out: BOTH, "skipped entries", saturating_add;
             /// Entries excluded by filters; a directory with its contents counts as one.
             filtered: SOURCE, "entries filtered", saturating_add;
             /// Bytes written.
@@ -175,7 +175,7 @@ impl FinalReport {
         let compression = match CompressionPolicy::decode(reader)? {
             CompressionPolicy::Off => None,
             CompressionPolicy::Always(method) => Some(method),
-            CompressionPolicy::Auto => return Err(ProtocolError::Invalid("a compression that was not chosen")),
+            CompressionPolicy::Auto => return Err(ProtocolError::Invalid("a compression that was not negotiated")),
         };
         Ok(Self {
             counters,
@@ -244,7 +244,7 @@ mod tests {
         let mut out = Writer::new();
         out.bool(true).varint(FIGURE_MAX + 1).raw(&[0; 17]);
         let bytes = out.into_bytes();
-        let fault = Err(ProtocolError::OverLimit("figures of a report"));
+        let fault = Err(ProtocolError::OverLimit("values of a report"));
         assert_eq!(Counters::decode(&mut Reader::new(&bytes)), fault);
     }
 }

@@ -188,7 +188,7 @@ impl Difference {
                 let at_source = match AttributeEnd::decode(reader)? {
                     AttributeEnd::Source => true,
                     AttributeEnd::Target => false,
-                    AttributeEnd::Both => return Err(ProtocolError::Invalid("a name at both ends")),
+                    AttributeEnd::Both => return Err(ProtocolError::Invalid("a hard link at both ends")),
                 };
                 Self::Name { at_source, of: reader.bytes(PATH_MAX, "a path")?.to_vec() }
             }

@@ -202,7 +202,7 @@ impl RecordTrailer {
             kind => return Err(ProtocolError::Unknown { what: "kind of record", value: kind.into() }),
         };
         if matches!(trailer, RecordTrailer::Finished | RecordTrailer::End { .. }) && payload != 0 {
-            return Err(ProtocolError::Invalid("a payload where none may be"));
+            return Err(ProtocolError::Invalid("an unexpected payload"));
         }
         reader.finish()?;
         Ok(trailer)
@@ -211,7 +211,7 @@ impl RecordTrailer {
 
 fn decode_delta(reader: &mut Reader<'_>, payload: usize) -> Decoded<DeltaFrame> {
     let (job, entry, offset) = (JobNumber(reader.u32()?), EntryId(reader.varint()?), reader.u64()?);
-    let plain = reader.count(FRAME_MAX as usize, "a frame that is made")?;
+    let plain = reader.count(FRAME_MAX as usize, "a delta frame")?;
     if payload == 0 || payload >= plain {
         return Err(ProtocolError::Invalid("instructions that are not shorter than their frame"));
     }
@@ -237,7 +237,7 @@ fn decode_pack(reader: &mut Reader<'_>, payload: usize) -> Decoded<PackFrame> {
         });
     }
     if total != payload || files.is_empty() {
-        return Err(ProtocolError::Invalid("a pack whose files are not its payload"));
+        return Err(ProtocolError::Invalid("a pack whose files differ from its payload"));
     }
     Ok(PackFrame { job, check, files })
 }

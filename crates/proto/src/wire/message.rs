@@ -362,7 +362,7 @@ impl SourceMessage {
             }
             kind::STREAMS => SourceMessage::Streams { count: reader.u16()?, path: PathId(reader.u16()?) },
             kind::ASK => {
-                let count = reader.count(STREAMS_MAX.into(), "streams that are gone")?;
+                let count = reader.count(STREAMS_MAX.into(), "lost streams")?;
                 let streams = (0..count).map(|_| Ok(StreamId(reader.u16()?))).collect::<Decoded<_>>()?;
                 SourceMessage::QueryMissing { streams, entries: decode_entries(&mut reader)? }
             }
@@ -536,7 +536,7 @@ fn decode_left_out(reader: &mut Reader<'_>) -> Decoded<SourceMessage> {
             let text = reader.bytes(DIRECTORY_FILTER_MAX, "patterns")?.to_vec();
             Ok(SourceMessage::Patterns { entry, file, text })
         }
-        value => Err(ProtocolError::Unknown { what: "word about what is left out", value: value.into() }),
+        value => Err(ProtocolError::Unknown { what: "kind of exclusion", value: value.into() }),
     }
 }
 
@@ -636,16 +636,13 @@ fn decode_entry(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Entry> {
     let tag = reader.u8()?;
     let place = if tag & kind::OPERAND != 0 {
         let number = u32::try_from(reader.varint()?);
-        EntryLocation::Operand(number.map_err(|_| ProtocolError::OverLimit("the number of an operand"))?)
+        EntryLocation::Operand(number.map_err(|_| ProtocolError::OverLimit("the number of a source argument"))?)
     } else if tag & kind::AGAIN != 0 {
         EntryLocation::Again(EntryId(reader.varint()?))
     } else {
         let parent = EntryId(reader.varint()?);
         let name = reader.bytes(MAX_NAME, "a name")?;
-        EntryLocation::Child {
-            parent,
-            name: Name::new(name).map_err(|_| ProtocolError::Invalid("a name that cannot be one"))?,
-        }
+        EntryLocation::Child { parent, name: Name::new(name).map_err(|_| ProtocolError::Invalid("an invalid name"))? }
     };
     let number = tag & !(kind::OPERAND | kind::AGAIN | kind::MORE);
     let kind = match number {
@@ -698,7 +695,7 @@ fn decode_version(reader: &mut Reader<'_>) -> Decoded<FileVersion> {
 fn decode_link(reader: &mut Reader<'_>) -> Decoded<Box<[u8]>> {
     let points_to = reader.bytes(SYMLINK_MAX, "a symbolic link")?;
     if points_to.is_empty() || points_to.contains(&0) {
-        return Err(ProtocolError::Invalid("a symbolic link that cannot be one"));
+        return Err(ProtocolError::Invalid("an invalid symbolic link"));
     }
     Ok(points_to.into())
 }

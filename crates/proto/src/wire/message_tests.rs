@@ -162,7 +162,7 @@ fn a_name_that_climbs_is_a_fault() {
     let mut bytes = offer.encode(JOB);
     let at = bytes.windows(2).position(|pair| pair == b"ab").unwrap();
     bytes[at..at + 2].copy_from_slice(b"..");
-    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolError::Invalid("a name that cannot be one")));
+    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolError::Invalid("an invalid name")));
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(super) fn encode_names(names: &[Name], out: &mut Writer) {
 /// Reads at most `most` names.
 pub(super) fn decode_names(reader: &mut Reader<'_>, most: usize) -> Decoded<Vec<Name>> {
     let count = reader.count(most, "names")?;
-    let name = |bytes| Name::new(bytes).map_err(|_| ProtocolError::Invalid("a name that cannot be one"));
+    let name = |bytes| Name::new(bytes).map_err(|_| ProtocolError::Invalid("an invalid name"));
     (0..count).map(|_| name(reader.bytes(MAX_NAME, "a name")?)).collect()
 }
 
@@ -28,6 +28,6 @@ pub(super) fn encode_optional_name(name: Option<&Name>, out: &mut Writer) {
 pub(super) fn decode_optional_name(reader: &mut Reader<'_>) -> Decoded<Option<Name>> {
     match reader.bytes(MAX_NAME, "a name")? {
         [] => Ok(None),
-        bytes => Name::new(bytes).map(Some).map_err(|_| ProtocolError::Invalid("a name that cannot be one")),
+        bytes => Name::new(bytes).map(Some).map_err(|_| ProtocolError::Invalid("an invalid name")),
     }
 }

@@ -409,7 +409,7 @@ impl StreamFigures {
     }
 
     pub(super) fn decode_all(reader: &mut Reader<'_>) -> Decoded<Vec<Self>> {
-        let count = reader.count(crate::limits::STREAM_FIGURES_MAX, "figures of streams")?;
+        let count = reader.count(crate::limits::STREAM_FIGURES_MAX, "values of streams")?;
         (0..count).map(|_| Self::decode(reader)).collect()
     }
 }

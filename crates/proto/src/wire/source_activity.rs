@@ -46,7 +46,7 @@ impl SourceActivity {
         let count = reader.count(LINKS_MAX, "paths")?;
         let mut text = || reader.text(TEXT_MAX, "a text");
         let paths = (0..count).map(|_| Ok((text()?, text()?))).collect::<Decoded<Vec<_>>>()?;
-        let count = reader.count(STREAM_FIGURES_MAX, "ways of streams")?;
+        let count = reader.count(STREAM_FIGURES_MAX, "paths of streams")?;
         let way = |_| {
             let (stream, path, in_use) = (reader.u16()?, reader.u8()?, reader.bool()?);
             match usize::from(path) < paths.len() {

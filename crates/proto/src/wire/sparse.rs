@@ -131,7 +131,7 @@ pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(PayloadShape, Re
     let map = DataMap(reader.array()?);
     let (compressed, trailer) = compressed_frame::decode_trailer(reader.take(reader.remaining())?, payload)?;
     if !matches!(trailer, RecordTrailer::Data(_)) {
-        return Err(ProtocolError::Invalid("holes in what is no frame"));
+        return Err(ProtocolError::Invalid("holes outside a frame"));
     }
     let data = compressed.map_or(payload, |compressed| compressed.plain);
     let is_beyond = (plain.div_ceil(BLOCK)..BLOCKS_MAX).any(|block| map.is_data(block));

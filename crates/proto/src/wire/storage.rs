@@ -95,7 +95,7 @@ impl StorageRequest {
         };
         let under_way = reader.u8()?;
         if under_way > UNDER_WAY_MAX {
-            return Err(ProtocolError::OverLimit("frames under way"));
+            return Err(ProtocolError::OverLimit("frames in flight"));
         }
         Ok(Self { direct, cache, under_way })
     }
@@ -140,7 +140,7 @@ impl Verify {
             0 => Ok(Self::Wire),
             1 => Ok(Self::Memory),
             2 => Ok(Self::Disk),
-            value => Err(ProtocolError::Unknown { what: "way to verify", value: value.into() }),
+            value => Err(ProtocolError::Unknown { what: "mode of verification", value: value.into() }),
         }
     }
 }

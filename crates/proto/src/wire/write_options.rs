@@ -95,7 +95,7 @@ impl WriteOptions {
             2 => OverwritePolicy::Omit,
             3 => OverwritePolicy::ReportEqual,
             4 => OverwritePolicy::Follow,
-            value => return Err(ProtocolError::Unknown { what: "rule for what is in the way", value: value.into() }),
+            value => return Err(ProtocolError::Unknown { what: "overwrite policy", value: value.into() }),
         };
         let modes = ModeOptions::decode(reader)?;
         let check_space = reader.bool()?;

@@ -21,7 +21,7 @@ pub fn compare(source: &Path, target: &Path, cancel: &Cancel) -> anyhow::Result<
         let theirs = scope.spawn(|| tree(target, cancel));
         (tree(source, cancel), theirs.join())
     });
-    let (ours, theirs) = (ours?, theirs.map_err(|_| anyhow!("{}: could not be read", target.display()))??);
+    let (ours, theirs) = (ours?, theirs.map_err(|_| anyhow!("{}: cannot be read", target.display()))??);
     for (path, digest) in &ours {
         match theirs.get(path) {
             None => bail!("{}: missing at the target", path.display()),
@@ -30,7 +30,7 @@ pub fn compare(source: &Path, target: &Path, cancel: &Cancel) -> anyhow::Result<
         }
     }
     match theirs.keys().find(|path| !ours.contains_key(*path)) {
-        Some(path) => bail!("{}: only at the target", path.display()),
+        Some(path) => bail!("{}: extraneous at the target", path.display()),
         None => Ok(()),
     }
 }
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(difference(), Err("d/f: differs at the target".into()));
         fs::write(b.join("d/f"), "same").unwrap();
         fs::write(b.join("g"), "").unwrap();
-        assert_eq!(difference(), Err("g: only at the target".into()));
+        assert_eq!(difference(), Err("g: extraneous at the target".into()));
         fs::remove_file(b.join("g")).unwrap();
         fs::remove_dir(b.join("d/e")).unwrap();
         assert_eq!(difference(), Err("d/e: missing at the target".into()));

@@ -63,7 +63,7 @@ impl Demo<'_> {
         let place = DemoDirectory::create(&std::env::temp_dir(), self.bytes, self.keep)?;
         let (source, target) = (place.path.join(MADE[0]), place.path.join(MADE[1]));
 
-        say(&format!("making {} of data in {}", units::size(self.bytes), place.path.display()));
+        say(&format!("creating {} of data in {}", units::size(self.bytes), place.path.display()));
         if !data::make(&source, self.bytes, &|| self.cancel.is_cancelled()).with_context(|| place.shown())? {
             return Ok(interrupted());
         }
@@ -124,7 +124,7 @@ impl DemoDirectory {
     /// Removes it, and says so if it cannot.
     fn close(mut self) -> anyhow::Result<()> {
         if !std::mem::replace(&mut self.keep, true) {
-            self.made.remove(is_of_demo).with_context(|| format!("{} could not be removed", self.shown()))?;
+            self.made.remove(is_of_demo).with_context(|| format!("cannot delete {}", self.shown()))?;
         }
         Ok(())
     }
@@ -146,12 +146,12 @@ fn check_space(parent: &Path, bytes: u64) -> anyhow::Result<()> {
     if free < needed {
         bail!(
             UsageError::new(format!(
-                "{}: the demo needs {} and {} are free",
+                "{}: the demo needs {}, but {} are free",
                 parent.display(),
                 units::size(needed),
                 units::size(free)
             ))
-            .remedy("make less with --size, or set TMPDIR to a directory with more room")
+            .remedy("use a smaller --size, or set TMPDIR to a directory with more space")
         );
     }
     Ok(())

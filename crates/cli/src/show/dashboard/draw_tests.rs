@@ -33,7 +33,7 @@ fn a_usual_terminal_shows_it_all() {
         ########################################
         ########################################
         streams ------------------------------------------------------------------------
-        stream rate       rtt      sent again   path
+        stream rate       rtt      resent       path
              0 20.0 MB/s  50.4 ms  0 (0 %)      10.10.1.155 -> 10.10.1.202
              1 rests      50.4 ms  12 (0 %)     10.10.1.155 -> 10.10.1.202
         limited by ---------------------------------------------------------------------
@@ -41,11 +41,11 @@ fn a_usual_terminal_shows_it_all() {
         writing waited 96 % of the time; 41.2 MB/s; the disk was busy 99 % of the time;
         31 requests in its queue
         files --------------------------------------------------------------------------
-        12,408 found   5,107 waiting   300 under way   7,001 settled
+        12,408 found   5,107 waiting   300 in flight   7,001 settled
         slowest files ------------------------------------------------------------------
              12.3 s    4.29 GB  run7/big
              1.00 s    4.29 GB  run7/\u{1b}[2J
-        said ---------------------------------------------------------------------------
+        messages -----------------------------------------------------------------------
               free some
         run7/pipe: left out: is a FIFO
         q end  space pause  - + rate  0 no limit  < > streams  tab files  ? help
@@ -64,7 +64,7 @@ fn a_wide_one_has_two_columns() {
         ########################################                           was busy 99 % of the time; 31 requests in its queue
         ########################################
         ########################################                           files -----------------------------------------------
-        ########################################                           12,408 found   5,107 waiting   300 under way   7,001
+        ########################################                           12,408 found   5,107 waiting   300 in flight   7,001
         ########################################                           slowest files ---------------------------------------
         ########################################                                12.3 s    4.29 GB  run7/big
         ########################################                                1.00 s    4.29 GB  run7/\u{1b}[2J
@@ -75,10 +75,10 @@ fn a_wide_one_has_two_columns() {
         ########################################
         ########################################
         streams ----------------------------------------------------------
-        stream rate       rtt      sent again   path
+        stream rate       rtt      resent       path
              0 20.0 MB/s  50.4 ms  0 (0 %)      10.10.1.155 -> 10.10.1.202
              1 rests      50.4 ms  12 (0 %)     10.10.1.155 -> 10.10.1.202
-        said -------------------------------------------------------------------------------------------------------------------
+        messages ---------------------------------------------------------------------------------------------------------------
         db1: run7/b: no space left
               free some
         run7/pipe: left out: is a FIFO
@@ -98,8 +98,8 @@ fn a_small_one_shows_what_counts() {
         target disk, 96 % of the time; next: network at 12
         %
         files --------------------------------------------
-        12,408 found   5,107 waiting   300 under way
-        said ---------------------------------------------
+        12,408 found   5,107 waiting   300 in flight
+        messages -----------------------------------------
               free some
         run7/pipe: left out: is a FIFO
         q end  space pause  - + rate  0 no limit  < > stre
@@ -125,7 +125,7 @@ fn a_pause_is_plain_to_see_and_is_no_verdict_on_anything_else() {
     board.key(Key::Char(' '));
     let shown = text(&board, 80, 24);
     assert!(shown.lines().next().unwrap().ends_with("PAUSED"), "{shown}");
-    assert!(shown.contains("paused: nothing is sent until space is pressed"), "{shown}");
+    assert!(shown.contains("paused: press space to resume"), "{shown}");
     assert!(!shown.contains("target disk"), "{shown}");
 }
 
@@ -136,10 +136,10 @@ fn what_was_set_and_what_was_said_is_seen() {
         board.key(Key::Char(key));
     }
     let shown = text(&board, 120, 24);
-    assert!(shown.contains("rate limit 30.0 MB/s   2 streams, 4 wanted (at most 128)"), "{shown}");
+    assert!(shown.contains("rate limit 30.0 MB/s   2 streams, 4 set (at most 128)"), "{shown}");
     board.key(Key::Up);
     let shown = text(&board, 120, 24);
-    assert!(shown.contains("said, 1 line below") && !shown.contains("is a FIFO"), "{shown}");
+    assert!(shown.contains("messages, 1 line below") && !shown.contains("is a FIFO"), "{shown}");
 }
 
 #[test]

@@ -17,22 +17,22 @@ pub const KEYS: &str = "q end  space pause  - + rate  0 no limit  < > streams  t
 
 /// What `?` shows.
 pub const HELP: [&str; 12] = [
-    "space, p  pause, and go on",
+    "space, p  pause and resume",
     "+  -      limit the rate: higher, lower",
     "0         no limit",
     ">  <      one stream more, one fewer;",
-    "          their number stays as it is then",
-    "up, down  what was said earlier, later",
-    "tab       slow files, or what was said",
-    "?, h      this",
-    "q         end now, as Ctrl-C does: the same",
-    "          command goes on later",
+    "          the number is then fixed",
+    "up, down  earlier and later messages",
+    "tab       slow files or messages",
+    "?, h      this help",
+    "q         end now, as Ctrl-C does:",
+    "          rerun the command to resume",
     "",
     "? closes this",
 ];
 
 /// Above the streams.
-pub const STREAM_HEAD: [&str; 5] = ["stream", "rate", "rtt", "sent again", "path"];
+pub const STREAM_HEAD: [&str; 5] = ["stream", "rate", "rtt", "resent", "path"];
 
 /// Title of a panel.
 pub fn title(panel: Panel, board: &Board) -> String {
@@ -42,8 +42,10 @@ pub fn title(panel: Panel, board: &Board) -> String {
         Panel::Verdict => "limited by".to_owned(),
         Panel::Queue => "files".to_owned(),
         Panel::Slowest => "slowest files".to_owned(),
-        Panel::Said if board.scrolled > 0 => format!("said, {} below", counted(board.scrolled as u64, "line", "lines")),
-        Panel::Said => "said".to_owned(),
+        Panel::Said if board.scrolled > 0 => {
+            format!("messages, {} below", counted(board.scrolled as u64, "line", "lines"))
+        }
+        Panel::Said => "messages".to_owned(),
     }
 }
 
@@ -66,8 +68,8 @@ pub fn settings(board: &Board) -> String {
     if streams > 0 {
         let in_use = counted(streams.into(), "stream", "streams");
         parts.push(match board.streams {
-            Some(wanted) if wanted == streams => format!("{in_use}, as wanted (at most {streams_max})"),
-            Some(wanted) => format!("{in_use}, {wanted} wanted (at most {streams_max})"),
+            Some(wanted) if wanted == streams => format!("{in_use}, as set (at most {streams_max})"),
+            Some(wanted) => format!("{in_use}, {wanted} set (at most {streams_max})"),
             None if streams_max > streams => format!("{in_use} (at most {streams_max})"),
             None => in_use,
         });
@@ -88,7 +90,7 @@ fn way(way: &TransportPath) -> Option<String> {
 /// In place of the streams.
 pub fn no_streams(board: &Board) -> String {
     match &board.way {
-        TransportPath::Tcp { .. } => "nothing is known of them yet".to_owned(),
+        TransportPath::Tcp { .. } => "no data yet".to_owned(),
         other => match way(other) {
             Some(way) => format!("no TCP streams: {way}"),
             None => "none yet".to_owned(),
@@ -111,7 +113,7 @@ pub fn stream(row: &StreamRow) -> [String; 5] {
 /// What limits, what that rests on, and what else is used.
 pub fn verdict(board: &Board) -> Vec<String> {
     if board.is_paused {
-        return vec!["paused: nothing is sent until space is pressed".to_owned()];
+        return vec!["paused: press space to resume".to_owned()];
     }
     let too_early = || "too early to tell".to_owned();
     let Some(found) = &board.progress.verdict else { return vec![too_early()] };
@@ -131,16 +133,16 @@ pub fn queue(progress: &Progress) -> Vec<String> {
     let Progress { files_found, files_settled, .. } = *progress;
     let under_way = progress.work.files_under_way.min(files_found.saturating_sub(files_settled));
     let waiting = files_found.saturating_sub(files_settled).saturating_sub(under_way);
-    let looking = if progress.walk_complete { "" } else { ", more to come" };
+    let looking = if progress.walk_complete { "" } else { " so far" };
     vec![
         format!(
-            "{} found{looking}   {} waiting   {} under way   {} settled",
+            "{} found{looking}   {} waiting   {} in flight   {} settled",
             count(files_found),
             count(waiting),
             count(under_way),
             count(files_settled)
         ),
-        format!("{} found, {} there already", size(progress.bytes_found), size(progress.bytes_skipped)),
+        format!("{} found, {} up to date", size(progress.bytes_found), size(progress.bytes_skipped)),
     ]
 }
 

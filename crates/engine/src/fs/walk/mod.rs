@@ -346,7 +346,7 @@ impl<'a> Walker<'a> {
             return Some(level.left_out(name, "is the target of this copy"));
         }
         if self.entered.contains(&opened.look.identity) {
-            let error = io::Error::other("symbolic link loop: this directory contains itself");
+            let error = io::Error::other("symbolic link loop: the directory contains itself");
             return Some(level.failed(name.as_bytes(), error));
         }
         match self.enter(opened) {
@@ -415,7 +415,7 @@ fn timed<T>(help: &mut Option<WalkPrefetch<'_>>, lookup: impl FnOnce() -> T) -> 
 fn dangling(level: &mut WalkLevel, name: &Name, symlinks: Symlinks) -> Option<WalkEntry> {
     let itself = || level.dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
     if symlinks == Symlinks::Follow && itself().is_ok_and(|look| look.kind == FileType::Symlink) {
-        let error = io::Error::new(io::ErrorKind::NotFound, "symbolic link to something that does not exist");
+        let error = io::Error::new(io::ErrorKind::NotFound, "dangling symbolic link");
         return Some(level.failed(name.as_bytes(), error));
     }
     None
@@ -428,7 +428,7 @@ fn special(kind: FileType) -> &'static str {
         FileType::Socket => "is a socket",
         FileType::CharacterDevice => "is a character device",
         FileType::BlockDevice => "is a block device",
-        _ => "is no kind of file that haul knows",
+        _ => "unknown kind of file",
     }
 }
 

@@ -109,7 +109,7 @@ pub fn verdict(checksum: &ChecksumRequest, value: &[u8], expected: Option<&[u8]>
         return Ok(());
     }
     let (name, value, expected) = (checksum.algorithm.name(), hex(value), hex(expected));
-    Err(format!("its {name} is {value}, and was to be {expected}"))
+    Err(format!("{name} mismatch: {value} instead of {expected}"))
 }
 
 /// Frame `index` of a file of `size` bytes, which `read` reads into `room`.

@@ -44,7 +44,7 @@ impl PipeProgram {
         let (guard, lifeline, data) = match end {
             End::Source => {
                 let (guard, lifeline, stdout) = spawn_with(&mut keeper, Stdio::piped())?;
-                let stdout = stdout.ok_or_else(|| io::Error::other("a pipe to the program is missing"))?;
+                let stdout = stdout.ok_or_else(|| io::Error::other("no pipe to the program"))?;
                 (guard, lifeline, OwnedFd::from(stdout))
             }
             End::Target => {
@@ -100,8 +100,8 @@ impl PipeProgram {
 fn words(status: ExitStatus, said: &[String]) -> String {
     let ended = match status.code() {
         Some(code) => format!("the program ended with status {code}"),
-        None => format!("the program's keeper ended with {status}"),
+        None => format!("the program's supervisor ended with {status}"),
     };
-    let told = said.iter().rev().take(LINES_TOLD).rev().map(|line| format!("it said: {line}"));
+    let told = said.iter().rev().take(LINES_TOLD).rev().map(|line| format!("note: it said: {line}"));
     std::iter::once(ended).chain(told).collect::<Vec<_>>().join("\n")
 }

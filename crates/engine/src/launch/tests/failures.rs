@@ -35,10 +35,13 @@ fn it_is_not_placed_where_the_user_forbids_it() {
     sandbox.deploy = false;
     assert_says(
         &sandbox.error(),
-        &["ann@db1 has no haul, and --no-deploy forbids putting one there\nput haul into", BY_HAND],
+        &["haul is missing on ann@db1, and --no-deploy forbids installing it there\ninstall haul in", BY_HAND],
     );
     install(&sandbox.bin().join("haul"), &pretended_haul("0.0.1", 0));
-    assert_says(&sandbox.error(), &["ann@db1 has another haul (", "/bin/haul haul 0.0.1 protocol 1), and --no-deploy"]);
+    assert_says(
+        &sandbox.error(),
+        &["haul on ann@db1 has another version (", "/bin/haul haul 0.0.1 protocol 1), and --no-deploy"],
+    );
     assert!(sandbox.files().is_empty());
 }
 
@@ -48,7 +51,7 @@ fn what_is_not_static_is_not_placed() {
     sandbox.deployable = false;
     assert_says(
         &sandbox.error(),
-        &["this haul is not a static executable and cannot be put on another host\nbuild it with `cargo xtask dist`"],
+        &["this haul is not a static executable, so it cannot be installed there\nbuild it with `cargo xtask dist`"],
     );
     assert!(sandbox.files().is_empty());
 }
@@ -60,7 +63,7 @@ fn another_machine_is_told_before_anything_is_sent() {
     install(&sandbox.bin().join("uname"), "#!/bin/sh\n[ $1 = -s ] && echo Darwin || echo arm64\n");
     assert_says(
         &sandbox.error(),
-        &["none could be put there: it is Darwin arm64, and this haul was built for Linux", BY_HAND],
+        &["cannot be installed there: the host is Darwin arm64, but this haul is built for Linux", BY_HAND],
     );
     assert!(sandbox.files().is_empty());
 }
@@ -77,14 +80,14 @@ fn an_account_without_a_home_is_told() {
 fn a_missing_tool_is_named() {
     let sandbox = Sandbox::dash();
     fs::remove_file(sandbox.bin().join("wc")).unwrap();
-    assert_says(&sandbox.error(), &["it has no program wc\n", BY_HAND]);
+    assert_says(&sandbox.error(), &["the program wc is missing\n", BY_HAND]);
 }
 
 #[test]
 fn a_read_only_home_is_told() {
     for mut sandbox in with_both_kinds_of_tools() {
         sandbox.mount_home("ro");
-        assert_says(&sandbox.error(), &["its cache directory cannot be written (", "Read-only file system", BY_HAND]);
+        assert_says(&sandbox.error(), &["cannot write to the cache directory (", "Read-only file system", BY_HAND]);
     }
 }
 
@@ -104,9 +107,9 @@ fn a_full_disk_is_told() {
     for mut sandbox in with_both_kinds_of_tools() {
         install(&sandbox.program, &pretended_haul(VERSION, 2_000_000));
         sandbox.mount_home("size=256k");
-        assert_says(&sandbox.error(), &["its disk is full (", "make room"]);
+        assert_says(&sandbox.error(), &["the disk is full (", "free space"]);
         sandbox.mount_home("nr_inodes=3");
-        assert_says(&sandbox.error(), &["its disk is full (", "No space left on device", "make room"]);
+        assert_says(&sandbox.error(), &["the disk is full (", "No space left on device", "free space"]);
     }
 }
 
@@ -114,7 +117,7 @@ fn a_full_disk_is_told() {
 fn a_home_that_cannot_be_entered_is_told() {
     let sandbox = Sandbox::dash();
     symlink("/dev/null", sandbox.home().join(".cache")).unwrap();
-    assert_says(&sandbox.error(), &["its cache directory cannot be written (", BY_HAND]);
+    assert_says(&sandbox.error(), &["cannot write to the cache directory (", BY_HAND]);
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn what_arrives_damaged_is_not_started_and_not_kept() {
         install(&sandbox.program, &text);
         sandbox.filter = with_sha256sum.then_some("sed -u s/x/y/");
         let expected = if with_sha256sum { "(its SHA-256 differs)" } else { "(it ended with status 1:" };
-        assert_says(&sandbox.error(), &["what arrived does not work there", expected, "try again"]);
+        assert_says(&sandbox.error(), &["the copy does not run there", expected, "try again"]);
         assert!(sandbox.files().is_empty(), "{:?}", sandbox.files());
     }
 }
@@ -152,16 +155,16 @@ fn sshs_failure_is_told_in_its_own_words_and_ours() {
         &["ann@db1 refused the login\nssh said: ann@db1: Permission denied (publickey).\n", "ssh -p 2222 ann@db1 true"],
     );
     sandbox.before = "echo This account is currently not available.; exit 1".into();
-    assert_says(&sandbox.error(), &["the account at ann@db1 allows no commands\nit said: This account"]);
+    assert_says(&sandbox.error(), &["the account on ann@db1 cannot run commands\nnote: it said: This account"]);
     sandbox.before = "kill -9 $$".into();
-    assert_says(&sandbox.error(), &["haul could not be started at ann@db1: it was ended by signal 9\n"]);
+    assert_says(&sandbox.error(), &["cannot start haul on ann@db1: was killed by signal 9\n"]);
 }
 
 #[test]
 fn a_host_that_never_stops_talking_is_given_up() {
     let mut sandbox = Sandbox::dash();
     sandbox.before = "yes 'spam spam'; exit".into();
-    assert_says(&sandbox.error(), &["ann@db1 printed too much else", "it said: spam spam\n", "login shell"]);
+    assert_says(&sandbox.error(), &["ann@db1 printed too much before", "it said: spam spam\n", "login shell"]);
 }
 
 #[test]
@@ -195,21 +198,21 @@ fn a_command_that_does_not_work_is_told() {
     assert_says(&error("/nonexistent/ssh %H"), &["cannot start /nonexistent/ssh on this host", "full path"]);
     assert_says(
         &error("sh -c 'exec haul-that-is-not-there' %H"),
-        &["the program that -S names was not found at ann@db1\n", "the command said: "],
+        &["the program of -S was not found on ann@db1\n", "the command said: "],
     );
     assert_says(
         &error("sh -c 'echo hello %H; exit 3'"),
         &[
-            "could not be started at ann@db1: it ended with status 3\nit said: hello db1\n",
+            "cannot start haul on ann@db1: ended with status 3\nnote: it said: hello db1\n",
             "sh -c 'echo hello db1; exit 3' worker",
         ],
     );
     assert_says(
         &error("printf '\\nHAUL-WORKER 2 7.0\\n%%s'"),
-        &["haul 7.0 at ann@db1 speaks protocol 2, and this one speaks 1\n", "-S"],
+        &["haul 7.0 on ann@db1 speaks protocol 2, this one 1\n", "-S"],
     );
-    assert_says(&error("printf '\\nHAUL-READY\\n%%s'"), &["ann@db1 asked for haul twice, or uninvited"]);
-    assert_says(&error("'"), &["a single quote is not closed"]);
+    assert_says(&error("printf '\\nHAUL-READY\\n%%s'"), &["ann@db1 requested the executable twice"]);
+    assert_says(&error("'"), &["unclosed single quote"]);
 }
 
 #[test]

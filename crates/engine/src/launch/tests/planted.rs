@@ -156,6 +156,6 @@ fn where_no_directory_is_safe_nothing_is_placed() {
     set_mode(&cache, 0o777);
     set_mode(&private, 0o777);
     let error = sandbox.error();
-    assert!(error.contains("its cache directory is not safe (others can write to "), "{error}");
+    assert!(error.contains("the cache directory is not safe (others can write to "), "{error}");
     assert_eq!(fs::read_dir(&private).unwrap().count() + fs::read_dir(&cache).unwrap().count(), 0);
 }

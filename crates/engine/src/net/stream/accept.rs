@@ -46,9 +46,9 @@ impl AcceptAddress {
         let why = why.lines().next().unwrap_or_default();
         match (error.kind(), self.ports, self.address) {
             (io::ErrorKind::AddrInUse, Some((first, last)), _) if first == last => format!("port {first} is in use"),
-            (io::ErrorKind::AddrInUse, Some((first, last)), _) => format!("no port from {first} to {last} is free"),
-            (_, _, Some(address)) => format!("no port to listen on at {address}: {why}"),
-            _ => format!("no port to listen on: {why}"),
+            (io::ErrorKind::AddrInUse, Some((first, last)), _) => format!("no free port from {first} to {last}"),
+            (_, _, Some(address)) => format!("cannot listen at {address}: {why}"),
+            _ => format!("cannot listen: {why}"),
         }
     }
 }

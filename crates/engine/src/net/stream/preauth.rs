@@ -161,7 +161,7 @@ impl PendingPlace {
 }
 
 /// Why a connection was closed for others.
-pub(crate) const CROWDED_OUT: &str = "it was closed for newer ones: too many had not proven themselves";
+pub(crate) const CROWDED_OUT: &str = "too many unauthenticated connections: closed for newer ones";
 
 impl Drop for PendingPlace {
     fn drop(&mut self) {

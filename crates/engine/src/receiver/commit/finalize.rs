@@ -88,7 +88,7 @@ impl CompleteFile {
                 let read = read_at(self.fd(), &mut buffer, index * frame_bytes).map_err(|error| describe(&error))?;
                 if frame_check(&buffer[..read]) != recorded.check {
                     return Err(format!(
-                        "bytes of it at {} were removed after they were written\n{OTHER_WRITER}",
+                        "bytes at {} were removed after they were written\n{OTHER_WRITER}",
                         hole.start
                     ));
                 }

@@ -29,7 +29,7 @@ impl Committer {
         item: &Arc<ReceiverEntry>,
         end: Box<FileEnd>,
     ) -> Result<CompleteFile, String> {
-        let ReceiverEntry::File(incoming) = &**item else { return Err("it is a directory".into()) };
+        let ReceiverEntry::File(incoming) = &**item else { return Err("is a directory".into()) };
         let disk = self.commit_queue.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
         self.digests.check(incoming, &end.digest)?;
         let bytes = incoming.complete(self, disk.as_deref(), end.size, end.modified)?;
@@ -65,7 +65,7 @@ impl Committer {
             match whole.incoming().saved().and(synced) {
                 Ok(()) => there.push(whole),
                 Err(error) => {
-                    let text = format!("it did not reach the disk: {}", describe(&error));
+                    let text = format!("not written to the disk: {}", describe(&error));
                     if whole.incoming().in_place().is_some() {
                         self.fail_entry(whole.entry, &whole.item, text, ends);
                         continue;
@@ -86,7 +86,7 @@ impl Committer {
         let mut lost = HashMap::new();
         for ((dir, _, for_itself), result) in directories.iter().zip(results) {
             let Err(error) = result else { continue };
-            let text = format!("its name did not reach the disk: {}", describe(&error));
+            let text = format!("its name was not written to the disk: {}", describe(&error));
             if *for_itself {
                 self.job.fail_entry(self.job.destination.path(&dir.path_bytes()), text.clone());
             }

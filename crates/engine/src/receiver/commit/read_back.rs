@@ -33,7 +33,7 @@ const FILES_AHEAD: usize = 8;
 /// To the kernel, all that follows.
 const TO_THE_END: u64 = 0;
 /// What to do when the disk has returned something else twice.
-const REMEDY: &str = "the disk, or what is between it and the memory, fails: look at `dmesg` and at the disk's health (`smartctl -a`), and copy to another one";
+const REMEDY: &str = "the disk or its connection is failing: see `dmesg` and `smartctl -a`, and use another disk";
 
 /// A file that is being read.
 struct ReadBackFile {
@@ -81,7 +81,7 @@ impl Committer {
                 Ok(ReadBackResult::Damaged(text)) => ends.lost.push(FileLoss::of_damage(whole, text)),
                 Ok(ReadBackResult::Stopped) => return Vec::new(),
                 Err(error) => {
-                    let text = format!("it cannot be read back: {}", describe(&error));
+                    let text = format!("cannot be read back: {}", describe(&error));
                     self.fail_entry(whole.entry, &whole.item, text, ends);
                 }
             }
@@ -173,14 +173,14 @@ impl Committer {
         let len = (first.end * frame_bytes).min(size) - start;
         let others = match others {
             0 => String::new(),
-            1 => ", and at one more place".to_owned(),
-            others => format!(", and at {others} more places"),
+            1 => " and in 1 more place".to_owned(),
+            others => format!(" and in {others} more places"),
         };
         let why = match trouble.map(|error| describe(&error)) {
             Some(text) => format!(" ({})", text.lines().next().unwrap_or_default()),
             None => String::new(),
         };
-        format!("what the disk returns is not what was sent: {len} bytes at {start}{others}{why}\n{REMEDY}")
+        format!("the disk returned other data than was written: {len} bytes at {start}{others}{why}\n{REMEDY}")
     }
 }
 

@@ -49,8 +49,8 @@ impl Committer {
         let text = text.lines().next().unwrap_or_default();
         let what = match losses.len() - 1 {
             0 => "it is".to_owned(),
-            1 => "this file and another one are".to_owned(),
-            others => format!("this file and {others} others are"),
+            1 => "it and 1 other file are".to_owned(),
+            others => format!("it and {others} other files are"),
         };
         let text = format!("{path}: {text}; {what} sent again");
         let lost = losses.iter_mut().map(|loss| loss.come_again(self)).collect();

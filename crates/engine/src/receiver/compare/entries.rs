@@ -31,7 +31,7 @@ use crate::sys::describe::describe;
 
 /// Reported for a directory with too many names to remember.
 const TOO_MANY_NAMES: &str =
-    "it has too many names: what is at the target alone was not looked for\ncompare what is in it by itself";
+    "too many entries: extraneous ones were not searched for\ncompare this directory separately";
 
 /// What is compared with an entry of the source.
 pub enum Compared {
@@ -187,9 +187,7 @@ impl EntryComparer {
     fn hint_at_contents(&self, name: &Name) {
         let (inside, landing) =
             (escape(&self.job.destination.path(name.as_bytes())), escape(&self.job.destination.path(b"")));
-        let text = format!(
-            "{inside} was compared, since {landing} is a directory; to compare the contents of {landing}, add /. to the source"
-        );
+        let text = format!("compared {inside}; to compare the contents of {landing}, add /. to the source");
         self.job.reporter.send(&WorkerMessage::Warning { text });
     }
 

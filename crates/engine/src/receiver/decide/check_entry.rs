@@ -43,7 +43,7 @@ use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
 /// Said of a symbolic link that a server does not accept.
-const LEADS_OUT: &str = "this symbolic link leads out of the served directory, or may do so\ncopy what it leads to with --symlinks follow, or leave it out with --exclude";
+const LEADS_OUT: &str = "this symbolic link may lead out of the served directory\ncopy its target with --symlinks follow, or skip it with --exclude";
 
 impl TargetReceiver {
     /// Answers a whole Offer.

@@ -22,7 +22,7 @@ use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
 /// Said where files are copied that could have been linked.
-const CANNOT_LINK: &str = "files cannot become names of an earlier copy's (--link-dest) here, and are copied";
+const CANNOT_LINK: &str = "cannot hard-link to the earlier copy (--link-dest), so files are copied";
 
 /// Earlier copies, and the last directories found in them.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl LinkDests {
                 Err(error) => {
                     let (path, why) = (escape(whole.as_os_str().as_bytes()), describe(&error));
                     let why = why.lines().next().unwrap_or_default();
-                    let text = format!("{path}: no earlier copy (--link-dest) can be read there: {why}");
+                    let text = format!("{path}: cannot read the earlier copy (--link-dest): {why}");
                     reporter.send(&WorkerMessage::Warning { text });
                     None
                 }
@@ -146,7 +146,7 @@ impl EntryDecider {
         let Some(file) = HeldFile::open_expected(from, &position.name, found)? else { return Ok(false) };
         let into = position.dir.fd()?;
         if !self.may_be_named_in(&file, &into, entry)? {
-            return Err(io::Error::other("they belong to another user"));
+            return Err(io::Error::other("its files belong to another user"));
         }
         file.link(&into, &position.name).map(|()| true)
     }
@@ -154,7 +154,7 @@ impl EntryDecider {
     fn warn_of_copy(&self, error: &io::Error) {
         if !self.link_dests.told.swap(true, Ordering::Relaxed) {
             let why = match Errno::from_io_error(error) {
-                Some(Errno::XDEV) => "they are on another file system, or the kernel does not let this process".into(),
+                Some(Errno::XDEV) => "it is on another file system, or the kernel refuses".into(),
                 _ => describe(error),
             };
             let why = why.lines().next().unwrap_or_default();

@@ -83,12 +83,12 @@ impl EntryDecider {
         let index =
             index(self.job.destination.dir().into_iter().chain(self.link_dests.dirs())).unwrap_or_else(|error| {
                 let why = describe(&error);
-                let text = format!("what is at the target was not looked through for moved files: {why}");
+                let text = format!("moved files were not searched for at the target: {why}");
                 self.job.reporter.send(&WorkerMessage::Warning { text: text.replace('\n', "; ") });
                 SizeIndex::default()
             });
         if index.is_full {
-            let text = format!("moved files were looked for among {FILES_MAX} files of the target, and not among all");
+            let text = format!("moved files were searched for only among {FILES_MAX} files of the target");
             self.job.reporter.send(&WorkerMessage::Warning { text });
         }
         index

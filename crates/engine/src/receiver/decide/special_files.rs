@@ -20,9 +20,9 @@ use crate::receiver::place::temp_files::{make_temporary, rename_new};
 use crate::sys::describe::describe;
 
 /// Reported where the source offers a special file without a request, or where creating it needs privileges.
-pub const NODE_NOT_ASKED: &str = "it is a device, FIFO or socket, and none was asked for";
+pub const NODE_NOT_ASKED: &str = "unrequested device, FIFO or socket";
 /// Of a device.
-const NOT_ROOT: &str = "only root makes devices\nuse an account that may, or leave --devices out";
+const NOT_ROOT: &str = "only root can create devices\nuse root, or omit --devices";
 
 impl EntryDecider {
     /// Makes a device, FIFO or socket under a temporary name, gives it its metadata, then its own name.

@@ -151,7 +151,7 @@ impl EntryDecider {
         // A file system without blocks (ramfs) reports none.
         let needed = data_bytes.map_or(size, |data_bytes| data_bytes.min(size));
         Ok((space.f_blocks > 0 && needed > free).then(|| {
-            format!("no space: the file has {needed} bytes, and {free} are free there\nfree space there, or copy to another file system")
+            format!("no space: the file has {needed} bytes, but only {free} are free\nfree space, or copy to another file system")
         }))
     }
 }

@@ -31,15 +31,13 @@ use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
 /// Said where the directory for backups lies elsewhere.
-const ELSEWHERE: &str = "is on another file system than the target, and what is replaced is moved there by its name\nname a directory on the same file system with --backup-dir";
+const ELSEWHERE: &str = "is not on the target's file system\nuse a directory on the same file system for --backup-dir";
 /// Said where it is no other directory.
-const ITSELF: &str = "is the target itself\nname another directory with --backup-dir";
+const ITSELF: &str = "is the target itself\nuse another directory for --backup-dir";
 /// Said where an earlier backup is something else.
-const IN_THE_WAY: &str =
-    "something else has its name in the directory for backups\nname another directory with --backup-dir";
+const IN_THE_WAY: &str = "the backup directory has another entry of this name\nuse another directory for --backup-dir";
 /// Said of what lies on another file system below the target.
-const OTHER_DISK: &str =
-    "it is on another file system than the directory for backups\ncopy what is on that file system by itself";
+const OTHER_DISK: &str = "is not on the file system of the backup directory\ncopy that file system separately";
 /// Most directories that are remembered.
 const KNOWN_MAX: usize = 4096;
 
@@ -157,7 +155,7 @@ impl BackupDirectory {
             known.insert(old.identity(), place.clone());
         }
         if place.identity() == dir.identity() {
-            return Err(io::Error::other("it lies in the directory for backups itself"));
+            return Err(io::Error::other("is inside the backup directory"));
         }
         Ok(place)
     }
@@ -176,7 +174,7 @@ impl Removals {
     /// The same for a file that gets its name.
     pub(crate) fn keep_old(&self, spot: &TargetPath) -> Result<(), String> {
         let kept = if spot.replaces { self.back_up(&spot.dir, &spot.name) } else { Ok(()) };
-        kept.map_err(|error| format!("what it replaces could not be backed up: {}", describe(&error)))
+        kept.map_err(|error| format!("cannot back up the replaced entry: {}", describe(&error)))
     }
 
     /// Removes an entry other than a directory, or moves it into the backup directory. `false`: there is no such entry.
@@ -213,8 +211,8 @@ fn check(dir: &Dir, landing: &Dir, path: &Path) -> Result<(), RefusedRequest> {
 }
 
 fn refused(path: &Path, text: &str) -> RefusedRequest {
-    let text = format!("the directory for backups, {},{text}", escape(path.as_os_str().as_bytes()));
-    RefusedRequest { usage: true, text: text.replacen(",:", ":", 1) }
+    let text = format!("the backup directory {}{text}", escape(path.as_os_str().as_bytes()));
+    RefusedRequest { usage: true, text: text.replacen(" :", ":", 1) }
 }
 
 fn enter_or_make(above: &Dir, name: &Name, old: &Dir, quota: &JobQuota) -> io::Result<Dir> {

@@ -81,7 +81,7 @@ impl Removals {
         match clearing.renamed(aside, name).clear_within(dir, aside, FileType::Directory, scope) {
             Ok(true) => Ok(()),
             Ok(false) | Err(RemovalLimit) => Err(io::Error::other(format!(
-                "it is there, and not all of the directory that it replaces could be removed: the rest is in {aside}\nremove that"
+                "copied, but the replaced directory was not deleted completely: the rest is in {aside}\ndelete that directory"
             ))),
         }
     }

@@ -26,10 +26,10 @@ const LATER_MAX: usize = 1_000_000;
 /// Most rules of filters that are remembered with them.
 const LATER_RULES_MAX: usize = 1 << 17;
 /// Said where more would be remembered than may be.
-const TOO_MANY: &str = "more is at the target alone than can be remembered: nothing of it was removed\nuse --delete=during, which removes it as it is found";
+const TOO_MANY: &str = "too many extraneous entries to remember: nothing was deleted\nuse --delete=during, which deletes them as it finds them";
 /// Said of a directory of whose names too many would have to be kept.
 const TOO_MANY_NAMES: &str =
-    "it has too many names: what is at the target alone was not removed\nremove it by hand, or copy it by itself";
+    "too many entries: extraneous ones were not deleted\ndelete them by hand, or copy this directory separately";
 
 /// What is removed in the end.
 #[derive(Default)]
@@ -206,10 +206,10 @@ impl Removals {
             if let Some(most) = self.most_removed_with(counting.entries) {
                 let before = match self.job.request.sync.removed_before {
                     0 => String::new(),
-                    before => format!(", {before} of which this job has removed before"),
+                    before => format!(", including {before} deleted before"),
                 };
                 let text = format!(
-                    "{} entries are at the target alone, and at most {most} may be removed{before}: none of them was\nallow more with --max-delete",
+                    "{} extraneous entries, but --max-delete permits {most}{before}: nothing was deleted\nraise --max-delete",
                     counting.entries
                 );
                 return self.job.fail(self.job.destination.path(b""), text);
@@ -236,7 +236,7 @@ impl Removals {
         let kept = kept + counting.entries;
         if kept > 0 && !is_stopped {
             let text = format!(
-                "entries failed, so nothing more is removed at the target (extraneous entries kept: {kept}); --ignore-errors removes them all the same"
+                "some entries failed, so {kept} extraneous entries are kept (--ignore-errors deletes them anyway)"
             );
             self.job.reporter.send(&WorkerMessage::Warning { text });
         }

@@ -31,20 +31,21 @@ use crate::sys::machine;
 use crate::sys::sync::lock;
 
 /// Said of a source that would be removed.
-const IS_SOURCE: &str = "the source lies in the target: it stays\nmove it away, or leave it out with --exclude";
+const IS_SOURCE: &str = "the source is inside the target, so it is kept\nmove it, or skip it with --exclude";
 /// Reported where an empty source would empty the target.
 pub(crate) const EMPTY_SOURCE: &str =
     "the source is empty (not mounted?): nothing was deleted at the target\nto empty it, add --allow-empty-source";
 /// Said where a source could not be listed.
-const HINDERED: &str = "the source could not be listed to its end: nothing more is removed at the target; --ignore-errors removes it all the same";
+const HINDERED: &str =
+    "the source was not listed completely, so nothing more is deleted (--ignore-errors deletes anyway)";
 /// Reported where an existing directory cannot be removed as a whole.
-const NOT_ALL: &str = "a directory stands there, and not all that is in it can be removed\nmove it away";
+const NOT_ALL: &str = "cannot replace a directory: not all of its entries can be deleted\nmove it";
 /// Reported where filters protect parts of an existing directory.
-const PROTECTED: &str = "a directory stands there, and the filters or kinds of this job protect files in it\nmove it away, or add --delete-excluded";
+const PROTECTED: &str = "cannot replace a directory: the filters or kinds of this job protect entries in it\nmove it, or add --delete-excluded";
 /// Said where a job ended meanwhile.
 const STOPPED: &str = "the job was stopped";
 /// Said where it cannot be known what belongs into a directory.
-const MERGED: &str = "what is in several directories goes into one, and what is there alone cannot be told\nwith --delete, name one source whose contents are meant, or name all of them without a slash at the end";
+const MERGED: &str = "--delete cannot be used where the contents of several sources go into one directory\nuse one source with a trailing slash, or several without";
 
 /// State of all removals.
 pub struct ExtraneousRemoval {
@@ -220,7 +221,7 @@ impl Removals {
         match self.reserve(entries.saturating_sub(removal.reserved)) {
             Ok(()) => Ok(TreeReplacement { reserved: entries.max(removal.reserved), ..removal }),
             Err(most) => refused(format!(
-                "a directory of {entries} entries stands there, and at most {most} may be removed\nallow more with --max-delete"
+                "cannot replace a directory of {entries} entries: --max-delete permits {most}\nraise --max-delete"
             )),
         }
     }
@@ -333,9 +334,7 @@ impl Removals {
 }
 
 fn over_most(most: u64) -> String {
-    format!(
-        "at most {most} entries may be removed, and more are at the target alone: the others stay\nallow more with --max-delete"
-    )
+    format!("more extraneous entries than --max-delete permits ({most}): the others are kept\nraise --max-delete")
 }
 
 fn kind_of(dir: &Dir, name: &Name) -> io::Result<Option<FileType>> {

@@ -280,7 +280,7 @@ fn backups_go_through_no_link_and_replace_no_directory() {
     let at = |path: &str| site.dir().child(&name(path)).unwrap();
     for (dir, entry) in [(at("a"), "b"), (site.dir(), "c"), (at("d"), "e")] {
         let error = site.target.removals.back_up(&dir, &name(entry)).unwrap_err().to_string();
-        assert!(error.starts_with("something else has its name"), "{error}");
+        assert!(error.starts_with("the backup directory has another entry"), "{error}");
         site.target.removals.put_away(&dir, &name(entry)).unwrap_err();
     }
     assert_eq!(tree(&site.root()), ["a", "a/b", "c", "d", "d/e"]);
@@ -303,7 +303,7 @@ fn a_directory_for_backups_that_cannot_be_one_is_refused() {
     if device("/dev/shm").is_some_and(|there| Some(there) != temp.path().metadata().map(|meta| meta.dev()).ok()) {
         let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
         let text = refused(elsewhere.path().to_str().unwrap());
-        assert!(text.contains("on another file system") && text.contains("--backup-dir"), "{text}");
+        assert!(text.contains("is not on the target's file system") && text.contains("--backup-dir"), "{text}");
     }
     assert_eq!(refused("inside/deep"), "");
     assert!(temp.path().join("inside/deep").is_dir());

@@ -21,8 +21,7 @@ use crate::receiver::place::existing_entry::entry_kind;
 use crate::sys::describe::describe;
 
 /// Said of a directory in which another file system begins.
-const MOUNTED: &str =
-    "it is there alone, and another file system begins there: it stays\nunmount that, or leave it out with --exclude";
+const MOUNTED: &str = "extraneous mount point, so it is kept\nunmount it, or skip it with --exclude";
 
 /// End of removals: the limit is reached, or the job is over.
 #[derive(Debug)]

@@ -20,8 +20,7 @@ use crate::receiver::file::base::BaseSource;
 pub(crate) const WAITING_MAX: usize = 16;
 
 /// Reported for a base file after a delta with a wrong value.
-const WRONG_DELTA: &str =
-    "the source sent a wrong delta of this file: it is sent whole, and one more wrong delta ends the job";
+const WRONG_DELTA: &str = "the source sent a wrong delta: the file is sent whole, and another wrong delta ends the job";
 
 /// An admitted frame to be rebuilt.
 pub struct DeltaFrameBuild {

@@ -107,7 +107,7 @@ impl DeltaStage {
         modified: Timestamp,
         to_disk: bool,
     ) -> Result<(), String> {
-        let Some(spot) = incoming.spot() else { return Err("it is no file".into()) };
+        let Some(spot) = incoming.spot() else { return Err("is not a file".into()) };
         let file = basis.open_to_change()?;
         let end = in_place.end.load(Ordering::Relaxed);
         let header = PatchHeader { inode: basis.identity.inode, size: incoming.size(), modified, end, applied: 0 };
@@ -131,7 +131,7 @@ impl DeltaStage {
             }
             remove(&spot.dir, &name)
         };
-        carried().map_err(|error| format!("{}\nthe same command goes on with it", describe(&error)))
+        carried().map_err(|error| format!("{}\nrerun the command to resume", describe(&error)))
     }
 }
 
@@ -239,7 +239,7 @@ fn put_into(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_disk: b
 
 /// Puts pieces into the file. Returns how many bytes of the patch they are; the last piece may be cut off.
 fn put_pieces(pieces: &[u8], file: &OwnedFd, header: &PatchHeader) -> io::Result<u64> {
-    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "what was to be put into it is damaged");
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its recorded changes are damaged");
     let mut rest = pieces;
     while let Some((head, behind)) = rest.split_first_chunk::<PIECE_HEAD>() {
         let PatchChunk { offset, len, is_hole } = header.piece(*head).map_err(|_| damaged())?;

@@ -238,7 +238,7 @@ impl CommitQueue {
                 let path = escape(&incoming.path(&job.destination));
                 let text = describe(&error.into());
                 let text = text.lines().next().unwrap_or_default();
-                let text = format!("{path}: a part of it did not reach the disk: {text}; it will be sent again");
+                let text = format!("{path}: not written to the disk: {text}; sending it again");
                 job.reporter.send(&WorkerMessage::Warning { text });
             }
         }

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 /// Reported for a base file that has changed since its check.
 pub const OLD_CHANGED: &str =
-    "the old file was changed at the target meanwhile\nrun the same command again when nothing writes to it";
+    "the base file changed at the target during the copy\nrerun the command when nothing writes to it";
 
 /// Sums of blocks.
 #[derive(Default)]

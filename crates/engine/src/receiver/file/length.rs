@@ -9,7 +9,7 @@ use crate::fs::FileStat;
 use crate::sys::describe::describe;
 
 /// Advice where a file differs from its written data.
-pub const OTHER_WRITER: &str = "another program writes to it: end that program, then run the same command again";
+pub const OTHER_WRITER: &str = "another program writes to it: end that program, then rerun the command";
 
 /// Truncates bytes behind the end of a file, whichever program wrote them, and frees blocks that are allocated there:
 /// xfs keeps those of a file that was opened several times.
@@ -30,7 +30,7 @@ pub(crate) fn cut_to(file: &OwnedFd, size: u64) -> io::Result<()> {
 pub(crate) fn check_length(file: &OwnedFd, size: u64) -> Result<(), String> {
     match FileStat::at_fd(file) {
         Ok(look) if look.size == size => Ok(()),
-        Ok(look) => Err(format!("it has {} bytes instead of {size}\n{OTHER_WRITER}", look.size)),
+        Ok(look) => Err(format!("has {} bytes instead of {size}\n{OTHER_WRITER}", look.size)),
         Err(error) => Err(describe(&error)),
     }
 }

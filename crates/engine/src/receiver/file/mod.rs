@@ -455,7 +455,7 @@ impl ReceivingFile {
 
     /// Nothing more is written: a stream that has not opened it yet is not to.
     pub fn void(&self) {
-        let _ = self.opened.set(Err("it was offered anew".into()));
+        let _ = self.opened.set(Err("the source offered it again".into()));
     }
 
     /// The file fails. Its partial file stays for the next run, if that is wanted.

@@ -34,7 +34,7 @@ impl Default for InPlaceUpdate {
 /// Offsets in the file, and what comes there.
 pub type PatchChanges<'s> = Result<Option<Vec<(u64, &'s [u8])>>, ProtocolError>;
 
-const NOT_IN_PLACE: ProtocolError = ProtocolError::Invalid("a step that leaves a block's place");
+const NOT_IN_PLACE: ProtocolError = ProtocolError::Invalid("an instruction that leaves its block");
 
 impl InPlaceUpdate {
     /// Keeps what blocks are.

@@ -65,8 +65,7 @@ impl LinkTracker {
     /// Says once that names of one file are no longer recognised.
     pub(crate) fn warn_of_too_many_names<T>(&self) -> Option<T> {
         if !self.guard.told.swap(true, Ordering::Relaxed) {
-            let text = "more files at the target have several names than are remembered: where those of further ones are \
-                        names of other files at the source, that is not noticed";
+            let text = "too many hard links at the target to remember: links between wrong files may stay";
             self.job.reporter.send(&WorkerMessage::Warning { text: text.to_owned() });
         }
         None

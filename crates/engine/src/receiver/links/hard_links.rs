@@ -18,15 +18,17 @@ use crate::receiver::ReceiverEntry;
 use crate::sys::sync::lock;
 
 /// Said of another name of a file that is not there.
-pub(crate) const NOT_THERE: &str = "the file that it is another name of was not copied";
+pub(crate) const NOT_THERE: &str = "not linked: the file with its contents was not copied";
 /// Said of another name of a file at whose first name something else stays.
-pub const ANOTHER: &str = "it is another name of a file in whose place something else is, which stays\nrun the same command again without --hard-links";
+pub const ANOTHER: &str = "not linked: the place of its file is taken by another entry, which is kept\nrerun the command without --hard-links";
 /// Said where the first name of a file belongs to another file by now.
-pub(crate) const REPLACED: &str = "the file that it is another name of was replaced during the copy\nrun the same command again when nobody else writes to the target";
+pub(crate) const REPLACED: &str =
+    "not linked: its file was replaced during the copy\nrerun the command when nobody else writes to the target";
 /// Said of another name of somebody else's file.
-pub(crate) const OTHER_OWNER: &str = "the file that it is another name of belongs to another user, who could change it there\nrun the same command again without --hard-links";
+pub(crate) const OTHER_OWNER: &str =
+    "not linked: its file belongs to another user, who could change it\nrerun the command without --hard-links";
 /// Said where a kernel confines this process without knowing of links.
-pub(crate) const NOT_ALLOWED: &str = "a hard link into another directory is not allowed here\nrun the same command without --hard-links, or on Linux 5.19 or later";
+pub(crate) const NOT_ALLOWED: &str = "not linked: this host forbids hard links between directories\nrerun the command without --hard-links, or use Linux 5.19 or later";
 
 /// Files with further names to come.
 #[derive(Default)]
@@ -130,7 +132,7 @@ impl LinkTable {
                 continue;
             }
             if !self.bytes.add(name.as_bytes().len(), machine.directories_from(*parent)) {
-                return Err(ProtocolError::OverLimit("files of which more names may come"));
+                return Err(ProtocolError::OverLimit("files with further hard links"));
             }
             let left = u32::try_from(left).unwrap_or(u32::MAX);
             self.files
@@ -363,7 +365,7 @@ mod tests {
         let file = [entry(below(0, &"n".repeat(255)), EntryContent::File { size: 3 }, Some(2))];
         let mut ids = (2..).map(EntryId);
         let fault = ids.find_map(|id| table.count(id, &file, &machine).err()).unwrap();
-        assert_eq!(fault, ProtocolError::OverLimit("files of which more names may come"));
+        assert_eq!(fault, ProtocolError::OverLimit("files with further hard links"));
         assert!(table.bytes.bytes() > LINKED_FILES_BYTES_MAX - 1000);
         let single = [entry(below(0, "single"), EntryContent::File { size: 3 }, None)];
         assert!(table.count(ids.next().unwrap(), &single, &machine).is_ok());

@@ -48,6 +48,6 @@ fn why_refused(refused: &RefusedAttribute) -> String {
     let (name, why) = (escape(&refused.name), describe(&refused.error));
     let why = why.lines().next().unwrap_or_default();
     format!(
-        "its extended attribute {name} cannot be set here: {why}\nrun as a user who may set it, or leave it out: without --xattrs, --acls and --archive"
+        "cannot set the extended attribute {name}: {why}\nuse an account that can, or omit --xattrs, --acls and --archive"
     )
 }

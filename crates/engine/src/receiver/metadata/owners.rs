@@ -77,10 +77,8 @@ impl OwnerTable {
             let id = match &map.to {
                 OwnerAccount::Id(id) => *id,
                 OwnerAccount::Name(name) => here.id(name).ok_or_else(|| {
-                    let text = format!(
-                        "there is no {what} {} at the target\nname one that is there, or its number",
-                        escape(name)
-                    );
+                    let text =
+                        format!("no {what} {} at the target\nuse one that exists there, or a number", escape(name));
                     RefusedRequest { usage: true, text }
                 })?,
             };

@@ -9,7 +9,8 @@ use crate::fs::meta::{SETGID, SETUID};
 use crate::receiver::place::existing_entry::attributes;
 
 /// Reported for a file of another user.
-pub const OTHERS_RIGHTS: &str = "it is there already, belongs to another user, and would be set-user-id or have capabilities\nremove it, and run the same command again";
+pub const OTHERS_RIGHTS: &str =
+    "another user's existing file cannot be made set-user-id or given capabilities\ndelete it, then rerun the command";
 
 /// Whether an existing file may get the source's mode. Size and time equal the source's, but any user can set those:
 /// set-id bits would run the present owner's program as another user.

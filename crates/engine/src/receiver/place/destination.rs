@@ -198,7 +198,7 @@ pub fn find(
     match lookup::stat(path) {
         Ok(stat) => onto_existing(request, path, &FileStat::from(&stat), state_dir),
         Err(rustix::io::Errno::NOENT) if request.compare.is_some() => {
-            Err(RefusedRequest::failed(format!("{} does not exist: there is nothing to compare with", escape(typed))))
+            Err(RefusedRequest::failed(format!("{} does not exist: nothing to compare with", escape(typed))))
         }
         Err(rustix::io::Errno::NOENT) => onto_nothing(request, path, state_dir, reporter),
         Err(error) => Err(cannot(typed, &error.into())),
@@ -212,20 +212,22 @@ pub fn pipe(
     policy: &HostPolicy,
 ) -> Result<Destination, RefusedRequest> {
     let [TargetOperand { directory: false, .. }] = &request.operands[..] else {
-        return Err(RefusedRequest::usage("only one file, or what a pipe brings, can go into a pipe\nfor more, pipe tar's output into haul: tar -cf - tree | haul - ...".into()));
+        return Err(RefusedRequest::usage(
+            "a pipe takes one file\nfor a directory, copy tar's output: haul -N i 'tar -cf - tree' TARGET".into(),
+        ));
     };
     let path = Path::new(OsStr::from_bytes(&request.path));
     let is_special = || lookup::stat(path).is_ok_and(|found| FileStat::from(&found).is_special());
     let sink = match request.pipe {
         PipeKind::Standard => {
-            let output = standard_output.ok_or("standard output cannot be written to on another host");
+            let output = standard_output.ok_or("standard output cannot be written on another host");
             Ok(InOrderSink::new(output.map_err(|text| RefusedRequest::failed(text.into()))?, None))
         }
         _ if is_special() => {
             let (kind, label) = (DestinationKind::Special(path.into()), request.path.clone());
             return Ok(Destination { kind, label, memory: None, is_new: false });
         }
-        PipeKind::Growing(_) => return Err(RefusedRequest::usage("a target does not grow by itself".into())),
+        PipeKind::Growing(_) => return Err(RefusedRequest::usage("a target cannot be followed (-R)".into())),
         PipeKind::Named | PipeKind::No => {
             policy.check(PolicyRule::NoPrograms).map_err(RefusedRequest::failed)?;
             PipeProgram::start(End::Target, &request.path)
@@ -282,7 +284,7 @@ fn onto_existing(
         let dir = Dir::open_root(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
         if let [TargetOperand { directory: false, name: None, .. }] = &request.operands[..] {
             return Err(RefusedRequest::usage(format!(
-                "{shown} is a directory, and what comes out of a pipe has no name\nname the file that it is to be there"
+                "{shown} is a directory, but piped data has no name\nadd a file name to the target"
             )));
         }
         refuse_nesting(request, &dir, path)?;
@@ -301,18 +303,18 @@ fn onto_existing(
         return Err(RefusedRequest::usage(format!("{shown} is not a directory\n-d needs a directory as the target")));
     }
     if operand.directory && request.compare.is_some() {
-        return Err(RefusedRequest::usage(format!("{shown} is not a directory, and the source is one")));
+        return Err(RefusedRequest::usage(format!("{shown} is not a directory, but the source is")));
     }
     if operand.directory {
-        return Err(RefusedRequest::usage(format!("{shown} is not a directory, and a directory can only go into one")));
+        return Err(RefusedRequest::usage(format!("{shown} is a file: a directory cannot be copied onto it")));
     }
     if look.kind != FileType::RegularFile && request.compare.is_some() {
-        return Err(RefusedRequest::failed(format!(
-            "{shown} is a device, FIFO or socket: there is nothing to compare with"
-        )));
+        return Err(RefusedRequest::failed(format!("{shown} is a device, FIFO or socket: nothing to compare with")));
     }
     if look.kind != FileType::RegularFile && lookup::is_confined() {
-        return Err(RefusedRequest::usage(format!("{shown} is a device, FIFO or socket: a server writes to none")));
+        return Err(RefusedRequest::usage(format!(
+            "{shown} is a device, FIFO or socket, which a server does not write"
+        )));
     }
     if look.kind != FileType::RegularFile {
         return Ok(special(path));
@@ -369,20 +371,20 @@ fn onto_nothing(
     let shown = escape(bytes);
     let [operand] = &request.operands[..] else {
         let text =
-            format!("{shown} does not exist\nseveral sources need a directory as their target; --mkdir makes it");
+            format!("{shown} does not exist\nseveral sources need a directory as their target; --mkdir creates it");
         return Err(RefusedRequest::usage(text));
     };
     if goes_below(request) {
-        let text = format!("{shown} does not exist\n-d needs a directory as the target; --mkdir makes it");
+        let text = format!("{shown} does not exist\n-d needs a directory as the target; --mkdir creates it");
         return Err(RefusedRequest::usage(text));
     }
     if rustix::fs::lstat(path).is_ok() {
         return Err(RefusedRequest::failed(format!(
-            "{shown} is a symbolic link to something that does not exist\nremove the link, or name another target"
+            "{shown} is a dangling symbolic link\ndelete it, or name another target"
         )));
     }
     if bytes.ends_with(b"/") && !operand.directory {
-        return Err(RefusedRequest::usage(format!("the directory {shown} does not exist\n--mkdir makes it")));
+        return Err(RefusedRequest::usage(format!("the directory {shown} does not exist\n--mkdir creates it")));
     }
     let mut landing = under_new_name(path)?;
     if operand.directory {
@@ -401,8 +403,7 @@ fn onto_nothing(
 /// Said where a tree cannot be remembered.
 pub fn cannot_remember(landing: &Destination) -> WorkerMessage {
     let shown = escape(&landing.label);
-    let text =
-        format!("{shown} cannot be remembered as made from this source: a rerun will copy into it, not go on with it");
+    let text = format!("cannot record the source of {shown}: a rerun will copy into it instead of resuming");
     WorkerMessage::Warning { text }
 }
 
@@ -410,10 +411,7 @@ pub fn cannot_remember(landing: &Destination) -> WorkerMessage {
 fn under_new_name(path: &Path) -> Result<Destination, RefusedRequest> {
     let name = path.file_name().and_then(|name| Name::new(name.as_bytes()).ok());
     let name = name.ok_or_else(|| {
-        RefusedRequest::failed(format!(
-            "{} does not end in a name that a file can have",
-            escape(path.as_os_str().as_bytes())
-        ))
+        RefusedRequest::failed(format!("{} does not end in a valid file name", escape(path.as_os_str().as_bytes())))
     })?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = Dir::open_root(parent).map_err(|error| match error.kind() {
@@ -426,7 +424,7 @@ fn under_new_name(path: &Path) -> Result<Destination, RefusedRequest> {
 
 fn no_directory(path: &Path) -> RefusedRequest {
     RefusedRequest::usage(format!(
-        "the directory {} does not exist\n--mkdir makes it",
+        "the directory {} does not exist\n--mkdir creates it",
         escape(path.as_os_str().as_bytes())
     ))
 }
@@ -481,7 +479,7 @@ fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result
         None => Ok(()),
         Some(_) if is_filtered(request, &sources, path) => Ok(()),
         Some(_) => Err(RefusedRequest::usage(format!(
-            "{} lies inside the source: a directory cannot be copied into itself\nname another target, or leave it out of the source (--exclude)",
+            "{} lies inside the source: a directory cannot be copied into itself\nname another target, or skip it (--exclude)",
             escape(path.as_os_str().as_bytes())
         ))),
     }

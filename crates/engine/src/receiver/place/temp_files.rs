@@ -208,7 +208,7 @@ impl TempFiles {
         let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
         let finished = match stands_at(&spot.dir, &claimed.name, file) {
             Ok(true) => put(&claimed.name),
-            Ok(false) => return Err("its temporary file was taken away while it was being written".into()),
+            Ok(false) => return Err("its temporary file was deleted during the copy".into()),
             Err(error) => Err(error),
         };
         match (&finished, &claimed.journal) {
@@ -228,7 +228,7 @@ impl TempFiles {
         let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
         let rename = || -> io::Result<Name> {
             if !stands_at(&spot.dir, &claimed.name, file)? {
-                return Err(io::Error::other("its temporary file was taken away while it was being written"));
+                return Err(io::Error::other("its temporary file was deleted during the copy"));
             }
             let dir = spot.dir.fd()?;
             match rename_new(&dir, &claimed.name, name) {
@@ -333,8 +333,8 @@ fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
 /// Why a whole file could not get its name.
 pub fn why_unnamed(error: &io::Error) -> String {
     match Errno::from_io_error(error) {
-        Some(Errno::EXIST) => "something else has got this name meanwhile\nanother run may be at work there, or the file system takes two names of the source for one".to_owned(),
-        Some(Errno::INVAL) => "the file system there does not take this name\nrename the file, or copy to another file system".to_owned(),
+        Some(Errno::EXIST) => "another entry has got this name during the copy\nanother copy may be running, or the file system takes two names of the source for one".to_owned(),
+        Some(Errno::INVAL) => "the file system there does not permit this name\nrename the file, or copy to another file system".to_owned(),
         _ => describe(error),
     }
 }
@@ -365,8 +365,7 @@ impl TempFileError {
         match self {
             Self::Held(rival) => rival.writes(),
             Self::Taken => {
-                "its temporary name is taken by what haul did not make\nremove `.haul-*.part` there that is not yours"
-                    .into()
+                "its temporary name is taken by an entry that is not haul's\ndelete foreign `.haul-*.part` there".into()
             }
             Self::Failed(error) => describe(&error),
         }

@@ -169,7 +169,7 @@ impl TargetReceiver {
     }
 
     fn write_packed(&self, file: &PackedFile, item: &Arc<ReceiverEntry>, bytes: &[u8]) -> Result<CompleteFile, String> {
-        let ReceiverEntry::File(incoming) = &**item else { return Err("it is a directory".into()) };
+        let ReceiverEntry::File(incoming) = &**item else { return Err("is a directory".into()) };
         self.digests.check_small(incoming, bytes, &file.digest)?;
         let new_in = incoming.spot().filter(|spot| !spot.replaces).map(|spot| &spot.dir);
         if let Some(text) = new_in.and_then(|dir| self.job.refusal_of_full_disk(dir, bytes.len() as u64)) {
@@ -188,7 +188,7 @@ impl ReceiverJob {
     /// Direct I/O was asked for, and this file does not have it.
     pub(crate) fn report_refusal(&self, incoming: &ReceivingFile) {
         let path = escape(&incoming.path(&self.destination));
-        let text = format!("{path} cannot be written with O_DIRECT: it is written through the page cache");
+        let text = format!("{path}: no O_DIRECT writes, so the page cache is used");
         self.reporter.send(&WorkerMessage::Warning { text });
     }
 

@@ -57,7 +57,7 @@ impl TargetReceiver {
         let ReceiverEntry::File(incoming) = &*item else {
             return Err(ProtocolError::Unasked("a frame of a directory"));
         };
-        let basis = incoming.basis().ok_or(ProtocolError::Unasked("a frame to be made of no old file"))?;
+        let basis = incoming.basis().ok_or(ProtocolError::Unasked("a delta frame without a base file"))?;
         let place = FramePosition { offset: frame.offset, len: frame.plain, file_size: incoming.size() };
         basis.check(&steps, place)?;
         if !self.deltas.may_use(basis) {

@@ -47,7 +47,7 @@ impl TargetReceiver {
 
 impl TargetReceiver {
     fn write_to_sink(&self, item: &ReceiverEntry, bytes: &[u8]) -> Result<(), String> {
-        let ReceiverEntry::File(incoming) = item else { return Err("it is a directory".into()) };
+        let ReceiverEntry::File(incoming) = item else { return Err("is a directory".into()) };
         match incoming.sink() {
             Some(sink) => sink.write(bytes).map_err(|error| sink.why(&error)),
             None => write_on(&**incoming.open_once(&self.tree.temp_files, &self.tree.job_locks)?.fd(), bytes)

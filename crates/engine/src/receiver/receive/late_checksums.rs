@@ -35,9 +35,7 @@ impl TargetReceiver {
             }
             // A stopped job reports nothing more.
             Err(_) if self.session.lock().stopped => {}
-            Err(error) => {
-                self.finisher.fail_file(entry, item, &format!("it cannot be read again: {}", describe(&error)))
-            }
+            Err(error) => self.finisher.fail_file(entry, item, &format!("cannot be read again: {}", describe(&error))),
         }
     }
 }

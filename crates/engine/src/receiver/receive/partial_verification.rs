@@ -92,7 +92,7 @@ impl TargetReceiver {
             held_bytes: 0,
             damaged: 0,
         };
-        let Some(Ok(file)) = incoming.opened() else { return Err(io::Error::other("its part is gone")) };
+        let Some(Ok(file)) = incoming.opened() else { return Err(io::Error::other("its partial file is gone")) };
         let file = Arc::new(OpenedFile::to_read(file.fd())?);
         let mut reader = self.job.reader();
         // Requested frames need no verification.

@@ -12,7 +12,7 @@ use crate::fs::{Dir, FileIdentity, each_name};
 use crate::sys::sync::lock;
 
 /// Reported for a name that differs from an existing one by case alone.
-pub const OTHER_SPELLING: &str = "a name that is spelled in another way is there, and this file system takes both for one\nrename one of them, or copy to another file system";
+pub const OTHER_SPELLING: &str = "this file system takes an existing name, spelled differently, for the same\nrename one of them, or copy to another file system";
 
 /// Results for the last directory: neighbours follow each other.
 #[derive(Default)]

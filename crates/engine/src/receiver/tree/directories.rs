@@ -102,7 +102,7 @@ impl TargetTree {
         }
         let (made, look) = found?;
         if !is_own(&look) {
-            return Err(io::Error::other(format!("another user has exchanged {temporary} for a directory of theirs")));
+            return Err(io::Error::other(format!("another user has replaced {temporary} by their own directory")));
         }
         self.remember(memory, &made);
         let parent = position.dir.fd()?;

@@ -31,12 +31,12 @@ impl TargetTree {
             PartialMatch::Same => false,
             PartialMatch::Likely => true,
             PartialMatch::Other => {
-                let text = format!("{}: the source has changed since a part of it was copied: it begins anew", path());
+                let text = format!("{}: the source has changed since the partial copy; starting over", path());
                 self.job.reporter.send(&WorkerMessage::Warning { text });
                 return Ok(None);
             }
             PartialMatch::Unusable => {
-                let text = format!("{}: the part that is there was copied with other settings: it begins anew", path());
+                let text = format!("{}: the partial file was copied with other settings; starting over", path());
                 self.job.reporter.send(&WorkerMessage::Warning { text });
                 return Ok(None);
             }

@@ -36,10 +36,10 @@ impl ListedBatches {
     pub fn add(&self, DestinationBatch { first, places }: DestinationBatch) -> Result<(), ProtocolError> {
         let mut state = lock(&self.0);
         if first != state.next {
-            return Err(ProtocolError::OutOfTurn("a listed operand"));
+            return Err(ProtocolError::OutOfTurn("a listed source argument"));
         }
         if state.batches.len() >= LISTED_BATCHES_AHEAD {
-            return Err(ProtocolError::OverLimit("listed operands"));
+            return Err(ProtocolError::OverLimit("listed source arguments"));
         }
         let batch = ListedBatch { first, places: places.into_iter().map(Some).collect() };
         state.next = batch.end();
@@ -59,7 +59,7 @@ impl ListedBatches {
         let mut state = lock(&self.0);
         match state.batches.pop_front() {
             Some(batch) if batch.end() == before => Ok(()),
-            _ => Err(ProtocolError::Unasked("listed operands that are passed by")),
+            _ => Err(ProtocolError::Unasked("skipped source arguments")),
         }
     }
 }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_was_not_told_is_not_passed() {
-        let fault = Err(ProtocolError::Unasked("listed operands that are passed by"));
+        let fault = Err(ProtocolError::Unasked("skipped source arguments"));
         assert_eq!(ListedBatches::default().passed(0), fault);
         let listed = ListedBatches::default();
         listed.add(batch(0, 3)).unwrap();
@@ -109,10 +109,10 @@ mod tests {
     #[test]
     fn batches_follow_each_other_and_are_few() {
         let listed = ListedBatches::default();
-        assert_eq!(listed.add(batch(1, 1)), Err(ProtocolError::OutOfTurn("a listed operand")));
+        assert_eq!(listed.add(batch(1, 1)), Err(ProtocolError::OutOfTurn("a listed source argument")));
         let most = u32::try_from(LISTED_BATCHES_AHEAD).unwrap();
         (0..most).for_each(|number| listed.add(batch(number, 1)).unwrap());
-        assert_eq!(listed.add(batch(most, 1)), Err(ProtocolError::OverLimit("listed operands")));
+        assert_eq!(listed.add(batch(most, 1)), Err(ProtocolError::OverLimit("listed source arguments")));
     }
 
     /// A target of a list, and where it lands.
@@ -159,7 +159,7 @@ mod tests {
         let passed =
             |before| target.handle_peer(&SourceMessage::ListAck { before }.encode(target.job.request.settings.number));
         assert!(passed(3).is_err());
-        assert_eq!(passed(4), Err(ProtocolError::Unasked("listed operands that are passed by")), "it was given up");
+        assert_eq!(passed(4), Err(ProtocolError::Unasked("skipped source arguments")), "it was given up");
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(offer(&trees, 0, &[(0, EntryContent::Directory)]), [TransferNeed::All]);
         assert!(directory.path().join("0").is_dir());
         let (none, _directory) = target(ListedKinds::No);
-        assert_eq!(none.tree.add_listed(batch(0, 1)), Err(ProtocolError::Unasked("a listed operand")));
+        assert_eq!(none.tree.add_listed(batch(0, 1)), Err(ProtocolError::Unasked("a listed source argument")));
         assert!(
             none.handle_peer(&SourceMessage::ListAck { before: 0 }.encode(none.job.request.settings.number)).is_err()
         );

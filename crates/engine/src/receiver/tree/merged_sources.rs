@@ -18,9 +18,10 @@ use crate::sys::sync::lock;
 /// Most paths that are remembered: what a source offers is not to fill the memory.
 const PATHS_MAX: usize = 1 << 22;
 /// Reported for a skipped entry.
-pub(crate) const TAKEN: &str = "a source that was named before has this name";
+pub(crate) const TAKEN: &str = "an earlier source has this name";
 /// Said once, where more would be remembered than may be.
-pub(crate) const TOO_MANY: &str = "there is more in these sources than can be remembered: of names that several have, the last one may stay\ncopy one source after the other";
+pub(crate) const TOO_MANY: &str =
+    "too many entries in these sources to remember: of equal names, the last one may win\ncopy the sources separately";
 
 /// What the sources have offered so far, where that can be the same paths.
 pub struct MergedSources {

@@ -24,7 +24,7 @@ pub fn speed(suite: CipherSuite, time: Duration) -> Result<ComputeSpeed, String>
     let frame = FrameLen::DEFAULT;
     let mut record = FrameBuffer::new(frame);
     record.set_payload_len(frame.bytes());
-    let secret = random().map_err(|error| format!("the kernel gives no random bytes: {error}"))?;
+    let secret = random().map_err(|error| format!("no random bytes from the kernel: {error}"))?;
     let keys = KeySchedule::new(&secret, b"measure", suite, REKEY_BYTES);
     let mut sealer = keys.sealer(KeyDirection::FromConnector).map_err(|fault| fault.to_string())?;
     let hash = rate(time, frame, || _ = std::hint::black_box(blake3::hash(record.payload())));

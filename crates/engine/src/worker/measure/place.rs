@@ -48,7 +48,7 @@ impl ScratchDirectory {
         let shown = |path: &Path| escape(path.as_os_str().as_bytes());
         let (parent, place) = open(path).map_err(|error| format!("{}: {}", shown(path), describe(&error)))?;
         let made = Self::below(&parent, &place, state_dir.map(ScratchRecords::of));
-        made.map_err(|error| format!("{}: no directory can be made there: {}", shown(&place), describe(&error)))
+        made.map_err(|error| format!("{}: cannot create a directory there: {}", shown(&place), describe(&error)))
     }
 
     fn below(parent: &Dir, place: &Path, records: Option<ScratchRecords>) -> io::Result<Self> {
@@ -259,6 +259,6 @@ mod tests {
         let absent = ScratchDirectory::make(Path::new("/nonexistent/below/file"), None).err().unwrap();
         assert!(absent.starts_with("/nonexistent/below/file: "), "{absent}");
         let proc = ScratchDirectory::make(Path::new("/proc"), None).err().unwrap();
-        assert!(proc.starts_with("/proc: no directory can be made there: "), "{proc}");
+        assert!(proc.starts_with("/proc: cannot create a directory there: "), "{proc}");
     }
 }

@@ -92,11 +92,11 @@ impl<H> SourceSession<H> {
                 let gathering = SignatureBuilder::new(size, block)?;
                 self.sums_bytes += gathering.bytes();
                 if self.sums_bytes > SUMS_BYTES_MAX {
-                    return Err(ProtocolError::OverLimit("sums of old files"));
+                    return Err(ProtocolError::OverLimit("sums of base files"));
                 }
                 gathering
             }
-            PeerSignatures::Complete(..) => return Err(ProtocolError::Unasked("sums of an old file twice")),
+            PeerSignatures::Complete(..) => return Err(ProtocolError::Unasked("second sums of a base file")),
         };
         let is_complete = gathering.add(first, sums)?;
         let bytes = gathering.bytes();
@@ -125,4 +125,4 @@ impl<H> SourceSession<H> {
     }
 }
 
-const NO_OLD_FILE: ProtocolError = ProtocolError::Unasked("an old file in the place of what has none");
+const NO_OLD_FILE: ProtocolError = ProtocolError::Unasked("a base file of an entry without frames");

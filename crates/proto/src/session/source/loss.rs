@@ -103,7 +103,7 @@ impl<H> SourceSession<H> {
         }
         let Some(OfferedEntry { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let OfferState::Large(LargeOffer { size, handed, .. }) = state else {
-            return Err(ProtocolError::Unasked("frames of what has none"));
+            return Err(ProtocolError::Unasked("frames of an entry without frames"));
         };
         for frames in frames {
             check_frames(self.frame, *size, frames)?;

@@ -17,7 +17,8 @@ use crate::wire::message::TransferNeed;
 impl<H> SourceSession<H> {
     pub(super) fn handle_need(&mut self, entry: EntryId, need: TransferNeed) -> Result<(), ProtocolError> {
         self.check_offered(entry)?;
-        let tracked = self.entries.get_mut(&entry).ok_or(ProtocolError::Unasked("an entry that awaits no answer"))?;
+        let tracked =
+            self.entries.get_mut(&entry).ok_or(ProtocolError::Unasked("an entry without a pending answer"))?;
         match &mut tracked.state {
             OfferState::Directory { refused, ended } => match need {
                 TransferNeed::All => {}
@@ -41,14 +42,14 @@ impl<H> SourceSession<H> {
                     return Err(ProtocolError::Invalid("a need that a stream cannot have"));
                 }
                 (TransferNeed::Same, ..) if self.compares => {
-                    return Err(ProtocolError::Invalid("a need that is not this job's"));
+                    return Err(ProtocolError::Invalid("a need that this job forbids"));
                 }
                 (TransferNeed::Nothing | TransferNeed::Same | TransferNeed::Refused, ..) => {
                     self.proven.answered(need, &tracked.handle);
                     self.settle(entry);
                 }
                 (need, ..) if (need == TransferNeed::Compare) != self.compares => {
-                    return Err(ProtocolError::Invalid("a need that is not this job's"));
+                    return Err(ProtocolError::Invalid("a need that this job forbids"));
                 }
                 (TransferNeed::Rest, EntryContent::File { size }, _) if size <= self.frame.pack_file_max() => {
                     return Err(ProtocolError::Invalid("a need that a small file cannot have"));
@@ -74,7 +75,7 @@ impl<H> SourceSession<H> {
                 ) => {
                     self.need_file(entry, size, modified, need);
                 }
-                _ => return Err(ProtocolError::Invalid("a need that this cannot have")),
+                _ => return Err(ProtocolError::Invalid("a need that the entry cannot have")),
             },
             OfferState::Awaited | OfferState::Small { .. } | OfferState::Large(_) | OfferState::Flow(_) => {
                 return Err(ProtocolError::OutOfTurn("a second answer"));
@@ -124,7 +125,7 @@ impl<H> SourceSession<H> {
                 ..
             }) = self.entries.get(&entry)
             {
-                return Err(ProtocolError::OutOfTurn("done, of what cannot be done,"));
+                return Err(ProtocolError::OutOfTurn("completion of an entry that cannot be completed"));
             }
             self.keep_if_proven(entry);
             self.settle(entry);
@@ -139,7 +140,7 @@ impl<H> SourceSession<H> {
         }
         let Some(OfferedEntry { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let OfferState::Large(LargeOffer { size, handed, old, asked, .. }) = state else {
-            return Err(ProtocolError::Unasked("frames of what has none"));
+            return Err(ProtocolError::Unasked("frames of an entry without frames"));
         };
         if self.compares {
             return Err(ProtocolError::Unasked("frames that are only compared"));
@@ -167,7 +168,7 @@ impl<H> SourceSession<H> {
         self.check_offered(entry)?;
         let Some(OfferedEntry { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
         let OfferState::Large(large @ LargeOffer { rest: true, .. }) = state else {
-            return Err(ProtocolError::Unasked("frames that are there of what is needed whole"));
+            return Err(ProtocolError::Unasked("frames already present of an entry needed whole"));
         };
         let frames = first..first.saturating_add(values.len() as u64);
         check_frames(self.frame, large.size, &frames)?;
@@ -187,7 +188,7 @@ impl<H> SourceSession<H> {
         }
         for (index, value) in frames.zip(values) {
             if !large.tree.insert(index, value) {
-                return Err(ProtocolError::Unasked("a frame that is there twice"));
+                return Err(ProtocolError::Unasked("a frame listed twice as present"));
             }
         }
         self.end_if_read(entry);
@@ -207,7 +208,7 @@ impl<H> SourceSession<H> {
                 self.plan.add(entry, Arc::clone(handle), *size);
                 Ok(())
             }
-            Some(_) => Err(ProtocolError::Unasked("a pack of what is in none")),
+            Some(_) => Err(ProtocolError::Unasked("a pack for an unpacked entry")),
         }
     }
 }

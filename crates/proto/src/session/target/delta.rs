@@ -96,7 +96,7 @@ impl<H> TargetSession<H> {
     ) -> Result<Option<std::sync::Arc<H>>, ProtocolError> {
         let admitted = self.admit_frame(entry, offset, plain)?;
         if admitted.is_some() && !self.told.has(entry, offset / u64::from(self.frame.get())) {
-            return Err(ProtocolError::Unasked("a frame to be made of no old file"));
+            return Err(ProtocolError::Unasked("a delta frame without a base file"));
         }
         Ok(admitted)
     }

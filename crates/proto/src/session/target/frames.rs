@@ -36,7 +36,7 @@ impl<H> TargetSession<H> {
             ReceiveState::Examining { .. }
             | ReceiveState::Small { .. }
             | ReceiveState::Directory { .. }
-            | ReceiveState::Large(_) => Err(ProtocolError::Unasked("a frame of what needs none")),
+            | ReceiveState::Large(_) => Err(ProtocolError::Unasked("a frame of an entry that needs none")),
         }
     }
 

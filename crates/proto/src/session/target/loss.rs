@@ -25,10 +25,10 @@ impl<H> TargetSession<H> {
         for (first, count) in entries {
             // A duplicate entry would get two replies, so one message could cause any number of them.
             if first.0 < next {
-                return Err(ProtocolError::Invalid("entries that are asked about twice"));
+                return Err(ProtocolError::Invalid("entries queried twice"));
             }
             next = first.0.saturating_add(*count);
-            left = left.checked_sub(*count).ok_or(ProtocolError::OverLimit("entries that are asked about"))?;
+            left = left.checked_sub(*count).ok_or(ProtocolError::OverLimit("queried entries"))?;
             for entry in (first.0..first.0.saturating_add(*count)).map(EntryId) {
                 self.answer_for(entry, &mut packed)?;
             }
@@ -51,7 +51,7 @@ impl<H> TargetSession<H> {
                 }
             }
             Some(ReceiveState::Examining { .. } | ReceiveState::Directory { .. }) => {
-                return Err(ProtocolError::Unasked("what was not sent"));
+                return Err(ProtocolError::Unasked("frames that were not sent"));
             }
         }
         Ok(())

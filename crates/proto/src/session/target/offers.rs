@@ -19,7 +19,7 @@ impl<H> TargetSession<H> {
             if let EntryContent::HardLink { to, .. } = entry.kind
                 && to >= id
             {
-                return Err(ProtocolError::Unasked("another name of what was never offered"));
+                return Err(ProtocolError::Unasked("a hard link to an entry that was never offered"));
             }
             let parent = match entry.place {
                 EntryLocation::Again(old) => self.replace(id, old, &entry.kind)?,
@@ -54,14 +54,14 @@ impl<H> TargetSession<H> {
                 *children += 1;
                 Ok(Some(*parent))
             }
-            _ => Err(ProtocolError::Unasked("a child of what is no open directory")),
+            _ => Err(ProtocolError::Unasked("a child of an entry that is not an open directory")),
         }
     }
 
     /// Replaces a file with a new offer of it; the old one is void. Returns its parent.
     fn replace(&mut self, new: EntryId, old: EntryId, kind: &EntryContent) -> Result<Option<EntryId>, ProtocolError> {
         if !matches!(kind, EntryContent::File { .. }) {
-            return Err(ProtocolError::Invalid("something else in the place of a file"));
+            return Err(ProtocolError::Invalid("another kind of entry in place of a file"));
         }
         self.tracked(old)?;
         let Some(tracked) = self.entries.get_mut(&old) else { return Ok(None) };
@@ -110,7 +110,7 @@ impl<H> TargetSession<H> {
             Some(ReceivedEntry { state: ReceiveState::Directory { handle, ended: false, .. }, .. }) => {
                 Ok(handle.clone())
             }
-            _ => Err(ProtocolError::OutOfTurn("what is left out of a directory")),
+            _ => Err(ProtocolError::OutOfTurn("an exclusion from a directory")),
         }
     }
 
