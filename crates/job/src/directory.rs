@@ -127,6 +127,23 @@ impl JobDirectory {
         if self.cancelled().exists() { Err(JobError::cancelled(&self.0)) } else { Ok(()) }
     }
 
+    /// Removes what an interrupted plan left. Files that its shards copied are found by the next ones.
+    pub fn clear_plan(&self) -> Result<(), JobError> {
+        let plan = self.plan();
+        match fs::remove_file(&plan) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(JobError::io(&plan, &error)),
+            _ => {}
+        }
+        for folder in ["shards", "results", "failures", "attempts", "spill"] {
+            let folder = self.0.join(folder);
+            let wrong = |error: io::Error| JobError::io(&folder, &error);
+            for entry in fs::read_dir(&folder).map_err(wrong)? {
+                fs::remove_file(entry.map_err(wrong)?.path()).map_err(wrong)?;
+            }
+        }
+        Ok(())
+    }
+
     fn numbered(&self, folder: &str, shard: u32, ending: &str) -> PathBuf {
         self.0.join(folder).join(format!("{}{ending}", shard_label(shard)))
     }
