@@ -79,7 +79,7 @@ impl LockHolder {
 
     /// Whether the holder ran on this host, and runs no more.
     fn is_known_dead(&self) -> bool {
-        self.boot == boot_label() && !self.boot.is_empty() && !Path::new(&format!("/proc/{}", self.pid)).exists()
+        self.boot == boot_label() && !self.boot.is_empty() && !runs(self.pid)
     }
 
     fn read(path: &Path, generation: u32) -> Option<Self> {
@@ -97,6 +97,13 @@ impl LockHolder {
             contents,
         })
     }
+}
+
+/// Whether a process of this host runs, and is no zombie (proc_pid_stat(5)).
+fn runs(pid: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, Some('Z' | 'X'))
 }
 
 /// The present holder, if there is one. Whether it lives takes watching.
