@@ -1,8 +1,10 @@
-//! Files with several names, set aside until the walk is over: all names of one inode then share a shard.
+//! Files with several names, set aside until the walk is over: one name of each inode then goes to a shard.
 //!
 //! A table of inodes would grow with their number. So each name goes to one of a fixed number of files by a hash of its
-//! inode. Afterwards each of these files is a part of a shard, or is divided further by other bits of the hash.
+//! inode. Afterwards the first name of each inode is taken from one file after the other. A file that is too large is
+//! divided first, by other bits of the hash.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -23,7 +25,7 @@ const DEPTH_MAX: u32 = 3;
 pub struct LinkedName {
     /// A hash of device and inode.
     pub inode_hash: u64,
-    /// The file's bytes, divided by the number of its names.
+    /// The file's bytes.
     pub bytes: u64,
     /// The path below the base.
     pub path: Vec<u8>,
@@ -63,17 +65,15 @@ impl LinkedName {
 struct LinkBucket {
     path: PathBuf,
     out: BufWriter<File>,
-    bytes: u64,
     names: u64,
 }
 
 impl LinkBucket {
     fn create(path: PathBuf) -> io::Result<Self> {
-        Ok(Self { out: BufWriter::new(File::create(&path)?), path, bytes: 0, names: 0 })
+        Ok(Self { out: BufWriter::new(File::create(&path)?), path, names: 0 })
     }
 
     fn add(&mut self, name: &LinkedName) -> io::Result<()> {
-        self.bytes = self.bytes.saturating_add(name.bytes);
         self.names += 1;
         name.write(&mut self.out)
     }
@@ -123,54 +123,44 @@ impl LinkSpill {
         bucket.and_then(|bucket| bucket.add(name)).map_err(|error| JobError::io(&self.directory, &error))
     }
 
-    /// Hands out all names in groups, none of which fills much more than a shard. All names of an inode are in one
-    /// group. `take` gets a group's bytes and names before its names.
+    /// Hands out the first name of each inode; the number of further names. A hash that two inodes share makes one of
+    /// them a further name.
     pub fn drain(
         self,
         limits: ShardLimits,
-        take: &mut dyn FnMut(LinkGroup<'_>) -> Result<(), JobError>,
-    ) -> Result<(), JobError> {
+        take: &mut dyn FnMut(&LinkedName) -> Result<(), JobError>,
+    ) -> Result<u64, JobError> {
+        let mut further = 0;
         let mut waiting: Vec<_> = self.buckets.into_iter().flatten().map(|bucket| (bucket, 0)).collect();
         waiting.reverse();
         while let Some((mut bucket, depth)) = waiting.pop() {
             let wrong = |error: io::Error| JobError::io(&self.directory, &error);
-            let parts = limits.shards_for(bucket.bytes, bucket.names).min(PARTS_MAX);
+            let parts = limits.shards_for(0, bucket.names).min(PARTS_MAX);
             if parts > 1 && depth < DEPTH_MAX {
                 let divided = bucket.divide(parts, depth).map_err(wrong)?;
-                waiting.extend(divided.into_iter().rev().filter(|part| part.names > 0).map(|part| (part, depth + 1)));
+                waiting.extend(divided.into_iter().rev().map(|part| (part, depth + 1)));
                 continue;
             }
-            take(LinkGroup::Begin { bytes: bucket.bytes, names: bucket.names })?;
+            let mut seen = HashSet::new();
             for found in bucket.read().map_err(wrong)? {
-                take(LinkGroup::Name(&found.map_err(wrong)?))?;
+                let name = found.map_err(wrong)?;
+                match seen.insert(name.inode_hash) {
+                    true => take(&name)?,
+                    false => further += 1,
+                }
             }
             fs::remove_file(&bucket.path).map_err(wrong)?;
         }
-        Ok(())
+        Ok(further)
     }
-}
-
-/// What [`LinkSpill::drain`] hands out.
-#[derive(Debug)]
-pub enum LinkGroup<'a> {
-    /// A group begins.
-    Begin {
-        /// Bytes of its files.
-        bytes: u64,
-        /// Names in it.
-        names: u64,
-    },
-    /// A name of the present group.
-    Name(&'a LinkedName),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::{HashMap, HashSet};
 
-    /// Groups of the names of `inodes` files with three names each.
-    fn groups(inodes: u64, limits: ShardLimits) -> Vec<Vec<LinkedName>> {
+    /// The names that are handed out of `inodes` files with three names each, and the number of the others.
+    fn drained(inodes: u64, limits: ShardLimits) -> (Vec<LinkedName>, u64) {
         let temp = tempfile::tempdir().unwrap();
         let mut spill = LinkSpill::new(temp.path());
         for name in 0..3 {
@@ -179,40 +169,23 @@ mod tests {
                 spill.add(&LinkedName { inode_hash: LinkedName::hash(7, inode), bytes: 10, path }).unwrap();
             }
         }
-        let mut groups: Vec<Vec<LinkedName>> = Vec::new();
-        let mut take = |group: LinkGroup<'_>| {
-            match group {
-                LinkGroup::Begin { .. } => groups.push(Vec::new()),
-                LinkGroup::Name(name) => groups.last_mut().unwrap().push(name.clone()),
-            }
+        let mut names = Vec::new();
+        let further = spill.drain(limits, &mut |name| {
+            names.push(name.clone());
             Ok(())
-        };
-        spill.drain(limits, &mut take).unwrap();
+        });
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0, "nothing is left");
-        groups
+        (names, further.unwrap())
     }
 
     #[test]
-    fn all_names_of_an_inode_are_in_one_group_and_each_once() {
-        for limits in [ShardLimits::default(), ShardLimits { bytes: 10_000, files: 40 }] {
-            let groups = groups(2000, limits);
-            let mut group_of = HashMap::new();
-            let mut paths = HashSet::new();
-            for (number, group) in groups.iter().enumerate() {
-                for name in group {
-                    assert_eq!(*group_of.entry(name.inode_hash).or_insert(number), number);
-                    assert!(paths.insert(name.path.clone()));
-                }
-            }
-            assert_eq!((group_of.len(), paths.len()), (2000, 6000));
+    fn the_first_name_of_each_inode_is_handed_out() {
+        for files in [500_000, 40, 1] {
+            let (names, further) = drained(2000, ShardLimits { files, ..ShardLimits::default() });
+            let hashes: HashSet<_> = names.iter().map(|name| name.inode_hash).collect();
+            assert_eq!((names.len(), hashes.len(), further), (2000, 2000, 4000), "{files}");
+            assert!(names.iter().all(|name| name.path.starts_with(b"0/") && name.bytes == 10));
         }
-    }
-
-    #[test]
-    fn a_group_is_not_much_larger_than_a_shard() {
-        let groups = groups(20_000, ShardLimits { bytes: 1 << 40, files: 200 });
-        let largest = groups.iter().map(Vec::len).max().unwrap();
-        assert!(largest <= 300 && groups.len() >= 300, "{largest} names, {} groups", groups.len());
     }
 
     #[test]
@@ -223,13 +196,7 @@ mod tests {
             let path = format!("{number}").into_bytes();
             spill.add(&LinkedName { inode_hash: 5, bytes: 1, path }).unwrap();
         }
-        let mut begun = 0;
-        spill
-            .drain(ShardLimits { bytes: 10, files: 10 }, &mut |group| {
-                begun += u32::from(matches!(group, LinkGroup::Begin { .. }));
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(begun, 1);
+        let further = spill.drain(ShardLimits { bytes: 10, files: 10 }, &mut |_| Ok(()));
+        assert_eq!(further, Ok(999));
     }
 }

@@ -1,7 +1,7 @@
 //! The index of shards, `JOB/plan`: a line for each shard whose list is whole, and a last line when the walk is over.
 //!
 //!     17 4211 214748364800 planned
-//!     complete shards=18 files=70211 bytes=3000000000 directories=812 others=0 failed=0
+//!     complete shards=18 files=70211 bytes=3000000000 directories=812 linked=0 others=0 failed=0
 //!
 //! Lines are only appended. A reader takes no notice of a line without its end.
 
@@ -34,6 +34,8 @@ pub struct PlanTotals {
     pub bytes: u64,
     /// Directories.
     pub directories: u64,
+    /// Further names of files, where hard links are kept: no shard has them.
+    pub linked: u64,
     /// Devices, FIFOs and sockets that are to be copied.
     pub others: u64,
     /// Entries and directories that could not be read.
@@ -111,6 +113,7 @@ fn parse_totals(words: &str) -> Option<PlanTotals> {
             "files" => totals.files = number,
             "bytes" => totals.bytes = number,
             "directories" => totals.directories = number,
+            "linked" => totals.linked = number,
             "others" => totals.others = number,
             "failed" => totals.failed = number,
             _ => return None,
@@ -142,9 +145,10 @@ impl PlanIndexWriter {
 
     /// Adds the last line.
     pub fn complete(mut self, totals: PlanTotals) -> Result<(), JobError> {
-        let PlanTotals { shards, files, bytes, directories, others, failed } = totals;
+        let PlanTotals { shards, files, bytes, directories, linked, others, failed } = totals;
         self.append(&format!(
-            "complete shards={shards} files={files} bytes={bytes} directories={directories} others={others} failed={failed}\n"
+            "complete shards={shards} files={files} bytes={bytes} directories={directories} linked={linked} \
+             others={others} failed={failed}\n"
         ))
     }
 
@@ -170,7 +174,7 @@ mod tests {
         writer.append("2 77 1").unwrap();
         assert_eq!(PlanIndex::read(&job), Ok(PlanIndex { shards: shards.to_vec(), complete: None }));
         writer.append("0 planned\n").unwrap();
-        let totals = PlanTotals { shards: 3, files: 80, bytes: 9, directories: 4, others: 1, failed: 2 };
+        let totals = PlanTotals { shards: 3, files: 80, bytes: 9, directories: 4, linked: 5, others: 1, failed: 2 };
         writer.complete(totals).unwrap();
         let read = PlanIndex::read(&job).unwrap();
         assert_eq!((read.shards.len(), read.complete, read.shards[2].bytes), (3, Some(totals), 10));

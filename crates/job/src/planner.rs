@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::description::JobDescription;
 use crate::directory::{JobDirectory, NamelessFile};
 use crate::error::JobError;
-use crate::link_spill::{LinkGroup, LinkSpill, LinkedName};
+use crate::link_spill::{LinkSpill, LinkedName};
 use crate::packer::{ShardLimits, ShardPacker, ShardPlacement};
 use crate::plan_index::{PlanIndexWriter, PlanTotals, PlannedShard};
 use crate::shard_list::ShardListWriter;
@@ -145,7 +145,10 @@ impl<'a> ShardPlanner<'a> {
             }
             WalkEntry::File { name, .. } | WalkEntry::Symlink { name, .. } if name.is_reserved() => Ok(()),
             WalkEntry::File { name, look, .. } => self.file(&name, &look),
-            WalkEntry::Symlink { name, .. } => self.add(&name, 0),
+            WalkEntry::Symlink { name, .. } => {
+                let path = [&self.path, name.as_bytes()].concat();
+                self.add(&path, 0)
+            }
             WalkEntry::Node { .. } => {
                 self.totals.others += 1;
                 Ok(())
@@ -159,27 +162,24 @@ impl<'a> ShardPlanner<'a> {
         let path = [&self.path, name.as_bytes()].concat();
         match &mut self.links {
             Some(links) if look.names > 1 => {
-                self.totals.files += 1;
-                self.totals.bytes += look.size / look.names;
                 let inode_hash = LinkedName::hash(look.identity.device, look.identity.inode);
-                links.add(&LinkedName { inode_hash, bytes: look.size / look.names, path })
+                links.add(&LinkedName { inode_hash, bytes: look.size, path })
             }
-            _ => self.add(name, look.size),
+            _ => self.add(&path, look.size),
         }
     }
 
-    /// Adds a name in the innermost directory.
-    fn add(&mut self, name: &Name, bytes: u64) -> Result<(), JobError> {
+    /// Adds what is at `path` below the base.
+    fn add(&mut self, path: &[u8], bytes: u64) -> Result<(), JobError> {
         self.totals.files += 1;
         self.totals.bytes = self.totals.bytes.saturating_add(bytes);
-        let path = [&self.path, name.as_bytes()].concat();
         let placement = self.packer.place(bytes);
         if placement == ShardPlacement::Alone {
             let (number, mut list) = self.begin()?;
-            list.add(&path, bytes)?;
+            list.add(path, bytes)?;
             return self.publish(number, list);
         }
-        self.opened()?.add(&path, bytes)?;
+        self.opened()?.add(path, bytes)?;
         if placement == ShardPlacement::Last { self.close() } else { Ok(()) }
     }
 
@@ -224,27 +224,14 @@ impl<'a> ShardPlanner<'a> {
     }
 
     fn finish(mut self) -> Result<PlanTotals, JobError> {
-        self.close()?;
         if let Some(links) = self.links.take() {
-            self.place_links(links)?;
+            let limits = self.limits;
+            self.totals.linked = links.drain(limits, &mut |name| self.add(&name.path, name.bytes))?;
         }
+        self.close()?;
         self.failures.take().map_or(Ok(()), NamelessFile::publish)?;
         self.index.complete(self.totals)?;
         Ok(self.totals)
-    }
-
-    /// Groups of names join until a shard is full.
-    fn place_links(&mut self, links: LinkSpill) -> Result<(), JobError> {
-        let limits = self.limits;
-        links.drain(limits, &mut |group| match group {
-            LinkGroup::Begin { bytes, names } => {
-                let held = self.open.as_ref().map_or((0, 0), |(_, list)| (list.bytes, list.files));
-                let is_full = held.1 > 0 && limits.is_full(held.0.saturating_add(bytes), held.1 + names);
-                if is_full { self.close() } else { Ok(()) }
-            }
-            LinkGroup::Name(name) => self.opened()?.add(&name.path, name.bytes),
-        })?;
-        self.close()
     }
 }
 

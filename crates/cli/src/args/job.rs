@@ -93,6 +93,11 @@ pub fn rows() -> &'static [OptionRow] {
     &ALL
 }
 
+/// Whether a word is a step.
+pub fn is_step(word: &OsStr) -> bool {
+    JobStep::WORDS.iter().any(|(step, _)| word == *step)
+}
+
 /// Makes sense of the words after `haul job`; `None` asks for help.
 pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
     let names = JobStep::WORDS.map(|(word, _)| word);

@@ -256,7 +256,9 @@ fn sweep(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
 
 /// `haul job STEP` takes what that step needs.
 fn job(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    if exists(OsStr::new("job")) {
+    // A job's directory is often called job: a step after it leaves no doubt.
+    let is_step = words.first().is_some_and(|word| super::job::is_step(word) && !exists(word));
+    if exists(OsStr::new("job")) && !is_step {
         return Err(command_or_file("job").remedy("run haul in another directory for the command"));
     }
     match super::job::parse(words)? {

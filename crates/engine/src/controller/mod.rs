@@ -299,7 +299,7 @@ impl TransferController<'_> {
             listed: self.job.list.is_some(),
             base: base.map(|base| base.as_os_str().as_bytes().to_vec()),
             recursive: self.job.options.recursive,
-            links: links(self.job.options.symlinks, self.job.options.sync.into || self.job.options.keeps_source_links),
+            links: links(self.job.options.symlinks, self.job.options.sync.into),
             leave_out: self.job.options.leave_out,
             kept: self.job.options.kept,
             filters: self.job.options.filters.clone(),

@@ -133,9 +133,9 @@ fn cpus(numbers: &[u16]) -> Result<Cpus, Error> {
 
 /// Returns the protocol's mode for symbolic links. A sync keeps a named link, as rsync does; a copy follows it, as cp
 /// -r and scp do.
-pub fn links(symlinks: Symlinks, keeps_source_links: bool) -> SymlinkMode {
+pub fn links(symlinks: Symlinks, is_sync: bool) -> SymlinkMode {
     match symlinks {
-        Symlinks::Keep if keeps_source_links => SymlinkMode::KeepAll,
+        Symlinks::Keep if is_sync => SymlinkMode::KeepAll,
         Symlinks::Keep => SymlinkMode::Keep,
         Symlinks::Follow => SymlinkMode::Follow,
         Symlinks::Ignore => SymlinkMode::Ignore,

@@ -185,8 +185,6 @@ pub struct JobOptions {
     pub owners: OwnerOptions,
     /// What becomes of symbolic links below an operand.
     pub symlinks: Symlinks,
-    /// A source that is a symbolic link is one, as below an operand; else a copy follows it. A sync keeps it anyway.
-    pub keeps_source_links: bool,
     /// `-+`, `-^`: what the walk leaves out.
     pub leave_out: SkipOptions,
     /// What is kept besides bytes, times, modes and owners.
@@ -340,7 +338,6 @@ impl Default for JobOptions {
             preserve: false,
             owners: OwnerOptions { by_name: true, ..OwnerOptions::default() },
             symlinks: Symlinks::Keep,
-            keeps_source_links: false,
             leave_out: SkipOptions::default(),
             kept: PreserveOptions::default(),
             filters: FilterOptions::default(),

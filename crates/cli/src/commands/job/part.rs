@@ -67,6 +67,12 @@ pub fn with_files(values: Values, operands: &[OsString]) -> anyhow::Result<Value
     Ok(crate::config::complete(values, &hosts)?)
 }
 
+/// The target of each part is a directory, and a symbolic link in a list stays one, as in a sync. What is replaced is
+/// decided as in a copy.
+pub fn into_directory(plan: &mut Plan) {
+    plan.job.options.sync.into = true;
+}
+
 /// The list of a shard as sources.
 pub fn source_list(path: PathBuf) -> SourceList {
     let name = shown(&path);

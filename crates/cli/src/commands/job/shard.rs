@@ -15,7 +15,7 @@ use haul_job::this_host::{host_name, unix_seconds};
 use haul_proto::path::escape;
 
 use super::opened::OpenedJob;
-use super::part::{PartDisplay, copy, more_words, on_some_target, source_list, with_files};
+use super::part::{PartDisplay, copy, into_directory, more_words, on_some_target, source_list, with_files};
 use crate::args::UsageError;
 use crate::args::job::{JobPart, part_values};
 use crate::args::values::Values;
@@ -69,7 +69,7 @@ fn shard_plan(job: &OpenedJob, number: u32, target: &OsString, display: PartDisp
     let of_kind = if job.description.is_sync { sync } else { plan };
     let mut plan = of_kind(&values, &operands, terminal::stderr_is_terminal())?;
     plan.job.list = Some(source_list(job.directory.list(number)));
-    plan.job.options.keeps_source_links = true;
+    into_directory(&mut plan);
     Ok(plan)
 }
 

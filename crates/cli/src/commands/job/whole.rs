@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use super::opened::OpenedJob;
-use super::part::{PartDisplay, more_words, with_files};
+use super::part::{PartDisplay, into_directory, more_words, with_files};
 use crate::args::job::{JobPart, part_values, verify_values};
 use crate::resolve::{Plan, comparison, plan, sync};
 use crate::terminal;
@@ -21,7 +21,7 @@ pub fn whole_plan(job: &OpenedJob, target: &OsString, display: PartDisplay, part
     let values = with_files(part_values(&description.options, &more, part)?, &operands)?;
     let of_kind = if description.is_sync { sync } else { plan };
     let mut plan = of_kind(&values, &operands, terminal::stderr_is_terminal())?;
-    plan.job.options.keeps_source_links = true;
+    into_directory(&mut plan);
     Ok(plan)
 }
 
