@@ -266,8 +266,9 @@ fn shards_take_turns_on_targets_and_a_silent_host_is_left_out() {
     // Nobody listens on this port: the login fails at once.
     let silent = format!("nobody@[127.0.0.1]:{}", sandbox.path("to").display());
     let ssh = ["--ssh-option", "ConnectTimeout=2"];
-    let words = ["job", "run", "-r", "--shard-files", "60", "--dir", "job"];
-    let run = remote.haul(&sandbox).args(words).args(ssh).arg("src").args([&silent, &here]).run();
+    let words = ["-r", "--shard-files", "60", "--dir", "job"];
+    let run = job(&sandbox, &["run"]).args(remote.sshd().haul_args()).args(words).args(ssh);
+    let run = run.arg("src").args([&silent, &here]).run();
     let run = run.says(["does not answer"]).succeeds();
     compare(&sandbox.path("src"), &sandbox.path("to/src")).unwrap_or_else(|error| panic!("{error}\n{}", run.account()));
 }
@@ -278,6 +279,7 @@ fn what_cannot_be_a_job_is_refused_with_the_remedy() {
     sandbox.file("src/file", "x");
     sandbox.file("full/file", "x");
     sandbox.dir("to");
+    let served = format!("haul://h:1/#{}", "5e".repeat(16));
     let refused: [(&[&str], &[&str]); 11] = [
         (&["shard", "missing", "0"], &["no such job directory on this host", "shared file system"]),
         (&["status", "src"], &["not a job", "haul job plan"]),
@@ -289,7 +291,7 @@ fn what_cannot_be_a_job_is_refused_with_the_remedy() {
         (&["plan", "--dir", "job2", "src", "to"], &["a job copies a directory", "-r"]),
         (&["plan", "-r", "--dir", "job3", "gone", "to"], &["gone: No such file"]),
         (&["plan", "-r", "--dir", "job4", "src/file", "to"], &["not a directory"]),
-        (&["plan", "-r", "--dir", "job5", "src", "haul://h:1/#secret"], &["secret", "--secret-file"]),
+        (&["plan", "-r", "--dir", "job5", "src", &served], &["secret", "--secret-file"]),
     ];
     for (words, phrases) in refused {
         job(&sandbox, words).run().ends(2).says(phrases.iter().copied());
@@ -323,7 +325,7 @@ fn a_list_is_one_that_a_copy_takes() {
     for list in lists {
         let compressed = fs::File::open(sandbox.path("job/shards").join(list)).unwrap();
         sandbox.file("list", zstd::decode_all(compressed).unwrap());
-        sandbox.haul(["-0", "-I", "list", "-d", ".", "to"]).run().succeeds();
+        sandbox.haul(["sync", "--null", "--infiles", "list", "--dirbase", ".", "to"]).run().succeeds();
     }
     assert_eq!(count_files(&sandbox.path("to/src")), count_files(&sandbox.path("src")));
 }

@@ -39,8 +39,6 @@ pub struct JobDescription {
     pub options: Vec<OsString>,
     /// Whether it is a sync.
     pub is_sync: bool,
-    /// Whether the walk left something out by filters, so that finishing cannot go by directories alone.
-    pub is_filtered: bool,
     /// How large shards are.
     pub limits: ShardLimits,
 }
@@ -71,7 +69,6 @@ impl JobDescription {
             "targets": words(&self.targets),
             "options": words(&self.options),
             "sync": self.is_sync,
-            "filtered": self.is_filtered,
             "shard_bytes": self.limits.bytes,
             "shard_files": self.limits.files,
         });
@@ -120,7 +117,6 @@ impl JobDescription {
             targets: words("targets").filter(|targets| !targets.is_empty())?,
             options: words("options")?,
             is_sync: value["sync"].as_bool()?,
-            is_filtered: value["filtered"].as_bool()?,
             limits,
         })
     }
@@ -157,7 +153,6 @@ mod tests {
             targets: vec!["dtn1:/a b".into(), "dtn2:/a b".into()],
             options: vec!["--archive".into(), "--xfrrate=50m".into()],
             is_sync: false,
-            is_filtered: true,
             limits: ShardLimits::default(),
         }
     }

@@ -18,8 +18,8 @@ const FOLDERS: [&str; 7] = ["shards", "results", "failures", "running", "attempt
 const DESCRIPTION: &str = "job.json";
 
 impl JobDirectory {
-    /// Makes a new one; its description makes it a job later.
-    pub fn create(path: &Path) -> Result<Self, JobError> {
+    /// A new one, of which nothing is made yet.
+    pub fn vacant(path: &Path) -> Result<Self, JobError> {
         let directory = Self(path.to_owned());
         if directory.description().exists() {
             return Err(JobError::usage(
@@ -34,11 +34,22 @@ impl JobDirectory {
                 "name a new directory with --dir",
             ));
         }
-        for folder in FOLDERS {
-            let folder = path.join(folder);
-            fs::create_dir_all(&folder).map_err(|error| JobError::io(&folder, &error))?;
-        }
         Ok(directory)
+    }
+
+    /// Makes what is in it; its description makes it a job later.
+    pub fn make_folders(&self) -> Result<(), JobError> {
+        FOLDERS.iter().try_for_each(|folder| {
+            let folder = self.0.join(folder);
+            fs::create_dir_all(&folder).map_err(|error| JobError::io(&folder, &error))
+        })
+    }
+
+    /// Makes a new one.
+    #[cfg(test)]
+    pub fn create(path: &Path) -> Result<Self, JobError> {
+        let directory = Self::vacant(path)?;
+        directory.make_folders().map(|()| directory)
     }
 
     /// An existing one.

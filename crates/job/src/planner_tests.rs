@@ -35,7 +35,6 @@ impl PlannedTree {
             targets: vec!["t".into()],
             options: options.iter().map(Into::into).collect(),
             is_sync: false,
-            is_filtered: false,
             limits,
         };
         let rules = WalkRules {

@@ -1,7 +1,7 @@
 //! The paths of a shard: each ends with NUL and begins with `./`, compressed with zstd.
 //!
-//! `zstd -dc LIST | haul -I - -0 -d BASE TARGET` takes such a list. The `./` keeps a name with a colon from being a
-//! host.
+//! `zstd -dc LIST | haul sync --infiles - --null --dirbase BASE TARGET` takes such a list. The `./` keeps a name with a
+//! colon from being a host.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};

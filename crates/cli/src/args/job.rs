@@ -126,7 +126,7 @@ pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
 }
 
 fn check_count(word: &str, step: JobStep, values: &Values, operands: &[OsString]) -> Result<(), UsageError> {
-    let has_targets = values.last("targets").is_some();
+    let has_targets = values.given().iter().any(|(row, _)| row.id == "targets");
     match (step, operands.len()) {
         (JobStep::Run | JobStep::Shard, 1) => Ok(()),
         (JobStep::Plan | JobStep::Run, count) if count >= 2 || count == 1 && has_targets => Ok(()),
@@ -199,7 +199,7 @@ pub enum JobPart {
 
 /// Options of the copy of a part, from those that the job keeps.
 pub fn part_values(options: &[OsString], more: &[OsString], part: JobPart) -> Result<Values, UsageError> {
-    let own: &[&str] = if part == JobPart::Directories { &["--exclude=*", "--include=*/"] } else { &[] };
+    let own: &[&str] = if part == JobPart::Directories { &["--include=*/", "--exclude=*"] } else { &[] };
     let words = options.iter().cloned().chain(more.iter().cloned()).chain(own.iter().map(OsString::from));
     let values = copy_scan(words.collect())?;
     if part != JobPart::List {

@@ -89,8 +89,7 @@ impl JobFinish<'_> {
     /// Directories are enough where every other entry is in a list: nothing else is compared again.
     fn part(&self, totals: &PlanTotals) -> JobPart {
         let has_unlisted = totals.linked > 0 || totals.others > 0;
-        let is_whole = deletes(self.job) || self.job.description.is_filtered || has_unlisted;
-        if is_whole { JobPart::Whole } else { JobPart::Directories }
+        if deletes(self.job) || has_unlisted { JobPart::Whole } else { JobPart::Directories }
     }
 
     fn pass(

@@ -70,7 +70,7 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
         return Ok(earlier);
     }
     refuse_overlap(&path, &description)?;
-    let mut job = OpenedJob { directory: JobDirectory::create(&path)?, description };
+    let job = OpenedJob { directory: JobDirectory::vacant(&path)?, description };
     // Options are checked before anything is written that others might run.
     let whole = whole_plan(&job, &job.description.targets[0], PartDisplay::Usual, JobPart::Whole)?;
     if !whole.job.options.recursive {
@@ -78,8 +78,8 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
             .remedy("add -r to copy it with all that is in it")
             .into());
     }
-    job.description.is_filtered = !whole.job.options.filters.is_empty();
     claim(&job.directory, &job.description)?;
+    job.directory.make_folders()?;
     job.description.write(&job.directory)?;
     Ok(job)
 }
@@ -157,7 +157,6 @@ fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescrip
         targets: targets(values, &operands[1..])?,
         options: copy_options(values)?,
         is_sync,
-        is_filtered: false,
         limits: ShardLimits {
             bytes: values.size("shard-bytes", 1..=u64::MAX, any)?.unwrap_or(defaults.bytes),
             files: values.size("shard-files", 1..=u64::MAX, any)?.unwrap_or(defaults.files),
