@@ -85,7 +85,10 @@ impl JobDescription {
         if format != Some(FORMAT) {
             let format = format.map_or_else(|| "unknown".to_owned(), |format| format.to_string());
             return Err(JobError::usage(
-                format!("{}: a plan of format {format}, and this haul ({version}) reads format {FORMAT}", shown(job.path())),
+                format!(
+                    "{}: a plan of format {format}, and this haul ({version}) reads format {FORMAT}",
+                    shown(job.path())
+                ),
                 format!("it was planned by haul {planned_by}: use that version, or plan the job again"),
             ));
         }

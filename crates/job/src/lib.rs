@@ -9,9 +9,9 @@
 pub mod error;
 
 pub mod byte_words;
-pub mod this_host;
 pub mod directory;
 pub mod packer;
+pub mod this_host;
 
 pub mod description;
 pub mod plan_index;

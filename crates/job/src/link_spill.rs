@@ -118,7 +118,9 @@ impl LinkSpill {
         let slot = &mut self.buckets[usize::try_from(number).unwrap_or_default()];
         let bucket = match slot {
             Some(bucket) => Ok(bucket),
-            None => LinkBucket::create(self.directory.join(format!("links-{number}"))).map(|bucket| slot.insert(bucket)),
+            None => {
+                LinkBucket::create(self.directory.join(format!("links-{number}"))).map(|bucket| slot.insert(bucket))
+            }
         };
         bucket.and_then(|bucket| bucket.add(name)).map_err(|error| JobError::io(&self.directory, &error))
     }

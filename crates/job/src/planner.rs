@@ -50,7 +50,8 @@ pub fn plan(
         .map_err(|error| JobError::usage(error.to_string(), "haul help filters explains patterns"))?;
     let source = &description.source;
     let cache = FdCache::new(MAX_OPEN_DIRECTORIES);
-    let root = Dir::open_operand(source, DirAccess::List, Arc::clone(&cache)).map_err(|error| not_a_directory(source, &error))?;
+    let root = Dir::open_operand(source, DirAccess::List, Arc::clone(&cache))
+        .map_err(|error| not_a_directory(source, &error))?;
     let options = WalkOptions {
         recursive: true,
         symlinks: rules.symlinks,
@@ -83,10 +84,7 @@ fn not_a_directory(source: &Path, error: &std::io::Error) -> JobError {
         Ok(found) if !found.is_dir() => {
             JobError::usage(format!("{shown}: not a directory"), "copy a single file with haul SOURCE TARGET")
         }
-        _ => JobError::usage(
-            format!("{shown}: {}", describe(error)),
-            "plan the job on a host that mounts the source",
-        ),
+        _ => JobError::usage(format!("{shown}: {}", describe(error)), "plan the job on a host that mounts the source"),
     }
 }
 
@@ -194,7 +192,8 @@ impl<'a> ShardPlanner<'a> {
 
     fn begin(&mut self) -> Result<(u32, ShardListWriter), JobError> {
         let number = self.next;
-        let too_many = || JobError::usage("the plan has too many shards", "use a larger --shard-bytes or --shard-files");
+        let too_many =
+            || JobError::usage("the plan has too many shards", "use a larger --shard-bytes or --shard-files");
         self.next = number.checked_add(1).ok_or_else(too_many)?;
         Ok((number, ShardListWriter::create(&self.job.list(number))?))
     }

@@ -109,7 +109,11 @@ fn one_name_of_each_inode_is_in_a_shard_where_links_are_kept() {
     }
     assert_eq!(fs::read_dir(tree.job.spill()).unwrap().count(), 0);
     let apart = PlannedTree::new(&[], limits, make);
-    assert_eq!((apart.shards().len(), apart.totals.linked), (600, 0), "without --hard-links they are files like others");
+    assert_eq!(
+        (apart.shards().len(), apart.totals.linked),
+        (600, 0),
+        "without --hard-links they are files like others"
+    );
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::error::JobError;
 use crate::directory::JobDirectory;
+use crate::error::JobError;
 use crate::overview::{JobOverview, ShardState};
 use crate::shard_result::{ShardEnd, ShardResult};
 
@@ -97,7 +97,8 @@ impl MergedReport {
                 "bytes_per_s": rate(totals),
             })
         };
-        let slow = |(shard, seconds, host): &(u32, f64, String)| json!({ "shard": shard, "seconds": seconds, "host": host });
+        let slow =
+            |(shard, seconds, host): &(u32, f64, String)| json!({ "shard": shard, "seconds": seconds, "host": host });
         json!({
             "shards": self.shards,
             "shards_done": self.shards_done,
@@ -116,7 +117,12 @@ impl MergedReport {
 }
 
 /// Records that the job is finished. `finish` is the summary of the last step.
-pub fn write(job: &JobDirectory, report: &MergedReport, finish: &Value, verified: Option<bool>) -> Result<(), JobError> {
+pub fn write(
+    job: &JobDirectory,
+    report: &MergedReport,
+    finish: &Value,
+    verified: Option<bool>,
+) -> Result<(), JobError> {
     let mut value = report.json();
     value["finish"] = finish.clone();
     value["verified"] = Value::from(verified);

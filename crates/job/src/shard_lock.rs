@@ -223,7 +223,8 @@ impl ShardLock {
             cancel: cancel.clone(),
             ended: Arc::clone(&ended),
         };
-        let thread = std::thread::Builder::new().name("haul-shard-beat".to_owned()).spawn(move || heartbeat.run(&contents));
+        let thread =
+            std::thread::Builder::new().name("haul-shard-beat".to_owned()).spawn(move || heartbeat.run(&contents));
         let thread = Some(thread.map_err(|error| wrong(&error))?);
         Ok(LockAttempt::Held(Self { path, ended, thread }))
     }

@@ -133,7 +133,8 @@ pub fn count_attempt(job: &JobDirectory, shard: u32) -> Result<u32, JobError> {
     let path = job.attempts(shard);
     let line = format!("{:.0} {} {}\n", unix_seconds(), host_name(), std::process::id());
     let appended = OpenOptions::new().create(true).append(true).open(&path);
-    let counted = appended.and_then(|mut file| file.write_all(line.as_bytes())).and_then(|()| fs::read_to_string(&path));
+    let counted =
+        appended.and_then(|mut file| file.write_all(line.as_bytes())).and_then(|()| fs::read_to_string(&path));
     let counted = counted.map_err(|error| JobError::io(&path, &error))?.lines().count();
     Ok(u32::try_from(counted).unwrap_or(u32::MAX))
 }

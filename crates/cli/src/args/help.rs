@@ -126,8 +126,7 @@ pub fn short() -> String {
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
         "\nhaul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:\n\n\
-         All options: haul --help all. One option, command or topic: haul help streams,\n\
-         haul help sweep, haul help filters, haul help size, haul help exit\n",
+         haul help NAME explains an option, command or topic (all, filters, size, exit)\n",
     );
     text
 }

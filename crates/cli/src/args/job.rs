@@ -130,11 +130,14 @@ fn check_count(word: &str, step: JobStep, values: &Values, operands: &[OsString]
     match (step, operands.len()) {
         (JobStep::Run | JobStep::Shard, 1) => Ok(()),
         (JobStep::Plan | JobStep::Run, count) if count >= 2 || count == 1 && has_targets => Ok(()),
-        (JobStep::Plan | JobStep::Run, _) => Err(UsageError::new(format!("haul job {word} needs a source and a target"))
-            .remedy(format!("haul job {word} -r --dir JOB SOURCE TARGET..."))),
+        (JobStep::Plan | JobStep::Run, _) => {
+            Err(UsageError::new(format!("haul job {word} needs a source and a target"))
+                .remedy(format!("haul job {word} -r --dir JOB SOURCE TARGET...")))
+        }
         (JobStep::Shard, 2) => Ok(()),
-        (JobStep::Shard, _) => Err(UsageError::new("haul job shard needs a job and a number")
-            .remedy("haul job shard JOB 17")),
+        (JobStep::Shard, _) => {
+            Err(UsageError::new("haul job shard needs a job and a number").remedy("haul job shard JOB 17"))
+        }
         (_, 1) => Ok(()),
         (_, 0) => Err(UsageError::new(format!("haul job {word} needs the directory of a job"))
             .remedy(format!("haul job {word} JOB"))),
@@ -275,7 +278,8 @@ mod tests {
     #[test]
     fn options_of_the_copy_survive_as_words() {
         let JobWords { values, .. } =
-            parsed("plan -r --dir j --sync -x 50m -U 4m -c --exclude *.o --streams=default --shard-files 5 s t").unwrap();
+            parsed("plan -r --dir j --sync -x 50m -U 4m -c --exclude *.o --streams=default --shard-files 5 s t")
+                .unwrap();
         let options = copy_options(&values).unwrap();
         let expected = ["--recursive", "--xfrrate=50m", "-U=4m", "--compress", "--exclude=*.o", "--streams=default"];
         assert_eq!(options, expected);

@@ -8,9 +8,9 @@ use haul_engine::job::location::Host;
 use haul_engine::worker::client_limits::ClientLimits;
 use haul_proto::path::escape;
 
+use super::job::JobWords;
 use super::nearest::nearest;
 use super::operand::{host_label, parse_operand, refuse_local_file_with_colon};
-use super::job::JobWords;
 use super::row::OptionRow;
 use super::scan::{Grammar, Scanned, scan};
 use super::table::{COPY, DEMO, PARTIALS, SERVE, SURVEY, VERIFY};

@@ -65,7 +65,8 @@ fn living(mark: &std::path::Path) -> Option<OpenedJob> {
 /// Removes the marks of a job that is over.
 pub fn release(job: &OpenedJob) {
     for (mark, _) in marks(&job.description) {
-        let value: Value = fs::read_to_string(&mark).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let value: Value =
+            fs::read_to_string(&mark).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         if value["id"].as_str() == Some(&job.description.id) {
             let _ = fs::remove_file(&mark);
         }

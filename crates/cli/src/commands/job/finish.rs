@@ -32,7 +32,8 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let (cancel, steering) = (Cancel::new(), RuntimeControl::new());
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).context("signals cannot be caught")?;
     let verifies = values.flag("verify");
-    let finish = JobFinish { job: &job, display: PartDisplay::of(values), verifies, cancel: &cancel, steering: &steering };
+    let finish =
+        JobFinish { job: &job, display: PartDisplay::of(values), verifies, cancel: &cancel, steering: &steering };
     watch.during(|| finish.carry_out())
 }
 
@@ -65,7 +66,11 @@ impl JobFinish<'_> {
             show::stderr().error(&self.refusal(&overview));
             return Ok(Exit::Failed);
         };
-        let outcome = self.pass(&cancel, &mut |target| whole_plan(self.job, target, self.display, self.part(&totals)))?;
+        let part = self.part(&totals);
+        // That no file is left by the filters of this part is no news.
+        let is_usual = part == JobPart::Whole || self.display == PartDisplay::Json;
+        let display = if is_usual { self.display } else { PartDisplay::Quiet };
+        let outcome = self.pass(&cancel, &mut |target| whole_plan(self.job, target, display, part))?;
         let exit = Exit::of(&outcome);
         if exit != Exit::Done {
             return Ok(exit);

@@ -174,7 +174,8 @@ impl LocalRun<'_> {
         if !self.is_quiet {
             let (files, bytes) = (units::files(result.files_copied), units::size(result.bytes));
             let time = units::duration(Duration::from_secs_f64(result.seconds));
-            let failed = if result.failed > 0 { format!(", {} failed", units::files(result.failed)) } else { String::new() };
+            let failed =
+                if result.failed > 0 { format!(", {} failed", units::files(result.failed)) } else { String::new() };
             show::stderr().plain(&format!("shard {number}: {files}, {bytes} in {time}{failed}"));
         }
         Ok(())

@@ -111,7 +111,8 @@ impl BegunPlan {
         };
         for (shard, _) in held_shards(directory) {
             let told = &mut |holder: &LockHolder| {
-                show::stderr().notice(&format!("shard {shard} of an earlier plan is run by {}; waiting", holder.shown()));
+                show::stderr()
+                    .notice(&format!("shard {shard} of an earlier plan is run by {}; waiting", holder.shown()));
             };
             ShardLock::wait(directory, LockedWork::Shard(shard), cancel, told)?;
         }
@@ -169,8 +170,11 @@ fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescrip
 fn source(typed: &OsStr, is_sync: bool) -> Result<(PathBuf, PathBuf, OsString), UsageError> {
     let location = parse_operand(typed)?;
     if location.host != Host::Local {
-        return Err(UsageError::new(format!("{}: the source of a job is a directory of this host", escape(typed.as_bytes())))
-            .remedy("plan and run the job where the source is mounted"));
+        return Err(UsageError::new(format!(
+            "{}: the source of a job is a directory of this host",
+            escape(typed.as_bytes())
+        ))
+        .remedy("plan and run the job where the source is mounted"));
     }
     let source = absolute(&location.path);
     let bytes = typed.as_bytes();

@@ -87,7 +87,8 @@ fn as_table(job: &OpenedJob, overview: &JobOverview) -> String {
 fn plan_line(overview: &JobOverview) -> String {
     match (&overview.complete, &overview.planner) {
         (Some(totals), _) => {
-            let failed = if totals.failed > 0 { format!(", {} unreadable", units::count(totals.failed)) } else { String::new() };
+            let failed =
+                if totals.failed > 0 { format!(", {} unreadable", units::count(totals.failed)) } else { String::new() };
             format!(
                 "planned: {}, {}, {}{failed}",
                 units::files(totals.files),
@@ -154,7 +155,8 @@ fn as_json(job: &OpenedJob, overview: &JobOverview, exit: Exit) -> String {
         line.ended()
     };
     let mut text: String = overview.shards.iter().map(shard).collect();
-    let states: Value = STATES.iter().map(|state| ((*state).to_owned(), Value::from(totals(overview, state).0))).collect();
+    let states: Value =
+        STATES.iter().map(|state| ((*state).to_owned(), Value::from(totals(overview, state).0))).collect();
     let seen = overview.seen.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let line = JsonLine::new("job")
         .with("id", job.description.id.as_str())
@@ -178,7 +180,9 @@ pub fn report(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
         true => {
             let path = job.directory.report();
             let finished = match fs::read_to_string(&path) {
-                Ok(text) => serde_json::from_str(&text).map_err(|error| JobError::damaged(&path, &error.to_string()))?,
+                Ok(text) => {
+                    serde_json::from_str(&text).map_err(|error| JobError::damaged(&path, &error.to_string()))?
+                }
                 Err(_) => json!(null),
             };
             let value = if finished.is_null() { merged.json() } else { finished };
@@ -224,7 +228,12 @@ fn as_text(report: &MergedReport) -> String {
     }
     for (host, totals) in &report.hosts {
         let shards = units::counted(totals.shards, "shard", "shards");
-        text.push_str(&format!("host {}: {shards}, {} at {}\n", harmless(host), units::size(totals.bytes), rate(totals)));
+        text.push_str(&format!(
+            "host {}: {shards}, {} at {}\n",
+            harmless(host),
+            units::size(totals.bytes),
+            rate(totals)
+        ));
     }
     let slowest = report.slowest.iter().take(3).map(|(shard, took, _)| format!("{shard} ({})", seconds(*took)));
     let slowest: Vec<_> = slowest.collect();
