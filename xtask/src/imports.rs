@@ -18,6 +18,7 @@ use crate::workspace::root;
 pub const CRATES: &[&str] = &[
     "crates/proto/src",
     "crates/engine/src",
+    "crates/job/src",
     "crates/cli/src",
     "bench/src",
     "e2e/src",

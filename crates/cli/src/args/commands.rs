@@ -11,7 +11,7 @@ pub struct CommandRow {
 }
 
 /// Every command, in the order of the help. `worker` is one, too, but only haul itself uses it.
-pub const COMMANDS: [CommandRow; 14] = [
+pub const COMMANDS: [CommandRow; 15] = [
     command("sync", "SOURCE... TARGET", "make TARGET match SOURCE"),
     command("verify", "SOURCE... TARGET", "compare without copying"),
     command("status", "PATH...", "list partial files"),
@@ -20,6 +20,7 @@ pub const COMMANDS: [CommandRow; 14] = [
     command("survey", "PATH...", "summarise what a copy would move"),
     command("probe", "[SOURCE] TARGET", "measure disks and network"),
     command("sweep", "SOURCE... TARGET", "benchmark settings"),
+    command("job", "STEP ...", "copy with many hosts, in shards"),
     command("config", "[HOST]", "show effective options and their origin"),
     command("demo", "", "copy generated data on this machine"),
     command("help", "[TOPIC]", "explain an option, a command or a topic"),

@@ -9,7 +9,7 @@ use super::commands::{self, COMMANDS};
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::row::{HelpSection, OptionRow};
-use super::table::{COPY, DEMO, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
+use super::table::{COPY, DEMO, JOB, JOB_STEP, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
 use super::{Dialect, UsageError, completions, filters, manual, markdown};
 
 /// Columns of a signature in a list of options.
@@ -126,8 +126,7 @@ pub fn short() -> String {
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
         "\nhaul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:\n\n\
-         All options: haul --help all. One option, command or topic: haul help streams,\n\
-         haul help sweep, haul help filters, haul help size, haul help exit\n",
+         haul help NAME explains an option, command or topic (all, filters, size, exit)\n",
     );
     text
 }
@@ -208,6 +207,7 @@ pub fn command(command: &str) -> String {
         "config" => config(),
         "probe" => probe(),
         "survey" => survey(),
+        "job" => job(),
         "demo" => demo(),
         "help" => short(),
         "completions" => completions(),
@@ -310,6 +310,31 @@ fn survey() -> String {
     text.push_str(
         "\nTo find duplicates, files of equal size are read, the largest savings first.\n\
          Exit status: 0, or 1 if something could not be read.\n",
+    );
+    text
+}
+
+/// Help of `haul job`.
+fn job() -> String {
+    let mut text = String::from(
+        "haul job run [OPTIONS] SOURCE TARGET...   plan, copy on this host, and finish\n\
+         haul job run JOB                          continue a job\n\
+         haul job plan --dir JOB [OPTIONS] SOURCE TARGET...\n\
+         haul job shard JOB [N]                    copy one shard\n\
+         haul job finish JOB                       directories, deletions, the report\n\
+         haul job status|report|cancel JOB\n\n\
+         Copies the directory SOURCE with many hosts. The plan divides it into shards;\n\
+         each is one copy that resumes. Any host that sees JOB runs any shard, in any\n\
+         order, also twice. Without N, the shard is SLURM_ARRAY_TASK_ID or\n\
+         JOB_COMPLETION_INDEX. Shards take turns on several targets: dtn{1..4}:/archive.\n\n\
+         Options of plan and run:\n",
+    );
+    push_rows(&mut text, JOB.iter());
+    text.push_str("\nOptions of the other steps:\n");
+    push_rows(&mut text, JOB_STEP.iter());
+    text.push_str(
+        "\nplan and run take the options of a copy, and with --sync those of haul sync.\n\n\
+         Exit status of haul job status: 0 finished, 1 shards failed, 4 unfinished.\n",
     );
     text
 }

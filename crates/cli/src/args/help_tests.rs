@@ -61,6 +61,7 @@ fn short_help() {
           survey PATH...            summarise what a copy would move
           probe [SOURCE] TARGET     measure disks and network
           sweep SOURCE... TARGET    benchmark settings
+          job STEP ...              copy with many hosts, in shards
           config [HOST]             show effective options and their origin
           demo                      copy generated data on this machine
           help [TOPIC]              explain an option, a command or a topic
@@ -86,8 +87,7 @@ fn short_help() {
 
         haul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:
 
-        All options: haul --help all. One option, command or topic: haul help streams,
-        haul help sweep, haul help filters, haul help size, haul help exit
+        haul help NAME explains an option, command or topic (all, filters, size, exit)
         "#);
 }
 

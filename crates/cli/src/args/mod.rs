@@ -7,6 +7,7 @@ mod completions;
 pub mod filters;
 pub mod habits;
 pub mod help;
+pub mod job;
 pub mod limits;
 mod manual;
 mod markdown;

@@ -8,6 +8,7 @@ use haul_engine::job::location::Host;
 use haul_engine::worker::client_limits::ClientLimits;
 use haul_proto::path::escape;
 
+use super::job::JobWords;
 use super::nearest::nearest;
 use super::operand::{host_label, parse_operand, refuse_local_file_with_colon};
 use super::row::OptionRow;
@@ -29,6 +30,8 @@ pub enum Command {
     Probe(Values, Values, Vec<OsString>),
     /// `haul sweep`: measure the same copy with many settings.
     Sweep(Values, Vec<OsString>),
+    /// `haul job`: a step of a job over many hosts.
+    Job(JobWords),
     /// `haul survey`: paths to examine.
     Survey(Values, Vec<OsString>),
     /// `haul demo`: its own options, and those of the copy.
@@ -92,6 +95,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> 
         Some("survey") => survey(&words[1..], exists),
         Some("sweep") => sweep(&words[1..], exists),
         Some("sync") => sync(&words[1..], exists),
+        Some("job") => job(&words[1..], exists),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
         Some(word @ ("completions" | "man" | "version")) => prints(word, &words[1..], exists),
         _ => copy(dialect, words, exists),
@@ -248,6 +252,23 @@ fn sweep(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
             Ok(Command::Sweep(values, operands))
         }
     })
+}
+
+/// `haul job STEP` takes what that step needs.
+fn job(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    // A job's directory is often called job: a step after it leaves no doubt.
+    let is_step = words.first().is_some_and(|word| super::job::is_step(word) && !exists(word));
+    if exists(OsStr::new("job")) && !is_step {
+        return Err(command_or_file("job").remedy("run haul in another directory for the command"));
+    }
+    match super::job::parse(words)? {
+        None => Ok(Command::Print(help::command("job"))),
+        Some(words) => {
+            refuse_what_cannot_be_had(&words.values)?;
+            refuse_local_files_with_colons(&words.values, &words.operands, exists)?;
+            Ok(Command::Job(words))
+        }
+    }
 }
 
 /// `haul config` takes a host, and what a copy would be given. `--json` is about its own lines.

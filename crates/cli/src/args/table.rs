@@ -579,12 +579,32 @@ pub const SWEEP: &[OptionRow] = &[
     row("help", Some('h'), Takes::Nothing, HelpSection::Output, "show help"),
 ];
 
+/// Options of `haul job plan` and `haul job run` besides those of a copy ([`super::job`]).
+pub const JOB: &[OptionRow] = &[
+    row("dir", None, Takes::One("JOB"), HelpSection::Copying, "keep the job in the directory JOB, which all hosts see (run: default haul-job-ID)"),
+    row("sync", None, Takes::Nothing, HelpSection::Syncing, "make TARGET match SOURCE, as haul sync does"),
+    row("shard-bytes", None, Takes::One("SIZE"), HelpSection::Performance, "bytes of a full shard (default: 200g)"),
+    row("shard-files", None, Takes::One("N"), HelpSection::Performance, "files of a full shard (default: 500k)"),
+    row("targets", None, Takes::One("FILE"), HelpSection::Connecting, "read further targets from FILE, one a line"),
+    row("local", None, Takes::One("N"), HelpSection::Performance, "run: copy N shards at a time on this host (default: 1)"),
+    row("then-verify", None, Takes::Nothing, HelpSection::Integrity, "run: compare source and target at the end, as haul verify does"),
+    row("help", Some('h'), Takes::Nothing, HelpSection::Output, "show help"),
+];
+
+/// Options of the other steps of `haul job`.
+pub const JOB_STEP: &[OptionRow] = &[
+    row("verify", None, Takes::Nothing, HelpSection::Integrity, "finish: compare source and target at the end, as haul verify does"),
+    row("json", None, Takes::Nothing, HelpSection::Output, "print one JSON object a line"),
+    row("quiet", None, Takes::Nothing, HelpSection::Output, "print errors only"),
+    row("help", Some('h'), Takes::Nothing, HelpSection::Output, "show help"),
+];
+
 /// The row of `id`, as a person types it.
 ///
 /// # Panics
 /// If no row has that id: a mistake in this program.
 pub fn typed(id: &str) -> String {
-    let mut all = COPY.iter().chain(DEMO).chain(PROBE).chain(SERVE).chain(SURVEY).chain(SWEEP);
+    let mut all = COPY.iter().chain(DEMO).chain(PROBE).chain(SERVE).chain(SURVEY).chain(SWEEP).chain(JOB);
     all.find(|row| row.id == id).map(OptionRow::typed).expect("every option is in the table")
 }
 
@@ -595,7 +615,7 @@ mod tests {
 
     #[test]
     fn no_name_and_no_letter_stands_for_two_options() {
-        for table in [COPY, DEMO, PARTIALS, PROBE, SERVE, SURVEY, VERIFY] {
+        for table in [COPY, DEMO, JOB, JOB_STEP, PARTIALS, PROBE, SERVE, SURVEY, VERIFY] {
             let ids: HashSet<_> = table.iter().map(|row| row.id).collect();
             assert_eq!(ids.len(), table.len());
             let names: Vec<_> = table.iter().flat_map(OptionRow::long_forms).collect();

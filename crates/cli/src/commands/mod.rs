@@ -5,6 +5,7 @@ pub mod config;
 pub mod copy;
 pub mod demo;
 mod explain;
+pub mod job;
 mod places;
 pub mod probe;
 pub mod serve;
@@ -56,6 +57,7 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
         Ok(Command::Sweep(values, operands)) => {
             between(values, &operands).and_then(|values| sweep::run(&values, &operands))
         }
+        Ok(Command::Job(words)) => job::run(&words),
         Ok(Command::Survey(values, paths)) => here(values).and_then(|values| survey::run(&values, &paths)),
         Ok(Command::Demo(own, copy)) => here(copy).and_then(|copy| demo::run(&own, &copy)),
         Ok(Command::Status(values, paths)) => here(values).and_then(|values| status::run(&values, &paths)),

@@ -1,0 +1,303 @@
+//! `haul job`: its steps, their options, and the words that a copy of a shard is given.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::sync::LazyLock;
+
+use haul_proto::path::escape;
+
+use super::nearest::nearest;
+use super::row::OptionRow;
+use super::scan::{DEFAULT, Grammar, scan};
+use super::table::{COPY, JOB, JOB_STEP, VERIFY};
+use super::values::Values;
+use super::{Dialect, UsageError, filters};
+
+/// A step of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobStep {
+    /// Divides the source into shards.
+    Plan,
+    /// Plans, copies and finishes, or continues that.
+    Run,
+    /// Copies one shard.
+    Shard,
+    /// Ends the job.
+    Finish,
+    /// Shows the states of shards.
+    Status,
+    /// Shows the results so far.
+    Report,
+    /// Stops the job.
+    Cancel,
+}
+
+impl JobStep {
+    const WORDS: [(&str, Self); 7] = [
+        ("plan", Self::Plan),
+        ("run", Self::Run),
+        ("shard", Self::Shard),
+        ("finish", Self::Finish),
+        ("status", Self::Status),
+        ("report", Self::Report),
+        ("cancel", Self::Cancel),
+    ];
+}
+
+/// A step with its options and operands.
+#[derive(Debug)]
+pub struct JobWords {
+    /// The step.
+    pub step: JobStep,
+    /// Its options.
+    pub values: Values,
+    /// Its operands, in a number that the step takes.
+    pub operands: Vec<OsString>,
+}
+
+/// Options of a copy that say nothing of a shard.
+const REFUSED: [&str; 18] = [
+    "infiles",
+    "null",
+    "dirbase",
+    "pipe",
+    "realtime",
+    "explain",
+    "detect-renames",
+    "remove-source-files",
+    "dry-run",
+    "items",
+    "checksums",
+    "checksum-alg",
+    "expect",
+    "checksum",
+    "tui",
+    "report",
+    "version",
+    "license",
+];
+
+/// Options with the name of a file on the host where they are typed.
+const FILES: [&str; 6] = ["config", "include-from", "exclude-from", "idfile", "secret-file", "logfile"];
+
+static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
+    // --sync is a sync here, and no other name of --fsync.
+    let copy = COPY.iter().filter(|row| row.id != "help").cloned();
+    let copy = copy.map(|row| if row.alias == Some("sync") { OptionRow { alias: None, ..row } } else { row });
+    JOB.iter().cloned().chain(copy).collect()
+});
+
+/// Options of `haul job plan` and `haul job run`.
+pub fn rows() -> &'static [OptionRow] {
+    &ALL
+}
+
+/// Whether a word is a step.
+pub fn is_step(word: &OsStr) -> bool {
+    JobStep::WORDS.iter().any(|(step, _)| word == *step)
+}
+
+/// Makes sense of the words after `haul job`; `None` asks for help.
+pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
+    let names = JobStep::WORDS.map(|(word, _)| word);
+    let Some(first) = words.first().filter(|first| !["-h", "--help"].iter().any(|help| *first == help)) else {
+        return match words.is_empty() {
+            true => Err(UsageError::new("haul job needs a step").remedy(format!("steps are {}", names.join(", ")))),
+            false => Ok(None),
+        };
+    };
+    let Some((word, step)) = JobStep::WORDS.into_iter().find(|(word, _)| first == *word) else {
+        let error = UsageError::new(format!("haul job {}: no such step", escape(first.as_bytes())));
+        return Err(match nearest(first.to_str().unwrap_or_default(), &names) {
+            Some(near) => error.remedy(format!("did you mean haul job {near}?")),
+            None => error.remedy(format!("steps are {}", names.join(", "))),
+        });
+    };
+    let table = if matches!(step, JobStep::Plan | JobStep::Run) { rows() } else { JOB_STEP };
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 1, has_rest: false };
+    let scanned = scan(table, words[1..].to_vec(), grammar)?;
+    if scanned.values.flag("help") {
+        return Ok(None);
+    }
+    check_count(word, step, &scanned.values, &scanned.operands)?;
+    refuse_useless(&scanned.values)?;
+    Ok(Some(JobWords { step, values: scanned.values, operands: scanned.operands }))
+}
+
+fn check_count(word: &str, step: JobStep, values: &Values, operands: &[OsString]) -> Result<(), UsageError> {
+    let has_targets = values.given().iter().any(|(row, _)| row.id == "targets");
+    match (step, operands.len()) {
+        (JobStep::Run | JobStep::Shard, 1) => Ok(()),
+        (JobStep::Plan | JobStep::Run, count) if count >= 2 || count == 1 && has_targets => Ok(()),
+        (JobStep::Plan | JobStep::Run, _) => {
+            Err(UsageError::new(format!("haul job {word} needs a source and a target"))
+                .remedy(format!("haul job {word} -r --dir JOB SOURCE TARGET...")))
+        }
+        (JobStep::Shard, 2) => Ok(()),
+        (JobStep::Shard, _) => {
+            Err(UsageError::new("haul job shard needs a job and a number").remedy("haul job shard JOB 17"))
+        }
+        (_, 1) => Ok(()),
+        (_, 0) => Err(UsageError::new(format!("haul job {word} needs the directory of a job"))
+            .remedy(format!("haul job {word} JOB"))),
+        (_, _) => Err(UsageError::new(format!("{}: haul job {word} takes one job", escape(operands[1].as_bytes())))),
+    }
+}
+
+fn refuse_useless(values: &Values) -> Result<(), UsageError> {
+    match REFUSED.into_iter().find(|id| values.given().iter().any(|(row, _)| row.id == *id)) {
+        None => Ok(()),
+        Some(id) => {
+            let typed = COPY.iter().find(|row| row.id == id).map(OptionRow::typed).unwrap_or_default();
+            Err(UsageError::new(format!("{typed} cannot be used in a job")).remedy("haul help job lists its options"))
+        }
+    }
+}
+
+/// The options of the copy among those of `haul job plan`, each as one word that any host understands.
+pub fn copy_options(values: &Values) -> Result<Vec<OsString>, UsageError> {
+    let is_own = |row: &OptionRow| JOB.iter().any(|own| own.id == row.id);
+    let given = values.given().iter().filter(|(row, _)| !is_own(row));
+    let typed = given.map(|(row, argument)| {
+        let argument = match argument {
+            Some(file) if FILES.contains(&row.id) => Some(absolute(file)?),
+            argument => argument.clone(),
+        };
+        Ok(word(row, argument.as_deref()))
+    });
+    let default = OsStr::from_bytes(DEFAULT);
+    let undone = values.undone().iter().filter(|row| !is_own(row)).map(|row| Ok(word(row, Some(default))));
+    typed.chain(undone).collect()
+}
+
+/// `--streams=8`, `--archive`, `-U=4m`.
+fn word(row: &OptionRow, argument: Option<&OsStr>) -> OsString {
+    let mut word = row.typed().into_bytes();
+    if let Some(argument) = argument {
+        word.push(b'=');
+        word.extend_from_slice(argument.as_bytes());
+    }
+    OsString::from_vec(word)
+}
+
+fn absolute(file: &OsStr) -> Result<OsString, UsageError> {
+    let wrong = |error| UsageError::new(format!("{}: {error}", escape(file.as_bytes())));
+    if file == "-" {
+        return Err(UsageError::new("-: a shard cannot read standard input").remedy("name a file that all hosts see"));
+    }
+    std::path::absolute(Path::new(file)).map(Into::into).map_err(wrong)
+}
+
+/// The part of a job that a copy makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobPart {
+    /// Files that a list names: filters were applied when it was written, and nothing is deleted.
+    List,
+    /// Everything that the source has.
+    Whole,
+    /// Directories alone, with what belongs to them.
+    Directories,
+}
+
+/// Options of the copy of a part, from those that the job keeps.
+pub fn part_values(options: &[OsString], more: &[OsString], part: JobPart) -> Result<Values, UsageError> {
+    let own: &[&str] = if part == JobPart::Directories { &["--include=*/", "--exclude=*"] } else { &[] };
+    let words = options.iter().cloned().chain(more.iter().cloned()).chain(own.iter().map(OsString::from));
+    let values = copy_scan(words.collect())?;
+    if part != JobPart::List {
+        return Ok(values);
+    }
+    let is_kept = |row: &OptionRow| !is_filter(row) && !DELETES.contains(&row.id);
+    Ok(values.with(values.given().iter().filter(|(row, _)| is_kept(row)).cloned().collect()))
+}
+
+const DELETES: [&str; 4] = ["delete", "delete-excluded", "max-delete", "ignore-errors"];
+
+/// Whether an option leaves files out.
+pub fn is_filter(row: &OptionRow) -> bool {
+    let limits = [filters::MIN_SIZE.id, filters::MAX_SIZE.id, filters::NEWER.id, filters::OLDER.id];
+    filters::ORDERED.iter().any(|(id, ..)| *id == row.id)
+        || limits.contains(&row.id)
+        || [filters::FILTER_FILES.id, filters::FILTER.id].contains(&row.id)
+}
+
+/// Options of the comparison after a job: those of its copy that a comparison has.
+pub fn verify_values(options: &[OsString], more: &[OsString]) -> Result<Values, UsageError> {
+    let copy = copy_scan(options.iter().chain(more).cloned().collect())?;
+    let row = |id: &str| VERIFY.iter().find(|row| row.id == id);
+    let given = copy.given().iter().filter_map(|(copied, argument)| Some((row(copied.id)?, argument.clone())));
+    Ok(Values::new(VERIFY, Dialect::Haul, given.collect()))
+}
+
+fn copy_scan(words: Vec<OsString>) -> Result<Values, UsageError> {
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: false };
+    Ok(scan(COPY, words, grammar)?.values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split_whitespace().map(Into::into).collect()
+    }
+
+    fn parsed(line: &str) -> Result<JobWords, String> {
+        parse(&words(line)).map_err(|error| error.to_string()).map(|parsed| parsed.expect("not help"))
+    }
+
+    #[test]
+    fn each_step_takes_its_operands() {
+        for (line, step) in [
+            ("plan -r --dir j s t u", JobStep::Plan),
+            ("run --sync --delete s t", JobStep::Run),
+            ("run j", JobStep::Run),
+            ("plan s --targets file", JobStep::Plan),
+            ("shard j 17", JobStep::Shard),
+            ("shard j --quiet", JobStep::Shard),
+            ("finish j --verify", JobStep::Finish),
+        ] {
+            assert_eq!(parsed(line).unwrap().step, step, "{line}");
+        }
+        for (line, why) in [
+            ("", "haul job needs a step"),
+            ("plam s t", "did you mean haul job plan?"),
+            ("plan s", "needs a source and a target"),
+            ("shard j 1 2", "haul job shard JOB 17"),
+            ("status", "needs the directory of a job"),
+            ("cancel a b", "takes one job"),
+            ("plan --tui s t", "--tui cannot be used in a job"),
+            ("run -I list s t", "--infiles cannot be used in a job"),
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert!(error.contains(why), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn options_of_the_copy_survive_as_words() {
+        let JobWords { values, .. } =
+            parsed("plan -r --dir j --sync -x 50m -U 4m -c --exclude *.o --streams=default --shard-files 5 s t")
+                .unwrap();
+        let options = copy_options(&values).unwrap();
+        let expected = ["--recursive", "--xfrrate=50m", "-U=4m", "--compress", "--exclude=*.o", "--streams=default"];
+        assert_eq!(options, expected);
+        let whole = part_values(&options, &[], JobPart::Whole).unwrap();
+        assert_eq!(copy_options(&whole).unwrap(), expected);
+        assert!(values.flag("sync") && !whole.flag("fsync"));
+        let listed = part_values(&options, &["--dirbase=/b".into()], JobPart::List).unwrap();
+        assert!(listed.flag("xfrrate") && listed.flag("dirbase") && !listed.flag("exclude"));
+        let directories = part_values(&options, &[], JobPart::Directories).unwrap();
+        assert_eq!(directories.each("include"), ["*/"]);
+        assert!(verify_values(&options, &[]).unwrap().flag("recursive"));
+    }
+
+    #[test]
+    fn files_are_named_for_any_directory() {
+        let JobWords { values, .. } = parsed("plan -i key --exclude-from /etc/x s t").unwrap();
+        let options = copy_options(&values).unwrap();
+        assert!(options[0].to_str().unwrap().starts_with("--idfile=/") && options[1] == "--exclude-from=/etc/x");
+        assert!(copy_options(&parsed("plan --exclude-from - s t").unwrap().values).is_err());
+    }
+}

@@ -1,0 +1,24 @@
+//! `haul job cancel JOB`: shards that run or start stop within seconds.
+
+use std::ffi::OsString;
+
+use haul_job::directory::replace;
+use haul_job::error::shown;
+use haul_job::this_host::{host_name, unix_seconds};
+use serde_json::json;
+
+use super::exclusive::release;
+use super::opened::OpenedJob;
+use crate::exit::Exit;
+use crate::show;
+
+/// Marks the job of `operands`.
+pub fn run(operands: &[OsString]) -> anyhow::Result<Exit> {
+    let job = OpenedJob::open(&operands[0])?;
+    let mark = json!({ "host": host_name(), "time": unix_seconds() });
+    replace(&job.directory.cancelled(), format!("{mark}\n").as_bytes())?;
+    release(&job);
+    let shown = shown(job.directory.path());
+    show::stderr().plain(&format!("{shown}: cancelled; haul job run {shown} continues it"));
+    Ok(Exit::Done)
+}

@@ -1,0 +1,134 @@
+//! `haul job finish JOB`: what no shard can do alone, and one report.
+
+use std::ffi::OsString;
+
+use anyhow::Context;
+use haul_engine::job::error::Outcome;
+use haul_engine::job::runtime_control::RuntimeControl;
+use haul_engine::sys::cancel::Cancel;
+use haul_job::error::shown;
+use haul_job::overview::JobOverview;
+use haul_job::plan_index::PlanTotals;
+use haul_job::report::{MergedReport, write as write_report};
+use haul_job::shard_lock::{LockAttempt, LockedWork, ShardLock, busy};
+
+use super::exclusive::release;
+use super::opened::OpenedJob;
+use super::part::{PartDisplay, copy, on_some_target};
+use super::status::print_report;
+use super::whole::{deletes, verify_plan, whole_plan};
+use crate::args::job::JobPart;
+use crate::args::values::Values;
+use crate::exit::Exit;
+use crate::show::{self, json};
+use crate::signals::Watch;
+
+/// Numbers of missing shards that are listed.
+const LISTED: usize = 20;
+
+/// Finishes the job of `operands`.
+pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
+    let job = OpenedJob::open(&operands[0])?;
+    let (cancel, steering) = (Cancel::new(), RuntimeControl::new());
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).context("signals cannot be caught")?;
+    let verifies = values.flag("verify");
+    let finish =
+        JobFinish { job: &job, display: PartDisplay::of(values), verifies, cancel: &cancel, steering: &steering };
+    watch.during(|| finish.carry_out())
+}
+
+/// The last step of a job.
+pub struct JobFinish<'a> {
+    /// The job.
+    pub job: &'a OpenedJob,
+    /// What the user sees.
+    pub display: PartDisplay,
+    /// Whether source and target are compared.
+    pub verifies: bool,
+    /// Stops it.
+    pub cancel: &'a Cancel,
+    /// Changes its rate.
+    pub steering: &'a RuntimeControl,
+}
+
+impl JobFinish<'_> {
+    /// Finishes, if every shard is done.
+    pub fn carry_out(&self) -> anyhow::Result<Exit> {
+        let directory = &self.job.directory;
+        directory.refuse_cancelled()?;
+        let cancel = self.cancel.of_part();
+        let _lock = match ShardLock::try_take(directory, LockedWork::Finish, &cancel)? {
+            LockAttempt::Held(lock) => lock,
+            LockAttempt::Busy(holder) => return Err(busy(directory, LockedWork::Finish, &holder).into()),
+        };
+        let overview = JobOverview::read(directory)?;
+        let Some(totals) = overview.complete.filter(|_| overview.is_copied()) else {
+            show::stderr().error(&self.refusal(&overview));
+            return Ok(Exit::Failed);
+        };
+        let part = self.part(&totals);
+        // That no file is left by the filters of this part is no news.
+        let is_usual = part == JobPart::Whole || self.display == PartDisplay::Json;
+        let display = if is_usual { self.display } else { PartDisplay::Quiet };
+        let outcome = self.pass(&cancel, &mut |target| whole_plan(self.job, target, display, part))?;
+        let exit = Exit::of(&outcome);
+        if exit != Exit::Done {
+            return Ok(exit);
+        }
+        let verified = match self.verifies {
+            true => Some(self.pass(&cancel, &mut |target| verify_plan(self.job, target, self.display))?),
+            false => None,
+        };
+        let is_same = verified.as_ref().map(|outcome| Exit::of(outcome) == Exit::Done);
+        let report = MergedReport::of(&overview);
+        write_report(directory, &report, &json::last(&outcome), is_same)?;
+        release(self.job);
+        print_report(&report, self.display);
+        Ok(match verified {
+            Some(verified) => Exit::of(&verified),
+            None if totals.failed > 0 => Exit::Failed,
+            None => Exit::Done,
+        })
+    }
+
+    /// Directories are enough where every other entry is in a list: nothing else is compared again.
+    fn part(&self, totals: &PlanTotals) -> JobPart {
+        let has_unlisted = totals.linked > 0 || totals.others > 0;
+        if deletes(self.job) || has_unlisted { JobPart::Whole } else { JobPart::Directories }
+    }
+
+    fn pass(
+        &self,
+        cancel: &Cancel,
+        plan: &mut dyn FnMut(&OsString) -> anyhow::Result<crate::resolve::Plan>,
+    ) -> Result<Outcome, anyhow::Error> {
+        let failures = self.job.directory.path().join("failures/finish.jsonl");
+        let targets = &self.job.description.targets;
+        let (_, outcome) = on_some_target(&self.job.directory, 0, targets, &mut |target| {
+            copy(plan(target)?, failures.clone(), cancel, self.steering)
+        })?;
+        Ok(outcome)
+    }
+
+    fn refusal(&self, overview: &JobOverview) -> String {
+        let job = shown(self.job.directory.path());
+        if overview.complete.is_none() {
+            let why = match &overview.planner {
+                Some(planner) => format!("it is planned by {}", planner.shown()),
+                None => "its planning was interrupted".to_owned(),
+            };
+            return format!("{job}: the plan is not complete: {why}\nhint: haul job run {job} completes it");
+        }
+        let missing = overview.missing();
+        let mut numbers: Vec<_> = missing.iter().take(LISTED).map(u32::to_string).collect();
+        if missing.len() > LISTED {
+            numbers.push(format!("and {} more", missing.len() - LISTED));
+        }
+        let what = if missing.len() == 1 { "shard is" } else { "shards are" };
+        format!(
+            "{job}: {} {what} not done: {}\nhint: haul job shard {job} N copies one, haul job run {job} all of them",
+            missing.len(),
+            numbers.join(", ")
+        )
+    }
+}

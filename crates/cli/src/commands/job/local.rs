@@ -1,0 +1,187 @@
+//! `haul job run`: plans, copies shards on this host while the plan is written, and finishes.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use haul_engine::job::runtime_control::RuntimeControl;
+use haul_engine::sys::cancel::Cancel;
+use haul_job::error::{JobError, shown};
+use haul_job::plan_index::PlanIndex;
+use haul_job::shard_result::{ShardEnd, ShardResult};
+
+use super::exclusive::claim;
+use super::finish::JobFinish;
+use super::opened::OpenedJob;
+use super::part::PartDisplay;
+use super::plan::{BegunPlan, create};
+use super::shard::{ShardRun, ShardRunEnd};
+use crate::args::UsageError;
+use crate::args::job::copy_options;
+use crate::args::values::Values;
+use crate::exit::Exit;
+use crate::show;
+use crate::signals::Watch;
+use crate::units;
+
+/// Most shards at a time on one host.
+const LOCAL_MAX: u32 = 256;
+/// How often a worker without a shard looks for one.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Runs the job that `operands` describe, or continues the one that they name.
+pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
+    let workers = values.number("local", 1..=LOCAL_MAX)?.unwrap_or(1);
+    let is_existing = operands.len() == 1 && values.last("targets").is_none();
+    let job = if is_existing { reopened(values, &operands[0])? } else { new(values, operands)? };
+    let path = shown(job.directory.path());
+    let is_quiet = values.flag("quiet");
+    if !is_quiet {
+        show::stderr().plain(&format!("job {path}"));
+    }
+    let (cancel, steering) = (Cancel::new(), RuntimeControl::new());
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).context("signals cannot be caught")?;
+    let run = LocalRun {
+        job: &job,
+        cancel: &cancel,
+        steering: &steering,
+        is_quiet,
+        taken: Mutex::default(),
+        planned: AtomicBool::new(false),
+        worst: Mutex::new(Exit::Done),
+    };
+    let copied = watch.during(|| run.carry_out(workers))?;
+    if cancel.is_cancelled() {
+        show::stderr().error(&format!("{path}: interrupted\nhint: haul job run {path} continues it"));
+        return Ok(Exit::Interrupted);
+    }
+    if copied != Exit::Done {
+        show::stderr().error(&format!("{path}: not all shards are done\nhint: haul job status {path} names them"));
+        return Ok(copied);
+    }
+    let verifies = values.flag("then-verify");
+    let display = if is_quiet { PartDisplay::Quiet } else { PartDisplay::Usual };
+    let finish = JobFinish { job: &job, display, verifies, cancel: &cancel, steering: &steering };
+    watch.during(|| finish.carry_out())
+}
+
+fn new(values: &Values, operands: &[OsString]) -> anyhow::Result<OpenedJob> {
+    let own;
+    let dir = match values.last("dir") {
+        Some(dir) => dir,
+        None => {
+            own = OsString::from(format!("haul-job-{}", haul_job::description::JobDescription::new_id()?));
+            &own
+        }
+    };
+    continued(create(values, operands, dir)?)
+}
+
+/// An existing job, which keeps its own options.
+fn reopened(values: &Values, path: &OsString) -> anyhow::Result<OpenedJob> {
+    let own = ["dir", "sync", "shard-bytes", "shard-files"].into_iter().find(|id| values.is_typed(id));
+    let copys = copy_options(values)?.into_iter().find(|word| word != "--quiet");
+    if let Some(word) = own.map(|id| format!("--{id}")).or(copys.map(|word| word.to_string_lossy().into_owned())) {
+        return Err(UsageError::new(format!("{word}: a job keeps the options that it was planned with"))
+            .remedy("haul job run JOB takes --local, --then-verify and --quiet")
+            .into());
+    }
+    continued(OpenedJob::open(path)?)
+}
+
+/// The job without the mark of its cancellation.
+fn continued(job: OpenedJob) -> anyhow::Result<OpenedJob> {
+    claim(&job.directory, &job.description)?;
+    let mark = job.directory.cancelled();
+    match std::fs::remove_file(&mark) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(JobError::io(&mark, &error).into()),
+        _ => Ok(job),
+    }
+}
+
+struct LocalRun<'a> {
+    job: &'a OpenedJob,
+    cancel: &'a Cancel,
+    steering: &'a RuntimeControl,
+    is_quiet: bool,
+    /// Shards that a worker has or had.
+    taken: Mutex<BTreeSet<u32>>,
+    /// The walk has ended, well or not.
+    planned: AtomicBool,
+    /// The exit status of the worst shard.
+    worst: Mutex<Exit>,
+}
+
+impl LocalRun<'_> {
+    /// Copies all shards, `workers` at a time.
+    fn carry_out(&self, workers: u32) -> anyhow::Result<Exit> {
+        let begun = BegunPlan::begin(self.job, self.cancel)?;
+        thread::scope(|scope| {
+            let planner = scope.spawn(|| {
+                let walked = begun.map(|begun| begun.carry_out(self.job, self.cancel)).transpose();
+                self.planned.store(true, Ordering::Release);
+                walked.map(|_| ()).map_err(anyhow::Error::from)
+            });
+            let workers: Vec<_> = (0..workers).map(|_| scope.spawn(|| self.work())).collect();
+            let worked = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(panicked())));
+            let worked: anyhow::Result<Vec<()>> = worked.collect();
+            planner.join().unwrap_or_else(|_| Err(panicked()))?;
+            worked?;
+            Ok(*self.worst.lock().unwrap_or_else(PoisonError::into_inner))
+        })
+    }
+
+    fn work(&self) -> anyhow::Result<()> {
+        while !self.cancel.is_cancelled() {
+            // The order matters: a plan that ended before the index was read has no shard after it.
+            let has_ended = self.planned.load(Ordering::Acquire);
+            match self.next()? {
+                Some(number) => self.shard(number)?,
+                None if has_ended => return Ok(()),
+                None => drop(self.cancel.wait(LOOK_EVERY)),
+            }
+        }
+        Ok(())
+    }
+
+    /// A shard that nobody here has taken, and that is not done.
+    fn next(&self) -> anyhow::Result<Option<u32>> {
+        let index = PlanIndex::read(&self.job.directory)?;
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        for shard in index.shards {
+            if taken.insert(shard.number) {
+                let result = ShardResult::read(&self.job.directory, shard.number)?;
+                if result.is_none_or(|result| result.end != ShardEnd::Done) {
+                    return Ok(Some(shard.number));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn shard(&self, number: u32) -> anyhow::Result<()> {
+        let Self { job, cancel, steering, .. } = *self;
+        let ShardRunEnd { exit, result } =
+            ShardRun { job, number, display: PartDisplay::Quiet, cancel, steering }.carry_out()?;
+        let mut worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
+        if exit != Exit::Done {
+            *worst = exit;
+        }
+        if !self.is_quiet {
+            let (files, bytes) = (units::files(result.files_copied), units::size(result.bytes));
+            let time = units::duration(Duration::from_secs_f64(result.seconds));
+            let failed =
+                if result.failed > 0 { format!(", {} failed", units::files(result.failed)) } else { String::new() };
+            show::stderr().plain(&format!("shard {number}: {files}, {bytes} in {time}{failed}"));
+        }
+        Ok(())
+    }
+}
+
+fn panicked() -> anyhow::Error {
+    anyhow::anyhow!("a thread of this program panicked: this is a mistake in haul")
+}

@@ -1,0 +1,41 @@
+//! `haul job STEP`: one job over many hosts. `haul_job` keeps its state; here it is planned, copied and shown.
+
+mod cancel;
+mod exclusive;
+mod finish;
+mod local;
+mod opened;
+mod part;
+mod plan;
+mod recorder;
+mod shard;
+mod status;
+mod whole;
+
+use haul_job::error::{JobError, JobErrorKind};
+
+use crate::args::job::{JobStep, JobWords};
+use crate::exit::Exit;
+use crate::show;
+
+/// Carries out a step.
+pub fn run(words: &JobWords) -> anyhow::Result<Exit> {
+    let done = match words.step {
+        JobStep::Plan => plan::run(&words.values, &words.operands),
+        JobStep::Run => local::run(&words.values, &words.operands),
+        JobStep::Shard => shard::run(&words.values, &words.operands),
+        JobStep::Finish => finish::run(&words.values, &words.operands),
+        JobStep::Status => status::run(&words.values, &words.operands),
+        JobStep::Report => status::report(&words.values, &words.operands),
+        JobStep::Cancel => cancel::run(&words.operands),
+    };
+    done.or_else(|error| {
+        let Some(kind) = error.downcast_ref::<JobError>().map(|error| error.kind) else { return Err(error) };
+        show::stderr().error(&error.to_string());
+        Ok(match kind {
+            JobErrorKind::Usage => Exit::Usage,
+            JobErrorKind::Io => Exit::Failed,
+            JobErrorKind::Cancelled => Exit::Interrupted,
+        })
+    })
+}

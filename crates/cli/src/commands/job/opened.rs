@@ -1,0 +1,42 @@
+//! A job's directory with what it describes.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use haul_job::description::JobDescription;
+use haul_job::directory::JobDirectory;
+use haul_job::error::JobError;
+
+/// A job that exists.
+#[derive(Debug, Clone)]
+pub struct OpenedJob {
+    /// Its files.
+    pub directory: JobDirectory,
+    /// What it copies, and how.
+    pub description: JobDescription,
+}
+
+impl OpenedJob {
+    /// The job in this directory.
+    pub fn open(path: &OsStr) -> Result<Self, JobError> {
+        let directory = JobDirectory::open(&absolute(Path::new(path)))?;
+        let description = JobDescription::read(&directory, version())?;
+        Ok(Self { directory, description })
+    }
+
+    /// The path of the source below the base, for a copy of all of it.
+    pub fn whole_source(&self) -> OsString {
+        // The path in front keeps a name with a colon from being a host.
+        [OsStr::new("./"), &self.description.name].into_iter().collect()
+    }
+}
+
+/// This program's version, as a job records it.
+pub fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// A path that means the same in any directory.
+pub fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

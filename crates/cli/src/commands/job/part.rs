@@ -1,0 +1,153 @@
+//! A copy of a part of a job: the one way that all copies take, with options that the job keeps.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use haul_engine::job::error::{Error, Outcome};
+use haul_engine::job::location::{Host, Location};
+use haul_engine::job::runtime_control::RuntimeControl;
+use haul_engine::job::spec::{ListLine, ListReader, SourceList};
+use haul_engine::sys::cancel::Cancel;
+use haul_engine::sys::describe::describe;
+use haul_job::directory::JobDirectory;
+use haul_job::error::shown;
+use haul_job::shard_list::ShardListReader;
+use haul_job::targets::{leave_out, turns};
+
+use super::opened::OpenedJob;
+use super::recorder::FailureRecorder;
+use crate::args::values::Values;
+use crate::resolve::{HostNames, Plan, hosts};
+use crate::show;
+
+/// How a copy of a part is shown: `--quiet`, `--json` or neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartDisplay {
+    /// As any copy.
+    Usual,
+    /// Errors alone.
+    Quiet,
+    /// Events for programs.
+    Json,
+}
+
+impl PartDisplay {
+    /// As the options of a step say.
+    pub fn of(values: &Values) -> Self {
+        match (values.flag("json"), values.flag("quiet")) {
+            (true, _) => Self::Json,
+            (_, true) => Self::Quiet,
+            _ => Self::Usual,
+        }
+    }
+
+    /// Its words.
+    pub fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Usual => &[],
+            Self::Quiet => &["--quiet"],
+            Self::Json => &["--json"],
+        }
+    }
+}
+
+/// The words of `--dirbase` and of the display, besides the options that the job keeps.
+pub fn more_words(job: &OpenedJob, display: PartDisplay) -> Vec<OsString> {
+    let base = [OsStr::new("--dirbase="), job.description.base.as_os_str()];
+    let base = base.into_iter().collect::<OsString>();
+    std::iter::once(base).chain(display.words().iter().map(OsString::from)).collect()
+}
+
+/// What of a configuration file holds for a copy between these operands.
+pub fn with_files(values: Values, operands: &[OsString]) -> anyhow::Result<Values> {
+    let hosts: HostNames = hosts(&values, operands)?;
+    Ok(crate::config::complete(values, &hosts)?)
+}
+
+/// The target of each part is a directory, and a symbolic link in a list stays one, as in a sync. What is replaced is
+/// decided as in a copy.
+pub fn into_directory(plan: &mut Plan) {
+    plan.job.options.sync.into = true;
+}
+
+/// The list of a shard as sources.
+pub fn source_list(path: PathBuf) -> SourceList {
+    let name = shown(&path);
+    let open = Arc::new(move || Box::new(ShardListLines::open(&path)) as Box<dyn ListReader>);
+    SourceList { name, host: Host::Local, open }
+}
+
+/// Reads a list for the engine.
+struct ShardListLines {
+    paths: Result<ShardListReader, String>,
+    name: String,
+    number: u64,
+}
+
+impl ShardListLines {
+    fn open(path: &Path) -> Self {
+        let paths = ShardListReader::open(path).map_err(|error| format!("{}: {}", shown(path), describe(&error)));
+        Self { paths, name: shown(path), number: 0 }
+    }
+}
+
+impl ListReader for ShardListLines {
+    fn next(&mut self, _patience: Duration) -> ListLine {
+        match &mut self.paths {
+            Err(why) => ListLine::End(Some(why.clone())),
+            Ok(paths) => match paths.next() {
+                None => ListLine::End(None),
+                Some(Err(error)) => ListLine::End(Some(format!("{}: {}", self.name, describe(&error)))),
+                Some(Ok(path)) => {
+                    self.number += 1;
+                    ListLine::Source(Location { host: Host::Local, path: OsStr::from_bytes(&path).into() })
+                }
+            },
+        }
+    }
+
+    fn position(&self) -> String {
+        format!("path {} of {}", self.number, self.name)
+    }
+}
+
+/// Runs a planned copy.
+pub fn copy(plan: Plan, failures: PathBuf, cancel: &Cancel, steering: &RuntimeControl) -> anyhow::Result<Outcome> {
+    let title = plan.job.list.as_ref().map_or("", |list| &list.name).to_owned();
+    let show = show::new(&plan.display, &title, &plan.job.target.path, steering)?;
+    let mut recorder = FailureRecorder::new(show, failures);
+    let outcome = haul_engine::controller::run(plan.job, crate::commands::program(), cancel, steering, &mut recorder);
+    let outcome = if cancel.is_cancelled() { outcome.map_err(|_| Error::Interrupted) } else { outcome };
+    recorder.finish(&outcome)?;
+    Ok(outcome)
+}
+
+/// Tries the targets in a shard's order until one answers; the target that was used, and what came of it.
+pub fn on_some_target(
+    directory: &JobDirectory,
+    turn: u32,
+    targets: &[OsString],
+    copy: &mut dyn FnMut(&OsString) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<(OsString, Outcome)> {
+    let order = turns(directory, turn, targets.len());
+    let last = order.last().copied();
+    for at in order {
+        let target = &targets[at];
+        let outcome = copy(target)?;
+        match &outcome {
+            Err(Error::Connect(why)) if targets.len() > 1 => {
+                leave_out(directory, at, why)?;
+                let shown = haul_proto::path::escape(target.as_bytes());
+                show::stderr().notice(&format!("{shown} does not answer: other targets take its turns for a while"));
+                if Some(at) == last {
+                    return Ok((target.clone(), outcome));
+                }
+            }
+            _ => return Ok((target.clone(), outcome)),
+        }
+    }
+    anyhow::bail!("the job has no target")
+}

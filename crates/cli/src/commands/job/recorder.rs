@@ -1,0 +1,69 @@
+//! Watches a copy of a part: shows it, and keeps the files that failed.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use haul_engine::job::error::Outcome;
+use haul_engine::job::event::{Event, Observer};
+use haul_job::directory::NamelessFile;
+use haul_job::error::JobError;
+
+use crate::show::Show;
+use crate::show::json::JsonLine;
+
+/// Shows a copy, and writes a line for each file that fails.
+pub struct FailureRecorder {
+    show: Box<dyn Show>,
+    path: PathBuf,
+    file: Option<NamelessFile>,
+    trouble: Option<JobError>,
+}
+
+impl FailureRecorder {
+    /// Shows through `show`, and writes to `path` where a file fails.
+    pub fn new(show: Box<dyn Show>, path: PathBuf) -> Self {
+        Self { show, path, file: None, trouble: None }
+    }
+
+    fn record(&mut self, line: &str) -> Result<(), JobError> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => NamelessFile::create(&self.path)?,
+        };
+        let file = self.file.insert(file);
+        file.write_all(line.as_bytes()).map_err(|error| JobError::io(&self.path, &error))
+    }
+
+    /// Ends both. An earlier run's failures are gone then.
+    pub fn finish(mut self, outcome: &Outcome) -> Result<(), JobError> {
+        // Whoever reads standard output no longer has the result in the job's directory.
+        let _ = self.show.finish(outcome);
+        if let Some(trouble) = self.trouble {
+            return Err(trouble);
+        }
+        match self.file {
+            Some(file) => file.publish(),
+            None if outcome.is_ok() => {
+                let _ = std::fs::remove_file(&self.path);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Observer for FailureRecorder {
+    fn event(&mut self, event: &Event) {
+        self.show.event(event);
+        let line = match event {
+            Event::FileFailed { path, host, message } => {
+                JsonLine::new("failed").path(path).with("host", host.as_str()).with("message", message.as_str())
+            }
+            Event::Differs { path, host, .. } => JsonLine::new("differs").path(path).with("host", host.as_str()),
+            _ => return,
+        };
+        if let Err(trouble) = self.record(&line.ended()) {
+            self.trouble.get_or_insert(trouble);
+        }
+    }
+}

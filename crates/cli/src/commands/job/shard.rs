@@ -1,0 +1,171 @@
+//! `haul job shard JOB [N]`: copies one shard, and records what came of it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use anyhow::Context;
+use haul_engine::job::error::Outcome;
+use haul_engine::job::runtime_control::RuntimeControl;
+use haul_engine::sys::cancel::Cancel;
+use haul_job::plan_index::PlanIndex;
+use haul_job::shard_lock::{LockedWork, ShardLock};
+use haul_job::shard_result::{ShardEnd, ShardResult, count_attempt};
+use haul_job::this_host::{host_name, unix_seconds};
+use haul_proto::path::escape;
+
+use super::opened::OpenedJob;
+use super::part::{PartDisplay, copy, into_directory, more_words, on_some_target, source_list, with_files};
+use crate::args::UsageError;
+use crate::args::job::{JobPart, part_values};
+use crate::args::values::Values;
+use crate::exit::Exit;
+use crate::resolve::{Plan, plan, sync};
+use crate::show::{self, json};
+use crate::signals::Watch;
+use crate::terminal;
+
+/// What schedulers call the number of a task.
+const NUMBERS: [&str; 2] = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"];
+
+/// Copies the shard of `operands`.
+pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
+    let job = OpenedJob::open(&operands[0])?;
+    let number = number(operands.get(1).map(OsString::as_os_str))?;
+    let cancel = Cancel::new();
+    let steering = RuntimeControl::new();
+    let time_limit = shard_plan(&job, number, &job.description.targets[0], PartDisplay::of(values))?.time_limit;
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), time_limit);
+    let watch = watch.context("signals cannot be caught")?;
+    let run = ShardRun { job: &job, number, display: PartDisplay::of(values), cancel: &cancel, steering: &steering };
+    let ended = watch.during(|| run.carry_out())?;
+    Ok(ended.exit)
+}
+
+/// The number that was typed, or that a scheduler set.
+fn number(typed: Option<&OsStr>) -> Result<u32, UsageError> {
+    let (origin, word) = match typed {
+        Some(word) => (String::new(), word.to_owned()),
+        None => {
+            let set = NUMBERS.into_iter().find_map(|name| Some((format!("{name}="), std::env::var_os(name)?)));
+            set.ok_or_else(|| {
+                UsageError::new(format!("no shard given, and neither {} nor {} is set", NUMBERS[0], NUMBERS[1]))
+                    .remedy("haul job shard JOB 17")
+            })?
+        }
+    };
+    let parsed = word.to_str().filter(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+    parsed.and_then(|word| word.parse().ok()).ok_or_else(|| {
+        UsageError::new(format!("{origin}{}: not the number of a shard", escape(word.as_bytes())))
+            .remedy("shards are numbered from 0: haul job shard JOB 17")
+    })
+}
+
+/// The copy of a shard.
+fn shard_plan(job: &OpenedJob, number: u32, target: &OsString, display: PartDisplay) -> anyhow::Result<Plan> {
+    let values = part_values(&job.description.options, &more_words(job, display), JobPart::List)?;
+    let operands = [target.clone()];
+    let values = with_files(values, &operands)?;
+    let of_kind = if job.description.is_sync { sync } else { plan };
+    let mut plan = of_kind(&values, &operands, terminal::stderr_is_terminal())?;
+    plan.job.list = Some(source_list(job.directory.list(number)));
+    into_directory(&mut plan);
+    Ok(plan)
+}
+
+/// A run of a shard.
+pub struct ShardRun<'a> {
+    /// The job.
+    pub job: &'a OpenedJob,
+    /// The shard.
+    pub number: u32,
+    /// What the user sees.
+    pub display: PartDisplay,
+    /// Stops it.
+    pub cancel: &'a Cancel,
+    /// Changes its rate.
+    pub steering: &'a RuntimeControl,
+}
+
+/// How a run ended.
+pub struct ShardRunEnd {
+    /// Its exit status.
+    pub exit: Exit,
+    /// What was recorded.
+    pub result: ShardResult,
+}
+
+impl ShardRun<'_> {
+    /// Waits for another run of this shard, copies, and records the result.
+    pub fn carry_out(&self) -> anyhow::Result<ShardRunEnd> {
+        let Self { job, number, .. } = *self;
+        job.directory.refuse_cancelled()?;
+        PlanIndex::read(&job.directory)?.shard(number, &job.directory)?;
+        let cancel = self.cancel.of_part();
+        let mut has_waited = false;
+        let work = LockedWork::Shard(number);
+        let lock = ShardLock::wait(&job.directory, work, &cancel, &mut |holder| {
+            has_waited = true;
+            show::stderr().notice(&format!("shard {number} is run by {}; waiting for it", holder.shown()));
+        })?;
+        if has_waited
+            && let Some(result) = ShardResult::read(&job.directory, number)?
+            && result.end == ShardEnd::Done
+        {
+            show::stderr().notice(&format!("shard {number} was done by {}", result.host));
+            return Ok(ShardRunEnd { exit: Exit::Done, result });
+        }
+        let ended = self.copied(&cancel);
+        drop(lock);
+        ended
+    }
+
+    fn copied(&self, cancel: &Cancel) -> anyhow::Result<ShardRunEnd> {
+        let Self { job, number, display, .. } = *self;
+        let attempts = count_attempt(&job.directory, number)?;
+        let (began, clock) = (unix_seconds(), Instant::now());
+        let (target, outcome) = on_some_target(&job.directory, number, &job.description.targets, &mut |target| {
+            let plan = shard_plan(job, number, target, display)?;
+            copy(plan, job.directory.failures(number), cancel, self.steering)
+        })?;
+        let exit = Exit::of(&outcome);
+        let result = ShardResult {
+            shard: number,
+            end: match exit {
+                Exit::Done => ShardEnd::Done,
+                Exit::Interrupted => ShardEnd::Interrupted,
+                Exit::Failed | Exit::Usage | Exit::Unreachable => ShardEnd::Failed,
+            },
+            host: host_name(),
+            target: escape(target.as_bytes()),
+            began,
+            seconds: clock.elapsed().as_secs_f64(),
+            attempts,
+            ..of_outcome(&outcome)
+        };
+        result.write(&job.directory)?;
+        Ok(ShardRunEnd { exit, result })
+    }
+}
+
+/// The figures of a result.
+fn of_outcome(outcome: &Outcome) -> ShardResult {
+    let summary = outcome.as_ref().ok();
+    let figure = |of: fn(&haul_engine::job::event::Summary) -> u64| summary.map_or(0, of);
+    ShardResult {
+        shard: 0,
+        end: ShardEnd::Failed,
+        host: String::new(),
+        target: String::new(),
+        began: 0.0,
+        seconds: 0.0,
+        attempts: 0,
+        files_copied: figure(|summary| summary.files_copied),
+        files_skipped: figure(|summary| summary.files_skipped),
+        failed: figure(|summary| summary.failed),
+        bytes: figure(|summary| summary.bytes),
+        bytes_skipped: figure(|summary| summary.bytes_skipped),
+        message: outcome.as_ref().err().map_or_else(String::new, ToString::to_string),
+        summary: json::last(outcome),
+    }
+}

@@ -1,0 +1,49 @@
+//! Copies of all of a job's source: to check its options, to finish it, and to compare.
+
+use std::ffi::{OsStr, OsString};
+
+use super::opened::OpenedJob;
+use super::part::{PartDisplay, into_directory, more_words, with_files};
+use crate::args::job::{JobPart, part_values, verify_values};
+use crate::resolve::{Plan, comparison, plan, sync};
+use crate::terminal;
+
+/// The copy of all of the source, or of its directories.
+pub fn whole_plan(job: &OpenedJob, target: &OsString, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
+    let description = &job.description;
+    let display_words: Vec<_> = display.words().iter().map(OsString::from).collect();
+    // A base is refused beside --delete.
+    let (source, more) = match deletes(job) {
+        true => (typed_source(job), display_words),
+        false => (job.whole_source(), more_words(job, display)),
+    };
+    let operands = [source, target.clone()];
+    let values = with_files(part_values(&description.options, &more, part)?, &operands)?;
+    let of_kind = if description.is_sync { sync } else { plan };
+    let mut plan = of_kind(&values, &operands, terminal::stderr_is_terminal())?;
+    into_directory(&mut plan);
+    Ok(plan)
+}
+
+/// The comparison of source and target.
+pub fn verify_plan(job: &OpenedJob, target: &OsString, display: PartDisplay) -> anyhow::Result<Plan> {
+    let operands = [job.whole_source(), target.clone()];
+    let mut values = verify_values(&job.description.options, &more_words(job, display))?;
+    if job.description.is_sync {
+        let row = values.row("recursive");
+        values = values.and(vec![(row, None)]);
+    }
+    let values = with_files(values, &operands)?;
+    Ok(comparison(&values, &operands, terminal::stderr_is_terminal())?)
+}
+
+/// Whether extraneous entries are to be deleted.
+pub fn deletes(job: &OpenedJob) -> bool {
+    job.description.is_sync && job.description.has_option("delete")
+}
+
+/// The source as a sync takes it: a slash at its end stands for its contents.
+fn typed_source(job: &OpenedJob) -> OsString {
+    let slash = if job.description.name.is_empty() { "/" } else { "" };
+    [job.description.source.as_os_str(), OsStr::new(slash)].into_iter().collect()
+}

@@ -1,0 +1,184 @@
+//! What a job copies, and how: `JOB/job.json`, written once.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::byte_words::{from_json, to_json};
+use crate::directory::{JobDirectory, replace};
+use crate::error::{JobError, shown};
+use crate::packer::ShardLimits;
+use crate::this_host::{host_name, random_label};
+
+/// The format of a job's directory.
+pub const FORMAT: u64 = 1;
+
+/// What a job copies, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobDescription {
+    /// The version of haul that planned it, and that runs its shards.
+    pub version: String,
+    /// Random, so that two jobs in one directory are told apart.
+    pub id: String,
+    /// When it was planned, for people.
+    pub created: String,
+    /// Where it was planned.
+    pub host: String,
+    /// The source as it was typed, made absolute.
+    pub source: PathBuf,
+    /// The directory that paths in lists begin at: the source, or the directory above it.
+    pub base: PathBuf,
+    /// The source's own name below the base; empty where the base is the source.
+    pub name: OsString,
+    /// At least one; shards take turns.
+    pub targets: Vec<OsString>,
+    /// Options of the copy, each a word.
+    pub options: Vec<OsString>,
+    /// Whether it is a sync.
+    pub is_sync: bool,
+    /// How large shards are.
+    pub limits: ShardLimits,
+}
+
+impl JobDescription {
+    /// A new random id.
+    pub fn new_id() -> Result<String, JobError> {
+        random_label().map_err(|error| JobError::io(std::path::Path::new("/dev/urandom"), &error))
+    }
+
+    /// The present time and host, for a new description.
+    pub fn created_here() -> (String, String) {
+        (Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), host_name())
+    }
+
+    /// Makes `job` a job.
+    pub fn write(&self, job: &JobDirectory) -> Result<(), JobError> {
+        let words = |words: &[OsString]| words.iter().map(|word| to_json(word)).collect::<Vec<_>>();
+        let value = json!({
+            "format": FORMAT,
+            "haul": self.version,
+            "id": self.id,
+            "created": self.created,
+            "host": self.host,
+            "source": to_json(self.source.as_os_str()),
+            "base": to_json(self.base.as_os_str()),
+            "name": to_json(&self.name),
+            "targets": words(&self.targets),
+            "options": words(&self.options),
+            "sync": self.is_sync,
+            "shard_bytes": self.limits.bytes,
+            "shard_files": self.limits.files,
+        });
+        replace(&job.description(), format!("{value:#}\n").as_bytes())
+    }
+
+    /// Reads that of `job`; `version` is this program's.
+    pub fn read(job: &JobDirectory, version: &str) -> Result<Self, JobError> {
+        let path = job.description();
+        let text = fs::read_to_string(&path).map_err(|error| JobError::io(&path, &error))?;
+        let value: Value = serde_json::from_str(&text).map_err(|error| JobError::damaged(&path, &error.to_string()))?;
+        let format = value["format"].as_u64();
+        let planned_by = value["haul"].as_str().unwrap_or("another program");
+        if format != Some(FORMAT) {
+            let format = format.map_or_else(|| "unknown".to_owned(), |format| format.to_string());
+            return Err(JobError::usage(
+                format!(
+                    "{}: a plan of format {format}, and this haul ({version}) reads format {FORMAT}",
+                    shown(job.path())
+                ),
+                format!("it was planned by haul {planned_by}: use that version, or plan the job again"),
+            ));
+        }
+        if planned_by != version {
+            return Err(JobError::usage(
+                format!("{}: planned by haul {planned_by}, and this is haul {version}", shown(job.path())),
+                "install one version on all hosts of a job",
+            ));
+        }
+        Self::parse(&value).ok_or_else(|| JobError::damaged(&path, "a field is missing"))
+    }
+
+    fn parse(value: &Value) -> Option<Self> {
+        let text = |name: &str| value[name].as_str().map(str::to_owned);
+        let word = |name: &str| from_json(&value[name]);
+        let words = |name: &str| value[name].as_array()?.iter().map(from_json).collect::<Option<Vec<_>>>();
+        let limits = ShardLimits {
+            bytes: value["shard_bytes"].as_u64().filter(|bytes| *bytes > 0)?,
+            files: value["shard_files"].as_u64().filter(|files| *files > 0)?,
+        };
+        Some(Self {
+            version: text("haul")?,
+            id: text("id")?,
+            created: text("created")?,
+            host: text("host")?,
+            source: word("source")?.into(),
+            base: word("base")?.into(),
+            name: word("name")?,
+            targets: words("targets").filter(|targets| !targets.is_empty())?,
+            options: words("options")?,
+            is_sync: value["sync"].as_bool()?,
+            limits,
+        })
+    }
+
+    /// Whether an option was given, by its long name.
+    pub fn has_option(&self, name: &str) -> bool {
+        let is_it = |word: &OsStr| {
+            let word = word.to_str().and_then(|word| word.strip_prefix("--"));
+            word.and_then(|word| word.split('=').next()) == Some(name)
+        };
+        self.options.iter().any(|word| is_it(word))
+    }
+
+    /// Whether hard links are kept.
+    pub fn keeps_hard_links(&self) -> bool {
+        self.has_option("hard-links") || self.has_option("archive")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+
+    fn description() -> JobDescription {
+        JobDescription {
+            version: "0.1.0".to_owned(),
+            id: "0011223344556677".to_owned(),
+            created: "2026-11-25T00:00:00Z".to_owned(),
+            host: "login1".to_owned(),
+            source: OsStr::from_bytes(b"/data/\xff").into(),
+            base: "/data".into(),
+            name: OsStr::from_bytes(b"\xff").to_owned(),
+            targets: vec!["dtn1:/a b".into(), "dtn2:/a b".into()],
+            options: vec!["--archive".into(), "--xfrrate=50m".into()],
+            is_sync: false,
+            limits: ShardLimits::default(),
+        }
+    }
+
+    #[test]
+    fn it_comes_back_as_it_was_written() {
+        let temp = tempfile::tempdir().unwrap();
+        let job = JobDirectory::create(&temp.path().join("job")).unwrap();
+        let written = description();
+        written.write(&job).unwrap();
+        assert_eq!(JobDescription::read(&job, "0.1.0"), Ok(written.clone()));
+        assert!(written.keeps_hard_links() && written.has_option("xfrrate") && !written.has_option("delete"));
+        let other = JobDescription::read(&job, "0.2.0").unwrap_err().to_string();
+        assert!(other.contains("planned by haul 0.1.0, and this is haul 0.2.0"), "{other}");
+        let text = fs::read_to_string(job.description()).unwrap();
+        for (from, to, why) in [
+            ("\"format\": 1", "\"format\": 9", "a plan of format 9"),
+            ("\"shard_files\": 500000", "\"shard_files\": 0", "a field is missing"),
+            ("{", "[", "job.json"),
+        ] {
+            fs::write(job.description(), text.replacen(from, to, 1)).unwrap();
+            let error = JobDescription::read(&job, "0.1.0").unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

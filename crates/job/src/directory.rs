@@ -1,0 +1,253 @@
+//! The directory of a job: which files it has, and how they are written so that others see them whole.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{JobError, shown};
+use crate::this_host::host_name;
+
+/// Paths in a job's directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobDirectory(PathBuf);
+
+/// The directories in it.
+const FOLDERS: [&str; 7] = ["shards", "results", "failures", "running", "attempts", "hosts", "spill"];
+/// What makes a directory a job.
+const DESCRIPTION: &str = "job.json";
+
+impl JobDirectory {
+    /// A new one, of which nothing is made yet.
+    pub fn vacant(path: &Path) -> Result<Self, JobError> {
+        let directory = Self(path.to_owned());
+        if directory.description().exists() {
+            return Err(JobError::usage(
+                format!("{}: there is a job in this directory", shown(path)),
+                format!("haul job run {} continues it; a new job needs another directory", shown(path)),
+            ));
+        }
+        let is_empty = fs::read_dir(path).map(|mut entries| entries.next().is_none());
+        if is_empty.is_ok_and(|is_empty| !is_empty) {
+            return Err(JobError::usage(
+                format!("{}: the directory is not empty", shown(path)),
+                "name a new directory with --dir",
+            ));
+        }
+        Ok(directory)
+    }
+
+    /// Makes what is in it; its description makes it a job later.
+    pub fn make_folders(&self) -> Result<(), JobError> {
+        FOLDERS.iter().try_for_each(|folder| {
+            let folder = self.0.join(folder);
+            fs::create_dir_all(&folder).map_err(|error| JobError::io(&folder, &error))
+        })
+    }
+
+    /// Makes a new one.
+    #[cfg(test)]
+    pub fn create(path: &Path) -> Result<Self, JobError> {
+        let directory = Self::vacant(path)?;
+        directory.make_folders().map(|()| directory)
+    }
+
+    /// An existing one.
+    pub fn open(path: &Path) -> Result<Self, JobError> {
+        let directory = Self(path.to_owned());
+        match fs::metadata(directory.description()) {
+            Ok(found) if found.is_file() => Ok(directory),
+            _ if !path.exists() => Err(JobError::usage(
+                format!("{}: no such job directory on this host", shown(path)),
+                "every host of a job needs its directory, under one path, on a shared file system",
+            )),
+            _ => Err(JobError::usage(
+                format!("{}: not a job: it has no {DESCRIPTION}", shown(path)),
+                "haul job plan --dir JOB makes a job",
+            )),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// What is copied, and how.
+    pub fn description(&self) -> PathBuf {
+        self.0.join(DESCRIPTION)
+    }
+
+    /// The index of shards.
+    pub fn plan(&self) -> PathBuf {
+        self.0.join("plan")
+    }
+
+    /// What the walk could not read.
+    pub fn plan_failures(&self) -> PathBuf {
+        self.0.join("failures/plan.jsonl")
+    }
+
+    /// The paths of a shard.
+    pub fn list(&self, shard: u32) -> PathBuf {
+        self.numbered("shards", shard, ".list.zst")
+    }
+
+    /// The last result of a shard.
+    pub fn result(&self, shard: u32) -> PathBuf {
+        self.numbered("results", shard, ".json")
+    }
+
+    /// The files of a shard that failed.
+    pub fn failures(&self, shard: u32) -> PathBuf {
+        self.numbered("failures", shard, ".jsonl")
+    }
+
+    /// A line for each start of a shard.
+    pub fn attempts(&self, shard: u32) -> PathBuf {
+        self.numbered("attempts", shard, ".log")
+    }
+
+    /// Where locks are.
+    pub fn running(&self) -> PathBuf {
+        self.0.join("running")
+    }
+
+    /// Marks of hosts that did not answer.
+    pub fn hosts(&self) -> PathBuf {
+        self.0.join("hosts")
+    }
+
+    /// Names of hard-linked files, while the plan is made.
+    pub fn spill(&self) -> PathBuf {
+        self.0.join("spill")
+    }
+
+    /// Exists where the job was cancelled.
+    pub fn cancelled(&self) -> PathBuf {
+        self.0.join("cancelled")
+    }
+
+    /// Exists where the job is finished: its merged summary.
+    pub fn report(&self) -> PathBuf {
+        self.0.join("report.json")
+    }
+
+    /// An error where the job was cancelled.
+    pub fn refuse_cancelled(&self) -> Result<(), JobError> {
+        if self.cancelled().exists() { Err(JobError::cancelled(&self.0)) } else { Ok(()) }
+    }
+
+    /// Removes what an interrupted plan left. Files that its shards copied are found by the next ones.
+    pub fn clear_plan(&self) -> Result<(), JobError> {
+        let plan = self.plan();
+        match fs::remove_file(&plan) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(JobError::io(&plan, &error)),
+            _ => {}
+        }
+        for folder in ["shards", "results", "failures", "attempts", "spill"] {
+            let folder = self.0.join(folder);
+            let wrong = |error: io::Error| JobError::io(&folder, &error);
+            for entry in fs::read_dir(&folder).map_err(wrong)? {
+                fs::remove_file(entry.map_err(wrong)?.path()).map_err(wrong)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn numbered(&self, folder: &str, shard: u32, ending: &str) -> PathBuf {
+        self.0.join(folder).join(format!("{}{ending}", shard_label(shard)))
+    }
+}
+
+/// A shard's number in names of files.
+pub fn shard_label(shard: u32) -> String {
+    format!("{shard:06}")
+}
+
+/// A file that gets its name when it is whole and on the disk.
+#[derive(Debug)]
+pub struct NamelessFile {
+    file: Option<File>,
+    temporary: PathBuf,
+    path: PathBuf,
+}
+
+impl NamelessFile {
+    /// Begins the file `path`. Its temporary name is unique to this host and process.
+    pub fn create(path: &Path) -> Result<Self, JobError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let own = format!(".{name}.{}-{}-{number}", host_name(), std::process::id());
+        let temporary = path.with_file_name(own);
+        let file = File::create(&temporary).map_err(|error| JobError::io(&temporary, &error))?;
+        Ok(Self { file: Some(file), temporary, path: path.to_owned() })
+    }
+
+    /// Gives it its name, in place of an older file.
+    pub fn publish(mut self) -> Result<(), JobError> {
+        let sync = self.file.take().map_or(Ok(()), |file| file.sync_all());
+        sync.and_then(|()| fs::rename(&self.temporary, &self.path)).map_err(|error| JobError::io(&self.path, &error))
+    }
+}
+
+impl Write for NamelessFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.as_mut().map_or(Ok(0), |file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for NamelessFile {
+    fn drop(&mut self) {
+        // A published file no longer has this name.
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
+/// Writes a whole file by rename.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), JobError> {
+    let mut file = NamelessFile::create(path)?;
+    file.write_all(bytes).map_err(|error| JobError::io(path, &error))?;
+    file.publish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::JobErrorKind;
+
+    #[test]
+    fn only_a_directory_with_a_description_is_a_job() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("job");
+        let missing = JobDirectory::open(&path).unwrap_err();
+        assert!(missing.to_string().contains("no such job directory on this host"), "{missing}");
+        let job = JobDirectory::create(&path).unwrap();
+        let unfinished = JobDirectory::open(&path).unwrap_err();
+        assert!(unfinished.kind == JobErrorKind::Usage && unfinished.to_string().contains("not a job"));
+        replace(&job.description(), b"{}").unwrap();
+        assert_eq!(JobDirectory::open(&path), Ok(job));
+        assert!(JobDirectory::create(&path).unwrap_err().to_string().contains("there is a job"));
+        assert!(JobDirectory::create(temp.path()).unwrap_err().to_string().contains("not empty"));
+    }
+
+    #[test]
+    fn a_file_appears_whole_or_not_at_all() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("file");
+        let mut half = NamelessFile::create(&path).unwrap();
+        half.write_all(b"half").unwrap();
+        assert!(!path.exists());
+        drop(half);
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+        replace(&path, b"old").unwrap();
+        replace(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
+    }
+}

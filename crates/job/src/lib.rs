@@ -1,0 +1,27 @@
+//! One job over many hosts: the plan, the shards and their states, all in one shared directory.
+//!
+//! A job is planned into shards. Each shard is a list of paths and one idempotent copy; whoever sees the directory runs
+//! it. Nothing here copies, prints or reads arguments: the command line does that, and any scheduler may replace its
+//! loop. `docs/internals/jobs.md` has the reasons.
+#![forbid(unsafe_code)]
+
+// From the lowest layer up: each imports only from those above it.
+pub mod error;
+
+pub mod byte_words;
+pub mod directory;
+pub mod packer;
+pub mod this_host;
+
+pub mod description;
+pub mod plan_index;
+pub mod shard_list;
+pub mod shard_lock;
+pub mod shard_result;
+pub mod targets;
+
+mod link_spill;
+pub mod overview;
+pub mod planner;
+
+pub mod report;

@@ -1,0 +1,91 @@
+//! The state of a job: of its plan, and of each shard.
+
+use std::time::SystemTime;
+
+use crate::directory::JobDirectory;
+use crate::error::JobError;
+use crate::plan_index::{PlanIndex, PlanTotals, PlannedShard};
+use crate::shard_lock::{LockHolder, LockedWork, held_shards, holder};
+use crate::shard_result::{ShardEnd, ShardResult};
+
+/// The state of a shard.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ShardState {
+    /// No run has ended, and none is under way.
+    Planned,
+    /// Somebody runs it.
+    Running(LockHolder),
+    /// A run has ended.
+    Ended(Box<ShardResult>),
+}
+
+impl ShardState {
+    /// Whether everything of the shard is at the target.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Ended(result) if result.end == ShardEnd::Done)
+    }
+
+    /// Whether the last run has failed.
+    pub fn has_failed(&self) -> bool {
+        matches!(self, Self::Ended(result) if result.end == ShardEnd::Failed)
+    }
+}
+
+/// What is known of a job.
+#[derive(Debug, Clone)]
+pub struct JobOverview {
+    /// Every shard that is planned, in order.
+    pub shards: Vec<(PlannedShard, ShardState)>,
+    /// What the walk found; `None` while it goes on, or where it was killed.
+    pub complete: Option<PlanTotals>,
+    /// Who walks.
+    pub planner: Option<LockHolder>,
+    /// Who runs the last step.
+    pub finisher: Option<LockHolder>,
+    /// Whether the job was cancelled.
+    pub is_cancelled: bool,
+    /// Whether the last step is done.
+    pub is_finished: bool,
+    /// By this host's clock.
+    pub seen: SystemTime,
+}
+
+impl JobOverview {
+    /// Reads all of it.
+    pub fn read(job: &JobDirectory) -> Result<Self, JobError> {
+        let mut held = held_shards(job);
+        let PlanIndex { shards, complete } = PlanIndex::read(job)?;
+        let state = |shard: &PlannedShard| {
+            if let Some(at) = held.iter().position(|(number, _)| *number == shard.number) {
+                return Ok(ShardState::Running(held.swap_remove(at).1));
+            }
+            let result = ShardResult::read(job, shard.number)?;
+            Ok(result.map_or(ShardState::Planned, |result| ShardState::Ended(Box::new(result))))
+        };
+        let states = shards.iter().map(state).collect::<Result<Vec<_>, JobError>>()?;
+        Ok(Self {
+            shards: shards.into_iter().zip(states).collect(),
+            complete,
+            planner: holder(job, LockedWork::Plan),
+            finisher: holder(job, LockedWork::Finish),
+            is_cancelled: job.cancelled().exists(),
+            is_finished: job.report().exists(),
+            seen: SystemTime::now(),
+        })
+    }
+
+    /// Numbers of shards that are not done.
+    pub fn missing(&self) -> Vec<u32> {
+        self.shards.iter().filter(|(_, state)| !state.is_done()).map(|(shard, _)| shard.number).collect()
+    }
+
+    /// Whether every shard is planned and done.
+    pub fn is_copied(&self) -> bool {
+        self.complete.is_some() && self.shards.iter().all(|(_, state)| state.is_done())
+    }
+
+    /// How many shards failed.
+    pub fn failed(&self) -> usize {
+        self.shards.iter().filter(|(_, state)| state.has_failed()).count()
+    }
+}

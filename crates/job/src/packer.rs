@@ -1,0 +1,146 @@
+//! Decides which shard each file goes to, in the order of the walk. No I/O: the planner and a simulation drive it.
+//!
+//! A shard is full when its share of the limit on bytes and its share of the limit on files add up to one. So a shard
+//! of many small files and one of few large files take about the same time.
+
+/// The size of a full shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardLimits {
+    /// Most bytes of a shard, where it has few files. Not 0.
+    pub bytes: u64,
+    /// Most files of a shard, where they are small. Not 0.
+    pub files: u64,
+}
+
+impl Default for ShardLimits {
+    fn default() -> Self {
+        Self { bytes: 200 << 30, files: 500_000 }
+    }
+}
+
+/// The first shard is this part of a full one, and each further one twice as large: the first byte then moves within
+/// seconds.
+const FIRST_SHARD_PART: u32 = 6;
+
+impl ShardLimits {
+    /// The limits of the shard that is opened as this one, counted from 0.
+    fn of_opening(self, opened: u32) -> Self {
+        let part = FIRST_SHARD_PART.saturating_sub(opened);
+        Self { bytes: (self.bytes >> part).max(1), files: (self.files >> part).max(1) }
+    }
+
+    /// Whether so many bytes in so many files fill a shard.
+    pub fn is_full(self, bytes: u64, files: u64) -> bool {
+        let [bytes, files, most_bytes, most_files] = [bytes, files, self.bytes, self.files].map(u128::from);
+        bytes * most_files + files * most_bytes >= most_bytes * most_files
+    }
+
+    /// The number of shards that so much needs: at least one.
+    pub fn shards_for(self, bytes: u64, files: u64) -> u64 {
+        let [bytes, files, most_bytes, most_files] = [bytes, files, self.bytes, self.files].map(u128::from);
+        let needed = (bytes * most_files + files * most_bytes).div_ceil(most_bytes * most_files);
+        u64::try_from(needed).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// The shard of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShardPlacement {
+    /// The open shard, which further files join.
+    Open,
+    /// The open shard, which is full with this file.
+    Last,
+    /// A shard of its own: it is half of a full shard or more. Ranges of one file would begin here.
+    Alone,
+}
+
+/// Fills shards.
+#[derive(Debug, Clone)]
+pub struct ShardPacker {
+    limits: ShardLimits,
+    opened: u32,
+    bytes: u64,
+    files: u64,
+}
+
+impl ShardPacker {
+    /// Before the first file.
+    pub fn new(limits: ShardLimits) -> Self {
+        Self { limits, opened: 0, bytes: 0, files: 0 }
+    }
+
+    /// Places a file of `bytes`.
+    pub fn place(&mut self, bytes: u64) -> ShardPlacement {
+        if bytes >= self.limits.bytes.div_ceil(2) {
+            return ShardPlacement::Alone;
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.files += 1;
+        if !self.limits.of_opening(self.opened).is_full(self.bytes, self.files) {
+            return ShardPlacement::Open;
+        }
+        (self.bytes, self.files) = (0, 0);
+        self.opened += 1;
+        ShardPlacement::Last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes and files of each shard that these sizes fill.
+    fn packed(limits: ShardLimits, sizes: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
+        let mut packer = ShardPacker::new(limits);
+        let (mut shards, mut open) = (Vec::new(), (0, 0));
+        for size in sizes {
+            match packer.place(size) {
+                ShardPlacement::Alone => shards.push((size, 1)),
+                placement => {
+                    open = (open.0 + size, open.1 + 1);
+                    if placement == ShardPlacement::Last {
+                        shards.push(std::mem::take(&mut open));
+                    }
+                }
+            }
+        }
+        shards.extend((open.1 > 0).then_some(open));
+        shards
+    }
+
+    #[test]
+    fn the_first_shards_are_small_and_double() {
+        let limits = ShardLimits { bytes: 1 << 40, files: 6400 };
+        let files: Vec<_> = packed(limits, std::iter::repeat_n(1, 30_000)).into_iter().map(|shard| shard.1).collect();
+        assert_eq!(files[..8], [100, 200, 400, 800, 1600, 3200, 6400, 6400]);
+    }
+
+    #[test]
+    fn bytes_and_files_fill_a_shard_together() {
+        let limits = ShardLimits { bytes: 1000, files: 100 };
+        let mixed = (0..20_000).map(|number| if number % 10 == 0 { 90 } else { 1 });
+        let shards = packed(limits, mixed);
+        for (bytes, files) in shards.iter().skip(FIRST_SHARD_PART as usize).rev().skip(1) {
+            let share = *bytes as f64 / 1000.0 + *files as f64 / 100.0;
+            assert!((1.0..1.11).contains(&share), "{bytes} bytes, {files} files");
+        }
+    }
+
+    #[test]
+    fn a_large_file_has_a_shard_of_its_own_and_fills_no_other() {
+        let limits = ShardLimits { bytes: 1000, files: 100 };
+        let mut packer = ShardPacker::new(limits);
+        assert_eq!(packer.place(499), ShardPlacement::Last, "the first shard is small");
+        assert_eq!([500, 5000].map(|size| packer.place(size)), [ShardPlacement::Alone; 2]);
+        assert_eq!(packer.place(1), ShardPlacement::Open);
+    }
+
+    #[test]
+    fn no_size_overflows() {
+        let limits = ShardLimits { bytes: u64::MAX, files: u64::MAX };
+        assert!(limits.is_full(u64::MAX, 0) && !limits.is_full(u64::MAX - 1, 0));
+        assert_eq!(limits.shards_for(u64::MAX, u64::MAX), 2);
+        assert_eq!(ShardLimits { bytes: 1, files: 1 }.shards_for(u64::MAX, u64::MAX), u64::MAX);
+        assert_eq!(ShardPacker::new(ShardLimits { bytes: 1, files: 1 }).place(0), ShardPlacement::Last);
+    }
+}

@@ -1,0 +1,191 @@
+//! The index of shards, `JOB/plan`: a line for each shard whose list is whole, and a last line when the walk is over.
+//!
+//!     17 4211 214748364800 planned
+//!     complete shards=18 files=70211 bytes=3000000000 directories=812 linked=0 others=0 failed=0
+//!
+//! Lines are only appended. A reader takes no notice of a line without its end.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::directory::JobDirectory;
+use crate::error::JobError;
+
+/// A shard whose list is whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedShard {
+    /// Its number, from 0 on.
+    pub number: u32,
+    /// Paths in its list.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What the walk found in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PlanTotals {
+    /// Shards.
+    pub shards: u32,
+    /// Files and links.
+    pub files: u64,
+    /// Bytes of files.
+    pub bytes: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Further names of files, where hard links are kept: no shard has them.
+    pub linked: u64,
+    /// Devices, FIFOs and sockets that are to be copied.
+    pub others: u64,
+    /// Entries and directories that could not be read.
+    pub failed: u64,
+}
+
+/// What the index says so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PlanIndex {
+    /// In the order of their numbers.
+    pub shards: Vec<PlannedShard>,
+    /// `None` while the walk goes on, or where it was killed.
+    pub complete: Option<PlanTotals>,
+}
+
+impl PlanIndex {
+    /// Reads it; it is empty before the first shard.
+    pub fn read(job: &JobDirectory) -> Result<Self, JobError> {
+        let path = job.plan();
+        match fs::read_to_string(&path) {
+            Ok(text) => Self::parse(&text, &path),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(JobError::io(&path, &error)),
+        }
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, JobError> {
+        let mut index = Self::default();
+        for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
+            let known = match line.strip_prefix("complete ") {
+                Some(totals) => parse_totals(totals).map(|totals| index.complete = Some(totals)),
+                None => parse_shard(line).map(|shard| index.shards.push(shard)),
+            };
+            known.ok_or_else(|| JobError::damaged(path, &format!("this line is no shard: {line:?}")))?;
+        }
+        Ok(index)
+    }
+
+    /// The shard of this number, or why there is none.
+    pub fn shard(&self, number: u32, job: &JobDirectory) -> Result<PlannedShard, JobError> {
+        if let Some(shard) = self.shards.iter().find(|shard| shard.number == number) {
+            return Ok(*shard);
+        }
+        let shown = crate::error::shown(job.path());
+        Err(match (self.complete, self.shards.len()) {
+            (None, _) => JobError::usage(
+                format!("{shown}: shard {number} is not planned yet"),
+                "wait for haul job plan, or look at haul job status",
+            ),
+            (Some(_), 0) => JobError::usage(
+                format!("{shown}: there is no shard {number}: the job has no files"),
+                format!("haul job finish {shown} copies its directories"),
+            ),
+            (Some(_), count) => JobError::usage(
+                format!("{shown}: there is no shard {number}"),
+                format!("this job has the shards 0 to {}", count - 1),
+            ),
+        })
+    }
+}
+
+fn parse_shard(line: &str) -> Option<PlannedShard> {
+    let words: Vec<_> = line.split(' ').collect();
+    let [number, files, bytes, "planned"] = words[..] else { return None };
+    Some(PlannedShard { number: number.parse().ok()?, files: files.parse().ok()?, bytes: bytes.parse().ok()? })
+}
+
+fn parse_totals(words: &str) -> Option<PlanTotals> {
+    let mut totals = PlanTotals::default();
+    for word in words.split(' ') {
+        let (name, number) = word.split_once('=')?;
+        let number: u64 = number.parse().ok()?;
+        match name {
+            "shards" => totals.shards = u32::try_from(number).ok()?,
+            "files" => totals.files = number,
+            "bytes" => totals.bytes = number,
+            "directories" => totals.directories = number,
+            "linked" => totals.linked = number,
+            "others" => totals.others = number,
+            "failed" => totals.failed = number,
+            _ => return None,
+        }
+    }
+    Some(totals)
+}
+
+/// Appends to the index.
+#[derive(Debug)]
+pub struct PlanIndexWriter {
+    file: File,
+    path: PathBuf,
+}
+
+impl PlanIndexWriter {
+    /// Begins an index, in place of an interrupted one.
+    pub fn create(job: &JobDirectory) -> Result<Self, JobError> {
+        let path = job.plan();
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
+        Ok(Self { file: file.map_err(|error| JobError::io(&path, &error))?, path })
+    }
+
+    /// Adds a shard whose list has its name.
+    pub fn add(&mut self, shard: PlannedShard) -> Result<(), JobError> {
+        let PlannedShard { number, files, bytes } = shard;
+        self.append(&format!("{number} {files} {bytes} planned\n"))
+    }
+
+    /// Adds the last line.
+    pub fn complete(mut self, totals: PlanTotals) -> Result<(), JobError> {
+        let PlanTotals { shards, files, bytes, directories, linked, others, failed } = totals;
+        self.append(&format!(
+            "complete shards={shards} files={files} bytes={bytes} directories={directories} linked={linked} \
+             others={others} failed={failed}\n"
+        ))
+    }
+
+    fn append(&mut self, line: &str) -> Result<(), JobError> {
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
+        written.map_err(|error| JobError::io(&self.path, &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_can_be_read_while_it_is_written() {
+        let temp = tempfile::tempdir().unwrap();
+        let job = JobDirectory::create(&temp.path().join("job")).unwrap();
+        assert_eq!(PlanIndex::read(&job), Ok(PlanIndex::default()));
+        let mut writer = PlanIndexWriter::create(&job).unwrap();
+        let shards = [(0, 3, 0), (1, u64::MAX, u64::MAX)];
+        let shards = shards.map(|(number, files, bytes)| PlannedShard { number, files, bytes });
+        shards.into_iter().for_each(|shard| writer.add(shard).unwrap());
+        writer.append("2 77 1").unwrap();
+        assert_eq!(PlanIndex::read(&job), Ok(PlanIndex { shards: shards.to_vec(), complete: None }));
+        writer.append("0 planned\n").unwrap();
+        let totals = PlanTotals { shards: 3, files: 80, bytes: 9, directories: 4, linked: 5, others: 1, failed: 2 };
+        writer.complete(totals).unwrap();
+        let read = PlanIndex::read(&job).unwrap();
+        assert_eq!((read.shards.len(), read.complete, read.shards[2].bytes), (3, Some(totals), 10));
+        let beyond = read.shard(3, &job).unwrap_err().to_string();
+        assert!(beyond.contains("there is no shard 3") && beyond.contains("0 to 2"), "{beyond}");
+    }
+
+    #[test]
+    fn a_foreign_line_is_an_error() {
+        for line in ["", "1 2 3", "1 2 x planned", "1 2 3 done", "complete shards=x", "complete more=1"] {
+            assert!(PlanIndex::parse(&format!("{line}\n"), Path::new("plan")).is_err(), "{line}");
+        }
+    }
+}

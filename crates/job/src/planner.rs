@@ -1,0 +1,239 @@
+//! The walk of the source, which fills shards while it goes on. Memory does not grow with the number of files.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haul_engine::fs::{
+    Dir, DirAccess, FdCache, FileIdentity, FileStat, MAX_OPEN_DIRECTORIES, Prefetcher, SpecialFiles, WalkEntry,
+    WalkFilter, WalkOptions, Walker,
+};
+use haul_engine::job::spec::{FilterOptions, Symlinks};
+use haul_engine::sys::cancel::Cancel;
+use haul_engine::sys::describe::describe;
+use haul_proto::path::{Name, escape};
+use serde_json::json;
+
+use crate::description::JobDescription;
+use crate::directory::{JobDirectory, NamelessFile};
+use crate::error::JobError;
+use crate::link_spill::{LinkSpill, LinkedName};
+use crate::packer::{ShardLimits, ShardPacker, ShardPlacement};
+use crate::plan_index::{PlanIndexWriter, PlanTotals, PlannedShard};
+use crate::shard_list::ShardListWriter;
+
+/// Entries after which progress is told and the flag to stop is looked at.
+const TELL_EVERY: u64 = 1024;
+
+/// What the walk needs of the copy's options.
+#[derive(Debug, Clone)]
+pub struct WalkRules {
+    /// What becomes of symbolic links.
+    pub symlinks: Symlinks,
+    /// What is left out.
+    pub filters: FilterOptions,
+    /// Devices, FIFOs and sockets that are copied.
+    pub nodes: SpecialFiles,
+    /// A local target, which is left out where it lies in the source.
+    pub target: Option<PathBuf>,
+}
+
+/// Plans `job`: shards are in its index as soon as their lists are whole. `told` hears of totals now and then.
+pub fn plan(
+    job: &JobDirectory,
+    description: &JobDescription,
+    rules: &WalkRules,
+    cancel: &Cancel,
+    told: &mut dyn FnMut(&PlanTotals),
+) -> Result<PlanTotals, JobError> {
+    let filter = WalkFilter::new(&rules.filters)
+        .map_err(|error| JobError::usage(error.to_string(), "haul help filters explains patterns"))?;
+    let source = &description.source;
+    let cache = FdCache::new(MAX_OPEN_DIRECTORIES);
+    let root = Dir::open_operand(source, DirAccess::List, Arc::clone(&cache))
+        .map_err(|error| not_a_directory(source, &error))?;
+    let options = WalkOptions {
+        recursive: true,
+        symlinks: rules.symlinks,
+        skip: rules.target.as_deref().and_then(identity_of),
+        is_filtered: filter.is_some(),
+        nodes: rules.nodes,
+    };
+    let ahead = Prefetcher::new(options, cancel.clone());
+    let mut planner = ShardPlanner::new(job, description)?;
+    let mut entries: u64 = 0;
+    for entry in Walker::helped(root, &ahead).filtered(filter.as_ref()) {
+        planner.entry(entry)?;
+        entries += 1;
+        if entries.is_multiple_of(TELL_EVERY) {
+            told(&planner.totals);
+            if cancel.is_cancelled() {
+                return Err(JobError::cancelled(job.path()));
+            }
+        }
+    }
+    if cancel.is_cancelled() {
+        return Err(JobError::cancelled(job.path()));
+    }
+    planner.finish()
+}
+
+fn not_a_directory(source: &Path, error: &std::io::Error) -> JobError {
+    let shown = crate::error::shown(source);
+    match std::fs::metadata(source) {
+        Ok(found) if !found.is_dir() => {
+            JobError::usage(format!("{shown}: not a directory"), "copy a single file with haul SOURCE TARGET")
+        }
+        _ => JobError::usage(format!("{shown}: {}", describe(error)), "plan the job on a host that mounts the source"),
+    }
+}
+
+fn identity_of(path: &Path) -> Option<FileIdentity> {
+    rustix::fs::stat(path).ok().map(|found| FileStat::from(&found).identity)
+}
+
+/// Takes entries of the walk, and writes shards.
+struct ShardPlanner<'a> {
+    job: &'a JobDirectory,
+    index: PlanIndexWriter,
+    packer: ShardPacker,
+    limits: ShardLimits,
+    /// The shard that further files join, and its number.
+    open: Option<(u32, ShardListWriter)>,
+    next: u32,
+    /// Where hard links are kept.
+    links: Option<LinkSpill>,
+    failures: Option<NamelessFile>,
+    /// The path of the innermost directory below the base, with a slash at its end.
+    path: Vec<u8>,
+    /// Lengths of it, from the base down.
+    depths: Vec<usize>,
+    totals: PlanTotals,
+}
+
+impl<'a> ShardPlanner<'a> {
+    fn new(job: &'a JobDirectory, description: &JobDescription) -> Result<Self, JobError> {
+        let mut path = description.name.as_encoded_bytes().to_vec();
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        let links = description.keeps_hard_links().then(|| LinkSpill::new(&job.spill()));
+        let (packer, limits) = (ShardPacker::new(description.limits), description.limits);
+        let index = PlanIndexWriter::create(job)?;
+        let (open, failures) = (None, None);
+        let (depths, totals) = (Vec::new(), PlanTotals::default());
+        Ok(Self { job, index, packer, limits, open, next: 0, links, failures, path, depths, totals })
+    }
+
+    fn entry(&mut self, entry: WalkEntry) -> Result<(), JobError> {
+        match entry {
+            WalkEntry::EnterDir { dir, .. } => {
+                self.totals.directories += 1;
+                self.depths.push(self.path.len());
+                if let Some(name) = dir.name() {
+                    self.path.extend_from_slice(name.as_bytes());
+                    self.path.push(b'/');
+                }
+                Ok(())
+            }
+            WalkEntry::LeaveDir { complete, .. } => {
+                self.path.truncate(self.depths.pop().unwrap_or_default());
+                self.totals.failed += u64::from(!complete);
+                Ok(())
+            }
+            WalkEntry::File { name, .. } | WalkEntry::Symlink { name, .. } if name.is_reserved() => Ok(()),
+            WalkEntry::File { name, look, .. } => self.file(&name, &look),
+            WalkEntry::Symlink { name, .. } => {
+                let path = [&self.path, name.as_bytes()].concat();
+                self.add(&path, 0)
+            }
+            WalkEntry::Node { .. } => {
+                self.totals.others += 1;
+                Ok(())
+            }
+            WalkEntry::LeftOut { .. } | WalkEntry::Filtered { .. } => Ok(()),
+            WalkEntry::Failed { path, error } => self.fail(&path, &describe(&error)),
+        }
+    }
+
+    fn file(&mut self, name: &Name, look: &FileStat) -> Result<(), JobError> {
+        let path = [&self.path, name.as_bytes()].concat();
+        match &mut self.links {
+            Some(links) if look.names > 1 => {
+                let inode_hash = LinkedName::hash(look.identity.device, look.identity.inode);
+                links.add(&LinkedName { inode_hash, bytes: look.size, path })
+            }
+            _ => self.add(&path, look.size),
+        }
+    }
+
+    /// Adds what is at `path` below the base.
+    fn add(&mut self, path: &[u8], bytes: u64) -> Result<(), JobError> {
+        self.totals.files += 1;
+        self.totals.bytes = self.totals.bytes.saturating_add(bytes);
+        let placement = self.packer.place(bytes);
+        if placement == ShardPlacement::Alone {
+            let (number, mut list) = self.begin()?;
+            list.add(path, bytes)?;
+            return self.publish(number, list);
+        }
+        self.opened()?.add(path, bytes)?;
+        if placement == ShardPlacement::Last { self.close() } else { Ok(()) }
+    }
+
+    /// The open shard.
+    fn opened(&mut self) -> Result<&mut ShardListWriter, JobError> {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => self.begin()?,
+        };
+        Ok(&mut self.open.insert(open).1)
+    }
+
+    fn begin(&mut self) -> Result<(u32, ShardListWriter), JobError> {
+        let number = self.next;
+        let too_many =
+            || JobError::usage("the plan has too many shards", "use a larger --shard-bytes or --shard-files");
+        self.next = number.checked_add(1).ok_or_else(too_many)?;
+        Ok((number, ShardListWriter::create(&self.job.list(number))?))
+    }
+
+    fn close(&mut self) -> Result<(), JobError> {
+        self.open.take().map_or(Ok(()), |(number, list)| self.publish(number, list))
+    }
+
+    /// A list gets its name before its line, and a line stands in the order of numbers for nobody.
+    fn publish(&mut self, number: u32, list: ShardListWriter) -> Result<(), JobError> {
+        let shard = PlannedShard { number, files: list.files, bytes: list.bytes };
+        list.finish()?;
+        self.totals.shards += 1;
+        self.index.add(shard)
+    }
+
+    fn fail(&mut self, path: &[u8], why: &str) -> Result<(), JobError> {
+        self.totals.failed += 1;
+        let to = self.job.plan_failures();
+        let failures = match self.failures.take() {
+            Some(failures) => failures,
+            None => NamelessFile::create(&to)?,
+        };
+        let failures = self.failures.insert(failures);
+        let line = json!({ "path": escape(path), "message": why });
+        writeln!(failures, "{line}").map_err(|error| JobError::io(&to, &error))
+    }
+
+    fn finish(mut self) -> Result<PlanTotals, JobError> {
+        if let Some(links) = self.links.take() {
+            let limits = self.limits;
+            self.totals.linked = links.drain(limits, &mut |name| self.add(&name.path, name.bytes))?;
+        }
+        self.close()?;
+        self.failures.take().map_or(Ok(()), NamelessFile::publish)?;
+        self.index.complete(self.totals)?;
+        Ok(self.totals)
+    }
+}
+
+#[cfg(test)]
+#[path = "planner_tests.rs"]
+mod tests;

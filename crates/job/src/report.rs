@@ -1,0 +1,167 @@
+//! The results of all shards as one summary.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::directory::JobDirectory;
+use crate::error::JobError;
+use crate::overview::{JobOverview, ShardState};
+use crate::shard_result::{ShardEnd, ShardResult};
+
+/// Slowest shards that are named.
+const SLOWEST: usize = 10;
+
+/// The results of one host.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HostTotals {
+    /// Shards whose last run it made.
+    pub shards: u64,
+    /// Bytes that they wrote.
+    pub bytes: u64,
+    /// Seconds that they took, together.
+    pub seconds: f64,
+}
+
+/// All results together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MergedReport {
+    /// Shards that are done, and all.
+    pub shards_done: u64,
+    /// All shards.
+    pub shards: u64,
+    /// Files copied.
+    pub files_copied: u64,
+    /// Files that were there already.
+    pub files_skipped: u64,
+    /// Files that failed.
+    pub failed: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Bytes of files that were there already.
+    pub bytes_skipped: u64,
+    /// Runs beyond the first of each shard.
+    pub reruns: u64,
+    /// From the first shard's begin to the last one's end, by their hosts' clocks.
+    pub seconds: f64,
+    /// The slowest shards, the slowest first: number, seconds, host.
+    pub slowest: Vec<(u32, f64, String)>,
+    /// By host.
+    pub hosts: BTreeMap<String, HostTotals>,
+}
+
+impl MergedReport {
+    /// Of what has ended so far.
+    pub fn of(overview: &JobOverview) -> Self {
+        let mut report = Self { shards: overview.shards.len() as u64, ..Self::default() };
+        let mut span: Option<(f64, f64)> = None;
+        for (_, state) in &overview.shards {
+            let ShardState::Ended(result) = state else { continue };
+            report.add(result);
+            let end = result.began + result.seconds;
+            let (first, last) = span.unwrap_or((result.began, end));
+            span = Some((first.min(result.began), last.max(end)));
+        }
+        report.seconds = span.map_or(0.0, |(first, last)| last - first);
+        report.slowest.sort_by(|a, b| b.1.total_cmp(&a.1));
+        report.slowest.truncate(SLOWEST);
+        report
+    }
+
+    fn add(&mut self, result: &ShardResult) {
+        self.shards_done += u64::from(result.end == ShardEnd::Done);
+        self.files_copied += result.files_copied;
+        self.files_skipped += result.files_skipped;
+        self.failed += result.failed;
+        self.bytes += result.bytes;
+        self.bytes_skipped += result.bytes_skipped;
+        self.reruns += u64::from(result.attempts.saturating_sub(1));
+        self.slowest.push((result.shard, result.seconds, result.host.clone()));
+        let host = self.hosts.entry(result.host.clone()).or_default();
+        host.shards += 1;
+        host.bytes += result.bytes;
+        host.seconds += result.seconds;
+    }
+
+    /// Bytes a second of all hosts together.
+    pub fn bytes_per_s(&self) -> f64 {
+        if self.seconds > 0.0 { self.bytes as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// As a value for programs.
+    pub fn json(&self) -> Value {
+        let rate = |totals: &HostTotals| totals.bytes as f64 / totals.seconds.max(f64::MIN_POSITIVE);
+        let host = |(name, totals): (&String, &HostTotals)| {
+            json!({
+                "host": name, "shards": totals.shards, "bytes": totals.bytes, "seconds": totals.seconds,
+                "bytes_per_s": rate(totals),
+            })
+        };
+        let slow =
+            |(shard, seconds, host): &(u32, f64, String)| json!({ "shard": shard, "seconds": seconds, "host": host });
+        json!({
+            "shards": self.shards,
+            "shards_done": self.shards_done,
+            "files_copied": self.files_copied,
+            "files_skipped": self.files_skipped,
+            "failed": self.failed,
+            "bytes": self.bytes,
+            "bytes_skipped": self.bytes_skipped,
+            "reruns": self.reruns,
+            "seconds": self.seconds,
+            "bytes_per_s": self.bytes_per_s(),
+            "slowest": self.slowest.iter().map(slow).collect::<Vec<_>>(),
+            "hosts": self.hosts.iter().map(host).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Records that the job is finished. `finish` is the summary of the last step.
+pub fn write(
+    job: &JobDirectory,
+    report: &MergedReport,
+    finish: &Value,
+    verified: Option<bool>,
+) -> Result<(), JobError> {
+    let mut value = report.json();
+    value["finish"] = finish.clone();
+    value["verified"] = Value::from(verified);
+    crate::directory::replace(&job.report(), format!("{value:#}\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan_index::PlannedShard;
+    use crate::shard_result::tests::result;
+    use std::time::SystemTime;
+
+    #[test]
+    fn results_add_up_by_host() {
+        let ends = [(ShardEnd::Done, "n1", 2.0), (ShardEnd::Failed, "n2", 8.0), (ShardEnd::Done, "n1", 4.0)];
+        let mut shards: Vec<_> = (0..)
+            .zip(ends)
+            .map(|(number, (end, host, seconds))| {
+                let shard = PlannedShard { number, files: 12, bytes: 1005 };
+                (shard, ShardState::Ended(Box::new(result(number, end, host, seconds))))
+            })
+            .collect();
+        shards.push((PlannedShard { number: 3, files: 1, bytes: 1 }, ShardState::Planned));
+        let overview = JobOverview {
+            shards,
+            complete: None,
+            planner: None,
+            finisher: None,
+            is_cancelled: false,
+            is_finished: false,
+            seen: SystemTime::now(),
+        };
+        let report = MergedReport::of(&overview);
+        assert_eq!((report.shards, report.shards_done, report.failed, report.bytes), (4, 2, 1, 3000));
+        assert_eq!((report.seconds, report.bytes_per_s()), (8.0, 375.0));
+        assert_eq!(report.slowest.iter().map(|slow| slow.0).collect::<Vec<_>>(), [1, 2, 0]);
+        assert_eq!(report.hosts["n1"], HostTotals { shards: 2, bytes: 2000, seconds: 6.0 });
+        assert_eq!(report.json()["hosts"][1]["bytes_per_s"], 125.0);
+        assert_eq!((overview.missing(), overview.failed()), (vec![1, 3], 1));
+    }
+}

@@ -1,0 +1,125 @@
+//! The paths of a shard: each ends with NUL and begins with `./`, compressed with zstd.
+//!
+//! `zstd -dc LIST | haul sync --infiles - --null --dirbase BASE TARGET` takes such a list. The `./` keeps a name with a
+//! colon from being a host.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use haul_proto::limits::PATH_MAX;
+use zstd::stream::read::Decoder;
+use zstd::stream::write::Encoder;
+
+use crate::directory::NamelessFile;
+use crate::error::JobError;
+
+const LEVEL: i32 = 3;
+/// Bytes of paths that are compressed at a time.
+const BUFFER: usize = 64 << 10;
+
+/// Writes a list.
+pub struct ShardListWriter {
+    encoder: Encoder<'static, NamelessFile>,
+    buffer: Vec<u8>,
+    path: PathBuf,
+    /// Paths so far.
+    pub files: u64,
+    /// Bytes of the files so far.
+    pub bytes: u64,
+}
+
+impl ShardListWriter {
+    /// Begins the list `path`.
+    pub fn create(path: &Path) -> Result<Self, JobError> {
+        let encoder = Encoder::new(NamelessFile::create(path)?, LEVEL).map_err(|error| JobError::io(path, &error))?;
+        Ok(Self { encoder, buffer: Vec::with_capacity(BUFFER), path: path.to_owned(), files: 0, bytes: 0 })
+    }
+
+    /// Adds a file of `bytes` by its path below the base.
+    pub fn add(&mut self, path: &[u8], bytes: u64) -> Result<(), JobError> {
+        self.buffer.extend_from_slice(b"./");
+        self.buffer.extend_from_slice(path);
+        self.buffer.push(0);
+        self.files += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
+    }
+
+    /// Gives the list its name.
+    pub fn finish(mut self) -> Result<(), JobError> {
+        self.flush()?;
+        let path = self.path;
+        self.encoder.finish().map_err(|error| JobError::io(&path, &error))?.publish()
+    }
+
+    fn flush(&mut self) -> Result<(), JobError> {
+        let written = self.encoder.write_all(&self.buffer);
+        self.buffer.clear();
+        written.map_err(|error| JobError::io(&self.path, &error))
+    }
+}
+
+/// Reads a list from its beginning.
+pub struct ShardListReader {
+    decoder: BufReader<Decoder<'static, BufReader<File>>>,
+}
+
+impl ShardListReader {
+    /// Opens the list `path`.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { decoder: BufReader::with_capacity(BUFFER, Decoder::new(File::open(path)?)?) })
+    }
+}
+
+impl Iterator for ShardListReader {
+    type Item = io::Result<Vec<u8>>;
+
+    /// The next path below the base, without `./`.
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut path = Vec::new();
+        match io::Read::take(&mut self.decoder, PATH_MAX as u64 + 3).read_until(0, &mut path) {
+            Ok(0) => return None,
+            Ok(_) => {}
+            Err(error) => return Some(Err(error)),
+        }
+        let path = path.strip_suffix(b"\0").and_then(|path| path.strip_prefix(b"./"));
+        Some(path.map(<[u8]>::to_vec).ok_or_else(|| io::Error::other("this is not a list of a shard")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_comes_back() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("list");
+        let names: Vec<Vec<u8>> =
+            [&b"plain"[..], b"h:a", b"a/new\nline", b"\xff\xfe", b"-r"].into_iter().map(<[u8]>::to_vec).collect();
+        let many = (0..30_000).map(|number| format!("dir/{number}").into_bytes());
+        let names: Vec<_> = names.into_iter().chain(many).collect();
+        let mut list = ShardListWriter::create(&path).unwrap();
+        names.iter().for_each(|name| list.add(name, 2).unwrap());
+        assert_eq!((list.files, list.bytes), (names.len() as u64, 2 * names.len() as u64));
+        assert!(!path.exists());
+        list.finish().unwrap();
+        let read: io::Result<Vec<_>> = ShardListReader::open(&path).unwrap().collect();
+        assert_eq!(read.unwrap(), names);
+    }
+
+    #[test]
+    fn a_damaged_list_is_an_error() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("list");
+        let mut list = ShardListWriter::create(&path).unwrap();
+        (0..50_000).for_each(|number: u32| list.add(format!("{number}").as_bytes(), 0).unwrap());
+        list.finish().unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        assert!(ShardListReader::open(&path).unwrap().any(|path| path.is_err()));
+        std::fs::write(&path, zstd::encode_all(&b"no list"[..], 1).unwrap()).unwrap();
+        assert!(ShardListReader::open(&path).unwrap().any(|path| path.is_err()));
+    }
+}

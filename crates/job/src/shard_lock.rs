@@ -1,0 +1,343 @@
+//! Who runs a shard: a file with a heartbeat, since locks of a network file system cannot be trusted everywhere.
+//!
+//! The holder rewrites its file every few seconds. Whoever finds the file watches it: contents that stay the same for
+//! long belong to a dead holder. The next one does not remove that file, which two could do at once. It makes one of the
+//! next generation, and a holder that sees a later generation has lost the lock.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use haul_engine::sys::cancel::Cancel;
+use serde_json::{Value, json};
+
+use crate::directory::{JobDirectory, shard_label};
+use crate::error::{JobError, shown};
+use crate::this_host::{boot_label, host_name, random_label, unix_seconds};
+
+/// How often a holder writes, and checks whether it is to stop.
+pub const BEAT_EVERY: Duration = Duration::from_secs(3);
+/// Unchanged contents for so long belong to a dead holder.
+pub const STALE_AFTER: Duration = Duration::from_secs(45);
+/// How often somebody who waits looks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// What a lock is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockedWork {
+    /// The walk of the source.
+    Plan,
+    /// A shard.
+    Shard(u32),
+    /// The last step.
+    Finish,
+}
+
+impl LockedWork {
+    fn label(self) -> String {
+        match self {
+            Self::Plan => "plan".to_owned(),
+            Self::Finish => "finish".to_owned(),
+            Self::Shard(number) => shard_label(number),
+        }
+    }
+
+    /// What people call it.
+    pub fn shown(self) -> String {
+        match self {
+            Self::Plan => "the plan".to_owned(),
+            Self::Finish => "the finishing step".to_owned(),
+            Self::Shard(number) => format!("shard {number}"),
+        }
+    }
+}
+
+/// Who holds a lock.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LockHolder {
+    /// The host.
+    pub host: String,
+    /// Its process there.
+    pub pid: u32,
+    /// Seconds since it began, by its own clock.
+    pub age_s: f64,
+    id: String,
+    boot: String,
+    generation: u32,
+    /// All of the file: it changes with each beat.
+    contents: String,
+}
+
+impl LockHolder {
+    /// `HOST, process PID`.
+    pub fn shown(&self) -> String {
+        format!("{}, process {}", self.host, self.pid)
+    }
+
+    /// Whether the holder ran on this host, and runs no more.
+    fn is_known_dead(&self) -> bool {
+        self.boot == boot_label() && !self.boot.is_empty() && !runs(self.pid)
+    }
+
+    fn read(path: &Path, generation: u32) -> Option<Self> {
+        let contents = fs::read_to_string(path).ok()?;
+        let value: Value = serde_json::from_str(&contents).unwrap_or_default();
+        let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+        let [began, beat] = ["began", "beat"].map(|name| value[name].as_f64().unwrap_or_default());
+        Some(Self {
+            host: text("host"),
+            pid: value["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).unwrap_or_default(),
+            age_s: (beat - began).max(0.0),
+            id: text("id"),
+            boot: text("boot"),
+            generation,
+            contents,
+        })
+    }
+}
+
+/// Whether a process of this host runs, and is no zombie (proc_pid_stat(5)).
+fn runs(pid: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, Some('Z' | 'X'))
+}
+
+/// The present holder, if there is one. Whether it lives takes watching.
+pub fn holder(job: &JobDirectory, work: LockedWork) -> Option<LockHolder> {
+    let prefix = format!("{}.", work.label());
+    let entries = fs::read_dir(job.running()).ok()?;
+    let generation = |name: &str| name.strip_prefix(&prefix)?.parse::<u32>().ok();
+    let latest = entries.flatten().filter_map(|entry| generation(entry.file_name().to_str()?)).max()?;
+    LockHolder::read(&path_of(job, work, latest), latest)
+}
+
+/// All shards that somebody holds, with the holder.
+pub fn held_shards(job: &JobDirectory) -> Vec<(u32, LockHolder)> {
+    let Ok(entries) = fs::read_dir(job.running()) else { return Vec::new() };
+    let number = |name: &str| name.split_once('.')?.0.parse::<u32>().ok();
+    let mut numbers: Vec<_> = entries.flatten().filter_map(|entry| number(entry.file_name().to_str()?)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.into_iter().filter_map(|shard| Some((shard, holder(job, LockedWork::Shard(shard))?))).collect()
+}
+
+fn path_of(job: &JobDirectory, work: LockedWork, generation: u32) -> PathBuf {
+    job.running().join(format!("{}.{generation}", work.label()))
+}
+
+/// What became of a wish for a lock.
+#[derive(Debug)]
+pub enum LockAttempt {
+    /// It is held until it is dropped.
+    Held(ShardLock),
+    /// Somebody else holds it.
+    Busy(LockHolder),
+}
+
+/// A held lock.
+#[derive(Debug)]
+pub struct ShardLock {
+    path: PathBuf,
+    ended: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ShardLock {
+    /// Takes the lock of `work`, if nobody holds it. `cancel` is set when the lock is lost or the job cancelled.
+    pub fn try_take(job: &JobDirectory, work: LockedWork, cancel: &Cancel) -> Result<LockAttempt, JobError> {
+        match holder(job, work) {
+            None => Self::take(job, work, 1, cancel),
+            Some(holder) if holder.is_known_dead() => Self::take(job, work, holder.generation + 1, cancel),
+            Some(holder) => Ok(LockAttempt::Busy(holder)),
+        }
+    }
+
+    /// The same, and waits for a holder to end or to die. `told` hears of a holder once.
+    pub fn wait(
+        job: &JobDirectory,
+        work: LockedWork,
+        cancel: &Cancel,
+        told: &mut dyn FnMut(&LockHolder),
+    ) -> Result<Self, JobError> {
+        let mut watched: Option<(String, Instant)> = None;
+        loop {
+            job.refuse_cancelled()?;
+            let holder = match Self::try_take(job, work, cancel)? {
+                LockAttempt::Held(lock) => return Ok(lock),
+                LockAttempt::Busy(holder) => holder,
+            };
+            match &watched {
+                Some((contents, since)) if *contents == holder.contents => {
+                    if since.elapsed() >= STALE_AFTER
+                        && let LockAttempt::Held(lock) = Self::take(job, work, holder.generation + 1, cancel)?
+                    {
+                        return Ok(lock);
+                    }
+                }
+                seen => {
+                    if seen.is_none() {
+                        told(&holder);
+                    }
+                    watched = Some((holder.contents.clone(), Instant::now()));
+                }
+            }
+            if cancel.wait(LOOK_EVERY) {
+                return Err(JobError::cancelled(job.path()));
+            }
+        }
+    }
+
+    fn take(job: &JobDirectory, work: LockedWork, generation: u32, cancel: &Cancel) -> Result<LockAttempt, JobError> {
+        let path = path_of(job, work, generation);
+        let wrong = |error: &io::Error| JobError::io(&path, error);
+        let id = random_label().map_err(|error| wrong(&error))?;
+        let began = unix_seconds();
+        let contents = move || {
+            let value = json!({
+                "id": id, "host": host_name(), "pid": std::process::id(), "boot": boot_label(), "began": began,
+                "beat": unix_seconds(),
+            });
+            format!("{value}\n")
+        };
+        let created = OpenOptions::new().write(true).create_new(true).open(&path);
+        match created.and_then(|mut file| file.write_all(contents().as_bytes())) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // It may be gone by now; the next try sees that.
+                let nobody = || JobError::usage(format!("{} changed hands", work.shown()), "try again");
+                return LockHolder::read(&path, generation).map(LockAttempt::Busy).ok_or_else(nobody);
+            }
+            Err(error) => return Err(wrong(&error)),
+        }
+        let earlier = (1..generation).map(|earlier| path_of(job, work, earlier));
+        earlier.for_each(|earlier| drop(fs::remove_file(earlier)));
+        let ended = Arc::new((Mutex::new(false), Condvar::new()));
+        let heartbeat = Heartbeat {
+            path: path.clone(),
+            next: path_of(job, work, generation + 1),
+            cancelled: job.cancelled(),
+            cancel: cancel.clone(),
+            ended: Arc::clone(&ended),
+        };
+        let thread =
+            std::thread::Builder::new().name("haul-shard-beat".to_owned()).spawn(move || heartbeat.run(&contents));
+        let thread = Some(thread.map_err(|error| wrong(&error))?);
+        Ok(LockAttempt::Held(Self { path, ended, thread }))
+    }
+}
+
+impl Drop for ShardLock {
+    fn drop(&mut self) {
+        *self.ended.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.ended.1.notify_all();
+        self.thread.take().map(JoinHandle::join);
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+struct Heartbeat {
+    path: PathBuf,
+    /// Exists when the lock is lost.
+    next: PathBuf,
+    /// Exists when the job is cancelled.
+    cancelled: PathBuf,
+    cancel: Cancel,
+    ended: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Heartbeat {
+    fn run(self, contents: &dyn Fn() -> String) {
+        let mut ended = self.ended.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*ended {
+            let waited = self.ended.1.wait_timeout(ended, BEAT_EVERY).unwrap_or_else(PoisonError::into_inner);
+            ended = waited.0;
+            if *ended {
+                return;
+            }
+            if self.next.exists() || self.cancelled.exists() {
+                self.cancel.cancel();
+            }
+            // Each beat opens and closes the file: other hosts see it then, on NFS too.
+            let beat = OpenOptions::new().write(true).truncate(true).open(&self.path);
+            let _ = beat.and_then(|mut file| file.write_all(contents().as_bytes()));
+        }
+    }
+}
+
+/// Refuses work that somebody else does at this moment.
+pub fn busy(job: &JobDirectory, work: LockedWork, holder: &LockHolder) -> JobError {
+    JobError::usage(
+        format!("{}: {} is run by {}", shown(job.path()), work.shown(), holder.shown()),
+        format!("wait for it, or stop the job with haul job cancel {}", shown(job.path())),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> (tempfile::TempDir, JobDirectory) {
+        let temp = tempfile::tempdir().unwrap();
+        let job = JobDirectory::create(&temp.path().join("job")).unwrap();
+        (temp, job)
+    }
+
+    fn held(attempt: LockAttempt) -> ShardLock {
+        match attempt {
+            LockAttempt::Held(lock) => lock,
+            LockAttempt::Busy(holder) => panic!("held by {holder:?}"),
+        }
+    }
+
+    #[test]
+    fn one_holds_a_lock_and_the_next_one_waits() {
+        let (_temp, job) = job();
+        let work = LockedWork::Shard(3);
+        let lock = held(ShardLock::try_take(&job, work, &Cancel::new()).unwrap());
+        let LockAttempt::Busy(holder) = ShardLock::try_take(&job, work, &Cancel::new()).unwrap() else { panic!() };
+        assert_eq!((holder.pid, held_shards(&job).len()), (std::process::id(), 1));
+        held(ShardLock::try_take(&job, LockedWork::Plan, &Cancel::new()).unwrap());
+        let waiting = {
+            let job = job.clone();
+            std::thread::spawn(move || {
+                let mut told = 0;
+                ShardLock::wait(&job, work, &Cancel::new(), &mut |_| told += 1).map(|_| told)
+            })
+        };
+        std::thread::sleep(Duration::from_millis(100));
+        drop(lock);
+        assert_eq!(waiting.join().unwrap(), Ok(1));
+        assert!(holder_gone(&job, work));
+    }
+
+    fn holder_gone(job: &JobDirectory, work: LockedWork) -> bool {
+        holder(job, work).is_none()
+    }
+
+    #[test]
+    fn a_dead_process_of_this_host_holds_nothing() {
+        let (_temp, job) = job();
+        let work = LockedWork::Shard(0);
+        let dead = json!({ "id": "x", "host": host_name(), "pid": u32::MAX, "boot": boot_label() }).to_string();
+        fs::write(path_of(&job, work, 4), dead).unwrap();
+        let lock = held(ShardLock::try_take(&job, work, &Cancel::new()).unwrap());
+        assert_eq!(lock.path, path_of(&job, work, 5));
+        assert!(!path_of(&job, work, 4).exists());
+    }
+
+    #[test]
+    fn a_later_generation_and_a_cancelled_job_stop_the_holder() {
+        for is_cancelled in [false, true] {
+            let (_temp, job) = job();
+            let (work, cancel) = (LockedWork::Shard(0), Cancel::new());
+            let _lock = held(ShardLock::try_take(&job, work, &cancel).unwrap());
+            let sign = if is_cancelled { job.cancelled() } else { path_of(&job, work, 2) };
+            fs::write(sign, "{}").unwrap();
+            assert!(cancel.wait(BEAT_EVERY * 3));
+        }
+    }
+}

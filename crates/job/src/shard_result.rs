@@ -1,0 +1,185 @@
+//! What came of a shard: `JOB/results/N.json`, replaced by each run's.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use crate::directory::{JobDirectory, replace};
+use crate::error::JobError;
+use crate::this_host::{host_name, unix_seconds};
+
+/// How a run of a shard ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShardEnd {
+    /// Everything is at the target and verified.
+    Done,
+    /// Some files failed, or the copy could not be made.
+    Failed,
+    /// It was stopped, or its connection was lost: another run resumes it.
+    Interrupted,
+}
+
+impl ShardEnd {
+    const WORDS: [(Self, &'static str); 3] =
+        [(Self::Done, "done"), (Self::Failed, "failed"), (Self::Interrupted, "interrupted")];
+
+    /// Its word in results and tables.
+    pub fn word(self) -> &'static str {
+        Self::WORDS.into_iter().find(|(end, _)| *end == self).map_or("", |(_, word)| word)
+    }
+
+    fn of_word(word: &str) -> Option<Self> {
+        Self::WORDS.into_iter().find(|(_, known)| *known == word).map(|(end, _)| end)
+    }
+}
+
+/// The result of a shard's last run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShardResult {
+    /// The shard.
+    pub shard: u32,
+    /// How it ended.
+    pub end: ShardEnd,
+    /// Where it ran.
+    pub host: String,
+    /// The target that it wrote to.
+    pub target: String,
+    /// When it began, seconds since 1970.
+    pub began: f64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Runs of this shard, with this one.
+    pub attempts: u32,
+    /// Files copied by this run.
+    pub files_copied: u64,
+    /// Files that were there already.
+    pub files_skipped: u64,
+    /// Files that failed.
+    pub failed: u64,
+    /// Bytes written by this run.
+    pub bytes: u64,
+    /// Bytes of files that were there already.
+    pub bytes_skipped: u64,
+    /// Why it failed as a whole; empty where it did not.
+    pub message: String,
+    /// The summary of the copy, as `--json` has it.
+    pub summary: Value,
+}
+
+impl ShardResult {
+    /// Replaces the shard's result. A shard that was done stays done when a further run of it is interrupted.
+    pub fn write(&self, job: &JobDirectory) -> Result<(), JobError> {
+        let earlier = Self::read(job, self.shard)?;
+        let was_done = earlier.is_some_and(|earlier| earlier.end == ShardEnd::Done);
+        if was_done && self.end == ShardEnd::Interrupted {
+            return Ok(());
+        }
+        let value = json!({
+            "shard": self.shard,
+            "state": self.end.word(),
+            "host": self.host,
+            "target": self.target,
+            "began": self.began,
+            "seconds": self.seconds,
+            "attempts": self.attempts,
+            "files_copied": self.files_copied,
+            "files_skipped": self.files_skipped,
+            "failed": self.failed,
+            "bytes": self.bytes,
+            "bytes_skipped": self.bytes_skipped,
+            "message": self.message,
+            "summary": self.summary,
+        });
+        replace(&job.result(self.shard), format!("{value}\n").as_bytes())
+    }
+
+    /// The result of a shard; `None` before its first run has ended.
+    pub fn read(job: &JobDirectory, shard: u32) -> Result<Option<Self>, JobError> {
+        let path = job.result(shard);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(JobError::io(&path, &error)),
+        };
+        let value: Value = serde_json::from_str(&text).unwrap_or_default();
+        Self::parse(shard, value).map(Some).ok_or_else(|| JobError::damaged(&path, "this is no result of a shard"))
+    }
+
+    fn parse(shard: u32, mut value: Value) -> Option<Self> {
+        let text = |name: &str| value[name].as_str().map(str::to_owned);
+        let number = |name: &str| value[name].as_u64();
+        Some(Self {
+            shard: number("shard").filter(|number| *number == u64::from(shard)).map(|_| shard)?,
+            end: ShardEnd::of_word(&text("state")?)?,
+            host: text("host")?,
+            target: text("target")?,
+            began: value["began"].as_f64()?,
+            seconds: value["seconds"].as_f64()?,
+            attempts: number("attempts").and_then(|attempts| u32::try_from(attempts).ok())?,
+            files_copied: number("files_copied")?,
+            files_skipped: number("files_skipped")?,
+            failed: number("failed")?,
+            bytes: number("bytes")?,
+            bytes_skipped: number("bytes_skipped")?,
+            message: text("message")?,
+            summary: value["summary"].take(),
+        })
+    }
+}
+
+/// Records the start of a run; the number of runs so far, with this one.
+pub fn count_attempt(job: &JobDirectory, shard: u32) -> Result<u32, JobError> {
+    let path = job.attempts(shard);
+    let line = format!("{:.0} {} {}\n", unix_seconds(), host_name(), std::process::id());
+    let appended = OpenOptions::new().create(true).append(true).open(&path);
+    let counted =
+        appended.and_then(|mut file| file.write_all(line.as_bytes())).and_then(|()| fs::read_to_string(&path));
+    let counted = counted.map_err(|error| JobError::io(&path, &error))?.lines().count();
+    Ok(u32::try_from(counted).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A result of a shard on `host`.
+    pub fn result(shard: u32, end: ShardEnd, host: &str, seconds: f64) -> ShardResult {
+        ShardResult {
+            shard,
+            end,
+            host: host.to_owned(),
+            target: "dtn1:/a".to_owned(),
+            began: 1000.0,
+            seconds,
+            attempts: 1,
+            files_copied: 10,
+            files_skipped: 2,
+            failed: u64::from(end == ShardEnd::Failed),
+            bytes: 1000,
+            bytes_skipped: 5,
+            message: String::new(),
+            summary: json!({ "restarts": 1 }),
+        }
+    }
+
+    #[test]
+    fn results_replace_each_other_and_done_outlasts_an_interruption() {
+        let temp = tempfile::tempdir().unwrap();
+        let job = JobDirectory::create(&temp.path().join("job")).unwrap();
+        assert_eq!(ShardResult::read(&job, 1), Ok(None));
+        for (end, expected) in [
+            (ShardEnd::Interrupted, ShardEnd::Interrupted),
+            (ShardEnd::Failed, ShardEnd::Failed),
+            (ShardEnd::Done, ShardEnd::Done),
+            (ShardEnd::Interrupted, ShardEnd::Done),
+            (ShardEnd::Failed, ShardEnd::Failed),
+        ] {
+            result(1, end, "n1", 1.5).write(&job).unwrap();
+            assert_eq!(ShardResult::read(&job, 1), Ok(Some(result(1, expected, "n1", 1.5))));
+        }
+        fs::rename(job.result(1), job.result(2)).unwrap();
+        assert!(ShardResult::read(&job, 2).is_err(), "that of another shard");
+        assert_eq!([count_attempt(&job, 1), count_attempt(&job, 1)], [Ok(1), Ok(2)]);
+    }
+}

@@ -1,0 +1,28 @@
+//! What a shard's run says of where it runs.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The name of this host, for people and for names of files.
+pub fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '_' }).collect();
+    if name.is_empty() { "unnamed".to_owned() } else { name }
+}
+
+/// Identifies this boot of this host: process ids are unique within it.
+pub fn boot_label() -> String {
+    haul_engine::sys::machine::boot_id().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Seconds since 1970 on this host's clock.
+pub fn unix_seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+/// A random identifier of 16 hexadecimal digits.
+pub fn random_label() -> Result<String, std::io::Error> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

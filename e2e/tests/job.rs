@@ -1,0 +1,347 @@
+//! `haul job`: a tree of odd names and links goes through shards in any order, twice, and past killed runs; what comes of it is
+//! the source. And what is refused.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use haul_e2e::{Haul, ProgramRun, Remote, Rng, Sandbox, compare, eventually, fifo, listing, mode, mtime, set_mtime};
+use serde_json::Value;
+
+/// Files of the tree.
+const FILES: u32 = 3000;
+
+/// Thousands of files with odd names, hard links across directories, empty directories, symbolic links and modes.
+fn tree(sandbox: &Sandbox) {
+    for number in 0..FILES {
+        let dir = match number % 5 {
+            0 => sandbox.path("src/plain"),
+            1 => sandbox.path("src/h:dir").join(OsStr::from_bytes(b"new\nline")),
+            2 => sandbox.path("src").join(OsStr::from_bytes(b"\xff\xfe")),
+            3 => sandbox.path(format!("src/deep/{}/{}", number % 11, number % 7)),
+            _ => sandbox.path("src/-dash"),
+        };
+        fs::create_dir_all(&dir).unwrap();
+        let file = dir.join(match number % 3 {
+            0 => format!("{number}:x"),
+            1 => format!("-{number}"),
+            _ => format!("{number}\n\t'"),
+        });
+        fs::write(&file, format!("{number}").repeat(number as usize % 50)).unwrap();
+        set_mtime(&file, 1_500_000_000 + i64::from(number), number);
+        if number % 10 == 0 {
+            sandbox.dir("src/links");
+            fs::hard_link(&file, sandbox.path(format!("src/links/{number}"))).unwrap();
+            set_mtime(&file, 1_500_000_000 + i64::from(number), number);
+        }
+    }
+    sandbox.big_file("src/large", 3_000_000);
+    sandbox.dir("src/empty/emptier");
+    symlink("nowhere at all", sandbox.path("src/link")).unwrap();
+    symlink("plain", sandbox.path("src/link to a directory")).unwrap();
+    for (number, dir) in ["empty/emptier", "empty", "plain", "deep", "links", "-dash", ""].into_iter().enumerate() {
+        let dir = sandbox.path("src").join(dir);
+        let odd = if number % 2 == 0 { 0o2751 } else { 0o705 };
+        fs::set_permissions(&dir, Permissions::from_mode(odd)).unwrap();
+        set_mtime(&dir, 1_400_000_000 + number as i64, 5);
+    }
+}
+
+/// The target is the source: contents, links, modes, and times of directories.
+#[track_caller]
+fn is_the_source(sandbox: &Sandbox, target: &str) {
+    compare(&sandbox.path("src"), &sandbox.path(target)).unwrap();
+    for name in ["empty/emptier", "empty", "plain", "deep", "links", "-dash", ""] {
+        let [source, target] = ["src", target].map(|root| sandbox.path(root).join(name));
+        assert_eq!((mode(&source), mtime(&source)), (mode(&target), mtime(&target)), "{name}");
+    }
+    let inode = |path: &str| fs::metadata(sandbox.path(target).join(path)).unwrap().ino();
+    assert_eq!(inode("links/0"), inode("plain/0:x"));
+    assert_eq!(fs::symlink_metadata(sandbox.path(target).join("link")).unwrap().file_type().is_symlink(), true);
+}
+
+fn job<'a>(sandbox: &'a Sandbox, words: &[&str]) -> Haul<'a> {
+    sandbox.haul(["job"]).args(words)
+}
+
+/// The last line of `haul job status --json`, and its exit status.
+#[track_caller]
+fn status(sandbox: &Sandbox) -> (Value, Option<i32>) {
+    let run = job(sandbox, &["status", "--json", "job"]).run();
+    (run.events().pop().unwrap(), run.status)
+}
+
+fn plan(sandbox: &Sandbox, more: &[&str]) {
+    job(sandbox, &["plan", "--archive", "-A", "--dir", "job", "--shard-files", "150"])
+        .args(more)
+        .args(["src", "to"])
+        .run()
+        .succeeds();
+}
+
+/// Numbers of the planned shards.
+fn shards(sandbox: &Sandbox) -> Vec<u32> {
+    let plan = fs::read_to_string(sandbox.path("job/plan")).unwrap();
+    let mut numbers: Vec<u32> = plan.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn shard(sandbox: &Sandbox, number: u32) -> Haul<'_> {
+    job(sandbox, &["shard", "--json", "job"]).arg(number.to_string())
+}
+
+fn shuffle(numbers: &mut [u32], rng: &mut Rng) {
+    for at in (1..numbers.len()).rev() {
+        numbers.swap(at, rng.below(at as u64 + 1) as usize);
+    }
+}
+
+#[test]
+fn shards_in_any_order_twice_and_killed_make_the_source() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    sandbox.dir("to");
+    plan(&sandbox, &[]);
+    let mut numbers = shards(&sandbox);
+    assert!(numbers.len() > 15, "{numbers:?}");
+    assert_eq!(numbers, (0..numbers.len() as u32).collect::<Vec<_>>());
+    let (before, exit) = status(&sandbox);
+    assert_eq!((before["planned"].as_bool(), before["copied"].as_bool(), exit), (Some(true), Some(false), Some(4)));
+    job(&sandbox, &["finish", "job"]).run().ends(1).says([&format!("{} shards are not done", numbers.len())[..]]);
+
+    let mut rng = Rng::new(40);
+    shuffle(&mut numbers, &mut rng);
+    for (at, number) in numbers.iter().enumerate() {
+        if at % 3 == 0 {
+            let running = shard(&sandbox, *number).start();
+            thread::sleep(Duration::from_millis(rng.below(150)));
+            drop(running);
+        }
+        if at % 3 != 1 {
+            shard(&sandbox, *number).limit(Duration::from_secs(120)).run().succeeds();
+        }
+    }
+    let missing = numbers.iter().skip(1).step_by(3).count();
+    let refused = job(&sandbox, &["finish", "job"]).run().ends(1);
+    assert!(refused.stderr.contains("not done"), "{missing}: {}", refused.account());
+    numbers.iter().for_each(|number| drop(shard(&sandbox, *number).run().succeeds()));
+    assert_eq!(status(&sandbox).0["shards"]["done"].as_u64(), Some(numbers.len() as u64));
+
+    job(&sandbox, &["finish", "--verify", "job"]).run().succeeds();
+    is_the_source(&sandbox, "to/src");
+    sandbox.haul(["verify", "--archive", "src", "to"]).run().succeeds();
+    let (after, exit) = status(&sandbox);
+    assert_eq!((after["finished"].as_bool(), exit), (Some(true), Some(0)), "{after}");
+    let report: Value = serde_json::from_slice(&fs::read(sandbox.path("job/report.json")).unwrap()).unwrap();
+    assert_eq!((report["verified"].as_bool(), report["failed"].as_u64()), (Some(true), Some(0)));
+    assert!(report["reruns"].as_u64() >= Some(numbers.len() as u64 / 2), "{report}");
+    for folder in ["running", "spill", "failures"] {
+        assert_eq!(listing(&sandbox.path("job").join(folder)), [""; 0], "{folder}");
+    }
+}
+
+#[test]
+fn a_finished_shard_moves_no_payload_when_it_is_run_again() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    sandbox.dir("to");
+    plan(&sandbox, &[]);
+    for number in shards(&sandbox) {
+        let first = shard(&sandbox, number).run().succeeds().summary();
+        let again = shard(&sandbox, number).run().succeeds().summary();
+        assert_eq!((again["bytes"].as_u64(), again["files_copied"].as_u64()), (Some(0), Some(0)), "{again}");
+        assert_eq!(again["bytes_skipped"].as_u64(), first["bytes"].as_u64(), "{again}");
+    }
+}
+
+#[test]
+fn a_job_runs_on_one_host_while_it_is_planned_and_goes_on_after_a_kill() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    let words =
+        ["run", "--archive", "-A", "--dir", "job", "--shard-files", "150", "--local", "3", "-x", "400k", "src", "to"];
+    let running = job(&sandbox, &words).start();
+    eventually("two results", || fs::read_dir(sandbox.path("job/results")).is_ok_and(|results| results.count() > 1));
+    drop(running);
+    let (killed, exit) = status(&sandbox);
+    assert_eq!((killed["finished"].as_bool(), exit), (Some(false), Some(4)), "{killed}");
+    let run = job(&sandbox, &["run", "job", "--local", "3", "--then-verify"])
+        .limit(Duration::from_secs(120))
+        .run()
+        .succeeds();
+    is_the_source(&sandbox, "to/src");
+    assert!(run.stdout.contains("shards: "), "{}", run.account());
+    let report = job(&sandbox, &["report", "--json", "job"]).run().succeeds();
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!((report["verified"].as_bool(), report["shards_done"].as_u64()), (Some(true), report["shards"].as_u64()));
+}
+
+#[test]
+fn a_sync_deletes_what_is_extraneous_when_all_shards_are_done() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    sandbox.file("to/extraneous/file", "x");
+    sandbox.file("to/plain/0:x", "another");
+    sandbox.file("to/plain/extraneous", "x");
+    let run = |sandbox: &Sandbox| {
+        job(
+            sandbox,
+            &["plan", "--sync", "--delete", "--archive", "--dir", "job", "--shard-files", "400", "src/", "to"],
+        )
+        .run()
+        .succeeds();
+        shards(sandbox).into_iter().for_each(|number| drop(shard(sandbox, number).run().succeeds()));
+    };
+    run(&sandbox);
+    assert!(sandbox.path("to/extraneous/file").exists(), "shards delete nothing");
+    job(&sandbox, &["finish", "job"]).run().succeeds();
+    is_the_source(&sandbox, "to");
+    assert!(!sandbox.path("to/extraneous").exists());
+}
+
+#[test]
+fn filters_and_special_files_hold_in_a_job() {
+    let sandbox = Sandbox::new();
+    sandbox.file("src/a/keep.c", "c");
+    sandbox.file("src/a/drop.o", "o");
+    sandbox.file("src/tmp/inside", "x");
+    fifo(&sandbox.path("src/fifo"));
+    let words = ["run", "-r", "-A", "--specials", "--exclude", "*.o", "--exclude", "tmp/", "--dir", "job", "src", "to"];
+    job(&sandbox, &words).run().succeeds();
+    assert_eq!(listing(&sandbox.path("to/src")), ["a", "fifo"]);
+    assert_eq!(listing(&sandbox.path("to/src/a")), ["keep.c"]);
+}
+
+#[test]
+fn a_file_that_fails_is_named_and_the_job_does_not_finish() {
+    let sandbox = Sandbox::new();
+    sandbox.file("src/good", "good");
+    sandbox.file("src/bad", "bad");
+    sandbox.file("to/src/bad", "something else");
+    let run = job(&sandbox, &["run", "-r", "--dir", "job", "src", "to"]).run().ends(1);
+    run.says(["exists already and differs", "not all shards are done"]);
+    let (failed, exit) = status(&sandbox);
+    assert_eq!((failed["shards"]["failed"].as_u64(), exit), (Some(1), Some(1)), "{failed}");
+    let table = job(&sandbox, &["status", "job"]).run().ends(1).stdout;
+    assert!(table.contains("failed: see ") && table.contains("failures/000000.jsonl"), "{table}");
+    let failures = fs::read_to_string(sandbox.path("job/failures/000000.jsonl")).unwrap();
+    let line: Value = serde_json::from_str(failures.trim_end()).unwrap();
+    assert!(line["path"].as_str().unwrap().ends_with("bad"), "{line}");
+    // The next run has nothing to complain of.
+    fs::remove_file(sandbox.path("to/src/bad")).unwrap();
+    job(&sandbox, &["run", "job"]).run().succeeds();
+    assert!(!sandbox.path("job/failures/000000.jsonl").exists());
+}
+
+#[test]
+fn a_second_run_of_a_shard_waits_and_a_cancelled_job_stops() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("src/large", 30_000_000);
+    sandbox.dir("to");
+    job(&sandbox, &["plan", "-r", "--dir", "job", "-x", "1m", "src", "to"]).run().succeeds();
+    let first = shard(&sandbox, 0).start();
+    eventually("a lock", || !listing(&sandbox.path("job/running")).is_empty());
+    let second = shard(&sandbox, 0).start();
+    eventually("an attempt", || listing(&sandbox.path("job/attempts")) == ["000000.log"]);
+    let table = job(&sandbox, &["status", "job"]).run().ends(4).stdout;
+    assert!(table.contains("running") && table.contains("process"), "{table}");
+    let other = job(&sandbox, &["plan", "-r", "--dir", "other", "src", "to"]).run().ends(2);
+    other.says(["copies to this target", "haul job cancel"]);
+    job(&sandbox, &["cancel", "job"]).run().succeeds();
+    for run in [first, second] {
+        let run = ProgramRun::of(run).ends(4);
+        assert!(run.elapsed < Duration::from_secs(25), "{}", run.account());
+    }
+    let attempts = fs::read_to_string(sandbox.path("job/attempts/000000.log")).unwrap();
+    assert_eq!(attempts.lines().count(), 1, "the second one waited");
+    shard(&sandbox, 0).run().ends(4).says(["the job was cancelled", "haul job run"]);
+    job(&sandbox, &["plan", "-r", "--dir", "other", "src", "to"]).run().succeeds();
+}
+
+#[test]
+fn shards_take_turns_on_targets_and_a_silent_host_is_left_out() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    (0..200).for_each(|number| drop(sandbox.file(format!("src/{number}"), "x")));
+    sandbox.dir("to");
+    let here = remote.at(sandbox.path("to")).into_string().unwrap();
+    // Nobody listens on this port: the login fails at once.
+    let silent = format!("nobody@[127.0.0.1]:{}", sandbox.path("to").display());
+    let ssh = ["--ssh-option", "ConnectTimeout=2"];
+    let words = ["-r", "--shard-files", "60", "--dir", "job"];
+    let run = job(&sandbox, &["run"]).args(remote.sshd().haul_args()).args(words).args(ssh);
+    let run = run.arg("src").args([&silent, &here]).run();
+    let run = run.says(["does not answer"]).succeeds();
+    compare(&sandbox.path("src"), &sandbox.path("to/src")).unwrap_or_else(|error| panic!("{error}\n{}", run.account()));
+}
+
+#[test]
+fn what_cannot_be_a_job_is_refused_with_the_remedy() {
+    let sandbox = Sandbox::new();
+    sandbox.file("src/file", "x");
+    sandbox.file("full/file", "x");
+    sandbox.dir("to");
+    let served = format!("haul://h:1/#{}", "5e".repeat(16));
+    let refused: [(&[&str], &[&str]); 11] = [
+        (&["shard", "missing", "0"], &["no such job directory on this host", "shared file system"]),
+        (&["status", "src"], &["not a job", "haul job plan"]),
+        (&["plan", "-r", "--dir", "src/job", "src", "to"], &["in the source"]),
+        (&["plan", "-r", "--dir", "to/job", "src", "to"], &["in the target"]),
+        (&["plan", "-r", "--dir", "full", "src", "to"], &["not empty"]),
+        (&["plan", "-r", "src", "to"], &["needs a directory", "--dir JOB"]),
+        (&["plan", "-r", "--dir", "job1", "h:src", "to"], &["a directory of this host", "is mounted"]),
+        (&["plan", "--dir", "job2", "src", "to"], &["a job copies a directory", "-r"]),
+        (&["plan", "-r", "--dir", "job3", "gone", "to"], &["gone: No such file"]),
+        (&["plan", "-r", "--dir", "job4", "src/file", "to"], &["not a directory"]),
+        (&["plan", "-r", "--dir", "job5", "src", &served], &["secret", "--secret-file"]),
+    ];
+    for (words, phrases) in refused {
+        job(&sandbox, words).run().ends(2).says(phrases.iter().copied());
+    }
+    job(&sandbox, &["plan", "-r", "--dir", "job", "src", "to"]).run().succeeds();
+    job(&sandbox, &["plan", "-r", "-p", "--dir", "job", "src", "to"]).run().ends(2).says(["there is a job"]);
+    job(&sandbox, &["plan", "-r", "--dir", "job", "src", "to"]).run().succeeds();
+    shard(&sandbox, 7).run().ends(2).says(["there is no shard 7", "0 to 0"]);
+    job(&sandbox, &["shard", "job"]).run().ends(2).says(["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"]);
+    job(&sandbox, &["shard", "job"]).env("JOB_COMPLETION_INDEX", "x").run().ends(2).says(["JOB_COMPLETION_INDEX=x"]);
+    job(&sandbox, &["shard", "job"]).env("SLURM_ARRAY_TASK_ID", "0").run().succeeds();
+    job(&sandbox, &["run", "-f", "job"]).run().ends(2).says(["a job keeps the options"]);
+    let description = sandbox.path("job/job.json");
+    let text = fs::read_to_string(&description).unwrap();
+    for (from, to, phrases) in [
+        ("\"format\": 1", "\"format\": 2", ["a plan of format 2", "plan the job again"]),
+        ("\"haul\": \"", "\"haul\": \"9.", ["planned by haul 9.", "one version on all hosts"]),
+    ] {
+        fs::write(&description, text.replacen(from, to, 1)).unwrap();
+        shard(&sandbox, 0).run().ends(2).says(phrases);
+    }
+}
+
+#[test]
+fn a_list_is_one_that_a_copy_takes() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    sandbox.dir("to");
+    plan(&sandbox, &[]);
+    let lists: Vec<_> = listing(&sandbox.path("job/shards"));
+    for list in lists {
+        let compressed = fs::File::open(sandbox.path("job/shards").join(list)).unwrap();
+        sandbox.file("list", zstd::decode_all(compressed).unwrap());
+        sandbox.haul(["sync", "--null", "--infiles", "list", "--dirbase", ".", "to"]).run().succeeds();
+    }
+    // Of a file with two names, one is in a list.
+    let further = count_files(&sandbox.path("src/links"));
+    assert_eq!(count_files(&sandbox.path("to/src")), count_files(&sandbox.path("src")) - further);
+}
+
+fn count_files(directory: &Path) -> usize {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .map(|path| if path.is_dir() && !path.is_symlink() { count_files(&path) } else { usize::from(path.is_file()) })
+        .sum()
+}
