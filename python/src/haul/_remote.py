@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from . import commands
@@ -19,6 +19,8 @@ from .errors import HaulError, PartialFailure, UsageError
 from .events import Differs, Event, Item, Progress
 
 MAKE_HINT = "--mkdir"
+BELOW = "/?*"
+"""All that a source directory holds; haul refuses ``/*`` as a mistake."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Place:
     host: Optional[str] = None
     user: Optional[str] = None
     served: Optional[str] = None
-    connection: Mapping[str, Any] = ConnectionOptions()
+    connection: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.served is not None and self.host is not None:
@@ -80,7 +82,7 @@ class Place:
         with empty_directory() as scratch, os_errors(path):
             target = os.path.join(scratch, "entry")
             commands.copy(
-                self.operand(path), target, recursive=True, dry_run=True, exclude="/*", on_event=note, **self.connection
+                self.operand(path), target, recursive=True, dry_run=True, exclude=BELOW, on_event=note, **self.connection
             )
             kinds = {item.what for item in items if item.path == target}
         if not kinds:

@@ -121,11 +121,12 @@ class PipeWriter(io.BufferedIOBase):
         return len(view)
 
     def flush(self) -> None:
-        if not self.closed:
-            try:
-                self._stdin().flush()
-            except BrokenPipeError:
-                self._raise_reason()
+        if self.closed or self._stdin().closed:
+            return
+        try:
+            self._stdin().flush()
+        except BrokenPipeError:
+            self._raise_reason()
 
     def close(self) -> None:
         """Completes the file; raises why it could not be completed."""
@@ -139,7 +140,6 @@ class PipeWriter(io.BufferedIOBase):
             self._pipe.check()
         finally:
             self._pipe.stop()
-            # Nothing is left to flush.
             io.BufferedIOBase.close(self)
 
     def abort(self) -> None:
