@@ -1,4 +1,4 @@
-"""fsspec's own tests of file systems, over a ``haul serve`` on loopback."""
+"""fsspec's own tests of file systems: all of them on this machine, and some over a ``haul serve`` on loopback."""
 
 from __future__ import annotations
 
@@ -15,10 +15,46 @@ from conftest import start_server
 from haul.fsspec import HaulFileSystem
 
 
-class HaulFixtures(abstract.AbstractFixtures):
-    @pytest.fixture(scope="class")
-    def fs(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HaulFileSystem]:
-        directory: Path = tmp_path_factory.mktemp("abstract") / "served"
+class LocalFixtures(abstract.AbstractFixtures):
+    @pytest.fixture
+    def fs(self) -> HaulFileSystem:
+        return HaulFileSystem(skip_instance_cache=True)
+
+    @pytest.fixture
+    def fs_path(self, tmp_path: Path) -> str:
+        path = tmp_path / "fs"
+        path.mkdir()
+        return str(path)
+
+    @pytest.fixture
+    def supports_empty_directories(self) -> bool:
+        return True
+
+
+class TestCopy(abstract.AbstractCopyTests, LocalFixtures):
+    pass
+
+
+class TestGet(abstract.AbstractGetTests, LocalFixtures):
+    pass
+
+
+class TestPut(abstract.AbstractPutTests, LocalFixtures):
+    pass
+
+
+class TestOpen(abstract.AbstractOpenTests, LocalFixtures):
+    pass
+
+
+class TestPipe(abstract.AbstractPipeTests, LocalFixtures):
+    pass
+
+
+class ServedFixtures(LocalFixtures):
+    @pytest.fixture
+    def fs(self, tmp_path: Path) -> Iterator[HaulFileSystem]:
+        directory = tmp_path / "served"
         directory.mkdir()
         server = start_server(directory)
         yield HaulFileSystem(served=server.line, skip_instance_cache=True)
@@ -28,26 +64,21 @@ class HaulFixtures(abstract.AbstractFixtures):
     def fs_path(self) -> str:
         return "/"
 
-    @pytest.fixture
-    def supports_empty_directories(self) -> bool:
-        return True
 
-
-class TestCopy(abstract.AbstractCopyTests, HaulFixtures):
+class TestServedOpen(abstract.AbstractOpenTests, ServedFixtures):
     pass
 
 
-class TestGet(abstract.AbstractGetTests, HaulFixtures):
+class TestServedPipe(abstract.AbstractPipeTests, ServedFixtures):
     pass
 
 
-class TestPut(abstract.AbstractPutTests, HaulFixtures):
-    pass
-
-
-class TestOpen(abstract.AbstractOpenTests, HaulFixtures):
-    pass
-
-
-class TestPipe(abstract.AbstractPipeTests, HaulFixtures):
-    pass
+class TestServed(ServedFixtures):
+    test_copy_directory = abstract.AbstractCopyTests.test_copy_directory_to_existing_directory
+    test_copy_list = abstract.AbstractCopyTests.test_copy_list_of_files_to_new_directory
+    test_get_directory = abstract.AbstractGetTests.test_get_directory_to_existing_directory
+    test_get_file = abstract.AbstractGetTests.test_get_file_to_existing_directory
+    test_get_glob = abstract.AbstractGetTests.test_get_glob_to_new_directory
+    test_put_directory = abstract.AbstractPutTests.test_put_directory_to_existing_directory
+    test_put_file = abstract.AbstractPutTests.test_put_file_to_file_in_new_directory
+    test_put_glob = abstract.AbstractPutTests.test_put_glob_to_new_directory
