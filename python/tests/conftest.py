@@ -113,15 +113,20 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
+def read_or_nothing(path: Path) -> bytes:
+    """The contents of a file of /proc, whose thread or process may be gone."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
 def children() -> set[int]:
     """Children of this process that run haul."""
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
-        for word in (task / "children").read_text().split():
-            try:
-                command = Path(f"/proc/{word}/cmdline").read_bytes()
-            except OSError:
-                continue
+        for word in read_or_nothing(task / "children").decode().split():
+            command = read_or_nothing(Path(f"/proc/{word}/cmdline"))
             if b"haul" in command and b"serve" not in command and is_alive(int(word)):
                 found.add(int(word))
     return found

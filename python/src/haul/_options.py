@@ -195,6 +195,8 @@ def operands(locations: Union[Location, Iterable[Location]]) -> list[Word]:
     """One location, or several."""
     if isinstance(locations, (str, bytes, os.PathLike)):
         return [operand(locations)]
+    if not isinstance(locations, Iterable):
+        raise UsageError(f"{locations!r} is no path", hint="pass a path, or several")
     found = [operand(one) for one in locations]
     if not found:
         raise UsageError("no source", hint="pass at least one path")

@@ -19,6 +19,8 @@ from .errors import HaulError, PartialFailure, UsageError
 from .events import Differs, Event, Item, Progress
 
 MAKE_HINT = "--mkdir"
+SERVED_LINK = "goes through no symbolic link"
+"""What a server says of a link that is named; other places follow it."""
 BELOW = "/?*"
 """All that a source directory holds; haul refuses ``/*`` as a mistake."""
 
@@ -81,9 +83,13 @@ class Place:
 
         with empty_directory() as scratch, os_errors(path):
             target = os.path.join(scratch, "entry")
-            commands.copy(
-                self.operand(path), target, recursive=True, dry_run=True, exclude=BELOW, on_event=note, **self.connection
-            )
+            settings: Any = {**self.connection, "recursive": True, "dry_run": True, "exclude": BELOW}
+            try:
+                commands.copy(self.operand(path), target, on_event=note, **settings)
+            except UsageError as error:
+                if SERVED_LINK not in error.message:
+                    raise
+                return Entry("symlink", 0)
             kinds = {item.what for item in items if item.path == target}
         if not kinds:
             raise FileNotFoundError(2, "haul listed nothing", path)

@@ -6,7 +6,6 @@ ControlMaster makes that fast.
 
 from __future__ import annotations
 
-import io
 import os
 import tempfile
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from fsspec.utils import infer_storage_options  # type: ignore[import-untyped,un
 
 from . import commands
 from ._remote import Entry, Place, is_root, local_operand, os_errors, parent_of
-from ._streams import COPY_BYTES, PipeReader, PipeWriter, TextWriter
+from ._streams import COPY_BYTES, PipeWriter, ReadFile, TextWriter
 from .summaries import CopySummary
 
 KINDS = {"file": "file", "directory": "directory", "symlink": "link", "special": "other"}
@@ -115,6 +114,14 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         for folder in sorted(tree, reverse=not topdown):
             directories, files = tree[folder]
             yield (folder, directories, files) if detail else (folder, list(directories), list(files))
+
+    def du(
+        self, path: str, total: bool = True, maxdepth: Optional[int] = None, withdirs: bool = False, **_: Any
+    ) -> Union[int, dict[str, int]]:
+        """As in fsspec, by one listing of the whole tree."""
+        found = self.find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True)
+        sizes = {name: info["size"] for name, info in found.items()}
+        return sum(sizes.values()) if total else sizes
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
         path = self._strip_protocol(path)
@@ -272,13 +279,7 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     ) -> Any:
         path = self._strip_protocol(path)
         if mode == "rb":
-            reader = io.BufferedReader(PipeReader(self.place, path), block_size or COPY_BYTES)
-            try:
-                reader.peek(1)
-            except BaseException:
-                reader.close()
-                raise
-            return reader
+            return ReadFile(self.place, path, block_size or COPY_BYTES)
         if mode not in ("wb", "xb"):
             raise NotImplementedError(f"mode {mode}: haul reads and writes whole files ('rb', 'wb', 'xb')")
         if not autocommit:
