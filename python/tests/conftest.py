@@ -42,7 +42,8 @@ def start_server(directory: Path, *options: str) -> Server:
     executable = os.environ["HAUL_BIN"]
     log = open(directory.parent / f"{directory.name}.log", "ab")
     with log:
-        words = [executable, "serve", "--bind", "127.0.0.1", "--allow-unsandboxed", "--grace", "1s", *options, directory]
+        fixed = ["--bind", "127.0.0.1", "--allow-unsandboxed", "--grace", "1s"]
+        words = [executable, "serve", *fixed, *options, str(directory)]
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
     assert process.stdout is not None
     timer = threading.Timer(START_TIMEOUT_S, process.kill)

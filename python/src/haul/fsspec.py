@@ -74,7 +74,7 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         path = self._strip_protocol(path)
         return row(path, self.place.info(path))
 
-    def ls(self, path: str, detail: bool = True, **_: Any) -> Union[list[dict[str, Any]], list[str]]:
+    def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
         path = self._strip_protocol(path)
         try:
             entries = self.place.listing(path, 1, with_sizes=detail)
