@@ -115,6 +115,35 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
             directories, files = tree[folder]
             yield (folder, directories, files) if detail else (folder, list(directories), list(files))
 
+    def find(
+        self,
+        path: str,
+        maxdepth: Optional[int] = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        with_sizes: Optional[bool] = None,
+        **_: Any,
+    ) -> Any:
+        """As in fsspec, by one listing of the whole tree. ``with_sizes`` is ``detail`` by default."""
+        if maxdepth is not None and maxdepth < 1:
+            raise ValueError("maxdepth must be at least 1")
+        top = self._strip_protocol(path)
+        try:
+            entries = self.place.listing(top, maxdepth, with_sizes=detail if with_sizes is None else with_sizes)
+        except NotADirectoryError:
+            rows = [self.info(top)]
+        except OSError:
+            rows = []
+        else:
+            rows = [row(top, Entry("directory", 0))] if withdirs else []
+            rows += [one for one in rows_below(top, entries) if withdirs or one["type"] != "directory"]
+        found = {one["name"]: one for one in sorted(rows, key=lambda one: str(one["name"]))}
+        return found if detail else list(found)
+
+    def glob(self, path: str, maxdepth: Optional[int] = None, **kwargs: Any) -> Any:
+        """As in fsspec; sizes are asked for only with ``detail``."""
+        return super().glob(path, maxdepth=maxdepth, with_sizes=kwargs.get("detail", False), **kwargs)
+
     def du(
         self, path: str, total: bool = True, maxdepth: Optional[int] = None, withdirs: bool = False, **_: Any
     ) -> Union[int, dict[str, int]]:
@@ -133,9 +162,12 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         path = self._strip_protocol(path)
-        if not self.exists(path):
+        try:
+            kind = self.place.info(path).kind
+        except FileNotFoundError:
             self.place.make_directory(path)
-        elif not exist_ok or not self.isdir(path):
+            return
+        if not exist_ok or kind != "directory":
             raise FileExistsError(17, "it exists already", path)
 
     def rmdir(self, path: str) -> None:
@@ -163,14 +195,14 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
         source, target = self._strip_protocol(path1), self._strip_protocol(path2)
-        if self.isdir(source):
+        ends = self.place.operand(source), self.place.operand(target)
+        try:
+            with os_errors(source):
+                self.place.make_parent_and_retry(
+                    target, lambda: commands.copy(*ends, overwrite=True, **self.place.connection)
+                )
+        except IsADirectoryError:
             self.makedirs(target, exist_ok=True)
-            return
-        with os_errors(source):
-            ends = self.place.operand(source), self.place.operand(target)
-            self.place.make_parent_and_retry(
-                target, lambda: commands.copy(*ends, overwrite=True, **self.place.connection)
-            )
 
     def get_file(self, rpath: str, lpath: Any, callback: Any = DEFAULT_CALLBACK, outfile: Any = None, **_: Any) -> None:
         rpath = self._strip_protocol(rpath)
