@@ -17,14 +17,15 @@ from conftest import Server, is_alive, within
 
 import haul
 from haul import events
+from haul._process import abandon
 
 pytestmark = pytest.mark.usefixtures("no_process_left")
 SLOW = "4m"
 
 
-def started(big: Path, target: str) -> haul.Transfer[haul.CopySummary]:
+def started(big: Path, target: str, rate: str = SLOW) -> haul.Transfer[haul.CopySummary]:
     """A slow copy that has written something."""
-    transfer = haul.start_copy(big, target, rate=SLOW)
+    transfer = haul.start_copy(big, target, rate=rate)
     for event in transfer:
         if isinstance(event, events.Progress) and event.bytes_written > 0:
             return transfer
@@ -53,7 +54,7 @@ def test_an_exception_in_a_callback_ends_the_job(big: Path, tmp_path: Path) -> N
 
 
 def test_a_forgotten_transfer_is_ended_when_it_is_collected(big: Path, tmp_path: Path) -> None:
-    transfer = started(big, str(tmp_path / "copy"))
+    transfer = started(big, str(tmp_path / "copy"), rate="1m")
     pid = transfer.pid
     assert is_alive(pid)
     del transfer
@@ -116,6 +117,14 @@ def test_cancel_kills_what_does_not_listen(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(haul.Killed) as caught:
             transfer.result()
     assert caught.value.status == -signal.SIGKILL and caught.value.resumable
+
+
+def test_a_forgotten_process_that_does_not_listen_is_killed() -> None:
+    deaf = "trap '' INT TERM; echo up; while :; do sleep 0.1; done"
+    process = subprocess.Popen(["sh", "-c", deaf], stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline() == b"up\n"
+    abandon(process, 0.3)
+    assert process.returncode == -signal.SIGKILL and process.stdout.closed
 
 
 def test_much_on_standard_error_does_not_deadlock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
