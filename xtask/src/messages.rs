@@ -28,11 +28,6 @@ const HELP: &[&str] = &["OptionRow", "Takes"];
 /// Macros and methods whose texts show only mistakes of haul.
 const ASSERTIONS: &str =
     "assert assert_eq assert_ne debug_assert debug_assert_eq debug_assert_ne panic unreachable expect expect_err";
-const LINE_CHARS_MAX: usize = 100;
-/// Words that only this project knew; docs/glossary.md and docs/STYLE.md have better ones.
-const OLD_WORDS: &str = "goes on, go on, going on, anew, begun again, in vain, told, let in, left out, leaves out, \
-                         there alone, there already, alone has, alone had, proven, operand, way";
-
 const INTRODUCTION: &str = "\
 # Messages
 
@@ -202,26 +197,6 @@ fn shown(message: &str) -> String {
     message.split('{').map(|part| part.split_once('}').map_or(part, |(_, text)| text)).collect()
 }
 
-/// What is wrong with a message.
-fn fault(message: &str) -> Option<String> {
-    let lower = shown(message).to_lowercase();
-    let is_word = |start: usize, word: &str| {
-        let before = lower[..start].chars().next_back();
-        let after = lower[start + word.len()..].chars().next();
-        ![before, after].into_iter().flatten().any(|c| c.is_alphanumeric() || c == '-' || c == '_')
-    };
-    let old = OLD_WORDS.split(", ").find(|word| lower.match_indices(word).any(|(start, _)| is_word(start, word)));
-    if let Some(word) = old {
-        return Some(format!("\"{word}\" is not plain English here"));
-    }
-    let first_chars = message.lines().next().unwrap_or_default().chars().count();
-    if first_chars > LINE_CHARS_MAX {
-        return Some(format!("{first_chars} characters in the first line, at most {LINE_CHARS_MAX}"));
-    }
-    let is_sentence = message.ends_with('.') && !message.ends_with("..") && !message.contains(". ");
-    is_sentence.then(|| "a full stop after one sentence".to_owned())
-}
-
 /// Runs the chore.
 pub fn main() -> ExitCode {
     let written = collect().map(|rooms| render(&rooms)).and_then(|page| {
@@ -241,6 +216,31 @@ pub fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LINE_CHARS_MAX: usize = 100;
+    /// Words that only this project knew; docs/glossary.md and docs/STYLE.md have better ones.
+    const OLD_WORDS: &str = "goes on, go on, going on, anew, begun again, in vain, told, let in, left out, leaves out, \
+                             there alone, there already, alone has, alone had, proven, operand, way";
+
+    /// What is wrong with a message.
+    fn fault(message: &str) -> Option<String> {
+        let lower = shown(message).to_lowercase();
+        let is_word = |start: usize, word: &str| {
+            let before = lower[..start].chars().next_back();
+            let after = lower[start + word.len()..].chars().next();
+            ![before, after].into_iter().flatten().any(|c| c.is_alphanumeric() || c == '-' || c == '_')
+        };
+        let old = OLD_WORDS.split(", ").find(|word| lower.match_indices(word).any(|(start, _)| is_word(start, word)));
+        if let Some(word) = old {
+            return Some(format!("\"{word}\" is not plain English here"));
+        }
+        let first_chars = message.lines().next().unwrap_or_default().chars().count();
+        if first_chars > LINE_CHARS_MAX {
+            return Some(format!("{first_chars} characters in the first line, at most {LINE_CHARS_MAX}"));
+        }
+        let is_sentence = message.ends_with('.') && !message.ends_with("..") && !message.contains(". ");
+        is_sentence.then(|| "a full stop after one sentence".to_owned())
+    }
 
     #[test]
     fn the_page_has_each_message_of_the_sources() {

@@ -3,6 +3,7 @@
 //! This file knows the steps and the command line; `test/steps.rs` does them.
 
 mod harness;
+mod python;
 mod steps;
 
 pub use harness::Harness;
@@ -58,6 +59,7 @@ pub const STEPS: &[Step] = &[
     step("simulator", 8, steps::simulator, "the protocol's two machines under faults from seeds"),
     step("fuzz", 8, steps::fuzz, "the fuzz targets over their saved corpus, and what becomes of it at random"),
     step("e2e", 15, steps::e2e, "the real program, with real sshds, namespaces, signals and full disks"),
+    step("python", 10, python::python, "the Python client: types, its tests with the real program, and the wheel"),
     step("diagnose", 8, steps::diagnose, "each limit of a copy made on purpose: the verdict has to name it"),
 ];
 

@@ -53,6 +53,7 @@ pub const TOOLS: &[InstalledTool] = &[
     optional("tcsh", "tcsh"),
     optional("fish", "fish"),
     optional("chromium", "chromium"),
+    optional("python3", "python3-venv"),
 ];
 
 /// A program that cargo installs.

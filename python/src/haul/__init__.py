@@ -1,0 +1,78 @@
+"""haul for Python: copies files between machines with the executable ``haul``, and reports what happens.
+
+>>> import haul
+>>> summary = haul.copy("run7", "db1:/archive/", recursive=True, progress=True)
+>>> summary.bytes_per_s
+1850000000.0
+
+``haul.aio`` has the same for asyncio, ``haul.fsspec`` a file system, ``haul.events`` and ``haul.summaries`` the types.
+"""
+
+from . import aio, errors, events, summaries
+from ._executable import find_executable
+from .commands import (
+    copy,
+    probe,
+    start_copy,
+    start_probe,
+    start_survey,
+    start_sync,
+    start_verify,
+    survey,
+    sync,
+    verify,
+)
+from .errors import (
+    ExecutableNotFound,
+    HaulError,
+    Interrupted,
+    JobFailed,
+    Killed,
+    PartialFailure,
+    UnexpectedOutput,
+    Unreachable,
+    UsageError,
+)
+from .events import Event, Failed, Progress
+from .progress import Display, NotebookDisplay, TextDisplay
+from .summaries import CopySummary, Forecast, Summary, SurveySummary, VerifySummary
+from .transfer import Transfer
+
+__all__ = [
+    "CopySummary",
+    "Display",
+    "Event",
+    "ExecutableNotFound",
+    "Failed",
+    "Forecast",
+    "HaulError",
+    "Interrupted",
+    "JobFailed",
+    "Killed",
+    "NotebookDisplay",
+    "PartialFailure",
+    "Progress",
+    "Summary",
+    "SurveySummary",
+    "TextDisplay",
+    "Transfer",
+    "UnexpectedOutput",
+    "Unreachable",
+    "UsageError",
+    "VerifySummary",
+    "aio",
+    "copy",
+    "errors",
+    "events",
+    "find_executable",
+    "probe",
+    "start_copy",
+    "start_probe",
+    "start_survey",
+    "start_sync",
+    "start_verify",
+    "summaries",
+    "survey",
+    "sync",
+    "verify",
+]

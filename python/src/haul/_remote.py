@@ -1,0 +1,240 @@
+"""Names, lists and changes paths below one place: a host over ssh, a ``haul serve``, or this machine.
+
+Paths are absolute and of text: ``/archive/run7``. Below a server, ``/`` is the served directory. Nothing here needs
+fsspec.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from . import commands
+from ._options import ConnectionOptions, Word, option_words
+from .errors import HaulError, PartialFailure, UsageError
+from .events import Differs, Event, Item, Progress
+
+MAKE_HINT = "--mkdir"
+SERVED_LINK = "goes through no symbolic link"
+"""What a server says of a link that is named; other places follow it."""
+BELOW = "/?*"
+"""All that a source directory holds; haul refuses ``/*`` as a mistake."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file, directory or other entry. ``size`` is 0 but for files; ``None`` if nobody asked."""
+
+    kind: str
+    size: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where paths lead, and the options with which haul gets there."""
+
+    host: Optional[str] = None
+    user: Optional[str] = None
+    served: Optional[str] = None
+    connection: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.served is not None and self.host is not None:
+            raise UsageError("both host and served are given", hint="host is for ssh, served for haul serve")
+        if self.served is not None and not self.served.startswith("haul://"):
+            raise UsageError(f"served={self.served!r}: not a line of haul serve", hint="pass haul://HOST:PORT/#SECRET")
+        option_words(ConnectionOptions, self.connection)
+
+    def operand(self, path: str) -> str:
+        """What haul's command line calls ``path``."""
+        if self.served is not None:
+            below = path.lstrip("/") or "."
+            if "#" in self.served:
+                return f"{self.served}:{below}"
+            scheme, _, rest = self.served.partition("://")
+            host, _, directory = rest.partition("/")
+            return f"{scheme}://{host}/{directory.rstrip('/')}/{below}"
+        if self.host is not None:
+            host = f"[{self.host}]" if ":" in self.host else self.host
+            return f"{self.user}@{host}:{path}" if self.user else f"{host}:{path}"
+        return path
+
+    def words(self) -> list[Word]:
+        """The connection's options, for a command line of one's own."""
+        return option_words(ConnectionOptions, self.connection)
+
+    def info(self, path: str) -> Entry:
+        """What ``path`` is, and a file's size: a dry run of its copy says it."""
+        if is_root(path):
+            return Entry("directory", 0)
+        items: list[Item] = []
+        found = 0
+
+        def note(event: Event) -> None:
+            nonlocal found
+            if isinstance(event, Progress):
+                found = event.bytes_found
+            elif isinstance(event, Item):
+                items.append(event)
+
+        with empty_directory() as scratch, os_errors(path):
+            target = os.path.join(scratch, "entry")
+            settings: Any = {**self.connection, "recursive": True, "dry_run": True, "exclude": BELOW}
+            try:
+                commands.copy(self.operand(path), target, on_event=note, **settings)
+            except UsageError as error:
+                if SERVED_LINK not in error.message:
+                    raise
+                return Entry("symlink", 0)
+            kinds = {item.what for item in items if item.path == target}
+        if not kinds:
+            raise FileNotFoundError(2, "haul listed nothing", path)
+        kind = kinds.pop()
+        return Entry(kind, found if kind == "file" else 0)
+
+    def listing(self, path: str, depth: Optional[int], *, with_sizes: bool) -> dict[str, Entry]:
+        """Entries below a directory by relative path, ``depth`` levels deep or all.
+
+        A dry run names them. haul tells sizes only where it compares, so a comparison with empty files tells these.
+        """
+        entries: dict[str, Entry] = {}
+        exclude = [] if depth is None else ["/*" * (depth + 1)]
+        with empty_directory() as scratch, os_errors(path):
+            prefix = os.path.join(scratch, "")
+
+            def note(event: Event) -> None:
+                if isinstance(event, Item) and event.path.startswith(prefix):
+                    entries[event.path[len(prefix) :]] = Entry(event.what)
+
+            operand = self.operand(path).rstrip("/") + "/"
+            commands.sync(operand, scratch, dry_run=True, exclude=exclude, on_event=note, **self.connection)
+        if with_sizes and any(entry.kind == "file" for entry in entries.values()):
+            sizes = self.sizes(path, entries, exclude)
+            entries = {name: Entry(entry.kind, sizes.get(name, 0)) for name, entry in entries.items()}
+        return entries
+
+    def sizes(self, path: str, entries: Mapping[str, Entry], exclude: list[str]) -> dict[str, int]:
+        """Sizes of files that are not empty: how they differ from empty ones."""
+        sizes: dict[str, int] = {}
+        with empty_directory() as scratch, os_errors(path):
+            top = scratch if is_root(path) else os.path.join(scratch, path.rstrip("/").rsplit("/", 1)[-1])
+            os.makedirs(top, exist_ok=True)
+            for name, entry in sorted(entries.items()):
+                if entry.kind == "directory":
+                    os.makedirs(os.path.join(top, name), exist_ok=True)
+                elif entry.kind == "file":
+                    os.makedirs(os.path.dirname(os.path.join(top, name)), exist_ok=True)
+                    open(os.path.join(top, name), "wb").close()
+            prefix = os.path.join(top, "")
+
+            def note(event: Event) -> None:
+                if isinstance(event, Differs) and event.path.startswith(prefix):
+                    for difference in event.differences:
+                        if difference.what == "size":
+                            sizes[event.path[len(prefix) :]] = int(difference.extra["source"])
+
+            source = self.operand(path)
+            commands.verify(source, scratch, recursive=True, exclude=exclude, on_event=note, **self.connection)
+        return sizes
+
+    def make_directory(self, path: str) -> None:
+        """Makes a directory that is missing, and those above it."""
+        with empty_directory() as scratch, os_errors(path):
+            commands.sync(os.path.join(scratch, ""), self.operand(path), make_directories=True, **self.connection)
+
+    def send(self, local: str, path: str, *, overwrite: bool) -> None:
+        """Copies a local file to ``path``, and makes directories above it if they are missing."""
+        with os_errors(path):
+            self.make_parent_and_retry(
+                path,
+                lambda: commands.copy(
+                    os.fsencode(local_operand(local)), self.operand(path), overwrite=overwrite, **self.connection
+                ),
+            )
+
+    def make_parent_and_retry(self, path: str, act: Any) -> None:
+        """Acts, and once more with the directories above ``path`` if haul says that they are missing."""
+        try:
+            act()
+        except UsageError as error:
+            if MAKE_HINT not in error.hint:
+                raise
+            self.make_directory(parent_of(path))
+            act()
+
+    def remove(self, path: str) -> None:
+        """Removes an entry with all that is below it: a copy of an empty directory with ``--delete``."""
+        if is_root(path):
+            raise UsageError("/ cannot be removed", hint="name what is in it")
+        name = escaped_pattern(path.rstrip("/").rsplit("/", 1)[-1])
+        with empty_directory() as scratch, os_errors(path):
+            summary = commands.copy(
+                os.path.join(scratch, "."),
+                self.operand(parent_of(path)),
+                recursive=True,
+                overwrite=True,
+                delete=True,
+                options=[f"--include=/{name}", f"--include=/{name}/**", "--exclude=*"],
+                **self.connection,
+            )
+        if summary.removed == 0:
+            raise FileNotFoundError(2, "no such file or directory", path)
+
+
+def is_root(path: str) -> bool:
+    return path.strip("/") == ""
+
+
+def parent_of(path: str) -> str:
+    return path.rstrip("/").rsplit("/", 1)[0] or "/"
+
+
+def local_operand(path: str) -> str:
+    """A local path that haul cannot take for a host's."""
+    return os.path.join(os.curdir, path) if not os.path.isabs(path) else path
+
+
+def escaped_pattern(name: str) -> str:
+    """A pattern of gitignore that matches this name alone."""
+    special = "".join("\\" + char if char in "*?[\\" else char for char in name)
+    return special[:-1] + "\\ " if special.endswith(" ") else special
+
+
+@contextmanager
+def empty_directory() -> Iterator[str]:
+    """An empty directory with usual permissions, which ``sync`` gives to what it makes."""
+    with tempfile.TemporaryDirectory(prefix="haul-python-") as around:
+        inner = os.path.join(around, "empty")
+        os.mkdir(inner)
+        yield inner
+
+
+SYSTEM_ERRORS: tuple[tuple[str, type[OSError], int], ...] = (
+    ("No such file or directory", FileNotFoundError, 2),
+    ("Permission denied", PermissionError, 13),
+    ("it exists already", FileExistsError, 17),
+    ("Not a directory", NotADirectoryError, 20),
+    ("it is a directory", IsADirectoryError, 21),
+)
+"""What haul says, and what Python calls it."""
+
+
+@contextmanager
+def os_errors(path: str) -> Iterator[None]:
+    """Failures of files as ``OSError``, which callers of file systems expect. Other errors stay as they are."""
+    try:
+        yield
+    except (PartialFailure, UsageError) as error:
+        raise os_error(error, path) from error
+
+
+def os_error(error: HaulError, path: str) -> Exception:
+    """The ``OSError`` for an error of haul, or the error itself where there is none."""
+    for text, kind, number in SYSTEM_ERRORS:
+        if text in error.message:
+            return kind(number, str(error), path)
+    return OSError(5, str(error), path) if isinstance(error, PartialFailure) else error

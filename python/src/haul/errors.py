@@ -1,0 +1,120 @@
+"""Exceptions, by exit status and kind.
+
+==========  =====================================================
+status      exception
+==========  =====================================================
+0           none
+1           ``PartialFailure`` after a summary, else ``JobFailed``
+2           ``UsageError``
+3           ``Unreachable``
+4           ``Interrupted``
+a signal    ``Killed``
+==========  =====================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Optional
+
+if TYPE_CHECKING:
+    from .events import Failed
+    from .summaries import Summary
+
+
+class HaulError(Exception):
+    """Base of all exceptions of this module.
+
+    ``message`` says what happened and where, ``hint`` what to do (or is empty). ``status`` is the exit status of haul,
+    negative for a signal, and ``None`` where haul did not run. ``resumable`` says whether the same call resumes.
+    """
+
+    resumable = False
+    stderr: tuple[str, ...] = ()
+
+    def __init__(self, message: str, *, hint: str = "", status: Optional[int] = None) -> None:
+        super().__init__(message, hint, status)
+        self.message = message
+        self.hint = hint
+        self.status = status
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuild, (type(self), self.message, self.hint, self.status, self.stderr)
+
+    def __str__(self) -> str:
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+
+
+class ExecutableNotFound(HaulError):
+    """There is no executable ``haul``."""
+
+
+class UsageError(HaulError):
+    """Options or paths make no sense, or contradict what exists. Status 2."""
+
+
+class Unreachable(HaulError):
+    """A host cannot be reached, does not answer in time, or refuses the login. Status 3."""
+
+
+class Interrupted(HaulError):
+    """The job was interrupted, or a connection was lost for good. Status 4: the same call resumes."""
+
+    resumable = True
+
+
+class Killed(HaulError):
+    """haul ended by a signal, and reported nothing. The same call resumes."""
+
+    resumable = True
+
+
+class JobFailed(HaulError):
+    """The job could not do its work at all. Status 1."""
+
+
+class UnexpectedOutput(HaulError):
+    """haul wrote something that this module cannot read: their versions may not fit."""
+
+
+class PartialFailure(HaulError):
+    """The job ran to its end, but some files failed. Status 1: the others are at the target.
+
+    ``failures`` has at most the first 1000 of them, ``summary.failed`` counts all.
+    """
+
+    def __init__(self, message: str, *, hint: str, summary: Summary, failures: Sequence[Failed]) -> None:
+        super().__init__(message, hint=hint, status=1)
+        self.summary = summary
+        self.failures = tuple(failures)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuild_partial_failure, (self.message, self.hint, self.summary, self.failures)
+
+
+def rebuild(kind: type[HaulError], message: str, hint: str, status: Optional[int], stderr: tuple[str, ...]) -> HaulError:
+    """Unpickles: exceptions with keyword arguments need help to cross processes (Dask, Parsl)."""
+    error = kind(message, hint=hint, status=status)
+    error.stderr = stderr
+    return error
+
+
+def rebuild_partial_failure(
+    message: str, hint: str, summary: Summary, failures: tuple[Failed, ...]
+) -> PartialFailure:
+    """Unpickles a ``PartialFailure``."""
+    return PartialFailure(message, hint=hint, summary=summary, failures=failures)
+
+
+BY_STATUS: dict[int, type[HaulError]] = {1: JobFailed, 2: UsageError, 3: Unreachable, 4: Interrupted}
+
+
+def error_of(status: int, text: str) -> HaulError:
+    """The exception for an exit status and what haul wrote: the first line is the message, the others are the hint."""
+    first, _, rest = text.strip().partition("\n")
+    if status < 0:
+        return Killed(f"haul was killed by signal {-status}", hint="run the same call again to resume", status=status)
+    lines = (line.strip() for line in rest.splitlines())
+    hint = "\n".join(line[len("hint: ") :] if line.startswith("hint: ") else line for line in lines)
+    kind = BY_STATUS.get(status, UnexpectedOutput)
+    return kind(first or f"haul ended with status {status} and said nothing", hint=hint, status=status)

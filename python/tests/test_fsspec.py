@@ -1,0 +1,144 @@
+"""What the file system does beyond fsspec's own tests."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+fsspec = pytest.importorskip("fsspec")
+
+from conftest import Server  # noqa: E402
+
+import haul  # noqa: E402
+from haul._remote import Place, escaped_pattern  # noqa: E402
+from haul.fsspec import HaulFileSystem  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("no_process_left")
+
+
+@pytest.fixture
+def fs(server: Server) -> HaulFileSystem:
+    return HaulFileSystem(served=server.line, skip_instance_cache=True)
+
+
+def test_listings_have_names_kinds_and_sizes(fs: HaulFileSystem, server: Server, tree: Path) -> None:
+    fs.put(str(tree), "/tree", recursive=True)
+    (server.directory / "tree" / "link").symlink_to("a")
+    rows = {row["name"]: (row["type"], row["size"]) for row in fs.ls("/tree")}
+    strange = "/tree/" + os.fsdecode(b"\xffname")
+    expected = {"/tree/a": ("file", 100_000), "/tree/below": ("directory", 0), "/tree/link": ("link", 0)}
+    assert rows == {**expected, strange: ("file", 1)}
+    assert sorted(fs.find("/")) == sorted(["/tree/a", "/tree/below/empty", "/tree/link", strange])
+    assert fs.info("/tree/a") == {"name": "/tree/a", "type": "file", "size": 100_000}
+    assert fs.ls("/tree/a", detail=False) == ["/tree/a"] and fs.isdir("/tree/below") and fs.isdir("/")
+    assert fs.du("/tree") == 100_001 and fs.glob("/t*/b*/e*") == ["/tree/below/empty"]
+    with pytest.raises(FileNotFoundError):
+        fs.info("/none")
+    with pytest.raises(FileNotFoundError):
+        fs.ls("/none")
+
+
+def test_a_written_file_appears_when_it_is_complete(fs: HaulFileSystem, server: Server) -> None:
+    target = server.directory / "new" / "file"
+    with fs.open("/new/file", "wb") as file:
+        file.write(b"x" * 3_000_000)
+        assert not target.exists() and file.tell() == 3_000_000
+    assert target.stat().st_size == 3_000_000
+    with fs.open("/new/text", "w") as text:
+        text.write("Grüße\n")
+    assert fs.cat_file("/new/text") == "Grüße\n".encode()
+
+
+@pytest.mark.parametrize("mode", ["wb", "w"])
+def test_an_exception_leaves_the_old_file(fs: HaulFileSystem, server: Server, mode: str) -> None:
+    fs.pipe_file("/file", b"old")
+    with pytest.raises(KeyError):
+        with fs.open("/file", mode) as file:
+            file.write(b"new" if mode == "wb" else "new")
+            file.flush()
+            raise KeyError
+    assert (server.directory / "file").read_bytes() == b"old"
+
+
+def test_a_forgotten_writer_makes_no_file(fs: HaulFileSystem, server: Server) -> None:
+    file = fs.open("/file", "wb")
+    file.write(b"some")
+    del file
+    gc.collect()
+    assert os.listdir(server.directory) == []
+
+
+def test_why_a_write_fails_is_told(fs: HaulFileSystem, server: Server) -> None:
+    fs.mkdir("/directory")
+    with pytest.raises((OSError, haul.HaulError)) as caught:
+        with fs.open("/directory", "wb") as file:
+            for _ in range(200):
+                file.write(b"x" * 100_000)
+    assert not isinstance(caught.value, BrokenPipeError) and "directory" in str(caught.value)
+    with pytest.raises(NotImplementedError, match="whole files"):
+        fs.open("/file", "ab")
+
+
+def test_reads_are_streams(fs: HaulFileSystem, tree: Path) -> None:
+    fs.put_file(str(tree / "a"), "/a")
+    with fs.open("/a", "rb") as file:
+        assert file.read(10) == b"a" * 10
+        with pytest.raises(io.UnsupportedOperation, match="simplecache"):
+            file.seek(0)
+    assert fs.cat_file("/a", start=-5) == fs.tail("/a", 5) == b"aaaaa"
+    assert fs.cat_file("/a", 3, 7) == b"aaaa" and fs.read_text("/a")[:3] == "aaa"
+    with pytest.raises(FileNotFoundError):
+        fs.open("/none")
+    with pytest.raises(IsADirectoryError):
+        fs.open("/")
+
+
+def test_rsync_both_ways(fs: HaulFileSystem, server: Server, tree: Path, tmp_path: Path) -> None:
+    assert fs.rsync_put(tree, "/deep/tree").files_copied == 3
+    (server.directory / "deep" / "tree" / "extraneous").touch()
+    assert fs.rsync_put(tree, "/deep/tree", delete=True).removed == 1
+    assert fs.rsync_get("/deep/tree", tmp_path / "back").files_copied == 3
+    assert fs.rsync_get("/deep/tree", tmp_path / "back").files_copied == 0
+
+
+def test_removing_takes_no_more_than_what_is_named(fs: HaulFileSystem, server: Server) -> None:
+    names = ["a*", "ab", "a[b]", "ab ", "!x", "#y", "a\\b"]
+    for name in names:
+        fs.touch(f"/d/{name}")
+    (server.directory / "d").chmod(0o700)
+    for number, name in enumerate(names):
+        fs.rm(f"/d/{name}", recursive=True) if not set(name) & set("*[") else fs.rm_file(f"/d/{name}")
+        assert sorted(os.listdir(server.directory / "d")) == sorted(names[number + 1 :])
+    assert (server.directory / "d").stat().st_mode & 0o777 == 0o700
+    fs.rmdir("/d")
+    assert not fs.exists("/d")
+    with pytest.raises(FileNotFoundError):
+        fs.rm_file("/d")
+    assert escaped_pattern("a*?[\\b ") == "a\\*\\?\\[\\\\b\\ "
+
+
+def test_urls_and_places() -> None:
+    found = fsspec.core.url_to_fs("haul://ann@db1:2222/archive/run7", auto_mkdir=False)
+    assert isinstance(found[0], HaulFileSystem) and found[1] == "/archive/run7"
+    assert found[0].place == Place(host="db1", user="ann", connection={"ssh_port": 2222})
+    assert found[0].place.operand("/a b") == "ann@db1:/a b"
+    assert Place(host="::1").operand("/a") == "[::1]:/a"
+    assert Place(served="haul://h:1/#5ec").operand("/") == "haul://h:1/#5ec:."
+    assert Place(served="haul://h:1/").operand("/a") == "haul://h:1//a"
+    assert Place(served="haul://h:1/in").operand("/a") == "haul://h:1/in/a"
+    with pytest.raises(haul.UsageError, match="unknown keyword: colour"):
+        HaulFileSystem(colour="red", skip_instance_cache=True)
+    with pytest.raises(haul.UsageError, match="both"):
+        Place(host="h", served="haul://h/")
+
+
+def test_a_cache_makes_reads_seekable(fs: HaulFileSystem, server: Server, tree: Path, tmp_path: Path) -> None:
+    fs.put_file(str(tree / "a"), "/a")
+    cache = {"cache_storage": str(tmp_path / "cache")}
+    with fsspec.open("simplecache::haul:///a", "rb", simplecache=cache, haul={"served": server.line}) as file:
+        file.seek(99_990)
+        assert file.read() == b"a" * 10
