@@ -8,7 +8,7 @@ use std::time::Duration;
 use haul_lab::find_program;
 
 use super::Step;
-use super::steps::Context;
+use super::steps::{Context, build_program};
 use crate::report::{Counts, StepResult};
 use crate::run::{Output, run};
 use crate::workspace::root;
@@ -25,13 +25,13 @@ const CHECK_LIMIT: Duration = Duration::from_secs(60);
 const INSTALL_LIMIT: Duration = Duration::from_secs(480);
 const MYPY_LIMIT: Duration = Duration::from_secs(180);
 
-pub fn python(context: &mut Context, step: &Step) -> StepResult {
+pub fn python(_: &mut Context, step: &Step) -> StepResult {
     let environment = match provide_environment() {
         Ok(environment) => environment,
         Err(why) => return StepResult { not_run: Some(why), ..StepResult::default() },
     };
-    let haul = match context.built() {
-        Ok(built) => built.haul,
+    let haul = match build_program("haul", &["--workspace"], step.limit) {
+        Ok(program) => program,
         Err(why) => return StepResult::failed(format!("nothing could be run: {why}")),
     };
     let mut mypy = in_project(&environment, &["-m", "mypy", "--cache-dir"]);

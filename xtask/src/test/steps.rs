@@ -46,7 +46,7 @@ pub struct Built {
 
 impl Context {
     /// What was built; builds it first where no step has.
-    pub(super) fn built(&mut self) -> Result<Built, String> {
+    fn built(&mut self) -> Result<Built, String> {
         self.built.get_or_insert_with(|| build_all(build_limit())).clone()
     }
 }
