@@ -2,7 +2,6 @@
 //! removed when everything is. It is kept where an entry failed.
 
 use crate::receiver::delete::Removals;
-use crate::receiver::delete::removal::EMPTY_SOURCE;
 use haul_proto::filter::FilterScope;
 use haul_proto::ids::EntryId;
 use haul_proto::path::Name;
@@ -27,6 +26,9 @@ const LATER_MAX: usize = 1_000_000;
 const LATER_RULES_MAX: usize = 1 << 17;
 /// Said where more would be remembered than may be.
 const TOO_MANY: &str = "too many extraneous entries to remember: nothing was deleted\nuse --delete=during, which deletes them as it finds them";
+/// Reported where an empty source would empty the target.
+const EMPTY_SOURCE: &str =
+    "the source is empty (not mounted?): nothing was deleted at the target\nto empty it, add --allow-empty-source";
 /// Said of a directory of whose names too many would have to be kept.
 const TOO_MANY_NAMES: &str =
     "too many entries: extraneous ones were not deleted\ndelete them by hand, or copy this directory separately";

@@ -32,9 +32,6 @@ use crate::sys::sync::lock;
 
 /// Said of a source that would be removed.
 const IS_SOURCE: &str = "the source is inside the target, so it is kept\nmove it, or skip it with --exclude";
-/// Reported where an empty source would empty the target.
-pub(crate) const EMPTY_SOURCE: &str =
-    "the source is empty (not mounted?): nothing was deleted at the target\nto empty it, add --allow-empty-source";
 /// Said where a source could not be listed.
 const HINDERED: &str =
     "the source was not listed completely, so nothing more is deleted (--ignore-errors deletes anyway)";
