@@ -609,6 +609,12 @@ mod tests {
         rustix::process::test_kill_process(rustix::process::Pid::from_raw(id).unwrap()).is_ok()
     }
 
+    struct Silence;
+
+    impl Observer for Silence {
+        fn event(&mut self, _: &Event) {}
+    }
+
     fn program() -> WorkerProgram {
         WorkerProgram { executable: "/nonexistent".into(), worker_arguments: vec!["worker".into()] }
     }
@@ -621,7 +627,7 @@ mod tests {
         let cancel = Cancel::new();
         let starting = {
             let cancel = cancel.clone();
-            thread::spawn(move || start_all(&hosts, &job, &program(), &cancel))
+            thread::spawn(move || start_all(&hosts, &job, &program(), &cancel, &mut Silence))
         };
         eventually("both run", || files.iter().all(|file| file.exists()));
         cancel.cancel();
@@ -640,7 +646,7 @@ mod tests {
         let cancel = Cancel::new();
         let starting = {
             let cancel = cancel.clone();
-            thread::spawn(move || start_all(&hosts, &job, &program(), &cancel))
+            thread::spawn(move || start_all(&hosts, &job, &program(), &cancel, &mut Silence))
         };
         let there = || files.iter().filter(|file| file.exists()).count();
         eventually("one runs", || there() > 0);
@@ -671,7 +677,7 @@ mod tests {
         let failing = format!("sh -c 'until [ -e {} ]; do sleep 0.01; done; exit 7'", file.display());
         let (hosts, job) = job(silent(&file), failing);
         let begun = Instant::now();
-        let error = start_all(&hosts, &job, &program(), &Cancel::new()).err().unwrap().to_string();
+        let error = start_all(&hosts, &job, &program(), &Cancel::new(), &mut Silence).err().unwrap().to_string();
         assert!(error.contains("on b: ended with status 7"), "{error}");
         assert!(begun.elapsed() < Duration::from_secs(5) && !runs(&file), "{:?}", begun.elapsed());
     }
