@@ -573,19 +573,43 @@ pub const SWEEP: &[OptionRow] = &[
 
 /// Options of `haul job plan` and `haul job run` besides those of a copy ([`super::job`]).
 pub const JOB: &[OptionRow] = &[
-    row("dir", None, Takes::One("JOB"), HelpSection::Copying, "keep the job in the directory JOB, which all hosts see (run: default haul-job-ID)"),
+    row(
+        "dir",
+        None,
+        Takes::One("JOB"),
+        HelpSection::Copying,
+        "keep the job in the directory JOB, which all hosts see (run: default haul-job-ID)",
+    ),
     row("sync", None, Takes::Nothing, HelpSection::Syncing, "make TARGET match SOURCE, as haul sync does"),
     row("shard-bytes", None, Takes::One("SIZE"), HelpSection::Performance, "bytes of a full shard (default: 200g)"),
     row("shard-files", None, Takes::One("N"), HelpSection::Performance, "files of a full shard (default: 500k)"),
     row("targets", None, Takes::One("FILE"), HelpSection::Connecting, "read further targets from FILE, one a line"),
-    row("local", None, Takes::One("N"), HelpSection::Performance, "run: copy N shards at a time on this host (default: 1)"),
-    row("then-verify", None, Takes::Nothing, HelpSection::Integrity, "run: compare source and target at the end, as haul verify does"),
+    row(
+        "local",
+        None,
+        Takes::One("N"),
+        HelpSection::Performance,
+        "run: copy N shards at a time on this host (default: 1)",
+    ),
+    row(
+        "then-verify",
+        None,
+        Takes::Nothing,
+        HelpSection::Integrity,
+        "run: compare source and target at the end, as haul verify does",
+    ),
     row("help", Some('h'), Takes::Nothing, HelpSection::Output, "show help"),
 ];
 
 /// Options of the other steps of `haul job`.
 pub const JOB_STEP: &[OptionRow] = &[
-    row("verify", None, Takes::Nothing, HelpSection::Integrity, "finish: compare source and target at the end, as haul verify does"),
+    row(
+        "verify",
+        None,
+        Takes::Nothing,
+        HelpSection::Integrity,
+        "finish: compare source and target at the end, as haul verify does",
+    ),
     row("json", None, Takes::Nothing, HelpSection::Output, "print one JSON object a line"),
     row("quiet", None, Takes::Nothing, HelpSection::Output, "print errors only"),
     row("help", Some('h'), Takes::Nothing, HelpSection::Output, "show help"),
