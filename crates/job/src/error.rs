@@ -32,6 +32,11 @@ impl JobError {
         Self { kind: JobErrorKind::Usage, what: what.into(), hint: Some(hint.into()) }
     }
 
+    /// What cannot be done on this host.
+    pub fn failed(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { kind: JobErrorKind::Io, ..Self::usage(what, hint) }
+    }
+
     /// A file of the job that cannot be read or written.
     pub fn io(path: &Path, error: &io::Error) -> Self {
         let what = format!("{}: {}", shown(path), haul_engine::sys::describe::describe(error));

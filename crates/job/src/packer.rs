@@ -32,13 +32,13 @@ impl ShardLimits {
     /// Whether so many bytes in so many files fill a shard.
     pub fn is_full(self, bytes: u64, files: u64) -> bool {
         let [bytes, files, most_bytes, most_files] = [bytes, files, self.bytes, self.files].map(u128::from);
-        bytes * most_files + files * most_bytes >= most_bytes * most_files
+        (bytes * most_files).saturating_add(files * most_bytes) >= most_bytes * most_files
     }
 
     /// The number of shards that so much needs: at least one.
     pub fn shards_for(self, bytes: u64, files: u64) -> u64 {
         let [bytes, files, most_bytes, most_files] = [bytes, files, self.bytes, self.files].map(u128::from);
-        let needed = (bytes * most_files + files * most_bytes).div_ceil(most_bytes * most_files);
+        let needed = (bytes * most_files).saturating_add(files * most_bytes).div_ceil(most_bytes * most_files);
         u64::try_from(needed).unwrap_or(u64::MAX).max(1)
     }
 }

@@ -78,13 +78,19 @@ pub fn plan(
     planner.finish()
 }
 
+/// An error where a source cannot be walked.
+pub fn check_source(source: &Path) -> Result<(), JobError> {
+    let opened = Dir::open_operand(source, DirAccess::List, FdCache::new(MAX_OPEN_DIRECTORIES));
+    opened.map(drop).map_err(|error| not_a_directory(source, &error))
+}
+
 fn not_a_directory(source: &Path, error: &std::io::Error) -> JobError {
     let shown = crate::error::shown(source);
     match std::fs::metadata(source) {
         Ok(found) if !found.is_dir() => {
             JobError::usage(format!("{shown}: not a directory"), "copy a single file with haul SOURCE TARGET")
         }
-        _ => JobError::usage(format!("{shown}: {}", describe(error)), "plan the job on a host that mounts the source"),
+        _ => JobError::failed(format!("{shown}: {}", describe(error)), "plan the job on a host that mounts the source"),
     }
 }
 

@@ -15,7 +15,7 @@ use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};
 use haul_job::packer::ShardLimits;
 use haul_job::plan_index::{PlanIndex, PlanTotals};
-use haul_job::planner::{WalkRules, plan as walk};
+use haul_job::planner::{WalkRules, check_source, plan as walk};
 use haul_job::shard_lock::{LockAttempt, LockHolder, LockedWork, ShardLock, busy, held_shards};
 use haul_job::targets::expand;
 use haul_proto::path::escape;
@@ -69,6 +69,7 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
     if let Some(earlier) = earlier.filter(|earlier| is_same(&earlier.description, &description)) {
         return Ok(earlier);
     }
+    check_source(&description.source)?;
     refuse_overlap(&path, &description)?;
     let job = OpenedJob { directory: JobDirectory::vacant(&path)?, description };
     // Options are checked before anything is written that others might run.
