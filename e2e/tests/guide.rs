@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_e2e::{ProgramRun, Sandbox, haul_binary, shell};
+use haul_e2e::{Options, ProgramRun, Remote, Sandbox, haul_binary, shell};
 
 /// The directories with such pages, below `docs`.
 const PARTS: [&str; 3] = ["start", "guide", "operating"];
@@ -68,10 +68,14 @@ fn steps(block: &Block) -> Vec<Step<'_>> {
     steps
 }
 
-/// A sandbox with haul, and with an ssh that reaches nobody, in its PATH.
+/// The page whose commands reach a host, `peer`.
+const WITH_PEER: &str = "first-minutes.md";
+
+/// A sandbox with haul in its PATH, and with an ssh that reaches nobody, or `peer` alone.
 struct Desk {
     sandbox: Sandbox,
     path: String,
+    _peer: Option<Remote>,
 }
 
 impl Desk {
@@ -86,7 +90,24 @@ impl Desk {
         }
         sandbox.dir("desk");
         let path = format!("{}:/usr/local/bin:/usr/bin:/bin", sandbox.path("bin").display());
-        Self { sandbox, path }
+        Self { sandbox, path, _peer: None }
+    }
+
+    /// With a host `peer`, which has no haul.
+    fn with_peer() -> Self {
+        let desk = Self::new();
+        let remote = Remote::without_haul(&desk.sandbox, Options::default());
+        let sshd = remote.sshd();
+        let options = sshd.ssh_options().iter().fold(String::new(), |options, option| format!("{options} -o {option}"));
+        let (port, key) = (sshd.port(), sshd.identity());
+        let ssh =
+            format!("exec /usr/bin/ssh -F /dev/null -p {port} -i {} -o HostName=127.0.0.1{options}", key.display());
+        desk.sandbox.script("bin/ssh", &format!("#!/bin/sh\n{ssh} \"$@\"\n"));
+        Self { _peer: Some(remote), ..desk }
+    }
+
+    fn of(page: &Path) -> Self {
+        if page.ends_with(WITH_PEER) { Self::with_peer() } else { Self::new() }
     }
 
     fn run(&self, script: &str, limit: Duration) -> ProgramRun {
@@ -102,7 +123,7 @@ fn commands_of_the_guide_print_what_stands_there() {
     let mut wrong = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
-        let desk = Desk::new();
+        let desk = Desk::of(&page);
         for block in blocks(&text, "console") {
             for step in steps(&block) {
                 count += 1;

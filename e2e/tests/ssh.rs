@@ -283,3 +283,16 @@ fn a_port_that_accepts_and_says_nothing_ends_the_login() {
     assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
     run.ends(3).says(["connecting to 127.0.0.1: no answer within 3 s"]);
 }
+
+#[test]
+fn another_configuration_of_ssh_is_used_on_a_host_without_haul() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::without_haul(&sandbox, Options::default());
+    sandbox.file("source", "content");
+    let (config, target) = (remote.sshd().ssh_config(), sandbox.path("target"));
+    let to = format!("127.0.0.1:{}", target.display());
+    sandbox.haul(["--ssh-config"]).arg(&config).args(["source", &to]).run().succeeds().says(["installed haul"]);
+    let rsh = format!("ssh -F {}", config.display());
+    sandbox.haul(["-f", "--rsh", &rsh, "source", &to]).run().succeeds();
+    assert_eq!(contents(&target), b"content");
+}

@@ -375,10 +375,11 @@ fn verify(values: &Values) -> Result<Verify, UsageError> {
 }
 
 fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
-    let Login { identity, port, ssh_options, deploy } = login(values)?;
+    let Login { identity, ssh_config, port, ssh_options, deploy } = login(values)?;
     let default = RemoteAccess::default();
     Ok(RemoteAccess {
         identity,
+        ssh_config,
         port,
         ssh_options,
         family: family(values, "c")?,
@@ -396,7 +397,7 @@ fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
 
 /// What is about one host. `--rsh` is on no line but the typed one: what it says goes before the others.
 fn login(values: &Values) -> Result<Login, UsageError> {
-    let Shell { port: shells_port, identity, options } = shell(values)?;
+    let Shell { port: shells_port, identity, config, options } = shell(values)?;
     let port = shells_port.or(values.number("ssh-port", 1..=u16::MAX.into())?);
     let ssh_options = [options, values.texts("ssh-option")?].concat();
     if let Some(option) =
@@ -407,6 +408,7 @@ fn login(values: &Values) -> Result<Login, UsageError> {
     }
     Ok(Login {
         identity: identity.or(values.last("idfile").map(PathBuf::from)),
+        ssh_config: config.or(values.last("ssh-config").map(PathBuf::from)),
         port: port.and_then(|port| u16::try_from(port).ok()),
         ssh_options,
         deploy: !values.flag("no-deploy"),

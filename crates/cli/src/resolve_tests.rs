@@ -370,7 +370,7 @@ fn bad_values_name_the_option_and_the_remedy() {
 
         $ haul --rsh=rsh a b
         --rsh rsh: not ssh
-        hint: only ssh with -p, -i and -o is supported; for other commands, use -S and -T
+        hint: only ssh with -F, -p, -i and -o is supported; for other commands, use -S and -T
 
         $ haul -L x a b
         -L: haul does not write NetLogger's events

@@ -192,9 +192,7 @@ pub fn refuse_operands(
             let file = escape(file.as_bytes());
             Err(meant(
                 &format!("-F {file}: -F takes no argument"),
-                &format!(
-                    "scp's -F is -T 'ssh -F {file} -l %U %H haul' (-S for a remote source); to copy that file, omit -F"
-                ),
+                &format!("scp's -F is --ssh-config {file}; to copy that file, omit -F"),
             ))
         }
         _ => Ok(()),

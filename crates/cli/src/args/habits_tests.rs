@@ -167,7 +167,7 @@ fn every_line_works_or_names_what_to_type_instead() {
 
         $ haul -F ssh_config file db1:
         -F ssh_config: -F takes no argument
-        hint: scp's -F is -T 'ssh -F ssh_config -l %U %H haul' (-S for a remote source); to copy that file, omit -F
+        hint: scp's -F is --ssh-config ssh_config; to copy that file, omit -F
 
         $ haul -avz run7/ db1:run7
         -avz: single letters are bbcp's here, not rsync's
@@ -211,7 +211,7 @@ fn every_line_works_or_names_what_to_type_instead() {
 
         $ haul --rsh rsh file db1:
         --rsh rsh: not ssh
-        hint: only ssh with -p, -i and -o is supported; for other commands, use -S and -T
+        hint: only ssh with -F, -p, -i and -o is supported; for other commands, use -S and -T
 
         $ haul --bwlimit=1000 file db1:
         works
@@ -401,7 +401,7 @@ fn every_line_works_or_names_what_to_type_instead() {
         $ haul sync -ikeyanv run7/ db1:run7
         -ikeyanv: haul sync does not support rsync's -k
         hint: --symlinks follow follows links to files as well
-        "#);
+    "#);
 }
 
 #[test]

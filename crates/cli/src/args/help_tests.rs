@@ -232,6 +232,7 @@ fn full_help() {
 
         Connecting:
           -i, --idfile KEY          ssh identity file
+              --ssh-config FILE     ssh configuration file, as ssh -F FILE
               --ssh-port PORT       ssh port
               --ssh-option OPTION   option passed to ssh as -o OPTION (repeatable)
               --rsh COMMAND         ssh command line, as in rsync ('ssh -p 2222 -i key')
@@ -313,7 +314,7 @@ fn full_help() {
           2  usage error
           3  host unreachable
           4  interrupted, or the connection was lost for good; rerun to resume
-        "#);
+    "#);
 }
 
 #[test]
@@ -406,6 +407,7 @@ fn verify_help() {
           --cache MODE          page cache after reading: keep, or drop (default:
                                 drop large files)
       -i, --idfile KEY          ssh identity file
+          --ssh-config FILE     ssh configuration file, as ssh -F FILE
           --ssh-port PORT       ssh port
           --ssh-option OPTION   option passed to ssh as -o OPTION (repeatable)
       -S, --source-command CMD  command that starts haul on a remote source

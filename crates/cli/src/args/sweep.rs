@@ -6,7 +6,7 @@ use super::row::OptionRow;
 use super::table::{COPY, SWEEP};
 
 /// Options of a copy that all runs of a sweep can have.
-const KEPT: [&str; 39] = [
+const KEPT: [&str; 40] = [
     "config",
     "recursive",
     "preserve",
@@ -24,6 +24,7 @@ const KEPT: [&str; 39] = [
     "no-encrypt",
     "compress",
     "idfile",
+    "ssh-config",
     "ssh-port",
     "ssh-option",
     "rsh",

@@ -121,6 +121,7 @@ pub const COPY: &[OptionRow] = &[
     row("no-encrypt", None, Takes::Nothing, HelpSection::Performance, "send data unencrypted but authenticated"),
     row("compress", Some('c'), COMPRESS, HelpSection::Performance, "auto (default), off, lz4, zstd, or a zstd level from 1 to 19").bbcp(1),
     row("idfile", Some('i'), Takes::One("KEY"), HelpSection::Connecting, "ssh identity file").bbcp(1),
+    row("ssh-config", None, Takes::One("FILE"), HelpSection::Connecting, "ssh configuration file, as ssh -F FILE"),
     row("ssh-port", None, Takes::One("PORT"), HelpSection::Connecting, "ssh port"),
     row("ssh-option", None, Takes::Each("OPTION"), HelpSection::Connecting, "option passed to ssh as -o OPTION (repeatable)"),
     row("rsh", None, Takes::One("COMMAND"), HelpSection::Connecting, "ssh command line, as in rsync ('ssh -p 2222 -i key')").of_one_job(),
@@ -255,6 +256,7 @@ pub const VERIFY: &[OptionRow] = &[
         "page cache after reading: keep, or drop (default: drop large files)",
     ),
     row("idfile", Some('i'), Takes::One("KEY"), HelpSection::Connecting, "ssh identity file"),
+    row("ssh-config", None, Takes::One("FILE"), HelpSection::Connecting, "ssh configuration file, as ssh -F FILE"),
     row("ssh-port", None, Takes::One("PORT"), HelpSection::Connecting, "ssh port"),
     row(
         "ssh-option",

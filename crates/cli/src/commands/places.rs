@@ -107,5 +107,8 @@ pub(super) fn refuse_remote(command: &str, path: &OsStr) -> Result<(), UsageErro
     let there = escape(there.as_os_str().as_bytes());
     Err(UsageError::new(format!("{shown} is on another host, but haul {command} works on local paths"))
         .remedy(format!("ssh {host} haul {command} {there}"))
+        .remedy(format!(
+            "if haul is only in its cache there: ssh {host} '$(ls -t .cache/haul/*/haul | head -n 1) {command} {there}'"
+        ))
         .remedy(format!("for a local path with a colon, write ./{shown}")))
 }

@@ -185,18 +185,20 @@ pub struct Shell {
     pub port: Option<u32>,
     /// `-i`.
     pub identity: Option<PathBuf>,
+    /// `-F`.
+    pub config: Option<PathBuf>,
     /// `-o`, each.
     pub options: Vec<String>,
 }
 
-/// `--rsh 'ssh -p PORT -i KEY -o OPTION'`, as rsync's users write it. Any other command needs `-S` or `-T`, which have
+/// `--rsh 'ssh -F FILE -p PORT -i KEY -o OPTION'`, as rsync's users write it. Any other command needs `-S` or `-T`, which have
 /// placeholders for host and user.
 pub fn shell(values: &Values) -> Result<Shell, UsageError> {
     let mut shell = Shell::default();
     let Some(command) = values.text("rsh")? else { return Ok(shell) };
     let other = |what: &str| {
         UsageError::new(format!("--rsh {}: {what}", escape(command.as_bytes())))
-            .remedy("only ssh with -p, -i and -o is supported; for other commands, use -S and -T")
+            .remedy("only ssh with -F, -p, -i and -o is supported; for other commands, use -S and -T")
     };
     let mut words = command.split_whitespace();
     if words.next().is_none_or(|program| program.rsplit('/').next() != Some("ssh")) {
@@ -209,6 +211,7 @@ pub fn shell(values: &Values) -> Result<Shell, UsageError> {
         match option {
             "-p" => shell.port = Some(Values::number_of("rsh", OsStr::new(argument), 1..=u16::MAX.into())?),
             "-i" => shell.identity = Some(argument.into()),
+            "-F" => shell.config = Some(argument.into()),
             "-o" => shell.options.push(argument.to_owned()),
             _ => return Err(other(&format!("{word} is not supported"))),
         }

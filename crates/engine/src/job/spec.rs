@@ -56,6 +56,8 @@ impl Job {
 pub struct RemoteAccess {
     /// `-i`: the identity file (a relative path is relative to the working directory).
     pub identity: Option<PathBuf>,
+    /// `--ssh-config`: ssh's configuration file, instead of the user's and the system's.
+    pub ssh_config: Option<PathBuf>,
     /// `--ssh-port`.
     pub port: Option<u16>,
     /// `--ssh-option`, each as ssh's own `-o` takes it.
@@ -88,6 +90,8 @@ pub struct RemoteAccess {
 pub struct Login {
     /// As [`RemoteAccess::identity`].
     pub identity: Option<PathBuf>,
+    /// As [`RemoteAccess::ssh_config`].
+    pub ssh_config: Option<PathBuf>,
     /// As [`RemoteAccess::port`].
     pub port: Option<u16>,
     /// As [`RemoteAccess::ssh_options`].
@@ -101,6 +105,7 @@ impl RemoteAccess {
     pub fn login(&self) -> Login {
         Login {
             identity: self.identity.clone(),
+            ssh_config: self.ssh_config.clone(),
             port: self.port,
             ssh_options: self.ssh_options.clone(),
             deploy: self.deploy,
@@ -110,8 +115,8 @@ impl RemoteAccess {
     /// What holds for the target.
     pub fn of_target(&self) -> Self {
         match self.target_login.clone() {
-            Some(Login { identity, port, ssh_options, deploy }) => {
-                Self { identity, port, ssh_options, deploy, target_login: None, ..self.clone() }
+            Some(Login { identity, ssh_config, port, ssh_options, deploy }) => {
+                Self { identity, ssh_config, port, ssh_options, deploy, target_login: None, ..self.clone() }
             }
             None => self.clone(),
         }
@@ -128,6 +133,7 @@ impl Default for RemoteAccess {
     fn default() -> Self {
         Self {
             identity: None,
+            ssh_config: None,
             port: None,
             ssh_options: Vec::new(),
             family: None,

@@ -147,6 +147,9 @@ pub(super) fn quoted(words: &[OsString]) -> String {
 /// Returns the user's choices as ssh options.
 fn choices(access: &RemoteAccess) -> Vec<OsString> {
     let mut words: Vec<OsString> = access.family.map(|family| family.option().into()).into_iter().collect();
+    if let Some(config) = &access.ssh_config {
+        words.extend(["-F".into(), config.clone().into_os_string()]);
+    }
     if let Some(identity) = &access.identity {
         words.extend(["-i".into(), identity.clone().into_os_string()]);
     }
@@ -162,6 +165,9 @@ fn choices(access: &RemoteAccess) -> Vec<OsString> {
 /// Returns a quoted `-S` or `-T` command equivalent to these choices, with haul at an example path.
 fn example(access: &RemoteAccess) -> String {
     let mut words = vec!["ssh".to_owned()];
+    words.extend(
+        access.ssh_config.iter().map(|config| format!("-F {}", quote(&escape(config.as_os_str().as_encoded_bytes())))),
+    );
     words.extend(access.identity.as_ref().map(|_| "%I".to_owned()));
     words.extend(access.port.map(|port| format!("-p {port}")));
     words.extend(access.ssh_options.iter().map(|option| format!("-o {}", quote(&option.replace('%', "%%")))));
@@ -192,6 +198,7 @@ mod tests {
     fn access() -> RemoteAccess {
         RemoteAccess {
             identity: Some("k/id".into()),
+            ssh_config: Some("k/config".into()),
             port: Some(2222),
             ssh_options: vec!["ProxyJump=gate".into(), "ControlPath=/x y/%h".into()],
             ..RemoteAccess::default()
@@ -206,6 +213,8 @@ mod tests {
             "-T",
             "-e",
             "none",
+            "-F",
+            "k/config",
             "-i",
             "k/id",
             "-p",

@@ -186,6 +186,9 @@ const PARENTS_MAX: usize = 1024;
 /// Said of what a list names and a link leads to from below the base.
 const OUT_OF_BASE: &str = "a symbolic link leads out of the base (-d)\nadd --symlinks follow, or omit -d";
 
+/// Remedy for a path with wildcards.
+const NO_WILDCARDS: &str = "haul expands no wildcards: copy the directory with -r, --include PATTERN and --exclude '*'";
+
 /// Why an operand cannot be copied, and what to do.
 struct OperandRefusal(String);
 
@@ -198,6 +201,16 @@ impl OperandRefusal {
 impl From<io::Error> for OperandRefusal {
     fn from(error: io::Error) -> Self {
         Self(describe(&error))
+    }
+}
+
+/// A path without an entry. A shell on this host expanded its wildcards; those of a remote path arrive as they are.
+fn absent(path: &Path, error: &io::Error) -> OperandRefusal {
+    let text = describe(error);
+    let has_wildcard = path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte));
+    match has_wildcard && error.kind() == io::ErrorKind::NotFound {
+        true => OperandRefusal(format!("{text}\n{NO_WILDCARDS}")),
+        false => OperandRefusal(text),
     }
 }
 
@@ -240,7 +253,7 @@ impl<'a> OperandOpener<'a> {
         {
             return Ok(link);
         }
-        let found = lookup::stat(path).map_err(io::Error::from)?;
+        let found = lookup::stat(path).map_err(|error| absent(path, &error.into()))?;
         let look = FileStat::from(&found);
         let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
         let kind = match look.kind {
