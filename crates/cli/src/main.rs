@@ -9,6 +9,7 @@ mod exit;
 mod host_policy;
 mod list;
 mod manifest;
+mod metrics;
 mod network;
 mod pending;
 mod pipes;

@@ -37,6 +37,8 @@ pub enum ReplaceableFile {
     Page,
     /// A log of `--logfile`.
     Log,
+    /// Metrics of `--metrics`.
+    Metrics,
     /// Anything else; the caller has checked.
     Anything,
 }
@@ -59,6 +61,7 @@ impl ReplaceableFile {
         let what = match self {
             Self::Page => "not a page of haul",
             Self::Log => "not a log of haul",
+            Self::Metrics => "not a file of haul's metrics",
             Self::Checksums | Self::Anything => "not a list of checksums",
         };
         Err(io::Error::other(format!("already exists and is {what}\nuse a new file, or delete this one")))
@@ -73,6 +76,7 @@ impl ReplaceableFile {
                 first.starts_with(b"# haul") && !is_log || beginning.windows(11).any(|text| text == b"<title>haul")
             }
             Self::Log => is_log,
+            Self::Metrics => first.starts_with(b"# HELP haul_job_"),
             Self::Anything => true,
         }
     }

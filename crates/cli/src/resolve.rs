@@ -80,6 +80,8 @@ pub struct Plan {
     pub digests: Digests,
     /// Where `--report` writes.
     pub report: Option<PathBuf>,
+    /// Where `--metrics` writes.
+    pub metrics: Option<PathBuf>,
     /// `-t`: when it is given up, counted from the beginning of the command.
     pub time_limit: Option<Duration>,
     /// What is said before it begins.
@@ -101,6 +103,8 @@ pub struct ResolvedSettings {
     pub digests: Digests,
     /// Where `--report` writes.
     pub report: Option<PathBuf>,
+    /// Where `--metrics` writes.
+    pub metrics: Option<PathBuf>,
     /// `-t`.
     pub time_limit: Option<Duration>,
 }
@@ -140,12 +144,12 @@ fn planned(
     }
     settings.options.base = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
-    let ResolvedSettings { options, access, display, checksums, digests, report, time_limit } = settings;
+    let ResolvedSettings { options, access, display, checksums, digests, report, metrics, time_limit } = settings;
     let options = JobOptions { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
     let job = Job { sources, list, target, options, access };
     let is_remote = [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local);
     let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
-    Ok(Plan { job, display, checksums, digests, report, time_limit, notes })
+    Ok(Plan { job, display, checksums, digests, report, metrics, time_limit, notes })
 }
 
 /// The names of the hosts at both ends, without users; none is this machine.
@@ -245,8 +249,17 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
         checksums,
         digests,
         report,
+        metrics: metrics(values)?,
         time_limit,
     })
+}
+
+fn metrics(values: &Values) -> Result<Option<PathBuf>, UsageError> {
+    let file = values.last("metrics").map(PathBuf::from);
+    match file.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
+        true => Err(UsageError::new("--metrics: empty file name")),
+        false => Ok(file),
+    }
 }
 
 fn report(values: &Values) -> Result<Option<PathBuf>, UsageError> {

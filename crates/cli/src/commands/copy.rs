@@ -21,6 +21,7 @@ use crate::checksums::Checksums;
 use crate::exit::Exit;
 use crate::manifest::Manifest;
 use crate::manifest::line::LineFormat;
+use crate::metrics::JobMetrics;
 use crate::report::JobReport;
 use crate::resolve::{DigestSink, Plan, plan};
 use crate::show::display::Mode;
@@ -51,16 +52,26 @@ pub fn perform(mut plan: Plan, cancel: &Cancel, steering: &RuntimeControl, watch
     };
     let writers = writers(&plan)?;
     let report = plan.report.as_deref().map(|to| JobReport::create(to, &plan.job)).transpose()?;
+    let metrics = plan.metrics.as_deref().map(|to| metrics(to, &plan.job.target.path)).transpose()?;
     let mut show = show::new(&plan.display, &title(&plan.job), &plan.job.target.path, steering)?;
     plan.notes.iter().for_each(|note| show.event(&Event::Warning(note.clone())));
     let mut audience = Audience { show, writers, manifest, report };
     let outcome =
         watch.during(|| haul_engine::controller::run(plan.job, super::program(), cancel, steering, &mut audience));
-    Ok(audience.close(match watch.time_is_up() {
+    let outcome = match watch.time_is_up() {
         Some(text) => outcome.map_err(|_| Error::Broken(text)),
         None if cancel.is_cancelled() => interrupted(outcome),
         None => outcome,
-    }))
+    };
+    let written = metrics.map_or(Ok(()), |metrics| metrics.write(&outcome));
+    let exit = audience.close(outcome);
+    written.map_err(anyhow::Error::msg)?;
+    Ok(exit)
+}
+
+fn metrics(to: &Path, target: &Path) -> anyhow::Result<JobMetrics> {
+    let shown = escape(to.as_os_str().as_bytes());
+    JobMetrics::create(to, target).map_err(|error| anyhow::anyhow!("--metrics {shown}: {error}"))
 }
 
 /// A dashboard has the terminal for itself.

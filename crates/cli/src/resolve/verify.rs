@@ -51,6 +51,7 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
         display,
         checksums: None,
         digests: Digests::default(),
+        metrics: None,
         report: None,
         time_limit: time_limit(values)?,
         notes: Vec::new(),

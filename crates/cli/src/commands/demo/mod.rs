@@ -90,9 +90,9 @@ fn interrupted() -> Exit {
 
 fn plan(settings: ResolvedSettings, source: &Path, target: &Path) -> Plan {
     let here = |path: &Path| Location { host: Host::Local, path: path.to_owned() };
-    let ResolvedSettings { options, access, display, checksums, digests, report, time_limit } = settings;
+    let ResolvedSettings { options, access, display, checksums, digests, report, metrics, time_limit } = settings;
     let job = Job { sources: vec![here(source)], list: None, target: here(target), options, access };
-    Plan { job, display, checksums, digests, report, time_limit, notes: Vec::new() }
+    Plan { job, display, checksums, digests, report, metrics, time_limit, notes: Vec::new() }
 }
 
 /// What the demo makes in its directory.

@@ -1,0 +1,155 @@
+//! `--metrics FILE`: the result of a job as OpenMetrics text, which node_exporter's textfile collector reads
+//! (<https://prometheus.io/docs/specs/om/open_metrics_spec/>).
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use haul_engine::job::error::Outcome;
+use haul_proto::path::escape;
+
+use crate::exit::Exit;
+use crate::pending::{Pending, ReplaceableFile};
+
+/// The metric that a later run takes over: a failed job keeps the time of the last success.
+const LAST_SUCCESS: &str = "haul_job_last_success_timestamp_seconds";
+/// Most bytes of an earlier file that are read.
+const EARLIER_MAX: u64 = 64 << 10;
+
+/// A file for the metrics of a job.
+pub struct JobMetrics {
+    path: PathBuf,
+    /// The target, as typed, without a secret.
+    target: String,
+}
+
+/// A metric with one sample.
+struct Metric<'a> {
+    name: &'a str,
+    help: &'a str,
+    /// Further labels, each `name="value"`.
+    labels: &'a str,
+    value: f64,
+}
+
+impl JobMetrics {
+    /// Checks that `path` is absent, or a file of metrics that haul wrote.
+    pub fn create(path: &Path, target: &Path) -> io::Result<Self> {
+        ReplaceableFile::Metrics.check(path)?;
+        Ok(Self { path: path.to_owned(), target: escape(target.as_os_str().as_encoded_bytes()) })
+    }
+
+    /// Replaces the file. The message of an error names it.
+    pub fn write(&self, outcome: &Outcome) -> Result<(), String> {
+        let earlier = last_success(&self.path);
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let written = Pending::create(&self.path, ReplaceableFile::Metrics).and_then(|pending| {
+            pending.writer()?.write_all(self.text(outcome, now_s, earlier).as_bytes())?;
+            pending.publish()
+        });
+        written.map_err(|error| format!("--metrics {}: {error}", escape(self.path.as_os_str().as_encoded_bytes())))
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a sample is a float")]
+    fn text(&self, outcome: &Outcome, now_s: f64, earlier_success_s: Option<f64>) -> String {
+        let status = Exit::of(outcome).number();
+        let mut metrics = vec![
+            metric("haul_job_exit_status", "Exit status of the last job.", f64::from(status)),
+            metric("haul_job_end_timestamp_seconds", "When the last job ended.", now_s),
+        ];
+        if let Some(success_s) = if status == 0 { Some(now_s) } else { earlier_success_s } {
+            metrics.push(metric(LAST_SUCCESS, "When a job last succeeded.", success_s));
+        }
+        let mut bottleneck = String::new();
+        if let Ok(summary) = outcome {
+            let seconds = summary.elapsed.as_secs_f64();
+            let rate = if seconds > 0.0 { summary.bytes as f64 / seconds } else { 0.0 };
+            metrics.extend([
+                metric("haul_job_bytes", "Bytes that the last job copied.", summary.bytes as f64),
+                metric("haul_job_skipped_bytes", "Bytes that were up to date.", summary.bytes_skipped as f64),
+                metric("haul_job_files", "Files that the last job copied.", summary.files_copied as f64),
+                metric("haul_job_skipped_files", "Files that were up to date.", summary.files_skipped as f64),
+                metric("haul_job_failed_entries", "Entries that failed.", summary.failed as f64),
+                metric("haul_job_duration_seconds", "How long the last job took.", seconds),
+                metric("haul_job_bytes_per_second", "Mean rate of the last job.", rate),
+                metric("haul_job_reconnects", "Connections that were lost and made again.", summary.restarts.into()),
+            ]);
+            if let Some(verdict) = &summary.verdict {
+                bottleneck = format!("limit=\"{}\"", verdict.limit.id());
+            }
+        }
+        if !bottleneck.is_empty() {
+            let help = "What limited the last job (docs/DIAGNOSIS.md).";
+            metrics.push(Metric { labels: &bottleneck, ..metric("haul_job_bottleneck", help, 1.0) });
+        }
+        let mut text = String::new();
+        metrics.iter().for_each(|metric| metric.append(&self.target, &mut text));
+        text + "# EOF\n"
+    }
+}
+
+fn metric<'a>(name: &'a str, help: &'a str, value: f64) -> Metric<'a> {
+    Metric { name, help, labels: "", value }
+}
+
+impl Metric<'_> {
+    fn append(&self, target: &str, text: &mut String) {
+        let Self { name, help, labels, value } = self;
+        let target = target.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+        let separator = if labels.is_empty() { "" } else { "," };
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+        let _ = writeln!(text, "{name}{{target=\"{target}\"{separator}{labels}}} {value}");
+    }
+}
+
+/// The last success in an earlier file, in seconds since the epoch.
+fn last_success(path: &Path) -> Option<f64> {
+    let is_small = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= EARLIER_MAX);
+    let text = is_small.then(|| fs::read_to_string(path).ok()).flatten()?;
+    let line = text.lines().find(|line| line.starts_with(LAST_SUCCESS))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_engine::job::error::Error;
+    use haul_engine::job::event::Summary;
+    use std::time::Duration;
+
+    fn summary(failed: u64) -> Outcome {
+        let elapsed = Duration::from_secs(4);
+        Ok(Summary { bytes: 1000, files_copied: 3, failed, restarts: 1, elapsed, ..Summary::default() })
+    }
+
+    #[test]
+    fn a_job_has_a_line_for_each_figure() {
+        let metrics = JobMetrics { path: "m".into(), target: "db1:/a \"b\"".into() };
+        insta::assert_snapshot!(metrics.text(&summary(0), 1_700_000_000.5, None), @"");
+    }
+
+    #[test]
+    fn a_failure_keeps_the_time_of_the_last_success() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("haul.prom");
+        let metrics = JobMetrics::create(&path, Path::new("/t")).unwrap();
+        metrics.write(&summary(0)).unwrap();
+        let success = last_success(&path).unwrap();
+        metrics.write(&summary(2)).unwrap();
+        assert_eq!(last_success(&path), Some(success));
+        metrics.write(&Err(Error::Connect("gone".into()))).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains("haul_job_exit_status{target=\"/t\"} 3\n") && !text.contains("haul_job_bytes"), "{text}");
+        assert_eq!(last_success(&path), Some(success));
+    }
+
+    #[test]
+    fn a_file_of_others_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notes");
+        fs::write(&path, "important\n").unwrap();
+        assert!(JobMetrics::create(&path, Path::new("/t")).is_err());
+    }
+}
