@@ -216,7 +216,7 @@ fn devices_fifos_and_sockets_are_neither_written_nor_read_nor_made() {
         }
         for option in ["--devices", "--specials"] {
             let run = sandbox.haul(["-r", option, "tree", &server.at("made")]).run();
-            run.ends(2).says(["a server makes no devices, FIFOs and sockets"]);
+            run.ends(2).says(["a server creates no devices, FIFOs or sockets"]);
         }
         sandbox.haul(["-r", "tree", &server.at("made")]).run();
         assert_eq!(listing(&sandbox.path("shared/made")), [""; 0]);

@@ -138,7 +138,7 @@ fn whole_trees_are_read_and_discarded() {
     (0..200).for_each(|number| drop(sandbox.file(&format!("tree/sub/{number}"), "content")));
     sandbox.dir("tree/empty");
     std::os::unix::fs::symlink("big", sandbox.path("tree/link")).unwrap();
-    std::fs::hard_link(sandbox.path("tree/big"), sandbox.path("tree/other")).unwrap();
+    fs::hard_link(sandbox.path("tree/big"), sandbox.path("tree/other")).unwrap();
     sandbox.file("one", "content");
     for options in [&["-r"][..], &["--archive"], &["-r", "-u", "st"], &["-r", "-E", "md5"]] {
         let json = sandbox.haul(["--json"]).args(options).args(["tree", "one", "null:"]).run().succeeds();

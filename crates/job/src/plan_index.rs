@@ -1,7 +1,9 @@
 //! The index of shards, `JOB/plan`: a line for each shard whose list is whole, and a last line when the walk is over.
 //!
-//!     17 4211 214748364800 planned
-//!     complete shards=18 files=70211 bytes=3000000000 directories=812 linked=0 others=0 failed=0
+//! ```text
+//! 17 4211 214748364800 planned
+//! complete shards=18 files=70211 bytes=3000000000 directories=812 linked=0 others=0 failed=0
+//! ```
 //!
 //! Lines are only appended. A reader takes no notice of a line without its end.
 

@@ -329,7 +329,8 @@ fn pair(sandbox: &Sandbox, family: &Family, seed: u64) -> Result<Verdict, String
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     let begun = i64::try_from(now.as_secs()).map_err(|error| error.to_string())?;
     let [haul_keeps, rsync_keeps] = family.keeps.unwrap_or([HAUL_KEEPS, RSYNC_KEEPS]);
-    let haul = sandbox.haul(["sync"]).args(haul_keeps).args(arguments(family.haul, &source, &of_haul)).run();
+    let haul = sandbox.haul(["sync"]).args(haul_keeps).args(super::also_of_empty(family.haul));
+    let haul = haul.args(arguments(family.haul, &source, &of_haul)).run();
     let is_expected = |status: Option<i32>, also: Option<i32>| status == Some(0) || status.is_some() && status == also;
     let mut rsync = Command::new("timeout");
     rsync.args(["60", "rsync"]).args(rsync_keeps).args(arguments(family.rsync, &source, &of_rsync));

@@ -203,7 +203,13 @@ fn sync(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: 
         Scope::User(_) => sandbox.haul_of_user(kept),
         Scope::Root | Scope::Own => sandbox.haul(kept),
     };
-    haul.args(options).arg(how).args([slash(source), slash(target)]).run()
+    haul.args(options).args(also_of_empty(options)).arg(how).args([slash(source), slash(target)]).run()
+}
+
+/// rsync empties the target from an empty source, too.
+fn also_of_empty(options: &[&str]) -> Option<&'static str> {
+    let deletes = options.iter().any(|option| *option == "--delete" || option.starts_with("--delete="));
+    deletes.then_some("--allow-empty-source")
 }
 
 fn succeeds(run: ProgramRun) -> Result<ProgramRun, String> {

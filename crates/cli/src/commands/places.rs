@@ -108,7 +108,7 @@ pub(super) fn refuse_remote(command: &str, path: &OsStr) -> Result<(), UsageErro
     Err(UsageError::new(format!("{shown} is on another host, but haul {command} works on local paths"))
         .remedy(format!("ssh {host} haul {command} {there}"))
         .remedy(format!(
-            "if haul is only in its cache there: ssh {host} '$(ls -t .cache/haul/*/haul | head -n 1) {command} {there}'"
+            "where haul is not in PATH: ssh {host} '$(ls -t .cache/haul/*/haul | head -n 1) {command} {there}'"
         ))
         .remedy(format!("for a local path with a colon, write ./{shown}")))
 }

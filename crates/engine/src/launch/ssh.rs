@@ -286,6 +286,8 @@ mod tests {
         let words = fill_in(template, values, || None).unwrap();
         let expected = [
             "ssh",
+            "-F",
+            "k/config",
             "-i",
             "k/id",
             "-p",

@@ -30,6 +30,11 @@ fn rules(delete: DeleteMode) -> SyncOptions {
     SyncOptions { delete, tells_items: true, equal: EqualityTest::Size, ..SyncOptions::default() }
 }
 
+/// The same, also for a source that is empty.
+fn without_limit(delete: DeleteMode) -> SyncOptions {
+    SyncOptions { delete_max: Some(u64::MAX), ..rules(delete) }
+}
+
 /// The source has what it has, and its directories end as they say.
 fn offer(site: &mut Site, complete: bool) {
     assert_eq!(site.operand(), TransferNeed::All);
@@ -219,7 +224,7 @@ fn moves_into_backups(delete: DeleteMode) {
 #[test]
 fn a_source_that_lies_in_the_target_stays_and_is_named() {
     let mut site = Site::of(&["x/src/1", "x/2", "f"], |request, place| {
-        request.sync = rules(DeleteMode::During);
+        request.sync = without_limit(DeleteMode::During);
         request.source_boot = machine::boot_id();
         let meta = fs::metadata(place.join("target/x/src")).unwrap();
         request.operands = vec![TargetOperand { name: None, directory: true, device: meta.dev(), inode: meta.ino() }];
@@ -235,7 +240,7 @@ fn a_source_that_lies_in_the_target_stays_and_is_named() {
 fn contents_of_several_directories_are_nobodys_alone() {
     let operand = |name| TargetOperand { name, directory: true, device: 0, inode: 0 };
     let mut site = Site::of(&["p/1", "q/1", "r"], |request, _| {
-        request.sync = rules(DeleteMode::During);
+        request.sync = without_limit(DeleteMode::During);
         request.operands = ["p", "q"].map(|text| operand(Some(name(text)))).to_vec();
     });
     site.operand();
@@ -311,7 +316,7 @@ fn nobody_who_exchanges_directories_for_links_has_something_outside_removed() {
 fn no_tree_is_too_deep() {
     const LEVELS: u64 = 20_000;
     let mut site =
-        Site::of(&["d/"], |request, _| request.sync = SyncOptions { tells_items: false, ..rules(DeleteMode::After) });
+        Site::of(&["d/"], |request, _| request.sync = SyncOptions { tells_items: false, ..without_limit(DeleteMode::After) });
     let mut at = site.dir().child(&name("d")).unwrap();
     for _ in 1..LEVELS {
         rustix::fs::mkdirat(&*at.fd().unwrap(), "d", rustix::fs::Mode::RWXU).unwrap();
@@ -411,7 +416,7 @@ fn what_is_decided_of_directories_that_are_replaced_counts_at_once() {
     let site = Site::new(&["a/1", "a/2", "b/1", "b/2"], sync);
     let may = |text: &str| site.target.removals.may_make_way(&site.dir(), &name(text), &EntryLocation::Operand(0));
     let first = may("a").unwrap();
-    assert!(may("b").unwrap_err().to_string().contains("at most 3"));
+    assert!(may("b").unwrap_err().to_string().contains("permits 3"));
     // It counts once, and what has come into it meanwhile counts too.
     make(&site.root().join("a/3"));
     let first = site.target.removals.may_still_make_way(&site.dir(), &name("a"), first).unwrap();
