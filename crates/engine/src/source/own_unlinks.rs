@@ -106,7 +106,7 @@ mod tests {
         let found = look("a");
         let record = records.of(&found).unwrap();
         record.hold(|span| span.unlink(&*root.fd().unwrap(), &name("c"), &found)).unwrap();
-        // Found before the removal or after it.
+        // Found before or after the removal.
         let after = look("a");
         assert!([&found, &after].iter().all(|look| Arc::ptr_eq(&records.of(look).unwrap(), &record)));
         let (offered, now) = (SourceState::from(&found), SourceState::from(&after));

@@ -235,7 +235,7 @@ impl Removals {
         }
     }
 
-    /// Removes the contents of a directory by an earlier decision.
+    /// A walk that removes a directory's contents, by an earlier decision.
     pub(crate) fn clearing(&self, removal: &TreeReplacement) -> TreeClearing<'_> {
         let reserved = self.job.request.sync.delete_max.map(|_| removal.reserved);
         TreeClearing::new(self).below().within(reserved)

@@ -196,7 +196,7 @@ mod tests {
         let systems = SyncedFileSystems::default();
         let memory = Dir::open_root(Path::new("/dev/shm")).unwrap();
         assert!(systems.of(&memory).unwrap().is_none());
-        // Beside the test's own executable: there is a disk, unlike in /tmp.
+        // Beside the test's executable: on a disk, unlike /tmp.
         let dir = Dir::open_root(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
         let (first, second) = (systems.of(&dir).unwrap().unwrap(), systems.of(&dir).unwrap().unwrap());
         assert!(Arc::ptr_eq(&first, &second));

@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(names.change(EntryId(8), |name| std::mem::replace(&mut name.left, 77)), Some(4));
         assert_eq!(names.change(EntryId(9), |_| ()), None);
         assert_eq!(names.get(EntryId(8)), Some(FirstName { left: 77, ..first(4) }));
-        // In an order that is none, and some twice.
+        // In no particular order, some twice.
         (0..3000u64).for_each(|at| names.remove(EntryId(2 * (at * 389 % 1000))));
         assert!(names.is_empty());
     }

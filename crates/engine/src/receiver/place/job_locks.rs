@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(lock(&rivals.state).held.len(), DIRECTORIES_HELD_MAX);
     }
 
-    /// What a job reports that waits for a while, and then in vain.
+    /// Reports of a job that waits for a while, and then in vain.
     fn reported(again: bool) -> (OtherRun, Vec<LockEvent>) {
         let place = tempfile::tempdir().unwrap();
         let first = hasty();

@@ -66,8 +66,8 @@ impl JournalLocation {
     }
 
     /// Removes the journals of a complete file of `size` bytes, including one beside the file from a run without a
-    /// common directory. A new run creates its partial file before its journal; a journal is then that run's. Returns
-    /// journal names occupied by entries that haul did not create.
+    /// common directory. A new run creates its partial file first; while that exists, its journals are left alone.
+    /// Returns journal names occupied by entries that haul did not create.
     pub fn tidy(&self, spot: &TargetPath, size: u64) -> Vec<Name> {
         let part = temporary_name(&spot.name, b"file");
         let has_part = || spot.dir.fd().is_ok_and(|dir| FileStat::at_name(&*dir, &part, FollowLinks::Itself).is_ok());

@@ -638,12 +638,12 @@ mod tests {
             rustix::io::write(&killed, b"part").unwrap();
             assert!(TempFiles::default().open(&spot, None, &hasty()).is_err(), "another run writes it");
             drop(killed);
-            // A run that begins when the name is free again finds it, too.
+            // A run that starts once the name is free again finds it too.
             let aside = place.path().join("aside");
             fs::rename(&temporary, &aside).unwrap();
             assert!(TempFiles::default().take_over(&spot, &leaf, &hasty()).unwrap().is_some());
             fs::rename(&aside, &temporary).unwrap();
-            // The next run finds what the killed one left, and finishes it.
+            // The next run finds the killed run's file, and completes it.
             let unfinished = TempFiles::default();
             let file = unfinished.take_over(&spot, &leaf, &hasty()).unwrap().unwrap();
             unfinished.finish(&spot, &file).unwrap();

@@ -45,7 +45,7 @@ pub struct VerifiedFrames {
     pub values: Vec<Digest>,
 }
 
-/// Verified frames of one file, not yet reported.
+/// The result of verifying one file, not yet reported.
 struct VerificationResult {
     entry: EntryId,
     compare: bool,

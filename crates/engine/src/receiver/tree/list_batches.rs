@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(listed.add(batch(most, 1)), Err(ProtocolError::OverLimit("listed source arguments")));
     }
 
-    /// A target of a list, and where it lands.
+    /// A target of a list, and its temporary directory.
     fn target(kinds: ListedKinds) -> (TargetReceiver, tempfile::TempDir) {
         let directory = tempfile::tempdir().unwrap();
         let request = TargetRequest { listed: kinds, ..target_request(directory.path(), Vec::new()) };
@@ -127,7 +127,7 @@ mod tests {
         (target, directory)
     }
 
-    /// Offers operands of these numbers and kinds; returns what the target wants of them.
+    /// Offers source arguments with these numbers and kinds; returns the target's needs.
     fn offer(target: &TargetReceiver, first: u64, operands: &[(u32, EntryContent)]) -> Vec<TransferNeed> {
         let entries = operands.iter().map(|(number, kind)| Entry {
             place: entry::EntryLocation::Operand(*number),
