@@ -1,5 +1,5 @@
-//! Races for a path: haul's operations at both ends, while another thread exchanges a directory on the path, and a file
-//! in it, for links that lead outside, as fast as possible (renameat2(2), RENAME_EXCHANGE).
+//! Races for a path. haul works at both ends while another thread exchanges a directory on the path, and a file in it,
+//! for links that lead outside (renameat2(2), RENAME_EXCHANGE).
 //!
 //! haul must stay inside. Each operation has a counterpart that uses paths and checks before it acts. The same race
 //! must lead each counterpart outside; otherwise it would prove nothing. Each operation runs for `HAUL_RACE_SECONDS`.

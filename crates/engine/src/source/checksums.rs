@@ -72,7 +72,7 @@ impl Source {
     pub(super) fn sum_small(&self, item: &SourceEntry, bytes: &[u8]) -> Result<(), String> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         let value = sum_of(checksum.algorithm, bytes);
-        // It may be sent more than once.
+        // A file may be sent more than once.
         if item.told.get() != Some(&value) {
             self.tell_sum(item, &value)?;
             let _ = item.told.set(value);

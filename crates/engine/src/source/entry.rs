@@ -39,10 +39,10 @@ pub struct SourceEntry {
     pub removable: Option<RemovableFile>,
     /// A large file: opened by its first stream, closed when the entry is complete.
     opened: OnceLock<Result<Arc<OpenedFile>, SourceFileError>>,
-    /// Input for reading in order, created on first use.
+    /// Input for reading in order, opened on first use.
     feed: OnceLock<Box<FlowFeed>>,
     is_pipe: bool,
-    /// Zeros from memory (`null:SIZE`), not a file.
+    /// Whether the contents are zeros from memory (`null:SIZE`).
     is_null: bool,
     /// Changed while being read, and offered again.
     is_again: bool,
@@ -173,7 +173,7 @@ impl SourceEntry {
         self.opened.get_or_init(|| self.open_as_offered()).clone()
     }
 
-    /// The file, open while a caller uses it. Fails if the file differs from its offer.
+    /// The open file, shared by concurrent users. Fails if the file differs from its offer.
     pub fn open_as_offered(&self) -> Result<Arc<OpenedFile>, SourceFileError> {
         let file = self.open()?;
         if !self.is_null {

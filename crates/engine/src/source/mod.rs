@@ -529,7 +529,7 @@ impl Source {
         self.outbox.notify_all();
     }
 
-    /// Returns a small file that did not fit into its pack.
+    /// Returns a small file that did not fit into its pack to the queue.
     fn put_back(&self, entry: EntryId, size: u64) {
         self.lock().machine.put_back(entry, size);
         self.work.notify_all();

@@ -79,7 +79,7 @@ impl OperandRoot {
                 let same = |file: &OwnedFd| FileStat::at_fd(file).is_ok_and(|look| look.identity == self.identity);
                 drop(file.map(|file| same(&file).then(|| bounds.allow(&file, ConfineRights::ReadFile))));
             }
-            // It was read; its target stays inaccessible.
+            // The link was read; its target stays inaccessible.
             OperandKind::Symlink(..) => {}
             // It is already open.
             OperandKind::Pipe(_) => {}

@@ -257,7 +257,7 @@ fn names_that_were_sent_as_files_of_their_own_do_not_count_as_changed_when_other
         batch.iter().for_each(|removal| source.remove(removal));
         source.lock().machine.proven_seen_to(batch.len());
         assert_eq!(told(&source), (7, 0));
-        // Read and opened meanwhile.
+        // The files are read and opened meanwhile.
         assert!(last.is_as_offered(opened.fd()).unwrap());
         assert!(further.open_as_offered().is_ok());
         // A later write is a change.

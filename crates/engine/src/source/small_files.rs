@@ -79,7 +79,7 @@ fn packed_file(entry: EntryId, len: usize, modified: Timestamp, digest: [u8; 32]
 enum SmallFileRead {
     /// Its length and modification time.
     Whole(usize, Timestamp),
-    /// It has grown to this many bytes, more than the pack has left.
+    /// The file has grown to this many bytes, more than the pack has left.
     NoRoom(u64),
 }
 

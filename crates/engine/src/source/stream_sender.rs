@@ -65,7 +65,7 @@ pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) ->
     carried
 }
 
-/// Sends work until none is left; `now` holds the work in hand.
+/// Sends work until none is left; `now` holds the current work.
 fn carry(sender: &mut StreamSender<'_, impl FrameSink>, now: &mut Option<StartedWork>) -> Result<(), StreamError> {
     while let Some(work) = sender.next_work()? {
         match &*now.insert(work) {
@@ -126,7 +126,7 @@ enum PeerChunkState {
     Nothing,
     /// Verified frames, with these digests.
     Values(Vec<Digest>),
-    /// A base file.
+    /// The target's base file.
     Old(DeltaBase),
 }
 

@@ -187,7 +187,7 @@ impl ReceivingFile {
         let file = self.open_once(&committer.tree.temp_files, &committer.tree.job_locks)?;
         self.saving().iter().for_each(|(_, saving)| saving.end());
         if self.in_place().is_some() {
-            // It is a patch; the file itself has its own metadata.
+            // The open file is a patch; the file itself has its own metadata.
             return Ok(ContentState::Open(file));
         }
         let fd = &**file.fd();

@@ -341,7 +341,7 @@ impl EntryDecider {
         }
     }
 
-    /// Decides about an entry. Returns the answer instead if nothing is to be done.
+    /// Decides about an entry. Returns the answer instead if no work is left.
     pub(crate) fn decide(
         &self,
         position: &EntryPosition,

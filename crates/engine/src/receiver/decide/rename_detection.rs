@@ -1,6 +1,6 @@
-//! Files that exist at the target under other names: a wanted file may have been renamed (`--detect-renames`), or may
+//! Files that exist at the target under other names. A wanted file may have been renamed (`--detect-renames`), or may
 //! have a new first name among its hard links (`--hard-links`). A file of the same size, and of the same time or name,
-//! serves as base file ([`crate::receiver::delta::find_base`]): both ends read it, differences are sent, and the result
+//! serves as base file ([`crate::receiver::delta::find_base`]). Both ends read it, differences are sent, and the result
 //! is verified as usual.
 
 use crate::receiver::decide::EntryDecider;

@@ -36,7 +36,7 @@ impl EntryDecider {
             let foreign = self.tree.journals.tidy(&spot, size);
             foreign.iter().for_each(|name| self.tree.temp_files.report_foreign(&spot, name));
             if let Some(text) = refused {
-                // It exists, but is not known to equal the source's.
+                // The file exists, but is not known to equal the source's.
                 let _ = self.job.refuse(position, text);
                 return Ok(EntryAnswer::Settled);
             }

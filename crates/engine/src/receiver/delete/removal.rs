@@ -131,7 +131,7 @@ impl Removals {
         self.job.request.sync.delete == DeleteMode::Only
     }
 
-    /// Storage for the source's names in a directory if its extraneous entries are to be removed. `above` is the answer
+    /// Storage for the source's names in a directory whose extraneous entries will be removed; `above` is the answer
     /// for its parent.
     pub(crate) fn names_for(&self, dir: &Dir, above: bool) -> Option<SourceNames> {
         let is_swept = above && self.job.request.sync.deletes() && self.extraneous.is_kept(dir.identity()).is_none();

@@ -1,4 +1,4 @@
-//! The source's names in a directory whose extraneous entries are to be found.
+//! The source's names in a directory, for the search for extraneous entries.
 //!
 //! Stores a keyed hash of each name: 8 bytes, and as many again for the set.
 

@@ -93,7 +93,7 @@ impl DeltaStage {
     }
 
     /// Reports hashes of the blocks at the offsets of some frames. A frame that is a hole in the base file is reported
-    /// as missing: hashes of zeros would cost both ends more than resending a hole.
+    /// as missing: hashes of zeros cost more than resending a hole.
     fn hash_blocks(&self, part: &SignatureRange, basis: &BaseSource, reader: &mut FrameReader) -> Result<(), String> {
         let frame = self.job.request.settings.frame;
         let frame_bytes = u64::from(frame.get());

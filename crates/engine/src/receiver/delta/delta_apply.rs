@@ -15,8 +15,8 @@ use crate::metrics::counter::add;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::file::base::BaseSource;
 
-/// Most frames queued for separate threads, each no longer than a frame: one for each thread of a large machine, so
-/// that no thread has to wait for the streams.
+/// Most frames queued for separate threads, each no longer than a frame. There is one for each thread of a large
+/// machine, so that no thread waits for the streams.
 pub(crate) const WAITING_MAX: usize = 16;
 
 /// Error for a base file after a delta with a wrong digest.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct CompleteFile {
     /// The entry.
     pub entry: EntryId,
-    /// Its receiver entry, a file.
+    /// The receiver's data about the file.
     pub item: Arc<ReceiverEntry>,
     /// Size in bytes.
     pub size: u64,
@@ -32,7 +32,7 @@ pub struct CompleteFile {
 pub struct PublishedFile {
     /// The entry.
     pub entry: EntryId,
-    /// Its receiver entry, a file.
+    /// The receiver's data about the file.
     pub item: Arc<ReceiverEntry>,
     /// Size in bytes.
     pub size: u64,

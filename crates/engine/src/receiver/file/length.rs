@@ -11,7 +11,7 @@ use crate::sys::describe::describe;
 /// Advice where a file differs from its written data.
 pub const OTHER_WRITER: &str = "another program writes to it: end that program, then rerun the command";
 
-/// Truncates bytes after the end of a file, whichever program wrote them, and frees blocks allocated there: xfs keeps
+/// Truncates bytes after the end of a file, whichever program wrote them, and frees blocks allocated there. xfs keeps
 /// those of a file that was opened several times.
 pub(crate) fn cut_to(file: &OwnedFd, size: u64) -> io::Result<()> {
     let look = FileStat::at_fd(file)?;

@@ -443,7 +443,7 @@ fn lock_random(
     Ok(None)
 }
 
-/// Opens and locks a temporary file, and verifies that it still has this name: the previous holder of the lock may have
+/// Opens and locks a temporary file, and verifies that it still has this name. The previous holder of the lock may have
 /// renamed it in between. `None` if there is none and `flags` do not create one.
 pub fn lock_file(
     dir: &Dir,

@@ -1,6 +1,6 @@
-//! Reflinks: with source and target in one process, and support by the file system, ranges of a file are cloned instead
-//! of copied, and share the source's blocks. The data never passes through memory, so it is not verified and has no
-//! digest to report. Jobs that need either copy instead.
+//! Reflinks: ranges of a file are cloned instead of copied, and share the source's blocks. This needs source and target
+//! in one process, and support by the file system. The data never passes through memory, so it is not verified and has
+//! no digest to report. Jobs that need either copy instead.
 
 use crate::receiver::receive::WriteResources;
 use haul_proto::error::ProtocolError;

@@ -1,4 +1,4 @@
-//! Several sources whose contents are merged into one directory (`b/ c/ target`): for equal names the first source has
+//! Several sources whose contents are merged into one directory (`b/ c/ target`). For equal names the first source has
 //! precedence, and the others are skipped with a report. Directories are merged, with the first one's metadata.
 //!
 //! Stores a keyed hash of each path.
