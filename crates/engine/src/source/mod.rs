@@ -431,7 +431,7 @@ impl Source {
         self.work.notify_all();
     }
 
-    /// The number of pauses and resumptions; odd during a pause.
+    /// The number of pauses and resumptions so far; odd during a pause.
     pub fn pauses(&self) -> u64 {
         self.pace.pauses()
     }

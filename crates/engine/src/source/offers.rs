@@ -41,7 +41,7 @@ const BATCH_AGE_MAX: Duration = Duration::from_millis(20);
 /// From this size on, digesting a file delays the batch noticeably.
 const LONG_READ_MIN: u64 = 1 << 20;
 
-/// Warning for a directory whose extended attributes are not copied.
+/// Error for a directory whose extended attributes are not copied.
 const TOO_MANY_ATTRIBUTES: &str =
     "extended attributes not copied: too many parent directories have large ones\ncopy it separately";
 
@@ -325,7 +325,7 @@ impl OfferBuilder<'_> {
         patterns.into_iter().try_for_each(|patterns| exclusions::tell_patterns(self.source, id, patterns))
     }
 
-    /// Drops attributes of a directory beyond the target's limit for open directories.
+    /// Drops attributes of a directory beyond the target's limit for open directories, with a report.
     fn drop_attributes_without_room(&self, operand: &OfferedOperand, entry: &mut Entry) {
         if entry.more.is_none() || self.source.lock().machine.has_room_for_attributes(entry) {
             return;

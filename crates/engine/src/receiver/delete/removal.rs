@@ -32,7 +32,7 @@ use crate::sys::sync::lock;
 
 /// Error for a source below the target.
 const IS_SOURCE: &str = "the source is inside the target, so it is kept\nmove it, or skip it with --exclude";
-/// Error when a source could not be listed.
+/// Warning when a source could not be listed.
 const HINDERED: &str =
     "the source was not listed completely, so nothing more is deleted (--ignore-errors deletes anyway)";
 /// Error when an existing directory cannot be removed completely.

@@ -19,7 +19,7 @@ use crate::receiver::file::base::BaseSource;
 /// machine, so that no thread waits for the streams.
 pub(crate) const WAITING_MAX: usize = 16;
 
-/// Error for a base file after a delta with a wrong digest.
+/// Warning for a base file after a delta with a wrong digest.
 const WRONG_DELTA: &str = "the source sent a wrong delta: the file is sent whole, and another wrong delta ends the job";
 
 /// An admitted frame to rebuild.

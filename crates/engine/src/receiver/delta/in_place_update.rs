@@ -97,7 +97,7 @@ impl TargetReceiver {
 }
 
 impl DeltaStage {
-    /// Names a complete patch and applies it. With `to_disk`, the patch is durable.
+    /// Names a complete patch and applies it. With `to_disk`, syncs the patch before, and the file after.
     pub(crate) fn apply_patch(
         &self,
         incoming: &ReceivingFile,

@@ -19,7 +19,7 @@ use crate::sys::sync::lock;
 const PATHS_MAX: usize = 1 << 22;
 /// Reported for a skipped entry.
 pub(crate) const TAKEN: &str = "an earlier source has this name";
-/// Error at the limit of remembered paths, reported once.
+/// Warning at the limit of remembered paths, sent once.
 pub(crate) const TOO_MANY: &str =
     "too many entries in these sources to remember: of equal names, the last one may win\ncopy the sources separately";
 
